@@ -1,0 +1,33 @@
+"""Octet: a `model_fn` and an `input_fn` per model, on one core or on eight.
+
+The public contract of the framework. Names load when they are first used, so that `--help` and a misspelt gin file need not wait for TensorFlow.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CrossShardOptimizer": "trainer.optimizers",
+    "Estimator": "trainer.estimator",
+    "EstimatorSpec": "trainer.spec",
+    "InputPipelineConfig": "trainer.run_config",
+    "ModeKeys": "trainer.spec",
+    "RunConfig": "trainer.run_config",
+    "TPUConfig": "trainer.run_config",
+    "TPUEstimator": "trainer.estimator",
+    "TPUEstimatorSpec": "trainer.spec",
+    "minimize": "trainer.optimizers",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name):
+  if name not in _HOMES:
+    raise AttributeError(f"module 'trainer' has no attribute {name!r}")
+  return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__():
+  return sorted([*globals(), *_HOMES])
