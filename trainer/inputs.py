@@ -1,0 +1,144 @@
+"""Input: calls an input_fn, checks what comes back before anything is compiled, and cuts it into steps.
+
+An element of every dataset that leaves this file is a tuple, `(features,)` or `(features, labels)`, of nests of dense tensors whose first axis is the
+batch of one core. Training takes the elements in turn, one for each replica. Evaluation and prediction take *groups*: `(element, rows)` with one
+more axis in front, one entry for each replica, and rows (int64 [replicas]) telling how many examples of each entry are real; the tail of a set is
+padded so that every shape is static.
+"""
+
+import inspect
+
+import tensorflow as tf
+
+from trainer import errors, spec
+
+
+def call(input_fn, params, batch_size, seed, kind, input_context=None):
+  """Calls an input_fn.
+
+  Args:
+    input_fn: `input_fn(params)`, also with `input_context`.
+    params: dict, of which the input_fn gets a copy with "batch_size".
+    batch_size: int for params["batch_size"], or None to leave it out.
+    seed: int; the random numbers that the dataset draws come from it.
+    kind: "train", "eval" or "predict", for messages.
+    input_context: a tf.distribute.InputContext, given if input_fn takes it.
+
+  Returns:
+    A tf.data.Dataset of tuples, (features,) or (features, labels).
+
+  Raises:
+    SettingError: input_fn is not callable.
+    SpecError: it returned something else than a dataset of features or of (features, labels).
+    InputError: it raised.
+  """
+  if not callable(input_fn):
+    raise errors.SettingError(f"The {kind} input_fn must be callable; got {input_fn!r}. In gin: run.{kind}_input_fn = @my_data.input_fn.")
+  name = f"{kind} input_fn {spec.name_of(input_fn)}"
+  arguments = {}
+  parameters = inspect.signature(input_fn).parameters
+  if "params" in parameters:
+    arguments["params"] = dict(params) if batch_size is None else dict(params, batch_size=batch_size)
+  if "input_context" in parameters:
+    arguments["input_context"] = input_context or tf.distribute.InputContext()
+  tf.random.set_seed(seed)  # from which Dataset.shuffle and its like draw when the input_fn gives no seed
+  try:
+    dataset = input_fn(**arguments)
+  except errors.OctetError:
+    raise
+  except Exception as error:
+    raise errors.InputError(f"The {name} raised {type(error).__name__}: {error}") from error
+  if not isinstance(dataset, tf.data.Dataset):
+    raise errors.SpecError(f"The {name} must return a tf.data.Dataset of features or of (features, labels); it returned {_described(dataset)}.")
+  element = dataset.element_spec
+  if not isinstance(element, tuple):
+    return dataset.map(lambda features: (features,))
+  if len(element) != 2:
+    raise errors.SpecError(f"The {name} must return a dataset of features or of (features, labels); its elements are tuples of {len(element)}.")
+  return dataset
+
+
+def _described(value):
+  if value is None:
+    return "None (is a return statement missing?)"
+  if isinstance(value, tuple | list | dict) or tf.is_tensor(value):
+    return f"{type(value).__name__}: tensors have to come from a dataset, as in tf.data.Dataset.from_tensors(...)"
+  return f"{type(value).__name__}"
+
+
+def check_shapes(dataset, per_core, kind):
+  """Every device needs static shapes; training also in the batch, which evaluation and prediction pad.
+
+  Raises:
+    InputError: names the features or labels that cannot be used and says what to change.
+  """
+  for path, leaf in named_leaves(dataset.element_spec):
+    if not isinstance(leaf, tf.TensorSpec):
+      raise errors.InputError(f"{path} ({kind}) is a {type(leaf).__name__}: make it dense, as with Dataset.padded_batch or to_tensor.")
+    shape = leaf.shape
+    if shape.rank is None or shape.rank == 0:
+      raise errors.InputError(f"{path} ({kind}) has shape {shape}: the first axis must be the batch.")
+    if kind == "train" and shape[0] is None:
+      raise errors.InputError(f"{path} has shape {_shown(shape)}: batch with drop_remainder=True")
+    if shape[0] not in (None, per_core):
+      raise errors.InputError(f'{path} ({kind}) has shape {_shown(shape)}: the batch must be params["batch_size"], which is {per_core}.')
+    if None in shape[1:]:
+      raise errors.InputError(f"{path} ({kind}) has shape {_shown(shape)}: pad or resize so that all axes but the batch are known.")
+
+
+def _shown(shape):
+  return f"({', '.join(str(size) for size in shape)})"
+
+
+def named_leaves(element):
+  """[(path, leaf)] of an element: `features["image"]`, `labels`."""
+  leaves = []
+  for root, part in zip(("features", "labels"), element, strict=False):
+    for path, leaf in _paths(part, root):
+      leaves.append((path, leaf))
+  return leaves
+
+
+def _paths(part, path):
+  if isinstance(part, dict):
+    for key, value in part.items():
+      yield from _paths(value, f'{path}["{key}"]')
+  elif isinstance(part, tuple) and hasattr(part, "_fields"):
+    for key, value in zip(part._fields, part, strict=True):
+      yield from _paths(value, f"{path}.{key}")
+  elif isinstance(part, tuple | list):
+    for index, value in enumerate(part):
+      yield from _paths(value, f"{path}[{index}]")
+  else:
+    yield path, part
+
+
+def grouped(dataset, per_core, replicas):
+  """A dataset of groups (see the module) from one of per-core batches of at most `per_core` examples."""
+
+  def pad_batch(*element):
+    rows = tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
+    check = tf.debugging.assert_less_equal(rows, tf.constant(per_core, tf.int64), f"A batch has more examples than the per-core batch size {per_core}")
+    with tf.control_dependencies([check]):
+      return tf.nest.map_structure(lambda tensor: _padded(tensor, per_core), element), rows
+
+  def pad_group(element, rows):
+    return tf.nest.map_structure(lambda tensor: _padded(tensor, replicas), element), _padded(rows, replicas)
+
+  padded = dataset.map(pad_batch)
+  if replicas == 1:
+    return padded.map(lambda element, rows: tf.nest.map_structure(lambda tensor: tensor[tf.newaxis], (element, rows)))
+  return padded.batch(replicas).map(pad_group).prefetch(1)
+
+
+def _padded(tensor, size):
+  """Zeros (empty strings) after the entries of the first axis, so that there are `size` of them, statically."""
+  shape = tensor.shape
+  if shape[0] == size:
+    return tensor
+  missing = size - tf.shape(tensor)[0]
+
+  def with_zeros():
+    return tf.concat([tensor, tf.zeros(tf.concat([[missing], tf.shape(tensor)[1:]], 0), tensor.dtype)], 0)
+
+  return tf.ensure_shape(tf.cond(missing > 0, with_zeros, lambda: tensor), [size, *shape[1:]])

@@ -1,0 +1,209 @@
+"""Many steps in one call of the device, and the outer loop in plain Python around it.
+
+The device loops are `tf.function`s that take an iterator and a number of steps: Python is asked once a loop, not once a step. The outer loop,
+`train`, decides how many steps the next loop has, runs it, and calls the hooks.
+"""
+
+import dataclasses
+import time
+
+import tensorflow as tf
+
+from trainer import metrics as metrics_lib
+from trainer import run_config
+
+
+class DeviceLoops:
+  """The device loops of a step.Program; each is traced once for each kind of input.
+
+  Args:
+    program: the step.Program.
+    replicas: the number of batches that a step takes.
+  """
+
+  def __init__(self, program, replicas):
+    self._program = program
+    self._replicas = replicas
+    self._metrics = {}  # HostMetrics by the name of the evaluation
+    self.train = tf.function(self._train, autograph=False)
+    self.evaluate = tf.function(self._evaluate, autograph=False)
+    self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
+    self.predict = tf.function(self._predict, autograph=False)
+
+  def _train(self, iterator, steps, endless):
+    """Trains for up to `steps` (int64 scalar), fewer if the iterator ends, which is not looked for where it is `endless` (Python bool).
+
+    Returns:
+      dict of scalars: "loss" (float32, the mean over the steps), "steps" (int64, those done), "non_finite_step" (int64, the first global step whose
+      loss was not finite, or -1), "input_seconds" (float64, time in which the device had no batch), and "scalars", a dict of the float32 values that
+      the last step gave to tf.summary.
+    """
+    program = self._program
+    start = program.global_step.read_value()
+
+    def step(batches, state):
+      done, _, loss_sum, non_finite, waited, free_at = state
+      with tf.control_dependencies(tf.nest.flatten(batches)):
+        ready_at = tf.timestamp()
+      loss = program.train(batches)
+      done += 1
+      program.global_step.assign(start + done)
+      non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)
+      waited += tf.maximum(ready_at - free_at, 0)
+      with tf.control_dependencies([loss]):
+        free_at = tf.timestamp()
+      return done, True, loss_sum + tf.cast(loss, tf.float64), non_finite, waited, free_at
+
+    def body(*state):
+      if endless:
+        return step([next(iterator) for _ in range(self._replicas)], state)
+      optionals = [iterator.get_next_as_optional() for _ in range(self._replicas)]
+      more = tf.reduce_all([optional.has_value() for optional in optionals])
+      return tf.cond(more, lambda: step([optional.get_value() for optional in optionals], state), lambda: (state[0], False, *state[2:]))
+
+    initial = (
+        tf.constant(0, tf.int64), tf.constant(True), tf.constant(0, tf.float64), tf.constant(-1, tf.int64), tf.constant(0, tf.float64), tf.timestamp())
+    done, _, loss_sum, non_finite, waited, _ = tf.while_loop(lambda done, more, *_: more & (done < steps), body, initial)
+    return dict(
+        loss=tf.cast(loss_sum / tf.cast(tf.maximum(done, 1), tf.float64), tf.float32), steps=done, non_finite_step=non_finite, input_seconds=waited,
+        scalars={tag: variable.read_value() for tag, variable in program.scalars.items()})
+
+  def host_metrics(self, name):
+    """The HostMetrics of the evaluation of this name."""
+    return self._metrics.setdefault(name, metrics_lib.HostMetrics())
+
+  def _evaluate(self, iterator, group, steps, name):
+    """Evaluates `group` and those that follow it, up to `steps` (int64 scalar), until one comes that is empty or has a partial batch.
+
+    Returns:
+      dict: "loss_sum" (float64, the sum over the examples), "rows" (int64, their number), "steps" (int64, groups done), "group" (the one to go on
+      with) and "metrics" (dict of the values so far).
+    """
+    host_metrics = self.host_metrics(name)
+
+    def is_whole(rows, size):
+      return tf.reduce_any(rows > 0) & tf.reduce_all((rows == 0) | (rows == size))
+
+    def body(done, group, loss_sum, seen):
+      element, rows = group
+      losses, tensors = self._program.evaluate(self._split(element))
+      real = tf.repeat(rows > 0, _batch_size(element))
+      host_metrics.update(self._program.metric_fn, tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), tensors))
+      loss_sum += tf.reduce_sum(tf.where(rows > 0, tf.cast(losses, tf.float64) * tf.cast(rows, tf.float64), 0))
+      return done + 1, _next_group(iterator, group), loss_sum, seen + tf.reduce_sum(rows)
+
+    def goes_on(done, group, *_):
+      return (done < steps) & is_whole(group[1], _batch_size(group[0]))
+
+    initial = tf.constant(0, tf.int64), group, tf.constant(0, tf.float64), tf.constant(0, tf.int64)
+    done, group, loss_sum, seen = tf.while_loop(goes_on, body, initial)
+    return dict(loss_sum=loss_sum, rows=seen, steps=done, group=group, metrics=host_metrics.results())
+
+  def _evaluate_partial(self, element, name):
+    """Evaluates one batch at its own size: every replica gets all of it, and the first one's word counts, so that any loss is exact."""
+    host_metrics = self.host_metrics(name)
+    size = tf.nest.flatten(element)[0].shape[0]
+    losses, tensors = self._program.evaluate([element] * self._replicas)
+    host_metrics.update(self._program.metric_fn, tf.nest.map_structure(lambda tensor: tensor[: tensor.shape[0] // self._replicas], tensors))
+    return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=host_metrics.results())
+
+  def _predict(self, group):
+    """Returns the predictions of the examples in a group that are real."""
+    element, rows = group
+    real = tf.reshape(tf.sequence_mask(rows, _batch_size(element)), [-1])
+    predictions = self._program.predict(self._split(element))
+    return tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), predictions)
+
+  def _split(self, element):
+    return [tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(self._replicas)]
+
+
+def _batch_size(element):
+  return tf.nest.flatten(element)[0].shape[1]
+
+
+def _next_group(iterator, like):
+  optional = iterator.get_next_as_optional()
+  return tf.cond(optional.has_value(), optional.get_value, lambda: tf.nest.map_structure(tf.zeros_like, like))
+
+
+@dataclasses.dataclass
+class LoopLength:
+  """How many steps the next device loop has. It never changes the numbers, but when the hooks are called.
+
+  Args:
+    iterations_per_loop: see run_config.TPUConfig.
+    cadences: the numbers of steps that a loop must not run over a multiple of, where iterations_per_loop is None.
+  """
+
+  iterations_per_loop: int | str | None
+  cadences: tuple[int, ...] = ()
+  # A loop whose length is chosen for the user should not keep Ctrl-C, a progress bar or a time-based checkpoint waiting for longer.
+  patience_seconds: float = 10.0
+  _length: int = 1
+
+  def __call__(self, step, final_step):
+    """Steps in the loop that starts at `step`."""
+    left = final_step - step
+    if isinstance(self.iterations_per_loop, int):
+      return min(self.iterations_per_loop, left)
+    length = min(self._length, left)
+    if self.iterations_per_loop is None:
+      length = min([length] + [cadence - step % cadence for cadence in self.cadences])
+    return length
+
+  def took(self, steps, seconds):
+    """Learns from a loop: twice its length next time, until a loop takes as long as it may."""
+    if isinstance(self.iterations_per_loop, int):
+      return
+    limit = self.patience_seconds
+    if self.iterations_per_loop is not None:
+      limit = run_config.seconds_of(self.iterations_per_loop, "iterations_per_loop")
+    fits = int(limit * steps / max(seconds, 1e-9))
+    self._length = max(1, min(2 * max(self._length, steps), fits))
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopResult:
+  """What a device loop did: see DeviceLoops._train; on the host, with its wall-clock seconds."""
+
+  step: int
+  steps: int
+  seconds: float
+  loss: float
+  non_finite_step: int
+  input_seconds: float
+  scalars: dict[str, float]
+  exhausted: bool
+
+
+def train(run_loop, step, final_step, loop_length, after_loop, clock=time.monotonic):
+  """Trains from `step` to `final_step`, or until the input ends or after_loop returns true.
+
+  Args:
+    run_loop: function of a number of steps that runs the device loop and returns what DeviceLoops.train does.
+    loop_length: a LoopLength.
+    after_loop: called with the LoopResult of each loop; returns whether to stop.
+    clock: seconds.
+
+  Returns:
+    (step, exhausted): the step that was reached, and whether the input ended before final_step.
+  """
+  while step < final_step:
+    wanted = loop_length(step, final_step)
+    start = clock()
+    result = tf.nest.map_structure(lambda tensor: tensor.numpy(), run_loop(wanted))
+    seconds = clock() - start
+    done = int(result["steps"])
+    step += done
+    exhausted = done < wanted
+    if done:
+      loop_length.took(done, seconds)
+      scalars = {tag: float(value) for tag, value in result["scalars"].items()}
+      stop = after_loop(LoopResult(
+          step, done, seconds, float(result["loss"]), int(result["non_finite_step"]), float(result["input_seconds"]), scalars, exhausted))
+      if stop:
+        return step, False
+    if exhausted:
+      return step, True
+  return step, False

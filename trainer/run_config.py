@@ -1,0 +1,122 @@
+"""How a run goes: where it writes, how often, on what. Plain values, complete once made; gin names `RunConfig` and `TPUConfig`."""
+
+import dataclasses
+import enum
+import re
+from typing import Any
+
+import gin
+
+from trainer import errors
+
+
+@gin.constants_from_enum(module="trainer")
+class InputPipelineConfig(enum.Enum):
+  """What `params["batch_size"]` an input_fn gets, and how its batches go to the cores."""
+
+  PER_HOST_V1 = "PER_HOST_V1"  # the host's share of the global batch, cut among its cores
+  PER_HOST_V2 = "PER_HOST_V2"  # the per-core batch; the dataset's batches go to the cores in turn
+  BROADCAST = "BROADCAST"  # evaluate and predict: every core gets the same batch
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def seconds_of(duration, name):
+  """The seconds of "30s", "5m" or "1h"; SettingError under `name` otherwise."""
+  match = _DURATION.fullmatch(duration)
+  if not match:
+    raise errors.SettingError(f"{name} is {duration!r}: expected a number of steps, or a time such as '30s', '5m', '1h'.")
+  return float(match[1]) * _SECONDS[match[2]]
+
+
+@gin.configurable(module="trainer")
+@dataclasses.dataclass(frozen=True)
+class TPUConfig:
+  """The part of a run's configuration that TPU programs know.
+
+  Attributes:
+    iterations_per_loop: steps in one call of the device: a number, a time ("30s", "5m", "1h"), or None for the longest loop that no cadence
+      (checkpoint, summary, log) forbids. It never changes the numbers.
+    num_shards: the number of replicas that the program expects, or None; another number on the device is an error.
+    per_host_input_for_training: one of InputPipelineConfig (True and False as TPU programs know them: PER_HOST_V1).
+    eval_training_input_configuration: accepted for programs that set it: PER_HOST_V2 or BROADCAST for evaluation and prediction.
+  """
+
+  iterations_per_loop: int | str | None = None
+  num_shards: int | None = None
+  per_host_input_for_training: InputPipelineConfig | bool = InputPipelineConfig.PER_HOST_V2
+  eval_training_input_configuration: InputPipelineConfig = InputPipelineConfig.PER_HOST_V2
+
+  def __post_init__(self):
+    loop = self.iterations_per_loop
+    if isinstance(loop, str):
+      seconds_of(loop, "TPUConfig.iterations_per_loop")
+    elif loop is not None:
+      require_positive_int(loop, "TPUConfig.iterations_per_loop")
+    if self.num_shards is not None:
+      require_positive_int(self.num_shards, "TPUConfig.num_shards")
+
+
+@gin.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision"])
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+  """The configuration of an Estimator.
+
+  Attributes:
+    model_dir: where checkpoints, summaries and configurations go.
+    device: see `trainer.device.connect`: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "tpu".
+    tpu: the name or address of a TPU, where device is "tpu"; "" to find it.
+    precision: "float32" or "bfloat16", that of Keras layers; variables are float32 in both.
+    tf_random_seed: int, the run's seed.
+    save_checkpoints_steps, save_checkpoints_secs: how often; not both; every 600 s if neither is given. 0 for neither but the first and the last.
+    keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all.
+    save_summary_steps: how often training scalars are written for TensorBoard.
+    log_step_count_steps: how often a line is logged.
+    tpu_config: a TPUConfig.
+  """
+
+  model_dir: str | None = None
+  device: str = "auto"
+  tpu: str = ""
+  precision: str = "float32"
+  tf_random_seed: int = 1
+  save_checkpoints_steps: int | None = None
+  save_checkpoints_secs: float | None = None
+  keep_checkpoint_max: int = 5
+  save_summary_steps: int = 100
+  log_step_count_steps: int = 100
+  tpu_config: Any = dataclasses.field(default_factory=lambda: TPUConfig())
+
+  def __post_init__(self):
+    if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
+      raise errors.SettingError("RunConfig: set save_checkpoints_steps or save_checkpoints_secs, not both.")
+    for name in ("save_summary_steps", "log_step_count_steps"):
+      require_positive_int(getattr(self, name), f"RunConfig.{name}")
+    for name in ("save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max"):
+      value = getattr(self, name)
+      if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+        raise errors.SettingError(f"RunConfig.{name} must be a number of at least 0; got {value!r}.")
+    if self.precision not in ("float32", "bfloat16"):
+      raise errors.SettingError(f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision).")
+    if isinstance(self.tf_random_seed, bool) or not isinstance(self.tf_random_seed, int):
+      raise errors.SettingError(f"RunConfig.tf_random_seed must be an int; got {self.tf_random_seed!r} (--seed).")
+
+  @property
+  def checkpoint_steps(self):
+    """Steps between checkpoints, or None."""
+    return self.save_checkpoints_steps or None
+
+  @property
+  def checkpoint_seconds(self):
+    """Seconds between checkpoints, or None."""
+    if self.save_checkpoints_steps is None and self.save_checkpoints_secs is None:
+      return 600.0
+    return self.save_checkpoints_secs or None
+
+
+def require_positive_int(value, name):
+  """Raises SettingError unless value is an int > 0."""
+  if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+    raise errors.SettingError(f"{name} must be an int greater than 0; got {value!r}.")

@@ -1,0 +1,159 @@
+"""What a model_fn returns, and how it is called.
+
+    def model_fn(features, labels, mode, params):
+      ...
+      return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.Adam(), loss))
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trainer import errors
+
+
+class ModeKeys:
+  """The modes that a model_fn is called in."""
+
+  TRAIN = "train"
+  EVAL = "eval"
+  PREDICT = "infer"
+
+
+_NEEDED = {ModeKeys.TRAIN: ("loss", "train_op"), ModeKeys.EVAL: ("loss",), ModeKeys.PREDICT: ("predictions",)}
+_RESERVED_METRICS = ("loss", "global_step")
+_ARGUMENTS = ("features", "labels", "mode", "params", "config")
+
+
+@dataclasses.dataclass
+class EstimatorSpec:
+  """What a model_fn returns.
+
+  Attributes:
+    mode: one of ModeKeys.
+    predictions: a tensor or dict of tensors whose first axis is the batch; needed to predict and export.
+    loss: scalar tensor, the mean over this replica's batch; needed to train and evaluate.
+    train_op: what applies the gradients, such as `trainer.minimize(...)` or `optimizer.minimize(loss, global_step)`; needed to train.
+    eval_metrics: `(metric_fn, tensors)`, tensors a list or a dict whose first axis is the batch. They are gathered from all replicas, without what
+      was padded; metric_fn is called with them (as keywords if a dict) on the host and returns a dict of updated Keras metrics or of
+      `tf.compat.v1.metrics` pairs.
+    export_outputs: dict of signature name → predictions; by default one, "serving_default", of `predictions`.
+    scaffold_fn: accepted for programs that have one, and not called.
+    host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over replicas; fn is called with them on the host.
+    training_hooks, evaluation_hooks, prediction_hooks: hooks that the model brings along.
+
+  Raises:
+    SettingError: mode is none of ModeKeys, or eval_metrics do not fit their metric_fn.
+    SpecError: something that the mode needs is missing.
+  """
+
+  mode: str
+  predictions: Any = None
+  loss: Any = None
+  train_op: Any = None
+  eval_metrics: tuple[Callable, Sequence | Mapping] | None = None
+  export_outputs: Mapping[str, Any] | None = None
+  scaffold_fn: Callable | None = None
+  host_call: tuple[Callable, Sequence | Mapping] | None = None
+  training_hooks: Sequence | None = None
+  evaluation_hooks: Sequence | None = None
+  prediction_hooks: Sequence | None = None
+
+  def __post_init__(self):
+    if self.mode not in _NEEDED:
+      raise errors.SettingError(f"EstimatorSpec: mode is {self.mode!r}; expected one of {', '.join(map(repr, _NEEDED))} (trainer.ModeKeys).")
+    missing = [name for name in _NEEDED[self.mode] if getattr(self, name) is None]
+    if missing:
+      raise errors.SpecError(f"EstimatorSpec: mode {self.mode!r} needs {' and '.join(missing)}.")
+    for name in ("eval_metrics", "host_call"):
+      if getattr(self, name) is not None:
+        _check_host_function(name, getattr(self, name))
+
+
+TPUEstimatorSpec = EstimatorSpec
+
+
+def _check_host_function(name, pair):
+  if not (isinstance(pair, tuple | list) and len(pair) == 2 and callable(pair[0])):
+    raise errors.SettingError(f"EstimatorSpec: {name} must be a pair (function, tensors); got {pair!r}.")
+  fn, tensors = pair
+  if not isinstance(tensors, Mapping | list | tuple):
+    raise errors.SettingError(f"EstimatorSpec: the tensors of {name} must be a list or a dict; got {type(tensors).__name__}.")
+  try:
+    signature = inspect.signature(fn)
+  except ValueError:  # some built-in functions have none
+    return
+  try:
+    signature.bind(**tensors) if isinstance(tensors, Mapping) else signature.bind(*tensors)
+  except TypeError as error:
+    given = f"keywords {sorted(tensors)}" if isinstance(tensors, Mapping) else f"{len(tensors)} tensors"
+    raise errors.SettingError(f"EstimatorSpec: {name} gives {given} to {name_of(fn)}{signature}: {error}.") from error
+
+
+def check_metrics(metrics):
+  """Raises SpecError or SettingError unless a metric_fn returned a dict of metrics under names of its own."""
+  if not isinstance(metrics, Mapping):
+    raise errors.SpecError(f"eval_metrics: metric_fn must return a dict of name → metric; it returned {type(metrics).__name__}.")
+  taken = sorted(set(metrics) & set(_RESERVED_METRICS))
+  if taken:
+    raise errors.SettingError(f"eval_metrics: the names {', '.join(_RESERVED_METRICS)} are reserved; rename the metric {taken[0]!r}.")
+
+
+class ModelFn:
+  """A user's model_fn, checked once and called by name.
+
+  Args:
+    fn: any callable with some of the arguments features, labels, mode, params, config; further ones must have defaults.
+
+  Raises:
+    SettingError: fn is no such callable.
+  """
+
+  def __init__(self, fn):
+    if not callable(fn):
+      raise errors.SettingError(f"model_fn must be callable; got {fn!r}. In gin: run.model_fn = @my_model.model_fn (without brackets).")
+    self.name = name_of(fn)
+    self._fn = fn
+    parameters = inspect.signature(fn).parameters
+    self._takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    self._arguments = [name for name in _ARGUMENTS if name in parameters]
+    needed = [n for n, p in parameters.items() if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)]
+    unknown = [name for name in needed if name not in _ARGUMENTS]
+    if unknown:
+      raise errors.SettingError(
+          f"model_fn {self.name} has the argument {unknown[0]!r}, which nobody gives: expected {', '.join(_ARGUMENTS)}, or a default value.")
+    if "features" not in parameters:
+      raise errors.SettingError(f"model_fn {self.name} must take the argument 'features'.")
+
+  def check_params(self, params):
+    """Raises SettingError where params were given and fn does not take them."""
+    if params and "params" not in self._arguments:
+      raise errors.SettingError(f"model_fn {self.name} does not take 'params', and params {sorted(params)} were given.")
+
+  def __call__(self, features, labels, mode, params, config):
+    """Calls fn with those of the arguments that it takes.
+
+    Raises:
+      SettingError: there are labels and fn does not take them.
+      SpecError: fn returned anything but an EstimatorSpec of this mode.
+    """
+    given = dict(features=features, labels=labels, mode=mode, params=params, config=config)
+    if labels is not None and "labels" not in self._arguments:
+      raise errors.SettingError(f"model_fn {self.name} does not take 'labels', and the input_fn gives labels.")
+    spec = self._fn(**{name: given[name] for name in self._arguments})
+    if not isinstance(spec, EstimatorSpec):
+      raise errors.SpecError(f"model_fn {self.name} must return a trainer.EstimatorSpec in mode {mode!r}; it returned {_described(spec)}.")
+    if spec.mode != mode:
+      raise errors.SpecError(f"model_fn {self.name} was called in mode {mode!r} and returned an EstimatorSpec of mode {spec.mode!r}.")
+    return spec
+
+
+def name_of(fn):
+  """A function's name for messages, also for partials and callable objects."""
+  fn = getattr(fn, "func", fn)
+  return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _described(value):
+  return "None (is a return statement missing?)" if value is None else f"{type(value).__name__}: {value!r}"[:200]

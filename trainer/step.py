@@ -1,0 +1,129 @@
+"""One step of each mode: a batch on each replica.
+
+The order inside a training step is fixed: forward → loss → gradients → combine over the replicas → clip → apply. The first three are the model_fn's;
+what `trainer.optimizers` does for every optimizer is the rest.
+"""
+
+import traceback
+
+import tensorflow as tf
+
+from trainer import errors, inputs, optimizers, spec, summaries, variables
+
+ModeKeys = spec.ModeKeys
+
+
+class Program:
+  """A model_fn on the replicas of a strategy, with the variables that it makes. Its methods are called while a tf.function is traced.
+
+  Args:
+    model_fn: a spec.ModelFn.
+    strategy: a tf.distribute.Strategy.
+    params: dict for the model_fn.
+    batch_sizes: dict of mode → per-core batch size, for params["batch_size"]; a mode that is absent (as in export) goes without.
+    config: the RunConfig.
+
+  Attributes:
+    store: the VariableStore of the model, its optimizer's slots and all; "global_step" is among its variables.
+    scalars: dict of tag → variable with what the newest training step gave to tf.summary, the mean over the replicas.
+    metric_fn: that of the newest evaluation trace, or None.
+    spec: the EstimatorSpec that model_fn returned last.
+    traces: dict of mode → how often model_fn was called in it.
+  """
+
+  def __init__(self, model_fn, *, strategy, params, batch_sizes, config):
+    self._model_fn = model_fn
+    self._params = params
+    self._batch_sizes = batch_sizes
+    self._config = config
+    self.strategy = strategy
+    precision = "mixed_bfloat16" if config.precision == "bfloat16" else "float32"
+    self.store = variables.VariableStore(strategy, precision, config.tf_random_seed)
+    with strategy.scope():
+      self.global_step = tf.Variable(
+          0, dtype=tf.int64, trainable=False, name="global_step", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+    self.store.variables["global_step"] = self.global_step
+    self.scalars = {}
+    self.metric_fn = None
+    self.spec = None
+    self.traces = dict.fromkeys((ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), 0)
+
+  def train(self, batches):
+    """One training step.
+
+    Args:
+      batches: a list with an element (see `trainer.inputs`) for each replica.
+
+    Returns:
+      float32 scalar: the loss, the mean over the replicas, before the step's update.
+    """
+    def replica_step(*element):
+      with summaries.collecting() as scalars:
+        result = self._call(ModeKeys.TRAIN, element)
+      self._keep(scalars)
+      return tf.cast(result.loss, tf.float32)
+
+    return tf.reduce_mean(self._on_each_replica(replica_step, batches))
+
+  def evaluate(self, batches):
+    """Returns (losses, tensors): float32 [replicas], and those of eval_metrics ({} if none), the replicas' batches one after another."""
+    def replica_step(*element):
+      result = self._call(ModeKeys.EVAL, element)
+      self.metric_fn, tensors = result.eval_metrics or (None, {})
+      return tf.cast(result.loss, tf.float32), tensors
+
+    return self._on_each_replica(replica_step, batches)
+
+  def predict(self, batches):
+    """Returns the model_fn's predictions, the replicas' batches one after another."""
+    def replica_step(*element):
+      return self._call(ModeKeys.PREDICT, element[:1]).predictions
+
+    return self._on_each_replica(replica_step, batches)
+
+  def _on_each_replica(self, fn, batches):
+    """fn on every replica with its own batch; its results over the replicas, concatenated (scalars: stacked)."""
+    batches = self.strategy.experimental_distribute_values_from_function(lambda context: batches[context.replica_id_in_sync_group])
+    step = self.global_step.read_value()
+    with summaries.intercepted(), optimizers.combining_gradients(self.strategy):
+      results = self.store.run(fn, batches, step, self.global_step)
+    return tf.nest.map_structure(lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0), *self._per_replica(results))
+
+  def _per_replica(self, results):
+    """A list of each replica's own structure of tensors."""
+    locals_ = [self.strategy.experimental_local_results(leaf) for leaf in tf.nest.flatten(results)]
+    return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
+
+  def _call(self, mode, element):
+    """model_fn on one replica, with what goes wrong in it said in its terms."""
+    self.traces[mode] += 1
+    features, labels = element if len(element) == 2 else (element[0], None)
+    params = dict(self._params)
+    if mode in self._batch_sizes:
+      params["batch_size"] = self._batch_sizes[mode]
+    try:
+      result = self._model_fn(features, labels, mode, params, self._config)
+    except errors.OctetError:
+      raise
+    except Exception as error:
+      raise errors.ModelFnError(_message(self._model_fn.name, mode, element, error)) from error
+    for name in ("loss",) if mode != ModeKeys.PREDICT else ():
+      shape = getattr(result, name).shape
+      if shape.rank != 0:
+        raise errors.SpecError(f"model_fn {self._model_fn.name} returned a loss of shape {shape} in mode {mode!r}: expected a scalar, the mean of it.")
+    self.spec = result
+    return result
+
+  def _keep(self, scalars):
+    """Leaves the step's scalars in variables, one for each replica, from which the host reads their mean."""
+    for tag, value in scalars.items():
+      self.scalars[tag] = self.store.scratch(f"summaries/{tag}")
+      self.scalars[tag].assign(value)
+
+
+def _message(name, mode, element, error):
+  shapes = ", ".join(f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves(element))
+  place = traceback.extract_tb(error.__traceback__)
+  own = [frame for frame in place if "site-packages" not in frame.filename and "/trainer/" not in frame.filename.replace("\\", "/")]
+  where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+  return f"model_fn {name} failed in mode {mode!r}{where}, given {shapes}: {type(error).__name__}: {error}"

@@ -1,0 +1,93 @@
+"""Scalars that a model_fn gives to `tf.summary`, and the TensorBoard files that the host writes.
+
+A step runs on the device, many times in one call, where no file can be written. So `tf.summary.scalar` inside a model_fn only leaves its value
+behind; the host writes it, with the number of the step that it belongs to.
+"""
+
+import contextlib
+import threading
+from unittest import mock
+
+import tensorflow as tf
+
+from trainer import errors
+
+v1 = tf.compat.v1
+
+_collecting = threading.local()
+
+
+@contextlib.contextmanager
+def collecting():
+  """Yields a dict that receives, by tag, each scalar (float32 tensor) that is given to tf.summary inside. Per thread: one per replica."""
+  outer = getattr(_collecting, "scalars", None)
+  _collecting.scalars = scalars = {}
+  try:
+    yield scalars
+  finally:
+    _collecting.scalars = outer
+
+
+def record(tag, value):
+  """Leaves a scalar behind for the log and for TensorBoard; outside `collecting` it is nobody's."""
+  scalars = getattr(_collecting, "scalars", None)
+  if scalars is not None:
+    scalars[tag] = tf.cast(tf.reshape(value, []), tf.float32)
+
+
+@contextlib.contextmanager
+def intercepted():
+  """`tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside; entered once around a trace."""
+  write = tf.summary.write
+
+  def record_or_write(tag, tensor, step=None, metadata=None, name=None):
+    if metadata is not None and metadata.plugin_data.plugin_name == "scalars":
+      record(tag, tensor() if callable(tensor) else tensor)
+      return tf.constant(True)
+    return write(tag, tensor, step=step, metadata=metadata, name=name)
+
+  def record_v1(name, tensor, collections=None, family=None):
+    del collections
+    record(f"{family}/{name}" if family else name, tensor)
+    return tf.constant(b"")  # a merged summary, which a host_call may still carry about
+
+  with mock.patch.object(tf.summary, "write", record_or_write), mock.patch.object(v1.summary, "scalar", record_v1):
+    yield
+
+
+class Writer:
+  """Writes to one directory of TensorBoard files, which is made when there is something to write.
+
+  Args:
+    directory: path, local or of any file system that tf.io.gfile knows.
+  """
+
+  def __init__(self, directory):
+    self._directory = directory
+    self._writer = None
+
+  def scalars(self, step, values):
+    """Writes a dict of floats as of a step."""
+    with self._open().as_default():
+      for tag, value in values.items():
+        tf.summary.scalar(tag, value, step=step)
+    self._writer.flush()
+
+  def text(self, step, tag, text):
+    """Writes a text, shown as it stands."""
+    with self._open().as_default():
+      tf.summary.text(tag, "\n".join("    " + line for line in text.splitlines()), step=step)
+    self._writer.flush()
+
+  def _open(self):
+    if self._writer is None:
+      try:
+        self._writer = tf.summary.create_file_writer(self._directory)
+      except (OSError, tf.errors.OpError) as error:
+        raise errors.OutputError(f"Cannot write TensorBoard files to {self._directory} (--model_dir): {error}") from error
+    return self._writer
+
+  def close(self):
+    if self._writer is not None:
+      self._writer.close()
+      self._writer = None

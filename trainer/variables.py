@@ -1,0 +1,232 @@
+"""Variables that are made once, by name, for a model_fn that is traced many times.
+
+A model_fn makes its layers and variables each time it is called; it is called for every replica and mode, and again when a shape changes. Under
+`VariableStore.run`, every way of making a variable (a Keras layer, optimizer or metric, `tf.Module`, `tf.Variable`, `tf.compat.v1.get_variable`)
+asks the store: the first trace that wants a name makes the variable, outside the graph being traced and inside the strategy's scope, and every later
+trace gets it back. Names are those that the code gives (`conv2d_1/kernel`); they are the keys of checkpoints.
+
+    store = VariableStore(strategy)
+    tf.function(lambda batch: store.run(model_fn, (batch,), step))(batch)
+    store.variables["dense/kernel"]
+"""
+
+import collections
+import contextlib
+import threading
+
+import tensorflow as tf
+from tensorflow.python.eager import lift_to_graph
+
+from trainer import errors, keras_scope, seeds
+
+v1 = tf.compat.v1
+
+_running = threading.local()
+
+# What v1.get_variable and v1.train.* keep in a graph, which for the functions of a process is one: its default graph.
+_COLLECTIONS = (
+    v1.GraphKeys.GLOBAL_VARIABLES,
+    v1.GraphKeys.LOCAL_VARIABLES,
+    v1.GraphKeys.TRAINABLE_VARIABLES,
+    v1.GraphKeys.GLOBAL_STEP,
+    v1.GraphKeys.LOSSES,
+    v1.GraphKeys.REGULARIZATION_LOSSES,
+    v1.GraphKeys.UPDATE_OPS,
+    v1.GraphKeys.TRAIN_OP,
+    ("__variable_store",),
+    ("__varscope",),
+)
+
+
+class VariableStore:
+  """Variables by name.
+
+  Args:
+    strategy: the tf.distribute.Strategy on whose replicas the functions run.
+    precision: the Keras dtype policy that layers are made under.
+    seed: int; the initial value of each variable comes from it and from the variable's name.
+
+  Attributes:
+    variables: dict of name → tf.Variable, in the order of their making.
+  """
+
+  def __init__(self, strategy, precision="float32", seed=0):
+    self.strategy = strategy
+    self.variables = {}
+    self._precision = precision
+    self._seed = seed
+    self._initial_values = {}
+    self._keras_variables = {}  # the Keras object of the newest trace around a variable, by name
+    self._scratch = {}  # what is in no checkpoint: see scratch(), and the state of Keras's seed generators, which nobody reads
+
+  def run(self, fn, args, step, global_step=None):
+    """`strategy.run(fn, args)` with this store's variables. Called while a tf.function is being traced.
+
+    Args:
+      fn: called once per replica.
+      args: tuple of (nests of) per-replica values.
+      step: int64 scalar tensor, the step that random numbers are for.
+      global_step: the variable that `tf.compat.v1.train.get_global_step()` returns inside, or None.
+
+    Returns:
+      Per-replica values of what fn returns.
+
+    Raises:
+      errors.ModelFnError: fn makes a variable with a shape or dtype other than an earlier trace gave it.
+    """
+    keras_state = keras_scope.KerasScope(self._precision, self._seed, step)
+    counts = collections.Counter()
+    roots = []
+
+    def replica_fn(*args):
+      with keras_state.replica(), tf.name_scope("model_fn") as root, _current(self):
+        roots.append(root)
+        return fn(*args)
+
+    def creator(next_creator, **kwargs):
+      # A mirrored strategy calls this for its first replica, and hands that variable to the others.
+      maker = keras_state.variable_being_made
+      path = maker.path if maker is not None else _path(kwargs["name"], roots[0])
+      counts[path] += 1
+      name = path if counts[path] == 1 else f"{path}_{counts[path] - 1}"
+      return self._get(next_creator, name, maker, kwargs)
+
+    with keras_state.trace(), _own_collections(global_step):
+      with self.strategy.scope(), tf.variable_creator_scope(creator):
+        return self.strategy.run(replica_fn, args)
+
+  def trainable_variables(self):
+    """The trainable ones, as Keras variables where Keras made them, so that `layer.trainable = False` counts."""
+    variables = [self._keras_variables.get(name, variable) for name, variable in self.variables.items()]
+    return [variable for variable in variables if variable.trainable]
+
+  def scratch(self, name):
+    """A float32 scalar variable of each replica's own that is no part of the model; read from outside, it is their mean. Called in `run`."""
+    _running.scratch = True
+    try:
+      return tf.Variable(
+          0.0, trainable=False, name=name,
+          synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN)
+    finally:
+      _running.scratch = False
+
+  def reset(self):
+    """Gives each variable its initial value."""
+    for name, value in self._initial_values.items():
+      if name in self.variables:
+        self.variables[name].assign(value() if callable(value) else value)
+
+  def _get(self, next_creator, name, maker, kwargs):
+    scratch = getattr(_running, "scratch", False) or name.endswith("seed_generator_state")
+    home = self._scratch if scratch else self.variables
+    if name in home:
+      _check_same(home[name], name, kwargs)
+    else:
+      home[name] = self._create(next_creator, name, kwargs)
+    variable = home[name]
+    if maker is not None and home is self.variables:
+      self._keras_variables[name] = maker
+    v1.add_to_collections(_collections(variable, kwargs), variable)
+    return variable
+
+  def _create(self, next_creator, name, kwargs):
+    seed = seeds.seed_for(self._seed, name)
+    initial_value = kwargs["initial_value"]
+    if tf.is_tensor(initial_value) and not hasattr(initial_value, "numpy"):
+      initial_value = _evaluate(initial_value, seed)
+    # The variable is the store's: it is in no collection of the graph, and tf.function must not lift its initializer.
+    kwargs = dict(kwargs, name=name, initial_value=initial_value, collections=None, experimental_enable_variable_lifting=False)
+    if _is_statistic(kwargs):
+      kwargs.update(synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN)
+    with tf.init_scope(), tf.name_scope(""), seeds.eager_seed(seed):
+      variable = next_creator(**kwargs)
+    self._initial_values[name] = initial_value
+    return variable
+
+
+def current():
+  """The store of the function that is being traced under `VariableStore.run`, or None."""
+  return getattr(_running, "store", None)
+
+
+@contextlib.contextmanager
+def _current(store):
+  outer = current()
+  _running.store = store
+  try:
+    yield
+  finally:
+    _running.store = outer
+
+
+@contextlib.contextmanager
+def _own_collections(global_step):
+  """Collections that are empty but for the global step, and the process's own again afterwards."""
+  saved = {key: v1.get_collection(key) for key in _COLLECTIONS}
+  for key in _COLLECTIONS:
+    v1.get_collection_ref(key).clear()
+  if global_step is not None:
+    v1.add_to_collection(v1.GraphKeys.GLOBAL_STEP, global_step)
+  try:
+    yield
+  finally:
+    for key in _COLLECTIONS:
+      v1.get_collection_ref(key)[:] = saved[key]
+
+
+def _path(name, root):
+  scope = (tf.get_current_name_scope() + "/").removeprefix(root)
+  return (scope + (name or "Variable")).strip("/")
+
+
+def _evaluate(tensor, seed):
+  """The value (numpy array) of a tensor of the graph that is being traced, such as `tf.Variable(tf.random.normal(shape))` gives."""
+  value = tf.get_static_value(tensor)
+  if value is not None:
+    return value
+
+  def lifted():
+    graph = v1.get_default_graph()
+    copy = lift_to_graph.lift_to_graph([tensor], graph)[tensor]
+    seeds.reseed_operations(graph, seed)
+    return copy
+
+  with tf.init_scope():
+    return v1.wrap_function(lifted, [])().numpy()
+
+
+def _is_statistic(kwargs):
+  """Batch norm's moving averages and the like: each replica keeps its own, and what is read from outside, as for a checkpoint, is their mean."""
+  auto = (None, tf.VariableSynchronization.AUTO)
+  none = (None, tf.VariableAggregation.NONE)
+  return (
+      kwargs.get("trainable") is False
+      and kwargs.get("colocate_with") is None  # which an optimizer's slots have
+      and kwargs.get("dtype")
+      and tf.as_dtype(kwargs["dtype"]).is_floating
+      and kwargs.get("synchronization") in auto
+      and kwargs.get("aggregation") in none
+  )
+
+
+def _collections(variable, kwargs):
+  if kwargs.get("collections"):
+    return kwargs["collections"]
+  keys = [v1.GraphKeys.GLOBAL_VARIABLES]
+  if variable.trainable:
+    keys.append(v1.GraphKeys.TRAINABLE_VARIABLES)
+  return keys
+
+
+def _check_same(variable, name, kwargs):
+  """A variable that is handed back must be what this trace would have made."""
+  value = kwargs["initial_value"]
+  with tf.Graph().as_default():
+    value = value() if callable(value) else value
+    shape = getattr(value, "shape", None)
+    value = value if shape is not None else tf.convert_to_tensor(value)
+  shape, dtype = tf.TensorShape(value.shape), tf.as_dtype(kwargs.get("dtype") or value.dtype).base_dtype
+  if (shape, dtype) != (variable.shape, variable.dtype.base_dtype):
+    raise errors.ModelFnError(
+        f"model_fn makes the variable {name} with shape {shape} and dtype {dtype.name}, and made it with shape {variable.shape} and dtype "
+        f"{variable.dtype.base_dtype.name} before: a name has to mean one variable in every mode.")
