@@ -83,15 +83,20 @@ class Program:
 
   def _on_each_replica(self, fn, batches):
     """fn on every replica with its own batch; its results over the replicas, concatenated (scalars: stacked)."""
-    batches = self.strategy.experimental_distribute_values_from_function(lambda context: batches[context.replica_id_in_sync_group])
+    if len(batches) == 1:
+      arguments = batches[0]
+    else:
+      arguments = self.strategy.experimental_distribute_values_from_function(lambda context: batches[context.replica_id_in_sync_group])
     step = self.global_step.read_value()
     with summaries.intercepted(), optimizers.combining_gradients(self.strategy):
-      results = self.store.run(fn, batches, step, self.global_step)
+      results = self.store.run(fn, arguments, step, self.global_step)
     return tf.nest.map_structure(lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0), *self._per_replica(results))
 
   def _per_replica(self, results):
     """A list of each replica's own structure of tensors."""
+    replicas = self.strategy.num_replicas_in_sync
     locals_ = [self.strategy.experimental_local_results(leaf) for leaf in tf.nest.flatten(results)]
+    locals_ = [values * replicas if len(values) < replicas else values for values in locals_]  # one tensor that is the same for all stands for them
     return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
 
   def _call(self, mode, element):

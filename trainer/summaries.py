@@ -5,14 +5,19 @@ behind; the host writes it, with the number of the step that it belongs to.
 """
 
 import contextlib
+import re
 import threading
 from unittest import mock
 
+import tensorboard.compat
 import tensorflow as tf
 
 from trainer import errors
 
 v1 = tf.compat.v1
+
+# The scopes around a model_fn's own, which tell of loops and replicas: see variables.VariableStore.run.
+_OUTER_SCOPES = re.compile(r"^.*?\bmodel_fn(_\d+)?/")
 
 _collecting = threading.local()
 
@@ -42,7 +47,7 @@ def intercepted():
 
   def record_or_write(tag, tensor, step=None, metadata=None, name=None):
     if metadata is not None and metadata.plugin_data.plugin_name == "scalars":
-      record(tag, tensor() if callable(tensor) else tensor)
+      record(_OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor)
       return tf.constant(True)
     return write(tag, tensor, step=step, metadata=metadata, name=name)
 
@@ -51,7 +56,11 @@ def intercepted():
     record(f"{family}/{name}" if family else name, tensor)
     return tf.constant(b"")  # a merged summary, which a host_call may still carry about
 
-  with mock.patch.object(tf.summary, "write", record_or_write), mock.patch.object(v1.summary, "scalar", record_v1):
+  with (
+      mock.patch.object(tf.summary, "write", record_or_write),
+      mock.patch.object(tensorboard.compat.tf2.summary, "write", record_or_write),  # which tf.summary.scalar calls
+      mock.patch.object(v1.summary, "scalar", record_v1),
+  ):
     yield
 
 

@@ -1,0 +1,374 @@
+"""Estimator: train, evaluate, predict and export a model_fn, on whatever device there is.
+
+    estimator = Estimator(model_fn, model_dir="out/digits", train_batch_size=32, eval_batch_size=100)
+    estimator.train(train_input_fn, max_steps=2000)
+    estimator.evaluate(eval_input_fn)               # {"loss": ..., "accuracy": ..., "global_step": 2000}
+    for prediction in estimator.predict(eval_input_fn): ...
+    estimator.export_saved_model("out/digits/export")
+"""
+
+import os
+import tempfile
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import batch_sizes as batch_sizes_lib
+from trainer import checkpoint, errors, evaluation, export, inputs, loop, run_config, spec, step, summaries, training
+from trainer import device as device_lib
+
+ModeKeys = spec.ModeKeys
+
+_MODE_OF = {"train": ModeKeys.TRAIN, "eval": ModeKeys.EVAL, "predict": ModeKeys.PREDICT}
+
+
+class Estimator:
+  """Runs a model_fn.
+
+  A run of a kind (train, eval, predict) needs its batch size, global or per core; the other follows from the number of replicas.
+
+  Args:
+    model_fn: `model_fn(features, labels, mode, params, config)`, see `trainer.spec`.
+    model_dir: where everything is written; default: config.model_dir, or a new temporary folder.
+    config: a RunConfig.
+    params: dict that model_fn and the input_fns get, with "batch_size" added (their per-core batch). Keys "batch_size" and "context" are reserved.
+    train_batch_size, eval_batch_size, predict_batch_size: global sizes, of all replicas together.
+    train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: per-core sizes, in place of the global ones.
+
+  Raises:
+    SettingError: an argument cannot work, or the device is not there.
+  """
+
+  def __init__(
+      self, model_fn, model_dir=None, config=None, params=None, *, train_batch_size=None, eval_batch_size=None, predict_batch_size=None,
+      train_per_core_batch_size=None, eval_per_core_batch_size=None, predict_per_core_batch_size=None):
+    self.config = config or run_config.RunConfig()
+    if not isinstance(self.config, run_config.RunConfig):
+      raise errors.SettingError(f"config must be a trainer.RunConfig; got {self.config!r}.")
+    self.params = dict(params or {})
+    reserved = sorted({"batch_size", "context"} & set(self.params))
+    if reserved:
+      raise errors.SettingError(f"params has the reserved key {reserved[0]!r}: the framework sets it.")
+    self._model_fn = spec.ModelFn(model_fn)
+    self._model_fn.check_params(self.params)
+    self.model_dir = _choose_model_dir(model_dir, self.config)
+    self._batch_sizes = batch_sizes_lib.BatchSizes(
+        train_batch_size, eval_batch_size, predict_batch_size,
+        train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size)
+    self.device = device_lib.connect(self.config.device)
+    shards = self.config.tpu_config.num_shards
+    if shards is not None and shards != self.device.replicas:
+      raise errors.SettingError(f"TPUConfig.num_shards is {shards}, and the device ({self.device}) has {self.device.replicas} replicas.")
+    self._batch_sizes.check(self.device.replicas)
+    self._checkpoints = checkpoint.CheckpointDirectory(self.model_dir, self.config.keep_checkpoint_max)
+    sizes = {_MODE_OF[kind]: size.per_core for kind, size in self.batch_sizes().items()}
+    self._program = step.Program(
+        self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config)
+    self._loops = loop.DeviceLoops(self._program, self.device.replicas)
+    self._holds = None, frozenset()  # the checkpoint whose values the variables have (None: other values), and the names of those that do
+    self._prepared = {}  # (dataset, iterator) that trace() has made, for the next call of the kind
+    self._feature_spec = None
+    self._training = False
+
+  def batch_sizes(self):
+    """dict of kind → BatchSize, of those kinds that have one."""
+    kinds = [kind for kind in batch_sizes_lib.KINDS if self._batch_sizes.given(kind) or (kind == "predict" and self._batch_sizes.given("eval"))]
+    return {kind: self._batch_sizes.resolve(kind, self.device.replicas) for kind in kinds}
+
+  @property
+  def variables(self):
+    """dict of name → tf.Variable, of what was made so far."""
+    return dict(self._program.store.variables)
+
+  @property
+  def traces(self):
+    """dict of mode → how often model_fn was called in it."""
+    return dict(self._program.traces)
+
+  def get_variable_names(self):
+    """Names of the variables in the latest checkpoint, sorted."""
+    return sorted(checkpoint.shapes(self._needed_checkpoint(None)))
+
+  def get_variable_value(self, name):
+    """The value (numpy array) of a variable in the latest checkpoint."""
+    return checkpoint.read(self._needed_checkpoint(None), [name])[name]
+
+  def latest_checkpoint(self):
+    """The path of the newest checkpoint in model_dir, or None."""
+    return self._checkpoints.latest()
+
+  def latest_step(self):
+    """The step of the newest checkpoint in model_dir, or None."""
+    return next(reversed(self._checkpoints.steps()), None)
+
+  # ------------------------------------------------------------------ train
+
+  def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+    """Trains.
+
+    Args:
+      input_fn: `input_fn(params)` → dataset of (features, labels), batches of params["batch_size"].
+      hooks: list of hooks, see `trainer.hooks`.
+      steps: int > 0, how many more steps.
+      max_steps: int > 0, the global step to end at. Neither: until the input ends.
+      saving_listeners: list of tf.compat.v1.train.CheckpointSaverListener or their like; they are called without a session.
+
+    Returns:
+      self.
+
+    Raises:
+      SettingError: arguments that cannot work.
+      InputError: there is no input, or it cannot be used.
+      NonFiniteError: the loss became NaN or infinite.
+      OutputError: model_dir cannot be written.
+    """
+    if steps is not None and max_steps is not None:
+      raise errors.SettingError(f"train: set steps ({steps}) or max_steps ({max_steps}), not both.")
+    for name, value in (("steps", steps), ("max_steps", max_steps)):
+      if value is not None:
+        run_config.require_positive_int(value, f"train: {name}")
+    latest = self._checkpoints.latest()
+    if max_steps is not None and latest and checkpoint.read_step(latest) >= max_steps:
+      logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, checkpoint.read_step(latest), max_steps)
+      return self
+    dataset, iterator = self._traced("train", input_fn)
+    start = self._restore_or_initialize(latest)
+    final_step = start + steps if steps is not None else max_steps
+    self._make_model_dir()
+    all_hooks = [*(hooks or []), *(self._program.spec.training_hooks or [])]
+    size = self._batch_sizes.resolve("train", self.device.replicas).global_size
+    endless = _is_endless(dataset)
+
+    def run_loop(count):
+      self._holds = None, frozenset()
+      return self._loops.train(iterator, tf.constant(count, tf.int64), endless)
+
+    with training.Training(self, all_hooks, saving_listeners or [], start, final_step, size) as boundaries:
+      self._training = True
+      try:
+        reached, exhausted = loop.train(run_loop, start, final_step or _NO_END, boundaries.loop_length, boundaries.after_loop)
+        if exhausted and reached == start:
+          raise errors.InputError(f"The train input_fn {spec.name_of(input_fn)} gave no batch for a step: its dataset is empty or too small.")
+        if exhausted and final_step is not None:
+          logging.warning("Training ended: input exhausted at step %d of %d", reached, final_step)
+        boundaries.finish(reached)
+      finally:
+        self._training = False
+    return self
+
+  def _restore_or_initialize(self, latest):
+    """The global step, after giving the variables the values of the latest checkpoint, or, where there is none, their initial ones."""
+    if latest:
+      self._ensure(latest)
+    else:
+      self._program.store.reset()
+      self._program.global_step.assign(0)
+    return int(self._program.global_step.numpy())
+
+  def save_checkpoint(self):
+    """Writes the variables as they are; returns the checkpoint's path. For hooks, during training."""
+    names = frozenset(self._program.store.variables)
+    path = self._checkpoints.save(int(self._program.global_step.numpy()), self._program.store.variables)
+    self._holds = path, names
+    return path
+
+  # --------------------------------------------------------------- evaluate
+
+  def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
+    """Evaluates the whole set, or `steps` global batches of it. The last partial batch counts.
+
+    Args:
+      input_fn: `input_fn(params)` → dataset of (features, labels), with drop_remainder=False for all examples to count.
+      steps: int > 0 or None.
+      hooks: list of hooks, called once at the end.
+      checkpoint_path: the checkpoint; default: the newest in model_dir.
+      name: evaluations with different names keep their summaries apart, in `eval_<name>`.
+
+    Returns:
+      dict: "loss", the mean over all examples, "global_step", and the metrics.
+
+    Raises:
+      CheckpointNotFoundError: there is no checkpoint.
+      InputError: there are no examples.
+    """
+    if steps is not None:
+      run_config.require_positive_int(steps, "evaluate: steps")
+    path = self._needed_checkpoint(checkpoint_path)
+    _, iterator = self._traced("eval", input_fn, name or "")
+    evaluation_hooks = [*(hooks or []), *(self._program.spec.evaluation_hooks or [])]
+    self._ensure(path)
+    result = evaluation.run(self._loops, iterator, name or "", steps)
+    if not result.examples:
+      raise errors.InputError(f"The eval input_fn {spec.name_of(input_fn)} gave no example: there is nothing to evaluate.")
+    values = dict(result.values, global_step=int(self._program.global_step.numpy()))
+    writer = summaries.Writer(self.evaluation_dir(name))
+    writer.scalars(values["global_step"], {key: value for key, value in result.values.items() if isinstance(value, int | float)})
+    writer.close()
+    shown = ", ".join(f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items())
+    logging.info("Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown)
+    for hook in evaluation_hooks:
+      hook(values["global_step"], values, self)
+    return values
+
+  def evaluation_dir(self, name=None):
+    """Where the summaries of the evaluations of this name go."""
+    return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
+
+  # ---------------------------------------------------------------- predict
+
+  def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
+    """Predicts for every example, in order.
+
+    Args:
+      input_fn: `input_fn(params)` → dataset of features or of (features, labels), whose labels are not looked at.
+      predict_keys: list of keys of the predictions, or None for all.
+      hooks: list of hooks, called once at the end.
+      checkpoint_path: the checkpoint; default: the newest in model_dir.
+      yield_single_examples: whether to yield example by example, or batch by batch (of a global batch at most).
+
+    Returns:
+      A generator of predictions as numpy arrays, in the structure that model_fn gives them.
+
+    Raises:
+      CheckpointNotFoundError: there is no checkpoint.
+      SettingError: predict_keys are none of the predictions'.
+      All of them at the call, not at the first `next()`.
+    """
+    path = self._needed_checkpoint(checkpoint_path)
+    _, iterator = self._traced("predict", input_fn)
+    self._check_predict_keys(predict_keys)
+    self._ensure(path)
+    all_hooks = [*(hooks or []), *(self._program.spec.prediction_hooks or [])]
+    return self._predictions(iterator, path, predict_keys, yield_single_examples, all_hooks)
+
+  def _check_predict_keys(self, predict_keys):
+    predictions = self._program.spec.predictions
+    if predict_keys is None:
+      return
+    if not isinstance(predictions, dict):
+      raise errors.SettingError(f"predict: predict_keys={predict_keys!r} need predictions that are a dict; model_fn gives {type(predictions).__name__}.")
+    unknown = [key for key in predict_keys if key not in predictions]
+    if unknown:
+      raise errors.SettingError(f"predict: predict_keys has {unknown[0]!r}; the predictions are {', '.join(sorted(predictions))}.")
+
+  def _predictions(self, iterator, path, keys, single, hooks):
+    for group in iterator:
+      self._ensure(path)  # others may have used the variables since the last `next()`
+      predictions = self._loops.predict(group)
+      if keys is not None:
+        predictions = {key: predictions[key] for key in keys}
+      batch = tf.nest.map_structure(lambda tensor: tensor.numpy(), predictions)
+      if single:
+        for i in range(len(tf.nest.flatten(batch)[0])):
+          yield tf.nest.map_structure(lambda array, i=i: array[i], batch)
+      else:
+        yield batch
+    for hook in hooks:
+      hook(int(self._program.global_step.numpy()), {}, self)
+
+  # ----------------------------------------------------------------- export
+
+  def export_saved_model(self, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, checkpoint_path=None):
+    """Writes a SavedModel for the CPU to `<export_dir_base>/<timestamp>`.
+
+    Args:
+      export_dir_base: a folder, made if needed.
+      serving_input_receiver_fn: see `trainer.export.save`; default: the features as the input_fns of this Estimator give them.
+      assets_extra: dict of relative path → file to copy into the SavedModel.
+      checkpoint_path: the checkpoint; default: the newest in model_dir.
+
+    Returns:
+      The SavedModel's path.
+
+    Raises:
+      CheckpointNotFoundError: there is no checkpoint.
+      SettingError: no input_fn has been seen and no serving_input_receiver_fn is given.
+      OutputError: it cannot be written.
+    """
+    path = self._needed_checkpoint(checkpoint_path)
+    feature_spec = None if self._feature_spec is None else export.free_batch(self._feature_spec)
+    exported = export.save(
+        self._model_fn, params=self._all_params(), config=self.config, feature_spec=feature_spec,
+        values=lambda names: checkpoint.read(path, names), export_dir_base=export_dir_base,
+        serving_input_receiver_fn=serving_input_receiver_fn, assets_extra=assets_extra)
+    logging.info("Exported %s to %s", path, exported)
+    return exported
+
+  # ----------------------------------------------------------------- shared
+
+  def trace(self, kind, input_fn):
+    """Makes the step of a kind without running it: calls input_fn, checks its shapes, traces model_fn. The next call of that kind goes on from there.
+
+    Args:
+      kind: "train", "eval" or "predict".
+      input_fn: the input_fn of that call.
+    """
+    self._prepared[kind, input_fn] = self._traced(kind, input_fn)
+
+  def _traced(self, kind, input_fn, name=""):
+    """(dataset, iterator) of a run of a kind, whose device loop has been traced: of per-core batches to train, of groups to evaluate and predict."""
+    if (kind, input_fn) in self._prepared:
+      return self._prepared.pop((kind, input_fn))
+    size = self._batch_sizes.resolve(kind, self.device.replicas)
+    dataset = inputs.call(input_fn, self._all_params(), size.per_core, self.config.tf_random_seed, kind)
+    inputs.check_shapes(dataset, size.per_core, kind)
+    self._feature_spec = dataset.element_spec[0]
+    if kind != "train":
+      dataset = inputs.grouped(dataset, size.per_core, size.replicas)
+    iterator = iter(dataset)
+    count = tf.TensorSpec([], tf.int64)
+    if kind == "train":
+      self._loops.train.get_concrete_function(iterator, count, _is_endless(dataset))
+    elif kind == "eval":
+      self._loops.evaluate.get_concrete_function(iterator, dataset.element_spec, count, name)
+    else:
+      self._loops.predict.get_concrete_function(dataset.element_spec)
+    return dataset, iterator
+
+  def _all_params(self):
+    return dict(self.params, use_tpu=self.device.kind == "tpu")
+
+  def _needed_checkpoint(self, path):
+    if path is not None:
+      return checkpoint.resolve(path)
+    latest = self._checkpoints.latest()
+    if latest is None:
+      raise errors.CheckpointNotFoundError(f"There is no checkpoint in {self.model_dir} (--model_dir): train first, or give checkpoint_path.")
+    return latest
+
+  def _ensure(self, path):
+    """The variables have the values of this checkpoint."""
+    held, names = self._holds
+    current = self._program.store.variables
+    if held == path and names >= current.keys():
+      return
+    if self._training:
+      raise errors.SettingError(f"A hook asks for {path} while the training goes on with other values: use another Estimator for that.")
+    checkpoint.restore(path, current)
+    self._holds = path, frozenset(current)
+
+  def _make_model_dir(self):
+    try:
+      tf.io.gfile.makedirs(self.model_dir)
+    except (tf.errors.OpError, OSError) as error:
+      raise errors.OutputError(f"The folder {self.model_dir} (--model_dir) cannot be made: {error}") from error
+
+
+_NO_END = 2**62
+
+
+def _is_endless(dataset):
+  return bool(dataset.cardinality().numpy() == tf.data.INFINITE_CARDINALITY)  # a Python value: the loop is traced for it
+
+
+def _choose_model_dir(model_dir, config):
+  if model_dir and config.model_dir and os.path.normpath(model_dir) != os.path.normpath(config.model_dir):
+    raise errors.SettingError(f"model_dir is {model_dir!r}, and config.model_dir is {config.model_dir!r}: set one of them.")
+  chosen = model_dir or config.model_dir
+  if not chosen:
+    chosen = tempfile.mkdtemp()
+    logging.warning("No model_dir was given; using the temporary folder %s", chosen)
+  return os.fspath(chosen)
+
+
+TPUEstimator = Estimator

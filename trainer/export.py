@@ -1,0 +1,144 @@
+"""SavedModels that serve on a CPU, with nothing but TensorFlow.
+
+    <export_dir_base>/<timestamp>/     a SavedModel; its signature "serving_default" takes the features by name, any number of examples
+
+The model is built anew without a strategy, in float32, and gets the trained values by name, so that nothing of the device that trained it is left.
+"""
+
+import os
+import time
+
+import tensorflow as tf
+
+from trainer import errors, inputs, step
+
+v1 = tf.compat.v1
+
+
+def build_raw_serving_input_receiver_fn(features):
+  """A serving_input_receiver_fn that takes the features as they are.
+
+  Args:
+    features: dict of name → tf.TensorSpec, with None for the batch.
+  """
+  def serving_input_receiver_fn():
+    placeholders = {name: v1.placeholder(spec.dtype, spec.shape, name) for name, spec in features.items()}
+    return placeholders, placeholders
+  return serving_input_receiver_fn
+
+
+def free_batch(feature_spec):
+  """The spec of features with the batch axis free, each tensor under the name by which it is served."""
+  leaves = inputs.named_leaves((feature_spec,))
+  single = len(leaves) == 1 and leaves[0][0] == "features"
+  specs = []
+  for path, leaf in leaves:
+    name = "features" if single else path.removeprefix('features["').removesuffix('"]').replace('"]["', "/").replace("[", "_").replace("]", "")
+    specs.append(tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype, name))
+  return tf.nest.pack_sequence_as(feature_spec, specs)
+
+
+def save(model_fn, *, params, config, values, feature_spec, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, clock=time.time):
+  """Writes a SavedModel.
+
+  Args:
+    model_fn: a spec.ModelFn.
+    params: dict for it, without "batch_size".
+    config: the RunConfig.
+    values: function of a list of names that returns dict of name → value.
+    feature_spec: nest of tf.TensorSpec, what the model takes where there is no serving_input_receiver_fn.
+    export_dir_base: the folder that gets a new one, named by the time.
+    serving_input_receiver_fn: a function as TPUEstimator programs have it: it makes placeholders and returns an object with `features` and
+      `receiver_tensors`, or a pair of these.
+    assets_extra: dict of relative path → file, copied to `assets.extra`.
+    clock: seconds since the epoch.
+
+  Returns:
+    The path of the SavedModel.
+
+  Raises:
+    SettingError: neither feature_spec nor serving_input_receiver_fn is given.
+    OutputError: it cannot be written; there is then no half of one.
+  """
+  program = step.Program(model_fn, strategy=tf.distribute.get_strategy(), params=params, batch_sizes={}, config=config)
+
+  def predict(features):
+    predictions = program.predict([(features,)])
+    return program.spec.export_outputs or {"serving_default": predictions}
+
+  module = tf.Module()
+  if serving_input_receiver_fn is not None:
+    receive, feature_spec = _receiver(serving_input_receiver_fn)
+  elif feature_spec is not None:
+    receive = None
+  else:
+    raise errors.SettingError("export_saved_model: nothing says which features the model takes: give serving_input_receiver_fn, or evaluate first.")
+
+  signatures = {}
+  traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
+  outputs = traced.get_concrete_function().structured_outputs
+  for name in outputs:
+    signatures[name] = _signature(traced, name, receive, feature_spec)
+  for name, value in values(list(program.store.variables)).items():
+    program.store.variables[name].assign(value)
+  module.model_variables = list(program.store.variables.values())
+  return _write(module, signatures, export_dir_base, assets_extra, clock)
+
+
+def _signature(traced, name, receive, feature_spec):
+  def serve(features):
+    outputs = traced(features)[name]
+    return outputs if isinstance(outputs, dict) else {"output": outputs}
+
+  if receive is None:
+    return tf.function(serve, input_signature=[feature_spec], autograph=False)
+
+  def serve_received(received):
+    return serve(receive(received))
+  return tf.function(serve_received, input_signature=[receive.spec], autograph=False)
+
+
+class _Receiver:
+  """A function of the received tensors that returns the features, cut out of the graph that a serving_input_receiver_fn makes."""
+
+  def __init__(self, received, features, graph_function):
+    self.spec = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype, t.op.name), received)
+    self._pruned = graph_function.prune(tf.nest.flatten(received), tf.nest.flatten(features))
+    self._features = features
+
+  def __call__(self, received):
+    return tf.nest.pack_sequence_as(self._features, self._pruned(*tf.nest.flatten(received)))
+
+
+def _receiver(serving_input_receiver_fn):
+  made = []
+
+  def make():
+    result = serving_input_receiver_fn()
+    features, received = result if isinstance(result, tuple) and len(result) == 2 else (result.features, result.receiver_tensors)
+    if tf.is_tensor(received):
+      received = {"input": received}
+    made.append((features, received))
+    return tf.nest.flatten(features)
+
+  graph_function = v1.wrap_function(make, [])
+  features, received = made[0]
+  receiver = _Receiver(received, features, graph_function)
+  return receiver, tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), features)
+
+
+def _write(module, signatures, base, assets_extra, clock):
+  timestamp = int(clock())
+  while tf.io.gfile.exists(os.path.join(base, str(timestamp))):
+    timestamp += 1
+  path, aside = os.path.join(base, str(timestamp)), os.path.join(base, f".writing-{timestamp}")
+  try:
+    tf.saved_model.save(module, aside, signatures=signatures)
+    for relative, source in (assets_extra or {}).items():
+      target = os.path.join(aside, "assets.extra", relative)
+      tf.io.gfile.makedirs(os.path.dirname(target))
+      tf.io.gfile.copy(source, target)
+    tf.io.gfile.rename(aside, path)
+  except (tf.errors.OpError, OSError) as error:
+    raise errors.OutputError(f"The SavedModel cannot be written to {path}: {error}") from error
+  return path

@@ -1,0 +1,100 @@
+"""What is done at the boundaries of the training loop, and in which order.
+
+    with Training(estimator, ...) as training:                # begins the hooks; the first checkpoint
+      loop.train(..., training.loop_length, training.after_loop)
+      training.finish(step)                                   # the last checkpoint; ends the hooks
+"""
+
+from trainer import loop, summaries
+from trainer.hooks import every, non_finite, progress, totals
+
+
+class Training:
+  """One call of Estimator.train.
+
+  Args:
+    estimator: the Estimator.
+    hooks: list of hooks, see `trainer.hooks`.
+    saving_listeners: list of objects like tf.compat.v1.train.CheckpointSaverListener.
+    start: the global step to start at.
+    final_step: the one to end at, or None for the end of the input.
+    batch_size: examples in a step.
+  """
+
+  def __init__(self, estimator, hooks, saving_listeners, start, final_step, batch_size):
+    config = estimator.config
+    self._estimator = estimator
+    self._hooks = hooks
+    self._listeners = saving_listeners
+    self._start = start
+    self._checkpoint_due = every.Every(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds, start=start)
+    self._log_due = every.Every(steps=config.log_step_count_steps, start=start)
+    self._summary_due = every.Every(steps=config.save_summary_steps, start=start)
+    self._log_totals = totals.Totals(batch_size)
+    self._summary_totals = totals.Totals(batch_size)
+    self._final_step = final_step
+    self._saved_at = None
+    cadences = [config.log_step_count_steps, config.save_summary_steps, config.checkpoint_steps]
+    self.loop_length = loop.LoopLength(config.tpu_config.iterations_per_loop, tuple(cadence for cadence in cadences if cadence))
+
+  def __enter__(self):
+    self._writer = summaries.Writer(self._estimator.model_dir)
+    self._progress = progress.Progress(self._start, self._final_step)
+    for hook in self._hooks:
+      if hasattr(hook, "begin"):
+        hook.begin(self._estimator)
+    for listener in self._listeners:
+      listener.begin()
+    if self._estimator.latest_step() != self._start:
+      self._save(self._start)
+    else:
+      self._saved_at = self._start
+    return self
+
+  def after_loop(self, result):
+    """Takes a loop.LoopResult; returns whether the training shall stop. The order is important."""
+    # 1. A loss that is no number: before anything is written or anyone is told.
+    non_finite.check(result, self._estimator.latest_checkpoint())
+
+    # 2. The report, so that hooks can see what was logged.
+    last = result.step == self._final_step or result.exhausted
+    self._progress.move(result.step)
+    self._log_totals.add(result)
+    self._summary_totals.add(result)
+    if self._log_due.due(result.step) or last:
+      self._progress.report(result.step, self._log_totals.take())
+    if self._summary_due.due(result.step) or last:
+      self._writer.scalars(result.step, self._summary_totals.take())
+
+    # 3. The user's hooks.
+    metrics = dict(result.scalars, loss=result.loss)
+    stop = False
+    for hook in self._hooks:
+      stop = bool(hook(result.step, metrics, self._estimator)) or stop
+
+    # 4. The checkpoint, of what the hooks have left.
+    if self._checkpoint_due.due(result.step):
+      stop = self._save(result.step) or stop
+    return stop
+
+  def finish(self, step):
+    """The last checkpoint; ends hooks and listeners."""
+    if self._saved_at != step:
+      self._save(step)
+    for hook in self._hooks:
+      if hasattr(hook, "end"):
+        hook.end(step, self._estimator)
+    for listener in self._listeners:
+      listener.end(None, step)
+
+  def _save(self, step):
+    """Saves; returns whether a listener wants to stop."""
+    for listener in self._listeners:
+      listener.before_save(None, step)
+    self._estimator.save_checkpoint()
+    self._saved_at = step
+    return any([bool(listener.after_save(None, step)) for listener in self._listeners])
+
+  def __exit__(self, *exception):
+    self._progress.close()
+    self._writer.close()
