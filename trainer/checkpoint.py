@@ -108,10 +108,12 @@ class CheckpointDirectory:
       remove(self.path(step))
 
   def _write_state(self):
-    paths = [self.path(step) for step in self.steps()]
-    # Not tf.train.CheckpointManager: it would put the checkpoint's objects, not its names, at the centre.
-    tf.compat.v1.train.update_checkpoint_state(
-        self.directory, os.path.basename(paths[-1]), all_model_checkpoint_paths=[os.path.basename(path) for path in paths])
+    names = [os.path.basename(self.path(step)) for step in self.steps()]
+    lines = [f'model_checkpoint_path: "{names[-1]}"', *(f'all_model_checkpoint_paths: "{name}"' for name in names)]
+    path = os.path.join(self.directory, "checkpoint")
+    with tf.io.gfile.GFile(path + ".writing", "w") as file:
+      file.write("\n".join(lines) + "\n")
+    tf.io.gfile.rename(path + ".writing", path, overwrite=True)
 
 
 def remove(path):

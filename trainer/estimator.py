@@ -9,6 +9,7 @@
 
 import os
 import tempfile
+import time
 
 import tensorflow as tf
 from absl import logging
@@ -87,11 +88,11 @@ class Estimator:
 
   def get_variable_names(self):
     """Names of the variables in the latest checkpoint, sorted."""
-    return sorted(checkpoint.shapes(self._needed_checkpoint(None)))
+    return sorted(checkpoint.shapes(self.needed_checkpoint()))
 
   def get_variable_value(self, name):
     """The value (numpy array) of a variable in the latest checkpoint."""
-    return checkpoint.read(self._needed_checkpoint(None), [name])[name]
+    return checkpoint.read(self.needed_checkpoint(), [name])[name]
 
   def latest_checkpoint(self):
     """The path of the newest checkpoint in model_dir, or None."""
@@ -168,6 +169,7 @@ class Estimator:
   def save_checkpoint(self):
     """Writes the variables as they are; returns the checkpoint's path. For hooks, during training."""
     names = frozenset(self._program.store.variables)
+    self._program.store.average_statistics()
     path = self._checkpoints.save(int(self._program.global_step.numpy()), self._program.store.variables)
     self._holds = path, names
     return path
@@ -193,7 +195,7 @@ class Estimator:
     """
     if steps is not None:
       run_config.require_positive_int(steps, "evaluate: steps")
-    path = self._needed_checkpoint(checkpoint_path)
+    path = self.needed_checkpoint(checkpoint_path)
     _, iterator = self._traced("eval", input_fn, name or "")
     evaluation_hooks = [*(hooks or []), *(self._program.spec.evaluation_hooks or [])]
     self._ensure(path)
@@ -234,7 +236,7 @@ class Estimator:
       SettingError: predict_keys are none of the predictions'.
       All of them at the call, not at the first `next()`.
     """
-    path = self._needed_checkpoint(checkpoint_path)
+    path = self.needed_checkpoint(checkpoint_path)
     _, iterator = self._traced("predict", input_fn)
     self._check_predict_keys(predict_keys)
     self._ensure(path)
@@ -285,7 +287,7 @@ class Estimator:
       SettingError: no input_fn has been seen and no serving_input_receiver_fn is given.
       OutputError: it cannot be written.
     """
-    path = self._needed_checkpoint(checkpoint_path)
+    path = self.needed_checkpoint(checkpoint_path)
     feature_spec = None if self._feature_spec is None else export.free_batch(self._feature_spec)
     exported = export.save(
         self._model_fn, params=self._all_params(), config=self.config, feature_spec=feature_spec,
@@ -304,6 +306,26 @@ class Estimator:
       input_fn: the input_fn of that call.
     """
     self._prepared[kind, input_fn] = self._traced(kind, input_fn)
+
+  def try_step(self, kind, input_fn):
+    """Runs one step of a kind on its first batch, with the variables as they are, and writes nothing; returns a sentence on it."""
+    dataset, iterator = self._traced(kind, input_fn)
+    start = time.monotonic()
+    if kind == "train":
+      self._holds = None, frozenset()
+      result = self._loops.train(iterator, tf.constant(1, tf.int64), _is_endless(dataset))
+      done, what = int(result["steps"]), f"loss {float(result['loss']):.5g}"
+    elif kind == "eval":
+      result = evaluation.run(self._loops, iterator, "", steps=1)
+      done, what = result.examples, ", ".join(f"{name} {value:.5g}" for name, value in result.values.items() if isinstance(value, float))
+    else:
+      group = next(iterator, None)
+      done = group is not None
+      what = "" if group is None else ", ".join(
+          f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves((self._loops.predict(group),), ["predictions"]))
+    if not done:
+      raise errors.InputError(f"The {kind} input_fn {spec.name_of(input_fn)} gave no batch: its dataset is empty or too small.")
+    return f"one {kind} step in {time.monotonic() - start:.2f} s: {what}"
 
   def _traced(self, kind, input_fn, name=""):
     """(dataset, iterator) of a run of a kind, whose device loop has been traced: of per-core batches to train, of groups to evaluate and predict."""
@@ -328,7 +350,8 @@ class Estimator:
   def _all_params(self):
     return dict(self.params, use_tpu=self.device.kind == "tpu")
 
-  def _needed_checkpoint(self, path):
+  def needed_checkpoint(self, path=None):
+    """The path of this checkpoint, or of the newest in model_dir; CheckpointNotFoundError if there is none."""
     if path is not None:
       return checkpoint.resolve(path)
     latest = self._checkpoints.latest()

@@ -90,10 +90,10 @@ def _shown(shape):
   return f"({', '.join(str(size) for size in shape)})"
 
 
-def named_leaves(element):
+def named_leaves(element, roots=("features", "labels")):
   """[(path, leaf)] of an element: `features["image"]`, `labels`."""
   leaves = []
-  for root, part in zip(("features", "labels"), element, strict=False):
+  for root, part in zip(roots, element, strict=False):
     for path, leaf in _paths(part, root):
       leaves.append((path, leaf))
   return leaves

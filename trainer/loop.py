@@ -8,6 +8,7 @@ import dataclasses
 import time
 
 import tensorflow as tf
+from tensorflow.python.framework import auto_control_deps
 
 from trainer import metrics as metrics_lib
 from trainer import run_config
@@ -45,7 +46,8 @@ class DeviceLoops:
       done, _, loss_sum, non_finite, waited, free_at = state
       with tf.control_dependencies(tf.nest.flatten(batches)):
         ready_at = tf.timestamp()
-      loss = program.train(batches)
+      with auto_control_deps.AutomaticControlDependencies() as everything:
+        loss = everything.mark_as_return(program.train(batches))  # there when the whole step is done, not when the loss is
       done += 1
       program.global_step.assign(start + done)
       non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)

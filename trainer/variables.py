@@ -100,6 +100,15 @@ class VariableStore:
     variables = [self._keras_variables.get(name, variable) for name, variable in self.variables.items()]
     return [variable for variable in variables if variable.trainable]
 
+  def average_statistics(self):
+    """Gives every replica the mean of what the replicas have: of batch norm's moving averages and the like, as a checkpoint holds it.
+
+    What is evaluated, saved and restored is then one and the same, and a run that goes on is to the bit the one that starts again.
+    """
+    for variable in self.variables.values():
+      if variable.synchronization == tf.VariableSynchronization.ON_READ:
+        variable.assign(variable.read_value())
+
   def scratch(self, name):
     """A float32 scalar variable of each replica's own that is no part of the model; read from outside, it is their mean. Called in `run`."""
     _running.scratch = True

@@ -1,0 +1,190 @@
+"""The story of a run: device → inputs → estimator → loop, by mode. `run` is the one function that a gin config must bind.
+
+    run.model_fn = @digits_mlp.model_fn
+    run.train_input_fn = @train/digits.input_fn
+    run.train_batch_size = 32
+
+Layout of what it writes, beside what `trainer.checkpoint` does:
+
+    <model_dir>/config.gin               the bindings as parsed, before training
+    <model_dir>/operative_config.gin     those that took effect, after the first loop
+    <model_dir>/eval/                    TensorBoard files of evaluations
+    <model_dir>/export/<timestamp>/      SavedModels
+    <model_dir>/predictions-<step>.jsonl
+"""
+
+import os
+import tempfile
+
+import gin
+from absl import logging
+
+from trainer import batch_sizes, config, errors, estimator, predictions, run_config, summaries, train_and_evaluate
+
+MODES = ("train", "evaluate", "train_and_evaluate", "predict", "export")
+
+# What a mode does, by the kinds of step that it runs.
+_KINDS = {
+    "train": ("train",),
+    "evaluate": ("eval",),
+    "train_and_evaluate": ("train", "eval"),
+    "predict": ("predict",),
+    "export": ("predict",),
+}
+
+
+@gin.configurable(module="trainer", denylist=["model_dir", "mode", "device", "tpu", "precision", "seed", "dry_run", "strict_gin"])
+def run(
+    *,
+    model_fn,
+    train_input_fn=None,
+    eval_input_fn=None,
+    predict_input_fn=None,
+    params=None,
+    train_steps=None,
+    eval_steps=None,
+    eval_throttle_secs=0,
+    train_batch_size=None,
+    eval_batch_size=None,
+    predict_batch_size=None,
+    train_per_core_batch_size=None,
+    eval_per_core_batch_size=None,
+    predict_per_core_batch_size=None,
+    train_hooks=(),
+    model_dir=None,
+    mode="train_and_evaluate",
+    device="auto",
+    tpu="",
+    precision="float32",
+    seed=None,
+    dry_run=False,
+    strict_gin=False,
+):
+  """Runs an experiment.
+
+  Args:
+    model_fn: see `trainer.spec`.
+    train_input_fn, eval_input_fn, predict_input_fn: see `trainer.inputs`; predict_input_fn is eval_input_fn by default.
+    params: dict for all of them.
+    train_steps: the global step to end at; None for the end of the input.
+    eval_steps: global batches to evaluate; None for the whole set.
+    eval_throttle_secs: the least time between two evaluations while training.
+    train_batch_size, eval_batch_size, predict_batch_size: of all cores together.
+    train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: of one core, in place of the former.
+    train_hooks: list of hooks, see `trainer.hooks`.
+    model_dir: where everything is written.
+    mode: one of MODES.
+    device, tpu, precision: see run_config.RunConfig.
+    seed: the run's seed; None for RunConfig.tf_random_seed.
+    dry_run: run one step of each kind on one batch, say what was found, write nothing.
+    strict_gin: bindings that nobody uses are an error, not a warning.
+
+  Returns:
+    The metrics of the last evaluation (dict) where there is one, else None.
+
+  Raises:
+    errors.OctetError: says what to change. Nothing was written if the mistake is in a setting, an input_fn's shapes or a model_fn.
+  """
+  # 1. What is asked for. Before anything is read or made.
+  if mode not in MODES:
+    raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
+  if not model_dir and not dry_run:
+    raise errors.SettingError("No model_dir: give --model_dir, the folder for checkpoints and summaries.")
+  input_fns = {"train": train_input_fn, "eval": eval_input_fn, "predict": predict_input_fn or eval_input_fn}
+  for kind in _KINDS[mode]:
+    if input_fns[kind] is None:
+      raise errors.SettingError(f"--mode={mode} needs an input_fn: bind run.{kind}_input_fn in a gin file.")
+
+  # 2. The device and the estimator on it. Which sizes fit is known from here on.
+  settings = dict(model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"), device=device, tpu=tpu, precision=precision)
+  if seed is not None:
+    settings["tf_random_seed"] = seed
+  runner = estimator.Estimator(
+      model_fn, config=run_config.RunConfig(**settings), params=params,
+      train_batch_size=train_batch_size, eval_batch_size=eval_batch_size, predict_batch_size=predict_batch_size,
+      train_per_core_batch_size=train_per_core_batch_size, eval_per_core_batch_size=eval_per_core_batch_size,
+      predict_per_core_batch_size=predict_per_core_batch_size)
+  sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in _KINDS[mode]}
+  logging.info("Device: %s. Precision: %s. Seed: %d.\n%s", runner.device, precision, runner.config.tf_random_seed, batch_sizes.table(
+      sizes, runner.device.hosts))
+
+  # 3. A checkpoint, where one is needed: it is the cheapest thing to miss.
+  if "train" not in _KINDS[mode] and not dry_run:
+    runner.needed_checkpoint()
+
+  # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all branches of the model_fn.
+  for kind in _KINDS[mode]:
+    runner.trace(kind, input_fns[kind])
+
+  # 5. Bindings that nobody uses: after the tracing, which calls what the model_fn calls.
+  _report_dead_bindings(strict_gin)
+
+  if dry_run:
+    for kind in _KINDS[mode]:
+      logging.info("Dry run: %s", runner.try_step(kind, input_fns[kind]))
+    logging.info("Dry run: nothing was written.")
+    return None
+
+  # 6. The run itself.
+  if "train" in _KINDS[mode]:
+    config.save(os.path.join(model_dir, "config.gin"), config.parsed_text())
+  hooks = [*train_hooks, _SaveOperativeConfig(model_dir)]
+  if mode == "train":
+    runner.train(train_input_fn, hooks=hooks, max_steps=train_steps)
+    return None
+  if mode == "train_and_evaluate":
+    return _train_evaluate_export(runner, train_input_fn, eval_input_fn, train_steps, eval_steps, eval_throttle_secs, hooks)
+  if mode == "evaluate":
+    return runner.evaluate(eval_input_fn, steps=eval_steps)
+  if mode == "predict":
+    path = os.path.join(model_dir, f"predictions-{runner.latest_step()}.jsonl")
+    count = predictions.write(path, runner.predict(input_fns["predict"]))
+    logging.info("Wrote %d predictions to %s", count, path)
+    return None
+  runner.export_saved_model(os.path.join(model_dir, "export"))
+  return None
+
+
+def _train_evaluate_export(runner, train_input_fn, eval_input_fn, train_steps, eval_steps, throttle_secs, hooks):
+  results = train_and_evaluate.train_and_evaluate(
+      runner,
+      train_and_evaluate.TrainSpec(train_input_fn, max_steps=train_steps, hooks=hooks),
+      train_and_evaluate.EvalSpec(eval_input_fn, steps=eval_steps, throttle_secs=throttle_secs))[None]
+  exported = runner.export_saved_model(os.path.join(runner.model_dir, "export"))
+  shown = "\n".join(f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}" for name, value in results.items())
+  logging.info(
+      "Done.\n%s\n\nNext:\n"
+      "  tensorboard --logdir %s                          learning curves\n"
+      "  python -m trainer.main ... --mode=predict         predictions as JSON lines\n"
+      "  tf.saved_model.load(%r)    the model, without Octet",
+      shown, runner.model_dir, exported)
+  return results
+
+
+def _report_dead_bindings(strict):
+  dead = config.dead_bindings()
+  if not dead:
+    return
+  text = f"{len(dead)} gin bindings are set and never used:\n" + "\n".join(f"  {binding}" for binding in dead)
+  if strict:
+    raise errors.SettingError(text + "\n(--strict_gin)")
+  logging.warning("%s", text)
+
+
+class _SaveOperativeConfig:
+  """A hook that writes down, after the first loop, which bindings took effect."""
+
+  def __init__(self, model_dir):
+    self._model_dir = model_dir
+    self._done = False
+
+  def __call__(self, step, metrics, runner):
+    if self._done:
+      return
+    operative = config.operative_text()
+    config.save(os.path.join(self._model_dir, "operative_config.gin"), operative)
+    writer = summaries.Writer(self._model_dir)
+    writer.text(step, "config", config.parsed_text())
+    writer.text(step, "operative_config", operative)
+    writer.close()
+    self._done = True
