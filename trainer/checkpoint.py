@@ -73,12 +73,12 @@ class CheckpointDirectory:
     steps = self.steps()
     return self.path(steps[-1]) if steps else None
 
-  def save(self, step, variables):
-    """Writes the variables' values and forgets the oldest checkpoints.
+  def save(self, step, values):
+    """Writes values and forgets the oldest checkpoints.
 
     Args:
       step: int, the global step.
-      variables: dict of name → tf.Variable.
+      values: dict of name → tensor.
 
     Returns:
       The checkpoint's path.
@@ -86,7 +86,6 @@ class CheckpointDirectory:
     Raises:
       OutputError: it cannot be written; what was there before is as it was.
     """
-    values = {name: variable.read_value() for name, variable in variables.items()}
     path = self.path(step)
     aside = os.path.join(self.directory, f"{_WRITING}{PREFIX}-{step}")
     try:

@@ -168,10 +168,9 @@ class Estimator:
 
   def save_checkpoint(self):
     """Writes the variables as they are; returns the checkpoint's path. For hooks, during training."""
-    names = frozenset(self._program.store.variables)
-    self._program.store.average_statistics()
-    path = self._checkpoints.save(int(self._program.global_step.numpy()), self._program.store.variables)
-    self._holds = path, names
+    values = self._program.store.snapshot()
+    path = self._checkpoints.save(int(values["global_step"]), values)
+    self._holds = path, frozenset(values)
     return path
 
   # --------------------------------------------------------------- evaluate
@@ -248,7 +247,7 @@ class Estimator:
     if predict_keys is None:
       return
     if not isinstance(predictions, dict):
-      raise errors.SettingError(f"predict: predict_keys={predict_keys!r} need predictions that are a dict; model_fn gives {type(predictions).__name__}.")
+      raise errors.SettingError(f"predict: predict_keys={predict_keys!r} need predictions that are a dict; model_fn gives one tensor.")
     unknown = [key for key in predict_keys if key not in predictions]
     if unknown:
       raise errors.SettingError(f"predict: predict_keys has {unknown[0]!r}; the predictions are {', '.join(sorted(predictions))}.")

@@ -118,7 +118,8 @@ def grouped(dataset, per_core, replicas):
 
   def pad_batch(*element):
     rows = tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
-    check = tf.debugging.assert_less_equal(rows, tf.constant(per_core, tf.int64), f"A batch has more examples than the per-core batch size {per_core}")
+    check = tf.debugging.assert_less_equal(
+        rows, tf.constant(per_core, tf.int64), f"A batch has more examples than the per-core batch size, {per_core}")
     with tf.control_dependencies([check]):
       return tf.nest.map_structure(lambda tensor: _padded(tensor, per_core), element), rows
 

@@ -63,8 +63,8 @@ class DeviceLoops:
       more = tf.reduce_all([optional.has_value() for optional in optionals])
       return tf.cond(more, lambda: step([optional.get_value() for optional in optionals], state), lambda: (state[0], False, *state[2:]))
 
-    initial = (
-        tf.constant(0, tf.int64), tf.constant(True), tf.constant(0, tf.float64), tf.constant(-1, tf.int64), tf.constant(0, tf.float64), tf.timestamp())
+    zero = tf.constant(0, tf.float64)
+    initial = tf.constant(0, tf.int64), tf.constant(True), zero, tf.constant(-1, tf.int64), zero, tf.timestamp()
     done, _, loss_sum, non_finite, waited, _ = tf.while_loop(lambda done, more, *_: more & (done < steps), body, initial)
     return dict(
         loss=tf.cast(loss_sum / tf.cast(tf.maximum(done, 1), tf.float64), tf.float32), steps=done, non_finite_step=non_finite, input_seconds=waited,

@@ -39,7 +39,7 @@ class HostMetrics:
     if isinstance(metric, keras.metrics.Metric):
       return metric.result
     if not (isinstance(metric, tuple | list) and len(metric) == 2):
-      raise errors.SpecError(f"eval_metrics: {name!r} must be a Keras metric or a tf.compat.v1.metrics pair; got {type(metric).__name__}: {metric!r}"[:300])
+      raise errors.SpecError(f"eval_metrics: {name!r} must be a Keras metric or a tf.compat.v1.metrics pair; got {metric!r}"[:300])
     value = _value_after_update(*metric)
     kept = tf.Variable(tf.zeros(value.shape, value.dtype), trainable=False, name=f"{name}/value")
     kept.assign(value)
@@ -52,7 +52,7 @@ def _call(metric_fn, tensors):
 
 
 def _value_after_update(value, update_op):
-  """Of a tf.compat.v1.metrics pair. The update's own result is the value after it, but where the update is of something else, as of a confusion matrix."""
+  """Of a tf.compat.v1.metrics pair: the update's own result, but where what it updates is something else, such as a confusion matrix."""
   if isinstance(update_op, tf.Operation) or update_op.shape != value.shape or update_op.dtype != value.dtype:
     operation = update_op if isinstance(update_op, tf.Operation) else update_op.op
     with tf.control_dependencies([operation]):

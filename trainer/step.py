@@ -115,7 +115,8 @@ class Program:
     for name in ("loss",) if mode != ModeKeys.PREDICT else ():
       shape = getattr(result, name).shape
       if shape.rank != 0:
-        raise errors.SpecError(f"model_fn {self._model_fn.name} returned a loss of shape {shape} in mode {mode!r}: expected a scalar, the mean of it.")
+        raise errors.SpecError(
+            f"model_fn {self._model_fn.name} returned a loss of shape {shape} in mode {mode!r}: expected a scalar, as tf.reduce_mean gives.")
     self.spec = result
     return result
 

@@ -93,7 +93,10 @@ class Training:
       listener.before_save(None, step)
     self._estimator.save_checkpoint()
     self._saved_at = step
-    return any([bool(listener.after_save(None, step)) for listener in self._listeners])
+    stop = False
+    for listener in self._listeners:  # each of them, whatever the others say
+      stop = bool(listener.after_save(None, step)) or stop
+    return stop
 
   def __exit__(self, *exception):
     self._progress.close()

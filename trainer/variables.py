@@ -100,14 +100,16 @@ class VariableStore:
     variables = [self._keras_variables.get(name, variable) for name, variable in self.variables.items()]
     return [variable for variable in variables if variable.trainable]
 
-  def average_statistics(self):
-    """Gives every replica the mean of what the replicas have: of batch norm's moving averages and the like, as a checkpoint holds it.
+  def snapshot(self):
+    """dict of name → tensor, the values to save. Statistics that each replica has of its own become their mean, on the replicas too.
 
     What is evaluated, saved and restored is then one and the same, and a run that goes on is to the bit the one that starts again.
     """
-    for variable in self.variables.values():
+    values = {name: variable.read_value() for name, variable in self.variables.items()}
+    for name, variable in self.variables.items():
       if variable.synchronization == tf.VariableSynchronization.ON_READ:
-        variable.assign(variable.read_value())
+        variable.assign(values[name])
+    return values
 
   def scratch(self, name):
     """A float32 scalar variable of each replica's own that is no part of the model; read from outside, it is their mean. Called in `run`."""
@@ -129,7 +131,7 @@ class VariableStore:
     scratch = getattr(_running, "scratch", False) or name.endswith("seed_generator_state")
     home = self._scratch if scratch else self.variables
     if name in home:
-      _check_same(home[name], name, kwargs)
+      _check_same(home[name], name, maker, kwargs)
     else:
       home[name] = self._create(next_creator, name, kwargs)
     variable = home[name]
@@ -227,14 +229,16 @@ def _collections(variable, kwargs):
   return keys
 
 
-def _check_same(variable, name, kwargs):
+def _check_same(variable, name, maker, kwargs):
   """A variable that is handed back must be what this trace would have made."""
   value = kwargs["initial_value"]
-  with tf.Graph().as_default():
-    value = value() if callable(value) else value
-    shape = getattr(value, "shape", None)
-    value = value if shape is not None else tf.convert_to_tensor(value)
-  shape, dtype = tf.TensorShape(value.shape), tf.as_dtype(kwargs.get("dtype") or value.dtype).base_dtype
+  if maker is not None and maker.shape is not None:
+    shape, dtype = maker.shape, kwargs["dtype"]
+  else:
+    with tf.Graph().as_default():
+      value = tf.convert_to_tensor(value() if callable(value) else value) if not tf.is_tensor(value) else value
+    shape, dtype = value.shape, kwargs.get("dtype") or value.dtype
+  shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype).base_dtype
   if (shape, dtype) != (variable.shape, variable.dtype.base_dtype):
     raise errors.ModelFnError(
         f"model_fn makes the variable {name} with shape {shape} and dtype {dtype.name}, and made it with shape {variable.shape} and dtype "

@@ -1,0 +1,45 @@
+"""Octet: an Estimator-style training framework for today's TensorFlow."""
+
+import pathlib
+import re
+
+import setuptools
+
+ROOT = pathlib.Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "trainer" / "__init__.py").read_text())[1]
+
+# tensorflow, tensorflow-cpu and tensorflow-tpu are different packages that overwrite each other, so that TensorFlow comes by an extra, one of three.
+TENSORFLOW = {
+    "cpu": ["tensorflow-cpu>=2.18,<2.22"],
+    "gpu": ["tensorflow[and-cuda]>=2.18,<2.22"],
+    # From libtpu 0.0.32 on, `import tensorflow` aborts: ConfigureDistributedTpuOp_DoWork not available in this library.
+    "tpu": ["tensorflow-tpu>=2.18,<=2.20", "libtpu>=0.0.15,<=0.0.31"],
+}
+
+setuptools.setup(
+    name="octet",
+    version=VERSION,
+    description="model_fn, input_fn and gin: train on TPUs, GPUs and CPUs with today's TensorFlow",
+    long_description=(ROOT / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.11",
+    packages=setuptools.find_namespace_packages(include=["trainer*", "models*", "input_pipelines*", "gin_configs*"]),
+    package_data={"gin_configs": ["*.gin", "**/*.gin"]},
+    install_requires=[
+        "absl-py",
+        "gin-config>=0.5",
+        "importlib_resources",  # which tensorflow-datasets 4.9.10 needs and does not declare
+        "keras>=3.5",
+        "numpy",
+        "rich",  # the progress bar
+        "scikit-learn",  # the digits
+        "setuptools<81",  # tensorboard imports pkg_resources
+        "tensorboard>=2.18",  # tf.summary; from 2.21 on, TensorFlow does not bring it along
+        "tensorflow-datasets>=4.9.7",
+    ],
+    extras_require={
+        **TENSORFLOW,
+        "test": ["hypothesis", "pytest", "pytest-timeout", "ruff"],
+    },
+    classifiers=["Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.12", "Programming Language :: Python :: 3.13"],
+)

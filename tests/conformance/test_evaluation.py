@@ -1,0 +1,44 @@
+"""Evaluation and prediction see each example once and in order; what is served is what was predicted."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.conformance import cases
+
+
+@pytest.fixture
+def trained(case, device, tmp_path):
+  return case.estimator(tmp_path / "model", device).train(case.train_input_fn, steps=3)
+
+
+def softmax_loss(logits, labels):
+  logits = logits.astype(np.float64)
+  shifted = logits - logits.max(-1, keepdims=True)
+  return np.mean(np.log(np.exp(shifted).sum(-1)) - shifted[np.arange(len(labels)), labels])
+
+
+def test_metrics_and_loss_are_those_of_numpy(case, trained):
+  _, labels = case.arrays()
+  logits = np.stack([prediction["logits"] for prediction in trained.predict(case.eval_input_fn)])
+  result = trained.evaluate(case.eval_input_fn)
+  assert len(logits) == cases.EXAMPLES
+  assert result["loss"] == pytest.approx(softmax_loss(logits, labels), abs=1e-6)
+  assert result["accuracy"] == pytest.approx(np.mean(logits.argmax(-1) == labels), abs=1e-6)
+  assert result["global_step"] == 3
+
+
+def test_one_core_predicts_what_eight_do_from_one_checkpoint(case, trained, device, tmp_path):
+  other = case.estimator(tmp_path / "model", "cpu" if device == "cpu:8" else "cpu:8")
+  for mine, theirs in zip(trained.predict(case.eval_input_fn), other.predict(case.eval_input_fn), strict=True):
+    np.testing.assert_allclose(mine["logits"], theirs["logits"], atol=1e-6)
+
+
+def test_the_export_serves_what_was_predicted(case, trained, tmp_path):
+  path = trained.export_saved_model(tmp_path / "export")
+  features, _ = case.arrays()
+  serve = tf.saved_model.load(path).signatures["serving_default"]
+  for count in (1, 7):  # the batch is free
+    served = serve(**{name: tf.constant(value[:count]) for name, value in features.items()})
+    predicted = [prediction for prediction, _ in zip(trained.predict(case.eval_input_fn), range(count), strict=False)]
+    np.testing.assert_allclose(served["logits"], [prediction["logits"] for prediction in predicted], atol=1e-5)

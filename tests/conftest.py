@@ -1,0 +1,24 @@
+"""Eight virtual cores for the whole session, made before TensorFlow starts; and no gin state that outlives a test."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import gin
+import pytest
+
+from trainer import device as device_lib
+
+device_lib.connect("cpu:8")
+
+
+@pytest.fixture(autouse=True)
+def _no_gin_bindings():
+  yield
+  gin.clear_config()
+
+
+@pytest.fixture(params=["cpu", "cpu:8"])
+def device(request):
+  """One core, and eight."""
+  return request.param
