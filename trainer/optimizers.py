@@ -1,4 +1,4 @@
-"""train_ops: gradients that are combined over the replicas, then clipped, then applied, whichever optimizer applies them.
+"""train_ops: gradients that are combined over the replicas, then accumulated, clipped and applied, whichever optimizer applies them.
 
     train_op = trainer.minimize(keras.optimizers.Adam(1e-3), loss, clip_norm=1.0)
     train_op = trainer.CrossShardOptimizer(tf.compat.v1.train.AdamOptimizer()).minimize(loss, tf.compat.v1.train.get_global_step())
@@ -9,6 +9,7 @@ replicas × b and 1 replica × 8b do is the same. That holds for optimizers used
 """
 
 import contextlib
+import functools
 from unittest import mock
 
 import gin
@@ -23,10 +24,13 @@ v1 = tf.compat.v1
 
 _keras_apply = base_optimizer.BaseOptimizer.apply
 
+# Under this name a checkpoint holds the moving averages of the weights.
+EMA_SCOPE = "ema"
 
-@gin.configurable(module="trainer", allowlist=["clip_norm"])
-def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None):
-  """Makes the train_op of a step: forward → loss → gradients → combine over replicas → clip → apply.
+
+@gin.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
+def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, accumulate_steps=1, ema_decay=None):
+  """Makes the train_op of a step: gradients → combine over replicas → accumulate → clip → apply → average.
 
   Args:
     optimizer: a Keras optimizer or a `tf.compat.v1.train` optimizer.
@@ -34,26 +38,42 @@ def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None):
     global_step: not needed (the loop counts steps); taken as `tf.compat.v1.train` optimizers take it.
     var_list: the variables to train; by default all trainable ones of the model_fn.
     clip_norm: float > 0, the largest global norm of the combined gradient; None to leave it as it is.
+    accumulate_steps: int > 0; the mean gradient of so many steps is applied at the last of them. The optimizer, and a learning-rate schedule in it,
+      counts what it applies; the global step counts every step.
+    ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, as `ema/<name>`.
 
   Returns:
     A train_op for EstimatorSpec.
 
   Raises:
     ModelFnError: called outside of a model_fn, or no variable has a gradient.
-    SettingError: the optimizer is neither kind, or clip_norm is not positive.
+    SettingError: the optimizer is neither kind, or a number is out of range.
   """
   if clip_norm is not None and not clip_norm > 0:
-    raise errors.SettingError(f"minimize: clip_norm must be positive; got {clip_norm} (gin: minimize.clip_norm).")
+    raise errors.SettingError(f"minimize: clip_norm must be greater than 0; got {clip_norm} (gin: minimize.clip_norm).")
+  if isinstance(accumulate_steps, bool) or not isinstance(accumulate_steps, int) or accumulate_steps < 1:
+    raise errors.SettingError(f"minimize: accumulate_steps must be an int greater than 0; got {accumulate_steps} (gin: minimize.accumulate_steps).")
+  if ema_decay is not None and not 0 < ema_decay < 1:
+    raise errors.SettingError(f"minimize: ema_decay must be between 0 and 1; got {ema_decay} (gin: minimize.ema_decay).")
   if not isinstance(optimizer, keras.optimizers.Optimizer | v1.train.Optimizer | CrossShardOptimizer):
     raise errors.SettingError(f"minimize: expected a Keras or a tf.compat.v1.train optimizer, got {optimizer!r}; a class must be called first.")
   wrapped = optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
-  grads_and_vars = wrapped.compute_gradients(loss, var_list)
-  if clip_norm is not None:
-    gradients, trained = zip(*grads_and_vars, strict=True)
-    gradients = _combine(gradients)
-    gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
-    return wrapped.apply_combined(list(zip(gradients, trained, strict=True)), global_step)
-  return wrapped.apply_gradients(grads_and_vars, global_step)
+  gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
+  gradients = _combine(gradients)
+
+  def apply(gradients):
+    if clip_norm is not None:
+      gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
+    train_op = wrapped.apply_combined(list(zip(gradients, trained, strict=True)), global_step)
+    if ema_decay is not None:
+      _average(trained, ema_decay)
+    return train_op
+
+  if accumulate_steps == 1:
+    return apply(gradients)
+  totals = _accumulate(gradients, trained, accumulate_steps)
+  variables.current().after_step(functools.partial(_apply_total, totals, apply), every=accumulate_steps)
+  return tf.no_op()
 
 
 class CrossShardOptimizer:
@@ -61,7 +81,7 @@ class CrossShardOptimizer:
 
   Args:
     opt: a Keras or a `tf.compat.v1.train` optimizer.
-    reduction: "mean" or "sum" (`tf.compat.v1.losses.Reduction`): how the replicas' gradients are combined.
+    reduction: "mean" or "sum" (or as `tf.compat.v1.losses.Reduction` has them): how the replicas' gradients are combined.
 
   Raises:
     SettingError: reduction is neither.
@@ -149,10 +169,60 @@ def _combine(gradients):
 
 
 def _apply_v1(optimizer, grads_and_vars, global_step, name):
-  """A v1 optimizer sums over the replicas what it applies."""
-  replicas = tf.distribute.get_strategy().num_replicas_in_sync
-  pairs = [(gradient / replicas if replicas > 1 else gradient, variable) for gradient, variable in grads_and_vars]
-  return optimizer.apply_gradients(pairs, global_step=global_step, name=name)
+  """apply_gradients of a tf.compat.v1 optimizer, without the sum over the replicas that it would make."""
+  context = tf.distribute.get_replica_context()
+  if context.num_replicas_in_sync == 1:
+    return optimizer.apply_gradients(grads_and_vars, global_step=global_step, name=name)
+
+  def apply(strategy, grads_and_vars):
+    def combined_already(reduce_op, value_destination_pairs, options=None):
+      return [value for value, _ in value_destination_pairs]
+    with mock.patch.object(strategy.extended, "batch_reduce_to", combined_already):
+      return optimizer._distributed_apply(strategy, grads_and_vars, global_step, name)
+
+  return context.merge_call(apply, args=(grads_and_vars,))
+
+
+def _mirrored(variable, scope, dtype=None):
+  """A variable beside a trained one, the same on all replicas, zero at first."""
+  return tf.Variable(
+      tf.zeros(variable.shape, dtype or variable.dtype), trainable=False, name=f"{scope}/{getattr(variable, 'path', variable.name).removesuffix(':0')}",
+      aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+
+def _update_each(update, targets, *values):
+  """update(target, *values) for each target, on every replica's own copy."""
+  def merged(strategy, targets, *values):
+    for target, *value in zip(targets, *values, strict=True):
+      strategy.extended.update(target, update, args=tuple(value), group=False)
+  tf.__internal__.distribute.interim.maybe_merge_call(merged, tf.distribute.get_strategy(), targets, *values)
+
+
+def _accumulate(gradients, trained, count):
+  with tf.name_scope(""):
+    totals = [_mirrored(variable, "accumulated") for variable in trained]
+  _update_each(lambda total, gradient: total.assign_add(gradient / count), totals, [tf.convert_to_tensor(gradient) for gradient in gradients])
+  return totals
+
+
+def _apply_total(totals, apply):
+  """Applies what was accumulated and starts anew; runs on each replica after the step."""
+  apply([tf.identity(total) for total in totals])
+  _update_each(lambda total: total.assign(tf.zeros_like(total)), totals)
+
+
+def _average(trained, decay):
+  """Moves the averages towards the variables; the first time, to where these are."""
+  with tf.name_scope(""):
+    averages = [_mirrored(variable, EMA_SCOPE) for variable in trained]
+    updates = tf.Variable(0, trainable=False, name=f"{EMA_SCOPE}/updates", dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+
+  def move(average, variable, updates):
+    kept = tf.where(updates == 0, 0.0, tf.constant(decay, average.dtype))
+    average.assign(kept * average + (1 - kept) * tf.convert_to_tensor(variable))
+
+  _update_each(move, averages, [_tensorflow_variable(variable) for variable in trained], [updates] * len(averages))
+  _update_each(lambda count: count.assign_add(1), [updates])
 
 
 def _tensorflow_variable(variable):

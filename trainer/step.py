@@ -63,7 +63,11 @@ class Program:
       self._keep(scalars)
       return tf.cast(result.loss, tf.float32)
 
-    return tf.reduce_mean(self._on_each_replica(replica_step, batches))
+    step = self.global_step.read_value()
+    loss = tf.reduce_mean(self._on_each_replica(replica_step, batches))
+    for fn, every in self.store.take_after_step():
+      self._run_if((step + 1) % every == 0, fn)
+    return loss
 
   def evaluate(self, batches):
     """Returns (losses, tensors): float32 [replicas], and those of eval_metrics ({} if none), the replicas' batches one after another."""
@@ -87,10 +91,19 @@ class Program:
       arguments = batches[0]
     else:
       arguments = self.strategy.experimental_distribute_values_from_function(lambda context: batches[context.replica_id_in_sync_group])
+    results = self._run_on_replicas(fn, *arguments)
+    return tf.nest.map_structure(lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0), *self._per_replica(results))
+
+  def _run_on_replicas(self, fn, *arguments):
     step = self.global_step.read_value()
     with summaries.intercepted(), optimizers.combining_gradients(self.strategy):
-      results = self.store.run(fn, arguments, step, self.global_step)
-    return tf.nest.map_structure(lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0), *self._per_replica(results))
+      return self.store.run(fn, arguments, step, self.global_step)
+
+  def _run_if(self, condition, fn):
+    def run():
+      self._run_on_replicas(fn)
+      return True
+    tf.cond(condition, run, lambda: False)
 
   def _per_replica(self, results):
     """A list of each replica's own structure of tensors."""

@@ -57,6 +57,7 @@ class VariableStore:
     self._seed = seed
     self._initial_values = {}
     self._keras_variables = {}  # the Keras object of the newest trace around a variable, by name
+    self._after_step = []  # for each replica of the newest run, a list of what it asked for
     self._scratch = {}  # what is in no checkpoint: see scratch(), and the state of Keras's seed generators, which nobody reads
 
   def run(self, fn, args, step, global_step=None):
@@ -77,10 +78,13 @@ class VariableStore:
     keras_state = keras_scope.KerasScope(self._precision, self._seed, step)
     counts = collections.Counter()
     roots = []
+    self._after_step = []
 
     def replica_fn(*args):
       with keras_state.replica(), tf.name_scope("model_fn") as root, _current(self):
         roots.append(root)
+        self._after_step.append(after_step := [])
+        _running.after_step = after_step
         return fn(*args)
 
     def creator(next_creator, **kwargs):
@@ -94,6 +98,25 @@ class VariableStore:
     with keras_state.trace(), _own_collections(global_step):
       with self.strategy.scope(), tf.variable_creator_scope(creator):
         return self.strategy.run(replica_fn, args)
+
+  def after_step(self, fn, every):
+    """Asks for fn to be called, by a later `run`, on this replica after every so many steps: what is under a condition cannot be in the step itself,
+    where a strategy would have to meet the other replicas inside a branch. Called in `run`."""
+    _running.after_step.append((fn, every))
+
+  def take_after_step(self):
+    """[(fn, every)] of what the last `run` asked for by `after_step`; fn is for another `run`, on whose replicas it calls each one's own."""
+    taken, self._after_step = self._after_step, []
+
+    def call(index):
+      of_replicas = iter(taken)  # a strategy traces its replicas in their order
+
+      def on_replica():
+        fn, _ = next(of_replicas)[index]
+        fn()
+      return on_replica
+
+    return [(call(index), every) for index, (_, every) in enumerate(taken[0])]
 
   def trainable_variables(self):
     """The trainable ones, as Keras variables where Keras made them, so that `layer.trainable = False` counts."""
