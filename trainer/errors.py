@@ -37,5 +37,9 @@ class OutputError(OctetError, OSError):
   """A file or directory cannot be written."""
 
 
+class WorkerLostError(OctetError, ConnectionError):
+  """Another worker of TF_CONFIG is gone."""
+
+
 class NonFiniteError(OctetError, ArithmeticError):
   """The loss became NaN or infinite."""

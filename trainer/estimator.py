@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import batch_sizes as batch_sizes_lib
-from trainer import checkpoint, errors, evaluation, export, inputs, loop, run_config, spec, step, summaries, training
+from trainer import checkpoint, errors, evaluation, export, inputs, loop, run_config, spec, step, summaries, training, workers
 from trainer import device as device_lib
 
 ModeKeys = spec.ModeKeys
@@ -56,16 +56,17 @@ class Estimator:
     self._batch_sizes = batch_sizes_lib.BatchSizes(
         train_batch_size, eval_batch_size, predict_batch_size,
         train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size)
-    self.device = device_lib.connect(self.config.device)
+    self.device = device_lib.connect(self.config.device, self.config.tpu)
     shards = self.config.tpu_config.num_shards
     if shards is not None and shards != self.device.replicas:
       raise errors.SettingError(f"TPUConfig.num_shards is {shards}, and the device ({self.device}) has {self.device.replicas} replicas.")
     self._batch_sizes.check(self.device.replicas)
+    self.workers = workers.Workers(self.device)
     self._checkpoints = checkpoint.CheckpointDirectory(self.model_dir, self.config.keep_checkpoint_max)
     sizes = {_MODE_OF[kind]: size.per_core for kind, size in self.batch_sizes().items()}
     self._program = step.Program(
         self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config)
-    self._loops = loop.DeviceLoops(self._program, self.device.replicas)
+    self._loops = loop.DeviceLoops(self._program, self.device.local_replicas, self.config.tpu_config.host_call_every_n_steps)
     self._holds = None, frozenset()  # the checkpoint whose values the variables have (None: other values), and the names of those that do
     self._prepared = {}  # (dataset, iterator) that trace() has made, for the next call of the kind
     self._feature_spec = None
@@ -144,7 +145,10 @@ class Estimator:
       self._holds = None, frozenset()
       return self._loops.train(iterator, tf.constant(count, tf.int64), endless)
 
-    with training.Training(self, all_hooks, saving_listeners or [], start, final_step, size) as boundaries:
+    if self.workers.agree(start) != start:
+      raise errors.SettingError(f"Worker {self.device.host} starts at step {start}, the chief at another: all must have the same {self.model_dir}.")
+    with self.workers.watched(self.model_dir), training.Training(
+        self, all_hooks, saving_listeners or [], start, final_step, size) as boundaries:
       self._training = True
       try:
         reached, exhausted = loop.train(run_loop, start, final_step or _NO_END, boundaries.loop_length, boundaries.after_loop)
@@ -169,7 +173,9 @@ class Estimator:
   def save_checkpoint(self):
     """Writes the variables as they are; returns the checkpoint's path. For hooks, during training."""
     values = self._program.store.snapshot()
-    path = self._checkpoints.save(int(values["global_step"]), values)
+    current = int(values["global_step"])
+    path = self._checkpoints.save(current, values) if self.device.is_chief else self._checkpoints.path(current)
+    self.workers.agree(current)  # nobody goes on before it is there
     self._holds = path, frozenset(values)
     return path
 
@@ -202,9 +208,10 @@ class Estimator:
     if not result.examples:
       raise errors.InputError(f"The eval input_fn {spec.name_of(input_fn)} gave no example: there is nothing to evaluate.")
     values = dict(result.values, global_step=int(self._program.global_step.numpy()))
-    writer = summaries.Writer(self.evaluation_dir(name))
-    writer.scalars(values["global_step"], {key: value for key, value in result.values.items() if isinstance(value, int | float)})
-    writer.close()
+    if self.device.is_chief:
+      writer = summaries.Writer(self.evaluation_dir(name))
+      writer.scalars(values["global_step"], {key: value for key, value in result.values.items() if isinstance(value, int | float)})
+      writer.close()
     shown = ", ".join(f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items())
     logging.info("Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown)
     for hook in evaluation_hooks:
@@ -330,12 +337,7 @@ class Estimator:
     """(dataset, iterator) of a run of a kind, whose device loop has been traced: of per-core batches to train, of groups to evaluate and predict."""
     if (kind, input_fn) in self._prepared:
       return self._prepared.pop((kind, input_fn))
-    size = self._batch_sizes.resolve(kind, self.device.replicas)
-    dataset = inputs.call(input_fn, self._all_params(), size.per_core, self.config.tf_random_seed, kind)
-    inputs.check_shapes(dataset, size.per_core, kind)
-    self._feature_spec = dataset.element_spec[0]
-    if kind != "train":
-      dataset = inputs.grouped(dataset, size.per_core, size.replicas)
+    dataset = self._dataset(kind, input_fn)
     iterator = iter(dataset)
     count = tf.TensorSpec([], tf.int64)
     if kind == "train":
@@ -345,6 +347,22 @@ class Estimator:
     else:
       self._loops.predict.get_concrete_function(dataset.element_spec)
     return dataset, iterator
+
+  def _dataset(self, kind, input_fn):
+    """What the device loop of a kind takes: per-core batches to train, groups to evaluate and predict."""
+    per_core = self._batch_sizes.resolve(kind, self.device.replicas).per_core
+    config, cores = self.config.tpu_config, self.device.local_replicas
+    by_host = kind == "train" and config.gives_host_batches
+    batch_size = per_core * cores if by_host else per_core
+    # Every worker evaluates the whole set, and so needs no other; in training, each reads a share of its own.
+    hosts = self.device.hosts if kind == "train" and self.device.is_multi_worker else 1
+    context = tf.distribute.InputContext(hosts, self.device.host if hosts > 1 else 0, self.device.replicas)
+    dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context)
+    inputs.check_shapes(dataset, batch_size, kind)
+    self._feature_spec = dataset.element_spec[0]
+    if kind == "train":
+      return inputs.cut(dataset, cores) if by_host else dataset
+    return inputs.grouped(dataset, per_core, cores, config.broadcasts)
 
   def _all_params(self):
     return dict(self.params, use_tpu=self.device.kind == "tpu")

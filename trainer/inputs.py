@@ -22,7 +22,7 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None):
     batch_size: int for params["batch_size"], or None to leave it out.
     seed: int; the random numbers that the dataset draws come from it.
     kind: "train", "eval" or "predict", for messages.
-    input_context: a tf.distribute.InputContext, given if input_fn takes it.
+    input_context: a tf.distribute.InputContext, given if input_fn takes it; if it does not, the pipelines of several hosts share out its batches.
 
   Returns:
     A tf.data.Dataset of tuples, (features,) or (features, labels).
@@ -50,6 +50,9 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None):
     raise errors.InputError(f"The {name} raised {type(error).__name__}: {error}") from error
   if not isinstance(dataset, tf.data.Dataset):
     raise errors.SpecError(f"The {name} must return a tf.data.Dataset of features or of (features, labels); it returned {_described(dataset)}.")
+  if input_context is not None and input_context.num_input_pipelines > 1 and "input_context" not in parameters:
+    # Each of the pipelines gives the same batches; they take turns. What one step sees is then what it would see with one pipeline.
+    dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
   element = dataset.element_spec
   if not isinstance(element, tuple):
     return dataset.map(lambda features: (features,))
@@ -66,8 +69,13 @@ def _described(value):
   return f"{type(value).__name__}"
 
 
-def check_shapes(dataset, per_core, kind):
+def check_shapes(dataset, batch_size, kind):
   """Every device needs static shapes; training also in the batch, which evaluation and prediction pad.
+
+  Args:
+    dataset: what `call` returns.
+    batch_size: params["batch_size"].
+    kind: "train", "eval" or "predict".
 
   Raises:
     InputError: names the features or labels that cannot be used and says what to change.
@@ -80,8 +88,8 @@ def check_shapes(dataset, per_core, kind):
       raise errors.InputError(f"{path} ({kind}) has shape {shape}: the first axis must be the batch.")
     if kind == "train" and shape[0] is None:
       raise errors.InputError(f"{path} has shape {_shown(shape)}: batch with drop_remainder=True")
-    if shape[0] not in (None, per_core):
-      raise errors.InputError(f'{path} ({kind}) has shape {_shown(shape)}: the batch must be params["batch_size"], which is {per_core}.')
+    if shape[0] not in (None, batch_size):
+      raise errors.InputError(f'{path} ({kind}) has shape {_shown(shape)}: the batch must be params["batch_size"], which is {batch_size}.')
     if None in shape[1:]:
       raise errors.InputError(f"{path} ({kind}) has shape {_shown(shape)}: pad or resize so that all axes but the batch are known.")
 
@@ -113,8 +121,18 @@ def _paths(part, path):
     yield path, part
 
 
-def grouped(dataset, per_core, replicas):
-  """A dataset of groups (see the module) from one of per-core batches of at most `per_core` examples."""
+def cut(dataset, cores):
+  """A dataset of per-core batches from one of host batches, each of which is cut into as many as there are cores, in order."""
+  def pieces(*element):
+    return tf.data.Dataset.from_tensor_slices(tf.nest.map_structure(lambda tensor: tf.stack(tf.split(tensor, cores)), element))
+  return dataset if cores == 1 else dataset.flat_map(pieces)
+
+
+def grouped(dataset, per_core, replicas, broadcast=False):
+  """A dataset of groups (see the module) from one of per-core batches of at most `per_core` examples.
+
+  With `broadcast`, every replica gets a batch, the same one; it counts once.
+  """
 
   def pad_batch(*element):
     rows = tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
@@ -126,7 +144,13 @@ def grouped(dataset, per_core, replicas):
   def pad_group(element, rows):
     return tf.nest.map_structure(lambda tensor: _padded(tensor, replicas), element), _padded(rows, replicas)
 
+  def to_all(element, rows):
+    copies = tf.nest.map_structure(lambda tensor: tf.stack([tensor] * replicas), element)
+    return copies, _padded(rows[tf.newaxis], replicas)
+
   padded = dataset.map(pad_batch)
+  if broadcast:
+    return padded.map(to_all)
   if replicas == 1:
     return padded.map(lambda element, rows: tf.nest.map_structure(lambda tensor: tensor[tf.newaxis], (element, rows)))
   return padded.batch(replicas).map(pad_group).prefetch(1)

@@ -19,12 +19,14 @@ class DeviceLoops:
 
   Args:
     program: the step.Program.
-    replicas: the number of batches that a step takes.
+    replicas: the number of batches that a step takes: this process's replicas.
+    host_call_every_n_steps: how often a host_call is made.
   """
 
-  def __init__(self, program, replicas):
+  def __init__(self, program, replicas, host_call_every_n_steps=1):
     self._program = program
     self._replicas = replicas
+    self._host_call_every = host_call_every_n_steps
     self._metrics = {}  # HostMetrics by the name of the evaluation
     self.train = tf.function(self._train, autograph=False)
     self.evaluate = tf.function(self._evaluate, autograph=False)
@@ -47,8 +49,10 @@ class DeviceLoops:
       with tf.control_dependencies(tf.nest.flatten(batches)):
         ready_at = tf.timestamp()
       with auto_control_deps.AutomaticControlDependencies() as everything:
-        loss = everything.mark_as_return(program.train(batches))  # there when the whole step is done, not when the loss is
+        loss, host_tensors = program.train(batches)
+        loss = everything.mark_as_return(loss)  # there when the whole step is done, not when the loss is
       done += 1
+      self._call_host(start + done, host_tensors)
       program.global_step.assign(start + done)
       non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)
       waited += tf.maximum(ready_at - free_at, 0)
@@ -69,6 +73,19 @@ class DeviceLoops:
     return dict(
         loss=tf.cast(loss_sum / tf.cast(tf.maximum(done, 1), tf.float64), tf.float32), steps=done, non_finite_step=non_finite, input_seconds=waited,
         scalars={tag: variable.read_value() for tag, variable in program.scalars.items()})
+
+  def _call_host(self, step, tensors):
+    """Calls the host_call's function after the step that its tensors are of."""
+    fn = self._program.host_fn
+    if fn is None:
+      return
+
+    def call():
+      with tf.device("/cpu:0"), tf.name_scope(""):
+        fn(**tensors) if isinstance(tensors, dict) else fn(*tensors)
+      return True
+
+    tf.cond(step % self._host_call_every == 0, call, lambda: False)
 
   def host_metrics(self, name):
     """The HostMetrics of the evaluation of this name."""
@@ -184,7 +201,7 @@ def train(run_loop, step, final_step, loop_length, after_loop, clock=time.monoto
 
   Args:
     run_loop: function of a number of steps that runs the device loop and returns what DeviceLoops.train does.
-    loop_length: a LoopLength.
+    loop_length: function of the step and final_step that returns how many steps the next loop has.
     after_loop: called with the LoopResult of each loop; returns whether to stop.
     clock: seconds.
 
@@ -200,7 +217,6 @@ def train(run_loop, step, final_step, loop_length, after_loop, clock=time.monoto
     step += done
     exhausted = done < wanted
     if done:
-      loop_length.took(done, seconds)
       scalars = {tag: float(value) for tag, value in result["scalars"].items()}
       stop = after_loop(LoopResult(
           step, done, seconds, float(result["loss"]), int(result["non_finite_step"]), float(result["input_seconds"]), scalars, exhausted))

@@ -41,13 +41,15 @@ class TPUConfig:
       (checkpoint, summary, log) forbids. It never changes the numbers.
     num_shards: the number of replicas that the program expects, or None; another number on the device is an error.
     per_host_input_for_training: one of InputPipelineConfig (True and False as TPU programs know them: PER_HOST_V1).
-    eval_training_input_configuration: accepted for programs that set it: PER_HOST_V2 or BROADCAST for evaluation and prediction.
+    eval_training_input_configuration: PER_HOST_V2, or BROADCAST for evaluation and prediction that give every core the same batch.
+    host_call_every_n_steps: how often an EstimatorSpec's host_call is made.
   """
 
   iterations_per_loop: int | str | None = None
   num_shards: int | None = None
   per_host_input_for_training: InputPipelineConfig | bool = InputPipelineConfig.PER_HOST_V2
   eval_training_input_configuration: InputPipelineConfig = InputPipelineConfig.PER_HOST_V2
+  host_call_every_n_steps: int = 1
 
   def __post_init__(self):
     loop = self.iterations_per_loop
@@ -57,6 +59,25 @@ class TPUConfig:
       require_positive_int(loop, "TPUConfig.iterations_per_loop")
     if self.num_shards is not None:
       require_positive_int(self.num_shards, "TPUConfig.num_shards")
+    require_positive_int(self.host_call_every_n_steps, "TPUConfig.host_call_every_n_steps")
+    if not isinstance(self.per_host_input_for_training, InputPipelineConfig | bool) or (
+        self.per_host_input_for_training == InputPipelineConfig.BROADCAST):
+      raise errors.SettingError(
+          f"TPUConfig.per_host_input_for_training is {self.per_host_input_for_training}: expected InputPipelineConfig.PER_HOST_V2 or PER_HOST_V1.")
+    if self.eval_training_input_configuration not in (InputPipelineConfig.PER_HOST_V2, InputPipelineConfig.BROADCAST):
+      raise errors.SettingError(
+          f"TPUConfig.eval_training_input_configuration is {self.eval_training_input_configuration}: expected InputPipelineConfig.PER_HOST_V2 or "
+          "BROADCAST.")
+
+  @property
+  def gives_host_batches(self):
+    """Whether the train input_fn gets, and gives, its host's share of the global batch."""
+    return self.per_host_input_for_training in (True, False, InputPipelineConfig.PER_HOST_V1)
+
+  @property
+  def broadcasts(self):
+    """Whether evaluation and prediction give every core the same batch."""
+    return self.eval_training_input_configuration == InputPipelineConfig.BROADCAST
 
 
 @gin.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision"])

@@ -27,6 +27,7 @@ class Program:
     store: the VariableStore of the model, its optimizer's slots and all; "global_step" is among its variables.
     scalars: dict of tag → variable with what the newest training step gave to tf.summary, the mean over the replicas.
     metric_fn: that of the newest evaluation trace, or None.
+    host_fn: that of the newest training trace's host_call, or None.
     spec: the EstimatorSpec that model_fn returned last.
     traces: dict of mode → how often model_fn was called in it.
   """
@@ -45,6 +46,7 @@ class Program:
     self.store.variables["global_step"] = self.global_step
     self.scalars = {}
     self.metric_fn = None
+    self.host_fn = None
     self.spec = None
     self.traces = dict.fromkeys((ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), 0)
 
@@ -55,19 +57,22 @@ class Program:
       batches: a list with an element (see `trainer.inputs`) for each replica.
 
     Returns:
-      float32 scalar: the loss, the mean over the replicas, before the step's update.
+      (loss, host_tensors): float32 scalar, the mean over this process's replicas, before the step's update; and the tensors of host_call, the
+      replicas' one after another.
     """
     def replica_step(*element):
       with summaries.collecting() as scalars:
         result = self._call(ModeKeys.TRAIN, element)
       self._keep(scalars)
-      return tf.cast(result.loss, tf.float32)
+      self.host_fn, tensors = result.host_call or (None, {})
+      _check_host_tensors(tensors)
+      return tf.cast(result.loss, tf.float32), tensors
 
     step = self.global_step.read_value()
-    loss = tf.reduce_mean(self._on_each_replica(replica_step, batches))
+    losses, host_tensors = self._on_each_replica(replica_step, batches)
     for fn, every in self.store.take_after_step():
       self._run_if((step + 1) % every == 0, fn)
-    return loss
+    return tf.reduce_mean(losses), host_tensors
 
   def evaluate(self, batches):
     """Returns (losses, tensors): float32 [replicas], and those of eval_metrics ({} if none), the replicas' batches one after another."""
@@ -90,7 +95,9 @@ class Program:
     if len(batches) == 1:
       arguments = batches[0]
     else:
-      arguments = self.strategy.experimental_distribute_values_from_function(lambda context: batches[context.replica_id_in_sync_group])
+      # Of several workers, each feeds its own replicas.
+      arguments = self.strategy.experimental_distribute_values_from_function(
+          lambda context: batches[context.replica_id_in_sync_group % len(batches)])
     results = self._run_on_replicas(fn, *arguments)
     return tf.nest.map_structure(lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0), *self._per_replica(results))
 
@@ -107,8 +114,8 @@ class Program:
 
   def _per_replica(self, results):
     """A list of each replica's own structure of tensors."""
-    replicas = self.strategy.num_replicas_in_sync
     locals_ = [self.strategy.experimental_local_results(leaf) for leaf in tf.nest.flatten(results)]
+    replicas = max(len(values) for values in locals_)
     locals_ = [values * replicas if len(values) < replicas else values for values in locals_]  # one tensor that is the same for all stands for them
     return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
 
@@ -138,6 +145,12 @@ class Program:
     for tag, value in scalars.items():
       self.scalars[tag] = self.store.scratch(f"summaries/{tag}")
       self.scalars[tag].assign(value)
+
+
+def _check_host_tensors(tensors):
+  for tensor in tf.nest.flatten(tensors):
+    if tensor.shape.rank == 0:
+      raise errors.SpecError(f"host_call: the tensor {tensor.name} is a scalar; it needs an axis to be concatenated along: tf.reshape(tensor, [1]).")
 
 
 def _message(name, mode, element, error):

@@ -5,6 +5,8 @@
       training.finish(step)                                   # the last checkpoint; ends the hooks
 """
 
+import dataclasses
+
 from trainer import loop, summaries
 from trainer.hooks import every, non_finite, progress, totals
 
@@ -35,7 +37,8 @@ class Training:
     self._final_step = final_step
     self._saved_at = None
     cadences = [config.log_step_count_steps, config.save_summary_steps, config.checkpoint_steps]
-    self.loop_length = loop.LoopLength(config.tpu_config.iterations_per_loop, tuple(cadence for cadence in cadences if cadence))
+    self._length = loop.LoopLength(config.tpu_config.iterations_per_loop, tuple(cadence for cadence in cadences if cadence))
+    self._writes = estimator.device.is_chief
 
   def __enter__(self):
     self._writer = summaries.Writer(self._estimator.model_dir)
@@ -51,8 +54,19 @@ class Training:
       self._saved_at = self._start
     return self
 
+  def loop_length(self, step, final_step):
+    """How many steps the next loop has, on all workers."""
+    return self._estimator.workers.agree(self._length(step, final_step))
+
   def after_loop(self, result):
     """Takes a loop.LoopResult; returns whether the training shall stop. The order is important."""
+    # 0. What all workers have seen together.
+    workers = self._estimator.workers
+    result = dataclasses.replace(result, loss=workers.mean(result.loss))
+    if workers.total(result.non_finite_step >= 0) and result.non_finite_step < 0:
+      result = dataclasses.replace(result, non_finite_step=result.step)
+    self._length.took(result.steps, result.seconds)
+
     # 1. A loss that is no number: before anything is written or anyone is told.
     non_finite.check(result, self._estimator.latest_checkpoint())
 
@@ -61,9 +75,9 @@ class Training:
     self._progress.move(result.step)
     self._log_totals.add(result)
     self._summary_totals.add(result)
-    if self._log_due.due(result.step) or last:
+    if (self._log_due.due(result.step) or last) and self._writes:
       self._progress.report(result.step, self._log_totals.take())
-    if self._summary_due.due(result.step) or last:
+    if (self._summary_due.due(result.step) or last) and self._writes:
       self._writer.scalars(result.step, self._summary_totals.take())
 
     # 3. The user's hooks.
@@ -73,9 +87,9 @@ class Training:
       stop = bool(hook(result.step, metrics, self._estimator)) or stop
 
     # 4. The checkpoint, of what the hooks have left.
-    if self._checkpoint_due.due(result.step):
+    if workers.agree(self._checkpoint_due.due(result.step)):
       stop = self._save(result.step) or stop
-    return stop
+    return bool(workers.total(stop))
 
   def finish(self, step):
     """The last checkpoint; ends hooks and listeners."""
