@@ -1,0 +1,101 @@
+"""The process that holds the TPU compiler: HLO in, an account of the compiled program out.
+
+    python -m trainer.preflight.compile_worker request.json
+
+The request names the files (see `compiler.compile_hlo`, which writes it); the answer is written to its "answer" as JSON. The compiler may abort this
+process where it meets what it does not expect, which is why it has one of its own. TensorFlow is not imported here.
+
+That a client compiles for a topology it has no chips of is not among jax's public promises: jax, jaxlib and libtpu are pinned together by the extra.
+"""
+
+import glob
+import json
+import os
+import sys
+import time
+
+import jaxlib
+import libtpu
+import numpy as np
+from jax._src.interpreters import mlir as jax_mlir
+from jax._src.lib import _jax, xla_client
+from jax.experimental import topologies
+from jaxlib.mlir import ir
+
+
+def main(path):
+  with open(path) as file:
+    request = json.load(file)
+  try:
+    answer = _compile(request)
+  except Exception as error:  # whatever the compiler says is the answer; the parent tells it apart
+    answer = {"error": f"{type(error).__name__}: {error}"}
+  answer["versions"] = {"jaxlib": jaxlib.__version__, "libtpu": libtpu.__version__}
+  with open(request["answer"], "w") as file:
+    json.dump(answer, file)
+
+
+def _compile(request):
+  replicas = request["replicas"]
+  with open(request["hlo"], "rb") as file:
+    hlo = file.read()
+  options = {name: tuple(value) if isinstance(value, list) else value for name, value in request["topology_options"]}
+  described = topologies.get_topology_desc(platform="tpu", topology_name=request["topology"], **options)
+  devices = described.devices[:replicas]
+  if len(devices) < replicas:
+    return {"error": f"topology {request['topology']} has {len(devices)} cores; {replicas} replicas were asked for"}
+  with jax_mlir.make_ir_context():
+    module = _without_copies(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(hlo)))
+  start = time.monotonic()
+  executable = devices[0].client.compile(
+      module, executable_devices=xla_client.DeviceList(tuple(devices)), compile_options=_options(devices, request["dump"]))
+  seconds = time.monotonic() - start
+  memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
+  with open(request["text"], "w") as file:
+    file.write(executable.hlo_modules()[0].to_string())
+  return {
+      "device_kind": devices[0].device_kind,
+      "compile_seconds": seconds,
+      "argument_bytes": memory.argument_size_in_bytes,
+      "output_bytes": memory.output_size_in_bytes,
+      "aliased_bytes": memory.alias_size_in_bytes,
+      "temporary_bytes": memory.temp_size_in_bytes,
+      "code_bytes": memory.generated_code_size_in_bytes,
+      "peak_bytes": memory.peak_memory_in_bytes,
+      "flops": cost.get("flops", 0.0),
+      "bytes_accessed": cost.get("bytes accessed", 0.0),
+      "optimal_seconds": cost.get("optimal_seconds"),
+      "reports": glob.glob(os.path.join(request["dump"], "*memory-usage-report.txt")),
+  }
+
+
+def _options(devices, dump):
+  """One program on each core, which knows of the others by its all-reduces."""
+  options = xla_client.CompileOptions()
+  build = options.executable_build_options
+  ids = np.array([device.id for device in devices], np.int32).reshape(len(devices), 1)
+  for part in (options, build):
+    part.num_replicas, part.num_partitions = len(devices), 1
+    part.device_assignment = xla_client.DeviceAssignment.create(ids)
+  options.env_option_overrides = [("xla_dump_to", dump)]  # where the buffers are listed, also when they do not fit
+  return options
+
+
+def _without_copies(module):
+  """TensorFlow marks some results with mhlo.copy, which jaxlib does not know; a copy changes no value."""
+  copies = []
+
+  def visit(operation):
+    if operation.name == "mhlo.copy":
+      operation.results[0].replace_all_uses_with(operation.operands[0])
+      copies.append(operation)
+    return ir.WalkResult.ADVANCE
+
+  module.operation.walk(visit)
+  for copy in copies:
+    copy.erase()
+  return module
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

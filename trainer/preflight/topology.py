@@ -1,0 +1,74 @@
+"""The TPUs that a step can be compiled for, by the names that Google Cloud gives them."""
+
+import dataclasses
+
+from trainer import errors
+
+_GIB = 2**30
+_SOURCE = "https://cloud.google.com/tpu/docs/system-architecture-tpu-vm"
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+  """A TPU of eight cores.
+
+  Attributes:
+    name: as users know it.
+    compiler_name: as the TPU compiler knows it.
+    cores_per_chip: cores that run a replica each; published figures are those of a chip.
+    memory_gib: what a program may use of a core's memory, as the compiler says when a program does not fit (libtpu 0.0.51).
+    chip_tflops: the peak of a chip in bfloat16, as published.
+    chip_gb_per_second: its memory's bandwidth, as published (1 GB = 10^9 bytes).
+    chips: number of chips, which are what is paid for.
+    options: further settings of the compiler's topology.
+  """
+
+  name: str
+  compiler_name: str
+  cores_per_chip: int
+  memory_gib: float
+  chip_tflops: float
+  chip_gb_per_second: float
+  chips: int
+  options: tuple = ()
+
+  @property
+  def replicas(self):
+    """Number of cores, each with a batch of its own."""
+    return self.chips * self.cores_per_chip
+
+  @property
+  def memory_bytes(self):
+    return int(self.memory_gib * _GIB)
+
+  @property
+  def flops_per_second(self):
+    """Peak of one core."""
+    return self.chip_tflops * 1e12 / self.cores_per_chip
+
+  @property
+  def bytes_per_second(self):
+    """Peak of one core's share of its chip's memory bandwidth."""
+    return self.chip_gb_per_second * 1e9 / self.cores_per_chip
+
+
+# The peaks are those of the pages under _SOURCE (one page for each version); "8" counts cores up to v4, and here chips from v5e on.
+TOPOLOGIES = {
+    topology.name: topology
+    for topology in (
+        Topology("v2-8", "v2:2x2", 2, 7.48, 46, 700, chips=4),
+        Topology("v3-8", "v3:2x2", 2, 15.48, 123, 900, chips=4),
+        Topology("v4-8", "v4:2x2x1", 2, 15.25, 275, 1228, chips=4),
+        Topology("v4-8-megacore", "v4:2x2x1", 1, 30.75, 275, 1228, chips=4, options=(("chip_config_name", "megacore"),)),
+        Topology("v5e-8", "v5e:2x4", 1, 15.75, 197, 819, chips=8, options=(("chips_per_host_bounds", (2, 4, 1)),)),
+        Topology("v5p-8", "v5p:2x2x1", 1, 95.73, 459, 2765, chips=4),
+        Topology("v6e-8", "v6e:2x4", 1, 31.24, 918, 1638, chips=8, options=(("chips_per_host_bounds", (2, 4, 1)),)),
+    )
+}
+
+
+def find(name):
+  """The Topology of this name; SettingError with the list of those there are."""
+  if name not in TOPOLOGIES:
+    raise errors.SettingError(f"--topology={name}: expected {', '.join(TOPOLOGIES)}.")
+  return TOPOLOGIES[name]
