@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 import trainer
+from trainer import errors
 
 
 def spec(mode, logits, labels, optimizer, label_smoothing=0.0, penalties=()):
@@ -25,7 +26,7 @@ def spec(mode, logits, labels, optimizer, label_smoothing=0.0, penalties=()):
     SettingError: label_smoothing is out of range.
   """
   if not 0 <= label_smoothing < 1:
-    raise trainer.errors.SettingError(f"label_smoothing must be at least 0 and less than 1; got {label_smoothing} (gin: model_fn.label_smoothing).")
+    raise errors.SettingError(f"label_smoothing must be at least 0 and less than 1; got {label_smoothing} (gin: model_fn.label_smoothing).")
   logits = tf.cast(logits, tf.float32)
   if mode == trainer.ModeKeys.PREDICT:
     predictions = {"class": tf.argmax(logits, -1, tf.int32), "probabilities": tf.nn.softmax(logits), "logits": logits}

@@ -7,11 +7,11 @@ Nothing is ever downloaded. The published ImageNet weights are files for `includ
 https://storage.googleapis.com/tensorflow/keras-applications/.
 """
 
+import concurrent.futures
 import contextlib
 import difflib
 import functools
 import inspect
-import threading
 
 import gin
 import keras
@@ -20,6 +20,7 @@ import tensorflow as tf
 
 import trainer
 from models import classification
+from trainer import errors
 
 
 @gin.configurable
@@ -55,9 +56,9 @@ def model_fn(
     network = build(name, tuple(image.shape[1:]))
   network.trainable = not frozen
   x = network(preprocess(name, image), training=training and not frozen)
-  x = {"avg": keras.layers.GlobalAveragePooling2D, "max": keras.layers.GlobalMaxPooling2D, "flatten": keras.layers.Flatten}[_pooling(pooling)]()(x)
-  for units in hidden_units:
-    x = keras.layers.Dense(units, activation="relu", name=f"head_{units}")(keras.layers.Dropout(dropout)(x, training=training))
+  x = _pooling(pooling)(x)
+  for index, units in enumerate(hidden_units):
+    x = keras.layers.Dense(units, activation="relu", name=f"head_hidden_{index}")(keras.layers.Dropout(dropout)(x, training=training))
   logits = keras.layers.Dense(classes, dtype="float32", name="head")(keras.layers.Dropout(dropout)(x, training=training))
   return classification.spec(mode, logits, labels, optimizer, label_smoothing, network.losses)
 
@@ -68,7 +69,7 @@ def build(name, image_shape):
   try:
     return make(include_top=False, weights=None, input_shape=image_shape)
   except ValueError as error:
-    raise trainer.errors.SettingError(f"keras_applications: {name} cannot take images of shape {image_shape}: {error}") from error
+    raise errors.SettingError(f"keras_applications: {name} cannot take images of shape {image_shape}: {error}") from error
 
 
 def preprocess(name, image):
@@ -81,50 +82,44 @@ def _named(name):
   names = [other for other in dir(keras.applications) if inspect.isfunction(getattr(keras.applications, other))]
   if name not in names:
     near = difflib.get_close_matches(name, names, n=3) or names
-    raise trainer.errors.SettingError(f"keras_applications: there is no network {name!r}; expected one such as {', '.join(near)} (gin: model_fn.name).")
+    raise errors.SettingError(f"keras_applications: there is no network {name!r}; expected one such as {', '.join(near)} (gin: model_fn.name).")
   return make
 
 
 def _pooling(pooling):
-  if pooling not in ("avg", "max", "flatten"):
-    raise trainer.errors.SettingError(f"keras_applications: pooling is {pooling!r}; expected 'avg', 'max' or 'flatten' (gin: model_fn.pooling).")
-  return pooling
+  layers = {"avg": keras.layers.GlobalAveragePooling2D, "max": keras.layers.GlobalMaxPooling2D, "flatten": keras.layers.Flatten}
+  if pooling not in layers:
+    raise errors.SettingError(f"keras_applications: pooling is {pooling!r}; expected one of {', '.join(layers)} (gin: model_fn.pooling).")
+  return layers[pooling]()
 
 
 @functools.lru_cache(maxsize=1)  # one training: each replica asks for the same
 def _read_weights(name, path, image_shape):
   """The values (numpy arrays) of the network's variables, in the order of their making, from a file."""
   if not tf.io.gfile.exists(path):
-    raise trainer.errors.SettingError(
+    raise errors.SettingError(
         f"keras_applications: there is no weights file {path!r}: expected a local file for {name} with include_top=False, or None for random weights "
         "(gin: model_fn.weights). Nothing is downloaded.")
-  result = []
-
-  def read():  # in a thread: there, TensorFlow and Keras know nothing of the model_fn that is being traced
+  def read():
     made = []
 
     def creator(next_creator, **kwargs):
       made.append(next_creator(**kwargs))
       return made[-1]
 
+    with tf.variable_creator_scope(creator):
+      network = build(name, image_shape)
     try:
-      with tf.variable_creator_scope(creator):
-        network = build(name, image_shape)
       network.load_weights(path)
-      result.append([variable.numpy() for variable in made])
-    except Exception as error:  # raised below, in the thread that asked
-      result.append(error)
+    except Exception as error:  # Keras raises many kinds, of which none names the network
+      raise errors.SettingError(
+          f"keras_applications: the weights file {path!r} does not fit {name} with include_top=False and images of {image_shape} "
+          f"(gin: model_fn.weights): {error}") from error
+    return [variable.numpy() for variable in made]
 
-  thread = threading.Thread(target=read)
-  thread.start()
-  thread.join()
-  if isinstance(result[0], trainer.errors.OctetError):
-    raise result[0]
-  if isinstance(result[0], Exception):
-    raise trainer.errors.SettingError(
-        f"keras_applications: the weights file {path!r} does not fit {name} with include_top=False and images of {image_shape} (gin: model_fn.weights): "
-        f"{result[0]}") from result[0]
-  return result[0]
+  # In a thread of its own, in which TensorFlow and Keras know nothing of the model_fn that is being traced.
+  with concurrent.futures.ThreadPoolExecutor(1) as executor:
+    return executor.submit(read).result()
 
 
 @contextlib.contextmanager
