@@ -65,6 +65,11 @@ class Device:
     return self.replicas // self.hosts if self.is_multi_worker else self.replicas
 
   @property
+  def resembles_tpu(self):
+    """Whether it is a TPU, or rehearses one on virtual cores: what a TPU pads or cannot do is worth saying."""
+    return self.kind == "tpu" or (self.kind == "cpu" and self.local_replicas > 1)
+
+  @property
   def is_multi_worker(self):
     """Whether there are other processes that do the same."""
     return isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy) and self.hosts > 1
@@ -113,7 +118,7 @@ def choose(tpu=""):
 
 
 def find_tpu(tpu=""):
-  """(address, where it is from) of a TPU: as given, of the environment, or "local" for this machine's own chips; ("", "") if there is no sign of one."""
+  """(address, where it is from) of a TPU: as given, of the environment, or "local" for this machine's chips; two empty strings if none is there."""
   if tpu:
     return tpu, "--tpu"
   for variable in _TPU_VARIABLES:
@@ -135,7 +140,8 @@ def _connect(kind, count, tpu, tf_config):
     found = len(tf.config.list_physical_devices("GPU"))
     if count > found:
       raise errors.SettingError(
-          f"--device=gpu{f':{count}' * (count > 1)}: {found} GPUs were found by {tensorflow_package.installed()}; octet[gpu] brings the one that sees them.")
+          f"--device=gpu{f':{count}' * (count > 1)}: {found} GPUs were found by {tensorflow_package.installed()}; octet[gpu] brings a TensorFlow "
+          "that sees them.")
   elif count > 1:
     _make_virtual_cores(count)
   if workers > 1:

@@ -27,7 +27,8 @@ def main(argv):
   address, source = device_lib.find_tpu(_TPU.value)
   print(f"TPU          {f'{address} (from {source})' if address else 'no sign of one'}")
   gpus = tf.config.list_physical_devices("GPU")
-  print(f"GPUs         {len(gpus)}" + "".join(f"\n             {tf.config.experimental.get_device_details(gpu).get('device_name', gpu.name)}" for gpu in gpus))
+  names = [tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus]
+  print(f"GPUs         {len(gpus)} {', '.join(names)}".rstrip())
   device = device_lib.connect(_DEVICE.value, _TPU.value)
   print(f"--device={_DEVICE.value:<4}{device}\nreplicas     {device.replicas}\nhosts        {device.hosts}")
 

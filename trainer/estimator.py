@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import batch_sizes as batch_sizes_lib
-from trainer import checkpoint, errors, evaluation, export, inputs, loop, run_config, spec, step, summaries, training, workers
+from trainer import checkpoint, errors, evaluation, export, inputs, loop, run_config, spec, step, summaries, tiles, training, workers
 from trainer import device as device_lib
 
 ModeKeys = spec.ModeKeys
@@ -361,7 +361,10 @@ class Estimator:
     inputs.check_shapes(dataset, batch_size, kind)
     self._feature_spec = dataset.element_spec[0]
     if kind == "train":
-      return inputs.cut(dataset, cores) if by_host else dataset
+      dataset = inputs.cut(dataset, cores) if by_host else dataset
+      for sentence in tiles.warnings(dataset.element_spec, per_core) if self.device.resembles_tpu else []:
+        logging.warning("%s", sentence)
+      return dataset
     return inputs.grouped(dataset, per_core, cores, config.broadcasts)
 
   def _all_params(self):

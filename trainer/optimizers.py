@@ -185,8 +185,9 @@ def _apply_v1(optimizer, grads_and_vars, global_step, name):
 
 def _mirrored(variable, scope, dtype=None):
   """A variable beside a trained one, the same on all replicas, zero at first."""
+  name = getattr(variable, "path", variable.name).removesuffix(":0")
   return tf.Variable(
-      tf.zeros(variable.shape, dtype or variable.dtype), trainable=False, name=f"{scope}/{getattr(variable, 'path', variable.name).removesuffix(':0')}",
+      tf.zeros(variable.shape, dtype or variable.dtype), trainable=False, name=f"{scope}/{name}",
       aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
 
 

@@ -35,7 +35,7 @@ class Installed:
       return "TensorFlow is not installed: pip install 'octet[cpu]' (or [gpu], [tpu])."
     if len(self.packages) > 1:
       found = " and ".join(f"{name} {version}" for name, version in self.packages.items())
-      return f"{found} are both installed and overwrite each other: uninstall all of them, then pip install one of octet[cpu], octet[gpu], octet[tpu]."
+      return f"{found} are installed and overwrite each other: uninstall all of them, then pip install one of octet[cpu], octet[gpu], octet[tpu]."
     if self.for_tpu and self.libtpu is None:
       return f"tensorflow-tpu needs libtpu: pip install 'libtpu<={_shown(_LIBTPU[1])}'."
     if self.for_tpu and not _LIBTPU[0] <= _numbers(self.libtpu) <= _LIBTPU[1]:

@@ -83,7 +83,10 @@ def minimized(optimizer, **kwargs):
   return lambda loss: trainer.minimize(optimizer(), loss, **kwargs)
 
 
-def keras_layers(features, labels, mode, params, train_op=minimized(keras.optimizers.Adam), norm=False, dropout=0.0):
+ADAM = minimized(keras.optimizers.Adam)
+
+
+def keras_layers(features, labels, mode, params, train_op=ADAM, norm=False, dropout=0.0):
   x = keras.layers.Conv2D(4, 3, padding="same")(features["image"])
   if norm:
     x = keras.layers.BatchNormalization()(x, training=mode == ModeKeys.TRAIN)

@@ -1,0 +1,53 @@
+"""Under a real TPUStrategy over eight made-up cores, each step traces: one replicated region, its gradients summed over the cores, no host in it."""
+
+import pytest
+import tensorflow as tf
+
+import trainer
+from tests import fake_tpu
+from trainer import inputs, loop, spec, step
+
+CORES, PER_CORE = 8, 2
+
+# What a TPU cannot compile, and what would wait for the host at every step.
+HOST_OPERATIONS = {
+    "EagerPyFunc", "PyFunc", "PyFuncStateless", "PrintV2", "StringFormat", "WriteSummary", "IteratorGetNext", "IteratorGetNextAsOptional"}
+
+
+@pytest.fixture(scope="module")
+def strategy():
+  return fake_tpu.strategy(CORES)
+
+
+@pytest.fixture
+def loops(case, strategy):
+  program = step.Program(spec.ModelFn(case.model_fn), strategy=strategy, params={}, batch_sizes={}, config=trainer.RunConfig())
+  return loop.DeviceLoops(program, CORES)
+
+
+def replicated(nodes):
+  return [node for node in nodes if "_tpu_replicate" in node.attr]
+
+
+def check_region(concrete_function):
+  nodes = fake_tpu.operations(concrete_function)
+  assert sum(node.op == "TPUReplicateMetadata" for node in nodes) == 1
+  assert not HOST_OPERATIONS & {node.op for node in replicated(nodes)}
+  return nodes
+
+
+def test_train(case, loops):
+  iterator = iter(case.train_input_fn({"batch_size": PER_CORE}))
+  nodes = check_region(loops.train.get_concrete_function(iterator, tf.TensorSpec([], tf.int64), True))
+  trained = [variable for variable in loops._program.store.variables.values() if variable.trainable]
+  sums = [node for node in replicated(nodes) if node.op == "CrossReplicaSum"]
+  assert len(sums) == len(trained) > 0
+
+
+def test_evaluate_and_predict(case, loops):
+  dataset = inputs.grouped(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
+  count = tf.TensorSpec([], tf.int64)
+  evaluation = check_region(loops.evaluate.get_concrete_function(iter(dataset), dataset.element_spec, count, ""))
+  prediction = check_region(loops.predict.get_concrete_function(dataset.element_spec))
+  for nodes in (evaluation, prediction):
+    assert not any(node.op == "CrossReplicaSum" for node in replicated(nodes))

@@ -1,0 +1,71 @@
+"""The smallest programs that the unit tests train: a line through made-up points."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import trainer
+
+ModeKeys = trainer.ModeKeys
+
+WIDTH = 3
+
+
+def arrays(count, width=WIDTH):
+  """(x float32 [count, width], y float32 [count]), always the same."""
+  random = np.random.RandomState(7)
+  x = random.randn(count, width).astype(np.float32)
+  return x, (x @ np.arange(1, width + 1, dtype=np.float32) + 0.5).astype(np.float32)
+
+
+def line(features, labels, mode, params):
+  """y = x·w + b for features {"x": [batch, 3]} or a tensor, by mean squared error; evaluates the mean absolute error."""
+  x = features["x"] if isinstance(features, dict) else features
+  w = tf.Variable(tf.zeros([x.shape[-1]]), name="w")
+  b = tf.Variable(0.0, name="b")
+  y = tf.linalg.matvec(x, w) + b
+  predictions = {"y": y, "first": x[:, 0]}
+  if mode == ModeKeys.PREDICT:
+    return trainer.EstimatorSpec(mode, predictions=predictions)
+  loss = tf.reduce_mean(tf.square(y - labels))
+  if mode == ModeKeys.EVAL:
+    return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(absolute_error, {"labels": labels, "y": y}))
+  return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss))
+
+
+def absolute_error(labels, y):
+  metric = keras.metrics.MeanAbsoluteError()
+  metric.update_state(labels, y)
+  return {"absolute_error": metric}
+
+
+def train_input(params):
+  """40 points without end."""
+  x, y = arrays(40)
+  return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat().batch(params["batch_size"], drop_remainder=True)
+
+
+def examples(count):
+  """An input_fn of `count` points, once and in order; the last batch may be partial."""
+  def input_fn(params):
+    x, y = arrays(count)
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(params["batch_size"])
+  return input_fn
+
+
+def batches(count):
+  """An input_fn of `count` whole per-core batches."""
+  def input_fn(params):
+    return train_input(params).take(count)
+  return input_fn
+
+
+def estimator(model_dir, model_fn=line, device="cpu", params=None, batch_size=8, **config):
+  """An Estimator with one global batch size for all; `config` goes to the RunConfig."""
+  return trainer.Estimator(
+      model_fn, str(model_dir), trainer.RunConfig(device=device, **config), params=params, train_batch_size=batch_size, eval_batch_size=batch_size)
+
+
+def fixed_loops(steps):
+  """RunConfig arguments for loops of so many steps."""
+  return dict(tpu_config=trainer.TPUConfig(iterations_per_loop=steps))

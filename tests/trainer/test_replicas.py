@@ -1,0 +1,114 @@
+"""What eight cores do together: combined gradients, synchronized batch norm, random numbers of their own."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import trainer
+from tests.conformance import cases
+
+v1 = tf.compat.v1
+
+# A few here; tests/slow/optimizers.py has them all.
+OPTIMIZERS = {
+    "adam": keras.optimizers.Adam,
+    "v1_momentum": lambda: v1.train.MomentumOptimizer(0.1, 0.9),
+}
+SETTINGS = {"clipped": {"clip_norm": 0.1}, "accumulated": {"accumulate_steps": 4, "clip_norm": 0.1}}
+
+
+def largest_difference(model_fn, tmp_path, steps=20):
+  """Of any variable, after training on one core and on eight."""
+  case = cases.Case("case", model_fn)
+  values = []
+  for device in ("cpu", "cpu:8"):
+    estimator = case.estimator(tmp_path / device, device).train(case.train_input_fn, steps=steps)
+    values.append({name: variable.numpy() for name, variable in estimator.variables.items()})
+  one, eight = values
+  assert one.keys() == eight.keys()
+  return max(np.abs(one[name] - eight[name]).max() for name in one)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_eight_cores_optimize_as_one(optimizer, settings, tmp_path):
+  model_fn = functools.partial(cases.keras_layers, train_op=cases.minimized(optimizer, **settings))
+  assert largest_difference(model_fn, tmp_path) <= 1e-5
+
+
+def test_synchronized_batch_norm_is_that_of_the_global_batch(tmp_path):
+  def model_fn(features, labels, mode, params):
+    # No bias: batch norm takes it out again, its gradient is rounding noise, and Adam makes steps of any noise.
+    x = keras.layers.Conv2D(4, 3, use_bias=False)(features["image"])
+    x = keras.layers.BatchNormalization(synchronized=True)(x, training=mode == trainer.ModeKeys.TRAIN)
+    return cases.spec(mode, labels, keras.layers.Dense(5)(keras.layers.Flatten()(tf.nn.relu(x))), cases.ADAM)
+  assert largest_difference(model_fn, tmp_path) <= 1e-4
+
+
+def test_accumulated_steps_are_one_step_of_their_joint_batch(tmp_path):
+  """Four steps of b accumulated do what one step of 4b does, and nothing before the fourth."""
+  small = cases.Case("small", functools.partial(
+      cases.keras_layers, train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1), accumulate_steps=4)), global_batch=8)
+  large = cases.Case("large", functools.partial(cases.keras_layers, train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1))), global_batch=32)
+  kernels = {}
+  for case, steps in ((small, 3), (small, 4), (large, 1)):
+    estimator = case.estimator(tmp_path / f"{case.name}{steps}").train(case.train_input_fn, steps=steps)
+    kernels[case.name, steps] = estimator.variables["dense/kernel"].numpy()
+  initial = small.estimator(tmp_path / "initial")
+  initial.trace("train", small.train_input_fn)
+  np.testing.assert_array_equal(kernels["small", 3], initial.variables["dense/kernel"].numpy())
+  np.testing.assert_allclose(kernels["small", 4], kernels["large", 1], atol=1e-6)
+  assert np.abs(kernels["small", 4] - kernels["small", 3]).max() > 1e-4
+
+
+def test_moving_averages_follow_the_weights(device, tmp_path):
+  case = cases.Case("ema", functools.partial(cases.keras_layers, train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1), ema_decay=0.5)))
+  kernels, averages = [], []
+
+  def remember(step, metrics, estimator):
+    kernels.append(estimator.variables["dense/kernel"].numpy())
+    averages.append(estimator.variables["ema/dense/kernel"].numpy())
+
+  case.estimator(tmp_path, device, tpu_config=trainer.TPUConfig(iterations_per_loop=1)).train(case.train_input_fn, hooks=[remember], steps=3)
+  np.testing.assert_array_equal(averages[0], kernels[0])
+  np.testing.assert_allclose(averages[1], (kernels[0] + kernels[1]) / 2, atol=1e-7)
+  np.testing.assert_allclose(averages[2], kernels[0] / 4 + kernels[1] / 4 + kernels[2] / 2, atol=1e-7)
+
+
+def dropped(tmp_path, device, seed=1, steps=2):
+  """Which of 64 ones per example dropout leaves, by step: arrays of [global batch, 64]."""
+  masks = []
+
+  def model_fn(features, labels, mode, params):
+    x = keras.layers.Dropout(0.5)(features, training=True)
+    weight = tf.Variable(1.0, name="weight")
+    loss = tf.reduce_mean(x) * weight
+
+    def remember(mask):
+      masks.append(mask)
+    return trainer.EstimatorSpec(
+        mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(), loss),
+        host_call=(lambda mask: tf.numpy_function(remember, [mask], []), [x]))
+
+  estimator = trainer.Estimator(model_fn, str(tmp_path), trainer.RunConfig(device=device, tf_random_seed=seed), train_batch_size=16)
+  estimator.train(lambda params: tf.data.Dataset.from_tensors(tf.ones([params["batch_size"], 64])).repeat(), steps=steps)
+  return masks
+
+
+def test_dropout_differs_by_core_step_and_seed_and_is_reproducible(tmp_path):
+  masks = dropped(tmp_path / "first", "cpu:8")
+  again = dropped(tmp_path / "again", "cpu:8")
+  np.testing.assert_array_equal(masks, again)
+  by_core = np.split(masks[0], 8)
+  assert len({core.tobytes() for core in by_core}) == 8
+  assert masks[0].tobytes() != masks[1].tobytes()
+  assert dropped(tmp_path / "other", "cpu:8", seed=2)[0].tobytes() != masks[0].tobytes()
+
+
+def test_dropout_goes_on_where_a_resumed_run_left_off(tmp_path):
+  whole = dropped(tmp_path / "whole", "cpu", steps=3)
+  dropped(tmp_path / "cut", "cpu", steps=2)
+  assert dropped(tmp_path / "cut", "cpu", steps=1)[0].tobytes() == whole[2].tobytes()
