@@ -141,8 +141,8 @@ def _find(path, included_from):
     raise errors.SettingError(f"--gin_file={path}{by} is a folder: give the file.")
   shipped = [str(file.relative_to(ROOT)) for file in ROOT.glob("gin_configs/**/*.gin")]
   near = did_you_mean(path, shipped) or did_you_mean(f"gin_configs/{os.path.basename(path)}", shipped)
-  searched = os.path.dirname(path) if os.path.isabs(path) else f"{os.getcwd()} and in {ROOT}"
-  raise errors.SettingError(f"There is no gin file {path}{by}. Looked in {searched}.{near} (--gin_file)")
+  folders = [os.path.dirname(path)] if os.path.isabs(path) else dict.fromkeys([os.getcwd(), str(ROOT)])
+  raise errors.SettingError(f"There is no gin file {path}{by}. Looked in {' and in '.join(folders)}.{near} (--gin_file)")
 
 
 def _text(found, name):

@@ -1,0 +1,93 @@
+"""How a command of Octet runs: flags, log lines, and mistakes told without a traceback.
+
+    def main(argv):
+      ...
+
+    if __name__ == "__main__":
+      command.run(main)
+
+What it leaves with: 0; 1 for a crash; 2 for a mistake that the message tells how to mend (a flag, or an errors.OctetError); 130 after Ctrl-C.
+"""
+
+import logging
+import os
+import sys
+
+from absl import app, flags
+from absl import logging as absl_logging
+
+from trainer import errors
+
+_DEBUG = flags.DEFINE_bool("debug", False, "Show where in the program an error comes from.")
+
+_HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
+
+
+def run(main):
+  """Parses the flags, calls main(argv), and leaves the process. argv has the name of the program alone: commands take flags, nothing else."""
+  # TensorFlow reads this when it is imported: its messages about the machine would hide the lines that are about the run.
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+  flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["debug"])  # so that --help lists it
+  app.run(lambda argv: _call(main, argv), flags_parser=_parse)
+
+
+def message(error):
+  """The text of an errors.OctetError, and one line on its cause."""
+  error = original(error)
+  text = str(error)
+  if error.__cause__ is not None:
+    cause = original(error.__cause__)
+    line = next(iter(str(cause).splitlines()), "")
+    if line not in text:
+      text += f"\n  caused by {type(cause).__name__}: {line}"
+  return text
+
+
+def original(error):
+  """The error itself where gin raised another in its place, of a class that it derives and with a text that ends in "In call to configurable ..."."""
+  while error.__suppress_context__ and error.__cause__ is None and type(error).__bases__ == (type(error.__context__),):
+    error = error.__context__
+  return error
+
+
+def _parse(argv):
+  asked = [arg for arg in argv[1:] if arg in _HELP]
+  if asked:
+    app.usage(shorthelp=asked[0] != "--helpfull", writeto_stdout=True)
+    sys.exit(0)
+  try:
+    rest = flags.FLAGS(argv)
+  except flags.Error as error:
+    _fail(f"{error} (--help lists the flags)")
+  if len(rest) > 1:
+    _fail(f"unexpected argument {rest[1]!r}: flags are given as --name=value (--help lists them)")
+  return rest
+
+
+def _call(main, argv):
+  absl_logging.get_absl_handler().setFormatter(_Lines())
+  try:
+    return main(argv)
+  except errors.OctetError as error:
+    if _DEBUG.value:
+      raise
+    _fail(message(error))
+  except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    sys.exit(130)
+
+
+def _fail(text):
+  print(f"error: {text}", file=sys.stderr)
+  sys.exit(2)
+
+
+class _Lines(logging.Formatter):
+  """The time and the message; the level too from warnings on."""
+
+  def __init__(self):
+    super().__init__(datefmt="%H:%M:%S")
+
+  def format(self, record):
+    level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
+    return f"{self.formatTime(record, self.datefmt)} {level}{record.getMessage()}"

@@ -1,0 +1,37 @@
+"""Trains, evaluates, predicts with or exports the model that a gin file describes.
+
+  python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits
+  python -m trainer.main --gin_file=gin_configs/cifar10_cnn.gin --model_dir=out/cifar10 --device=tpu --gin_bindings="run.train_steps = 1000"
+"""
+
+from absl import flags
+
+from trainer import command, config, errors
+
+_GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file: a path, as given or below the folder of the packages, or gs://...")
+_GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000".')
+_MODEL_DIR = flags.DEFINE_string("model_dir", None, "The folder of the run, local or gs://... A run that is there goes on.")
+_MODES = ["train", "evaluate", "train_and_evaluate", "predict", "export"]
+_MODE = flags.DEFINE_enum("mode", "train_and_evaluate", _MODES, "What to do.")
+_DEVICE = flags.DEFINE_string("device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N or tpu.")
+_TPU = flags.DEFINE_string("tpu", "", "The name or address of a TPU, where the environment does not give it.")
+_PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "What layers compute in. Variables are float32 in both.")
+_SEED = flags.DEFINE_integer("seed", None, "The run's seed. Default: RunConfig.tf_random_seed.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Run one step of each kind on one batch, say what was found, write nothing.")
+_STRICT_GIN = flags.DEFINE_bool("strict_gin", False, "Bindings that nobody uses are an error, not a warning.")
+
+
+def main(argv):
+  del argv
+  if not _GIN_FILE.value:
+    raise errors.SettingError("No --gin_file. Try: python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits")
+  config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
+  from trainer import experiment  # brings TensorFlow, for which a misspelt flag or file name need not wait
+
+  experiment.run(
+      model_dir=_MODEL_DIR.value, mode=_MODE.value, device=_DEVICE.value, tpu=_TPU.value, precision=_PRECISION.value, seed=_SEED.value,
+      dry_run=_DRY_RUN.value, strict_gin=_STRICT_GIN.value)
+
+
+if __name__ == "__main__":
+  command.run(main)
