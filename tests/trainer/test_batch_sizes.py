@@ -3,7 +3,6 @@
 import pytest
 
 import trainer
-
 from tests.trainer import programs
 from trainer import batch_sizes, errors
 
