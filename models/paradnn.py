@@ -75,13 +75,14 @@ def fully_connected(vector, layers, units, classes):
 
 
 def convolutional(image, training, bottleneck, blocks, filters, classes):
-  """float32 [b, classes]: a ResNet with as many groups as `blocks` has numbers. With bottlenecks, (3, 4, 6, 3) and 64 filters it is ResNet-50."""
+  """float32 [b, classes]: a ResNet with as many groups as `blocks` has numbers. With bottlenecks, (3, 4, 6, 3) and 64 filters it is ResNet-50
+  (with the stride in the 3×3 convolutions); with blocks (2, 2, 2, 2) of the residual kind, ResNet-18."""
   x = _norm_relu(_conv(image, filters, 7, 2), training)
   x = keras.layers.MaxPooling2D(3, strides=2, padding="same")(x)
   for group, count in enumerate(blocks):
     for index in range(count):
       stride = 2 if group and not index else 1
-      x = _block(x, training, bottleneck, filters * 2**group, stride, project=not index)
+      x = _block(x, training, bottleneck, filters * 2**group, stride)
   x = keras.layers.GlobalAveragePooling2D()(x)
   return keras.layers.Dense(classes, dtype="float32", name="output")(x)
 
@@ -94,12 +95,11 @@ def recurrent(tokens, cell, layers, units, vocabulary_size):
   return keras.layers.Dense(vocabulary_size, dtype="float32", name="output")(x)
 
 
-def _block(x, training, bottleneck, filters, stride, project):
+def _block(x, training, bottleneck, filters, stride):
   """Convolutions 3×3, 3×3, or 1×1, 3×3, 1×1 with four times the filters, around which x is added."""
   outputs = 4 * filters if bottleneck else filters
-  # The first block of a group changes size or filters, so that what is added must too; ResNet-18's very first does neither.
-  same = stride == 1 and x.shape[-1] == outputs
-  shortcut = _norm(_conv(x, outputs, 1, stride), training) if project and not same else x
+  fits = stride == 1 and x.shape[-1] == outputs  # in all but the first block of most groups
+  shortcut = x if fits else _norm(_conv(x, outputs, 1, stride), training)
   if bottleneck:
     x = _norm_relu(_conv(x, filters, 1, 1), training)
     x = _norm_relu(_conv(x, filters, 3, stride), training)
