@@ -2,15 +2,14 @@
 
     python -m trainer.preflight.compile_worker request.json
 
-The request names the files (see `compiler.compile_hlo`, which writes it); the answer is written to its "answer" as JSON. The compiler may abort this
-process where it meets what it does not expect, which is why it has one of its own. TensorFlow is not imported here.
+The request names the files (see `compiler.compile_hlo`, which writes it); the answer is written to its "answer" as JSON, and the program and its
+buffers into the folder "dump" by the compiler itself. The compiler may abort this process where it meets what it does not expect, which is why it
+has one of its own. TensorFlow is not imported here.
 
 That a client compiles for a topology it has no chips of is not among jax's public promises: jax, jaxlib and libtpu are pinned together by the extra.
 """
 
-import glob
 import json
-import os
 import sys
 import time
 
@@ -51,8 +50,6 @@ def _compile(request):
       module, executable_devices=xla_client.DeviceList(tuple(devices)), compile_options=_options(devices, request["dump"]))
   seconds = time.monotonic() - start
   memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
-  with open(request["text"], "w") as file:
-    file.write(executable.hlo_modules()[0].to_string())
   return {
       "device_kind": devices[0].device_kind,
       "compile_seconds": seconds,
@@ -65,7 +62,6 @@ def _compile(request):
       "flops": cost.get("flops", 0.0),
       "bytes_accessed": cost.get("bytes accessed", 0.0),
       "optimal_seconds": cost.get("optimal_seconds"),
-      "reports": glob.glob(os.path.join(request["dump"], "*memory-usage-report.txt")),
   }
 
 
@@ -77,7 +73,7 @@ def _options(devices, dump):
   for part in (options, build):
     part.num_replicas, part.num_partitions = len(devices), 1
     part.device_assignment = xla_client.DeviceAssignment.create(ids)
-  options.env_option_overrides = [("xla_dump_to", dump)]  # where the buffers are listed, also when they do not fit
+  options.env_option_overrides = [("xla_dump_to", dump)]  # where the program and its buffers are listed, also when they do not fit
   return options
 
 

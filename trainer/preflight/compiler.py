@@ -13,7 +13,6 @@ import tempfile
 
 from trainer import errors
 
-_GIB = 2**30
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _EXTRA = ("jax", "jaxlib", "libtpu")
 
@@ -31,10 +30,26 @@ class CompileError(errors.OctetError, RuntimeError):
 
 
 @dataclasses.dataclass(frozen=True)
+class Listing:
+  """What the compiler writes down of a program, whether it fits or not.
+
+  Attributes:
+    hlo: the optimized HLO.
+    buffers: its assignment of buffers, see `trainer.preflight.memory`.
+    allocated_bytes: all that the program holds of a core's memory, arguments included.
+  """
+
+  hlo: str = ""
+  buffers: str = ""
+  allocated_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
 class Compiled:
   """What the compiler says of a program that fits; all figures are of one core.
 
   Attributes:
+    device_kind: its name for the TPU.
     compile_seconds: in the compiler alone.
     argument_bytes: variables, optimizer slots and the batch, as the core holds them.
     output_bytes: results, of which aliased_bytes stay in the place of an argument (the variables do).
@@ -42,9 +57,9 @@ class Compiled:
     code_bytes: the program.
     peak_bytes: the most that is in use at one time, arguments included.
     flops, bytes_accessed: of one step.
-    optimal_seconds: the compiler's own cost model, as it gives it, or None.
-    text: the optimized HLO.
-    memory_report: the compiler's list of buffers.
+    optimal_seconds: the compiler's own cost model, as it gives it (see `trainer.preflight.estimates`), or None.
+    versions: dict of package → version.
+    listing: a Listing.
   """
 
   device_kind: str
@@ -59,8 +74,7 @@ class Compiled:
   bytes_accessed: float
   optimal_seconds: float | None
   versions: dict
-  text: str
-  memory_report: str
+  listing: Listing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,15 +83,15 @@ class OutOfMemory:
 
   Attributes:
     needed_bytes, available_bytes: of one core.
-    memory_report: the compiler's list of buffers.
     message: its words.
+    versions, listing: see Compiled.
   """
 
   needed_bytes: int
   available_bytes: int
-  memory_report: str
   message: str
   versions: dict
+  listing: Listing
 
 
 def require_extra():
@@ -109,7 +123,7 @@ def compile_hlo(hlo, topology, timeout_seconds):
     CompileError: the compiler did anything else.
   """
   with tempfile.TemporaryDirectory(prefix="preflight") as folder:
-    path = {name: os.path.join(folder, name) for name in ("hlo", "text", "answer", "dump", "request", "log")}
+    path = {name: os.path.join(folder, name) for name in ("hlo", "answer", "dump", "request", "log")}
     os.mkdir(path["dump"])
     with open(path["hlo"], "wb") as file:
       file.write(hlo)
@@ -117,18 +131,15 @@ def compile_hlo(hlo, topology, timeout_seconds):
     with open(path["request"], "w") as file:
       json.dump(request, file)
     returned = _run([sys.executable, "-m", "trainer.preflight.compile_worker", path["request"]], path["log"], timeout_seconds)
-    log = _read(path["log"])
     if returned is None:
       raise CompileError(f"The TPU compiler took longer than {timeout_seconds:g} s and was ended (--timeout_seconds).")
     if not os.path.exists(path["answer"]):
-      raise CompileError(f"The TPU compiler {_death(returned)}. Its last words:\n{_last_words(log)}")
+      raise CompileError(f"The TPU compiler {_death(returned)}. Its last words:\n{_last_words(_read(path['log']))}")
     answer = json.loads(_read(path["answer"]))
-    reports = sorted(glob.glob(os.path.join(path["dump"], "*memory-usage-report.txt")), key=os.path.getsize)
-    memory_report = _read(reports[-1]) if reports else ""
-    if "error" in answer:
-      return _out_of_memory(answer, memory_report)
-    answer.pop("reports")
-    return Compiled(text=_read(path["text"]), memory_report=memory_report, **answer)
+    listing = _listing(path["dump"])
+  if "error" in answer:
+    return _out_of_memory(answer, listing)
+  return Compiled(listing=listing, **answer)
 
 
 def _run(command, log, timeout_seconds):
@@ -148,15 +159,23 @@ def _run(command, log, timeout_seconds):
         process.wait()
 
 
-def _out_of_memory(answer, memory_report):
+def _listing(folder):
+  """The Listing of the largest program that was dumped: the compiler may have made small ones on the way."""
+  buffers = sorted(glob.glob(os.path.join(glob.escape(folder), "*.after_optimizations-buffer-assignment.txt")), key=os.path.getsize)
+  if not buffers:
+    return Listing()
+  stem = buffers[-1].removesuffix("-buffer-assignment.txt")
+  total = re.search(r"Total bytes: (\d+)", _read(stem + "-memory-usage-report.txt"))
+  return Listing(_read(stem + ".txt"), _read(buffers[-1]), int(total[1]) if total else 0)
+
+
+def _out_of_memory(answer, listing):
   message = answer["error"]
-  needed = re.search(r"Used ([\d.]+)([KMGT]?) of ([\d.]+)([KMGT]?) hbm", message)
-  exceeds = re.search(r"\(([\d.]+)([KMGT]?)\) exceeds available HBM \(([\d.]+)([KMGT]?)\)", message)
-  sizes = needed or exceeds
+  sizes = re.search(r"\(([\d.]+)([KMGT]?)\) exceeds available HBM \(([\d.]+)([KMGT]?)\)", message)
   if "RESOURCE_EXHAUSTED" not in message or not sizes:
     raise CompileError(f"The TPU compiler refused the program: {message[:2000]}")
-  used, available = (int(float(sizes[i]) * _UNITS[sizes[i + 1]]) for i in (1, 3))
-  return OutOfMemory(used, available, memory_report, message, answer["versions"])
+  needed, available = (int(float(sizes[i]) * _UNITS[sizes[i + 1]]) for i in (1, 3))
+  return OutOfMemory(needed, available, message, answer["versions"], listing)
 
 
 def _death(returned):
@@ -166,7 +185,7 @@ def _death(returned):
 
 
 def _last_words(log):
-  telling = [line for line in log.splitlines() if re.search(r"Check failed|Error|error|F\d{4} ", line)]
+  telling = [line for line in log.splitlines() if re.search(r"Check failed|[Ee]rror|F\d{4} ", line)]
   return "\n".join((telling or log.splitlines())[-5:])
 
 

@@ -8,8 +8,6 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from tensorflow.python.distribute import distribute_lib, one_device_strategy
 
-from trainer import step
-
 
 class OneOfMany(tf.distribute.OneDeviceStrategy):
   """One replica of `replicas`, on the CPU."""
@@ -44,10 +42,6 @@ class _Context(distribute_lib.ReplicaContext):
   def all_reduce(self, reduce_op, value, options=None):
     return tf.nest.map_structure(lambda tensor: all_reduce(reduce_op, tensor, self.num_replicas_in_sync), value)
 
-  @property
-  def devices(self):
-    return self.strategy.extended.worker_devices
-
 
 def all_reduce(reduce_op, value, replicas):
   """The sum or the mean over the replicas; its gradient is the same of the gradient, as that of ReplicaContext.all_reduce."""
@@ -62,10 +56,3 @@ def all_reduce(reduce_op, value, replicas):
     return reduced(tensor), reduced
 
   return with_gradient(tf.convert_to_tensor(value))
-
-
-class Program(step.Program):
-  """The steps of `step.Program` as one replica does them: a batch in, the replica's own results out."""
-
-  def _on_each_replica(self, fn, batches):
-    return self._run_on_replicas(fn, *batches[0])

@@ -1,0 +1,57 @@
+"""What a configuration binds to `run`, without running it."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import gin
+
+from trainer import batch_sizes, errors, run_config, spec
+
+KINDS = ("train", "eval", "predict")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+  """What is to be compiled.
+
+  Attributes:
+    model_fn: as the user wrote it.
+    input_fns: dict of kind → input_fn, of those kinds that have one.
+    params: dict for both.
+    sizes: BatchSizes; global ones become per-core ones on the replicas of each topology.
+    config: a RunConfig.
+  """
+
+  model_fn: Callable
+  input_fns: dict[str, Callable]
+  params: dict[str, Any]
+  sizes: batch_sizes.BatchSizes
+  config: run_config.RunConfig
+
+  def per_core(self, kind, replicas):
+    """The per-core batch of a kind on so many replicas; SettingError if none is given or it does not divide."""
+    self.sizes.check(replicas)
+    return self.sizes.resolve(kind, replicas).per_core
+
+
+def from_gin(precision="float32"):
+  """The Experiment that the loaded configuration describes; SettingError if it has no model_fn."""
+  run = gin.get_bindings("trainer.run")
+  if "model_fn" not in run:
+    raise errors.SettingError("No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn.")
+  input_fns = {kind: run[f"{kind}_input_fn"] for kind in KINDS if run.get(f"{kind}_input_fn") is not None}
+  if "eval" in input_fns:
+    input_fns.setdefault("predict", input_fns["eval"])
+  sizes = {name: value for name, value in run.items() if name.endswith("batch_size")}
+  return Experiment(
+      model_fn=run["model_fn"], input_fns=input_fns, params=dict(run.get("params") or {}), config=run_config.RunConfig(device="tpu", precision=precision),
+      sizes=batch_sizes.BatchSizes(**{name.replace("_batch_size", ""): value for name, value in sizes.items()}))
+
+
+def place_of(fn):
+  """"file:line" of a function that a user wrote, "" where Python does not know."""
+  fn = inspect.unwrap(getattr(fn, "func", fn))
+  code = getattr(fn, "__code__", None)
+  return f"{code.co_filename}:{code.co_firstlineno}" if code else f"{spec.name_of(fn)}"

@@ -1,0 +1,197 @@
+"""The stages that a step goes through: contract → trace → lower → compile → fit.
+
+Each is reported as it passes, with its time; a step that fails at one does not reach the next, and the other steps go on.
+"""
+
+import contextlib
+import dataclasses
+import time
+
+from trainer import errors
+from trainer.preflight import compiler, estimates, hlo, lower, memory, misleading, search
+
+STAGES = ("contract", "trace", "lower", "compile", "fit")
+
+
+@dataclasses.dataclass
+class StepReport:
+  """What is known of one step on one topology. Figures are of one core; those of a stage that was not reached are None or empty.
+
+  Attributes:
+    kind: "train", "eval" or "predict".
+    topology: a topology.Topology.
+    per_core: the per-core batch.
+    seconds: dict of stage → seconds, of the stages that passed.
+    failed: the stage that did not, or "".
+    problem: a sentence on why.
+    warnings: sentences.
+    compiled: a compiler.Compiled, or None.
+    out_of_memory: a compiler.OutOfMemory, or None.
+    all_reduces: an hlo.AllReduces.
+    trainable_bytes: bytes of the trainable variables, which their gradients have as well.
+    buffers: the largest memory.Buffers.
+    advice: sentences on padding, the greatest waste first.
+    time: an estimates.StepTime.
+    found: a search.Found.
+  """
+
+  kind: str
+  topology: object
+  per_core: int | None = None
+  seconds: dict = dataclasses.field(default_factory=dict)
+  failed: str = ""
+  problem: str = ""
+  warnings: list = dataclasses.field(default_factory=list)
+  compiled: compiler.Compiled | None = None
+  out_of_memory: compiler.OutOfMemory | None = None
+  all_reduces: hlo.AllReduces | None = None
+  trainable_bytes: int = 0
+  buffers: list = dataclasses.field(default_factory=list)
+  advice: list = dataclasses.field(default_factory=list)
+  time: estimates.StepTime | None = None
+  found: search.Found | None = None
+
+  @property
+  def listing(self):
+    return (self.compiled or self.out_of_memory).listing
+
+
+class Check:
+  """Takes an experiment through the stages.
+
+  Args:
+    experiment: a bindings.Experiment.
+    timeout_seconds: for each compilation.
+    search_batch: "never", "auto" (where the step does not fit) or "always".
+    tell: called with (StepReport, stage, seconds or None where it failed) after each stage, and with (StepReport, "search", batch) in a search.
+  """
+
+  def __init__(self, experiment, timeout_seconds=900.0, search_batch="auto", tell=lambda report, stage, value: None):
+    self._experiment = experiment
+    self._timeout_seconds = timeout_seconds
+    self._search_batch = search_batch
+    self._tell = tell
+    self._steps = {}  # lower.Steps by number of replicas
+    self._lowered = {}  # what came before compiling, by (kind, replicas)
+
+  def run(self, kind, topology):
+    """The StepReport of a kind of step on a topology. Raises SettingError where the experiment cannot have such a step at all."""
+    report = StepReport(kind, topology)
+    if kind not in self._experiment.input_fns:
+      raise errors.SettingError(f"--steps: {kind} needs an input_fn: bind run.{kind}_input_fn in a gin file.")
+    report.per_core = self._experiment.per_core(kind, topology.replicas)
+    with contextlib.suppress(_Stopped):
+      lowered = self._lower(report)
+      report.warnings, report.trainable_bytes = lowered.warnings, lowered.trainable_bytes
+      result = self._stage(report, "compile", lambda: compiler.compile_hlo(lowered.hlo, topology, self._timeout_seconds))
+      self._judge(report, lowered, result)
+    return report
+
+  def _lower(self, report):
+    """The _Lowered of a step, made at most once for each number of replicas."""
+    key = report.kind, report.topology.replicas
+    if key not in self._lowered:
+      steps = self._steps_of(report.topology.replicas)
+      element = self._stage(report, "contract", lambda: steps.contract(report.kind))
+      function = self._stage(report, "trace", lambda: steps.trace(report.kind, element))
+      serialized = self._stage(report, "lower", lambda: steps.lower(function, element))
+      graph = lower.graph_of(function, element)
+      trainable = sum(v.shape.num_elements() * v.dtype.size for v in steps.variables.values() if v.trainable)
+      self._lowered[key] = _Lowered(serialized, element, graph, misleading.warnings(graph), trainable, dict(report.seconds))
+    else:
+      report.seconds.update(self._lowered[key].seconds)
+    return self._lowered[key]
+
+  def _steps_of(self, replicas):
+    if replicas not in self._steps:
+      kinds = [kind for kind in self._experiment.input_fns if self._has_size(kind)]
+      per_core = {kind: self._experiment.per_core(kind, replicas) for kind in kinds}
+      self._steps[replicas] = lower.Steps(self._experiment, replicas, per_core)
+    return self._steps[replicas]
+
+  def _has_size(self, kind):
+    return self._experiment.sizes.given(kind) or (kind == "predict" and self._experiment.sizes.given("eval"))
+
+  def _stage(self, report, stage, work):
+    start = time.monotonic()
+    try:
+      result = work()
+    except errors.OctetError as error:
+      report.failed, report.problem = stage, str(error)
+      self._tell(report, stage, None)
+      raise _Stopped from error
+    report.seconds[stage] = time.monotonic() - start
+    self._tell(report, stage, report.seconds[stage])
+    return result
+
+  def _judge(self, report, lowered, result):
+    """What the compiler's answer means: whether it fits, what is large, what is wasted."""
+    limit = report.topology.memory_bytes
+    fits = isinstance(result, compiler.Compiled)
+    report.compiled, report.out_of_memory = (result, None) if fits else (None, result)
+    report.all_reduces = hlo.all_reduces(result.listing.hlo)
+    report.buffers = memory.largest(result.listing)
+    wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
+    floor = max(2**20, result.listing.allocated_bytes // 100)  # less than 1 % of what the step holds is not worth a line
+    report.advice = [line for buffer in wasteful if buffer.padding >= floor and (line := buffer.advice(report.per_core))]
+    needed = result.listing.allocated_bytes if fits else result.needed_bytes
+    if self._search_batch == "always" or (self._search_batch == "auto" and not fits):
+      report.found = self._search(report, lowered, needed, fits, limit)
+    if fits:
+      report.time = estimates.step_time(result, report.topology)
+      report.seconds["fit"] = 0.0
+      self._tell(report, "fit", 0.0)
+    else:
+      report.failed = "fit"
+      report.problem = _too_large(report, lowered)
+      self._tell(report, "fit", None)
+
+  def _search(self, report, lowered, needed, fits, limit):
+    def compile_at(batch):
+      self._tell(report, "search", batch)
+      steps = lower.Steps(self._experiment, report.topology.replicas, {report.kind: batch})
+      element = steps.with_batch(lowered.element, batch)
+      serialized = steps.lower(steps.trace(report.kind, element), element)
+      result = compiler.compile_hlo(serialized, report.topology, self._timeout_seconds)
+      if isinstance(result, compiler.Compiled):
+        return True, min(result.listing.allocated_bytes, limit)
+      return False, max(result.needed_bytes, limit + 1)
+    return search.largest_batch(compile_at, report.per_core, min(needed, limit) if fits else max(needed, limit + 1), limit)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lowered:
+  hlo: bytes
+  element: object
+  graph: object
+  warnings: list
+  trainable_bytes: int
+  seconds: dict
+
+
+class _Stopped(Exception):
+  """A stage failed; the report says which and why."""
+
+
+def _too_large(report, lowered):
+  oom = report.out_of_memory
+  over = oom.needed_bytes - oom.available_bytes
+  lines = [f"Out of memory: {oom.needed_bytes / 2**30:.2f} GiB needed, {oom.available_bytes / 2**30:.2f} GiB there, {over / 2**30:.2f} GiB too much."]
+  for buffer in report.buffers[:3]:
+    place = _place(lowered.graph, buffer.op)
+    lines.append(f"  {buffer.size / 2**30:.2f} GiB{f' × {buffer.count}' if buffer.count > 1 else ''}  {buffer}  {buffer.op}{f' ({place})' if place else ''}")
+  if report.found is not None:
+    size = f"run.{'eval' if report.kind == 'predict' else report.kind}_per_core_batch_size"
+    lines.append(
+        f"The largest per-core batch that compiles and fits is {report.found.largest} ({size} = {report.found.largest})." if report.found.largest else
+        "No per-core batch that was tried fits.")
+  return "\n".join(lines)
+
+
+def _place(graph, op_name):
+  """Where the user's program makes the op of this name in the compiled program."""
+  while op_name:
+    with contextlib.suppress(KeyError):
+      return misleading.place_of(graph.get_operation_by_name(op_name))
+    op_name = op_name.rpartition("/")[0]
+  return ""

@@ -1,0 +1,63 @@
+"""Estimates of time and cost from what the compiler counted. Nothing here was measured on a TPU, and none of it is a prediction.
+
+Two estimates, between which a range is given:
+
+- the roofline: the greater of FLOPs over the published peak and of bytes over the published bandwidth (S. Williams et al., "Roofline", 2009). No
+  program is faster.
+- the compiler's cost model, `optimal_seconds`. As libtpu 0.0.51 gives it, each custom call of the main computation counts as minus one second; their
+  number is added back. That is inferred from programs with a known number of them, and documented nowhere.
+
+Neither knows of input pipelines, of the host, or of waiting for the other cores.
+"""
+
+import dataclasses
+
+from trainer.preflight import hlo
+
+SOURCE = "roofline of published peaks … the compiler's cost model; nothing was run"
+
+
+@dataclasses.dataclass(frozen=True)
+class StepTime:
+  """Seconds of a step.
+
+  Attributes:
+    roofline: see the module.
+    cost_model: see the module; None where the compiler's figure makes no sense.
+    bound: "compute" or "memory", whichever the roofline says limits.
+  """
+
+  roofline: float
+  cost_model: float | None
+  bound: str
+
+  @property
+  def low(self):
+    return min(self.roofline, self.cost_model or self.roofline)
+
+  @property
+  def high(self):
+    return max(self.roofline, self.cost_model or self.roofline)
+
+
+def step_time(compiled, topology):
+  """The StepTime of a compiler.Compiled on a topology.Topology."""
+  compute, memory = compiled.flops / topology.flops_per_second, compiled.bytes_accessed / topology.bytes_per_second
+  cost_model = None
+  if compiled.optimal_seconds is not None:
+    corrected = compiled.optimal_seconds + hlo.custom_calls(compiled.listing.hlo)
+    cost_model = corrected if 0 < corrected < 1000 * max(compute, memory) else None
+  return StepTime(max(compute, memory), cost_model, "compute" if compute >= memory else "memory")
+
+
+def epoch_cost(time, global_batch, epoch_examples, price):
+  """(low, high) cost of the device for one epoch.
+
+  Args:
+    time: a StepTime.
+    global_batch: examples in a step of all cores.
+    epoch_examples: examples in an epoch; a last partial batch counts as a whole step.
+    price: a prices.Price.
+  """
+  steps = -(-epoch_examples // global_batch)
+  return tuple(steps * seconds / 3600 * price.per_hour for seconds in (time.low, time.high))

@@ -1,0 +1,94 @@
+"""Compiles an experiment for TPUs, with no TPU: does it compile, does it fit, what is wasted.
+
+    python -m trainer.preflight --gin_file=gin_configs/cifar10_cnn.gin --topology=v3-8 --topology=v5e-8
+
+Exits with 1 if a step of a topology does not pass all stages, with 2 if the question itself was wrong.
+"""
+
+import json
+import os
+import sys
+
+from absl import flags
+
+from trainer import command, errors
+from trainer.preflight import topology as topology_lib
+
+_GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file; may be repeated, later ones win.")
+_GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], "A line of gin, such as run.train_batch_size=64; may be repeated.")
+_TOPOLOGY = flags.DEFINE_multi_string("topology", ["v3-8"], f"One of {', '.join(topology_lib.TOPOLOGIES)}; may be repeated.")
+_STEPS = flags.DEFINE_list("steps", ["train", "eval", "predict"], "Which steps to compile: train, eval, predict.")
+_PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "As the run will have it.")
+_SEARCH = flags.DEFINE_enum("search", "auto", ["never", "auto", "always"], "Search for the largest per-core batch; auto: where a step does not fit.")
+_TIMEOUT = flags.DEFINE_float("timeout_seconds", 900.0, "The longest that one compilation may take.", lower_bound=1.0)
+_PRICES = flags.DEFINE_string("prices", "", "A gin file with prices, such as gin_configs/prices/cloud_tpu.gin.")
+_EPOCH = flags.DEFINE_integer("epoch_examples", None, "Examples in an epoch, for an estimate of what one costs.", lower_bound=1)
+_JSON = flags.DEFINE_string("json", "", "Write the report to this file as JSON; - for the terminal, in place of the text.")
+_HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page.")
+
+
+def main(argv):
+  if argv[1:]:
+    raise errors.SettingError(f"Unexpected argument {argv[1]!r}: every option starts with --.")
+  # 1. What is wrong in the question is said before TensorFlow is loaded.
+  from trainer.preflight import compiler
+
+  topologies = [topology_lib.find(name) for name in _TOPOLOGY.value]
+  unknown = [kind for kind in _STEPS.value if kind not in ("train", "eval", "predict")]
+  if unknown or not _STEPS.value:
+    raise errors.SettingError(f"--steps={','.join(_STEPS.value)}: expected some of train, eval, predict.")
+  compiler.require_extra()
+
+  # 2. The experiment, as `python -m trainer.main` would have it.
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+  from trainer import config
+  from trainer.preflight import bindings, check, html, prices, report
+
+  config.load([*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])], _GIN_BINDINGS.value)
+  experiment = bindings.from_gin(_PRECISION.value)
+  price_table = prices.prices()
+
+  # 3. Every step on every topology.
+  quiet = _JSON.value == "-"
+  checker = check.Check(experiment, _TIMEOUT.value, _SEARCH.value, tell=_silent if quiet else _tell)
+  results = []
+  for topology in topologies:
+    for kind in _STEPS.value:
+      results.append(checker.run(kind, topology))
+      if not quiet:
+        print("\n" + report.text(results[-1], price_table.get(topology.name), _EPOCH.value) + "\n", flush=True)
+
+  # 4. The reports.
+  dicts = [report.as_dict(result, price_table.get(result.topology.name), _EPOCH.value) for result in results]
+  if _JSON.value:
+    _write(_JSON.value, json.dumps(dicts, indent=2) + "\n")
+  if _HTML.value:
+    _write(_HTML.value, html.page(dicts, " ".join(_GIN_FILE.value)))
+  if any(result.failed for result in results):
+    sys.exit(1)
+
+
+def _tell(result, stage, value):
+  if stage == "search":
+    print(f"{result.topology.name} {result.kind}: trying {value} examples a core", flush=True)
+  else:
+    print(f"{result.topology.name} {result.kind}: {stage} {'FAILED' if value is None else f'{value:.1f} s'}", flush=True)
+
+
+def _silent(result, stage, value):
+  del result, stage, value
+
+
+def _write(path, text):
+  if path == "-":
+    print(text, end="")
+    return
+  try:
+    with open(path, "w", encoding="utf-8") as file:
+      file.write(text)
+  except OSError as error:
+    raise errors.OutputError(f"Cannot write {path}: {error} (--json, --html)") from error
+
+
+if __name__ == "__main__":
+  command.run(main)
