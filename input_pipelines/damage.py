@@ -1,0 +1,153 @@
+"""Damaged TFRecord files: finds each record that cannot be read, and saves those around it.
+
+    reports = damage.scan(paths)                    # reads everything once
+    paths = damage.repaired(reports, folder)        # the files themselves, and copies without the damaged parts
+"""
+
+import dataclasses
+import os
+import struct
+import tempfile
+
+import tensorflow as tf
+
+from input_pipelines import records
+from trainer import errors
+
+_HEADER = 12  # bytes: the length of a record and its checksum
+_POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed
+_MASK = 0xA282EAD8  # what TFRecord adds to a rotated checksum
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """What a file holds.
+
+  Attributes:
+    path: the file.
+    count: its good records.
+    good: list of (start, stop), in bytes, of what can be read.
+    damaged: list of the bytes at which a damaged part begins. Where the length of a record is damaged, its part may hold several records.
+  """
+
+  path: str
+  count: int
+  good: list
+  damaged: list
+
+  def __str__(self):
+    return f"{self.path}: damaged at byte {', '.join(map(str, self.damaged))}; {self.count} records can be read"
+
+
+def scan(paths):
+  """[Report] of files, each read once from start to end.
+
+  Raises:
+    InputError: a file cannot be opened.
+  """
+  return [_scan(path) for path in paths]
+
+
+def repaired(reports, folder=None):
+  """Paths to read in place of those of the reports: a damaged file's good parts are copied to `folder`, by default a new temporary one."""
+  folder = folder or (tempfile.mkdtemp(prefix="repaired_records_") if any(report.damaged for report in reports) else None)
+  paths = []
+  for number, report in enumerate(reports):
+    if not report.damaged:
+      paths.append(report.path)
+      continue
+    copy = os.path.join(folder, f"{number:05d}-{os.path.basename(report.path)}")
+    with tf.io.gfile.GFile(report.path, "rb") as source, tf.io.gfile.GFile(copy, "wb") as target:
+      for start, stop in report.good:
+        source.seek(start)
+        target.write(source.read(stop - start))
+    paths.append(copy)
+  return paths
+
+
+def _scan(path):
+  try:
+    size = tf.io.gfile.stat(path).length
+  except tf.errors.OpError as error:
+    raise errors.InputError(f"The file {path} cannot be read: {error.message.splitlines()[0]}") from error
+  count, good, damaged = 0, [], []
+  start = 0
+  with tempfile.TemporaryDirectory() as folder:
+    rest = path
+    while start < size:
+      number, stop = _readable(rest)
+      count += number
+      if stop:
+        good.append((start, start + stop))
+      start += stop
+      if start >= size:
+        break
+      damaged.append(start)
+      start = _next_record(path, start, size)
+      rest = os.path.join(folder, "rest.tfrecord")
+      _copy(path, rest, start, size)
+  return Report(path, count, good, damaged)
+
+
+def _readable(path):
+  """(records, bytes) that can be read before the first damaged one."""
+  count = length = 0
+  for chunk in tf.data.TFRecordDataset(path).ignore_errors().batch(1024):
+    count += int(tf.size(chunk))
+    length += int(tf.reduce_sum(tf.strings.length(chunk) + records.FRAME))
+  return count, length
+
+
+def _next_record(path, start, size):
+  """The byte after a damaged record; where its length cannot be trusted, the next byte that looks like the beginning of one."""
+  with tf.io.gfile.GFile(path, "rb") as file:
+    file.seek(start)
+    header = file.read(_HEADER)
+    length = _length(header)
+    if length is not None:
+      return min(start + records.FRAME + length, size)
+    file.seek(start + 1)
+    rest = file.read(size - start - 1)
+  for position in range(len(rest) - _HEADER):
+    length = _length(rest[position:position + _HEADER])
+    if length is not None and position + records.FRAME + length <= len(rest):
+      return start + 1 + position
+  return size
+
+
+def _length(header):
+  """The length that a record's header tells, or None if its checksum is wrong."""
+  if len(header) < _HEADER:
+    return None
+  length, checksum = struct.unpack("<QI", header)
+  return length if masked_checksum(header[:8]) == checksum else None
+
+
+def masked_checksum(data):
+  """The checksum that TFRecord files store for these bytes: CRC-32C, rotated by 15 bits, plus a constant."""
+  crc = 0xFFFFFFFF
+  for byte in data:
+    crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+  crc ^= 0xFFFFFFFF
+  return (((crc >> 15) | (crc << 17)) + _MASK) & 0xFFFFFFFF
+
+
+def _table():
+  rows = []
+  for byte in range(256):
+    for _ in range(8):
+      byte = (byte >> 1) ^ (_POLYNOMIAL if byte & 1 else 0)
+    rows.append(byte)
+  return rows
+
+
+_TABLE = _table()
+
+
+def _copy(path, target, start, stop):
+  with tf.io.gfile.GFile(path, "rb") as source, tf.io.gfile.GFile(target, "wb") as out:
+    source.seek(start)
+    while start < stop:
+      piece = source.read(min(stop - start, 1 << 24))
+      out.write(piece)
+      start += len(piece)

@@ -1,0 +1,113 @@
+"""From encoded images to batches: decode → crop and resize → augment → scale to floats.
+
+Every data set of images here ends in `batches`, and so has the same settings. Two ways lead there: decoded once (`cache`), then gathered, augmented and
+scaled by the batch; or decoded in every epoch, each image by itself in parallel, and the rest by the batch.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from input_pipelines import image_cache, images, in_memory, randomness
+from trainer import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """Labelled images as they are stored.
+
+  Attributes:
+    name: of the input_fn in gin, for messages: "cifar10.input_fn".
+    key: what tells this set, split and part from any other: any value with a repr.
+    count: number of examples, or None if that is not known.
+    image_shape: (height, width, channels), each None where images differ.
+    stream: `stream(training, shuffle_buffer)` → dataset of (position, (id, features, label)): position counts the elements over all epochs, id
+      (int64) tells the examples apart, features has the encoded image as "image". In training shuffled and repeated without end.
+    example_name: of the example at a position of the stream that is not for training, for messages.
+  """
+
+  name: str
+  key: object
+  count: int | None
+  image_shape: tuple
+  stream: Callable
+  example_name: Callable
+
+
+def batches(
+    source, batch_size, *, training, image_size=None, crop="central", augment=None, standardise=None, cache=None, shuffle_buffer=10_000):
+  """Batches of images.
+
+  Args:
+    source: a Source.
+    batch_size: examples in a batch.
+    training: whether to shuffle, augment and repeat without end, in full batches. Otherwise every example comes once, in order, the last batch may
+      be smaller, and nothing is random.
+    image_size: side in pixels, (height, width), or None for the size that the data has.
+    crop: "central", "squash" or "random", see `images`.
+    augment: see `augment`; None for none. Without effect if not training.
+    standardise: None for pixels in 0..1; see `images.to_float`.
+    cache: "memory" or a folder to decode once and keep the pixels; None to decode in every epoch. A "random" crop in training takes None.
+    shuffle_buffer: examples among which the next is chosen, where there is no cache; with one it is all of them.
+
+  Returns:
+    A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]).
+
+  Raises:
+    SettingError: settings that cannot work.
+  """
+  images.check_crop(crop, source.name)
+  size = images.size_of(image_size, source.image_shape, source.name)
+  if crop == "random" and cache is not None:
+    if training:
+      raise errors.SettingError(
+          f'{source.name}.crop = "random" takes another part of an image in each epoch, and cache = {cache!r} keeps one: set cache = None.')
+    crop = "central"
+  if cache is not None and source.count is None:
+    raise errors.SettingError(f"{source.name}.cache = {cache!r} needs the number of examples, and nothing tells it: set cache = None.")
+  seed = randomness.base_seed()
+
+  def finish(position, example, pixels, labels):
+    if training and augment is not None:
+      epoch = position // source.count if source.count else position
+      pixels = augment(pixels, randomness.Draws(seed, epoch, example))
+    return {"image": images.to_float(pixels, standardise)}, tf.cast(labels, tf.int32)
+
+  if cache is not None:
+    pixels, labels = image_cache.load(source, size, crop, cache)
+    return _gathered(pixels, labels, batch_size, training, finish)
+  decoded = _decoded(source.stream(training, shuffle_buffer), size, crop, seed if training else None, source.count)
+  decoded = decoded.batch(batch_size, drop_remainder=training)
+  return decoded.map(finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+
+
+def _gathered(pixels, labels, batch_size, training, finish):
+  rows = tf.range(len(labels), dtype=tf.int64)
+  dataset = in_memory.batches({"image": pixels, "row": rows}, labels, batch_size, training=training)
+
+  def finish_batch(number, batch):
+    features, batch_labels = batch
+    position = number * batch_size + tf.range(tf.shape(batch_labels)[0], dtype=tf.int64)
+    return finish(position, features["row"], features["image"], batch_labels)
+
+  return dataset.enumerate().map(finish_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+
+
+def _decoded(stream, size, crop, seed, count):
+  """(position, id, pixels, label) of each example; seed is None if nothing may be random."""
+
+  def decode(position, example):
+    identity, features, label = example
+    encoded = features["image"]
+    numbers = None
+    if crop == "random" and seed is not None:
+      epoch = position // count if count else position
+      # The complement of the seed: other numbers than those of the augmentation that follows.
+      numbers = randomness.Draws(-1 - seed, epoch[tf.newaxis], identity[tf.newaxis])(4)[0]
+    check = tf.debugging.Assert(images.is_image(encoded), ["not a JPEG, PNG, GIF or BMP image:", features.get("name", tf.strings.as_string(identity))])
+    with tf.control_dependencies([check]):
+      pixels = images.decode(tf.identity(encoded), size, crop, numbers)
+    return position, identity, pixels, label
+
+  return stream.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

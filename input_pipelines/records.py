@@ -1,0 +1,129 @@
+"""TFRecord files as a stream of records, in an order that comes from a seed, where damage is named by file and byte.
+
+    stream = records.stream(segments, parse, training=True, shuffle_buffer=10_000)      # (position, (id, *parse(...)))
+
+A TFRecord file is a row of frames: length (8 bytes), checksum of the length (4), data, checksum of the data (4). TensorFlow's reader checks both sums
+and says at which byte one was wrong, but not in which file. Here each file's reader counts the bytes it was given, and compares them at the end with
+the size of the file.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from input_pipelines import hosts
+from trainer import errors
+
+FRAME = 16  # bytes of a record that are not its data
+_CHUNK = 32  # records parsed in one call
+_OPEN_FILES = 16  # a fixed number: the order of the records depends on it
+_READ_BUFFER = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+  """Records of one file.
+
+  Attributes:
+    path: the file.
+    index: a number that tells this file from the others of the set, the same on every host.
+    skip: records before the first.
+    take: how many, or -1 for all until the file's end.
+  """
+
+  path: str
+  index: int
+  skip: int = 0
+  take: int = -1
+
+
+def whole_files(paths):
+  """A Segment for each file."""
+  return [Segment(path, index) for index, path in enumerate(paths)]
+
+
+def share_by_counts(paths, counts, index, parts):
+  """Segments of one host where the files' numbers of records are known: an even range of all records."""
+  start, stop = hosts.even_range(sum(counts), index, parts)
+  segments, first = [], 0
+  for number, (path, count) in enumerate(zip(paths, counts, strict=True)):
+    low, high = max(start, first), min(stop, first + count)
+    if low < high:
+      segments.append(Segment(path, number, low - first, high - low))
+    first += count
+  return segments
+
+
+def stream(segments, parse, *, training, shuffle_buffer=10_000, compression="", element_shard=None):
+  """A dataset of (position, (id, *parsed)).
+
+  Args:
+    segments: list of Segments.
+    parse: function of string [n] serialized records that returns a tuple of nests of tensors whose first axis is n.
+    training: whether to shuffle files and records and to repeat without end. Otherwise records come once, in the order of the files.
+    shuffle_buffer: records among which the next is chosen.
+    compression: "" or "GZIP". Damage in compressed files is found, but not where.
+    element_shard: (index, count) to keep every count-th record only, for hosts that share files whose numbers of records are not known.
+
+  Returns:
+    A tf.data.Dataset; position counts the elements from 0 and goes on counting over the epochs, id (int64) tells records apart. Reading it raises
+    tf.errors.InvalidArgumentError with file and byte of a damaged record. The order comes from the seed of tf.random.set_seed.
+  """
+  sizes = [_size(segment.path) for segment in segments]
+  files = tf.data.Dataset.from_tensor_slices((
+      [segment.path for segment in segments],
+      tf.constant([segment.index for segment in segments], tf.int64),
+      tf.constant([segment.skip for segment in segments], tf.int64),
+      tf.constant([segment.take for segment in segments], tf.int64),
+      tf.constant(sizes, tf.int64)))
+
+  def read(*file):
+    return _read(*file, parse, compression)
+
+  if training:
+    files = files.shuffle(len(segments))
+    records = files.interleave(read, cycle_length=_OPEN_FILES, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+  else:
+    records = files.interleave(read, cycle_length=1, num_parallel_calls=1, deterministic=True)
+  if element_shard is not None:
+    index, parts = element_shard
+    records = records.shard(parts, index)
+  if training:
+    records = records.shuffle(shuffle_buffer).repeat()
+  return records.enumerate()
+
+
+def _size(path):
+  try:
+    return tf.io.gfile.stat(path).length
+  except tf.errors.OpError as error:
+    raise errors.InputError(f"The file {path} cannot be read: {error.message.splitlines()[0]}") from error
+
+
+def _read(path, index, skip, take, size, parse, compression):
+  """The records of a segment: (id, *parsed), and an error after the last one if that is not where the segment ends."""
+  records = tf.data.TFRecordDataset(path, compression, _READ_BUFFER).ignore_errors()
+  wanted = tf.where(take < 0, tf.int64.max, skip + take)
+  end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+  chunks = records.take(wanted).batch(_CHUNK).concatenate(end)
+  start = tf.zeros([], tf.int64), tf.zeros([], tf.int64)
+
+  def count(state, chunk):
+    offset, ordinal = state
+    lengths = tf.strings.length(chunk)
+    number = tf.size(chunk, out_type=tf.int64)
+    complete = offset == size if not compression else tf.constant(True)
+    complete = tf.where(take < 0, complete, ordinal == wanted)
+    where = tf.strings.as_string(offset) if not compression else tf.constant("?")
+    message = tf.strings.join([path, ": the record at byte ", where, " is damaged or cut off, or the file is shorter than its index says"])
+    with tf.control_dependencies([tf.debugging.Assert((number > 0) | complete, [message])]):
+      ordinals = ordinal + tf.range(number)
+    following = offset + tf.reduce_sum(tf.cast(lengths, tf.int64) + FRAME), ordinal + number
+    return following, (ordinals, chunk)
+
+  def parse_chunk(ordinals, chunk):
+    inside = ordinals >= skip
+    ids = index * 2**32 + ordinals
+    return tf.boolean_mask(ids, inside), *parse(tf.boolean_mask(chunk, inside))
+
+  return chunks.scan(start, count).map(parse_chunk).unbatch()
