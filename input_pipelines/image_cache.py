@@ -32,7 +32,7 @@ def load(source, size, crop, cache):
   Args:
     source: an image_pipeline.Source whose count is known.
     size: (height, width, channels).
-    crop: "central" or "squash".
+    crop: "central", "squash", or None, see `images.decode`.
     cache: "memory" or a folder.
 
   Returns:

@@ -64,6 +64,8 @@ def batches(
       raise errors.SettingError(
           f'{source.name}.crop = "random" takes another part of an image in each epoch, and cache = {cache!r} keeps one: set cache = None.')
     crop = "central"
+  if crop != "random" and size == tuple(source.image_shape):
+    crop = None
   if cache is not None and source.count is None:
     raise errors.SettingError(f"{source.name}.cache = {cache!r} needs the number of examples, and nothing tells it: set cache = None.")
   seed = randomness.base_seed()

@@ -58,13 +58,15 @@ def decode(encoded, size, crop="central", numbers=None):
   Args:
     encoded: string scalar, a JPEG, PNG, GIF (its first frame) or BMP file.
     size: (height, width, channels).
-    crop: one of CROPS.
+    crop: one of CROPS, or None for images that are of that size already.
     numbers: float32 [4] in [0, 1) for the crop "random"; None for the central one in its place.
 
   Returns:
     uint8 [height, width, channels].
   """
   height, width, channels = size
+  if crop is None:
+    return tf.ensure_shape(_decoded(encoded, channels), size)
   if crop == "squash":
     pixels = _decoded(encoded, channels)
   elif crop == "random" and numbers is not None:

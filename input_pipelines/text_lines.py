@@ -1,0 +1,152 @@
+"""Labelled texts from CSV, TSV or JSON-lines files, as the ids of their words.
+
+    run.train_input_fn = @train/text_lines.input_fn
+    text_lines.input_fn.vocabulary_file = "/data/reviews/vocabulary.txt"
+    text_lines.input_fn.length = 128
+    train/text_lines.input_fn.path = "/data/reviews/train.tsv"
+    train/text_lines.input_fn.training = True
+
+Which format a file has, its ending says: .csv and .tsv (with a first line that names the columns), .jsonl (an object a line). Text is put into lower
+case and cut at white space; punctuation marks are words of their own. The vocabulary has one word a line: the first line is id 1, and so on; 0 is
+padding, and a word that is not there has the id after the last one. Cut to `length` words, or padded to it.
+"""
+
+import csv
+import functools
+import json
+
+import gin
+import numpy as np
+import tensorflow as tf
+
+from input_pipelines import hosts, in_memory
+from trainer import errors
+
+PAD_ID = 0
+_SPLIT = r"[[:punct:]]|[^[:punct:][:space:]]+"
+_FIELD_LIMIT = 1 << 30  # characters in a field, where csv's own limit is 128 KiB
+
+
+@gin.configurable
+def input_fn(params, path, vocabulary_file, length=128, training=False, text_key="text", label_key="label", classes=None, input_context=None):
+  """Batches of token ids.
+
+  Args:
+    params: dict with "batch_size".
+    path: file or glob, local or gs://.
+    vocabulary_file: file with one word a line.
+    length: ids in each example.
+    training: whether to shuffle and repeat without end.
+    text_key, label_key: names of the columns or of the object's keys.
+    classes: names of the classes, whose places in this list are the labels; None where the labels are integers.
+    input_context: tf.distribute.InputContext, or None for one host; each host takes an even range of the lines.
+
+  Returns:
+    A dataset of ({"tokens": int32 [b, length]}, labels int32 [b]).
+
+  Raises:
+    InputError: a file cannot be read, or has a line without text or label; the message names file and line.
+  """
+  texts, labels = load(path, text_key, label_key, None if classes is None else tuple(classes))
+  start, stop = hosts.even_range(len(texts), *hosts.part_of(input_context))
+  tokens = tokenize(texts[start:stop], load_vocabulary(vocabulary_file), length)
+  return in_memory.batches({"tokens": tokens}, labels[start:stop], params["batch_size"], training=training)
+
+
+@functools.cache
+def load_vocabulary(path):
+  """The words of a vocabulary file, in order; InputError if it is empty or has a word twice."""
+  try:
+    with tf.io.gfile.GFile(path) as file:
+      words = [line.rstrip("\r\n") for line in file]
+  except (tf.errors.OpError, UnicodeDecodeError) as error:
+    raise errors.InputError(f"The vocabulary {path} (text_lines.input_fn.vocabulary_file) cannot be read: {_first_line(error)}") from error
+  if not words or len(set(words)) < len(words):
+    twice = next((word for number, word in enumerate(words) if word in words[:number]), None)
+    raise errors.InputError(f"The vocabulary {path} is empty." if not words else f"The vocabulary {path} has the word {twice!r} twice.")
+  return tuple(words)
+
+
+def vocabulary_size(path):
+  """How many different ids there are: the words, the padding and the unknown word."""
+  return len(load_vocabulary(path)) + 2
+
+
+def words_of(texts):
+  """RaggedTensor of the words of each text: string [n, (words)]."""
+  lowered = tf.strings.lower(tf.constant(texts), encoding="utf-8")
+  spaced = tf.strings.regex_replace(lowered, _SPLIT, r" \0 ")
+  return tf.strings.split(spaced)
+
+
+def tokenize(texts, vocabulary, length):
+  """int32 [n, length] ids of texts."""
+  with tf.device("CPU"):
+    keys = tf.constant(vocabulary)
+    ids = tf.range(1, len(vocabulary) + 1, dtype=tf.int32)
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=len(vocabulary) + 1)
+    words = words_of(texts)[:, :length]
+    return words.with_values(table.lookup(words.values)).to_tensor(PAD_ID, shape=[None, length])
+
+
+@functools.lru_cache(maxsize=8)  # each evaluation calls input_fn anew
+def load(path, text_key, label_key, classes):
+  """(texts, labels): a list of strings and an int32 array, of all lines of the files."""
+  paths = sorted(tf.io.gfile.glob(path))
+  if not paths:
+    raise errors.InputError(f"There is no file {path} (text_lines.input_fn.path).")
+  texts, labels = [], []
+  for file in paths:
+    for number, row in _rows(file):
+      place = f"{file}, line {number}"
+      if not isinstance(row, dict) or not isinstance(row.get(text_key), str) or row.get(label_key) is None:
+        found = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
+        raise errors.InputError(f"{place} has no {text_key!r} or no {label_key!r}; it has {found} (text_lines.input_fn.text_key, label_key).")
+      texts.append(row[text_key])
+      labels.append(_label(row[label_key], classes, place))
+  if not texts:
+    raise errors.InputError(f"{path} has no line of text.")
+  return texts, np.array(labels, np.int32)
+
+
+def _rows(path):
+  """(number of the line, dict) of each line of a file."""
+  ending = path.rsplit(".", 1)[-1]
+  if ending not in ("csv", "tsv", "jsonl"):
+    raise errors.InputError(f"{path}: expected a name that ends in .csv, .tsv or .jsonl.")
+  try:
+    with tf.io.gfile.GFile(path) as file:
+      if ending == "jsonl":
+        for number, line in enumerate(file, 1):
+          if line.strip():
+            yield number, _parsed(line, path, number)
+      else:
+        csv.field_size_limit(_FIELD_LIMIT)
+        quoting = dict(delimiter="\t", quoting=csv.QUOTE_NONE) if ending == "tsv" else {}
+        reader = csv.DictReader(file, **quoting)
+        for row in reader:
+          yield reader.line_num, {key: value for key, value in row.items() if key is not None}
+  except (tf.errors.OpError, UnicodeDecodeError, csv.Error) as error:
+    raise errors.InputError(f"{path} cannot be read: {_first_line(error)}") from error
+
+
+def _parsed(line, path, number):
+  try:
+    return json.loads(line)
+  except json.JSONDecodeError as error:
+    raise errors.InputError(f"{path}, line {number} is not JSON: {error}") from error
+
+
+def _label(value, classes, place):
+  if classes is not None:
+    if value not in classes:
+      raise errors.InputError(f"{place} has the label {value!r}: expected one of {', '.join(classes)} (text_lines.input_fn.classes).")
+    return classes.index(value)
+  try:
+    return int(value)
+  except (TypeError, ValueError) as error:
+    raise errors.InputError(f"{place} has the label {value!r}: expected an integer, or a name where text_lines.input_fn.classes lists them.") from error
+
+
+def _first_line(error):
+  return (str(error).splitlines() or [type(error).__name__])[0]
