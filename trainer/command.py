@@ -11,6 +11,7 @@ What it leaves with: 0; 1 for a crash; 2 for a mistake that the message tells ho
 
 import logging
 import os
+import pathlib
 import sys
 
 from absl import app, flags
@@ -65,7 +66,9 @@ def _parse(argv):
 
 
 def _call(main, argv):
-  absl_logging.get_absl_handler().setFormatter(_Lines())
+  handler = absl_logging.get_absl_handler()
+  handler.setFormatter(_Lines())
+  handler.addFilter(_about_the_run)
   try:
     return main(argv)
   except errors.OctetError as error:
@@ -80,6 +83,11 @@ def _call(main, argv):
 def _fail(text):
   print(f"error: {text}", file=sys.stderr)
   sys.exit(2)
+
+
+def _about_the_run(record):
+  """Whether a log record is shown: not what TensorFlow says of its own doings below a warning, such as how long it took to write a file."""
+  return record.levelno > logging.INFO or "tensorflow" not in pathlib.PurePath(record.pathname).parts
 
 
 class _Lines(logging.Formatter):

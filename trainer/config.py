@@ -10,7 +10,7 @@ import os
 
 import gin
 
-from trainer import config_binding, config_checks, config_files, config_text, errors, gin_state
+from trainer import config_binding, config_checks, config_files, config_text, errors, gin_state, tensorflow_package
 from trainer import dead_bindings as dead
 
 # (scope, complete selector, parameter) → where it was bound, "a.gin:12". As global as gin's own state.
@@ -33,9 +33,7 @@ def load(gin_files=(), gin_bindings=(), root="trainer.experiment.run"):
   clear()
   configurable = None
   if root:
-    module, _, name = root.rpartition(".")
-    configurable = gin_state.configurable_of(getattr(importlib.import_module(module), name))
-    importlib.import_module("trainer.registry").register()
+    configurable = _import_root(root)
   for file in files:
     config_binding.apply(file, _places)
   config_checks.check(_places, configurable)
@@ -46,6 +44,21 @@ def clear():
   """Forgets all bindings and unlocks the configuration. What is registered stays so."""
   gin.clear_config()
   _places.clear()
+
+
+def _import_root(root):
+  """The root's gin Configurable; Keras's names are registered too. Both bring TensorFlow."""
+  package = tensorflow_package.installed()
+  if package.for_tpu and len(package.packages) == 1:
+    tensorflow_package.check()  # now, since the import would abort the process where libtpu does not fit
+  module, _, name = root.rpartition(".")
+  try:
+    function = getattr(importlib.import_module(module), name)
+    importlib.import_module("trainer.registry").register()
+  except ImportError:
+    tensorflow_package.check()
+    raise
+  return gin_state.configurable_of(function)
 
 
 def parsed_text():

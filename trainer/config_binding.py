@@ -71,6 +71,8 @@ def _import(scope, statement, place):
     raise
   except Exception as error:
     name = statement.module
+    if name.startswith("__gin__."):  # which is no module, but a word of gin
+      raise errors.SettingError(f"{place}: {str(getattr(error, 'msg', error)).splitlines()[0]}") from None
     if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
       raise errors.SettingError(f"{place}: there is no module {name}.{config_files.did_you_mean(name, _modules())}") from None
     last = traceback.extract_tb(error.__traceback__)[-1]

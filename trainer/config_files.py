@@ -99,7 +99,7 @@ def place(location):
 
 def did_you_mean(name, candidates):
   """" Did you mean a or b?" with the candidates that resemble name, "" if none does."""
-  near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.6)
+  near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.75)
   return f" Did you mean {' or '.join(near)}?" if near else ""
 
 

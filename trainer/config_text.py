@@ -9,6 +9,7 @@ from trainer import gin_state
 _LITERALS = (bool, bytes, float, int, str, type(None))
 _OPEN = {list: "[", tuple: "(", dict: "{"}
 _CLOSE = {list: "]", tuple: ")", dict: "}"}
+_LEFT_OUT = ("input_pipelines", "models", "trainer")
 _LINE_LENGTH = 110
 
 
@@ -45,17 +46,16 @@ def text(bindings, heading):
 
 
 def key_text(scope, selector, name, manager=None):
-  """"scope/selector.parameter", or the name of a macro; the selector as short as it may be."""
+  """"scope/selector.parameter", or the name of a macro."""
   if selector == "gin.macro":
     return scope
-  manager = manager or gin_state.import_manager([gin_state.configurable(selector)])
-  return f"{scope}/" * bool(scope) + f"{manager.minimal_selector(gin_state.configurable(selector))}.{name}"
+  return f"{scope}/" * bool(scope) + f"{_name(gin_state.configurable(selector), manager)}.{name}"
 
 
 def value_text(value, manager=None):
   """The value as gin writes it, None if gin has no literal for it."""
   if isinstance(value, gin_state.ConfigurableReference):
-    return _reference_text(value, manager or gin_state.import_manager([value.configurable]))
+    return _reference_text(value, manager)
   if type(value) in (list, tuple, dict):
     items = _items(value, manager)
     if items is None:
@@ -80,7 +80,15 @@ def _items(value, manager):
 def _reference_text(reference, manager):
   if reference.evaluate and (gin_state.is_macro(reference) or gin_state.is_constant(reference)):
     return "%" + "/".join(reference.scopes)
-  return "@" + "/".join([*reference.scopes, manager.minimal_selector(reference.configurable)]) + "()" * reference.evaluate
+  return "@" + "/".join([*reference.scopes, _name(reference.configurable, manager)]) + "()" * reference.evaluate
+
+
+def _name(configurable, manager):
+  """What a gin file calls it: the whole selector, which stays clear whatever else is imported, without the packages that configs leave out."""
+  if manager and manager.dynamic_registration:
+    return manager.minimal_selector(configurable)
+  package, _, rest = configurable.selector.partition(".")
+  return rest if package in _LEFT_OUT and gin_state.matching(rest) == [configurable.selector] else configurable.selector
 
 
 def _line(key, written, value, manager):

@@ -1,0 +1,73 @@
+"""Imports run one way, and what is typed wrongly need not wait for TensorFlow."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import trainer
+
+ROOT = pathlib.Path(trainer.__file__).resolve().parents[1]
+PUBLIC = {"errors", *trainer.__all__}
+NOT_IMPORTED_BY_TRAINER = ("models", "input_pipelines")
+
+
+def imports(source):
+  """(line, module, name) of every import: name is None for `import module`."""
+  for node in ast.walk(ast.parse(source)):
+    if isinstance(node, ast.Import):
+      yield from ((node.lineno, alias.name, None) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+      yield from ((node.lineno, "." * node.level + (node.module or ""), alias.name) for alias in node.names)
+
+
+def private_uses(source):
+  """What a file takes from trainer beside its public names, as "line: what"."""
+  for line, module, name in imports(source):
+    if module == "trainer" and name is not None and name not in PUBLIC:
+      yield f"{line}: from trainer import {name}"
+    elif module.startswith("trainer.") and module != "trainer.errors":
+      yield f"{line}: {module}"
+  for node in ast.walk(ast.parse(source)):
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "trainer" and node.attr not in PUBLIC:
+      yield f"{node.lineno}: trainer.{node.attr}"
+
+
+def upward_imports(source):
+  """What a file of trainer takes from models and input_pipelines, as "line: module"."""
+  for line, module, _ in imports(source):
+    if module.partition(".")[0] in NOT_IMPORTED_BY_TRAINER:
+      yield f"{line}: {module}"
+
+
+def files(*folders):
+  return [str(path.relative_to(ROOT)) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("path", files("trainer"))
+def test_trainer_imports_no_model_and_no_input(path):
+  assert list(upward_imports((ROOT / path).read_text())) == []
+
+
+@pytest.mark.parametrize("path", files("models", "input_pipelines"))
+def test_models_and_inputs_use_the_public_contract_alone(path):
+  assert list(private_uses((ROOT / path).read_text())) == []
+
+
+def test_the_rules_find_what_breaks_them():
+  assert list(upward_imports("def f():\n  from models import digits_mlp")) == ["2: models"]
+  assert list(upward_imports("import input_pipelines.digits as d")) == ["1: input_pipelines.digits"]
+  assert list(upward_imports("import modelsmith")) == []
+  assert list(private_uses("import trainer\nfrom trainer import errors\nimport trainer.errors\ntrainer.EstimatorSpec")) == []
+  assert list(private_uses("from trainer import loop")) == ["1: from trainer import loop"]
+  assert list(private_uses("import trainer.loop")) == ["1: trainer.loop"]
+  assert list(private_uses("from trainer.optimizers import minimize")) == ["1: trainer.optimizers"]
+  assert list(private_uses("import trainer\n\ntrainer.step.run()")) == ["3: trainer.step"]
+
+
+def test_the_command_and_its_configuration_do_not_import_tensorflow():
+  code = "import sys, trainer, trainer.main, trainer.config; print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules])"
+  done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+  assert done.stdout == "[]\n"

@@ -1,0 +1,79 @@
+"""What configs name without any Python: Keras's objects and the optimizers of tf.compat.v1, with parameters that reach them."""
+
+import gin
+import keras
+import pytest
+import tensorflow as tf
+
+from trainer import registry
+
+
+@pytest.fixture(autouse=True)
+def _registered():
+  registry.register()
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("keras.optimizers.Adam", keras.optimizers.Adam),
+    ("Adam", keras.optimizers.Adam),
+    ("keras.optimizers.schedules.ExponentialDecay", keras.optimizers.schedules.ExponentialDecay),
+    ("keras.losses.Huber", keras.losses.Huber),
+    ("keras.losses.mean_squared_error", keras.losses.mean_squared_error),
+    ("keras.metrics.SparseTopKCategoricalAccuracy", keras.metrics.SparseTopKCategoricalAccuracy),
+    ("keras.activations.gelu", keras.activations.gelu),
+    ("keras.initializers.HeNormal", keras.initializers.HeNormal),
+    ("keras.regularizers.L2", keras.regularizers.L2),
+    ("tf.compat.v1.train.AdamOptimizer", tf.compat.v1.train.AdamOptimizer),
+    ("MomentumOptimizer", tf.compat.v1.train.MomentumOptimizer),
+])
+def test_names_are_those_of_keras(name, value):
+  assert gin.config._REGISTRY.get_match(name).wrapped is value
+
+
+def test_every_optimizer_of_keras_is_there():
+  public = [value for value in vars(keras.optimizers).values() if isinstance(value, type) and issubclass(value, keras.optimizers.Optimizer)]
+  assert len(public) > 10
+  for optimizer in public:
+    assert gin.config._REGISTRY.get_match(f"keras.optimizers.{optimizer.__name__}").wrapped is optimizer
+
+
+@pytest.mark.parametrize("name", ["keras.optimizers.get", "keras.losses.deserialize", "tf.compat.v1.train.Saver", "keras.optimizers.legacy.Adam"])
+def test_what_is_no_such_object_is_not_there(name):
+  assert name not in gin.config._REGISTRY
+
+
+def test_registering_again_does_nothing():
+  before = len(gin.config._REGISTRY)
+  gin.finalize()  # a locked configuration takes no registrations
+  registry.register()
+  assert len(gin.config._REGISTRY) == before
+
+
+def test_parameters_reach_what_is_made():
+  gin.parse_config("""
+      keras.optimizers.Adam.learning_rate = @keras.optimizers.schedules.CosineDecay()
+      keras.optimizers.Adam.beta_1 = 0.5
+      CosineDecay.initial_learning_rate = 0.25
+      CosineDecay.decay_steps = 10
+      tf.compat.v1.train.MomentumOptimizer.learning_rate = 0.5
+      tf.compat.v1.train.MomentumOptimizer.momentum = 0.75
+      keras.activations.leaky_relu.negative_slope = 0.5
+      keras.initializers.Constant.value = 3.0
+      keras.regularizers.L2.l2 = 2.0
+  """)
+  adam = gin.get_configurable("Adam")()
+  assert type(adam) is keras.optimizers.Adam
+  assert adam.beta_1 == 0.5
+  variable = keras.Variable([1.0])
+  rates = []
+  for _ in range(11):
+    rates.append(float(adam.learning_rate))
+    adam.apply([tf.constant([1.0])], [variable])
+  assert rates[0] == 0.25
+  assert 0 < rates[5] < 0.15
+  assert rates[10] == pytest.approx(0)
+  assert gin.get_configurable("MomentumOptimizer")()._momentum == 0.75
+  assert float(gin.get_configurable("keras.regularizers.L2")()(tf.constant([1.0, 1.0]))) == 4.0
+  layer = keras.layers.Dense(
+      1, activation=gin.get_configurable("leaky_relu"), kernel_initializer=gin.get_configurable("keras.initializers.Constant")())
+  assert float(tf.function(layer)(tf.constant([[-1.0]]))[0, 0]) == -1.5
