@@ -1,7 +1,10 @@
 """`python -m trainer.preflight` is `python -m trainer.preflight.main`."""
 
+from absl import flags
+
 from trainer import command
 from trainer.preflight import main
 
 if __name__ == "__main__":
+  flags.adopt_module_key_flags(main)  # so that --help lists them
   command.run(main.main)

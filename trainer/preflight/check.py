@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import time
 
-from trainer import errors
+from trainer import command, errors
 from trainer.preflight import compiler, estimates, hlo, lower, memory, misleading, search
 
 STAGES = ("contract", "trace", "lower", "compile", "fit")
@@ -117,7 +117,7 @@ class Check:
     try:
       result = work()
     except errors.OctetError as error:
-      report.failed, report.problem = stage, str(error)
+      report.failed, report.problem = stage, command.message(error)
       self._tell(report, stage, None)
       raise _Stopped from error
     report.seconds[stage] = time.monotonic() - start

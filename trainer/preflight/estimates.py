@@ -23,7 +23,7 @@ class StepTime:
 
   Attributes:
     roofline: see the module.
-    cost_model: see the module; None where the compiler's figure makes no sense.
+    cost_model: see the module; None where the compiler's figure is too coarse or makes no sense.
     bound: "compute" or "memory", whichever the roofline says limits.
   """
 
@@ -45,8 +45,10 @@ def step_time(compiled, topology):
   compute, memory = compiled.flops / topology.flops_per_second, compiled.bytes_accessed / topology.bytes_per_second
   cost_model = None
   if compiled.optimal_seconds is not None:
-    corrected = compiled.optimal_seconds + hlo.custom_calls(compiled.listing.hlo)
-    cost_model = corrected if 0 < corrected < 1000 * max(compute, memory) else None
+    calls = hlo.custom_calls(compiled.listing.hlo)
+    corrected = compiled.optimal_seconds + calls
+    # The figure has 24 bits, of which the custom calls take the upper ones.
+    cost_model = corrected if calls * 2**-20 < corrected < 1000 * max(compute, memory) else None
   return StepTime(max(compute, memory), cost_model, "compute" if compute >= memory else "memory")
 
 

@@ -6,16 +6,16 @@ Exits with 1 if a step of a topology does not pass all stages, with 2 if the que
 """
 
 import json
-import os
 import sys
 
 from absl import flags
 
-from trainer import command, errors
+from trainer import command, config, errors
+from trainer.preflight import compiler
 from trainer.preflight import topology as topology_lib
 
-_GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file; may be repeated, later ones win.")
-_GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], "A line of gin, such as run.train_batch_size=64; may be repeated.")
+_GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file, as for trainer.main; may be repeated.")
+_GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], 'Gin that comes after the files: "run.train_batch_size = 64".')
 _TOPOLOGY = flags.DEFINE_multi_string("topology", ["v3-8"], f"One of {', '.join(topology_lib.TOPOLOGIES)}; may be repeated.")
 _STEPS = flags.DEFINE_list("steps", ["train", "eval", "predict"], "Which steps to compile: train, eval, predict.")
 _PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "As the run will have it.")
@@ -28,11 +28,10 @@ _HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page
 
 
 def main(argv):
-  if argv[1:]:
-    raise errors.SettingError(f"Unexpected argument {argv[1]!r}: every option starts with --.")
+  del argv
   # 1. What is wrong in the question is said before TensorFlow is loaded.
-  from trainer.preflight import compiler
-
+  if not _GIN_FILE.value:
+    raise errors.SettingError("No --gin_file. Try: python -m trainer.preflight --gin_file=gin_configs/digits.gin --topology=v3-8")
   topologies = [topology_lib.find(name) for name in _TOPOLOGY.value]
   unknown = [kind for kind in _STEPS.value if kind not in ("train", "eval", "predict")]
   if unknown or not _STEPS.value:
@@ -40,11 +39,9 @@ def main(argv):
   compiler.require_extra()
 
   # 2. The experiment, as `python -m trainer.main` would have it.
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-  from trainer import config
+  config.load([*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])], _GIN_BINDINGS.value)
   from trainer.preflight import bindings, check, html, prices, report
 
-  config.load([*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])], _GIN_BINDINGS.value)
   experiment = bindings.from_gin(_PRECISION.value)
   price_table = prices.prices()
 

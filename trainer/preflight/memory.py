@@ -10,8 +10,9 @@ import re
 
 _BYTES = {"pred": 1, "s4": 1, "u4": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
 
-_ALLOCATION = re.compile(r"^allocation \d+: size \d+(.*)$")
-_VALUE = re.compile(r"^ value: <\d+ ([^ {]+)(?:\{[\d,]*\})? @0> \(size=(\d+),offset=(\d+)\): (\w+)\[([\d,]*)\](?:\{([\d,]*)(?::((?:T\([\d,]+\)(?:\([\d,]+\))*)?))?[^}]*\})?$")
+_ALLOCATION = re.compile(r"^allocation (\d+): size \d+(.*)$")
+# Of memory space 0, which is the HBM. Tuples of arrays, which are tables of addresses, do not match.
+_VALUE = re.compile(r"^ value: <\d+ ([^ {]+)(?:\{[\d,]*\})? @0> \(size=(\d+),offset=(\d+)\): (\w+)\[([\d,]*)\](?:\{([\d,]*)[^}]*\})?$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Buffer:
       return ""
     index, size, padded = axis
     name = "last dimension" if index == len(self.shape) - 1 else f"dimension {index}"
-    return f"{_mib(self.content)} stored as {_mib(self.size)}: {name} {size} padded to {padded}. {self._change(index, size, padded, per_core)}"
+    return f"{shown(self.content)} stored as {shown(self.size)}: {name} {size} padded to {padded}. {self._change(index, size, padded, per_core)}"
 
   def _change(self, index, size, padded, per_core):
     if index == 0 and size == per_core:
@@ -89,20 +90,17 @@ def largest(listing, limit=8, key=lambda buffer: buffer.size * buffer.count):
     limit: how many.
     key: what is large.
   """
-  places = {}
-  arguments = False
-  for line in listing.buffers.splitlines():
-    if allocation := _ALLOCATION.match(line):
-      arguments = ", parameter " in allocation[1]
-    elif value := _VALUE.match(line):
-      instruction, size, offset, dtype, shape, order, _ = value.groups()
-      kind = dtype, _ints(shape), _ints(order or ""), int(size)
-      places.setdefault(kind, {}).setdefault((arguments, line.split("@")[0] if arguments else offset), instruction)
   names = _op_names(listing.hlo)
-  buffers = []
-  for kind, of_kind in places.items():
-    (is_argument, _), instruction = next(iter(of_kind.items()))
-    buffers.append(Buffer(*kind, len(of_kind), "argument" if is_argument else names.get(instruction, "")))
+  places = {}
+  allocation, is_argument = "", False
+  for line in listing.buffers.splitlines():
+    if start := _ALLOCATION.match(line):
+      allocation, is_argument = start[1], ", parameter " in start[2]
+    elif value := _VALUE.match(line):
+      instruction, size, offset, dtype, shape, order = value.groups()
+      kind = dtype, _ints(shape), _ints(order or ""), int(size)
+      places.setdefault(kind, {}).setdefault((allocation, offset), "argument" if is_argument else names.get(instruction, ""))
+  buffers = [Buffer(*kind, len(ops), next((op for op in ops.values() if op), "")) for kind, ops in places.items()]
   return sorted((buffer for buffer in buffers if key(buffer)), key=key, reverse=True)[:limit]
 
 
@@ -115,5 +113,9 @@ def _op_names(hlo):
   return dict(re.findall(r'^\s*(?:ROOT )?%([\w.-]+) = [^\n]*metadata=\{op_name="([^"]+)"', hlo, re.MULTILINE))
 
 
-def _mib(size):
-  return f"{size / 2**20:,.1f} MiB"
+def shown(size):
+  """A number of bytes for a reader."""
+  for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
+    if size >= unit:
+      return f"{size / unit:,.2f} {name}"
+  return f"{size / 2**10:,.1f} KiB"

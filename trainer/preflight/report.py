@@ -2,9 +2,7 @@
 
 import dataclasses
 
-from trainer.preflight import estimates
-
-_MIB, _GIB = 2**20, 2**30
+from trainer.preflight import estimates, memory
 
 
 def text(report, price=None, epoch_examples=None):
@@ -53,15 +51,15 @@ def as_dict(report, price=None, epoch_examples=None):
 def _figures(report):
   compiled, limit = report.compiled, report.topology.memory_bytes
   allocated = compiled.listing.allocated_bytes
-  yield "memory", f"{mib(allocated)} of {mib(limit)} ({allocated / limit:.1%}); peak in use {mib(compiled.peak_bytes)}"
-  yield "  arguments", f"{mib(compiled.argument_bytes)}, {mib(compiled.aliased_bytes)} of them updated in place"
-  yield "  temporaries", mib(compiled.temporary_bytes)
-  yield "  program", mib(compiled.code_bytes)
-  yield "arithmetic", f"{compiled.flops / 1e9:,.3f} GFLOP a step, {compiled.flops / report.per_core / 1e9:,.4f} an example"
-  yield "traffic", f"{mib(compiled.bytes_accessed)} moved a step"
+  yield "memory", f"{memory.shown(allocated)} of {memory.shown(limit)} ({allocated / limit:.1%}); peak in use {memory.shown(compiled.peak_bytes)}"
+  yield "  arguments", f"{memory.shown(compiled.argument_bytes)}, {memory.shown(compiled.aliased_bytes)} of them updated in place"
+  yield "  temporaries", memory.shown(compiled.temporary_bytes)
+  yield "  program", memory.shown(compiled.code_bytes)
+  yield "arithmetic", f"{compiled.flops / 1e6:,.2f} MFLOP a step, {compiled.flops / report.per_core / 1e6:,.3f} an example"
+  yield "traffic", f"{memory.shown(compiled.bytes_accessed)} moved a step"
   reduced = report.all_reduces
   if reduced.count:
-    yield "all-reduces", f"{reduced.count} over {reduced.replicas} cores, {mib(reduced.bytes)} in all (trainable variables: {mib(report.trainable_bytes)})"
+    yield "all-reduces", f"{reduced.count} over {reduced.replicas} cores, {memory.shown(reduced.bytes)} in all (trainable variables: {memory.shown(report.trainable_bytes)})"
   elif report.kind == "train" and report.topology.replicas > 1:
     yield "all-reduces", "NONE: the cores would train apart from each other"
 
@@ -86,13 +84,10 @@ def _cost(report, price, epoch_examples):
 
 
 def _buffer_line(buffer):
-  return f"{mib(buffer.size)}{f' × {buffer.count}' if buffer.count > 1 else ''}  {buffer}  {buffer.op}"
+  return f"{memory.shown(buffer.size)}{f' × {buffer.count}' if buffer.count > 1 else ''}  {buffer}  {buffer.op}"
 
 
 def _found(found):
   tried = ", ".join(f"{batch} {'fits' if fits else 'does not'}" for batch, fits in found.tried)
   return f"{found.largest or 'none'} is the largest per-core batch found to fit (tried: {tried})"
 
-
-def mib(size):
-  return f"{size / _GIB:,.2f} GiB" if size >= _GIB else f"{size / _MIB:,.1f} MiB"
