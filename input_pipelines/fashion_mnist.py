@@ -1,0 +1,174 @@
+"""Fashion-MNIST: 60,000 images of clothes to train on and 10,000 to test with, 28 × 28 in grey.
+
+    run.train_input_fn = @train/fashion_mnist.input_fn
+    train/fashion_mnist.input_fn.training = True
+    fashion_mnist.input_fn.idx_dir = "/data/fashion"       # only where the set is in none of the usual places
+
+It is read, as the log says, from the first of:
+
+    <data_dir>/fashion_mnist/<version>/    as TensorFlow Datasets (TFDS) prepares it
+    <idx_dir>/*-ubyte.gz                   the four files in which it is published; by default, where Debian's dataset-fashion-mnist puts them
+    a download by TFDS into data_dir
+
+Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms" (2017), which also gives
+the names of the classes.
+"""
+
+import functools
+import gzip
+import os
+import urllib.error
+import urllib.request
+import zlib
+
+import gin
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from input_pipelines import in_memory
+from trainer import errors
+
+CLASS_NAMES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+DEBIAN_FOLDER = "/usr/share/datasets/fashion-mnist"
+_FILES = {
+    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+}
+_SIDE = 28
+_UNSIGNED_BYTE = 8  # how IDX files name the type of their numbers
+_DOWNLOAD_HOST = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"  # where TFDS gets it
+
+
+@gin.configurable
+def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None):
+  """The images and what they show.
+
+  Args:
+    params: dict with "batch_size".
+    split: "train" or "test".
+    training: whether to shuffle and repeat without end, see `in_memory.batches`.
+    data_dir: the folder of TFDS; default: its own, $TFDS_DATA_DIR or ~/tensorflow_datasets.
+    idx_dir: a folder with the four *-ubyte.gz files, which must then be there.
+
+  Returns:
+    A dataset of ({"image": float32 [batch, 28, 28, 1] in 0..1}, labels: int32 [batch] in 0..9).
+
+  Raises:
+    SettingError: there is no such split.
+    InputError: the set is nowhere, or a file of it is damaged.
+  """
+  images, labels = load(split, data_dir, idx_dir)
+  return in_memory.batches({"image": images}, labels, params["batch_size"], training=training, preprocess=_scale)
+
+
+@functools.cache  # every evaluation calls input_fn anew
+def load(split, data_dir=None, idx_dir=None):
+  """(images uint8 [n, 28, 28, 1], labels int32 [n]) of a split; arguments and errors as those of input_fn."""
+  if split not in _FILES:
+    raise errors.SettingError(f"fashion_mnist: there is no split {split!r}; expected one of {', '.join(_FILES)} (gin: fashion_mnist.input_fn.split).")
+  return _find(data_dir, idx_dir)(split)
+
+
+@functools.cache  # so that both splits come from one place, and the log says once which
+def _find(data_dir, idx_dir):
+  """A function of a split that reads it, from the first source that is there."""
+  data_dir = os.path.expanduser(data_dir or os.environ.get("TFDS_DATA_DIR") or os.path.join("~", "tensorflow_datasets"))
+  prepared = sorted(tf.io.gfile.glob(os.path.join(data_dir, "fashion_mnist", "[0-9]*", "dataset_info.json")))
+  if prepared:
+    folder = os.path.dirname(prepared[-1])
+    logging.info("Fashion-MNIST: reading what TensorFlow Datasets has prepared in %s", folder)
+    return functools.partial(_read_prepared, folder)
+
+  folder = os.path.expanduser(idx_dir or DEBIAN_FOLDER)
+  missing = [name for names in _FILES.values() for name in names if not tf.io.gfile.exists(os.path.join(folder, name))]
+  if not missing:
+    logging.info("Fashion-MNIST: reading the IDX files in %s", folder)
+    return functools.partial(_read_idx_files, folder)
+  if idx_dir:
+    raise _not_found(data_dir, folder, missing, "not tried, because idx_dir is set")
+
+  logging.info("Fashion-MNIST: downloading with TensorFlow Datasets to %s", data_dir)
+  try:
+    return functools.partial(_read_prepared, _download(data_dir))
+  except Exception as error:  # of many kinds: the network, the disk, checksums, TFDS itself
+    raise _not_found(data_dir, folder, missing, f"failed: {type(error).__name__}: {error}") from error
+
+
+def _not_found(data_dir, folder, missing, download):
+  return errors.InputError(
+      "Fashion-MNIST was not found. There are three ways to give it:\n"
+      "  1. a folder in which TensorFlow Datasets has prepared it:\n"
+      "       --gin_bindings=\"fashion_mnist.input_fn.data_dir = '/path/to/tensorflow_datasets'\"\n"
+      f"     (there is no {os.path.join(data_dir, 'fashion_mnist', '<version>', 'dataset_info.json')})\n"
+      f"  2. a folder with the files {', '.join(name for names in _FILES.values() for name in names)}:\n"
+      "       apt-get install dataset-fashion-mnist      on Debian and Ubuntu, or\n"
+      "       --gin_bindings=\"fashion_mnist.input_fn.idx_dir = '/path/to/folder'\"\n"
+      f"     ({folder} is without {', '.join(missing)})\n"
+      "  3. a network connection: TensorFlow Datasets then downloads it.\n"
+      f"     ({download})")
+
+
+def _download(data_dir):
+  """Downloads and prepares the set; returns the folder that it is then in."""
+  try:  # TFDS would try for three minutes before it says that there is no network
+    urllib.request.urlopen(urllib.request.Request(_DOWNLOAD_HOST, method="HEAD"), timeout=15).close()
+  except urllib.error.HTTPError:
+    logging.debug("%s answers", _DOWNLOAD_HOST)  # which is all that was asked
+  import tensorflow_datasets as tfds
+
+  builder = tfds.builder("fashion_mnist", data_dir=data_dir)
+  builder.download_and_prepare()
+  return os.fspath(builder.data_path)
+
+
+def _read_prepared(folder, split):
+  import tensorflow_datasets as tfds
+
+  examples = tfds.as_numpy(tfds.builder_from_directory(folder).as_dataset(split=split, batch_size=-1))
+  return examples["image"], examples["label"].astype(np.int32)
+
+
+def _read_idx_files(folder, split):
+  images_path, labels_path = (os.path.join(folder, name) for name in _FILES[split])
+  images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+  if images.shape != (len(labels), _SIDE, _SIDE):
+    raise errors.InputError(
+        f"{images_path} has images of shape {list(images.shape)}; expected [{len(labels)}, 28, 28]: there are {len(labels)} labels in {labels_path}.")
+  if labels.size and labels.max() >= len(CLASS_NAMES):
+    raise errors.InputError(f"{labels_path} has the label {labels.max()}; expected 0 to 9.")
+  return images[..., np.newaxis], labels.astype(np.int32)
+
+
+def read_idx(path, rank):
+  """Reads a gzipped IDX file of bytes: two zeros, the type, the rank, each size as a big-endian uint32, the values.
+
+  Args:
+    path: the file, local or gs://...
+    rank: how many axes it must have.
+
+  Returns:
+    uint8 array of that rank.
+
+  Raises:
+    InputError: it is damaged, or another kind of file; names it.
+  """
+  with tf.io.gfile.GFile(path, "rb") as file:
+    compressed = file.read()
+  try:
+    content = gzip.decompress(compressed)
+  except (EOFError, OSError, zlib.error) as error:
+    raise errors.InputError(f"{path} is damaged: it cannot be decompressed ({error}). Get it again.") from error
+  magic = bytes([0, 0, _UNSIGNED_BYTE, rank])
+  if content[:4] != magic:
+    raise errors.InputError(f"{path} starts with {content[:4].hex(' ')!r}; expected {magic.hex(' ')!r}: this is no IDX file of {rank} axes of bytes.")
+  header = 4 + 4 * rank
+  if len(content) >= header:
+    shape = np.frombuffer(content, ">u4", rank, 4).astype(np.int64)
+    if len(content) == header + shape.prod():
+      return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+  raise errors.InputError(f"{path} is damaged: its {len(content)} bytes, decompressed, are not what its header announces. Get it again.")
+
+
+def _scale(features, labels):
+  return {"image": tf.cast(features["image"], tf.float32) / 255.0}, labels

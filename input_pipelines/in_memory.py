@@ -1,0 +1,50 @@
+"""Batches of a data set that fits in memory.
+
+    in_memory.batches({"image": images}, labels, params["batch_size"], training=True, preprocess=scale_to_unit)
+
+What is shuffled and batched are row numbers, a whole epoch in one operation; the rows are then gathered and preprocessed a batch at a time. Both
+cost far less than handling examples one by one, and an iterator's state, as a checkpoint has it, holds no more than one epoch's row numbers and the
+batches that wait.
+"""
+
+import tensorflow as tf
+
+
+def batches(features, labels, batch_size, *, training, preprocess=None):
+  """A dataset over arrays.
+
+  Args:
+    features: dict of name → array (any dtype), the first axis that of the examples.
+    labels: array with one entry an example.
+    batch_size: examples in a batch.
+    training: whether to shuffle and repeat without end, in batches that are all full; every epoch has an order of its own, and its examples all
+      come before the next epoch's. Otherwise every example comes once, in order, and the last batch may be smaller.
+    preprocess: function of a batch (features, labels) that returns what to make of it, in graph operations.
+
+  Returns:
+    A tf.data.Dataset of (features, labels). The order comes from the seed of tf.random.set_seed.
+  """
+  with tf.device("CPU"):  # not where a GPU would keep the whole set
+    features = {name: tf.constant(array) for name, array in features.items()}
+    labels = tf.constant(labels)
+
+  def gather(rows):
+    batch = {name: tf.gather(tensor, rows) for name, tensor in features.items()}, tf.gather(labels, rows)
+    return batch if preprocess is None else preprocess(*batch)
+
+  count = labels.shape[0]
+  rows = _shuffled_rows(count, batch_size) if training else tf.data.Dataset.range(count).batch(batch_size)
+  return rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+
+
+def _shuffled_rows(count, batch_size):
+  """An endless dataset of int64 [batch_size], the row numbers of epoch after epoch; a batch may end one epoch and begin the next."""
+
+  def cut(left, seed):
+    order = tf.random.experimental.stateless_shuffle(tf.range(count, dtype=tf.int64), tf.stack([seed, 0]))
+    order = tf.concat([left, order], 0)
+    whole = tf.shape(order)[0] // batch_size * batch_size
+    return order[whole:], tf.reshape(order[:whole], [-1, batch_size])
+
+  rows = tf.data.Dataset.random().scan(tf.zeros([0], tf.int64), cut).unbatch()
+  return rows.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))  # which tf.data cannot see through unbatch
