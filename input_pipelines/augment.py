@@ -3,8 +3,8 @@
     train/cifar10.input_fn.augment = @augment.standard
     augment.standard.cutout = 8
 
-An augmentation is a function `augment(images, draw)`: images uint8 [b, h, w, c], `draw` a `randomness.Draws`; it returns images of the same shape, uint8
-or float32 in 0..255. It works on the whole batch at once, each example with numbers of its own.
+An augmentation is a function `augment(images, draw)`: images uint8 [b, h, w, c], `draw` a `randomness.Draws`; it returns images of the same shape,
+uint8 or float32 in 0..255. It works on the whole batch at once, each example with numbers of its own.
 """
 
 import gin

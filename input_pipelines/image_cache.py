@@ -19,10 +19,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from input_pipelines import images
+from input_pipelines import images, labelled_images
 from trainer import errors
 
-_BATCH = 256
 _in_memory = {}  # key → (pixels, labels): each evaluation of a run calls its input_fn anew
 
 
@@ -30,7 +29,7 @@ def load(source, size, crop, cache):
   """Pixels and labels of all examples, decoded when they are first asked for.
 
   Args:
-    source: an image_pipeline.Source whose count is known.
+    source: an labelled_images.Source whose count is known.
     size: (height, width, channels).
     crop: "central", "squash", or None, see `images.decode`.
     cache: "memory" or a folder.
@@ -111,23 +110,8 @@ def _fill(source, size, crop, pixels):
   """Decodes everything into pixels; returns the labels."""
   start = time.monotonic()
   labels = np.empty([source.count], np.int32)
-
-  def decode(position, example):
-    _, features, label = example
-    return position, images.decode(features["image"], size, crop), label
-
-  # Without those that fail, so that a gap in the positions tells which one it was: TensorFlow's error does not.
-  decoded = source.stream(False, None).map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).ignore_errors()
-  filled = 0
-  for positions, batch, batch_labels in decoded.batch(_BATCH).prefetch(1).as_numpy_iterator():
-    gaps = np.flatnonzero(positions != filled + np.arange(len(positions)))
-    if len(gaps):
-      filled += int(gaps[0])
-      break
-    pixels[filled:filled + len(batch)] = batch
-    labels[filled:filled + len(batch)] = batch_labels
-    filled += len(batch)
-  if filled < source.count:
-    raise errors.InputError(f"{source.example_name(filled)} is damaged or no JPEG, PNG, GIF or BMP image. ({filled:,} before it were decoded.)")
-  logging.info("Decoded %d images of %s in %.1f s: %.0f MB", filled, source.name, time.monotonic() - start, filled * np.prod(size) / 1e6)
+  for first, (batch, batch_labels) in labelled_images.checked(source, lambda features, label: (images.decode(features["image"], size, crop), label)):
+    pixels[first:first + len(batch)] = batch
+    labels[first:first + len(batch)] = batch_labels
+  logging.info("Decoded %d images of %s in %.1f s: %.0f MB", source.count, source.name, time.monotonic() - start, labels.size * np.prod(size) / 1e6)
   return labels

@@ -17,7 +17,7 @@ import os
 import gin
 import tensorflow as tf
 
-from input_pipelines import hosts, image_pipeline
+from input_pipelines import hosts, image_pipeline, labelled_images
 from trainer import errors
 
 SPLITS = ("train", "validation", "all")
@@ -54,21 +54,28 @@ def input_fn(
 
 
 def make_source(directory, split="all", validation_share=0.0, channels=3, input_context=None):
-  """The image_pipeline.Source of a split, or of this host's part of it."""
+  """The labelled_images.Source of a split, or of this host's part of it."""
   if split not in SPLITS:
     raise errors.SettingError(f"image_folder.input_fn.split is {split!r}: expected one of {', '.join(SPLITS)}.")
   if split != "all" and not 0 < validation_share < 1:
     raise errors.SettingError(
-        f"image_folder.input_fn.split = {split!r} needs validation_share, the share of files for validation, between 0 and 1; got {validation_share!r}.")
+        f"image_folder.input_fn.split = {split!r} needs validation_share, the share of the files, between 0 and 1; got {validation_share!r}.")
   names, labels, _ = listed(directory)
   if split != "all":
     chosen = [number for number, name in enumerate(names) if (_place(name) < validation_share) == (split == "validation")]
     names, labels = [names[number] for number in chosen], [labels[number] for number in chosen]
-  start, stop = hosts.even_range(len(names), *hosts.part_of(input_context))
+  if not names:
+    raise errors.InputError(f"{directory} has no image for the split {split!r} (validation_share {validation_share}).")
+  return source_of(directory, names, labels, channels, *hosts.part_of(input_context))
+
+
+def source_of(directory, names, labels, channels, index=0, parts=1):
+  """The labelled_images.Source of one of so many parts of files, given by their names below a directory."""
+  start, stop = hosts.even_range(len(names), index, parts)
   paths = [os.path.join(directory, name) for name in names[start:stop]]
-  labels = labels[start:stop]
   if not paths:
-    raise errors.InputError(f"{directory} has no image for the split {split!r} (validation_share {validation_share}) on this host.")
+    raise errors.InputError(f"{directory} has {len(names)} images in this split, fewer than the {parts} hosts that read it.")
+  labels = labels[start:stop]
 
   def stream(training, _):
     rows = tf.data.Dataset.range(len(paths))
@@ -78,11 +85,11 @@ def make_source(directory, split="all", validation_share=0.0, channels=3, input_
 
     def read(position, row):
       path = path_of[row]
-      return position, (start + row, {"image": tf.io.read_file(path), "name": path}, label_of[row])
+      return position, (start + row, {"image": tf.io.read_file(path), labelled_images.PATH: path}, label_of[row])
 
     return rows.enumerate().map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
-  return image_pipeline.Source(
+  return labelled_images.Source(
       name="image_folder.input_fn", key=_key(directory, paths), count=len(paths), image_shape=(None, None, channels), stream=stream,
       example_name=lambda position: paths[position])
 

@@ -1,38 +1,13 @@
 """From encoded images to batches: decode → crop and resize → augment → scale to floats.
 
-Every data set of images here ends in `batches`, and so has the same settings. Two ways lead there: decoded once (`cache`), then gathered, augmented and
-scaled by the batch; or decoded in every epoch, each image by itself in parallel, and the rest by the batch.
+Every data set of images here ends in `batches`, and so has the same settings. Two ways lead there: decoded once (`cache`), then gathered, augmented
+and scaled by the batch; or decoded in every epoch, each image by itself in parallel, and the rest by the batch.
 """
-
-import dataclasses
-from collections.abc import Callable
 
 import tensorflow as tf
 
-from input_pipelines import image_cache, images, in_memory, randomness
+from input_pipelines import image_cache, images, in_memory, labelled_images, randomness
 from trainer import errors
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-  """Labelled images as they are stored.
-
-  Attributes:
-    name: of the input_fn in gin, for messages: "cifar10.input_fn".
-    key: what tells this set, split and part from any other: any value with a repr.
-    count: number of examples, or None if that is not known.
-    image_shape: (height, width, channels), each None where images differ.
-    stream: `stream(training, shuffle_buffer)` → dataset of (position, (id, features, label)): position counts the elements over all epochs, id
-      (int64) tells the examples apart, features has the encoded image as "image". In training shuffled and repeated without end.
-    example_name: of the example at a position of the stream that is not for training, for messages.
-  """
-
-  name: str
-  key: object
-  count: int | None
-  image_shape: tuple
-  stream: Callable
-  example_name: Callable
 
 
 def batches(
@@ -40,7 +15,7 @@ def batches(
   """Batches of images.
 
   Args:
-    source: a Source.
+    source: a labelled_images.Source.
     batch_size: examples in a batch.
     training: whether to shuffle, augment and repeat without end, in full batches. Otherwise every example comes once, in order, the last batch may
       be smaller, and nothing is random.
@@ -52,7 +27,7 @@ def batches(
     shuffle_buffer: examples among which the next is chosen, where there is no cache; with one it is all of them.
 
   Returns:
-    A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]).
+    A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]), with what other features the source has if there is no cache.
 
   Raises:
     SettingError: settings that cannot work.
@@ -70,11 +45,12 @@ def batches(
     raise errors.SettingError(f"{source.name}.cache = {cache!r} needs the number of examples, and nothing tells it: set cache = None.")
   seed = randomness.base_seed()
 
-  def finish(position, example, pixels, labels):
+  def finish(position, example, features, labels):
+    pixels = features["image"]
     if training and augment is not None:
       epoch = position // source.count if source.count else position
       pixels = augment(pixels, randomness.Draws(seed, epoch, example))
-    return {"image": images.to_float(pixels, standardise)}, tf.cast(labels, tf.int32)
+    return dict(features, image=images.to_float(pixels, standardise)), tf.cast(labels, tf.int32)
 
   if cache is not None:
     pixels, labels = image_cache.load(source, size, crop, cache)
@@ -91,25 +67,26 @@ def _gathered(pixels, labels, batch_size, training, finish):
   def finish_batch(number, batch):
     features, batch_labels = batch
     position = number * batch_size + tf.range(tf.shape(batch_labels)[0], dtype=tf.int64)
-    return finish(position, features["row"], features["image"], batch_labels)
+    return finish(position, features["row"], {"image": features["image"]}, batch_labels)
 
   return dataset.enumerate().map(finish_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
 
 
 def _decoded(stream, size, crop, seed, count):
-  """(position, id, pixels, label) of each example; seed is None if nothing may be random."""
+  """(position, id, features, label) of each example, its image decoded; seed is None if nothing may be random."""
 
   def decode(position, example):
     identity, features, label = example
-    encoded = features["image"]
+    features = dict(features)
+    encoded, name = features["image"], features.pop(labelled_images.PATH, tf.strings.as_string(identity))
     numbers = None
     if crop == "random" and seed is not None:
       epoch = position // count if count else position
       # The complement of the seed: other numbers than those of the augmentation that follows.
       numbers = randomness.Draws(-1 - seed, epoch[tf.newaxis], identity[tf.newaxis])(4)[0]
-    check = tf.debugging.Assert(images.is_image(encoded), ["not a JPEG, PNG, GIF or BMP image:", features.get("name", tf.strings.as_string(identity))])
+    check = tf.debugging.Assert(images.is_image(encoded), ["not a JPEG, PNG, GIF or BMP image:", name])
     with tf.control_dependencies([check]):
-      pixels = images.decode(tf.identity(encoded), size, crop, numbers)
-    return position, identity, pixels, label
+      features["image"] = images.decode(tf.identity(encoded), size, crop, numbers)
+    return position, identity, features, label
 
   return stream.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

@@ -49,7 +49,8 @@ def _made(spec, name, count, limit):
     shape, dtype = spec
     shape, dtype = [count, *shape], tf.as_dtype(dtype)
   except (TypeError, ValueError) as error:
-    raise errors.SettingError(f'random_inputs.input_fn.{name} is {spec!r}: expected (shape of one example, dtype), as ((32, 32, 3), "float32").') from error
+    expected = '(shape of one example, dtype), as ((32, 32, 3), "float32")'
+    raise errors.SettingError(f"random_inputs.input_fn.{name} is {spec!r}: expected {expected}.") from error
   if dtype.is_floating:
     return tf.cast(tf.random.uniform(shape), dtype)
   if dtype.is_integer:

@@ -3,8 +3,8 @@
     draw = Draws(base_seed(), epochs, examples)       # inside a map over batches
     flip = draw(1)[:, 0] < 0.5                         # one number for each example of the batch
 
-Neither the number of threads, the batch size, the order of the examples nor a restart changes what an example gets in an epoch. A whole batch is drawn
-by a handful of vector operations, where one stateless generator an example would cost more than the augmentation.
+Neither the number of threads, the batch size, the order of the examples nor a restart changes what an example gets in an epoch. A whole batch is
+drawn by a handful of vector operations, where one stateless generator an example would cost more than the augmentation.
 
 The generator is SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), used as a hash.
 """

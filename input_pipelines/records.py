@@ -37,21 +37,29 @@ class Segment:
   take: int = -1
 
 
-def whole_files(paths):
-  """A Segment for each file."""
-  return [Segment(path, index) for index, path in enumerate(paths)]
-
-
-def share_by_counts(paths, counts, index, parts):
-  """Segments of one host where the files' numbers of records are known: an even range of all records."""
-  start, stop = hosts.even_range(sum(counts), index, parts)
-  segments, first = [], 0
-  for number, (path, count) in enumerate(zip(paths, counts, strict=True)):
-    low, high = max(start, first), min(stop, first + count)
+def part(segments, index, parts):
+  """Segments of one of so many parts: an even range of all records, whose number each Segment must tell (take)."""
+  start, stop = hosts.even_range(sum(segment.take for segment in segments), index, parts)
+  found, first = [], 0
+  for segment in segments:
+    low, high = max(start, first), min(stop, first + segment.take)
     if low < high:
-      segments.append(Segment(path, number, low - first, high - low))
-    first += count
-  return segments
+      found.append(dataclasses.replace(segment, skip=segment.skip + low - first, take=high - low))
+    first += segment.take
+  return found
+
+
+def namer(segments):
+  """A function that names the record at a position of a stream that is not for training, for messages."""
+
+  def name(position):
+    for segment in segments:
+      if position < segment.take:
+        return f"{segment.path}: record {segment.skip + position} (counted from 0)"
+      position -= segment.take
+    raise ValueError(f"there is no record {position} after the last")
+
+  return name
 
 
 def stream(segments, parse, *, training, shuffle_buffer=10_000, compression="", element_shard=None):

@@ -145,7 +145,7 @@ def _label(value, classes, place):
   try:
     return int(value)
   except (TypeError, ValueError) as error:
-    raise errors.InputError(f"{place} has the label {value!r}: expected an integer, or a name where text_lines.input_fn.classes lists them.") from error
+    raise errors.InputError(f"{place} has the label {value!r}: expected an integer, or set text_lines.input_fn.classes to the names.") from error
 
 
 def _first_line(error):

@@ -10,10 +10,12 @@ The prepared files of a set are read directly, so that one reader shuffles, shar
 even range of the split.
 """
 
+import functools
+
 import gin
 import tensorflow as tf
 
-from input_pipelines import hosts, image_pipeline, records
+from input_pipelines import hosts, image_pipeline, labelled_images, records
 from trainer import errors
 
 
@@ -46,11 +48,11 @@ def input_fn(
 
 
 def source(name, split, data_dir=None, download=True, input_context=None, gin_name="tfds_images.input_fn"):
-  """The image_pipeline.Source of a split, or of this host's part of it; gin_name is what messages call the input_fn."""
+  """The labelled_images.Source of a split, or of this host's part of it; gin_name is what messages call the input_fn."""
   builder = prepared(name, data_dir, download, gin_name)
   image_key, label_key, shape = _keys(builder, gin_name)
   index, parts = hosts.part_of(input_context)
-  segments = _segments(builder, split, index, parts, gin_name)
+  segments = records.part(_segments(builder, split, gin_name), index, parts)
   if not segments:
     raise errors.InputError(f"{gin_name}.split: {split!r} of {name} has no example for host {index} of {parts}.")
   features = {image_key: tf.io.FixedLenFeature([], tf.string), label_key: tf.io.FixedLenFeature([], tf.int64)}
@@ -59,22 +61,16 @@ def source(name, split, data_dir=None, download=True, input_context=None, gin_na
     parsed = tf.io.parse_example(serialized, features)
     return {"image": parsed[image_key]}, parsed[label_key]
 
-  def example_name(position):
-    for segment in segments:
-      if position < segment.take:
-        return f"{segment.path}: the image of record {segment.skip + position} (from 0)"
-      position -= segment.take
-    return f"{name}, {split}: the end"
-
-  return image_pipeline.Source(
+  return labelled_images.Source(
       name=gin_name,
       key=(builder.info.full_name, str(builder.data_path), [(segment.path, segment.skip, segment.take) for segment in segments]),
       count=sum(segment.take for segment in segments),
       image_shape=shape,
       stream=lambda training, shuffle_buffer: records.stream(segments, parse, training=training, shuffle_buffer=shuffle_buffer),
-      example_name=example_name)
+      example_name=records.namer(segments))
 
 
+@functools.lru_cache(maxsize=16)  # each evaluation of a run calls its input_fn anew
 def prepared(name, data_dir, download, gin_name):
   """The tfds builder of a set whose files are there."""
   import tensorflow_datasets as tfds
@@ -115,15 +111,12 @@ def _keys(builder, gin_name):
   return *keys, found[0].shape
 
 
-def _segments(builder, split, index, parts, gin_name):
-  import tensorflow_datasets as tfds
-
+def _segments(builder, split, gin_name):
   try:
-    part = tfds.even_splits(split, n=parts)[index] if parts > 1 else split
-    instructions = builder.info.splits[part].file_instructions
+    instructions = builder.info.splits[split].file_instructions
   except (ValueError, KeyError, AssertionError) as error:
-    raise errors.SettingError(
-        f"{gin_name}.split: {builder.name} has no {split!r}; its splits are {', '.join(sorted(builder.info.splits))}. ({_first_line(error)})") from error
+    splits = ", ".join(sorted(builder.info.splits))
+    raise errors.SettingError(f"{gin_name}.split: {builder.name} has no {split!r}; its splits are {splits}. ({_first_line(error)})") from error
   segments = []
   for number, instruction in enumerate(instructions):
     rest = instruction.examples_in_shard - instruction.skip

@@ -1,0 +1,149 @@
+"""Writes shards of labelled images, one after the other, each of them whole or not there."""
+
+import dataclasses
+import functools
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from input_pipelines import image_folder, labelled_images, shard_index, tfds_images
+from trainer import errors
+
+_FEATURES = {"image": "image", "label": [[], "int64"]}
+_ORDER_SEED = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+  """What is to be written.
+
+  Attributes:
+    name: "tfds:cifar10:train", "folder:/photos/birds".
+    part: `part(index, parts)` → the labelled_images.Source of one of so many parts of it.
+    class_names: tuple of the classes' names.
+  """
+
+  name: str
+  part: Callable
+  class_names: tuple
+
+
+def parse_source(text, data_dir=None, channels=3):
+  """The Input that `tfds:NAME[:SPLIT]` or `folder:PATH` means.
+
+  Raises:
+    SettingError: it is neither.
+    InputError: there is nothing there.
+  """
+  kind, _, rest = text.partition(":")
+  if kind == "tfds" and rest:
+    # The last colon begins the split, unless what follows is a version: "tfds:mnist:3.0.1".
+    name, colon, split = rest.rpartition(":")
+    if not colon or split[0:1].isdigit():
+      name, split = rest, "train"
+
+    def part(index, parts):
+      context = tf.distribute.InputContext(parts, index, parts)
+      return tfds_images.source(name, split, data_dir, input_context=context, gin_name="--source")
+
+    return Input(f"tfds:{name}:{split}", part, tfds_images.class_names(name, data_dir))
+  if kind == "folder" and rest:
+    names, labels, classes = image_folder.listed(rest)
+    order = np.random.RandomState(_ORDER_SEED).permutation(len(names))
+    names, labels = [names[number] for number in order], [labels[number] for number in order]
+    return Input(text, functools.partial(image_folder.source_of, rest, names, labels, channels), classes)
+  raise errors.SettingError(f"--source={text}: expected tfds:NAME, tfds:NAME:SPLIT or folder:PATH.")
+
+
+def write(source, output, shards):
+  """Writes what is not there yet of an Input.
+
+  Args:
+    source: an Input.
+    output: folder, made if needed.
+    shards: number of files.
+
+  Returns:
+    The ShardIndex.
+
+  Raises:
+    SettingError: the folder has shards of something else.
+    InputError: an image cannot be decoded; it is named.
+    OutputError: the folder cannot be written.
+  """
+  whole = source.part(0, 1)
+  if shards > whole.count:
+    raise errors.SettingError(f"--shards={shards} for {whole.count} examples: each shard needs one at least.")
+  index = shard_index.ShardIndex(
+      source.name, whole.count, _FEATURES, list(whole.image_shape), list(source.class_names), [None] * shards)
+  try:
+    tf.io.gfile.makedirs(output)
+    index.shards = _written_before(output, index)
+    start, done = time.monotonic(), 0
+    for number in range(shards):
+      if index.shards[number] is None:
+        path = os.path.join(output, shard_index.shard_name(number, shards))
+        count = _write_shard(source.part(number, shards), path)
+        index.shards[number] = shard_index.entry(path, count)
+        shard_index.write(output, index)
+        done += count
+        logging.info("%s", _progress(index, number, done, time.monotonic() - start))
+  except (tf.errors.OpError, OSError) as error:
+    if isinstance(error, errors.OctetError):
+      raise
+    raise errors.OutputError(f"{output} (--output) cannot be written: {error}") from error
+  logging.info("%s: %d examples in %d shards, %.1f MB.", output, index.count, shards, sum(shard["bytes"] for shard in index.shards) / 1e6)
+  return index
+
+
+def _written_before(output, index):
+  """The entries of shards that are there and whole, None for the others."""
+  before = shard_index.read(output)
+  if before is None:
+    return index.shards
+  same = [dataclasses.replace(one, shards=[None] * len(one.shards)) for one in (before, index)]
+  if same[0] != same[1]:
+    raise errors.SettingError(
+        f"{output} has {before.count} examples of {before.source} in {len(before.shards)} shards; asked for are {index.count} of {index.source} in "
+        f"{len(index.shards)}: choose another --output, or remove it.")
+  entries = [entry if entry is not None and _is_there(output, entry) else None for entry in before.shards]
+  logging.info("%s: %d of %d shards are there already.", output, len(entries) - entries.count(None), len(entries))
+  return entries
+
+
+def _is_there(output, entry):
+  path = os.path.join(output, entry["file"])
+  return tf.io.gfile.exists(path) and tf.io.gfile.stat(path).length == entry["bytes"]
+
+
+def _write_shard(source, path):
+  """Writes a shard; returns the number of its examples."""
+
+  def check(features, label):
+    decoded = tf.io.decode_image(features["image"], expand_animations=False)
+    with tf.control_dependencies([decoded]):
+      return tf.identity(features["image"]), label
+
+  aside = path + ".writing"
+  with tf.io.TFRecordWriter(aside) as writer:
+    for _, (images, labels) in labelled_images.checked(source, check):
+      for image, label in zip(images, labels, strict=True):
+        features = {
+            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
+            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(label)])),
+        }
+        writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+  tf.io.gfile.rename(aside, path, overwrite=True)
+  return source.count
+
+
+def _progress(index, number, done, seconds):
+  left = index.count - sum(shard["count"] for shard in index.shards if shard is not None)
+  rate = done / seconds
+  return (
+      f"shard {number + 1} of {len(index.shards)}: {index.shards[number]['count']:,} examples, {index.shards[number]['bytes'] / 1e6:.1f} MB; "
+      f"{rate:,.0f} examples/s, {left / rate:.0f} s left")
