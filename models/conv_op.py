@@ -8,7 +8,6 @@ import gin
 import keras
 import tensorflow as tf
 
-import trainer
 from models import classification
 from trainer import errors
 
@@ -50,7 +49,8 @@ def batch_parallel(computation, inputs, strategy):
 
 @gin.configurable
 def model_fn(
-    features, labels, mode, params, filters=256, filter_size=5, stride=2, padding="SAME", train_filters=False, classes=10, optimizer=keras.optimizers.SGD):
+    features, labels, mode, params, filters=256, filter_size=5, stride=2, padding="SAME", train_filters=False, classes=10,
+    optimizer=keras.optimizers.SGD):
   """Convolution → mean over the image → Dense, as a classifier.
 
   Args:

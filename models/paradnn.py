@@ -27,8 +27,8 @@ FAMILIES = ("fully_connected", "residual", "bottleneck", *_CELLS)
 
 @gin.configurable
 def model_fn(
-    features, labels, mode, params, family="fully_connected", layers=4, units=1024, blocks=(1, 1, 1, 1), filters=16, classes=1000, vocabulary_size=1024,
-    optimizer=keras.optimizers.RMSprop):
+    features, labels, mode, params, family="fully_connected", layers=4, units=1024, blocks=(1, 1, 1, 1), filters=16, classes=1000,
+    vocabulary_size=1024, optimizer=keras.optimizers.RMSprop):
   """A network of one of the families.
 
   Args:

@@ -44,7 +44,7 @@ def model_fn(
   """
   del params
   if units % heads:
-    raise errors.SettingError(f"transformer_classifier: units ({units}) must be a multiple of heads ({heads}) (gin: transformer_classifier.model_fn).")
+    raise errors.SettingError(f"transformer_classifier: units ({units}) must be a multiple of heads ({heads}) (gin: model_fn.units).")
   size = _vocabulary_size(vocabulary_file, vocabulary_size)
   logits = network(features["tokens"], mode == trainer.ModeKeys.TRAIN, classes, size, layers, units, heads, mlp_units, dropout)
   return classification.spec(mode, logits, labels, optimizer, label_smoothing)

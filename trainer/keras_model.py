@@ -45,13 +45,14 @@ def model_fn_from_keras(build_model, loss=None, optimizer=None, metrics=None):
     outputs = tf.nest.map_structure(lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs)
     if mode == ModeKeys.PREDICT:
       return spec.EstimatorSpec(mode, predictions=_named_outputs(outputs))
+    names = getattr(model, "output_names", None)
     if loss is not None:  # in place of model.compile, which would also make metrics, whose variables would be the model's
-      model._compile_loss = compile_utils.CompileLoss(loss, None, output_names=_output_names(model))
+      model._compile_loss = compile_utils.CompileLoss(loss, None, output_names=names)
     elif not model.compiled and not model.losses:
       raise errors.SettingError(f"model_fn_from_keras: {spec.name_of(build_model)} gives a model without a loss: compile it with one, or give loss=.")
     total = model.compute_loss(features, labels, outputs, training=training)
     if mode == ModeKeys.EVAL:
-      return spec.EstimatorSpec(mode, loss=total, eval_metrics=_eval_metrics(metrics or _compiled_metrics(model), labels, outputs, _output_names(model)))
+      return spec.EstimatorSpec(mode, loss=total, eval_metrics=_eval_metrics(metrics or _compiled_metrics(model), labels, outputs, names))
     return spec.EstimatorSpec(mode, loss=total, train_op=optimizers.minimize(make_optimizer(model), total))
 
   return model_fn
@@ -78,7 +79,7 @@ def load_into_keras(checkpoint_path, model):
       model = _made(model)
   variables = {variable.path: variable for variable in model.weights}
   if not variables:
-    raise errors.SettingError(f"load_into_keras: the model {model.name!r} has no variables yet: build it, with model.build(shape) or by calling it once.")
+    raise errors.SettingError(f"load_into_keras: the model {model.name!r} has no variables yet: build it, or call it once.")
   checkpoint.restore(checkpoint.resolve(str(checkpoint_path)), {path: variable.value for path, variable in variables.items()})
   return model
 
@@ -96,10 +97,6 @@ def _inputs(model, features):
   """The features as the model takes them."""
   named = isinstance(model, functional.Functional) and (isinstance(model.input, dict) or len(model.inputs) > 1)
   return next(iter(features.values())) if isinstance(features, dict) and len(features) == 1 and not named else features
-
-
-def _output_names(model):
-  return getattr(model, "output_names", None)
 
 
 def _named_outputs(outputs):

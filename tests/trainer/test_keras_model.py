@@ -68,7 +68,7 @@ SETTINGS = dict(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True
 
 @pytest.mark.parametrize("build_model, settings", [
     (_sequential, SETTINGS), (_functional, SETTINGS), (_Subclassed, SETTINGS),
-    pytest.param(_compiled, {}, marks=pytest.mark.xfail(strict=True, reason="a Keras variable made from a value, not a shape, is refused the second time")),
+    pytest.param(_compiled, {}, marks=pytest.mark.xfail(strict=True, reason="a Keras variable made from a value is refused the second time")),
 ], ids=["sequential", "functional", "subclassed", "compiled"])
 def test_trains_as_keras_counts_and_goes_back_into_keras(tmp_path, build_model, settings):
   estimator = _estimator(keras_model.model_fn_from_keras(build_model, **settings), tmp_path)
