@@ -30,7 +30,8 @@ def find(roots):
         # Once it was called, it is known what callers gave in place of the binding.
         if is_root or taken is None or name in taken:
           alive.add((outer, selector, name))
-          work += [(*step, False) for step in _followed(value, scope, scope)]
+          if selector != "gin.macro":  # what a macro refers to is followed from where the macro is used
+            work += [(*step, False) for step in _followed(value, scope, scope)]
   return sorted((key for key, _ in gin_state.each_binding() if key not in alive), key=lambda key: (key[1], key[0], key[2]))
 
 

@@ -11,6 +11,11 @@ def start(*, model_fn, input_fn=None, eval_input_fn=None, steps=None, params=Non
   return {"input": input_fn and input_fn({}), "model": model_fn({}), "steps": steps, "params": params}
 
 
+@gin.configurable(module="program", denylist=["model_dir"])
+def start_in(*, steps, model_dir):
+  return steps, model_dir
+
+
 @gin.configurable(module="points")
 def input_fn(params, split="train", training=False):
   return split, training

@@ -49,7 +49,7 @@ def test_a_tensorflow_that_is_not_there_is_told(monkeypatch):
 def test_a_libtpu_that_would_abort_the_import_is_told_before_it(monkeypatch):
   monkeypatch.setattr(tensorflow_package, "installed", lambda: tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.51"))
   with pytest.raises(errors.SettingError, match=r"libtpu 0\.0\.51 does not fit"):
-    config.load(root="trainer.surely_not_there.run")
+    config.load(root=configurables.ROOT)
 
 
 def test_save_makes_the_folder_and_writes(tmp_path):

@@ -1,5 +1,7 @@
 """Mistakes in gin are told in a sentence or two, with the line and near names."""
 
+import sys
+
 import gin
 import pytest
 
@@ -41,12 +43,15 @@ def test_the_message_has_file_and_line(tmp_path):
 def test_a_module_that_fails_is_told_with_the_line_that_failed(tmp_path, monkeypatch):
   (tmp_path / "module_that_fails.py").write_text("x = 1\nx.y\n")
   (tmp_path / "module_that_lacks.py").write_text("import surely_not_there\n")
+  (tmp_path / "module_that_explains.py").write_text("from trainer import errors\nraise errors.SettingError('Set this.')\n")
   monkeypatch.syspath_prepend(tmp_path)
   with pytest.raises(errors.SettingError, match=r"cannot be imported\. AttributeError: 'int' .* \(module_that_fails\.py:2\)") as raised:
     load("import module_that_fails")
   assert isinstance(raised.value.__cause__, AttributeError)
   with pytest.raises(errors.SettingError, match=r"module_that_lacks cannot be imported\. ModuleNotFoundError: No module named 'surely_not_there'"):
     load("import module_that_lacks")
+  with pytest.raises(errors.SettingError, match=r"^Set this\.$"):
+    load("import module_that_explains")
 
 
 def test_a_model_that_is_not_imported_is_told_by_its_import(tmp_path, monkeypatch):
@@ -54,6 +59,9 @@ def test_a_model_that_is_not_imported_is_told_by_its_import(tmp_path, monkeypatc
   (tmp_path / "models" / "lonely_net.py").write_text("")
   monkeypatch.setattr(config_files, "ROOT", tmp_path)
   with pytest.raises(errors.SettingError, match=r"registered as lonely_net\.model_fn\. Add `import models\.lonely_net` to the gin file"):
+    load("start.model_fn = @lonely_net.model_fn")
+  monkeypatch.setitem(sys.modules, "models.lonely_net", object())
+  with pytest.raises(errors.SettingError, match=r"registered as lonely_net\.model_fn\. Did you mean line\.model_fn"):
     load("start.model_fn = @lonely_net.model_fn")
 
 

@@ -42,3 +42,9 @@ def test_the_roots_own_arguments_are_required():
   with pytest.raises(errors.SettingError, match=r"^program\.start\.model_fn is required and not set"):
     config.load([], ["start.steps = 1"], root=configurables.ROOT)
   config.load([], ["start.steps = 1"], root=None)
+
+
+def test_the_root_is_given_by_the_program_what_gin_may_not_set():
+  with pytest.raises(errors.SettingError, match=r"^program\.start_in\.steps is required"):
+    config.load([], [], root=f"{configurables.__name__}.start_in")
+  config.load([], ["start_in.steps = 1"], root=f"{configurables.__name__}.start_in")

@@ -69,8 +69,10 @@ def test_the_order_of_a_dict_is_kept():
   assert "params = {\n    'b': (1,),\n    'a': [%RATE, @line.layer],\n    'long': [0, 1" in config.parsed_text()
 
 
-def test_dynamic_registration_is_kept(read_again):
-  file = (f"from __gin__ import dynamic_registration\nimport fractions\nfrom {configurables.__package__} import configurables\n"
+def test_dynamic_registration_is_kept(read_again, tmp_path, monkeypatch):
+  (tmp_path / "Upper.py").write_text("")
+  monkeypatch.syspath_prepend(tmp_path)
+  file = (f"from __gin__ import dynamic_registration\nimport Upper\nimport fractions\nfrom {configurables.__package__} import configurables\n"
           "configurables.start.model_fn = @configurables.model_fn\nconfigurables.start.params = @fractions.Fraction()\n"
           "fractions.Fraction.numerator = 3\n")
   config.load([], [file], root=configurables.ROOT)
@@ -88,6 +90,14 @@ def test_what_gin_has_no_literal_for_is_reported(caplog):
   assert "# Not written: program.start.steps = nan\n" in text
   assert "line.layer.units = -1e999\n" in text
   assert "program.start.params" in caplog.text
+
+
+def test_names_are_as_long_as_it_takes():
+  gin.external_configurable(lambda x: x, "fn", module="models.twin_of_test")
+  gin.bind_parameter("twin_of_test.fn.x", 1)
+  assert "\ntwin_of_test.fn.x = 1\n" in config.parsed_text()
+  gin.external_configurable(lambda x: x, "fn", module="other.twin_of_test")
+  assert "\nmodels.twin_of_test.fn.x = 1\n" in config.parsed_text()
 
 
 @given(literals)

@@ -38,6 +38,8 @@ def dead(text, call=False, roots=ROOTS):
     # What a macro evaluates is called in the scope of the macro, not in that of who uses it.
     ("O = @Momentum()\nMomentum.rate = 1\nstart.input_fn = @train/points.input_fn\ntrain/points.input_fn.split = %O\ntrain/Momentum.rate = 2\n"
      "O/Momentum.decay = 3", ["train/optimize.Momentum.rate = 2"]),
+    ("M = @Momentum\nstart.input_fn = @train/points.input_fn\ntrain/points.input_fn.split = %M\ntrain/Momentum.rate = 2\nM/Momentum.decay = 3",
+     ["M/optimize.Momentum.decay = 3"]),
     # A reference without a scope is called in the scope of the function that holds it.
     ("train/points.input_fn.split = @Momentum()\ntrain/Momentum.rate = 2", []),
     ("start.params = @shared/gin.singleton()\nshared/gin.singleton.constructor = @Momentum\nshared/Momentum.rate = 1", []),
@@ -57,6 +59,14 @@ def test_a_binding_that_every_caller_overrides_is_dead_but_not_for_a_root():
   config.load([], [START + text], root=configurables.ROOT)
   configurables.start(steps=5, params=6)
   assert [line.partition(" =")[0] for line in config.dead_bindings(ROOTS)] == ["points.input_fn.params"]
+
+
+def test_a_place_is_forgotten_with_its_binding():
+  config.load([], [f"{START}X = 1"], root=configurables.ROOT)
+  assert config.dead_bindings(ROOTS) == ["X = 1  (--gin_bindings)"]
+  config.clear()
+  gin.parse_config(f"{START}X = 1")
+  assert config.dead_bindings(ROOTS) == ["X = 1"]
 
 
 def test_a_root_in_a_scope_is_not_the_root():
