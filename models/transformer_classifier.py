@@ -29,7 +29,8 @@ def model_fn(
     mode: one of trainer.ModeKeys.
     params: not used.
     classes: number of classes.
-    vocabulary_file: the file that gave the ids, one token a line. Exactly one of this and vocabulary_size.
+    vocabulary_file: the file that gave the ids, one word a line: of n words they are 1 to n, and n + 1 for all others. Exactly one of this and
+      vocabulary_size.
     vocabulary_size: ids are less than this.
     layers: attention and MLP, so many times.
     units: width of a token; a multiple of heads.
@@ -79,4 +80,4 @@ def _vocabulary_size(path, size):
   if not tf.io.gfile.exists(path):
     raise errors.SettingError(f"transformer_classifier: there is no vocabulary file {path!r} (gin: transformer_classifier.model_fn.vocabulary_file).")
   with tf.io.gfile.GFile(path) as file:
-    return sum(1 for _ in file)
+    return sum(1 for _ in file) + 2

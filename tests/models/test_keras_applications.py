@@ -17,7 +17,8 @@ from trainer import errors
 def small(monkeypatch):
   """A network that costs nothing, in the place of a large one."""
   def Small(include_top, weights, input_shape):
-    assert not include_top and weights is None
+    assert not include_top
+    assert weights is None
     image = keras.Input(input_shape)
     x = keras.layers.Conv2D(4, 3, strides=2, name="conv")(image)
     x = keras.layers.BatchNormalization(name="norm")(x)
@@ -86,7 +87,10 @@ def test_the_file_is_needed_to_start_only(tmp_path, small):
   assert np.isfinite(estimator.evaluate(input_fn)["loss"])
 
 
-@pytest.mark.parametrize("name, low, high", [("Xception", [-1.0] * 3, [1.0] * 3), ("VGG16", [-103.939, -116.779, -123.68], [151.061, 138.221, 131.32])])
+@pytest.mark.parametrize("name, low, high", [
+    ("Xception", [-1.0] * 3, [1.0] * 3),
+    ("VGG16", [-103.939, -116.779, -123.68], [151.061, 138.221, 131.32]),
+])
 def test_images_are_as_the_network_wants_them(name, low, high):
   for value, expected in ((0.0, low), (1.0, high)):
     np.testing.assert_allclose(keras_applications.preprocess(name, np.full((1, 2, 2, 3), value, np.float32))[0, 1, 1], expected, rtol=1e-5)

@@ -17,7 +17,8 @@ VECTOR = {"vector": np.random.RandomState(0).randn(small_runs.EXAMPLES, 12).asty
 TOKENS = {"tokens": ((np.arange(small_runs.EXAMPLES)[:, None] + np.arange(6)) % 7).astype(np.int32)}  # each token is followed by the next number
 
 small = functools.partial(
-    paradnn.model_fn, layers=2, units=8, classes=5, vocabulary_size=7, blocks=(1, 2), filters=4, optimizer=functools.partial(keras.optimizers.Adam, 0.01))
+    paradnn.model_fn, layers=2, units=8, classes=5, vocabulary_size=7, blocks=(1, 2), filters=4,
+    optimizer=functools.partial(keras.optimizers.Adam, 0.01))
 
 
 def _features(family):
