@@ -141,8 +141,9 @@ def test_a_folder_that_was_named_must_have_the_files(tmp_path, idx_dir, monkeypa
   monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", idx_dir)
   other = write_idx_files(tmp_path / "other")
   (other / FILES["test", "labels"]).unlink()
-  with pytest.raises(errors.InputError, match=f"{other} is without {FILES['test', 'labels']}"):
+  with pytest.raises(errors.InputError, match=f"{other} is without {FILES['test', 'labels']}") as caught:
     fashion_mnist.load("train", idx_dir=str(other))
+  assert "not tried, because idx_dir is set" in str(caught.value)
 
 
 @pytest.mark.parametrize("damage, message", [
