@@ -17,7 +17,7 @@ import os
 import gin
 import tensorflow as tf
 
-from input_pipelines import hosts, image_pipeline, labelled_images
+from input_pipelines import hosts, image_pipeline, images, labelled_images
 from trainer import errors
 
 SPLITS = ("train", "validation", "all")
@@ -85,7 +85,7 @@ def source_of(directory, names, labels, channels, index=0, parts=1):
 
     def read(position, row):
       path = path_of[row]
-      return position, (start + row, {"image": tf.io.read_file(path), labelled_images.PATH: path}, label_of[row])
+      return position, (start + row, {"image": images.checked_file(tf.io.read_file(path), path)}, label_of[row])
 
     return rows.enumerate().map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 

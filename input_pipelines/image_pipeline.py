@@ -6,7 +6,7 @@ and scaled by the batch; or decoded in every epoch, each image by itself in para
 
 import tensorflow as tf
 
-from input_pipelines import image_cache, images, in_memory, labelled_images, randomness
+from input_pipelines import image_cache, images, in_memory, randomness
 from trainer import errors
 
 
@@ -77,16 +77,11 @@ def _decoded(stream, size, crop, seed, count):
 
   def decode(position, example):
     identity, features, label = example
-    features = dict(features)
-    encoded, name = features["image"], features.pop(labelled_images.PATH, tf.strings.as_string(identity))
     numbers = None
     if crop == "random" and seed is not None:
       epoch = position // count if count else position
       # The complement of the seed: other numbers than those of the augmentation that follows.
       numbers = randomness.Draws(-1 - seed, epoch[tf.newaxis], identity[tf.newaxis])(4)[0]
-    check = tf.debugging.Assert(images.is_image(encoded), ["not a JPEG, PNG, GIF or BMP image:", name])
-    with tf.control_dependencies([check]):
-      features["image"] = images.decode(tf.identity(encoded), size, crop, numbers)
-    return position, identity, features, label
+    return position, identity, dict(features, image=images.decode(features["image"], size, crop, numbers)), label
 
   return stream.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)

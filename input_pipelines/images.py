@@ -46,10 +46,39 @@ def check_crop(crop, gin_name):
     raise errors.SettingError(f"{gin_name}.crop is {crop!r}: expected one of {', '.join(CROPS)}.")
 
 
-def is_image(encoded):
-  """bool scalar: whether the bytes begin as those of an image that TensorFlow can decode do."""
-  start = tf.strings.substr(encoded, 0, 3)
-  return tf.reduce_any(start == tf.constant(_SIGNATURES)) | (tf.strings.substr(encoded, 0, 2) == b"BM")
+def checked(encoded, path, ordinals):
+  """Encoded images (string [n]) as they are, or an error that names the first one that TensorFlow has no decoder for.
+
+  Args:
+    encoded: string [n].
+    path: string scalar, the file that they are from.
+    ordinals: int64 [n], their numbers in it.
+  """
+  known = _are_images(encoded)
+  first = tf.argmin(tf.cast(known, tf.int32))  # of those that are not, where there are any
+
+  def message():
+    return tf.strings.join([path, ": record ", tf.strings.as_string(ordinals[first]), " (counted from 0) is no JPEG, PNG, GIF or BMP image"])
+
+  with tf.control_dependencies([tf.cond(tf.reduce_all(known), lambda: True, lambda: _refuse(message()))]):
+    return tf.identity(encoded)
+
+
+def checked_file(encoded, path):
+  """The same for the contents of one file (string scalar)."""
+  with tf.control_dependencies([
+      tf.cond(_are_images(encoded), lambda: True, lambda: _refuse(tf.strings.join([path, " is no JPEG, PNG, GIF or BMP image"])))]):
+    return tf.identity(encoded)
+
+
+def _are_images(encoded):
+  start, two = tf.strings.substr(encoded, 0, 3), tf.strings.substr(encoded, 0, 2)
+  return tf.reduce_any(start[..., tf.newaxis] == tf.constant(_SIGNATURES), -1) | (two == b"BM")
+
+
+def _refuse(message):
+  with tf.control_dependencies([tf.debugging.Assert(False, [message])]):
+    return tf.constant(False)
 
 
 def decode(encoded, size, crop="central", numbers=None):

@@ -8,8 +8,6 @@ import tensorflow as tf
 
 from trainer import errors
 
-PATH = "path of the image"  # the feature in which a source may tell it, for messages
-
 
 @dataclasses.dataclass(frozen=True)
 class Source:

@@ -67,7 +67,8 @@ def stream(segments, parse, *, training, shuffle_buffer=10_000, compression="", 
 
   Args:
     segments: list of Segments.
-    parse: function of string [n] serialized records that returns a tuple of nests of tensors whose first axis is n.
+    parse: function of the file's path, int64 [n] the records' numbers in it, and string [n] serialized records; it returns a tuple of nests of
+      tensors whose first axis is n.
     training: whether to shuffle files and records and to repeat without end. Otherwise records come once, in the order of the files.
     shuffle_buffer: records among which the next is chosen.
     compression: "" or "GZIP". Damage in compressed files is found, but not where.
@@ -131,7 +132,7 @@ def _read(path, index, skip, take, size, parse, compression):
 
   def parse_chunk(ordinals, chunk):
     inside = ordinals >= skip
-    ids = index * 2**32 + ordinals
-    return tf.boolean_mask(ids, inside), *parse(tf.boolean_mask(chunk, inside))
+    ordinals, chunk = tf.boolean_mask(ordinals, inside), tf.boolean_mask(chunk, inside)
+    return index * 2**32 + ordinals, *parse(path, ordinals, chunk)
 
   return chunks.scan(start, count).map(parse_chunk).unbatch()

@@ -15,7 +15,7 @@ import functools
 import gin
 import tensorflow as tf
 
-from input_pipelines import hosts, image_pipeline, labelled_images, records
+from input_pipelines import hosts, image_pipeline, images, labelled_images, records
 from trainer import errors
 
 
@@ -57,9 +57,9 @@ def source(name, split, data_dir=None, download=True, input_context=None, gin_na
     raise errors.InputError(f"{gin_name}.split: {split!r} of {name} has no example for host {index} of {parts}.")
   features = {image_key: tf.io.FixedLenFeature([], tf.string), label_key: tf.io.FixedLenFeature([], tf.int64)}
 
-  def parse(serialized):
+  def parse(path, ordinals, serialized):
     parsed = tf.io.parse_example(serialized, features)
-    return {"image": parsed[image_key]}, parsed[label_key]
+    return {"image": images.checked(parsed[image_key], path, ordinals)}, parsed[label_key]
 
   return labelled_images.Source(
       name=gin_name,

@@ -17,7 +17,7 @@ import gin
 import tensorflow as tf
 from absl import logging
 
-from input_pipelines import damage, hosts, image_pipeline, labelled_images, records, shard_index
+from input_pipelines import damage, hosts, image_pipeline, images, labelled_images, records, shard_index
 from trainer import errors
 
 IMAGE = ("image", "jpeg")  # names in a feature spec of an encoded image, of whatever format
@@ -141,15 +141,15 @@ def _share(paths, counts, on_damage, input_context):
 
 
 def _parser(spec, label_key, image_keys):
-  """A function of serialized records [n] that returns (features, label); the label is 0 where there is none."""
+  """A function for records.stream that returns (features, label); the label is 0 where there is none."""
   stored = {key: _stored(key, value) for key, value in spec.items()}
 
-  def parse(serialized):
+  def parse(path, ordinals, serialized):
     parsed = tf.io.parse_example(serialized, stored)
     tensors = {key: parsed[key] if value in IMAGE else _as(parsed[key], *value) for key, value in spec.items()}
     label = tensors.pop(label_key) if label_key is not None else tf.zeros_like(serialized, tf.int32)
     if image_keys:
-      tensors["image"] = tensors.pop(image_keys[0])
+      tensors["image"] = images.checked(tensors.pop(image_keys[0]), path, ordinals)
     return tensors, label
 
   return parse
