@@ -68,7 +68,7 @@ class Estimator:
         self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config)
     self._loops = loop.DeviceLoops(self._program, self.device.local_replicas, self.config.tpu_config.host_call_every_n_steps)
     self._holds = None, frozenset()  # the checkpoint whose values the variables have (None: other values), and the names of those that do
-    self._prepared = {}  # (dataset, iterator) that trace() has made, for the next call of the kind
+    self._prepared = {}  # by kind: (input_fn, dataset, iterator) that trace() has made, for the next call of the kind
     self._feature_spec = None
     self._training = False
 
@@ -143,7 +143,8 @@ class Estimator:
 
     def run_loop(count):
       self._holds = None, frozenset()
-      return self._loops.train(iterator, tf.constant(count, tf.int64), endless)
+      with inputs.reading(input_fn, "train"):
+        return self._loops.train(iterator, tf.constant(count, tf.int64), endless)
 
     if self.workers.agree(start) != start:
       raise errors.SettingError(f"Worker {self.device.host} starts at step {start}, the chief at another: all must have the same {self.model_dir}.")
@@ -204,7 +205,8 @@ class Estimator:
     _, iterator = self._traced("eval", input_fn, name or "")
     evaluation_hooks = [*(hooks or []), *(self._program.spec.evaluation_hooks or [])]
     self._ensure(path)
-    result = evaluation.run(self._loops, iterator, name or "", steps)
+    with inputs.reading(input_fn, "eval"):
+      result = evaluation.run(self._loops, iterator, name or "", steps)
     if not result.examples:
       raise errors.InputError(f"The eval input_fn {spec.name_of(input_fn)} gave no example: there is nothing to evaluate.")
     values = dict(result.values, global_step=int(self._program.global_step.numpy()))
@@ -247,7 +249,7 @@ class Estimator:
     self._check_predict_keys(predict_keys)
     self._ensure(path)
     all_hooks = [*(hooks or []), *(self._program.spec.prediction_hooks or [])]
-    return self._predictions(iterator, path, predict_keys, yield_single_examples, all_hooks)
+    return self._predictions(input_fn, iterator, path, predict_keys, yield_single_examples, all_hooks)
 
   def _check_predict_keys(self, predict_keys):
     predictions = self._program.spec.predictions
@@ -259,8 +261,12 @@ class Estimator:
     if unknown:
       raise errors.SettingError(f"predict: predict_keys has {unknown[0]!r}; the predictions are {', '.join(sorted(predictions))}.")
 
-  def _predictions(self, iterator, path, keys, single, hooks):
-    for group in iterator:
+  def _predictions(self, input_fn, iterator, path, keys, single, hooks):
+    while True:
+      with inputs.reading(input_fn, "predict"):
+        group = next(iterator, None)
+      if group is None:
+        break
       self._ensure(path)  # others may have used the variables since the last `next()`
       predictions = self._loops.predict(group)
       if keys is not None:
@@ -311,7 +317,7 @@ class Estimator:
       kind: "train", "eval" or "predict".
       input_fn: the input_fn of that call.
     """
-    self._prepared[kind, input_fn] = self._traced(kind, input_fn)
+    self._prepared[kind] = input_fn, *self._traced(kind, input_fn)
 
   def try_step(self, kind, input_fn):
     """Runs one step of a kind on its first batch, with the variables as they are, and writes nothing; returns a sentence on it."""
@@ -335,8 +341,9 @@ class Estimator:
 
   def _traced(self, kind, input_fn, name=""):
     """(dataset, iterator) of a run of a kind, whose device loop has been traced: of per-core batches to train, of groups to evaluate and predict."""
-    if (kind, input_fn) in self._prepared:
-      return self._prepared.pop((kind, input_fn))
+    prepared = self._prepared.pop(kind, None)
+    if prepared and prepared[0] is input_fn:
+      return prepared[1:]
     dataset = self._dataset(kind, input_fn)
     iterator = iter(dataset)
     count = tf.TensorSpec([], tf.int64)

@@ -6,9 +6,11 @@ more axis in front, one entry for each replica, and rows (int64 [replicas]) tell
 padded so that every shape is static.
 """
 
+import contextlib
 import inspect
 
 import tensorflow as tf
+from tensorflow.python.data.util.structure import NoneTensorSpec
 
 from trainer import errors, spec
 
@@ -56,9 +58,30 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None):
   element = dataset.element_spec
   if not isinstance(element, tuple):
     return dataset.map(lambda features: (features,))
+  if len(element) == 2 and isinstance(element[1], NoneTensorSpec):
+    return dataset.map(lambda features, labels: (features,))
   if len(element) != 2:
     raise errors.SpecError(f"The {name} must return a dataset of features or of (features, labels); its elements are tuples of {len(element)}.")
   return dataset
+
+
+@contextlib.contextmanager
+def reading(input_fn, kind):
+  """Says of what goes wrong in reading a dataset whose input_fn it is.
+
+  Raises:
+    InputError: an operation of the dataset failed inside.
+  """
+  try:
+    yield
+  except tf.errors.OutOfRangeError:
+    raise
+  except tf.errors.OpError as error:
+    if "IteratorGetNext" not in error.message:
+      raise
+    what = error.message.split("[[", maxsplit=1)[0].strip().removeprefix("{{function_node").strip()
+    lines = [line.strip() for line in what.splitlines() if line.strip()]
+    raise errors.InputError(f"The {kind} input_fn {spec.name_of(input_fn)} failed while it was read: {' '.join(lines)[:500]}") from error
 
 
 def _described(value):
@@ -108,6 +131,8 @@ def named_leaves(element, roots=("features", "labels")):
 
 
 def _paths(part, path):
+  if part is None or isinstance(part, NoneTensorSpec):
+    return
   if isinstance(part, dict):
     for key, value in part.items():
       yield from _paths(value, f'{path}["{key}"]')

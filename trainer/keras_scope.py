@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 from keras.src import backend
 from keras.src.backend.common import global_state
+from keras.src.losses import loss as keras_loss
 from keras.src.random import seed_generator
 
 from trainer import seeds
@@ -50,6 +51,8 @@ class KerasScope:
         mock.patch.object(backend.Variable, "_initialize", initialize),
         mock.patch.object(backend.Variable, "_initialize_with_initializer", with_initializer),
         mock.patch.object(seed_generator.SeedGenerator, "next", lambda generator, ordered=True: scope._next_seed(generator)),
+        # Keras's losses divide by the number of replicas, for gradients that are summed; here they are averaged.
+        mock.patch.object(keras_loss, "scale_loss_for_distribution", lambda value: value),
     ):
       yield
 

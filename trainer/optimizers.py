@@ -57,6 +57,11 @@ def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, a
     raise errors.SettingError(f"minimize: ema_decay must be between 0 and 1; got {ema_decay} (gin: minimize.ema_decay).")
   if not isinstance(optimizer, keras.optimizers.Optimizer | v1.train.Optimizer | CrossShardOptimizer):
     raise errors.SettingError(f"minimize: expected a Keras or a tf.compat.v1.train optimizer, got {optimizer!r}; a class must be called first.")
+  store = variables.current()
+  if store is None:
+    raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
+  if not store.is_training:
+    return tf.no_op()
   wrapped = optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
   gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
   gradients = _combine(gradients)
@@ -72,7 +77,7 @@ def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, a
   if accumulate_steps == 1:
     return apply(gradients)
   totals = _accumulate(gradients, trained, accumulate_steps)
-  variables.current().after_step(functools.partial(_apply_total, totals, apply), every=accumulate_steps)
+  store.after_step(functools.partial(_apply_total, totals, apply), every=accumulate_steps)
   return tf.no_op()
 
 
@@ -133,7 +138,24 @@ class CrossShardOptimizer:
 
 
 @contextlib.contextmanager
-def combining_gradients(strategy):
+def idle():
+  """Inside, no optimizer does anything: a model_fn may make its train_op in every mode, and only training runs it."""
+
+  def make_nothing(optimizer, *args, **kwargs):
+    return tf.no_op()
+
+  with (
+      mock.patch.object(base_optimizer.BaseOptimizer, "apply", make_nothing),
+      mock.patch.object(v1.train.Optimizer, "apply_gradients", make_nothing),
+      mock.patch.object(v1.train.Optimizer, "minimize", make_nothing),
+      mock.patch.object(CrossShardOptimizer, "apply_combined", make_nothing),
+      mock.patch.object(variables.VariableStore, "is_training", False),
+  ):
+    yield
+
+
+@contextlib.contextmanager
+def training(strategy):
   """Inside, optimizers that a model_fn calls directly apply the mean over replicas; entered once around a trace.
 
   Keras optimizers would clip each replica's gradients and then sum them; those of tf.compat.v1 would sum them.

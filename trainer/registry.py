@@ -44,5 +44,17 @@ def _register_module(module, module_name, wanted):
     selector = f"{module_name}.{name}"
     if name.startswith("_") or name in _NOT_REGISTERED or selector in _registered or not wanted(value):
       continue
-    gin.external_configurable(value, name=name, module=module_name)
+    gin.external_configurable(value, name=name, module=module_name, allowlist=_known_parameters(value))
     _registered.add(selector)
+
+
+def _known_parameters(value):
+  """The parameters of a class, with those that its **kwargs pass on to its bases: where there are **kwargs, gin alone would take any name."""
+  names = []
+  for base in inspect.getmro(value)[:-1] if inspect.isclass(value) else ():
+    if "__init__" in vars(base):
+      _, *parameters = inspect.signature(base.__init__).parameters.values()
+      names += [parameter.name for parameter in parameters if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)]
+      if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        break
+  return list(dict.fromkeys(names))

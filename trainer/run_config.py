@@ -115,10 +115,10 @@ class RunConfig:
       raise errors.SettingError("RunConfig: set save_checkpoints_steps or save_checkpoints_secs, not both.")
     for name in ("save_summary_steps", "log_step_count_steps"):
       require_positive_int(getattr(self, name), f"RunConfig.{name}")
-    for name in ("save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max"):
+    for name, kinds in (("save_checkpoints_steps", int), ("save_checkpoints_secs", int | float), ("keep_checkpoint_max", int)):
       value = getattr(self, name)
-      if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
-        raise errors.SettingError(f"RunConfig.{name} must be a number of at least 0; got {value!r}.")
+      if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or value < 0):
+        raise errors.SettingError(f"RunConfig.{name} must be {'an int' if kinds is int else 'a number'} of at least 0; got {value!r}.")
     if self.precision not in ("float32", "bfloat16"):
       raise errors.SettingError(f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision).")
     if isinstance(self.tf_random_seed, bool) or not isinstance(self.tf_random_seed, int):

@@ -116,14 +116,14 @@ class ModelFn:
     self.name = name_of(fn)
     self._fn = fn
     parameters = inspect.signature(fn).parameters
-    self._takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    self._arguments = [name for name in _ARGUMENTS if name in parameters]
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    self._arguments = [name for name in _ARGUMENTS if name in parameters or takes_any]
     needed = [n for n, p in parameters.items() if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)]
     unknown = [name for name in needed if name not in _ARGUMENTS]
     if unknown:
       raise errors.SettingError(
           f"model_fn {self.name} has the argument {unknown[0]!r}, which nobody gives: expected {', '.join(_ARGUMENTS)}, or a default value.")
-    if "features" not in parameters:
+    if "features" not in self._arguments:
       raise errors.SettingError(f"model_fn {self.name} must take the argument 'features'.")
 
   def check_params(self, params):

@@ -4,6 +4,7 @@ The order inside a training step is fixed: forward → loss → gradients → co
 what `trainer.optimizers` does for every optimizer is the rest.
 """
 
+import os
 import traceback
 
 import tensorflow as tf
@@ -11,6 +12,10 @@ import tensorflow as tf
 from trainer import errors, inputs, optimizers, spec, summaries, variables
 
 ModeKeys = spec.ModeKeys
+
+# The folders whose files are not the user's.
+_HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PYTHON = os.path.dirname(os.__file__) + os.sep
 
 
 class Program:
@@ -81,16 +86,16 @@ class Program:
       self.metric_fn, tensors = result.eval_metrics or (None, {})
       return tf.cast(result.loss, tf.float32), tensors
 
-    return self._on_each_replica(replica_step, batches)
+    return self._on_each_replica(replica_step, batches, training=False)
 
   def predict(self, batches):
     """Returns the model_fn's predictions, the replicas' batches one after another."""
     def replica_step(*element):
       return self._call(ModeKeys.PREDICT, element[:1]).predictions
 
-    return self._on_each_replica(replica_step, batches)
+    return self._on_each_replica(replica_step, batches, training=False)
 
-  def _on_each_replica(self, fn, batches):
+  def _on_each_replica(self, fn, batches, training=True):
     """fn on every replica with its own batch; its results over the replicas, concatenated (scalars: stacked)."""
     if len(batches) == 1:
       arguments = batches[0]
@@ -98,12 +103,12 @@ class Program:
       # Of several workers, each feeds its own replicas.
       arguments = self.strategy.experimental_distribute_values_from_function(
           lambda context: batches[context.replica_id_in_sync_group % len(batches)])
-    results = self._run_on_replicas(fn, *arguments)
+    results = self._run_on_replicas(fn, *arguments, training=training)
     return tf.nest.map_structure(lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0), *self._per_replica(results))
 
-  def _run_on_replicas(self, fn, *arguments):
+  def _run_on_replicas(self, fn, *arguments, training=True):
     step = self.global_step.read_value()
-    with summaries.intercepted(), optimizers.combining_gradients(self.strategy):
+    with summaries.intercepted(), optimizers.training(self.strategy) if training else optimizers.idle():
       return self.store.run(fn, arguments, step, self.global_step)
 
   def _run_if(self, condition, fn):
@@ -132,13 +137,27 @@ class Program:
       raise
     except Exception as error:
       raise errors.ModelFnError(_message(self._model_fn.name, mode, element, error)) from error
-    for name in ("loss",) if mode != ModeKeys.PREDICT else ():
-      shape = getattr(result, name).shape
-      if shape.rank != 0:
-        raise errors.SpecError(
-            f"model_fn {self._model_fn.name} returned a loss of shape {shape} in mode {mode!r}: expected a scalar, as tf.reduce_mean gives.")
+    self._check(result, mode, features)
     self.spec = result
     return result
+
+  def _check(self, result, mode, features):
+    """Raises SpecError where a tensor of an EstimatorSpec has a shape that it cannot have."""
+    name = f"model_fn {self._model_fn.name}, mode {mode!r}"
+    if mode != ModeKeys.PREDICT:
+      if not tf.is_tensor(result.loss):
+        raise errors.SpecError(f"{name}: the loss is {result.loss!r}: expected a scalar tensor.")
+      if result.loss.shape.rank != 0:
+        raise errors.SpecError(f"{name}: the loss has shape {result.loss.shape}: expected a scalar, as tf.reduce_mean gives.")
+    by_example = {ModeKeys.EVAL: ("eval_metrics", result.eval_metrics and result.eval_metrics[1]), ModeKeys.PREDICT: ("predictions", result.predictions)}
+    what, tensors = by_example.get(mode, ("", None))
+    if tensors is None:
+      return
+    batch = tf.nest.flatten(features)[0].shape[0]
+    for path, tensor in inputs.named_leaves((tensors,), [what]):
+      shape = tf.convert_to_tensor(tensor).shape
+      if shape.rank == 0 or (batch is not None and shape.rank and shape[0] not in (None, batch)):
+        raise errors.SpecError(f"{name}: {path} has shape {shape}: its first axis must be the batch, of {batch} examples.")
 
   def _keep(self, scalars):
     """Leaves the step's scalars in variables, one for each replica, from which the host reads their mean."""
@@ -155,7 +174,7 @@ def _check_host_tensors(tensors):
 
 def _message(name, mode, element, error):
   shapes = ", ".join(f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves(element))
-  place = traceback.extract_tb(error.__traceback__)
-  own = [frame for frame in place if "site-packages" not in frame.filename and "/trainer/" not in frame.filename.replace("\\", "/")]
+  frames = traceback.extract_tb(error.__traceback__)
+  own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith((_HOME, _PYTHON))]
   where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
   return f"model_fn {name} failed in mode {mode!r}{where}, given {shapes}: {type(error).__name__}: {error}"

@@ -50,6 +50,8 @@ class VariableStore:
     variables: dict of name → tf.Variable, in the order of their making.
   """
 
+  is_training = True  # whether optimizers act; see optimizers.idle
+
   def __init__(self, strategy, precision="float32", seed=0):
     self.strategy = strategy
     self.variables = {}
@@ -255,8 +257,8 @@ def _collections(variable, kwargs):
 def _check_same(variable, name, maker, kwargs):
   """A variable that is handed back must be what this trace would have made."""
   value = kwargs["initial_value"]
-  if maker is not None and maker.shape is not None:
-    shape, dtype = maker.shape, kwargs["dtype"]
+  if maker is not None and maker._shape is not None:  # a Keras variable that is made from a value does not know it yet
+    shape, dtype = maker._shape, kwargs["dtype"]
   else:
     with tf.Graph().as_default():
       value = tf.convert_to_tensor(value() if callable(value) else value) if not tf.is_tensor(value) else value

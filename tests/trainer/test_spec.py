@@ -101,7 +101,7 @@ def test_a_model_fn_takes_the_arguments_that_it_names():
   assert given == dict(mode="infer", features="x", config="the config", rate=0.1)
 
 
-@pytest.mark.xfail(strict=True, reason="ModelFn looks at named arguments only")
+
 def test_a_model_fn_that_takes_any_keyword_gets_them_all():
   given = {}
 
@@ -253,7 +253,7 @@ def test_features_that_are_a_tuple_beside_labels_that_are_a_dict(tmp_path):
   assert len(list(estimator.predict(input_fn))) == 16
 
 
-@pytest.mark.xfail(strict=True, reason="None in an element is taken for a tensor that is not dense")
+
 def test_labels_that_are_none_in_the_dataset(tmp_path):
   def input_fn(params):
     return programs.train_input(params).map(lambda features, labels: (features["x"], None))

@@ -12,7 +12,6 @@ from trainer import errors, variables
 v1 = tf.compat.v1
 STEP = tf.constant(0, tf.int64)
 
-SECOND_TRACE = pytest.mark.xfail(strict=True, raises=errors.ModelFnError, reason="the shape of an optimizer's count is unknown to a second trace")
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("make", [
-    pytest.param(make, id=name, marks=[SECOND_TRACE] if name == "an optimizer" else []) for name, make in WAYS.items()])
+    pytest.param(make, id=name) for name, make in WAYS.items()])
 def test_a_second_trace_gets_the_variables_of_the_first(store, make):
   def fn():
     make()
@@ -158,7 +157,6 @@ def test_a_variable_whose_shape_differs_between_modes(tmp_path):
     estimator.evaluate(programs.examples(8))
 
 
-@SECOND_TRACE
 def test_training_on_another_kind_of_input_goes_on_with_the_same_optimizer(tmp_path, device):
   estimator = programs.estimator(tmp_path, device=device).train(programs.batches(24), steps=2)
   before = set(estimator.variables)
@@ -167,7 +165,6 @@ def test_training_on_another_kind_of_input_goes_on_with_the_same_optimizer(tmp_p
   assert estimator.variables["sgd/iteration"].numpy() == 4
 
 
-@SECOND_TRACE
 def test_a_model_fn_may_make_its_train_op_in_every_mode(tmp_path):
   def model_fn(features, labels, mode, params):
     loss = programs.line(features, labels, trainer.ModeKeys.EVAL, params).loss

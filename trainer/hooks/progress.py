@@ -21,12 +21,16 @@ def line(step, final_step, report):
     parts.append(f"lr {rate:.4g}")
   parts += [
       f"{report['examples_per_second']:,.0f} examples/s",
-      f"{1000 / report['steps_per_second']:.3g} ms/step",
+      f"{_three_digits(1000 / report['steps_per_second'])} ms/step",
       f"input wait {report['input_wait']:.0%}",
   ]
   if final_step:
     parts.append(f"ETA {datetime.timedelta(seconds=round((final_step - step) / report['steps_per_second']))}")
   return "  ".join(parts)
+
+
+def _three_digits(value):
+  return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 class Progress:
