@@ -5,7 +5,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from trainer import registry
+from trainer import config, errors, registry
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +47,22 @@ def test_registering_again_does_nothing():
   gin.finalize()  # a locked configuration takes no registrations
   registry.register()
   assert len(gin.config._REGISTRY) == before
+
+
+@pytest.mark.parametrize(("binding", "message"), [
+    ("keras.optimizers.Adam.learning_rat = 1", r"keras\.optimizers\.Adam has no parameter learning_rat\. Did you mean learning_rate\?"),
+    ("AdamW.global_clipnrm = 1", r"AdamW has no parameter global_clipnrm\. Did you mean global_clipnorm"),
+    ("MomentumOptimizer.momentun = 1", r"MomentumOptimizer has no parameter momentun\. Did you mean momentum\?"),
+])
+def test_a_misspelt_parameter_is_told_at_once_even_where_keras_takes_any_keyword(binding, message):
+  with pytest.raises(errors.SettingError, match=message):
+    config.load([], [binding], root=None)
+
+
+def test_parameters_of_bases_are_accepted():
+  config.load([], ["keras.optimizers.Adamax.name = 'mine'\nkeras.optimizers.Adamax.weight_decay = 0.5"], root=None)
+  made = gin.get_configurable("keras.optimizers.Adamax")()
+  assert (made.name, made.weight_decay) == ("mine", 0.5)
 
 
 def test_parameters_reach_what_is_made():
