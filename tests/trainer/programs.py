@@ -34,8 +34,8 @@ def line(features, labels, mode, params):
 
 
 def absolute_error(labels, y):
-  metric = keras.metrics.MeanAbsoluteError()
-  metric.update_state(labels, y)
+  metric = keras.metrics.Mean()  # MeanAbsoluteError would take the mean over the last axis first, which is the batch
+  metric.update_state(tf.abs(labels - y))
   return {"absolute_error": metric}
 
 
