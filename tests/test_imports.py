@@ -24,14 +24,15 @@ def imports(source):
 
 
 def private_uses(source):
-  """What a file takes from trainer beside its public names, as "line: what"."""
+  """What a file takes from trainer beside its public names, as "line: what". A command may be run as those of trainer are."""
+  public = PUBLIC | {"command"} if '__name__ == "__main__"' in source else PUBLIC
   for line, module, name in imports(source):
-    if module == "trainer" and name is not None and name not in PUBLIC:
+    if module == "trainer" and name is not None and name not in public:
       yield f"{line}: from trainer import {name}"
     elif module.startswith("trainer.") and module != "trainer.errors":
       yield f"{line}: {module}"
   for node in ast.walk(ast.parse(source)):
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "trainer" and node.attr not in PUBLIC:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "trainer" and node.attr not in public:
       yield f"{node.lineno}: trainer.{node.attr}"
 
 
@@ -61,6 +62,8 @@ def test_the_rules_find_what_breaks_them():
   assert list(upward_imports("import input_pipelines.digits as d")) == ["1: input_pipelines.digits"]
   assert list(upward_imports("import modelsmith")) == []
   assert list(private_uses("import trainer\nfrom trainer import errors\nimport trainer.errors\ntrainer.EstimatorSpec")) == []
+  assert list(private_uses("from trainer import command")) == ["1: from trainer import command"]
+  assert list(private_uses('from trainer import command\nif __name__ == "__main__":\n  command.run(main)')) == []
   assert list(private_uses("from trainer import loop")) == ["1: from trainer import loop"]
   assert list(private_uses("import trainer.loop")) == ["1: trainer.loop"]
   assert list(private_uses("from trainer.optimizers import minimize")) == ["1: trainer.optimizers"]
