@@ -25,13 +25,14 @@ _WHITE = 16.0  # pixels count the ink in 4 × 4 bitmaps
 
 
 @gin.configurable
-def input_fn(params, split="train", training=False):
+def input_fn(params, split="train", training=False, start=0):
   """The digits.
 
   Args:
     params: dict with "batch_size".
     split: "train" or "test".
     training: whether to shuffle and repeat without end, see `in_memory.batches`.
+    start: examples that were seen before; the framework sets it.
 
   Returns:
     A dataset of ({"image": float32 [batch, 8, 8, 1] in 0..1}, labels: int32 [batch] in 0..9).
@@ -40,7 +41,7 @@ def input_fn(params, split="train", training=False):
     SettingError: there is no such split.
   """
   images, labels = load(split)
-  return in_memory.batches({"image": images}, labels, params["batch_size"], training=training, preprocess=_scale)
+  return in_memory.batches({"image": images}, labels, params["batch_size"], training=training, preprocess=_scale, start=start)
 
 
 @functools.cache  # every evaluation calls input_fn anew

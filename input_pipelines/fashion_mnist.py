@@ -41,7 +41,7 @@ _DOWNLOAD_HOST = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"  #
 
 
 @gin.configurable
-def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None):
+def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None, start=0):
   """The images and what they show.
 
   Args:
@@ -50,6 +50,7 @@ def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None)
     training: whether to shuffle and repeat without end, see `in_memory.batches`.
     data_dir: the folder of TFDS; default: its own, $TFDS_DATA_DIR or ~/tensorflow_datasets.
     idx_dir: a folder with the four *-ubyte.gz files, which must then be there.
+    start: examples that were seen before; the framework sets it.
 
   Returns:
     A dataset of ({"image": float32 [batch, 28, 28, 1] in 0..1}, labels: int32 [batch] in 0..9).
@@ -59,7 +60,7 @@ def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None)
     InputError: the set is nowhere, or a file of it is damaged.
   """
   images, labels = load(split, data_dir, idx_dir)
-  return in_memory.batches({"image": images}, labels, params["batch_size"], training=training, preprocess=_scale)
+  return in_memory.batches({"image": images}, labels, params["batch_size"], training=training, preprocess=_scale, start=start)
 
 
 @functools.cache  # every evaluation calls input_fn anew

@@ -10,7 +10,7 @@ batches that wait.
 import tensorflow as tf
 
 
-def batches(features, labels, batch_size, *, training, preprocess=None):
+def batches(features, labels, batch_size, *, training, preprocess=None, start=0):
   """A dataset over arrays.
 
   Args:
@@ -19,6 +19,7 @@ def batches(features, labels, batch_size, *, training, preprocess=None):
     batch_size: examples in a batch.
     training: whether to shuffle and repeat without end, in batches that are all full; every epoch has an order of its own, and its examples all
       come before the next epoch's. Otherwise every example comes once, in order, and the last batch may be smaller.
+    start: examples of the training data that come before the first one, as after a run that is continued; epochs are passed over at no cost.
     preprocess: function of a batch (features, labels) that returns what to make of it, in graph operations.
 
   Returns:
@@ -33,18 +34,21 @@ def batches(features, labels, batch_size, *, training, preprocess=None):
     return batch if preprocess is None else preprocess(*batch)
 
   count = labels.shape[0]
-  rows = _shuffled_rows(count, batch_size) if training else tf.data.Dataset.range(count).batch(batch_size)
+  rows = _shuffled_rows(count, batch_size, start) if training else tf.data.Dataset.range(count).batch(batch_size)
   return rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
 
 
-def _shuffled_rows(count, batch_size):
-  """An endless dataset of int64 [batch_size], the row numbers of epoch after epoch; a batch may end one epoch and begin the next."""
+def _shuffled_rows(count, batch_size, start):
+  """An endless dataset of int64 [batch_size], the row numbers of epoch after epoch from the start-th on; a batch may end one epoch and begin the next."""
+  epochs, passed = divmod(start, count)
 
-  def cut(left, seed):
+  def cut(state, seed):
+    left, passed = state
     order = tf.random.experimental.stateless_shuffle(tf.range(count, dtype=tf.int64), tf.stack([seed, 0]))
-    order = tf.concat([left, order], 0)
+    order = tf.concat([left, order[passed:]], 0)
     whole = tf.shape(order)[0] // batch_size * batch_size
-    return order[whole:], tf.reshape(order[:whole], [-1, batch_size])
+    return (order[whole:], tf.zeros_like(passed)), tf.reshape(order[:whole], [-1, batch_size])
 
-  rows = tf.data.Dataset.random().scan(tf.zeros([0], tf.int64), cut).unbatch()
+  initial = tf.zeros([0], tf.int64), tf.constant(passed, tf.int64)
+  rows = tf.data.Dataset.random().skip(epochs).scan(initial, cut).unbatch()
   return rows.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))  # which tf.data cannot see through unbatch

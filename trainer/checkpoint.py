@@ -5,22 +5,26 @@ Layout of a model_dir:
     model.ckpt-1200.index                   names, shapes, dtypes, checksums; its presence means that the checkpoint is whole
     model.ckpt-1200.data-00000-of-00001     the values, float32 variables as float32 whatever the precision of the run
     checkpoint                              which one is the newest, for tf.train.latest_checkpoint; paths are relative, so that the folder can move
+    .writing-*                              what a process that was killed was writing; removed by the next one that writes
 
 A key is a variable's name (`conv2d_1/kernel`): it tells nothing of devices or replicas, so that what eight cores wrote opens on one.
-`tf.train.load_checkpoint` reads it, and so does `tf.compat.v1.train.Saver`.
+`tf.train.load_checkpoint` reads it, and so does `tf.compat.v1.train.Saver`. `examples_seen` is the position in the training data.
 """
 
+import concurrent.futures
 import dataclasses
 import os
 import re
+import time
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, retention
 
 PREFIX = "model.ckpt"
+EXAMPLES_SEEN = "examples_seen"
 _INDEX = re.compile(re.escape(PREFIX) + r"-(\d+)\.index")
 _WRITING = ".writing-"
 
@@ -32,7 +36,7 @@ class RestoreReport:
   Attributes:
     path: the checkpoint.
     matched: names that were restored.
-    unexpected: names in the checkpoint that the model does not have.
+    unexpected: names in the checkpoint that the model does not have: an optimizer's, where the model is only evaluated.
   """
 
   path: str
@@ -40,8 +44,9 @@ class RestoreReport:
   unexpected: list[str]
 
   def __str__(self):
-    text = f"Restored {len(self.matched)} variables from {self.path}"
-    return text + (f"; {len(self.unexpected)} in it were not asked for" if self.unexpected else "")
+    names = ", ".join(self.unexpected[:5]) + (", ..." if len(self.unexpected) > 5 else "")
+    return (f"Restored {self.path}: {len(self.matched)} matched, 0 missing, {len(self.unexpected)} unexpected{f' ({names})' if names else ''}, "
+            "0 of wrong shape")
 
 
 class CheckpointDirectory:
@@ -49,12 +54,19 @@ class CheckpointDirectory:
 
   Args:
     directory: path, local or of any file system that tf.io.gfile knows.
-    keep: how many of the newest are kept; 0 keeps all.
+    keep: a retention.Retention.
+    on_failure: "raise" for an OutputError, or "warn" to go on without the checkpoint when one cannot be written, and try again at the next one.
+    clock: seconds since the epoch.
   """
 
-  def __init__(self, directory, keep=5):
+  def __init__(self, directory, keep=None, on_failure="raise", clock=time.time):
     self.directory = directory
-    self._keep = keep
+    self._keep = keep or retention.Retention()
+    self._on_failure = on_failure
+    self._clock = clock
+    self._writer = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
+    self._pending = None  # (step, future) of the save that is under way
+    self._swept = False
 
   def steps(self):
     """Steps of the checkpoints that are there, oldest first."""
@@ -69,42 +81,71 @@ class CheckpointDirectory:
     return os.path.join(self.directory, f"{PREFIX}-{step}")
 
   def latest(self):
-    """The path of the newest checkpoint, or None."""
+    """The path of the newest checkpoint, or None; waits for one that is being written."""
+    self.wait()
     steps = self.steps()
     return self.path(steps[-1]) if steps else None
 
   def save(self, step, values):
-    """Writes values and forgets the oldest checkpoints.
+    """Writes values in the background, and then forgets the checkpoints that need not be kept.
 
     Args:
       step: int, the global step.
       values: dict of name → tensor.
 
     Returns:
-      The checkpoint's path.
+      The path that the checkpoint will have.
 
     Raises:
-      OutputError: it cannot be written; what was there before is as it was.
+      OutputError: the one before cannot be written, or its folder cannot; what was there is as it was.
     """
+    self.wait()
+    # A tensor that was read from a variable keeps its value: TensorFlow copies a variable's memory before it changes what others hold.
+    self._pending = step, self._writer.submit(self._write, step, dict(values))
+    return self.path(step)
+
+  def wait(self):
+    """Returns when nothing is being written; raises OutputError if it could not be, unless on_failure is "warn"."""
+    if self._pending is None:
+      return
+    (step, future), self._pending = self._pending, None
+    try:
+      future.result()
+    except (tf.errors.OpError, OSError) as error:
+      message = f"The checkpoint of step {step} cannot be written to {self.directory} (--model_dir): {_first_line(error)}"
+      if self._on_failure == "raise":
+        raise errors.OutputError(message) from error
+      logging.warning("%s. The training goes on; the next checkpoint is the next try.", message)
+
+  def _write(self, step, values):
     path = self.path(step)
     aside = os.path.join(self.directory, f"{_WRITING}{PREFIX}-{step}")
-    try:
-      tf.io.gfile.makedirs(aside)
-      written = os.path.join(aside, f"{PREFIX}-{step}")
+    self._sweep()
+    tf.io.gfile.makedirs(aside)
+    written = os.path.join(aside, f"{PREFIX}-{step}")
+    with tf.device("/cpu:0"):
       tf.raw_ops.SaveV2(prefix=written, tensor_names=list(values), shape_and_slices=[""] * len(values), tensors=list(values.values()))
-      # The index last: with it the checkpoint is there.
-      for ending in (".data-00000-of-00001", ".index"):
-        tf.io.gfile.rename(written + ending, path + ending, overwrite=True)
-      tf.io.gfile.rmtree(aside)
-      self._forget_oldest()
-      self._write_state()
-    except (tf.errors.OpError, OSError) as error:
-      raise errors.OutputError(f"The checkpoint of step {step} cannot be written to {self.directory} (--model_dir): {_first_line(error)}") from error
-    return path
+    # The index last: with it the checkpoint is there.
+    for ending in (".data-00000-of-00001", ".index"):
+      tf.io.gfile.rename(written + ending, path + ending, overwrite=True)
+    tf.io.gfile.rmtree(aside)
+    self._forget()
+    self._write_state()
 
-  def _forget_oldest(self):
-    for step in self.steps()[: -self._keep or None] if self._keep else []:
-      remove(self.path(step))
+  def _sweep(self):
+    """Removes what a process that was killed has left."""
+    if not self._swept and tf.io.gfile.isdir(self.directory):
+      for name in tf.io.gfile.listdir(self.directory):
+        if name.startswith(_WRITING):
+          tf.io.gfile.rmtree(os.path.join(self.directory, name.rstrip("/")))
+    self._swept = True
+
+  def _forget(self):
+    written = {step: tf.io.gfile.stat(self.path(step) + ".index").mtime_nsec / 1e9 for step in self.steps()}
+    metrics = retention.read_metrics(self.directory, self._keep.evaluation, self._keep.metric) if self._keep.best else {}
+    for step in self._keep.to_remove(written, metrics):
+      if not retention.is_held(self.path(step), self._clock):
+        remove(self.path(step))
 
   def _write_state(self):
     names = [os.path.basename(self.path(step)) for step in self.steps()]
@@ -113,6 +154,28 @@ class CheckpointDirectory:
     with tf.io.gfile.GFile(path + ".writing", "w") as file:
       file.write("\n".join(lines) + "\n")
     tf.io.gfile.rename(path + ".writing", path, overwrite=True)
+
+  def latest_whole(self):
+    """The path of the newest checkpoint that can be read, or None if there is none at all. Each damaged one is named in a warning.
+
+    Raises:
+      CheckpointDamagedError: there are checkpoints, and none of them can be read.
+    """
+    self.wait()
+    damaged = []
+    for step in reversed(self.steps()):
+      path = self.path(step)
+      try:
+        verify(path)
+      except errors.CheckpointDamagedError as error:
+        damaged.append(str(error))
+        continue
+      for message in damaged:
+        logging.warning("%s Using %s instead.", message, path)
+      return path
+    if damaged:
+      raise errors.CheckpointDamagedError(" ".join(damaged) + f" No other is in {self.directory}: restore one from a backup, or start anew elsewhere.")
+    return None
 
 
 def remove(path):
@@ -129,7 +192,7 @@ def resolve(path):
   """
   if tf.io.gfile.exists(path + ".index"):
     return path
-  newest = CheckpointDirectory(path).latest() if tf.io.gfile.isdir(path) else None
+  newest = CheckpointDirectory(path).latest_whole() if tf.io.gfile.isdir(path) else None
   if newest is None:
     raise errors.CheckpointNotFoundError(f"There is no checkpoint at {path}: expected a path such as {os.path.join(path, PREFIX)}-1000, or a folder.")
   return newest
@@ -141,27 +204,41 @@ def read_step(path):
 
 
 def shapes(path):
-  """dict of name → (shape, dtype) of what is in a checkpoint; CheckpointError if it cannot be read."""
+  """dict of name → (shape, dtype) of what is in a checkpoint; CheckpointDamagedError if it cannot be read."""
   try:
     reader = tf.train.load_checkpoint(path)
     dtypes = reader.get_variable_to_dtype_map()
     return {name: (tuple(shape), dtypes[name]) for name, shape in reader.get_variable_to_shape_map().items()}
   except (tf.errors.OpError, ValueError, RuntimeError) as error:
-    raise errors.CheckpointError(f"The checkpoint {path} cannot be read: {_first_line(error)}") from error
+    raise _damaged(path, error) from error
+
+
+def verify(path):
+  """Reads all of a checkpoint against its checksums; CheckpointDamagedError names it and the file that is wrong."""
+  read(path, list(shapes(path)))
 
 
 def read(path, names):
-  """dict of name → value (numpy array); CheckpointError if one is not there or the file is damaged."""
+  """dict of name → value (numpy array); CheckpointError if one is not there, CheckpointDamagedError if a file is damaged."""
   found = shapes(path)
   missing = [name for name in names if name not in found]
   if missing:
     raise errors.CheckpointError(f"The checkpoint {path} has no {', '.join(missing[:10])}.")
+  if not names:
+    return {}
   try:
-    tensors = tf.raw_ops.RestoreV2(
-        prefix=path, tensor_names=list(names), shape_and_slices=[""] * len(names), dtypes=[found[name][1] for name in names])
+    with tf.device("/cpu:0"):
+      tensors = tf.raw_ops.RestoreV2(
+          prefix=path, tensor_names=list(names), shape_and_slices=[""] * len(names), dtypes=[found[name][1] for name in names])
   except tf.errors.OpError as error:
-    raise errors.CheckpointError(f"The checkpoint {path} cannot be read: {_first_line(error)}") from error
+    raise _damaged(path, error) from error
   return {name: tensor.numpy() for name, tensor in zip(names, tensors, strict=True)}
+
+
+def _damaged(path, error):
+  kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
+  files = [name for name in [path + ".index", *sorted(tf.io.gfile.glob(path + ".data-*"))] if tf.io.gfile.exists(name)]
+  return errors.CheckpointDamagedError(f"The checkpoint {path} {kind} ({', '.join(map(os.path.basename, files))}): {_first_line(error)}.")
 
 
 def restore(path, variables):
@@ -172,7 +249,7 @@ def restore(path, variables):
     variables: dict of name → tf.Variable.
 
   Returns:
-    A RestoreReport.
+    A RestoreReport, which is logged.
 
   Raises:
     CheckpointError: a variable is missing in it or has another shape there, or it is damaged. No variable was changed.
@@ -180,21 +257,22 @@ def restore(path, variables):
   found = shapes(path)
   missing = [name for name in variables if name not in found]
   differing = [name for name in variables if name in found and tuple(variables[name].shape) != found[name][0]]
+  unexpected = sorted(set(found) - set(variables) - {EXAMPLES_SEEN})
   if missing or differing:
     lines = [f"  {name}: not in the checkpoint; {tuple(variables[name].shape)} in the model" for name in missing]
     lines += [f"  {name}: {found[name][0]} in the checkpoint; {tuple(variables[name].shape)} in the model" for name in differing]
     raise errors.CheckpointError(
-        f"The checkpoint {path} does not fit the model: {len(missing)} of its {len(variables)} variables are missing, {len(differing)} have another "
-        f"shape.\n" + "\n".join(lines[:20]) + ("\n  ..." if len(lines) > 20 else "") +
-        "\nWas the model changed since? A new --model_dir starts anew.")
+        f"The checkpoint {path} does not fit the model: {len(variables) - len(missing) - len(differing)} variables matched, {len(missing)} missing, "
+        f"{len(unexpected)} unexpected, {len(differing)} of wrong shape.\n" + "\n".join(lines[:20]) + ("\n  ..." if len(lines) > 20 else "") +
+        "\nWas the model changed since? A new --model_dir starts anew; a warm start takes what fits.")
   values = read(path, list(variables))
   for name, variable in variables.items():
     variable.assign(np.asarray(values[name]))
-  report = RestoreReport(path, list(variables), sorted(set(found) - set(variables)))
+  report = RestoreReport(path, list(variables), unexpected)
   logging.info("%s", report)
   return report
 
 
 def _first_line(error):
   message = getattr(error, "message", None) or str(error)
-  return message.splitlines()[0]
+  return next(iter(message.splitlines()), type(error).__name__)

@@ -33,6 +33,10 @@ class CheckpointError(OctetError, ValueError):
   """A checkpoint cannot be read, or does not hold what the model needs."""
 
 
+class CheckpointDamagedError(CheckpointError):
+  """A file of a checkpoint is missing, cut short or changed."""
+
+
 class OutputError(OctetError, OSError):
   """A file or directory cannot be written."""
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import batch_sizes as batch_sizes_lib
-from trainer import checkpoint, errors, evaluation, export, inputs, loop, run_config, spec, step, summaries, tiles, training, workers
+from trainer import checkpoint, errors, evaluation, export, inputs, loop, preemption, retention, run_config, spec, step, summaries, tiles, training, workers
 from trainer import device as device_lib
 
 ModeKeys = spec.ModeKeys
@@ -62,7 +62,8 @@ class Estimator:
       raise errors.SettingError(f"TPUConfig.num_shards is {shards}, and the device ({self.device}) has {self.device.replicas} replicas.")
     self._batch_sizes.check(self.device.replicas)
     self.workers = workers.Workers(self.device)
-    self._checkpoints = checkpoint.CheckpointDirectory(self.model_dir, self.config.keep_checkpoint_max)
+    keep = self.config.retention or retention.Retention(newest=self.config.keep_checkpoint_max)
+    self._checkpoints = checkpoint.CheckpointDirectory(self.model_dir, keep, self.config.on_checkpoint_failure)
     sizes = {_MODE_OF[kind]: size.per_core for kind, size in self.batch_sizes().items()}
     self._program = step.Program(
         self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config)
@@ -71,6 +72,8 @@ class Estimator:
     self._prepared = {}  # by kind: (input_fn, dataset, iterator) that trace() has made, for the next call of the kind
     self._feature_spec = None
     self._training = False
+    self._train_input_fn = None  # that of the newest training
+    self._examples_seen = 0  # of its data
 
   def batch_sizes(self):
     """dict of kind → BatchSize, of those kinds that have one."""
@@ -129,7 +132,7 @@ class Estimator:
     for name, value in (("steps", steps), ("max_steps", max_steps)):
       if value is not None:
         run_config.require_positive_int(value, f"train: {name}")
-    latest = self._checkpoints.latest()
+    latest = self._latest_whole()
     if max_steps is not None and latest and checkpoint.read_step(latest) >= max_steps:
       logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, checkpoint.read_step(latest), max_steps)
       return self
@@ -139,17 +142,22 @@ class Estimator:
     self._make_model_dir()
     all_hooks = [*(hooks or []), *(self._program.spec.training_hooks or [])]
     size = self._batch_sizes.resolve("train", self.device.replicas).global_size
+    self._examples_seen = self._position(input_fn)
+    self._train_input_fn = input_fn
     endless = _is_endless(dataset)
 
     def run_loop(count):
       self._holds = None, frozenset()
       with inputs.reading(input_fn, "train"):
-        return self._loops.train(iterator, tf.constant(count, tf.int64), endless)
+        result = self._loops.train(iterator, tf.constant(count, tf.int64), endless)
+      self._examples_seen += int(result["steps"]) * size
+      return result
 
     if self.workers.agree(start) != start:
       raise errors.SettingError(f"Worker {self.device.host} starts at step {start}, the chief at another: all must have the same {self.model_dir}.")
-    with self.workers.watched(self.model_dir), training.Training(
-        self, all_hooks, saving_listeners or [], start, final_step, size) as boundaries:
+    watch = preemption.Watch()
+    with watch.listening(), self.workers.watched(self.model_dir), training.Training(
+        self, all_hooks, saving_listeners or [], start, final_step, size, watch) as boundaries:
       self._training = True
       try:
         reached, exhausted = loop.train(run_loop, start, final_step or _NO_END, boundaries.loop_length, boundaries.after_loop)
@@ -175,10 +183,28 @@ class Estimator:
     """Writes the variables as they are; returns the checkpoint's path. For hooks, during training."""
     values = self._program.store.snapshot()
     current = int(values["global_step"])
-    path = self._checkpoints.save(current, values) if self.device.is_chief else self._checkpoints.path(current)
-    self.workers.agree(current)  # nobody goes on before it is there
+    path = self._checkpoints.path(current)
     self._holds = path, frozenset(values)
+    if self.device.is_chief:
+      self._checkpoints.save(current, dict(values, **{checkpoint.EXAMPLES_SEEN: tf.constant(self._examples_seen, tf.int64)}))
+    if self.device.is_multi_worker:  # nobody goes on before it is there
+      self.wait_for_checkpoint()
+      self.workers.agree(current)
     return path
+
+  def wait_for_checkpoint(self):
+    """Returns when no checkpoint is being written any more; OutputError if one could not be."""
+    self._checkpoints.wait()
+
+  def _position(self, input_fn):
+    """How many examples of a train input_fn were seen before: by the run that is continued, or by an earlier call with the same function. Another
+    function in the same process starts at its beginning."""
+    latest = self._checkpoints.latest()
+    if latest is None or self._train_input_fn not in (None, input_fn):
+      return 0
+    if checkpoint.EXAMPLES_SEEN in checkpoint.shapes(latest):
+      return int(checkpoint.read(latest, [checkpoint.EXAMPLES_SEEN])[checkpoint.EXAMPLES_SEEN])
+    return checkpoint.read_step(latest) * self._batch_sizes.resolve("train", self.device.replicas).global_size
 
   # --------------------------------------------------------------- evaluate
 
@@ -205,15 +231,17 @@ class Estimator:
     _, iterator = self._traced("eval", input_fn, name or "")
     evaluation_hooks = [*(hooks or []), *(self._program.spec.evaluation_hooks or [])]
     self._ensure(path)
-    with inputs.reading(input_fn, "eval"):
+    with inputs.reading(input_fn, "eval"), retention.lease(path):
       result = evaluation.run(self._loops, iterator, name or "", steps)
     if not result.examples:
       raise errors.InputError(f"The eval input_fn {spec.name_of(input_fn)} gave no example: there is nothing to evaluate.")
     values = dict(result.values, global_step=int(self._program.global_step.numpy()))
     if self.device.is_chief:
       writer = summaries.Writer(self.evaluation_dir(name))
-      writer.scalars(values["global_step"], {key: value for key, value in result.values.items() if isinstance(value, int | float)})
+      scalars = {key: value for key, value in result.values.items() if isinstance(value, int | float)}
+      writer.scalars(values["global_step"], scalars)
       writer.close()
+      retention.note_evaluation(os.path.dirname(path), name or "", values["global_step"], scalars)
     shown = ", ".join(f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items())
     logging.info("Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown)
     for hook in evaluation_hooks:
@@ -364,7 +392,8 @@ class Estimator:
     # Every worker evaluates the whole set, and so needs no other; in training, each reads a share of its own.
     hosts = self.device.hosts if kind == "train" and self.device.is_multi_worker else 1
     context = tf.distribute.InputContext(hosts, self.device.host if hosts > 1 else 0, self.device.replicas)
-    dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context)
+    start = self._position(input_fn) if kind == "train" else 0
+    dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context, start)
     inputs.check_shapes(dataset, batch_size, kind)
     self._feature_spec = dataset.element_spec[0]
     if kind == "train":
@@ -381,10 +410,15 @@ class Estimator:
     """The path of this checkpoint, or of the newest in model_dir; CheckpointNotFoundError if there is none."""
     if path is not None:
       return checkpoint.resolve(path)
-    latest = self._checkpoints.latest()
+    latest = self._latest_whole()
     if latest is None:
       raise errors.CheckpointNotFoundError(f"There is no checkpoint in {self.model_dir} (--model_dir): train first, or give checkpoint_path.")
     return latest
+
+  def _latest_whole(self):
+    """The newest checkpoint that is not damaged, or None; one that the variables have is not read again."""
+    latest = self._checkpoints.latest()
+    return latest if latest == self._holds[0] else self._checkpoints.latest_whole()
 
   def _ensure(self, path):
     """The variables have the values of this checkpoint."""

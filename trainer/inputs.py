@@ -10,21 +10,25 @@ import contextlib
 import inspect
 
 import tensorflow as tf
+from absl import logging
 from tensorflow.python.data.util.structure import NoneTensorSpec
 
 from trainer import errors, spec
 
 
-def call(input_fn, params, batch_size, seed, kind, input_context=None):
+def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
   """Calls an input_fn.
 
   Args:
-    input_fn: `input_fn(params)`, also with `input_context`.
+    input_fn: `input_fn(params)`, also with `input_context` and `start`.
     params: dict, of which the input_fn gets a copy with "batch_size".
     batch_size: int for params["batch_size"], or None to leave it out.
     seed: int; the random numbers that the dataset draws come from it.
     kind: "train", "eval" or "predict", for messages.
     input_context: a tf.distribute.InputContext, given if input_fn takes it; if it does not, the pipelines of several hosts share out its batches.
+
+    start: how many examples of the training data, over all pipelines, were seen before. An input_fn that takes `start` begins there at once; of one
+      that does not, so many are read and passed over.
 
   Returns:
     A tf.data.Dataset of tuples, (features,) or (features, labels).
@@ -43,6 +47,8 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None):
     arguments["params"] = dict(params) if batch_size is None else dict(params, batch_size=batch_size)
   if "input_context" in parameters:
     arguments["input_context"] = input_context or tf.distribute.InputContext()
+  if "start" in parameters:
+    arguments["start"] = start
   tf.random.set_seed(seed)  # from which Dataset.shuffle and its like draw when the input_fn gives no seed
   try:
     dataset = input_fn(**arguments)
@@ -55,6 +61,10 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None):
   if input_context is not None and input_context.num_input_pipelines > 1 and "input_context" not in parameters:
     # Each of the pipelines gives the same batches; they take turns. What one step sees is then what it would see with one pipeline.
     dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
+  if start and "start" not in parameters:
+    passed_over = start // (batch_size * (input_context.num_input_pipelines if input_context else 1))
+    logging.info("The %s has no argument `start`: it is read from its beginning, and %d batches that were seen before are passed over.", name, passed_over)
+    dataset = dataset.skip(passed_over)
   element = dataset.element_spec
   if not isinstance(element, tuple):
     return dataset.map(lambda features: (features,))

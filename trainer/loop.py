@@ -44,7 +44,7 @@ class DeviceLoops:
     program = self._program
     start = program.global_step.read_value()
 
-    def step(batches, state):
+    def step(batches, state, asked_at):
       done, _, loss_sum, non_finite, waited, free_at = state
       with tf.control_dependencies(tf.nest.flatten(batches)):
         ready_at = tf.timestamp()
@@ -55,17 +55,18 @@ class DeviceLoops:
       self._call_host(start + done, host_tensors)
       program.global_step.assign(start + done)
       non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)
-      waited += tf.maximum(ready_at - free_at, 0)
+      waited += tf.maximum(ready_at - tf.maximum(free_at, asked_at), 0)
       with tf.control_dependencies([loss]):
         free_at = tf.timestamp()
       return done, True, loss_sum + tf.cast(loss, tf.float64), non_finite, waited, free_at
 
     def body(*state):
+      asked_at = tf.timestamp()
       if endless:
-        return step([next(iterator) for _ in range(self._replicas)], state)
+        return step([next(iterator) for _ in range(self._replicas)], state, asked_at)
       optionals = [iterator.get_next_as_optional() for _ in range(self._replicas)]
       more = tf.reduce_all([optional.has_value() for optional in optionals])
-      return tf.cond(more, lambda: step([optional.get_value() for optional in optionals], state), lambda: (state[0], False, *state[2:]))
+      return tf.cond(more, lambda: step([optional.get_value() for optional in optionals], state, asked_at), lambda: (state[0], False, *state[2:]))
 
     zero = tf.constant(0, tf.float64)
     initial = tf.constant(0, tf.int64), tf.constant(True), zero, tf.constant(-1, tf.int64), zero, tf.timestamp()

@@ -92,7 +92,9 @@ class RunConfig:
     precision: "float32" or "bfloat16", that of Keras layers; variables are float32 in both.
     tf_random_seed: int, the run's seed.
     save_checkpoints_steps, save_checkpoints_secs: how often; not both; every 600 s if neither is given. 0 for neither but the first and the last.
-    keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all.
+    keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all. More can be kept: see retention.
+    retention: a retention.Retention; default: the newest keep_checkpoint_max.
+    on_checkpoint_failure: "raise", or "warn" to train on where a checkpoint cannot be written.
     save_summary_steps: how often training scalars are written for TensorBoard.
     log_step_count_steps: how often a line is logged.
     tpu_config: a TPUConfig.
@@ -106,6 +108,8 @@ class RunConfig:
   save_checkpoints_steps: int | None = None
   save_checkpoints_secs: float | None = None
   keep_checkpoint_max: int = 5
+  retention: Any = None
+  on_checkpoint_failure: str = "raise"
   save_summary_steps: int = 100
   log_step_count_steps: int = 100
   tpu_config: Any = dataclasses.field(default_factory=lambda: TPUConfig())
@@ -119,6 +123,8 @@ class RunConfig:
       value = getattr(self, name)
       if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or value < 0):
         raise errors.SettingError(f"RunConfig.{name} must be {'an int' if kinds is int else 'a number'} of at least 0; got {value!r}.")
+    if self.on_checkpoint_failure not in ("raise", "warn"):
+      raise errors.SettingError(f"RunConfig.on_checkpoint_failure is {self.on_checkpoint_failure!r}; expected 'raise' or 'warn'.")
     if self.precision not in ("float32", "bfloat16"):
       raise errors.SettingError(f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision).")
     if isinstance(self.tf_random_seed, bool) or not isinstance(self.tf_random_seed, int):

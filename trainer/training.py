@@ -7,7 +7,7 @@
 
 import dataclasses
 
-from trainer import loop, summaries
+from trainer import loop, preemption, summaries
 from trainer.hooks import every, non_finite, progress, totals
 
 
@@ -21,14 +21,16 @@ class Training:
     start: the global step to start at.
     final_step: the one to end at, or None for the end of the input.
     batch_size: examples in a step.
+    preemption_watch: a preemption.Watch.
   """
 
-  def __init__(self, estimator, hooks, saving_listeners, start, final_step, batch_size):
+  def __init__(self, estimator, hooks, saving_listeners, start, final_step, batch_size, preemption_watch):
     config = estimator.config
     self._estimator = estimator
     self._hooks = hooks
     self._listeners = saving_listeners
     self._start = start
+    self._preemption = preemption_watch
     self._checkpoint_due = every.Every(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds, start=start)
     self._log_due = every.Every(steps=config.log_step_count_steps, start=start)
     self._summary_due = every.Every(steps=config.save_summary_steps, start=start)
@@ -68,7 +70,7 @@ class Training:
     self._length.took(result.steps, result.seconds)
 
     # 1. A loss that is no number: before anything is written or anyone is told.
-    non_finite.check(result, self._estimator.latest_checkpoint())
+    non_finite.check(result, self._estimator.latest_checkpoint)
 
     # 2. The report, so that hooks can see what was logged.
     last = result.step == self._final_step or result.exhausted
@@ -89,12 +91,20 @@ class Training:
     # 4. The checkpoint, of what the hooks have left.
     if workers.agree(self._checkpoint_due.due(result.step)):
       stop = self._save(result.step) or stop
+
+    # 5. Whether the machine is being taken away.
+    if workers.total(self._preemption.requested):
+      if self._saved_at != result.step:
+        self._save(result.step)
+      self._estimator.wait_for_checkpoint()
+      raise preemption.Preempted
     return bool(workers.total(stop))
 
   def finish(self, step):
     """The last checkpoint; ends hooks and listeners."""
     if self._saved_at != step:
       self._save(step)
+    self._estimator.wait_for_checkpoint()
     for hook in self._hooks:
       if hasattr(hook, "end"):
         hook.end(step, self._estimator)
