@@ -58,6 +58,7 @@ def repaired(reports, folder=None):
       continue
     copy = os.path.join(folder, f"{number:05d}-{os.path.basename(report.path)}")
     with tf.io.gfile.GFile(report.path, "rb") as source, tf.io.gfile.GFile(copy, "wb") as target:
+      target.write(b"")  # so that there is a file even if nothing is good
       for start, stop in report.good:
         source.seek(start)
         target.write(source.read(stop - start))

@@ -55,19 +55,18 @@ def checked(encoded, path, ordinals):
     ordinals: int64 [n], their numbers in it.
   """
   known = _are_images(encoded)
-  first = tf.argmin(tf.cast(known, tf.int32))  # of those that are not, where there are any
 
-  def message():
-    return tf.strings.join([path, ": record ", tf.strings.as_string(ordinals[first]), " (counted from 0) is no JPEG, PNG, GIF or BMP image"])
+  def refuse():
+    ordinal = tf.strings.as_string(ordinals[tf.argmin(tf.cast(known, tf.int32))])
+    return _refuse(tf.strings.join([path, ": record ", ordinal, " (counted from 0)"]))
 
-  with tf.control_dependencies([tf.cond(tf.reduce_all(known), lambda: True, lambda: _refuse(message()))]):
+  with tf.control_dependencies([tf.cond(tf.reduce_all(known), lambda: True, refuse)]):
     return tf.identity(encoded)
 
 
 def checked_file(encoded, path):
   """The same for the contents of one file (string scalar)."""
-  with tf.control_dependencies([
-      tf.cond(_are_images(encoded), lambda: True, lambda: _refuse(tf.strings.join([path, " is no JPEG, PNG, GIF or BMP image"])))]):
+  with tf.control_dependencies([tf.cond(_are_images(encoded), lambda: True, lambda: _refuse(path))]):
     return tf.identity(encoded)
 
 
@@ -76,8 +75,8 @@ def _are_images(encoded):
   return tf.reduce_any(start[..., tf.newaxis] == tf.constant(_SIGNATURES), -1) | (two == b"BM")
 
 
-def _refuse(message):
-  with tf.control_dependencies([tf.debugging.Assert(False, [message])]):
+def _refuse(name):
+  with tf.control_dependencies([tf.debugging.Assert(False, [tf.strings.join([name, " is no JPEG, PNG, GIF or BMP image"])])]):
     return tf.constant(False)
 
 

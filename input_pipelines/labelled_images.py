@@ -1,9 +1,9 @@
 """Labelled images as they are stored: what every set of images hands to the steps that follow."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 
 from trainer import errors
@@ -33,7 +33,7 @@ class Source:
 
 
 def checked(source, function, batch_size=256):
-  """Applies a function to all examples in order, in parallel, and names the first one at which it fails.
+  """Applies a function to all examples in order, in parallel, and names the one at which it fails.
 
   Args:
     source: a Source whose count is known.
@@ -46,18 +46,37 @@ def checked(source, function, batch_size=256):
   Raises:
     InputError: the function failed at an example.
   """
-  # Without those that fail, so that a gap in the positions tells which one it was: TensorFlow's error does not.
-  def apply(position, example):
-    return position, function(example[1], example[2])
+  def apply(_, example):
+    return function(example[1], example[2])
 
-  stream = source.stream(False, None).map(apply, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).ignore_errors()
+  stream = source.stream(False, None)
+  results = stream.map(apply, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).batch(batch_size).prefetch(1)
   done = 0
-  for positions, results in stream.batch(batch_size).prefetch(1).as_numpy_iterator():
-    good = int(np.argmin(np.append(positions == done + np.arange(len(positions)), False)))
-    if good:
-      yield done, tuple(result[:good] for result in results)
-    done += good
-    if good < len(positions):
-      break
+  try:
+    for result in results.as_numpy_iterator():
+      yield done, result
+      done += len(result[0])
+  except tf.errors.OpError as error:
+    # It is among the next batch's: TensorFlow's error does not tell which one.
+    raise errors.InputError(_found(source, stream.skip(done), function) or _reason(error)) from error
   if done < source.count:
-    raise errors.InputError(f"{source.example_name(done)} is damaged, or no JPEG, PNG, GIF or BMP image. ({done:,} before it are whole.)")
+    raise errors.InputError(f"{source.name}: {done:,} of {source.count:,} examples could be read.")
+
+
+def _found(source, stream, function):
+  """A sentence on the first example at which the function, or reading, fails; None if there is none."""
+  try:
+    for position, (_, features, label) in stream:
+      try:
+        function(features, label)
+      except tf.errors.OpError as error:
+        return f"{source.example_name(int(position))} is damaged: {_reason(error)}"
+  except tf.errors.OpError as error:
+    return _reason(error)
+  return None
+
+
+def _reason(error):
+  """What TensorFlow's error says, or what an assertion of ours says in it."""
+  asserted = re.search(r"assertion failed: \[(.*)\]", error.message)
+  return asserted[1] if asserted else re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", error.message.splitlines()[0]).strip()

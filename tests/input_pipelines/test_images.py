@@ -1,0 +1,111 @@
+"""Decoding, cropping and scaling of images."""
+
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from input_pipelines import images
+from tests.input_pipelines import tiny_data
+from trainer import errors
+
+_JPEG_ERROR = 8  # of 255, at a quality of 98
+
+def gradient(height, width):
+  rows, columns = np.mgrid[:height, :width]
+  return np.stack([rows * 255 // height, columns * 255 // width, np.full([height, width], 50)], -1).astype(np.uint8)
+
+
+@pytest.mark.parametrize("crop", ["central", "squash", None])
+def test_of_the_right_size_stays_as_it_is(crop):
+  pixels = gradient(9, 7)
+  encoded = tf.io.encode_png(pixels)
+  np.testing.assert_array_equal(images.decode(encoded, (9, 7, 3), crop), pixels)
+
+
+@pytest.mark.parametrize("encode", [tf.io.encode_png, tiny_data.jpeg])
+def test_central_crop_takes_the_middle_in_proportion(encode):
+  result = images.decode(encode(gradient(40, 80)), (20, 20, 3), "central").numpy().astype(int)
+  expected = tf.image.resize(gradient(40, 80)[:, 20:60], (20, 20)).numpy()
+  assert np.abs(result - expected).max() <= _JPEG_ERROR
+  wide = images.decode(encode(gradient(40, 80)), (10, 40, 3), "central").numpy().astype(int)
+  assert np.abs(wide - tf.image.resize(gradient(40, 80)[10:30], (10, 40)).numpy()).max() <= _JPEG_ERROR
+
+
+def test_squash_takes_everything():
+  result = images.decode(tf.io.encode_png(gradient(40, 80)), (20, 20, 3), "squash").numpy().astype(int)
+  assert np.abs(result - tf.image.resize(gradient(40, 80), (20, 20)).numpy()).max() <= 1
+
+
+def test_random_windows_are_inside_and_of_many_places_and_sizes():
+  numbers = tf.random.stateless_uniform([200, 4], [1, 2])
+  windows = np.array([images.random_window(tf.constant([40, 60]), 1.0, row) for row in numbers])
+  top, left, height, width = windows.T
+  assert (top >= 0).all()
+  assert (left >= 0).all()
+  assert (top + height <= 40).all()
+  assert (left + width <= 60).all()
+  area = height * width / 2400
+  assert 0.2 < area.min() < 0.35
+  assert area.max() > 0.6
+  ratios = width / height
+  assert 0.7 < ratios.min() < 0.85
+  assert 1.2 < ratios.max() < 1.6
+  assert len(set(zip(top, left, strict=True))) > 100
+
+
+def test_random_crop_of_jpeg_and_png_is_the_same_window():
+  numbers = tf.constant([0.3, 0.6, 0.8, 0.1])
+  results = [images.decode(encode(gradient(48, 64)), (16, 16, 3), "random", numbers).numpy().astype(int) for encode in (tf.io.encode_png, tiny_data.jpeg)]
+  assert np.abs(results[0] - results[1]).max() <= _JPEG_ERROR
+  assert np.abs(results[0] - images.decode(tf.io.encode_png(gradient(48, 64)), (16, 16, 3), "central").numpy()).max() > 10
+
+
+def test_grey_and_gif():
+  assert images.decode(tiny_data.png(90, 6, 6, 1), (6, 6, 3), "central").shape == (6, 6, 3)
+  assert images.decode(tiny_data.png(90, 6, 6, 3), (6, 6, 1), "central").shape == (6, 6, 1)
+  from PIL import Image
+
+  file = io.BytesIO()
+  Image.fromarray(tiny_data.flat(200)).save(file, "GIF")
+  assert images.decode(file.getvalue(), (8, 8, 3), "central").numpy().max() == 200
+
+
+@pytest.mark.parametrize("content", [b"", b"B", b"<html>not here</html>"])
+def test_what_is_no_image_is_named(content):
+  with pytest.raises(tf.errors.InvalidArgumentError, match=r"birds/7\.jpg is no JPEG"):
+    images.checked_file(tf.constant(content), tf.constant("birds/7.jpg"))
+  encoded = tf.constant([tiny_data.png(1), content, content])
+  with pytest.raises(tf.errors.InvalidArgumentError, match=r"a\.tfrecord: record 11 \(counted from 0\) is no JPEG"):
+    images.checked(encoded, tf.constant("a.tfrecord"), tf.constant([10, 11, 12], tf.int64))
+
+
+def test_images_pass_unchanged():
+  encoded = tf.constant([tiny_data.png(1), tiny_data.jpeg(tiny_data.flat(3)), b"GIF89a", b"BM12"])
+  assert (images.checked(encoded, tf.constant("a"), tf.range(4, dtype=tf.int64)).numpy() == encoded.numpy()).all()
+  assert images.checked(encoded[:0], tf.constant("a"), tf.range(0, dtype=tf.int64)).shape == [0]
+
+
+def test_to_float():
+  pixels = tf.constant(gradient(4, 4)[np.newaxis])
+  np.testing.assert_allclose(images.to_float(pixels), gradient(4, 4)[np.newaxis] / 255, rtol=1e-6)
+  each = images.to_float(pixels, "image").numpy()
+  assert abs(each.mean()) < 1e-5
+  assert abs(each.std() - 1) < 1e-3
+  channels = images.to_float(pixels, ((0.1, 0.2, 0.3), (0.5, 0.5, 2.0))).numpy()
+  np.testing.assert_allclose(channels[0, 0, 0], [(0 - 0.1) / 0.5, (0 - 0.2) / 0.5, (50 / 255 - 0.3) / 2], rtol=1e-5)
+
+
+def test_errors():
+  with pytest.raises(errors.SettingError, match='standardise is "?.?mean'):
+    images.to_float(tf.zeros([1, 2, 2, 3]), "mean")
+  with pytest.raises(errors.SettingError, match=r"differ in size: set birds\.input_fn\.image_size"):
+    images.size_of(None, (None, None, 3), "birds.input_fn")
+  with pytest.raises(errors.SettingError, match=r"birds\.input_fn\.image_size is \(1, 2, 3\)"):
+    images.size_of((1, 2, 3), (None, None, 3), "birds.input_fn")
+  with pytest.raises(errors.SettingError, match=r"birds\.input_fn\.crop is 'middle'"):
+    images.check_crop("middle", "birds.input_fn")
+  assert images.size_of(5, (None, None, None), "x") == (5, 5, 3)
+  assert images.size_of((5, 6), (8, 8, 1), "x") == (5, 6, 1)
+  assert images.size_of(None, (8, 9, 1), "x") == (8, 9, 1)

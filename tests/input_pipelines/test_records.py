@@ -1,0 +1,143 @@
+"""Streams of records: order, shares of hosts, damage."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from input_pipelines import records
+from tests.input_pipelines import tiny_data
+from trainer import errors
+
+SIZES = (40, 3, 70, 33)
+
+
+@pytest.fixture
+def paths(tmp_path):
+  """Four files; record i of all is its number, as text."""
+  number, paths = 0, []
+  for index, size in enumerate(SIZES):
+    paths.append(str(tmp_path / f"{index}.tfrecord"))
+    tiny_data.tfrecord(paths[-1], [str(number + i).encode() for i in range(size)])
+    number += size
+  return paths
+
+
+def parse(path, ordinals, serialized):
+  del path
+  return tf.strings.to_number(serialized, tf.int64), ordinals
+
+
+def read(segments, count=None, **settings):
+  dataset = records.stream(segments, parse, **{"training": False, **settings})
+  if count is not None:
+    dataset = dataset.take(count)
+  return list(dataset.as_numpy_iterator())
+
+
+def segments(paths, counts=None):
+  return [records.Segment(path, index, 0, -1 if counts is None else counts[index]) for index, path in enumerate(paths)]
+
+
+def test_in_order_once_with_position_and_ids(paths):
+  elements = read(segments(paths))
+  assert [value for _, (_, value, _) in elements] == list(range(sum(SIZES)))
+  assert [position for position, _ in elements] == list(range(sum(SIZES)))
+  assert len({identity for _, (identity, _, _) in elements}) == sum(SIZES)
+  assert [ordinal for _, (_, _, ordinal) in elements][38:45] == [38, 39, 0, 1, 2, 0, 1]
+
+
+def test_training_shuffles_and_gives_each_once_an_epoch(paths):
+  tf.random.set_seed(3)
+  total = sum(SIZES)
+  values = [value for _, (_, value, _) in read(segments(paths), 3 * total, training=True)]
+  epochs = [values[start:start + total] for start in (0, total, 2 * total)]
+  for epoch in epochs:
+    assert sorted(epoch) == list(range(total))
+  assert epochs[0] != epochs[1] != epochs[2]
+  assert abs(np.corrcoef(epochs[0], np.arange(total))[0, 1]) < 0.4
+
+
+@pytest.mark.parametrize("other", [3, 4])
+def test_the_order_is_the_seeds(paths, other):
+  orders = []
+  for seed in (3, other):
+    tf.random.set_seed(seed)
+    orders.append([value for _, (_, value, _) in read(segments(paths), 60, training=True, shuffle_buffer=20)])
+  assert (orders[0] == orders[1]) == (other == 3)
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_parts_are_even_and_complete(paths, parts):
+  shares = [[value for _, (_, value, _) in read(records.part(segments(paths, SIZES), index, parts))] for index in range(parts)]
+  assert sorted(sum(shares, [])) == list(range(sum(SIZES)))
+  sizes = [len(share) for share in shares]
+  assert max(sizes) - min(sizes) <= 1
+
+
+def test_parts_of_parts_start_where_they_should(paths):
+  half = records.part(segments(paths, SIZES), 1, 2)
+  quarters = [value for index in (0, 1) for _, (_, value, _) in read(records.part(half, index, 2))]
+  assert quarters == list(range(sum(SIZES) // 2, sum(SIZES)))
+
+
+def test_every_nth_record(paths):
+  shares = [[value for _, (_, value, _) in read(segments(paths), element_shard=(index, 3))] for index in range(3)]
+  assert sorted(sum(shares, [])) == list(range(sum(SIZES)))
+  assert shares[1][:3] == [1, 4, 7]
+
+
+def test_gzip(tmp_path):
+  path = str(tmp_path / "a.gz")
+  with tf.io.TFRecordWriter(path, "GZIP") as writer:
+    for number in range(50):
+      writer.write(str(number).encode())
+  assert [value for _, (_, value, _) in read(segments([path]), compression="GZIP")] == list(range(50))
+
+
+def flip_byte(path, place):
+  content = bytearray(open(path, "rb").read())
+  content[place] ^= 1
+  open(path, "wb").write(content)
+
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("take", [-1, SIZES[2]])
+def test_damage_is_named_by_file_and_byte(paths, training, take):
+  frame = 16 + 2  # two digits: the file's records are 43 to 112
+  flip_byte(paths[2], 5 * frame + 12)
+  damaged = [records.Segment(path, index, 0, -1 if take < 0 else SIZES[index]) for index, path in enumerate(paths)]
+  with pytest.raises(tf.errors.InvalidArgumentError, match=rf"2\.tfrecord: the record at byte {5 * frame} is damaged"):
+    read(damaged, 1000, training=training)
+
+
+def test_a_cut_off_file_is_named(paths):
+  content = open(paths[0], "rb").read()
+  open(paths[0], "wb").write(content[:-5])
+  with pytest.raises(tf.errors.InvalidArgumentError, match=rf"0\.tfrecord: the record at byte {len(content) - 18} is damaged or cut off"):
+    read(segments(paths))
+
+
+def test_a_missing_file_is_named(paths):
+  with pytest.raises(errors.InputError, match="nowhere.tfrecord cannot be read"):
+    read(segments(["nowhere.tfrecord"]))
+
+
+def test_names_of_records(paths):
+  name = records.namer(records.part(segments(paths, SIZES), 1, 2))
+  assert name(0).startswith(paths[2] + ": record 30 ")
+  assert name(40).startswith(paths[3] + ": record 0 ")
+
+
+def test_a_saved_iterator_goes_on_where_it_was(paths, tmp_path):
+  tf.random.set_seed(3)
+  dataset = records.stream(segments(paths), parse, training=True, shuffle_buffer=20)
+  iterator = iter(dataset)
+  for _ in range(100):
+    next(iterator)
+  path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
+  expected = [int(next(iterator)[1][1]) for _ in range(200)]
+  tf.random.set_seed(3)
+  again = iter(records.stream(segments(paths), parse, training=True, shuffle_buffer=20))
+  tf.train.Checkpoint(iterator=again).read(path)
+  assert [int(next(again)[1][1]) for _ in range(200)] == expected

@@ -1,0 +1,121 @@
+"""Sets of TensorFlow Datasets, prepared here as small ones of the same names."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from input_pipelines import cifar10, image_cache, tf_flowers, tfds_images
+from tests.input_pipelines import tiny_data
+from trainer import errors
+
+PARAMS = {"batch_size": 4}
+TRAIN, TEST = list(range(40)), list(range(100, 107))
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("tfds")
+  tiny_data.tfds_set(folder, "tiny", "1.0.0", {"train": TRAIN, "test": TEST})
+  tiny_data.tfds_set(folder, "cifar10", "3.0.2", {"train": TRAIN, "test": TEST}, (32, 32), 10)
+  tiny_data.tfds_set(folder, "tf_flowers", "3.0.1", {"train": TRAIN}, None, 5)
+  return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache():
+  image_cache.forget()
+
+
+def read(data_dir, split="test", **settings):
+  return tfds_images.input_fn(PARAMS, "tiny", split, data_dir=data_dir, download=False, **settings)
+
+
+@pytest.mark.parametrize("cache", ["memory", None])
+def test_evaluation_is_the_split_in_order(data_dir, cache):
+  dataset = read(data_dir, cache=cache)
+  assert dataset.element_spec == ({"image": tf.TensorSpec([None, 8, 8, 3], tf.float32)}, tf.TensorSpec([None], tf.int32))
+  assert tiny_data.values(dataset) == TEST
+  assert np.concatenate([labels for _, labels in dataset]).tolist() == [value % 3 for value in TEST]
+
+
+@pytest.mark.parametrize("cache", ["memory", None])
+@pytest.mark.parametrize(("split", "expected"), [("train[:90%]", TRAIN[:36]), ("train[30:]", TRAIN[30:]), ("train[35:]+test[:2]", TRAIN[35:] + TEST[:2])])
+def test_split_syntax(data_dir, cache, split, expected):
+  assert tiny_data.values(read(data_dir, split, cache=cache)) == expected
+
+
+@pytest.mark.parametrize("cache", ["memory", None])
+def test_training_epochs(data_dir, cache):
+  tf.random.set_seed(2)
+  values = tiny_data.values(read(data_dir, "train", training=True, cache=cache).take(20))
+  assert sorted(values[:40]) == sorted(values[40:]) == TRAIN
+  assert values[:40] != values[40:] != TRAIN
+
+
+@pytest.mark.parametrize("hosts", [2, 3])
+@pytest.mark.parametrize("cache", ["memory", None])
+def test_hosts_read_even_parts(data_dir, hosts, cache):
+  shares = [tiny_data.values(read(data_dir, "train[:37]", cache=cache, input_context=tiny_data.context(index, hosts))) for index in range(hosts)]
+  assert sum(shares, []) == TRAIN[:37]
+  assert max(map(len, shares)) - min(map(len, shares)) == 1
+
+
+def test_agrees_with_tfds(data_dir):
+  import tensorflow_datasets as tfds
+
+  expected = [int(example["image"][0, 0, 0]) for example in tfds.as_numpy(tfds.load("tiny", split="train[10%:50%]", data_dir=data_dir))]
+  assert tiny_data.values(read(data_dir, "train[10%:50%]")) == expected
+
+
+def test_cifar10(data_dir):
+  dataset = cifar10.input_fn(PARAMS, "test", data_dir=data_dir)
+  assert dataset.element_spec[0]["image"].shape == [None, 32, 32, 3]
+  assert tiny_data.values(dataset) == TEST
+  assert len(cifar10.CLASS_NAMES) == 10
+
+
+def test_tf_flowers(data_dir):
+  values = {split: tiny_data.values(tf_flowers.input_fn(PARAMS, split, data_dir=data_dir, image_size=8)) for split in tf_flowers.SPLITS}
+  assert values == {"train": TRAIN[:34], "validation": TRAIN[34:]}
+  with pytest.raises(errors.SettingError, match="split is 'test': expected one of train, validation"):
+    tf_flowers.input_fn(PARAMS, "test", data_dir=data_dir)
+
+
+def test_class_names(data_dir):
+  assert tfds_images.class_names("tiny", data_dir) == ("class 0", "class 1", "class 2")
+
+
+def test_errors(data_dir, tmp_path):
+  with pytest.raises(errors.SettingError, match="has no 'no_such_set'"):
+    tfds_images.input_fn(PARAMS, "no_such_set", data_dir=data_dir)
+  with pytest.raises(errors.SettingError, match=r"tfds_images.input_fn.split: tiny has no 'validation'; its splits are test, train"):
+    read(data_dir, "validation")
+  with pytest.raises(errors.InputError, match=r"cifar10 is not in .*: set cifar10.input_fn.data_dir"):
+    tfds_images.source("cifar10", "train", str(tmp_path), download=False, gin_name="cifar10.input_fn")
+  with pytest.raises(errors.SettingError, match="differ in size: set tfds_images.input_fn.image_size"):
+    tfds_images.input_fn(PARAMS, "tf_flowers", data_dir=data_dir)
+
+
+def test_a_download_that_fails_is_one_sentence(tmp_path, monkeypatch):
+  import tensorflow_datasets as tfds
+
+  def download_and_prepare(self):
+    raise ConnectionError("no network")
+
+  monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", download_and_prepare)
+  with pytest.raises(errors.InputError, match=r"could not be downloaded \(ConnectionError: no network\).*set cifar10.input_fn.data_dir"):
+    cifar10.input_fn(PARAMS, data_dir=str(tmp_path))
+
+
+def test_a_damaged_image_is_named(tmp_path):
+  tiny_data.tfds_set(tmp_path, "broken", "1.0.0", {"train": TRAIN})
+  path, = (tmp_path / "broken" / "1.0.0").glob("*.tfrecord*")
+  contents = [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
+  contents[23] = tiny_data.example(image=b"no image", label=[0])
+  tiny_data.tfrecord(path, contents)
+  with pytest.raises(errors.InputError, match=r"broken-train.*: record 23 \(counted from 0\) is no JPEG"):
+    tfds_images.input_fn(PARAMS, "broken", data_dir=str(tmp_path))
+  contents[23] = tiny_data.example(image=tiny_data.png(1)[:40], label=[0])
+  tiny_data.tfrecord(path, contents)
+  with pytest.raises(errors.InputError, match=r"broken-train.*: record 23 \(counted from 0\) is damaged: \S"):
+    tfds_images.input_fn(PARAMS, "broken", data_dir=str(tmp_path))

@@ -1,0 +1,82 @@
+"""Small files of each format, written by the tests that read them. Images are flat: the value of their pixels tells which one it is."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+
+def flat(value, height=8, width=8, channels=3):
+  """uint8 [height, width, channels], all of one value."""
+  return np.full([height, width, channels], value, np.uint8)
+
+
+def png(value, *shape):
+  """A PNG file of `flat`."""
+  return tf.io.encode_png(flat(value, *shape)).numpy()
+
+
+def jpeg(pixels):
+  """A JPEG file of good quality."""
+  return tf.io.encode_jpeg(pixels, quality=98).numpy()
+
+
+def tfds_set(folder, name, version, splits, size=(8, 8), classes=3):
+  """Prepares a TFDS set of flat PNG images: splits is a dict of name → values; the label is the value modulo classes. size None: they differ."""
+  import tensorflow_datasets as tfds
+
+  shape = (None, None, 3) if size is None else (*size, 3)
+  features = tfds.features.FeaturesDict({
+      "image": tfds.features.Image(shape=shape), "label": tfds.features.ClassLabel(names=[f"class {number}" for number in range(classes)])})
+
+  def examples(values):
+    for value in values:
+      yield {"image": flat(value, *(size or (8 + value % 3, 10))), "label": value % classes}
+
+  signature = {"image": tf.TensorSpec(shape, tf.uint8), "label": tf.TensorSpec([], tf.int64)}
+  datasets = {
+      split: tf.data.Dataset.from_generator(lambda values=values: examples(values), output_signature=signature) for split, values in splits.items()}
+  tfds.dataset_builders.store_as_tfds_dataset(
+      name=name, version=version, data_dir=str(folder), split_datasets=datasets, features=features, disable_shuffling=True)
+
+
+def image_folder(folder, classes=("ant", "bee"), each=4):
+  """A folder of flat PNG images, numbered over all classes; returns their paths."""
+  paths = []
+  for name in classes:
+    os.makedirs(folder / name)
+    for number in range(each):
+      path = folder / name / f"{number}.png"
+      path.write_bytes(png(len(paths) * 10))
+      paths.append(path)
+  return paths
+
+
+def example(**features):
+  """A serialized tf.train.Example; values are bytes, or lists of ints or floats."""
+
+  def feature(value):
+    if isinstance(value, bytes):
+      return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+    if isinstance(value[0], int):
+      return tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=value))
+
+  return tf.train.Example(features=tf.train.Features(feature={key: feature(value) for key, value in features.items()})).SerializeToString()
+
+
+def tfrecord(path, records):
+  """Writes a TFRecord file."""
+  with tf.io.TFRecordWriter(str(path)) as writer:
+    for record in records:
+      writer.write(record)
+
+
+def values(dataset, scale=255):
+  """The values of the flat images of a dataset's batches, in order."""
+  return [round(float(image.flat[0]) * scale) for features, _ in dataset.as_numpy_iterator() for image in features["image"]]
+
+
+def context(index, count):
+  """The tf.distribute.InputContext of one of so many hosts."""
+  return tf.distribute.InputContext(num_input_pipelines=count, input_pipeline_id=index, num_replicas_in_sync=count)
