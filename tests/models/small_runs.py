@@ -57,7 +57,7 @@ def trained(model_fn, features, labels, model_dir, *, steps=1, device="cpu", **c
   def input_fn(params):
     return tf.data.Dataset.from_tensor_slices((features, labels)).repeat().batch(params["batch_size"], drop_remainder=True)
 
-  estimator = trainer.Estimator(model_fn, str(model_dir), trainer.RunConfig(device=device, **config), train_batch_size=8)
+  estimator = trainer.Estimator(model_fn, str(model_dir), trainer.RunConfig(device=device, **config), train_batch_size=8, eval_batch_size=8)
   return estimator.train(input_fn, max_steps=steps)
 
 

@@ -31,20 +31,31 @@ def small(monkeypatch):
       keras_applications.model_fn, name="Small", classes=10, hidden_units=(6,), optimizer=functools.partial(keras.optimizers.Adam, 0.01))
 
 
-@pytest.mark.parametrize("pooling", ["avg", "max", "flatten"])
-def test_trains_and_serves(tmp_path, small, pooling):
-  small_runs.check(functools.partial(small, pooling=pooling), *small_runs.images(8), tmp_path, steps=12)
+def test_trains_and_serves(tmp_path, small):
+  small_runs.check(small, *small_runs.images(8), tmp_path, steps=12)
+
+
+@pytest.mark.parametrize("pooling, width", [("avg", 4), ("max", 4), ("flatten", 3 * 3 * 4)])
+def test_the_head_pools_as_it_is_told(tmp_path, small, pooling, width):
+  estimator = small_runs.trained(functools.partial(small, pooling=pooling), *small_runs.images(8), tmp_path)
+  assert estimator.variables["head_hidden_0/kernel"].shape == (width, 6)
 
 
 def test_a_real_network_trains(tmp_path):
   features, labels = small_runs.images(32)
-  estimator = small_runs.trained(functools.partial(keras_applications.model_fn, name="ResNet50", classes=7), features, labels % 7, tmp_path)
-  assert small_runs.parameters(estimator, "conv") == 23_587_712  # as Keras documents it, without the head
-  assert small_runs.parameters(estimator, "head") == 2049 * 7
+  model_fn = functools.partial(keras_applications.model_fn, name="VGG16", classes=7, optimizer=keras.optimizers.SGD)
+  estimator = small_runs.trained(model_fn, features, labels % 7, tmp_path)
+  assert small_runs.parameters(estimator, "block") == 14_714_688
+  assert small_runs.parameters(estimator, "head") == 513 * 7
 
 
-@pytest.mark.parametrize("file", ["small.weights.h5", "small.h5", "small.keras"])
-@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("name, size, expected", [("ResNet50", 32, 23_587_712), ("Xception", 71, 20_861_480)])
+def test_networks_have_their_known_sizes(name, size, expected):
+  """As Keras publishes them, without the head."""
+  assert keras_applications.build(name, (size, size, 3)).count_params() == expected
+
+
+@pytest.mark.parametrize("file, frozen", [("small.weights.h5", False), ("small.h5", True), ("small.h5", False), ("small.keras", True)])
 def test_starts_from_a_file(tmp_path, small, file, frozen):
   network = keras_applications.build("Small", (8, 8, 3))
   weights = [np.full(w.shape, 0.01 * (i + 1), np.float32) for i, w in enumerate(network.get_weights())]
@@ -52,7 +63,7 @@ def test_starts_from_a_file(tmp_path, small, file, frozen):
   network.save_weights(tmp_path / file) if file == "small.weights.h5" else network.save(tmp_path / file)
 
   model_fn = functools.partial(small, weights=str(tmp_path / file), frozen=frozen)
-  estimator, _ = small_runs.check(model_fn, *small_runs.images(8), tmp_path / "run", steps=3, falls=False)
+  estimator = small_runs.trained(model_fn, *small_runs.images(8), tmp_path / "run", steps=3)
   first = {name: value.numpy() for name, value in estimator.variables.items() if name.startswith(("conv", "norm"))}
   start = dict(zip([variable.path for variable in network.weights], weights, strict=True))
   assert first.keys() == start.keys()
@@ -75,7 +86,7 @@ def test_the_file_is_needed_to_start_only(tmp_path, small):
   path = tmp_path / "small.weights.h5"
   network.save_weights(path)
   model_fn = functools.partial(small, weights=str(path))
-  small_runs.check(model_fn, *small_runs.images(8), tmp_path / "run", falls=False)
+  small_runs.trained(model_fn, *small_runs.images(8), tmp_path / "run")
   path.unlink()
   keras_applications._read_weights.cache_clear()
   features, labels = small_runs.images(8)

@@ -67,8 +67,7 @@ SETTINGS = dict(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True
 
 
 @pytest.mark.parametrize("build_model, settings", [
-    (_sequential, SETTINGS), (_functional, SETTINGS), (_Subclassed, SETTINGS),
-    pytest.param(_compiled, {}, marks=pytest.mark.xfail(strict=True, reason="a Keras variable made from a value is refused the second time")),
+    (_sequential, SETTINGS), (_functional, SETTINGS), (_Subclassed, SETTINGS), (_compiled, {}),
 ], ids=["sequential", "functional", "subclassed", "compiled"])
 def test_trains_as_keras_counts_and_goes_back_into_keras(tmp_path, build_model, settings):
   estimator = _estimator(keras_model.model_fn_from_keras(build_model, **settings), tmp_path)
@@ -145,7 +144,6 @@ def test_several_inputs_and_outputs(tmp_path):
   assert {key: value.shape for key, value in next(estimator.predict(input_fn)).items()} == {"sum": (1,), "kind": (2,)}
 
 
-@pytest.mark.xfail(strict=True, reason="Keras's losses divide by the number of replicas, whose mean is then taken")
 def test_one_core_and_eight_agree(tmp_path):
   values = []
   for device in ("cpu", "cpu:8"):
