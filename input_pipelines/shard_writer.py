@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+import re
 import time
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from trainer import errors
 
 _FEATURES = {"image": "image", "label": [[], "int64"]}
 _ORDER_SEED = 0
+_TFDS = re.compile(r"(?P<name>[^:]*(:\d[\d.*]*)?)(:(?P<split>.*))?")  # a name may end in a version: "mnist:3.0.1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +43,8 @@ def parse_source(text, data_dir=None, channels=3):
   """
   kind, _, rest = text.partition(":")
   if kind == "tfds" and rest:
-    # The last colon begins the split, unless what follows is a version: "tfds:mnist:3.0.1".
-    name, colon, split = rest.rpartition(":")
-    if not colon or split[0:1].isdigit():
-      name, split = rest, "train"
+    name, split = _TFDS.fullmatch(rest).group("name", "split")
+    split = split or "train"
 
     def part(index, parts):
       context = tf.distribute.InputContext(parts, index, parts)
@@ -124,13 +124,12 @@ def _write_shard(source, path):
   """Writes a shard; returns the number of its examples."""
 
   def check(features, label):
-    decoded = tf.io.decode_image(features["image"], expand_animations=False)
-    with tf.control_dependencies([decoded]):
-      return tf.identity(features["image"]), label
+    # The shape is asked for so that the image has to be decoded.
+    return features["image"], label, tf.shape(tf.io.decode_image(features["image"], expand_animations=False))
 
   aside = path + ".writing"
   with tf.io.TFRecordWriter(aside) as writer:
-    for _, (images, labels) in labelled_images.checked(source, check):
+    for _, (images, labels, _) in labelled_images.checked(source, check):
       for image, label in zip(images, labels, strict=True):
         features = {
             "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),

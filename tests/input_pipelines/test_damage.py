@@ -21,10 +21,8 @@ def path(tmp_path):
 
 
 def harm(path, *places):
-  content = bytearray(path.read_bytes())
   for place in places:
-    content[place] ^= 0x10
-  path.write_bytes(content)
+    tiny_data.flip_bit(path, place)
 
 
 def saved(report):

@@ -77,7 +77,7 @@ def test_augmentation_differs_between_epochs_and_examples_and_is_off_in_evaluati
 def test_hosts_share_the_files(folder):
   hosts = 3
   shares = [tiny_data.values(read(folder, input_context=tiny_data.context(index, hosts))) for index in range(hosts)]
-  assert sorted(sum(shares, [])) == list(range(0, 80, 10))
+  assert sorted(tiny_data.joined(shares)) == list(range(0, 80, 10))
 
 
 def test_train_and_validation_are_apart_complete_and_stay(folder):

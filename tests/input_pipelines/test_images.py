@@ -57,7 +57,8 @@ def test_random_windows_are_inside_and_of_many_places_and_sizes():
 
 def test_random_crop_of_jpeg_and_png_is_the_same_window():
   numbers = tf.constant([0.3, 0.6, 0.8, 0.1])
-  results = [images.decode(encode(gradient(48, 64)), (16, 16, 3), "random", numbers).numpy().astype(int) for encode in (tf.io.encode_png, tiny_data.jpeg)]
+  encoded = [encode(gradient(48, 64)) for encode in (tf.io.encode_png, tiny_data.jpeg)]
+  results = [images.decode(file, (16, 16, 3), "random", numbers).numpy().astype(int) for file in encoded]
   assert np.abs(results[0] - results[1]).max() <= _JPEG_ERROR
   assert np.abs(results[0] - images.decode(tf.io.encode_png(gradient(48, 64)), (16, 16, 3), "central").numpy()).max() > 10
 

@@ -1,5 +1,7 @@
 """Streams of records: order, shares of hosts, damage."""
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -69,7 +71,7 @@ def test_the_order_is_the_seeds(paths, other):
 @pytest.mark.parametrize("parts", [2, 5])
 def test_parts_are_even_and_complete(paths, parts):
   shares = [[value for _, (_, value, _) in read(records.part(segments(paths, SIZES), index, parts))] for index in range(parts)]
-  assert sorted(sum(shares, [])) == list(range(sum(SIZES)))
+  assert sorted(tiny_data.joined(shares)) == list(range(sum(SIZES)))
   sizes = [len(share) for share in shares]
   assert max(sizes) - min(sizes) <= 1
 
@@ -82,7 +84,7 @@ def test_parts_of_parts_start_where_they_should(paths):
 
 def test_every_nth_record(paths):
   shares = [[value for _, (_, value, _) in read(segments(paths), element_shard=(index, 3))] for index in range(3)]
-  assert sorted(sum(shares, [])) == list(range(sum(SIZES)))
+  assert sorted(tiny_data.joined(shares)) == list(range(sum(SIZES)))
   assert shares[1][:3] == [1, 4, 7]
 
 
@@ -94,26 +96,20 @@ def test_gzip(tmp_path):
   assert [value for _, (_, value, _) in read(segments([path]), compression="GZIP")] == list(range(50))
 
 
-def flip_byte(path, place):
-  content = bytearray(open(path, "rb").read())
-  content[place] ^= 1
-  open(path, "wb").write(content)
-
-
-
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("take", [-1, SIZES[2]])
 def test_damage_is_named_by_file_and_byte(paths, training, take):
   frame = 16 + 2  # two digits: the file's records are 43 to 112
-  flip_byte(paths[2], 5 * frame + 12)
+  tiny_data.flip_bit(paths[2], 5 * frame + 12)
   damaged = [records.Segment(path, index, 0, -1 if take < 0 else SIZES[index]) for index, path in enumerate(paths)]
   with pytest.raises(tf.errors.InvalidArgumentError, match=rf"2\.tfrecord: the record at byte {5 * frame} is damaged"):
     read(damaged, 1000, training=training)
 
 
 def test_a_cut_off_file_is_named(paths):
-  content = open(paths[0], "rb").read()
-  open(paths[0], "wb").write(content[:-5])
+  path = pathlib.Path(paths[0])
+  content = path.read_bytes()
+  path.write_bytes(content[:-5])
   with pytest.raises(tf.errors.InvalidArgumentError, match=rf"0\.tfrecord: the record at byte {len(content) - 18} is damaged or cut off"):
     read(segments(paths))
 

