@@ -41,6 +41,15 @@ def test_the_head_pools_as_it_is_told(tmp_path, small, pooling, width):
   assert estimator.variables["head_hidden_0/kernel"].shape == (width, 6)
 
 
+def test_statistics_move_as_fast_as_they_are_told(tmp_path, small):
+  moved = []
+  for momentum in (None, 0.9):
+    model_fn = functools.partial(small, norm_momentum=momentum)
+    estimator = small_runs.trained(model_fn, *small_runs.images(8), tmp_path / str(momentum))
+    moved.append(estimator.get_variable_value("norm/moving_mean"))
+  np.testing.assert_allclose(moved[1], 10 * moved[0], rtol=1e-3)  # one step, of 0.01 and of 0.1
+
+
 def test_a_real_network_trains(tmp_path):
   features, labels = small_runs.images(32)
   model_fn = functools.partial(keras_applications.model_fn, name="VGG16", classes=7, optimizer=keras.optimizers.SGD)
