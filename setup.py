@@ -39,7 +39,7 @@ setuptools.setup(
     ],
     extras_require={
         **TENSORFLOW,
-        "test": ["hypothesis", "pytest", "pytest-timeout", "ruff"],
+        "test": ["hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
     },
     classifiers=["Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.12", "Programming Language :: Python :: 3.13"],
 )

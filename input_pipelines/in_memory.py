@@ -39,7 +39,7 @@ def batches(features, labels, batch_size, *, training, preprocess=None, start=0)
 
 
 def _shuffled_rows(count, batch_size, start):
-  """An endless dataset of int64 [batch_size], the row numbers of epoch after epoch from the start-th on; a batch may end one epoch and begin the next."""
+  """An endless dataset of int64 [batch_size], the row numbers of epoch after epoch from the start-th on; a batch may lie in two epochs."""
   epochs, passed = divmod(start, count)
 
   def cut(state, seed):

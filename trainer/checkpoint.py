@@ -67,6 +67,7 @@ class CheckpointDirectory:
     self._writer = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
     self._pending = None  # (step, future) of the save that is under way
     self._swept = False
+    self._verified = None  # the path of the newest that was found to be whole
 
   def steps(self):
     """Steps of the checkpoints that are there, oldest first."""
@@ -165,16 +166,19 @@ class CheckpointDirectory:
     damaged = []
     for step in reversed(self.steps()):
       path = self.path(step)
-      try:
-        verify(path)
-      except errors.CheckpointDamagedError as error:
-        damaged.append(str(error))
-        continue
+      if path != self._verified:
+        try:
+          verify(path)
+        except errors.CheckpointDamagedError as error:
+          damaged.append(str(error))
+          continue
+        self._verified = path
       for message in damaged:
         logging.warning("%s Using %s instead.", message, path)
       return path
     if damaged:
-      raise errors.CheckpointDamagedError(" ".join(damaged) + f" No other is in {self.directory}: restore one from a backup, or start anew elsewhere.")
+      raise errors.CheckpointDamagedError(
+          " ".join(damaged) + f" No other is in {self.directory}: restore one from a backup, or start anew in another --model_dir.")
     return None
 
 
@@ -274,5 +278,5 @@ def restore(path, variables):
 
 
 def _first_line(error):
-  message = getattr(error, "message", None) or str(error)
+  message = re.sub(r"\{\{.*?\}\} ?", "", getattr(error, "message", None) or str(error))  # which of TensorFlow's functions said it
   return next(iter(message.splitlines()), type(error).__name__)

@@ -15,7 +15,23 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import batch_sizes as batch_sizes_lib
-from trainer import checkpoint, errors, evaluation, export, inputs, loop, preemption, retention, run_config, spec, step, summaries, tiles, training, workers
+from trainer import (
+  checkpoint,
+  errors,
+  evaluation,
+  export,
+  inputs,
+  loop,
+  preemption,
+  retention,
+  run_config,
+  spec,
+  step,
+  summaries,
+  tiles,
+  training,
+  workers,
+)
 from trainer import device as device_lib
 
 ModeKeys = spec.ModeKeys
@@ -92,7 +108,7 @@ class Estimator:
 
   def get_variable_names(self):
     """Names of the variables in the latest checkpoint, sorted."""
-    return sorted(checkpoint.shapes(self.needed_checkpoint()))
+    return sorted(set(checkpoint.shapes(self.needed_checkpoint())) - {checkpoint.EXAMPLES_SEEN})
 
   def get_variable_value(self, name):
     """The value (numpy array) of a variable in the latest checkpoint."""
@@ -140,7 +156,7 @@ class Estimator:
     start = self._restore_or_initialize(latest)
     final_step = start + steps if steps is not None else max_steps
     self._make_model_dir()
-    all_hooks = [*(hooks or []), *(self._program.spec.training_hooks or [])]
+    all_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.TRAIN].training_hooks or [])]
     size = self._batch_sizes.resolve("train", self.device.replicas).global_size
     self._examples_seen = self._position(input_fn)
     self._train_input_fn = input_fn
@@ -199,7 +215,7 @@ class Estimator:
   def _position(self, input_fn):
     """How many examples of a train input_fn were seen before: by the run that is continued, or by an earlier call with the same function. Another
     function in the same process starts at its beginning."""
-    latest = self._checkpoints.latest()
+    latest = self._latest_whole()
     if latest is None or self._train_input_fn not in (None, input_fn):
       return 0
     if checkpoint.EXAMPLES_SEEN in checkpoint.shapes(latest):
@@ -229,7 +245,7 @@ class Estimator:
       run_config.require_positive_int(steps, "evaluate: steps")
     path = self.needed_checkpoint(checkpoint_path)
     _, iterator = self._traced("eval", input_fn, name or "")
-    evaluation_hooks = [*(hooks or []), *(self._program.spec.evaluation_hooks or [])]
+    evaluation_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.EVAL].evaluation_hooks or [])]
     self._ensure(path)
     with inputs.reading(input_fn, "eval"), retention.lease(path):
       result = evaluation.run(self._loops, iterator, name or "", steps)
@@ -276,11 +292,11 @@ class Estimator:
     _, iterator = self._traced("predict", input_fn)
     self._check_predict_keys(predict_keys)
     self._ensure(path)
-    all_hooks = [*(hooks or []), *(self._program.spec.prediction_hooks or [])]
+    all_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.PREDICT].prediction_hooks or [])]
     return self._predictions(input_fn, iterator, path, predict_keys, yield_single_examples, all_hooks)
 
   def _check_predict_keys(self, predict_keys):
-    predictions = self._program.spec.predictions
+    predictions = self._program.specs[ModeKeys.PREDICT].predictions
     if predict_keys is None:
       return
     if not isinstance(predictions, dict):

@@ -10,7 +10,7 @@ import time
 
 import tensorflow as tf
 
-from trainer import errors, inputs, step
+from trainer import errors, inputs, spec, step
 
 v1 = tf.compat.v1
 
@@ -64,7 +64,7 @@ def save(model_fn, *, params, config, values, feature_spec, export_dir_base, ser
 
   def predict(features):
     predictions = program.predict([(features,)])
-    return program.spec.export_outputs or {"serving_default": predictions}
+    return program.specs[spec.ModeKeys.PREDICT].export_outputs or {"serving_default": predictions}
 
   module = tf.Module()
   if serving_input_receiver_fn is not None:

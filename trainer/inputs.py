@@ -63,7 +63,7 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
     dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
   if start and "start" not in parameters:
     passed_over = start // (batch_size * (input_context.num_input_pipelines if input_context else 1))
-    logging.info("The %s has no argument `start`: it is read from its beginning, and %d batches that were seen before are passed over.", name, passed_over)
+    logging.info("The %s has no argument `start`: it is read from its beginning, and %d batches, seen before, are passed over.", name, passed_over)
     dataset = dataset.skip(passed_over)
   element = dataset.element_spec
   if not isinstance(element, tuple):

@@ -33,7 +33,7 @@ class Program:
     scalars: dict of tag → variable with what the newest training step gave to tf.summary, the mean over the replicas.
     metric_fn: that of the newest evaluation trace, or None.
     host_fn: that of the newest training trace's host_call, or None.
-    spec: the EstimatorSpec that model_fn returned last.
+    specs: dict of mode → the EstimatorSpec that model_fn returned last in it.
     traces: dict of mode → how often model_fn was called in it.
   """
 
@@ -52,7 +52,7 @@ class Program:
     self.scalars = {}
     self.metric_fn = None
     self.host_fn = None
-    self.spec = None
+    self.specs = {}
     self.traces = dict.fromkeys((ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), 0)
 
   def train(self, batches):
@@ -138,7 +138,7 @@ class Program:
     except Exception as error:
       raise errors.ModelFnError(_message(self._model_fn.name, mode, element, error)) from error
     self._check(result, mode, features)
-    self.spec = result
+    self.specs[mode] = result
     return result
 
   def _check(self, result, mode, features):
@@ -149,8 +149,9 @@ class Program:
         raise errors.SpecError(f"{name}: the loss is {result.loss!r}: expected a scalar tensor.")
       if result.loss.shape.rank != 0:
         raise errors.SpecError(f"{name}: the loss has shape {result.loss.shape}: expected a scalar, as tf.reduce_mean gives.")
-    by_example = {ModeKeys.EVAL: ("eval_metrics", result.eval_metrics and result.eval_metrics[1]), ModeKeys.PREDICT: ("predictions", result.predictions)}
-    what, tensors = by_example.get(mode, ("", None))
+    what, tensors = "predictions", result.predictions
+    if mode != ModeKeys.PREDICT:
+      what, tensors = "eval_metrics", result.eval_metrics[1] if mode == ModeKeys.EVAL and result.eval_metrics else None
     if tensors is None:
       return
     batch = tf.nest.flatten(features)[0].shape[0]

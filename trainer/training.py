@@ -116,6 +116,8 @@ class Training:
     for listener in self._listeners:
       listener.before_save(None, step)
     self._estimator.save_checkpoint()
+    if self._listeners:  # to whom it is a file
+      self._estimator.wait_for_checkpoint()
     self._saved_at = step
     stop = False
     for listener in self._listeners:  # each of them, whatever the others say

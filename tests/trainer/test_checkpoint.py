@@ -1,13 +1,16 @@
 """Checkpoints: whole or not there, the newest kept, and strict about what they hold."""
 
+import os
+import random
 import shutil
+import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import checkpoint, errors
+from trainer import checkpoint, errors, retention
 
 
 def values(step):
@@ -18,9 +21,22 @@ def names(directory):
   return sorted(path.name for path in directory.iterdir())
 
 
+class Directory(checkpoint.CheckpointDirectory):
+  """One that has written when `save` returns."""
+
+  def save(self, step, values):
+    path = super().save(step, values)
+    self.wait()
+    return path
+
+
+def make(path, newest=2, **settings):
+  return Directory(str(path), retention.Retention(newest=newest), **settings)
+
+
 @pytest.fixture
 def directory(tmp_path):
-  return checkpoint.CheckpointDirectory(str(tmp_path / "model"), keep=2)
+  return make(tmp_path / "model")
 
 
 def test_nothing_is_there_before_the_first(directory, tmp_path):
@@ -29,7 +45,7 @@ def test_nothing_is_there_before_the_first(directory, tmp_path):
 
 
 def test_what_was_saved_is_read(directory):
-  path = directory.save(7, values(7))
+  path = save(directory, 7)
   assert path == directory.path(7) == directory.latest()
   assert checkpoint.read_step(path) == 7
   assert checkpoint.shapes(path) == {"global_step": ((), tf.int64), "dense/kernel": ((2, 3), tf.float32)}
@@ -37,7 +53,7 @@ def test_what_was_saved_is_read(directory):
 
 
 def test_tensorflow_reads_it(directory, tmp_path):
-  directory.save(7, values(7))
+  save(directory, 7)
   found = tf.train.latest_checkpoint(str(tmp_path / "model"))
   assert found == directory.path(7)
   assert tf.train.load_checkpoint(found).get_tensor("dense/kernel")[0, 0] == 7
@@ -45,7 +61,7 @@ def test_tensorflow_reads_it(directory, tmp_path):
 
 def test_the_newest_are_kept_by_step(directory, tmp_path):
   for step in (0, 5, 10, 100):
-    directory.save(step, values(step))
+    save(directory, step)
   assert directory.steps() == [10, 100]
   assert names(tmp_path / "model") == [
       "checkpoint", "model.ckpt-10.data-00000-of-00001", "model.ckpt-10.index", "model.ckpt-100.data-00000-of-00001", "model.ckpt-100.index"]
@@ -54,33 +70,48 @@ def test_the_newest_are_kept_by_step(directory, tmp_path):
 
 
 def test_zero_keeps_all(tmp_path):
-  directory = checkpoint.CheckpointDirectory(str(tmp_path), keep=0)
+  directory = make(tmp_path, newest=0)
   for step in range(7):
-    directory.save(step, values(step))
+    save(directory, step)
   assert directory.steps() == list(range(7))
 
 
 def test_saving_a_step_again_replaces_it(directory):
-  directory.save(7, values(7))
-  directory.save(7, {**values(7), "dense/kernel": tf.zeros([1])})
+  save(directory, 7)
+  save(directory, 7, {**values(7), "dense/kernel": tf.zeros([1])})
   assert directory.steps() == [7]
   assert checkpoint.shapes(directory.path(7))["dense/kernel"][0] == (1,)
 
 
-def test_a_checkpoint_without_an_index_is_none(directory, tmp_path):
-  """As a run that was killed leaves it."""
-  directory.save(5, values(5))
-  directory.save(10, values(10))
+def test_what_a_run_that_was_killed_leaves_is_no_checkpoint(directory, tmp_path):
+  save(directory, 5)
+  save(directory, 10)
   (tmp_path / "model" / "model.ckpt-10.index").unlink()
   (tmp_path / "model" / ".writing-model.ckpt-15").mkdir()
-  assert directory.latest() == directory.path(5)
-  directory.save(15, values(15))
-  assert directory.steps() == [5, 15]
+  resumed = checkpoint.CheckpointDirectory(str(tmp_path / "model"))
+  assert resumed.latest() == directory.path(5)
+  save(resumed, 20)
+  assert resumed.steps() == [5, 20]
   assert not (tmp_path / "model" / ".writing-model.ckpt-15").exists()
 
 
+def test_a_save_is_under_way_until_it_is_waited_for(directory):
+  path = directory.save(5, values(5))
+  assert directory.latest() == path
+  assert checkpoint.read_step(path) == 5
+
+
+def test_a_value_is_that_of_the_save_whatever_comes_after(directory):
+  variable = tf.Variable(tf.zeros([100_000]))
+  path = directory.save(5, {"v": variable.read_value()})
+  for _ in range(20):
+    variable.assign_add(tf.ones([100_000]))
+  directory.wait()
+  assert not checkpoint.read(path, ["v"])["v"].any()
+
+
 def test_a_folder_moves_with_its_checkpoints(directory, tmp_path):
-  directory.save(5, values(5))
+  save(directory, 5)
   shutil.move(tmp_path / "model", tmp_path / "elsewhere")
   moved = checkpoint.CheckpointDirectory(str(tmp_path / "elsewhere"))
   assert checkpoint.read_step(moved.latest()) == 5
@@ -90,21 +121,120 @@ def test_a_folder_moves_with_its_checkpoints(directory, tmp_path):
 
 def test_a_file_in_the_way_of_the_folder(tmp_path):
   (tmp_path / "model").write_text("a file")
-  directory = checkpoint.CheckpointDirectory(str(tmp_path / "model"))
+  directory = make(tmp_path / "model")
   assert directory.latest() is None
   with pytest.raises(errors.OutputError, match=r"The checkpoint of step 5 cannot be written to .*model \(--model_dir\)") as raised:
-    directory.save(5, values(5))
+    save(directory, 5)
   assert isinstance(raised.value, OSError)
   assert (tmp_path / "model").read_text() == "a file"
 
 
 def test_a_save_that_fails_leaves_the_others(directory, tmp_path):
-  directory.save(5, values(5))
-  (tmp_path / "model" / ".writing-model.ckpt-10").write_text("a file in the way")
+  save(directory, 5)
+  (tmp_path / "model" / "model.ckpt-10.index").mkdir()  # where the file should go
   with pytest.raises(errors.OutputError, match="step 10"):
-    directory.save(10, values(10))
-  assert directory.latest() == directory.path(5)
-  assert checkpoint.read_step(directory.latest()) == 5
+    save(directory, 10)
+  assert directory.latest_whole() == directory.path(5)
+
+
+def test_a_save_that_fails_is_a_warning_where_that_is_asked_for(tmp_path, caplog):
+  directory = make(tmp_path / "model", on_failure="warn")
+  (tmp_path / "model").mkdir()
+  (tmp_path / "model" / "model.ckpt-10.index").mkdir()
+  save(directory, 10)
+  assert "step 10 cannot be written" in caplog.text
+  save(directory, 15)
+  assert directory.latest_whole() == directory.path(15)
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
+  """What is written is what the variables were when it was asked for."""
+  started, may_write = threading.Event(), threading.Event()
+  write = checkpoint.CheckpointDirectory._write
+
+  def slow_write(self, step, values):
+    started.set()
+    assert may_write.wait(30)
+    write(self, step, values)
+
+  monkeypatch.setattr(checkpoint.CheckpointDirectory, "_write", slow_write)
+  directory = checkpoint.CheckpointDirectory(str(tmp_path))
+  variable = tf.Variable(tf.ones([1000]))
+  save(directory, 1, {"w": variable.read_value()})
+  assert started.wait(30)
+  variable.assign_add(tf.ones([1000]))
+  may_write.set()
+  directory.wait()
+  np.testing.assert_array_equal(checkpoint.read(directory.path(1), ["w"])["w"], np.ones(1000))
+
+
+# ------------------------------------------------------------------- damage
+
+
+def spoil(path, kind, randomness):
+  """Damages a checkpoint's files in one of the ways that disks and copies do; returns whether the checkpoint is still there to be found."""
+  file = path + randomness.choice([".index", ".data-00000-of-00001"])
+  with open(file, "rb") as opened:
+    data = bytearray(opened.read())
+  if kind == "missing":
+    os.remove(file)
+    return not file.endswith(".index")
+  if kind == "cut":
+    data = data[: randomness.randrange(len(data))]
+  else:
+    data[randomness.randrange(len(data))] ^= 1 << randomness.randrange(8)
+  with open(file, "wb") as opened:
+    opened.write(data)
+  return True
+
+
+def check_damaged(tmp_path, kind, seed):
+  """The newest checkpoint is damaged: it is never restored as something that it was not, and the one before it is used with a word on that."""
+  randomness = random.Random(seed)
+  directory = make(tmp_path / str(seed), newest=0)
+  for step in (1, 2):
+    save(directory, step, {"global_step": tf.constant(step, tf.int64), "w": tf.random.stateless_normal([100], [step, seed]), "b": tf.fill([3], 1.5)})
+  whole = checkpoint.read(directory.path(2), ["global_step", "w", "b"])
+  found = spoil(directory.path(2), kind, randomness)
+  used = directory.latest_whole()
+  if used == directory.path(2):  # the change was where nothing is kept
+    for name, value in whole.items():
+      np.testing.assert_array_equal(checkpoint.read(used, [name])[name], value)
+    return "harmless"
+  assert used == directory.path(1)
+  return "named" if found else "gone"
+
+
+@pytest.mark.parametrize("kind", ["cut", "flipped", "missing"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(kind, tmp_path, caplog):
+  outcomes = [check_damaged(tmp_path, kind, seed) for seed in range(12)]
+  assert "named" in outcomes
+  assert caplog.text.count("Using ") == outcomes.count("named")
+  assert caplog.text.count("model.ckpt-2 is ") == outcomes.count("named")
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", 'model_checkpoint_path: "model.ckpt-99"'])
+def test_what_the_state_file_says_does_not_matter(text, directory, tmp_path):
+  save(directory, 5)
+  (tmp_path / "model" / "checkpoint").write_text(text)
+  assert directory.latest_whole() == directory.path(5)
+
+
+def test_no_whole_checkpoint_is_an_error_and_not_a_new_beginning(directory):
+  for step in (1, 2):
+    path = save(directory, step)
+    os.truncate(path + ".data-00000-of-00001", 3)
+  with pytest.raises(errors.CheckpointDamagedError, match="model.ckpt-2 is damaged.*model.ckpt-1 is damaged.*from a backup"):
+    directory.latest_whole()
+
+
+def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path, caplog):
+  programs.estimator(tmp_path, save_checkpoints_steps=2).train(programs.train_input, steps=4)
+  os.truncate(tmp_path / "model.ckpt-4.data-00000-of-00001", 3)
+  whole = programs.estimator(tmp_path / "whole").train(programs.train_input, steps=6)
+  resumed = programs.estimator(tmp_path).train(programs.train_input, max_steps=6)
+  assert "model.ckpt-4 is damaged" in caplog.text
+  np.testing.assert_array_equal(resumed.variables["w"].numpy(), whole.variables["w"].numpy())
 
 
 # ------------------------------------------------------------------- reading
@@ -112,7 +242,7 @@ def test_a_save_that_fails_leaves_the_others(directory, tmp_path):
 
 def test_resolve_takes_a_checkpoint_or_a_folder(directory, tmp_path):
   for step in (5, 10):
-    directory.save(step, values(step))
+    save(directory, step)
   assert checkpoint.resolve(directory.path(5)) == directory.path(5)
   assert checkpoint.resolve(str(tmp_path / "model")) == directory.path(10)
   for missing in (directory.path(6), str(tmp_path / "nowhere"), str(tmp_path)):
@@ -122,24 +252,24 @@ def test_resolve_takes_a_checkpoint_or_a_folder(directory, tmp_path):
 
 
 def test_names_that_are_not_in_it(directory):
-  path = directory.save(5, values(5))
+  path = save(directory, 5)
   with pytest.raises(errors.CheckpointError, match="model.ckpt-5 has no dense/bias, dense/scale"):
     checkpoint.read(path, ["dense/kernel", "dense/bias", "dense/scale"])
 
 
 def test_a_checkpoint_without_a_step_is_of_step_0(directory):
-  assert checkpoint.read_step(directory.save(5, {"w": tf.constant(1.0)})) == 0
+  assert checkpoint.read_step(save(directory, 5, {"w": tf.constant(1.0)})) == 0
 
 
 @pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001"])
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: bytes(byte ^ 0xFF for byte in data)], ids=["cut", "changed"])
 def test_a_damaged_file_is_said_to_be_one(ending, damage, directory):
-  path = directory.save(5, {"global_step": tf.constant(5, tf.int64), "w": tf.range(1000.0)})
+  path = save(directory, 5, {"global_step": tf.constant(5, tf.int64), "w": tf.range(1000.0)})
   with open(path + ending, "rb") as file:
     data = file.read()
   with open(path + ending, "wb") as file:
     file.write(damage(data))
-  with pytest.raises(errors.CheckpointError, match="model.ckpt-5 cannot be read"):
+  with pytest.raises(errors.CheckpointError, match="model.ckpt-5 is damaged"):
     checkpoint.read(path, ["w"])
 
 
@@ -151,21 +281,21 @@ def variables(**shapes):
 
 
 def test_a_restore_says_what_matched(directory):
-  path = directory.save(5, {**values(5), "unused": tf.constant(1.0)})
+  path = save(directory, 5, {**values(5), "unused": tf.constant(1.0)})
   wanted = variables(dense__kernel=[2, 3])
   report = checkpoint.restore(path, wanted)
   assert report == checkpoint.RestoreReport(path, ["dense/kernel"], ["global_step", "unused"])
-  assert str(report) == f"Restored 1 variables from {path}; 2 in it were not asked for"
+  assert str(report) == f"Restored {path}: 1 matched, 0 missing, 2 unexpected (global_step, unused), 0 of wrong shape"
   assert wanted["dense/kernel"].numpy()[0, 0] == 5
 
 
 def test_a_restore_is_whole_or_not_at_all(directory):
-  path = directory.save(5, {"a": tf.ones([2]), "b": tf.ones([3])})
+  path = save(directory, 5, {"a": tf.ones([2]), "b": tf.ones([3])})
   wanted = variables(a=[2], b=[4], c=[1])
   with pytest.raises(errors.CheckpointError) as raised:
     checkpoint.restore(path, wanted)
   message = str(raised.value)
-  assert "1 of its 3 variables are missing, 1 have another shape" in message
+  assert "1 variables matched, 1 missing, 0 unexpected, 1 of wrong shape" in message
   assert "c: not in the checkpoint; (1,) in the model" in message
   assert "b: (3,) in the checkpoint; (4,) in the model" in message
   assert "--model_dir" in message
@@ -173,7 +303,7 @@ def test_a_restore_is_whole_or_not_at_all(directory):
 
 
 def test_a_long_list_is_cut(directory):
-  path = directory.save(5, {"a": tf.ones([2])})
+  path = save(directory, 5, {"a": tf.ones([2])})
   with pytest.raises(errors.CheckpointError) as raised:
     checkpoint.restore(path, variables(**{f"v{index}": [1] for index in range(50)}))
   assert str(raised.value).count("not in the checkpoint") == 20
@@ -227,7 +357,7 @@ def test_another_model_in_the_folder(tmp_path):
 
 def test_the_values_of_a_checkpoint_through_the_estimator(tmp_path):
   estimator = programs.estimator(tmp_path).train(programs.train_input, steps=2)
-  assert estimator.get_variable_names() == sorted(["global_step", "w", "b", "sgd/iteration", "sgd/learning_rate"])
+  assert estimator.get_variable_names() == sorted(["global_step", "examples_seen", "w", "b", "sgd/iteration", "sgd/learning_rate"])
   np.testing.assert_array_equal(estimator.get_variable_value("w"), estimator.variables["w"].numpy())
   with pytest.raises(errors.CheckpointError, match="has no v"):
     estimator.get_variable_value("v")

@@ -19,10 +19,10 @@ def test_a_finite_loss_is_nothing_to_say():
 @pytest.mark.parametrize("loss, word", [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "infinite")])
 def test_the_step_and_the_last_good_checkpoint(loss, word):
   with pytest.raises(errors.NonFiniteError, match=f"became {word} at step 7. The last good checkpoint is /m/model.ckpt-5") as raised:
-    non_finite.check(result(loss, 7), "/m/model.ckpt-5")
+    non_finite.check(result(loss, 7), lambda: "/m/model.ckpt-5")
   assert isinstance(raised.value, ArithmeticError)
 
 
 def test_no_checkpoint():
   with pytest.raises(errors.NonFiniteError, match="There is no checkpoint yet"):
-    non_finite.check(result(math.nan, 1), None)
+    non_finite.check(result(math.nan, 1), lambda: None)
