@@ -45,7 +45,7 @@ def test_nothing_is_there_before_the_first(directory, tmp_path):
 
 
 def test_what_was_saved_is_read(directory):
-  path = save(directory, 7)
+  path = directory.save(7, values(7))
   assert path == directory.path(7) == directory.latest()
   assert checkpoint.read_step(path) == 7
   assert checkpoint.shapes(path) == {"global_step": ((), tf.int64), "dense/kernel": ((2, 3), tf.float32)}
@@ -53,7 +53,7 @@ def test_what_was_saved_is_read(directory):
 
 
 def test_tensorflow_reads_it(directory, tmp_path):
-  save(directory, 7)
+  directory.save(7, values(7))
   found = tf.train.latest_checkpoint(str(tmp_path / "model"))
   assert found == directory.path(7)
   assert tf.train.load_checkpoint(found).get_tensor("dense/kernel")[0, 0] == 7
@@ -61,7 +61,7 @@ def test_tensorflow_reads_it(directory, tmp_path):
 
 def test_the_newest_are_kept_by_step(directory, tmp_path):
   for step in (0, 5, 10, 100):
-    save(directory, step)
+    directory.save(step, values(step))
   assert directory.steps() == [10, 100]
   assert names(tmp_path / "model") == [
       "checkpoint", "model.ckpt-10.data-00000-of-00001", "model.ckpt-10.index", "model.ckpt-100.data-00000-of-00001", "model.ckpt-100.index"]
@@ -72,25 +72,25 @@ def test_the_newest_are_kept_by_step(directory, tmp_path):
 def test_zero_keeps_all(tmp_path):
   directory = make(tmp_path, newest=0)
   for step in range(7):
-    save(directory, step)
+    directory.save(step, values(step))
   assert directory.steps() == list(range(7))
 
 
 def test_saving_a_step_again_replaces_it(directory):
-  save(directory, 7)
-  save(directory, 7, {**values(7), "dense/kernel": tf.zeros([1])})
+  directory.save(7, values(7))
+  directory.save(7, {**values(7), "dense/kernel": tf.zeros([1])})
   assert directory.steps() == [7]
   assert checkpoint.shapes(directory.path(7))["dense/kernel"][0] == (1,)
 
 
 def test_what_a_run_that_was_killed_leaves_is_no_checkpoint(directory, tmp_path):
-  save(directory, 5)
-  save(directory, 10)
+  directory.save(5, values(5))
+  directory.save(10, values(10))
   (tmp_path / "model" / "model.ckpt-10.index").unlink()
   (tmp_path / "model" / ".writing-model.ckpt-15").mkdir()
-  resumed = checkpoint.CheckpointDirectory(str(tmp_path / "model"))
+  resumed = make(tmp_path / "model")
   assert resumed.latest() == directory.path(5)
-  save(resumed, 20)
+  resumed.save(20, values(20))
   assert resumed.steps() == [5, 20]
   assert not (tmp_path / "model" / ".writing-model.ckpt-15").exists()
 
@@ -111,7 +111,7 @@ def test_a_value_is_that_of_the_save_whatever_comes_after(directory):
 
 
 def test_a_folder_moves_with_its_checkpoints(directory, tmp_path):
-  save(directory, 5)
+  directory.save(5, values(5))
   shutil.move(tmp_path / "model", tmp_path / "elsewhere")
   moved = checkpoint.CheckpointDirectory(str(tmp_path / "elsewhere"))
   assert checkpoint.read_step(moved.latest()) == 5
@@ -124,16 +124,16 @@ def test_a_file_in_the_way_of_the_folder(tmp_path):
   directory = make(tmp_path / "model")
   assert directory.latest() is None
   with pytest.raises(errors.OutputError, match=r"The checkpoint of step 5 cannot be written to .*model \(--model_dir\)") as raised:
-    save(directory, 5)
+    directory.save(5, values(5))
   assert isinstance(raised.value, OSError)
   assert (tmp_path / "model").read_text() == "a file"
 
 
 def test_a_save_that_fails_leaves_the_others(directory, tmp_path):
-  save(directory, 5)
+  directory.save(5, values(5))
   (tmp_path / "model" / "model.ckpt-10.index").mkdir()  # where the file should go
   with pytest.raises(errors.OutputError, match="step 10"):
-    save(directory, 10)
+    directory.save(10, values(10))
   assert directory.latest_whole() == directory.path(5)
 
 
@@ -141,9 +141,9 @@ def test_a_save_that_fails_is_a_warning_where_that_is_asked_for(tmp_path, caplog
   directory = make(tmp_path / "model", on_failure="warn")
   (tmp_path / "model").mkdir()
   (tmp_path / "model" / "model.ckpt-10.index").mkdir()
-  save(directory, 10)
+  directory.save(10, values(10))
   assert "step 10 cannot be written" in caplog.text
-  save(directory, 15)
+  directory.save(15, values(15))
   assert directory.latest_whole() == directory.path(15)
 
 
@@ -160,7 +160,7 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
   monkeypatch.setattr(checkpoint.CheckpointDirectory, "_write", slow_write)
   directory = checkpoint.CheckpointDirectory(str(tmp_path))
   variable = tf.Variable(tf.ones([1000]))
-  save(directory, 1, {"w": variable.read_value()})
+  directory.save(1, {"w": variable.read_value()})
   assert started.wait(30)
   variable.assign_add(tf.ones([1000]))
   may_write.set()
@@ -193,7 +193,7 @@ def check_damaged(tmp_path, kind, seed):
   randomness = random.Random(seed)
   directory = make(tmp_path / str(seed), newest=0)
   for step in (1, 2):
-    save(directory, step, {"global_step": tf.constant(step, tf.int64), "w": tf.random.stateless_normal([100], [step, seed]), "b": tf.fill([3], 1.5)})
+    directory.save(step, {"global_step": tf.constant(step, tf.int64), "w": tf.random.stateless_normal([100], [step, seed]), "b": tf.fill([3], 1.5)})
   whole = checkpoint.read(directory.path(2), ["global_step", "w", "b"])
   found = spoil(directory.path(2), kind, randomness)
   used = directory.latest_whole()
@@ -215,14 +215,14 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(kind, tmp_path
 
 @pytest.mark.parametrize("text", ["", "nonsense", 'model_checkpoint_path: "model.ckpt-99"'])
 def test_what_the_state_file_says_does_not_matter(text, directory, tmp_path):
-  save(directory, 5)
+  directory.save(5, values(5))
   (tmp_path / "model" / "checkpoint").write_text(text)
   assert directory.latest_whole() == directory.path(5)
 
 
 def test_no_whole_checkpoint_is_an_error_and_not_a_new_beginning(directory):
   for step in (1, 2):
-    path = save(directory, step)
+    path = directory.save(step, values(step))
     os.truncate(path + ".data-00000-of-00001", 3)
   with pytest.raises(errors.CheckpointDamagedError, match="model.ckpt-2 is damaged.*model.ckpt-1 is damaged.*from a backup"):
     directory.latest_whole()
@@ -242,7 +242,7 @@ def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path, caplog):
 
 def test_resolve_takes_a_checkpoint_or_a_folder(directory, tmp_path):
   for step in (5, 10):
-    save(directory, step)
+    directory.save(step, values(step))
   assert checkpoint.resolve(directory.path(5)) == directory.path(5)
   assert checkpoint.resolve(str(tmp_path / "model")) == directory.path(10)
   for missing in (directory.path(6), str(tmp_path / "nowhere"), str(tmp_path)):
@@ -252,19 +252,19 @@ def test_resolve_takes_a_checkpoint_or_a_folder(directory, tmp_path):
 
 
 def test_names_that_are_not_in_it(directory):
-  path = save(directory, 5)
+  path = directory.save(5, values(5))
   with pytest.raises(errors.CheckpointError, match="model.ckpt-5 has no dense/bias, dense/scale"):
     checkpoint.read(path, ["dense/kernel", "dense/bias", "dense/scale"])
 
 
 def test_a_checkpoint_without_a_step_is_of_step_0(directory):
-  assert checkpoint.read_step(save(directory, 5, {"w": tf.constant(1.0)})) == 0
+  assert checkpoint.read_step(directory.save(5, {"w": tf.constant(1.0)})) == 0
 
 
 @pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001"])
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: bytes(byte ^ 0xFF for byte in data)], ids=["cut", "changed"])
 def test_a_damaged_file_is_said_to_be_one(ending, damage, directory):
-  path = save(directory, 5, {"global_step": tf.constant(5, tf.int64), "w": tf.range(1000.0)})
+  path = directory.save(5, {"global_step": tf.constant(5, tf.int64), "w": tf.range(1000.0)})
   with open(path + ending, "rb") as file:
     data = file.read()
   with open(path + ending, "wb") as file:
@@ -281,7 +281,7 @@ def variables(**shapes):
 
 
 def test_a_restore_says_what_matched(directory):
-  path = save(directory, 5, {**values(5), "unused": tf.constant(1.0)})
+  path = directory.save(5, {**values(5), "unused": tf.constant(1.0)})
   wanted = variables(dense__kernel=[2, 3])
   report = checkpoint.restore(path, wanted)
   assert report == checkpoint.RestoreReport(path, ["dense/kernel"], ["global_step", "unused"])
@@ -290,7 +290,7 @@ def test_a_restore_says_what_matched(directory):
 
 
 def test_a_restore_is_whole_or_not_at_all(directory):
-  path = save(directory, 5, {"a": tf.ones([2]), "b": tf.ones([3])})
+  path = directory.save(5, {"a": tf.ones([2]), "b": tf.ones([3])})
   wanted = variables(a=[2], b=[4], c=[1])
   with pytest.raises(errors.CheckpointError) as raised:
     checkpoint.restore(path, wanted)
@@ -303,7 +303,7 @@ def test_a_restore_is_whole_or_not_at_all(directory):
 
 
 def test_a_long_list_is_cut(directory):
-  path = save(directory, 5, {"a": tf.ones([2])})
+  path = directory.save(5, {"a": tf.ones([2])})
   with pytest.raises(errors.CheckpointError) as raised:
     checkpoint.restore(path, variables(**{f"v{index}": [1] for index in range(50)}))
   assert str(raised.value).count("not in the checkpoint") == 20
@@ -357,7 +357,7 @@ def test_another_model_in_the_folder(tmp_path):
 
 def test_the_values_of_a_checkpoint_through_the_estimator(tmp_path):
   estimator = programs.estimator(tmp_path).train(programs.train_input, steps=2)
-  assert estimator.get_variable_names() == sorted(["global_step", "examples_seen", "w", "b", "sgd/iteration", "sgd/learning_rate"])
+  assert estimator.get_variable_names() == sorted(["global_step", "w", "b", "sgd/iteration", "sgd/learning_rate"])
   np.testing.assert_array_equal(estimator.get_variable_value("w"), estimator.variables["w"].numpy())
   with pytest.raises(errors.CheckpointError, match="has no v"):
     estimator.get_variable_value("v")

@@ -22,7 +22,8 @@ def test_cores(name, replicas, strategy):
   device = device_lib.connect(name)
   assert (device.kind, device.replicas, device.local_replicas, device.hosts, device.host) == ("cpu", replicas, replicas, 1, 0)
   assert isinstance(device.strategy, strategy)
-  assert device.is_chief and not device.is_multi_worker
+  assert device.is_chief
+  assert not device.is_multi_worker
 
 
 def test_a_device_is_made_once():

@@ -233,7 +233,7 @@ def test_the_tail_is_padded_and_counted():
 
 def test_strings_are_padded_too():
   dataset = tf.data.Dataset.from_tensor_slices(["a", "b", "c"]).batch(2).map(lambda text: (text,))
-  (text,), rows = list(inputs.grouped(dataset, 2, 2))[0]
+  (text,), rows = next(iter(inputs.grouped(dataset, 2, 2)))
   assert text.numpy().tolist() == [[b"a", b"b"], [b"c", b""]]
   assert rows.numpy().tolist() == [2, 1]
 

@@ -1,5 +1,6 @@
 """The outer loop in plain Python, around device loops that a test makes up."""
 
+import itertools
 import math
 
 import pytest
@@ -54,7 +55,7 @@ def test_a_step_that_takes_longer_than_patience_is_a_loop():
 def test_a_time_is_the_length_of_a_loop_whatever_the_cadences():
   ends = lengths(loop.LoopLength("30s", cadences=(7,)), 0, 1000, seconds_per_step=0.5)
   assert ends[:6] == [1, 3, 7, 15, 31, 63]
-  assert {end - start for start, end in zip(ends[6:-2], ends[7:-1], strict=True)} == {60}
+  assert {end - start for start, end in itertools.pairwise(ends[6:-1])} == {60}
 
 
 def test_a_timed_loop_becomes_shorter_when_steps_become_slower():
@@ -148,5 +149,6 @@ def test_the_loss_of_a_loop_is_the_mean_over_its_steps(tmp_path, device):
     return seen
 
   single, together = losses("single", 1), losses("together", 4)
-  assert len(single) == 4 and len(together) == 1
+  assert len(single) == 4
+  assert len(together) == 1
   assert together[0] == pytest.approx(math.fsum(single) / 4, rel=1e-5)

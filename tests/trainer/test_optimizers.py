@@ -161,7 +161,8 @@ def test_var_list_is_all_that_is_trained(tmp_path):
     return trainer.minimize(keras.optimizers.SGD(0.1), loss, var_list=[variable for variable in _trainable() if "w" in variable.name])
 
   w, b = values(trained(train_op, tmp_path, "cpu"))
-  assert b == 0 and w.any()
+  assert b == 0
+  assert w.any()
 
 
 def test_the_global_step_counts_once_however_it_is_given(tmp_path):

@@ -45,7 +45,6 @@ def test_checkpoint_settings_are_not_negative(name, value):
     trainer.RunConfig(**{name: value})
 
 
-
 @pytest.mark.parametrize("name", ["save_checkpoints_steps", "keep_checkpoint_max"])
 def test_numbers_of_steps_and_of_checkpoints_are_whole(name):
   with pytest.raises(errors.SettingError, match=f"RunConfig.{name}"):

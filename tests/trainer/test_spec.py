@@ -101,7 +101,6 @@ def test_a_model_fn_takes_the_arguments_that_it_names():
   assert given == dict(mode="infer", features="x", config="the config", rate=0.1)
 
 
-
 def test_a_model_fn_that_takes_any_keyword_gets_them_all():
   given = {}
 
@@ -251,7 +250,6 @@ def test_features_that_are_a_tuple_beside_labels_that_are_a_dict(tmp_path):
   estimator = programs.estimator(tmp_path, model_fn).train(input_fn, steps=1)
   assert estimator.evaluate(input_fn)["global_step"] == 1
   assert len(list(estimator.predict(input_fn))) == 16
-
 
 
 def test_labels_that_are_none_in_the_dataset(tmp_path):

@@ -30,8 +30,7 @@ def test_a_loss_is_a_scalar(loss, shape, mode, tmp_path):
 
   estimator = programs.estimator(tmp_path, spoiled(spoil, (mode,)))
   with pytest.raises(errors.SpecError, match=rf"mode '{mode}': the loss has shape {shape}: expected a scalar, as tf.reduce_mean gives"):
-    estimator.train(programs.train_input, steps=1)
-    estimator.evaluate(programs.examples(8))
+    estimator.trace(mode, programs.train_input)
 
 
 def test_a_loss_is_a_tensor(tmp_path):
@@ -77,7 +76,8 @@ def _fails(features, labels, mode, params):
 
 
 def test_what_a_model_fn_raises_comes_with_the_shapes_and_the_line(tmp_path):
-  with pytest.raises(errors.ModelFnError, match=r'model_fn _fails failed in mode \'train\'.*given features\["x"\] float32\[8, 3\], labels float32\[8\]: '):
+  given = r'given features\["x"\] float32\[8, 3\], labels float32\[8\]: '
+  with pytest.raises(errors.ModelFnError, match=rf"model_fn _fails failed in mode 'train'.*{given}"):
     programs.estimator(tmp_path, _fails).train(programs.train_input, steps=1)
 
 

@@ -80,7 +80,6 @@ def test_what_an_evaluation_finds_is_in_a_folder_of_its_name(tmp_path):
     assert found == {name: [(2, pytest.approx(result[name]))] for name in ("loss", "absolute_error")}
 
 
-@pytest.mark.xfail(strict=True, reason="a loop that finds no input reports nothing")
 def test_steps_before_the_end_of_the_input_are_reported(tmp_path):
   programs.estimator(tmp_path, **programs.fixed_loops(2)).train(programs.batches(4), steps=10)
   assert [step for step, _ in scalars(tmp_path)["loss"]] == [4]

@@ -100,9 +100,9 @@ def test_hooks_and_listeners_of_the_training_are_called(tmp_path):
     def end(self, session, step):
       seen.append("end")
 
-  train_and_evaluate(
-      programs.estimator(tmp_path, **programs.fixed_loops(5)),
-      TrainSpec(programs.train_input, max_steps=5, hooks=[lambda step, metrics, _: seen.append("hook")], saving_listeners=[Listener()]), evaluated([]))
+  hooks = [lambda step, metrics, _: seen.append("hook")]
+  train_spec = TrainSpec(programs.train_input, max_steps=5, hooks=hooks, saving_listeners=[Listener()])
+  train_and_evaluate(programs.estimator(tmp_path, **programs.fixed_loops(5)), train_spec, evaluated([]))
   assert seen == ["begin", 0, "hook", 5, "end"]
 
 

@@ -13,7 +13,6 @@ v1 = tf.compat.v1
 STEP = tf.constant(0, tf.int64)
 
 
-
 @pytest.fixture
 def store():
   return variables.VariableStore(tf.distribute.get_strategy(), seed=5)
@@ -44,7 +43,8 @@ def test_a_second_trace_gets_the_variables_of_the_first(store, make):
   run(store, fn)
   first = dict(store.variables)
   run(store, fn)
-  assert first and list(store.variables) == list(first)
+  assert first
+  assert list(store.variables) == list(first)
   assert all(store.variables[name] is first[name] for name in first)
 
 
