@@ -13,13 +13,13 @@ Source: A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 
 
 import gin
 
-from input_pipelines import image_pipeline, tfds_images
+from input_pipelines import hosts, image_pipeline, tfds_images
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
 @gin.configurable
-def input_fn(params, split="train", training=False, data_dir=None, augment=None, standardise=None, cache="memory", input_context=None):
+def input_fn(params, split="train", training=False, data_dir=None, augment=None, standardise=None, cache="memory", input_context=None, start=0):
   """CIFAR-10. The arguments are those of `tfds_images.input_fn`.
 
   Returns:
@@ -27,4 +27,5 @@ def input_fn(params, split="train", training=False, data_dir=None, augment=None,
   """
   source = tfds_images.source("cifar10", split, data_dir, input_context=input_context, gin_name="cifar10.input_fn")
   return image_pipeline.batches(
-      source, params["batch_size"], training=training, augment=augment, standardise=standardise, cache=cache)
+      source, params["batch_size"], training=training, augment=augment, standardise=standardise, cache=cache,
+      start=hosts.seen_here(start, input_context))

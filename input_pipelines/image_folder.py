@@ -15,19 +15,21 @@ import hashlib
 import os
 
 import gin
+import numpy as np
 import tensorflow as tf
 
-from input_pipelines import hosts, image_pipeline, images, labelled_images
+from input_pipelines import hosts, image_pipeline, images, in_memory, labelled_images
 from trainer import errors
 
 SPLITS = ("train", "validation", "all")
 ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
+_CHUNK = 64  # file names shuffled and labelled in one call
 
 
 @gin.configurable
 def input_fn(
     params, directory, split="all", training=False, validation_share=0.0, image_size=None, channels=3, crop="central", augment=None, standardise=None,
-    cache="memory", input_context=None):
+    cache="memory", input_context=None, start=0):
   """Batches of the images in a folder.
 
   Args:
@@ -40,6 +42,7 @@ def input_fn(
     image_size, crop, augment, standardise, cache: see `image_pipeline.batches`; image_size is needed. "random" in training needs cache = None.
     channels: 3, or 1 for grey.
     input_context: tf.distribute.InputContext, or None for one host; each host reads an even range of the files.
+    start: examples that all hosts together have seen before; the framework sets it.
 
   Returns:
     A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]).
@@ -50,7 +53,8 @@ def input_fn(
   """
   source = make_source(directory, split, validation_share, channels, input_context)
   return image_pipeline.batches(
-      source, params["batch_size"], training=training, image_size=image_size, crop=crop, augment=augment, standardise=standardise, cache=cache)
+      source, params["batch_size"], training=training, image_size=image_size, crop=crop, augment=augment, standardise=standardise, cache=cache,
+      start=hosts.seen_here(start, input_context))
 
 
 def make_source(directory, split="all", validation_share=0.0, channels=3, input_context=None):
@@ -71,23 +75,21 @@ def make_source(directory, split="all", validation_share=0.0, channels=3, input_
 
 def source_of(directory, names, labels, channels, index=0, parts=1):
   """The labelled_images.Source of one of so many parts of files, given by their names below a directory."""
-  start, stop = hosts.even_range(len(names), index, parts)
-  paths = [os.path.join(directory, name) for name in names[start:stop]]
+  first, stop = hosts.even_range(len(names), index, parts)
+  paths = [os.path.join(directory, name) for name in names[first:stop]]
   if not paths:
     raise errors.InputError(f"{directory} has {len(names)} images in this split, fewer than the {parts} hosts that read it.")
-  labels = labels[start:stop]
+  labels = labels[first:stop]
 
-  def stream(training, _):
-    rows = tf.data.Dataset.range(len(paths))
-    if training:
-      rows = rows.shuffle(len(paths)).repeat()
-    path_of, label_of = tf.constant(paths), tf.constant(labels, tf.int64)
+  def stream(training, _, seen):
+    chunks = in_memory.batches(
+        {"path": paths, "row": np.arange(first, stop)}, np.array(labels, np.int64), min(_CHUNK, len(paths)), training=training, start=seen)
 
-    def read(position, row):
-      path = path_of[row]
-      return position, (start + row, {"image": images.checked_file(tf.io.read_file(path), path)}, label_of[row])
+    def read(position, example):
+      features, label = example
+      return position, (features["row"], {"image": images.checked_file(tf.io.read_file(features["path"]), features["path"])}, label)
 
-    return rows.enumerate().map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return chunks.unbatch().enumerate(seen).map(read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
   return labelled_images.Source(
       name="image_folder.input_fn", key=_key(directory, paths), count=len(paths), image_shape=(None, None, channels), stream=stream,

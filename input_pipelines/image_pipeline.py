@@ -11,7 +11,8 @@ from trainer import errors
 
 
 def batches(
-    source, batch_size, *, training, image_size=None, crop="central", augment=None, standardise=None, cache=None, shuffle_buffer=10_000):
+    source, batch_size, *, training, image_size=None, crop="central", augment=None, standardise=None, cache=None, shuffle_buffer=10_000,
+    start=0):
   """Batches of images.
 
   Args:
@@ -25,6 +26,7 @@ def batches(
     standardise: None for pixels in 0..1; see `images.to_float`.
     cache: "memory" or a folder to decode once and keep the pixels; None to decode in every epoch. A "random" crop in training takes None.
     shuffle_buffer: examples among which the next is chosen, where there is no cache; with one it is all of them.
+    start: training: examples of this host's part, over all epochs, that come before the first one, as after a run that is continued.
 
   Returns:
     A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]), with what other features the source has if there is no cache.
@@ -54,19 +56,19 @@ def batches(
 
   if cache is not None:
     pixels, labels = image_cache.load(source, size, crop, cache)
-    return _gathered(pixels, labels, batch_size, training, finish)
-  decoded = _decoded(source.stream(training, shuffle_buffer), size, crop, seed if training else None, source.count)
+    return _gathered(pixels, labels, batch_size, training, start, finish)
+  decoded = _decoded(source.stream(training, shuffle_buffer, start), size, crop, seed if training else None, source.count)
   decoded = decoded.batch(batch_size, drop_remainder=training)
   return decoded.map(finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
 
 
-def _gathered(pixels, labels, batch_size, training, finish):
+def _gathered(pixels, labels, batch_size, training, start, finish):
   rows = tf.range(len(labels), dtype=tf.int64)
-  dataset = in_memory.batches({"image": pixels, "row": rows}, labels, batch_size, training=training)
+  dataset = in_memory.batches({"image": pixels, "row": rows}, labels, batch_size, training=training, start=start)
 
   def finish_batch(number, batch):
     features, batch_labels = batch
-    position = number * batch_size + tf.range(tf.shape(batch_labels)[0], dtype=tf.int64)
+    position = start + number * batch_size + tf.range(tf.shape(batch_labels)[0], dtype=tf.int64)
     return finish(position, features["row"], {"image": features["image"]}, batch_labels)
 
   return dataset.enumerate().map(finish_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)

@@ -18,9 +18,9 @@ class Source:
     key: what tells this set, split and part from any other: any value with a repr.
     count: number of examples, or None if that is not known.
     image_shape: (height, width, channels), each None where images differ.
-    stream: `stream(training, shuffle_buffer)` → dataset of (position, (id, features, label)): position counts the elements over all epochs, id
-      (int64) tells the examples apart, features has the encoded image as "image", and what else goes with it. In training shuffled and repeated
-      without end.
+    stream: `stream(training, shuffle_buffer, start)` → dataset of (position, (id, features, label)): position counts the elements over all epochs,
+      and is `start` at the first; id (int64) tells the examples apart; features has the encoded image as "image", and what else goes with it. In
+      training shuffled and repeated without end.
     example_name: of the example at a position of the stream that is not for training, for messages.
   """
 
@@ -49,7 +49,7 @@ def checked(source, function, batch_size=256):
   def apply(_, example):
     return function(example[1], example[2])
 
-  stream = source.stream(False, None)
+  stream = source.stream(False, None, 0)
   results = stream.map(apply, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).batch(batch_size).prefetch(1)
   done = 0
   try:

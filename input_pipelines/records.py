@@ -11,7 +11,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from input_pipelines import hosts
+from input_pipelines import hosts, randomness
 from trainer import errors
 
 FRAME = 16  # bytes of a record that are not its data
@@ -62,7 +62,7 @@ def namer(segments):
   return name
 
 
-def stream(segments, parse, *, training, shuffle_buffer=10_000, compression="", element_shard=None):
+def stream(segments, parse, *, training, shuffle_buffer=10_000, compression="", element_shard=None, start=0):
   """A dataset of (position, (id, *parsed)).
 
   Args:
@@ -73,6 +73,8 @@ def stream(segments, parse, *, training, shuffle_buffer=10_000, compression="", 
     shuffle_buffer: records among which the next is chosen.
     compression: "" or "GZIP". Damage in compressed files is found, but not where.
     element_shard: (index, count) to keep every count-th record only, for hosts that share files whose numbers of records are not known.
+    start: training: records that come before the first one, as after a run that is continued. Where the segments tell their numbers of records, whole
+      epochs are passed over without reading them.
 
   Returns:
     A tf.data.Dataset; position counts the elements from 0 and goes on counting over the epochs, id (int64) tells records apart. Reading it raises
@@ -89,17 +91,24 @@ def stream(segments, parse, *, training, shuffle_buffer=10_000, compression="", 
   def read(*file):
     return _read(*file, parse, compression)
 
-  if training:
-    files = files.shuffle(len(segments))
-    records = files.interleave(read, cycle_length=_OPEN_FILES, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-  else:
-    records = files.interleave(read, cycle_length=1, num_parallel_calls=1, deterministic=True)
-  if element_shard is not None:
-    index, parts = element_shard
-    records = records.shard(parts, index)
-  if training:
-    records = records.shuffle(shuffle_buffer).repeat()
-  return records.enumerate()
+  def share(records):
+    return records if element_shard is None else records.shard(element_shard[1], element_shard[0])
+
+  if not training:
+    return share(files.interleave(read, cycle_length=1, num_parallel_calls=1, deterministic=True)).enumerate()
+  seed = randomness.base_seed()
+
+  def one_epoch(epoch):
+    tf.random.set_seed(1)  # of this function's graph: with 0, shuffle would not take a tensor as a seed
+    shuffled = files.shuffle(len(segments), seed=seed ^ (2 * epoch), reshuffle_each_iteration=False)
+    records = share(shuffled.interleave(read, cycle_length=_OPEN_FILES, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True))
+    return records.shuffle(shuffle_buffer, seed=seed ^ (2 * epoch + 1), reshuffle_each_iteration=False)
+
+  known = element_shard is None and all(segment.take >= 0 for segment in segments)
+  count = sum(segment.take for segment in segments) if known else None
+  epochs, passed = divmod(start, count) if known else (0, start)
+  records = tf.data.Dataset.range(epochs, tf.int64.max).flat_map(one_epoch).skip(passed).enumerate(start)
+  return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))  # which tf.data cannot see through flat_map
 
 
 def _size(path):

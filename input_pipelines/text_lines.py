@@ -28,7 +28,8 @@ _FIELD_LIMIT = 1 << 30  # characters in a field, where csv's own limit is 128 Ki
 
 
 @gin.configurable
-def input_fn(params, path, vocabulary_file, length=128, training=False, text_key="text", label_key="label", classes=None, input_context=None):
+def input_fn(
+    params, path, vocabulary_file, length=128, training=False, text_key="text", label_key="label", classes=None, input_context=None, start=0):
   """Batches of token ids.
 
   Args:
@@ -40,6 +41,7 @@ def input_fn(params, path, vocabulary_file, length=128, training=False, text_key
     text_key, label_key: names of the columns or of the object's keys.
     classes: names of the classes, whose places in this list are the labels; None where the labels are integers.
     input_context: tf.distribute.InputContext, or None for one host; each host takes an even range of the lines.
+    start: examples that all hosts together have seen before; the framework sets it.
 
   Returns:
     A dataset of ({"tokens": int32 [b, length]}, labels int32 [b]).
@@ -48,9 +50,10 @@ def input_fn(params, path, vocabulary_file, length=128, training=False, text_key
     InputError: a file cannot be read, or has a line without text or label; the message names file and line.
   """
   texts, labels = load(path, text_key, label_key, None if classes is None else tuple(classes))
-  start, stop = hosts.even_range(len(texts), *hosts.part_of(input_context))
-  tokens = tokenize(texts[start:stop], load_vocabulary(vocabulary_file), length)
-  return in_memory.batches({"tokens": tokens}, labels[start:stop], params["batch_size"], training=training)
+  first, stop = hosts.even_range(len(texts), *hosts.part_of(input_context))
+  tokens = tokenize(texts[first:stop], load_vocabulary(vocabulary_file), length)
+  seen = hosts.seen_here(start, input_context)
+  return in_memory.batches({"tokens": tokens}, labels[first:stop], params["batch_size"], training=training, start=seen)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ Source: The TensorFlow Team, "Flowers", 2019; each photo has its own Creative Co
 
 import gin
 
-from input_pipelines import image_pipeline, tfds_images
+from input_pipelines import hosts, image_pipeline, tfds_images
 from trainer import errors
 
 CLASS_NAMES = ("dandelion", "daisy", "tulips", "sunflowers", "roses")
@@ -23,7 +23,7 @@ SPLITS = {"train": "train[:85%]", "validation": "train[85%:]"}
 @gin.configurable
 def input_fn(
     params, split="train", training=False, data_dir=None, image_size=224, crop="central", augment=None, standardise=None, cache="memory",
-    shuffle_buffer=2000, input_context=None):
+    shuffle_buffer=2000, input_context=None, start=0):
   """tf_flowers. The arguments are those of `tfds_images.input_fn`, but for split: "train" or "validation".
 
   Returns:
@@ -37,4 +37,4 @@ def input_fn(
   source = tfds_images.source("tf_flowers", SPLITS[split], data_dir, input_context=input_context, gin_name="tf_flowers.input_fn")
   return image_pipeline.batches(
       source, params["batch_size"], training=training, image_size=image_size, crop=crop, augment=augment, standardise=standardise, cache=cache,
-      shuffle_buffer=shuffle_buffer)
+      shuffle_buffer=shuffle_buffer, start=hosts.seen_here(start, input_context))

@@ -22,7 +22,7 @@ from trainer import errors
 @gin.configurable
 def input_fn(
     params, name, split="train", training=False, data_dir=None, image_size=None, crop="central", augment=None, standardise=None, cache="memory",
-    shuffle_buffer=10_000, download=True, input_context=None):
+    shuffle_buffer=10_000, download=True, input_context=None, start=0):
   """Batches of a set that `tfds.builder(name)` knows.
 
   Args:
@@ -34,6 +34,7 @@ def input_fn(
     image_size, crop, augment, standardise, cache, shuffle_buffer: see `image_pipeline.batches`. A crop of "random" in training needs cache = None.
     download: whether to download and prepare the set if data_dir does not have it.
     input_context: tf.distribute.InputContext, or None for one host.
+    start: examples that all hosts together have seen before; the framework sets it.
 
   Returns:
     A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]).
@@ -44,7 +45,7 @@ def input_fn(
   """
   return image_pipeline.batches(
       source(name, split, data_dir, download, input_context), params["batch_size"], training=training, image_size=image_size, crop=crop,
-      augment=augment, standardise=standardise, cache=cache, shuffle_buffer=shuffle_buffer)
+      augment=augment, standardise=standardise, cache=cache, shuffle_buffer=shuffle_buffer, start=hosts.seen_here(start, input_context))
 
 
 def source(name, split, data_dir=None, download=True, input_context=None, gin_name="tfds_images.input_fn"):
@@ -66,7 +67,8 @@ def source(name, split, data_dir=None, download=True, input_context=None, gin_na
       key=(builder.info.full_name, str(builder.data_path), [(segment.path, segment.skip, segment.take) for segment in segments]),
       count=sum(segment.take for segment in segments),
       image_shape=shape,
-      stream=lambda training, shuffle_buffer: records.stream(segments, parse, training=training, shuffle_buffer=shuffle_buffer),
+      stream=lambda training, shuffle_buffer, start: records.stream(
+          segments, parse, training=training, shuffle_buffer=shuffle_buffer, start=start),
       example_name=records.namer(segments))
 
 

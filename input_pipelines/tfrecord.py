@@ -27,7 +27,7 @@ ON_DAMAGE = ("raise", "skip")
 @gin.configurable
 def input_fn(
     params, path, features=None, label_key="label", training=False, image_size=None, crop="central", augment=None, standardise=None, cache=None,
-    shuffle_buffer=10_000, verify="size", on_damage="raise", compression="", input_context=None):
+    shuffle_buffer=10_000, verify="size", on_damage="raise", compression="", input_context=None, start=0):
   """Batches of records, each a serialized tf.train.Example.
 
   Args:
@@ -43,6 +43,7 @@ def input_fn(
       damaged, and to say how much that is.
     compression: "" or "GZIP".
     input_context: tf.distribute.InputContext, or None for one host.
+    start: examples that all hosts together have seen before; the framework sets it.
 
   Returns:
     A dataset of (features, label), or of features without a label. An image, whatever its feature is called, is "image": float32 [b, h, w, c].
@@ -61,12 +62,14 @@ def input_fn(
     raise errors.SettingError(f"tfrecord.input_fn.features has {len(image_keys)} images, {', '.join(image_keys)}: expected one at most.")
   parse = _parser(spec, label_key, image_keys)
 
-  def stream(is_training, buffer):
+  def stream(is_training, buffer, seen):
     return records.stream(
-        segments, parse, training=is_training, shuffle_buffer=buffer, compression=compression, element_shard=shard)
+        segments, parse, training=is_training, shuffle_buffer=buffer, compression=compression, element_shard=shard, start=seen)
+
+  seen = hosts.seen_here(start, input_context)
 
   if not image_keys:
-    dataset = stream(training, shuffle_buffer).map(lambda position, example: example[1:])
+    dataset = stream(training, shuffle_buffer, seen).map(lambda position, example: example[1:])
     dataset = dataset.batch(params["batch_size"], drop_remainder=training).prefetch(tf.data.AUTOTUNE)
   else:
     known = shard is None and all(segment.take >= 0 for segment in segments)
@@ -76,7 +79,7 @@ def input_fn(
         image_shape=tuple(index.image_shape) if index else (None, None, None), stream=stream, example_name=records.namer(segments))
     dataset = image_pipeline.batches(
         source, params["batch_size"], training=training, image_size=image_size, crop=crop, augment=augment, standardise=standardise, cache=cache,
-        shuffle_buffer=shuffle_buffer)
+        shuffle_buffer=shuffle_buffer, start=seen)
   return dataset if label_key is not None else dataset.map(lambda batch, _: batch)
 
 

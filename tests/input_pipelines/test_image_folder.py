@@ -58,7 +58,7 @@ def test_training_is_endless_in_full_batches_each_image_once_an_epoch(folder, ca
 def test_the_seed_decides_the_order_and_the_augmentation(folder, settings):
   def first(seed):
     tf.random.set_seed(seed)
-    dataset = read(folder, training=True, augment=lambda images, draw: augment.standard(images, draw, brightness=0.3), **settings)
+    dataset = read(folder, training=True, augment=_brighter, **settings)
     return np.concatenate([features["image"] for features, _ in dataset.take(6)])
 
   np.testing.assert_array_equal(first(1), first(1))
@@ -72,6 +72,21 @@ def test_augmentation_differs_between_epochs_and_examples_and_is_off_in_evaluati
   numbers = [image.flat[0] for features, _ in read(folder, training=True, augment=shown).take(16).as_numpy_iterator() for image in features["image"]]
   assert len(set(numbers)) == len(numbers) == 48
   assert tiny_data.values(read(folder, augment=shown)) == list(range(0, 80, 10))
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize("settings", [{"cache": "memory"}, {"cache": None, "crop": "random"}])
+def test_goes_on_at_its_place(folder, settings, hosts):
+  results = []
+  for first, passed in ((0, 5), (5 * 3 * hosts, 0)):
+    tf.random.set_seed(4)
+    dataset = read(folder, training=True, start=first, input_context=tiny_data.context(0, hosts), augment=_brighter, **settings)
+    results.append([features["image"] for features, _ in dataset.skip(passed).take(6).as_numpy_iterator()])
+  np.testing.assert_array_equal(*results)
+
+
+def _brighter(images, draw):
+  return augment.standard(images, draw, brightness=0.3)
 
 
 def test_hosts_share_the_files(folder):

@@ -125,15 +125,23 @@ def test_names_of_records(paths):
   assert name(40).startswith(paths[3] + ": record 0 ")
 
 
-def test_a_saved_iterator_goes_on_where_it_was(paths, tmp_path):
-  tf.random.set_seed(3)
-  dataset = records.stream(segments(paths), parse, training=True, shuffle_buffer=20)
-  iterator = iter(dataset)
-  for _ in range(100):
-    next(iterator)
-  path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
-  expected = [int(next(iterator)[1][1]) for _ in range(200)]
-  tf.random.set_seed(3)
-  again = iter(records.stream(segments(paths), parse, training=True, shuffle_buffer=20))
-  tf.train.Checkpoint(iterator=again).read(path)
-  assert [int(next(again)[1][1]) for _ in range(200)] == expected
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("start", [0, 7, 2 * sum(SIZES), 2 * sum(SIZES) + 30])
+def test_goes_on_at_its_place(paths, known, start):
+  files = segments(paths, SIZES if known else None)
+  results = []
+  for first, passed in ((0, start), (start, 0)):
+    tf.random.set_seed(0)
+    dataset = records.stream(files, parse, training=True, shuffle_buffer=20, start=first).skip(passed).take(40)
+    results.append([(int(position), int(value)) for position, (_, value, _) in dataset.as_numpy_iterator()])
+  assert results[0] == results[1]
+  assert results[0][0][0] == start
+
+
+def test_goes_on_without_reading_the_epochs_before(paths):
+  files = segments(paths, SIZES)
+  assert len(read(files, 5, training=True, start=10**9 * sum(SIZES))) == 5
+
+
+def test_training_is_known_to_be_endless(paths):
+  assert records.stream(segments(paths), parse, training=True).cardinality() == tf.data.INFINITE_CARDINALITY

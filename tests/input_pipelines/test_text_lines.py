@@ -65,6 +65,16 @@ def test_training_is_endless_and_seeded(tmp_path, vocabulary):
   assert order(1) == order(1) != order(2)
 
 
+def test_goes_on_at_its_place(tmp_path, vocabulary):
+  path = write(tmp_path, "csv", [("good", number) for number in range(10)])
+  results = []
+  for first, passed in ((0, 7), (14, 0)):
+    tf.random.set_seed(4)
+    dataset = read(path, vocabulary, training=True, start=first).skip(passed).take(8)
+    results.append([labels.tolist() for _, labels in dataset.as_numpy_iterator()])
+  assert results[0] == results[1]
+
+
 def test_hosts(tmp_path, vocabulary):
   path = write(tmp_path, "csv", [("good", number) for number in range(10)])
   shares = [[int(label) for _, labels in read(path, vocabulary, input_context=tiny_data.context(index, 3)) for label in labels] for index in range(3)]

@@ -52,6 +52,18 @@ def test_training_epochs(data_dir, cache):
   assert values[:40] != values[40:] != TRAIN
 
 
+@pytest.mark.parametrize("make", [
+    lambda data_dir, start: tfds_images.input_fn(PARAMS, "tiny", training=True, data_dir=data_dir, cache=None, start=start),
+    lambda data_dir, start: cifar10.input_fn(PARAMS, training=True, data_dir=data_dir, start=start),
+    lambda data_dir, start: tf_flowers.input_fn(PARAMS, training=True, data_dir=data_dir, image_size=8, cache=None, start=start)])
+def test_goes_on_at_its_place(data_dir, make):
+  results = []
+  for first, passed in ((0, 25), (100, 0)):
+    tf.random.set_seed(4)
+    results.append(tiny_data.values(make(data_dir, first).skip(passed).take(6)))
+  assert results[0] == results[1]
+
+
 @pytest.mark.parametrize("hosts", [3])
 @pytest.mark.parametrize("cache", ["memory", None])
 def test_hosts_read_even_parts(data_dir, hosts, cache):

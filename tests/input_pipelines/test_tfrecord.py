@@ -106,6 +106,16 @@ def test_other_records_in_training(signals):
   assert found[:20] != found[20:]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_goes_on_at_its_place(written, signals, known):
+  results = []
+  for first, passed in ((0, 9), (36, 0)):
+    tf.random.set_seed(4)
+    dataset = read(written, training=True, start=first) if known else read(signals, features=FEATURES, training=True, start=first)
+    results.append(labels(dataset.skip(passed).take(6)))
+  assert results[0] == results[1]
+
+
 def test_hosts_that_share_files_of_unknown_length(signals):
   shares = [labels(read(signals, features=FEATURES, input_context=tiny_data.context(index, 3))) for index in range(3)]
   assert sorted(tiny_data.joined(shares)) == list(range(20))
