@@ -16,7 +16,7 @@ from models import classification
 @gin.configurable
 def model_fn(
     features, labels, mode, params, classes=10, filters=(64, 128, 256), units=256, conv_dropout=0.25, dense_dropout=0.5,
-    optimizer=keras.optimizers.Adam):
+    norm_momentum=0.99, optimizer=keras.optimizers.Adam):
   """A classifier of small grey images.
 
   Args:
@@ -28,18 +28,19 @@ def model_fn(
     filters: of the convolutions, one after another.
     units: width of the hidden layer.
     conv_dropout, dense_dropout: the share dropped after each convolution, and after the hidden layer.
+    norm_momentum: of batch norm's moving averages, which evaluation uses: they follow over about 1 / (1 - norm_momentum) steps.
     optimizer: a class or callable that makes the optimizer; Adam's learning rate is 0.001 where nobody sets it.
   """
   del params
-  logits = network(features["image"], mode == trainer.ModeKeys.TRAIN, classes, filters, units, conv_dropout, dense_dropout)
+  logits = network(features["image"], mode == trainer.ModeKeys.TRAIN, classes, filters, units, conv_dropout, dense_dropout, norm_momentum)
   return classification.spec(mode, logits, labels, optimizer)
 
 
-def network(image, training, classes, filters, units, conv_dropout, dense_dropout):
+def network(image, training, classes, filters, units, conv_dropout, dense_dropout, norm_momentum):
   """float32 [b, classes], logits."""
   x = image
   for count in filters:
-    x = keras.layers.BatchNormalization()(x, training=training)
+    x = keras.layers.BatchNormalization(momentum=norm_momentum)(x, training=training)
     x = keras.layers.Conv2D(count, 5, padding="same", activation="elu")(x)
     x = keras.layers.MaxPooling2D(2)(x)
     x = keras.layers.Dropout(conv_dropout)(x, training=training)

@@ -179,6 +179,8 @@ class Estimator:
         reached, exhausted = loop.train(run_loop, start, final_step or _NO_END, boundaries.loop_length, boundaries.after_loop)
         if exhausted and reached == start:
           raise errors.InputError(f"The train input_fn {spec.name_of(input_fn)} gave no batch for a step: its dataset is empty or too small.")
+        if exhausted:
+          self._examples_seen = 0  # the next training reads it from its beginning, as one epoch a call
         if exhausted and final_step is not None:
           logging.warning("Training ended: input exhausted at step %d of %d", reached, final_step)
         boundaries.finish(reached)

@@ -90,6 +90,10 @@ def run(
     raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
   if not model_dir and not dry_run:
     raise errors.SettingError("No model_dir: give --model_dir, the folder for checkpoints and summaries.")
+  for name, steps in (("train_steps", train_steps), ("eval_steps", eval_steps)):
+    if steps is not None:
+      run_config.require_positive_int(steps, f"run.{name}")
+  train_and_evaluate.EvalSpec(eval_input_fn, throttle_secs=eval_throttle_secs)
   input_fns = {"train": train_input_fn, "eval": eval_input_fn, "predict": predict_input_fn or eval_input_fn}
   for kind in _KINDS[mode]:
     if input_fns[kind] is None:

@@ -5,7 +5,9 @@
 The model is built anew without a strategy, in float32, and gets the trained values by name, so that nothing of the device that trained it is left.
 """
 
+import dataclasses
 import os
+import re
 import time
 
 import tensorflow as tf
@@ -29,13 +31,19 @@ def build_raw_serving_input_receiver_fn(features):
 
 def free_batch(feature_spec):
   """The spec of features with the batch axis free, each tensor under the name by which it is served."""
-  leaves = inputs.named_leaves((feature_spec,))
-  single = len(leaves) == 1 and leaves[0][0] == "features"
-  specs = []
-  for path, leaf in leaves:
-    name = "features" if single else path.removeprefix('features["').removesuffix('"]').replace('"]["', "/").replace("[", "_").replace("]", "")
-    specs.append(tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype, name))
+  specs = [
+      tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype, _served_name(path))
+      for path, leaf in inputs.named_leaves((feature_spec,))
+  ]
   return tf.nest.pack_sequence_as(feature_spec, specs)
+
+
+def _served_name(path):
+  """`image` of `features["image"]`, `pair_0` of `features["pair"][0]`, `features` of `features`."""
+  name = ""
+  for key, index in re.findall(r'\["([^"]*)"\]|\[(\d+)\]', path):
+    name += f"_{index}" if index else f"/{key}"
+  return name.strip("/_") or path
 
 
 def save(model_fn, *, params, config, values, feature_spec, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, clock=time.time):
@@ -60,6 +68,7 @@ def save(model_fn, *, params, config, values, feature_spec, export_dir_base, ser
     SettingError: neither feature_spec nor serving_input_receiver_fn is given.
     OutputError: it cannot be written; there is then no half of one.
   """
+  config = dataclasses.replace(config, precision="float32")
   program = step.Program(model_fn, strategy=tf.distribute.get_strategy(), params=params, batch_sizes={}, config=config)
 
   def predict(features):

@@ -144,8 +144,8 @@ def _paths(part, path):
   if part is None or isinstance(part, NoneTensorSpec):
     return
   if isinstance(part, dict):
-    for key, value in part.items():
-      yield from _paths(value, f'{path}["{key}"]')
+    for key in sorted(part):  # as tf.nest has them
+      yield from _paths(part[key], f'{path}["{key}"]')
   elif isinstance(part, tuple) and hasattr(part, "_fields"):
     for key, value in zip(part._fields, part, strict=True):
       yield from _paths(value, f"{path}.{key}")

@@ -16,6 +16,7 @@ def write(path, predictions):
   count = 0
   try:
     with tf.io.gfile.GFile(path + ".writing", "w") as file:
+      file.write("")  # which makes the file, also where there are no predictions
       for prediction in predictions:
         value = tf.nest.map_structure(_plain, prediction)
         file.write(json.dumps(value if isinstance(value, dict) else {"output": value}) + "\n")
@@ -28,7 +29,17 @@ def write(path, predictions):
 
 def _plain(array):
   array = np.asarray(array)
-  if array.dtype.kind in "SO":
-    return array.astype(str).tolist()
-  # Seven digits are what a float32 has.
-  return [float(f"{value:.7g}") for value in array] if array.dtype.kind == "f" and array.ndim == 1 else array.tolist()
+  plain = {"S": _text, "O": _text, "f": _number, "V": _number}.get(array.dtype.kind)  # V: bfloat16, which numpy does not know
+  if plain is None:
+    return array.tolist()
+  values = array.astype(np.float64) if plain is _number else array
+  return np.array([plain(value) for value in values.ravel()], object).reshape(array.shape).tolist()
+
+
+def _text(value):
+  return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _number(value):
+  """A float of the seven digits that a float32 has; None, JSON's null, for what is no number."""
+  return float(f"{value:.7g}") if np.isfinite(value) else None

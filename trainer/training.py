@@ -73,14 +73,11 @@ class Training:
     non_finite.check(result, self._estimator.latest_checkpoint)
 
     # 2. The report, so that hooks can see what was logged.
-    last = result.step == self._final_step or result.exhausted
     self._progress.move(result.step)
     self._log_totals.add(result)
     self._summary_totals.add(result)
-    if (self._log_due.due(result.step) or last) and self._writes:
-      self._progress.report(result.step, self._log_totals.take())
-    if (self._summary_due.due(result.step) or last) and self._writes:
-      self._writer.scalars(result.step, self._summary_totals.take())
+    last = result.step == self._final_step
+    self._report(result.step, self._log_due.due(result.step) or last, self._summary_due.due(result.step) or last)
 
     # 3. The user's hooks.
     metrics = dict(result.scalars, loss=result.loss)
@@ -100,8 +97,15 @@ class Training:
       raise preemption.Preempted
     return bool(workers.total(stop))
 
+  def _report(self, step, log, summary):
+    if log and self._writes and not self._log_totals.is_empty:
+      self._progress.report(step, self._log_totals.take())
+    if summary and self._writes and not self._summary_totals.is_empty:
+      self._writer.scalars(step, self._summary_totals.take())
+
   def finish(self, step):
-    """The last checkpoint; ends hooks and listeners."""
+    """What was not reported yet, the last checkpoint; ends hooks and listeners."""
+    self._report(step, log=True, summary=True)
     if self._saved_at != step:
       self._save(step)
     self._estimator.wait_for_checkpoint()

@@ -16,6 +16,11 @@ class Totals:
     self._input_seconds = 0.0
     self._scalars = {}
 
+  @property
+  def is_empty(self):
+    """Whether nothing was added since the last report."""
+    return not self._steps
+
   def add(self, result):
     """Takes a loop's result in."""
     self._steps += result.steps

@@ -1,0 +1,52 @@
+"""The TPU compiler itself. Small programs: a compilation takes a few seconds."""
+
+import dataclasses
+
+import pytest
+
+from tests.trainer.preflight import programs
+from trainer.preflight import check, compiler, topology
+
+pytestmark = pytest.mark.preflight
+
+CORE = 8
+
+
+def test_training_step_compiles_fits_and_reduces_its_gradients():
+  stages = []
+  checker = check.Check(programs.experiment(), tell=lambda report, stage, value: stages.append(stage))
+  report = checker.run("train", topology.find("v3-8"))
+  assert stages == list(check.STAGES)
+  assert report.failed == ""
+  assert report.compiled.device_kind == "TPU v3"
+  assert report.all_reduces.replicas == 8
+  assert report.all_reduces.bytes == report.trainable_bytes == 4 * (3 * 3 * 3 * 32 + 32 + 32 * 10 + 10)
+  # Two products for each multiplication of the convolution, forward and for its kernel.
+  convolution = 2 * 8 * programs.SIDE**2 * 9 * 3 * 32
+  assert convolution < report.compiled.flops < 3 * convolution
+  assert report.compiled.argument_bytes >= 8 * programs.SIDE**2 * 3 * 4 + 3 * report.trainable_bytes
+  assert report.time.low > 0
+  assert any(str(buffer) == f"f32[8,{programs.SIDE},{programs.SIDE},32]" for buffer in report.buffers)
+
+
+def test_what_is_too_large_is_told_with_its_buffers_and_the_batch_that_fits():
+  report = check.Check(programs.experiment(per_core=2**20)).run("train", topology.find("v3-8"))
+  assert report.failed == "fit"
+  assert report.out_of_memory.available_bytes == pytest.approx(topology.find("v3-8").memory_bytes, rel=1e-3)
+  assert "GiB too much" in report.problem
+  assert f"f32[{2**20},{programs.SIDE},{programs.SIDE},32]" in report.problem
+  assert "programs.py" in report.problem
+  assert (report.found.largest, True) in report.found.tried
+  assert report.found.too_large - report.found.largest <= 8 or len(report.found.tried) > 12
+  assert f"run.train_per_core_batch_size = {report.found.largest}" in report.problem
+
+
+def test_a_compiler_that_aborts_is_an_error_here():
+  wrong = dataclasses.replace(topology.find("v3-8"), compiler_name="v3:3x5x7")
+  report = check.Check(programs.experiment()).run("predict", wrong)
+  assert report.failed == "compile"
+
+
+def test_a_compiler_that_takes_too_long_is_ended():
+  with pytest.raises(compiler.CompileError, match="--timeout_seconds"):
+    compiler.compile_hlo(b"", topology.find("v3-8"), timeout_seconds=0.2)

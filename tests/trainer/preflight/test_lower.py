@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainer.preflight import programs
+from trainer import errors
+from trainer.preflight import bindings, lower, misleading, replica
+
+
+def steps_of(experiment, replicas=8):
+  return lower.Steps(experiment, replicas, {kind: experiment.per_core(kind, replicas) for kind in bindings.KINDS})
+
+
+def traced(experiment, kind="train", replicas=8):
+  steps = steps_of(experiment, replicas)
+  element = steps.contract(kind)
+  return steps, element, steps.trace(kind, element)
+
+
+def all_reduces(graph):
+  return [operation for operation in graph.get_operations() if operation.type == "XlaAllReduce"]
+
+
+@pytest.mark.parametrize("kind", bindings.KINDS)
+def test_each_kind_of_step_becomes_hlo(kind):
+  steps, element, function = traced(programs.experiment(), kind)
+  assert tf.nest.flatten(element)[0].shape == (8, programs.SIDE, programs.SIDE, 3)
+  assert len(steps.lower(function, element)) > 1000
+
+
+def test_every_gradient_is_reduced_over_all_replicas():
+  steps, element, function = traced(programs.experiment())
+  reduced = all_reduces(lower.graph_of(function, element))
+  assert sorted(operation.outputs[0].shape.num_elements() for operation in reduced) == sorted(
+      variable.shape.num_elements() for variable in steps.variables.values() if variable.trainable)
+  for operation in reduced:
+    np.testing.assert_array_equal(tf.get_static_value(operation.inputs[1]), [range(8)])
+
+
+def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
+  _, element, function = traced(programs.experiment(programs.old_optimizer))
+  assert len(all_reduces(lower.graph_of(function, element))) == 2
+  plain, normed = (
+      len(all_reduces(lower.graph_of(function, element)))
+      for _, element, function in (
+          traced(programs.experiment()),
+          traced(programs.experiment(lambda features, labels, mode, params: programs.model_fn(features, labels, mode, params, norm=True)))))
+  assert normed > plain + 2  # beyond the gradients of its scale and offset
+
+
+def test_evaluation_and_prediction_reduce_nothing_and_give_one_replicas_results():
+  for kind in ("eval", "predict"):
+    _, element, function = traced(programs.experiment(), kind)
+    concrete = function.get_concrete_function(*tf.nest.flatten(element))
+    assert not all_reduces(concrete.graph)
+    assert [8, 10] in [list(output.shape) for output in concrete.outputs]
+
+
+def test_strategy_takes_the_mean_over_all():
+  strategy = replica.OneOfMany(4)
+  assert strategy.num_replicas_in_sync == 4
+
+  @tf.function
+  def reduced(x):
+    return strategy.run(lambda x: tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, {"a": x}), (x,))
+
+  graph = reduced.get_concrete_function(tf.TensorSpec([3])).graph
+  assert len(all_reduces(graph)) == 1
+  assert "RealDiv" in [operation.type for operation in graph.get_operations()]
+
+
+def test_partial_batch_stops_at_the_contract_with_its_place():
+  with pytest.raises(errors.InputError, match=r"drop_remainder=True \(.*programs\.py:\d+\)"):
+    steps_of(programs.experiment(inputs=programs.partial_batches)).contract("train")
+
+
+def test_partial_batch_is_padded_to_evaluate():
+  element = steps_of(programs.experiment(inputs=programs.partial_batches)).contract("eval")
+  assert {leaf.shape[0] for leaf in tf.nest.flatten(element)} == {8}
+
+
+def test_string_stops_at_the_contract():
+  with pytest.raises(errors.InputError, match=r'features\["name"\] \(train\) has dtype string.*programs\.py:'):
+    steps_of(programs.experiment(inputs=programs.names)).contract("train")
+
+
+def test_mistake_in_model_fn_stops_at_the_trace():
+  with pytest.raises(errors.ModelFnError, match=rf"programs\.py:{programs.line_of('raises')}"):
+    traced(programs.experiment(programs.raises))
+
+
+@pytest.mark.parametrize("model, op, comment, advice", [
+    (programs.asks_python, "EagerPyFunc", "asks Python", "in the input_fn"),
+    (programs.shape_of_data, "Reshape", "a shape of data", "pad to a fixed size"),
+])
+def test_what_xla_cannot_compile_is_named_with_its_place(model, op, comment, advice):
+  steps, element, function = traced(programs.experiment(model))
+  with pytest.raises(lower.LowerError, match=advice) as caught:
+    steps.lower(function, element)
+  assert caught.value.op == op
+  assert (caught.value.file, caught.value.line) == (programs.__file__, programs.line_of(comment))
+
+
+def test_warns_where_a_cpu_lowering_misleads():
+  _, element, function = traced(programs.experiment(programs.resizes))
+  sentences = misleading.warnings(lower.graph_of(function, element))
+  assert any("bilinear resize" in sentence and f"programs.py:{programs.line_of('resizes')}" in sentence for sentence in sentences)
+  _, element, function = traced(programs.experiment())
+  assert misleading.warnings(lower.graph_of(function, element)) == []
+
+
+def test_user_frame_skips_packages_and_the_framework():
+  here = (__file__, 3)
+  assert lower.user_frame([here, (tf.__file__, 1), (lower.__file__, 2)]) == here
+  assert lower.user_frame([(tf.__file__, 1)]) == ("", 0)
+  assert lower.user_frame([(__file__.lstrip("/"), 3)]) == here

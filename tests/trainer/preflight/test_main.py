@@ -1,0 +1,59 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from trainer import errors
+from trainer.preflight import bindings, compiler, topology
+
+
+def preflight(*arguments):
+  return subprocess.run([sys.executable, "-m", "trainer.preflight", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_unknown_topology_gives_the_list():
+  result = preflight("--gin_file=gin_configs/digits.gin", "--topology=v9-8")
+  assert result.returncode == 2
+  assert "v2-8, v3-8" in result.stderr
+
+
+def test_no_gin_file():
+  result = preflight()
+  assert result.returncode == 2
+  assert "--gin_file" in result.stderr
+
+
+def test_help_lists_the_flags():
+  assert "--topology" in preflight("--help").stdout
+
+
+def test_missing_extra_is_one_sentence(monkeypatch):
+  def not_there(name):
+    raise compiler.importlib.metadata.PackageNotFoundError(name)
+  monkeypatch.setattr(compiler.importlib.metadata, "version", not_there)
+  with pytest.raises(errors.SettingError, match=r"pip install 'octet\[cpu,preflight\]'"):
+    compiler.require_extra()
+
+
+def test_topologies_of_eight_cores():
+  for name in ("v2-8", "v3-8", "v4-8", "v5e-8", "v6e-8"):
+    assert topology.find(name).replicas == 8
+  assert topology.find("v5p-8").replicas == 4  # whose name counts two cores a chip, that run one replica
+
+
+def test_experiment_needs_a_model_fn():
+  with pytest.raises(errors.SettingError, match="run.model_fn"):
+    bindings.from_gin()
+
+
+@pytest.mark.preflight
+def test_an_experiment_from_its_gin_file(tmp_path):
+  path = tmp_path / "report.json"
+  result = preflight("--gin_file=gin_configs/digits.gin", "--topology=v2-8", "--steps=train", f"--json={path}", f"--html={tmp_path}/report.html")
+  assert result.returncode == 0, result.stderr
+  assert "train on v2-8" in result.stdout
+  (report,) = json.loads(path.read_text())
+  assert report["passed"]
+  assert report["all_reduces"]["bytes"] == report["all_reduces"]["trainable_bytes"]
+  assert (tmp_path / "report.html").exists()
