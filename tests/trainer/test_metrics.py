@@ -155,12 +155,13 @@ def _input_fn(params):
   return tf.data.Dataset.from_tensor_slices((scores, labels)).batch(params["batch_size"])
 
 
-@pytest.mark.parametrize("metric_fn, tensors", [
-    (keras_fn, lambda labels, scores: {"scores": scores, "labels": labels}), (v1_fn, lambda labels, scores: [labels, scores])], ids=["dict", "list"])
-def test_an_evaluation_has_the_metrics_of_all_examples(metric_fn, tensors, tmp_path):
+@pytest.mark.parametrize("metric_fn, tensors, on", [
+    (keras_fn, lambda labels, scores: {"scores": scores, "labels": labels}, "cpu:8"), (v1_fn, lambda labels, scores: [labels, scores], "cpu")],
+    ids=["dict", "list"])
+def test_an_evaluation_has_the_metrics_of_all_examples(metric_fn, tensors, on, tmp_path):
   labels, scores = data()
   wanted, _, _ = update(metric_fn, *batches_of(labels, scores))
-  estimator = programs.estimator(tmp_path, scored(metric_fn, tensors), device="cpu:8", batch_size=16)
+  estimator = programs.estimator(tmp_path, scored(metric_fn, tensors), on, batch_size=16)
   estimator.train(lambda params: _input_fn(params).unbatch().repeat().batch(params["batch_size"], drop_remainder=True), steps=1)
   for _ in range(2):  # what was counted before does not count again
     result = estimator.evaluate(_input_fn)

@@ -223,14 +223,15 @@ STRUCTURES = {
 }
 
 
-@pytest.mark.parametrize("structure", STRUCTURES.values(), ids=STRUCTURES)
-def test_features_without_labels_in_any_structure(structure, device, tmp_path):
+@pytest.mark.parametrize("name, on", [*((name, "cpu") for name in STRUCTURES), ("nested dict", "cpu:8")])
+def test_features_without_labels_in_any_structure(name, on, tmp_path):
   x, _ = programs.arrays(24)
+  structure = STRUCTURES[name]
 
   def input_fn(params):
     return tf.data.Dataset.from_tensor_slices(structure(x)).batch(params["batch_size"], drop_remainder=True)
 
-  estimator = programs.estimator(tmp_path, unsupervised, device).train(input_fn, steps=2)
+  estimator = programs.estimator(tmp_path, unsupervised, on).train(input_fn, steps=2)
   estimator.evaluate(input_fn)
   scale = estimator.variables["scale"].numpy()
   expected = sum(leaf.sum(1) for leaf in tf.nest.flatten(structure(x))) * scale
