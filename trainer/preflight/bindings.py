@@ -7,7 +7,7 @@ from typing import Any
 
 import gin
 
-from trainer import batch_sizes, errors, run_config, spec
+from trainer import batch_sizes, errors, experiment, run_config, spec
 
 KINDS = ("train", "eval", "predict")
 
@@ -38,7 +38,7 @@ class Experiment:
 
 def from_gin(precision="float32"):
   """The Experiment that the loaded configuration describes; SettingError if it has no model_fn."""
-  run = gin.get_bindings("trainer.run")
+  run = gin.get_bindings(experiment.run)
   if "model_fn" not in run:
     raise errors.SettingError("No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn.")
   input_fns = {kind: run[f"{kind}_input_fn"] for kind in KINDS if run.get(f"{kind}_input_fn") is not None}

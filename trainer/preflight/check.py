@@ -63,13 +63,15 @@ class Check:
     experiment: a bindings.Experiment.
     timeout_seconds: for each compilation.
     search_batch: "never", "auto" (where the step does not fit) or "always".
+    search_compiles: a search ends after so many compilations.
     tell: called with (StepReport, stage, seconds or None where it failed) after each stage, and with (StepReport, "search", batch) in a search.
   """
 
-  def __init__(self, experiment, timeout_seconds=900.0, search_batch="auto", tell=lambda report, stage, value: None):
+  def __init__(self, experiment, timeout_seconds=900.0, search_batch="auto", search_compiles=12, tell=lambda report, stage, value: None):
     self._experiment = experiment
     self._timeout_seconds = timeout_seconds
     self._search_batch = search_batch
+    self._search_compiles = search_compiles
     self._tell = tell
     self._steps = {}  # lower.Steps by number of replicas
     self._lowered = {}  # what came before compiling, by (kind, replicas)
@@ -156,7 +158,7 @@ class Check:
       if isinstance(result, compiler.Compiled):
         return True, min(result.listing.allocated_bytes, limit)
       return False, max(result.needed_bytes, limit + 1)
-    return search.largest_batch(compile_at, report.per_core, min(needed, limit) if fits else max(needed, limit + 1), limit)
+    return search.largest_batch(compile_at, report.per_core, min(needed, limit) if fits else max(needed, limit + 1), limit, self._search_compiles)
 
 
 @dataclasses.dataclass(frozen=True)

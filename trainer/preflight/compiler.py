@@ -171,10 +171,15 @@ def _listing(folder):
 
 def _out_of_memory(answer, listing):
   message = answer["error"]
-  sizes = re.search(r"\(([\d.]+)([KMGT]?)\) exceeds available HBM \(([\d.]+)([KMGT]?)\)", message)
-  if "RESOURCE_EXHAUSTED" not in message or not sizes:
+  size = r"([\d.]+)([KMGT]?)"
+  # It says so in two ways: early where it is plain, and at the end where it had tried to make room.
+  plain = re.search(rf"\({size}\) exceeds available HBM \({size}\)", message)
+  narrow = re.search(rf"Used {size} of {size} hbm. Exceeded hbm capacity by {size}", message)
+  if "RESOURCE_EXHAUSTED" not in message or not (plain or narrow):
     raise CompileError(f"The TPU compiler refused the program: {message[:2000]}")
-  needed, available = (int(float(sizes[i]) * _UNITS[sizes[i + 1]]) for i in (1, 3))
+  needed, available, *over = (int(float(number) * _UNITS[unit]) for number, unit in re.findall(size, (plain or narrow)[0]) if number != ".")
+  if over:  # the other two are rounded, and may be the same
+    needed = available + over[0]
   return OutOfMemory(needed, available, message, answer["versions"], listing)
 
 

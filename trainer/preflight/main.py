@@ -11,7 +11,7 @@ import sys
 from absl import flags
 
 from trainer import command, config, errors
-from trainer.preflight import compiler
+from trainer.preflight import compiler, html, prices, report
 from trainer.preflight import topology as topology_lib
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file, as for trainer.main; may be repeated.")
@@ -40,7 +40,7 @@ def main(argv):
 
   # 2. The experiment, as `python -m trainer.main` would have it.
   config.load([*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])], _GIN_BINDINGS.value)
-  from trainer.preflight import bindings, check, html, prices, report
+  from trainer.preflight import bindings, check  # bring TensorFlow
 
   experiment = bindings.from_gin(_PRECISION.value)
   price_table = prices.prices()

@@ -19,7 +19,7 @@ class Found:
 
 
 def largest_batch(compile_at, first, first_needs, limit_bytes, max_compiles=12):
-  """Searches between what fits and what does not; steps of 8 examples from 8 on, which is how a TPU stores them.
+  """Searches between what fits and what does not, to within 8 examples, which is how a TPU stores them, or to within 1/64 of a larger batch.
 
   Memory is nearly a straight line of the batch, along which the next one to try is chosen. Near the limit the compiler computes again what it has
   no room to keep, so that more may fit than the line says: that is why everything is compiled and nothing taken from the line.
@@ -47,7 +47,7 @@ def largest_batch(compile_at, first, first_needs, limit_bytes, max_compiles=12):
 def _next(fitting, too_large, needs, limit):
   """The batch to try next, or None when there is none between."""
   low, high = max(fitting, default=0), min(too_large, default=None)
-  step = 8 if low >= 8 or (high is None or high > 16) else 1
+  step = _step(low, high)
   if high is not None and high - low <= step and (low or step == 1):
     return None
   guess = _on_the_line(needs, limit)
@@ -58,7 +58,14 @@ def _next(fitting, too_large, needs, limit):
   candidate = _rounded(guess, step)
   if not low < candidate < high:
     candidate = _rounded(low, step) + step
-  return candidate if low < candidate < high else (low + high) // 2 if high - low > 1 and not low else None
+  return candidate
+
+
+def _step(low, high):
+  """How fine the search is: one by one up to 16, then by 8, then by the power of two that is at most 1/64 of the batch."""
+  if low < 8 and high is not None and high <= 16:
+    return 1
+  return max(8, 2 ** ((high or low) // 64).bit_length() // 2)
 
 
 def _on_the_line(needs, limit):

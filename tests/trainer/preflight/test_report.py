@@ -54,7 +54,7 @@ def test_cost_of_an_epoch_is_a_range_and_names_its_source():
 
 
 def test_no_price_no_cost():
-  assert "cost" not in report.text(passed(), None, 10_000)
+  assert "cost estimate" not in report.text(passed(), None, 10_000)
 
 
 def test_text_of_a_step_that_passes():
