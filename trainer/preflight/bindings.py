@@ -46,7 +46,8 @@ def from_gin(precision="float32"):
     input_fns.setdefault("predict", input_fns["eval"])
   sizes = {name: value for name, value in run.items() if name.endswith("batch_size")}
   return Experiment(
-      model_fn=run["model_fn"], input_fns=input_fns, params=dict(run.get("params") or {}), config=run_config.RunConfig(device="tpu", precision=precision),
+      model_fn=run["model_fn"], input_fns=input_fns, params=dict(run.get("params") or {}),
+      config=run_config.RunConfig(device="tpu", precision=precision),
       sizes=batch_sizes.BatchSizes(**{name.replace("_batch_size", ""): value for name, value in sizes.items()}))
 
 

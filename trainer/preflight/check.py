@@ -158,7 +158,8 @@ class Check:
       if isinstance(result, compiler.Compiled):
         return True, min(result.listing.allocated_bytes, limit)
       return False, max(result.needed_bytes, limit + 1)
-    return search.largest_batch(compile_at, report.per_core, min(needed, limit) if fits else max(needed, limit + 1), limit, self._search_compiles)
+    first_needs = min(needed, limit) if fits else max(needed, limit + 1)  # the compiler's word counts where its figures are rounded
+    return search.largest_batch(compile_at, report.per_core, first_needs, limit, self._search_compiles)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,7 +182,8 @@ def _too_large(report, lowered):
   lines = [f"Out of memory: {oom.needed_bytes / 2**30:.2f} GiB needed, {oom.available_bytes / 2**30:.2f} GiB there, {over / 2**30:.2f} GiB too much."]
   for buffer in report.buffers[:3]:
     place = _place(lowered.graph, buffer.op)
-    lines.append(f"  {buffer.size / 2**30:.2f} GiB{f' × {buffer.count}' if buffer.count > 1 else ''}  {buffer}  {buffer.op}{f' ({place})' if place else ''}")
+    count = f" × {buffer.count}" if buffer.count > 1 else ""
+    lines.append(f"  {memory.shown(buffer.size)}{count}  {buffer}  {buffer.op}{f' ({place})' if place else ''}")
   if report.found is not None:
     size = f"run.{'eval' if report.kind == 'predict' else report.kind}_per_core_batch_size"
     lines.append(

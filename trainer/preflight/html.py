@@ -20,7 +20,8 @@ def page(results, title):
   """
   shown = html.escape(title or "an experiment")
   rows = "".join(_summary_row(result) for result in results)
-  head = "".join(f"<th>{name}</th>" for name in ("step", "topology", "batch a core", "", "memory a core", "MFLOP an example", "all-reduced", "estimate*"))
+  names = "step", "topology", "batch a core", "", "memory a core", "MFLOP an example", "all-reduced", "estimate*"
+  head = "".join(f"<th>{name}</th>" for name in names)
   return (
       f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Preflight: {shown}</title><style>{_STYLE}</style></head><body>'
       f"<h1>Preflight: <code>{shown}</code></h1><table><tr>{head}</tr>{rows}</table>"

@@ -17,7 +17,8 @@ _MODES = {"train": spec.ModeKeys.TRAIN, "eval": spec.ModeKeys.EVAL, "predict": s
 _SUGGESTIONS = {
     r"\w*PyFunc\w*": "Python cannot run on a TPU: do it in the input_fn, where the host runs it, or write it with TensorFlow ops.",
     r"Print\w*|StringFormat|PrintV2": "printing cannot run on a TPU: use tf.summary.scalar, or print in the input_fn.",
-    r"String\w*|AsString|\w*Regex\w*|Decode\w*|\w*ToHashBucket\w*|Substr|Unicode\w*": "strings stay on the host: turn them into numbers in the input_fn.",
+    r"String\w*|AsString|\w*Regex\w*|Decode\w*|\w*ToHashBucket\w*|Substr|Unicode\w*":
+        "strings stay on the host: turn them into numbers in the input_fn.",
     r"Iterator\w*|\w*Dataset\w*": "a dataset cannot be read inside model_fn: return it from the input_fn.",
     r"Resize(Bicubic|Area)\w*|CropAndResize\w*": "resize in the input_fn, or use the method 'bilinear' or 'nearest'.",
     r"Ragged\w*|Sparse(?!Softmax)\w*": "ragged and sparse tensors must become dense: pad them in the input_fn.",
@@ -116,7 +117,8 @@ def _explained(text):
   constant = re.search(r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time constant", text)
   if unsupported:
     op = unsupported[1]
-    suggestion = next((advice for pattern, advice in _SUGGESTIONS.items() if re.fullmatch(pattern, op)), "XLA has no such op: compute it in another way.")
+    advices = (advice for pattern, advice in _SUGGESTIONS.items() if re.fullmatch(pattern, op))
+    suggestion = next(advices, "XLA has no such op: compute it in another way.")
     return LowerError(f"{op} cannot be compiled", file, line, op, suggestion)
   if constant:
     return LowerError(

@@ -48,7 +48,7 @@ class Buffer:
     return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
   def padded_axis(self):
-    """(axis, its size, the size it is padded to) of the axis that padding makes grow most: the innermost, or the one around it; None if none grows."""
+    """(axis, its size, the size it is padded to) of the one of the two innermost axes that padding makes grow most; None if none grows."""
     candidates = []
     for position, multiple in enumerate((128, 8)):
       if position < len(self.minor_to_major):
@@ -72,7 +72,7 @@ class Buffer:
     if index == 0 and size == per_core:
       return f"It is the batch: {padded} examples per core would take the same memory here."
     if index == len(self.shape) - 1 and len(self.shape) > 1:
-      return f"{padded} channels or units would take the same memory; a per-core batch that is a multiple of 128 lets the batch fill the lanes instead."
+      return f"{padded} channels or units would take the same memory; with a per-core batch that is a multiple of 128, the batch may fill the lanes."
     return f"A size of {padded} would take the same memory; so would an order of the axes in which a multiple of 128 comes last."
 
 

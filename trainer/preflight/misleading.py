@@ -8,7 +8,8 @@ from trainer.preflight import lower
 _WARNINGS = (
     (r"ResizeBilinear(Grad)?", "bilinear resize", "its figures are too high: the gradient about 25 times in time, 47 times in memory"),
     (r"ResizeNearestNeighbor(Grad)?", "nearest-neighbour resize", "its figures are too high"),
-    (r"StatelessRandom\w+|StatelessTruncatedNormal\w*|StatelessMultinomial", "random numbers", "they come from another algorithm; figures differ a little"),
+    (r"StatelessRandom\w+|StatelessTruncatedNormal\w*|StatelessMultinomial", "random numbers",
+     "they come from another algorithm; figures differ a little"),
     (r"Where", "tf.where or tf.boolean_mask of one argument", "the compaction is done in another way; figures differ"),
 )
 

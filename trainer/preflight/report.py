@@ -15,7 +15,8 @@ def text(report, price=None, epoch_examples=None):
   if report.compiled:
     lines += [f"  {name:<16}{value}" for name, value in _figures(report)]
     lines += [f"  {name:<16}{value}" for name, value in _costs(report, price, epoch_examples)]
-  for name, sentences in (("largest buffers", [_buffer_line(b) for b in report.buffers[:5]]), ("padding", report.advice), ("misleading", report.warnings)):
+  buffers = [_buffer_line(buffer) for buffer in report.buffers[:5]]
+  for name, sentences in (("largest buffers", buffers), ("padding", report.advice), ("misleading", report.warnings)):
     lines += [f"  {name if i == 0 else '':<16}{sentence}" for i, sentence in enumerate(sentences)]
   if report.found:
     lines += [f"  {'batch search':<16}{_found(report.found)}"]
@@ -59,7 +60,8 @@ def _figures(report):
   yield "traffic", f"{memory.shown(compiled.bytes_accessed)} moved a step"
   reduced = report.all_reduces
   if reduced.count:
-    yield "all-reduces", f"{reduced.count} over {reduced.replicas} cores, {memory.shown(reduced.bytes)} in all (trainable variables: {memory.shown(report.trainable_bytes)})"
+    trainable = memory.shown(report.trainable_bytes)
+    yield "all-reduces", f"{reduced.count} over {reduced.replicas} cores, {memory.shown(reduced.bytes)} in all (trainable variables: {trainable})"
   elif report.kind == "train" and report.topology.replicas > 1:
     yield "all-reduces", "NONE: the cores would train apart from each other"
 
@@ -68,7 +70,7 @@ def _costs(report, price, epoch_examples):
   time = report.time
   batch = report.per_core * report.topology.replicas
   yield "estimate", (
-      f"{1e3 * time.low:.3g} to {1e3 * time.high:.3g} ms a step, {batch / time.high:,.0f} to {batch / time.low:,.0f} examples/s on {report.topology.name}, "
+      f"{1e3 * time.low:.3g} to {1e3 * time.high:.3g} ms a step, {batch / time.high:,.0f} to {batch / time.low:,.0f} examples/s on all cores, "
       f"bound by {time.bound}; an estimate, not a prediction ({estimates.SOURCE})")
   if cost := _cost(report, price, epoch_examples):
     low, high = cost

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from trainer import errors
-from trainer.preflight import bindings, compiler, topology
+from trainer.preflight import bindings, compiler
 
 
 def preflight(*arguments):
@@ -34,12 +34,6 @@ def test_missing_extra_is_one_sentence(monkeypatch):
   monkeypatch.setattr(compiler.importlib.metadata, "version", not_there)
   with pytest.raises(errors.SettingError, match=r"pip install 'octet\[cpu,preflight\]'"):
     compiler.require_extra()
-
-
-def test_topologies_of_eight_cores():
-  for name in ("v2-8", "v3-8", "v4-8", "v5e-8", "v6e-8"):
-    assert topology.find(name).replicas == 8
-  assert topology.find("v5p-8").replicas == 4  # whose name counts two cores a chip, that run one replica
 
 
 def test_experiment_needs_a_model_fn():

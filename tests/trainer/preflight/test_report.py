@@ -11,8 +11,8 @@ V2 = topology.find("v2-8")
 
 def compiled(**changes):
   values = dict(
-      device_kind="TPU v2", compile_seconds=1.5, argument_bytes=2**20, output_bytes=2**19, aliased_bytes=2**19, temporary_bytes=2**22, code_bytes=2**18,
-      peak_bytes=5 * 2**20, flops=23e9, bytes_accessed=35e6, optimal_seconds=-0.996,
+      device_kind="TPU v2", compile_seconds=1.5, argument_bytes=2**20, output_bytes=2**19, aliased_bytes=2**19, temporary_bytes=2**22,
+      code_bytes=2**18, peak_bytes=5 * 2**20, flops=23e9, bytes_accessed=35e6, optimal_seconds=-0.996,
       versions={"libtpu": "0.0.51"}, listing=compiler.Listing("ENTRY\n\nENTRY %m {\n %a = f32[] custom-call()\n}", "", 5 * 2**20))
   return compiler.Compiled(**{**values, **changes})
 
@@ -76,16 +76,20 @@ def test_text_of_a_step_that_does_not_fit():
 
 def test_json_has_plain_values():
   results = json.loads(json.dumps([report.as_dict(passed()), report.as_dict(too_large())]))
-  assert results[0]["passed"] and results[0]["all_reduces"]["bytes"] == 500
+  assert results[0]["passed"]
+  assert results[0]["all_reduces"]["bytes"] == 500
   assert results[0]["flops_per_example"] == 23e9 / 128
   assert (results[1]["failed_stage"], results[1]["batch_search"]["largest"], results[1]["needed_bytes"]) == ("fit", 512, 2**34)
 
 
 def test_page_is_whole_and_escaped():
   page = html.page([report.as_dict(passed()), report.as_dict(too_large())], "a<b.gin")
-  assert page.startswith("<!doctype html>") and page.endswith("</html>\n")
-  assert "a&lt;b.gin" in page and "&lt;resize&gt;" in page and "<resize>" not in page
-  assert "src=" not in page and "<script" not in page
+  assert page.startswith("<!doctype html>")
+  assert page.endswith("</html>\n")
+  assert "a&lt;b.gin" in page
+  assert "&lt;resize&gt;" in page
+  for absent in ("<resize>", "src=", "<script"):
+    assert absent not in page
 
 
 def test_prices_need_a_source_and_a_day():

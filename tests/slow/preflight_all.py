@@ -1,0 +1,110 @@
+"""Compiles the three steps of every shipped experiment for TPUs and writes the table of results.
+
+    python -m tests.slow.preflight_all --results=out/preflight                     all of them: an hour or two
+    python -m tests.slow.preflight_all --results=out/preflight --only=digits.gin   one, beside those that are there
+
+Needs the extra [preflight]. Each experiment's report is kept as JSON in the results folder, where a run that is started again finds it; the table,
+docs/tpu_compile_results.md, is of all that are there. Where data would have to be downloaded, random batches of the same shapes stand in for them:
+a compiler sees nothing of data but shapes and dtypes.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[2]
+TABLE = ROOT / "docs" / "tpu_compile_results.md"
+TOPOLOGIES = ("v2-8", "v3-8", "v5e-8")
+
+
+def stand_in(shape, classes, key="image", dtype="float32"):
+  """Bindings by which random batches stand in for the data of an experiment."""
+  return (
+      "import input_pipelines.random_inputs",
+      "run.train_input_fn = @random_inputs.input_fn",
+      "run.eval_input_fn = @random_inputs.input_fn",
+      f'random_inputs.input_fn.features = {{"{key}": ({shape}, "{dtype}")}}',
+      f"random_inputs.input_fn.classes = {classes}",
+      "random_inputs.input_fn.batches = 1",
+  )
+
+
+# Its vocabulary is a file of the user's: one of 10,000 words, each a number, is made for it.
+WORDS = 10_000
+
+BINDINGS = {
+    "fashion_mnist_cnn.gin": stand_in((28, 28, 1), 10),
+    "cifar10_cnn.gin": stand_in((32, 32, 3), 10),
+    "cifar10_cnn_best.gin": stand_in((32, 32, 3), 10),
+    "flowers_resnet50.gin": stand_in((224, 224, 3), 5),
+    "flowers_vgg16.gin": stand_in((224, 224, 3), 5),
+    "flowers_xception.gin": stand_in((299, 299, 3), 5),
+    "transformer_classifier.gin": (
+        *stand_in((128,), 2, "tokens", "int32"), 'TRAIN_FILE = ""', 'TEST_FILE = ""', 'VOCABULARY_FILE = "{results}/words.txt"'),
+}
+
+
+def compile_all(name, results, topologies):
+  """Runs the command on one gin file; returns whether every step passed."""
+  path = results / f"{name}.json"
+  bindings = [binding.replace("{results}", str(results)) for binding in BINDINGS.get(name, ())]
+  process = subprocess.run(
+      [sys.executable, "-m", "trainer.preflight", f"--gin_file=gin_configs/{name}", *(f"--topology={topology}" for topology in topologies),
+       *(f"--gin_bindings={binding}" for binding in bindings), f"--json={path}", "--timeout_seconds=3600"], cwd=ROOT, check=False)
+  return process.returncode == 0
+
+
+def table(results):
+  """The page, as Markdown."""
+  reports = {path.name.removesuffix(".json"): json.loads(path.read_text()) for path in sorted(results.glob("*.gin.json"))}
+  versions = {f"{name} {version}" for steps in reports.values() for step in steps for name, version in step.get("versions", {}).items()}
+  lines = [
+      "# What the TPU compiler says of the shipped experiments", "",
+      "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a TPU: the figures are those of the compiler, for one",
+      "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of all stages on two CPU cores that had other work too.",
+      "\"All-reduced\" is what the cores add up in a step, beside the size of the trainable variables, whose gradients it is.", "",
+      f"Compiler: {', '.join(sorted(versions))}.", "",
+      "| experiment | step | TPU | batch a core | result | s | memory a core | of | MFLOP an example | all-reduced | trainable |",
+      "|---|---|---|---|---|---|---|---|---|---|---|"]
+  for name, steps in reports.items():
+    lines += ["| " + " | ".join([name.removesuffix(".gin"), *_cells(step)]) + " |" for step in steps]
+  return "\n".join(lines) + "\n"
+
+
+def _cells(step):
+  needed = step.get("allocated_bytes") or step.get("needed_bytes")
+  reduces = step.get("all_reduces") or {}
+  reduced = f"{reduces['bytes'] / 2**20:.3f} MiB in {reduces['count']}" if reduces.get("count") else ""
+  trainable = f"{reduces['trainable_bytes'] / 2**20:.3f} MiB" if reduces.get("count") else ""
+  return [
+      step["step"], step["topology"], str(step["per_core_batch"]), "passed" if step["passed"] else f"**failed: {step['failed_stage']}**",
+      f"{sum(step['stage_seconds'].values()):.0f}", f"{needed / 2**20:,.1f} MiB" if needed else "", f"{step['available_bytes'] / 2**30:.2f} GiB",
+      f"{step['flops_per_example'] / 1e6:,.3f}" if "flops_per_example" in step else "", reduced, trainable]
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument("--results", type=pathlib.Path, required=True, help="folder for the JSON reports")
+  parser.add_argument("--only", nargs="*", help="gin files, by their names")
+  parser.add_argument("--topology", nargs="*", default=TOPOLOGIES)
+  parser.add_argument("--again", action="store_true", help="also what is there")
+  arguments = parser.parse_args()
+  results = arguments.results.resolve()
+  results.mkdir(parents=True, exist_ok=True)
+  (results / "words.txt").write_text("".join(f"{word}\n" for word in range(WORDS)))
+  names = arguments.only or sorted(path.name for path in (ROOT / "gin_configs").glob("*.gin"))
+  failed = []
+  for name in names:
+    if arguments.again or not (results / f"{name}.json").exists():
+      if not compile_all(name, results, arguments.topology):
+        failed.append(name)
+      TABLE.write_text(table(results))
+  TABLE.write_text(table(results))
+  if failed:
+    sys.exit(f"Not every step passed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,31 @@
+import pytest
+
+from tests.trainer.preflight import programs
+from trainer import errors
+from trainer.preflight import check, topology
+
+
+def test_eight_cores():
+  for name in ("v2-8", "v3-8", "v4-8", "v5e-8", "v6e-8"):
+    assert topology.find(name).replicas == 8
+  assert topology.find("v5p-8").replicas == 4  # the name counts two cores a chip, which run one replica
+
+
+def test_peaks_are_shared_by_the_cores_of_a_chip():
+  assert topology.find("v2-8").flops_per_second == 23e12
+  assert topology.find("v5e-8").bytes_per_second == 819e9
+
+
+def test_unknown_name_gives_the_list():
+  with pytest.raises(errors.SettingError, match="v2-8, v3-8"):
+    topology.find("v3-7")
+
+
+@pytest.mark.preflight
+def test_memory_is_what_the_compiler_says_when_it_is_short():
+  """Of every topology: a program that fits none of them stops early, in about a second."""
+  checker = check.Check(programs.experiment(per_core=2**22), search_batch="never")
+  for each in topology.TOPOLOGIES.values():
+    report = checker.run("train", each)
+    assert report.failed == "fit", report.problem
+    assert report.out_of_memory.available_bytes / 2**30 == pytest.approx(each.memory_gib, abs=0.011), each.name
