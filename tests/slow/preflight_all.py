@@ -63,7 +63,7 @@ def table(results):
   lines = [
       "# What the TPU compiler says of the shipped experiments", "",
       "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a TPU: the figures are those of the compiler, for one",
-      "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of all stages on two CPU cores that had other work too.",
+      "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of all stages, on two CPU cores with other work to do.",
       "\"All-reduced\" is what the cores add up in a step, beside the size of the trainable variables, whose gradients it is.", "",
       f"Compiler: {', '.join(sorted(versions))}.", "",
       "| experiment | step | TPU | batch a core | result | s | memory a core | of | MFLOP an example | all-reduced | trainable |",

@@ -53,6 +53,14 @@ def old_optimizer(features, labels, mode, params):
   return trainer.EstimatorSpec(mode, loss=loss, train_op=tf.compat.v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss, step))
 
 
+def accumulates(features, labels, mode, params):
+  logits = keras.layers.Dense(10)(keras.layers.Flatten()(features["image"]))
+  loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+  tf.summary.scalar("loss", loss)
+  train_op = trainer.minimize(keras.optimizers.SGD(0.1), loss, clip_norm=1.0, accumulate_steps=4, ema_decay=0.9)
+  return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 def asks_python(features, labels, mode, params):
   doubled = tf.py_function(lambda image: 2 * image, [features["image"]], tf.float32)  # asks Python
   doubled.set_shape(features["image"].shape)

@@ -48,6 +48,19 @@ def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
   assert normed > plain + 2  # beyond the gradients of its scale and offset
 
 
+def test_steps_that_accumulate_clip_average_and_summarize_become_hlo():
+  steps, element, function = traced(programs.experiment(programs.accumulates))
+  assert len(steps.lower(function, element)) > 1000
+  assert len(all_reduces(lower.graph_of(function, element))) == 2
+
+
+def test_bfloat16_computes_in_it_and_reduces_in_float32():
+  _, element, function = traced(programs.experiment(precision="bfloat16"))
+  graph = lower.graph_of(function, element)
+  assert {operation.outputs[0].dtype for operation in graph.get_operations() if operation.type == "Conv2D"} == {tf.bfloat16}
+  assert {operation.outputs[0].dtype for operation in all_reduces(graph)} == {tf.float32}
+
+
 def test_evaluation_and_prediction_reduce_nothing_and_give_one_replicas_results():
   for kind in ("eval", "predict"):
     _, element, function = traced(programs.experiment(), kind)
