@@ -3,8 +3,8 @@
     python -m tests.slow.preflight_all --results=out/preflight                     all of them: an hour or two
     python -m tests.slow.preflight_all --results=out/preflight --only=digits.gin   one, beside those that are there
 
-Needs the extra [preflight]. Each experiment's report is kept as JSON in the results folder, where a run that is started again finds it; the table,
-docs/tpu_compile_results.md, is of all that are there. Where data would have to be downloaded, random batches of the same shapes stand in for them:
+Needs the extra [preflight]. Each experiment's report on each topology is kept as JSON in the results folder, where a run that is started again finds
+it; the table, docs/tpu_compile_results.md, is of all that are there. Where data would have to be downloaded, random batches of the same shapes stand in for them:
 a compiler sees nothing of data but shapes and dtypes.
 """
 
@@ -46,20 +46,23 @@ BINDINGS = {
 }
 
 
-def compile_all(name, results, topologies):
-  """Runs the command on one gin file; returns whether every step passed."""
-  path = results / f"{name}.json"
+def compile_steps(name, topology, results):
+  """Runs the command on one gin file for one topology; returns whether every step passed."""
   bindings = [binding.replace("{results}", str(results)) for binding in BINDINGS.get(name, ())]
   process = subprocess.run(
-      [sys.executable, "-m", "trainer.preflight", f"--gin_file=gin_configs/{name}", *(f"--topology={topology}" for topology in topologies),
-       *(f"--gin_bindings={binding}" for binding in bindings), f"--json={path}", "--timeout_seconds=3600"], cwd=ROOT, check=False)
+      [sys.executable, "-m", "trainer.preflight", f"--gin_file=gin_configs/{name}", f"--topology={topology}", f"--json={report_path(name, topology, results)}",
+       *(f"--gin_bindings={binding}" for binding in bindings), "--timeout_seconds=3600"], cwd=ROOT, check=False)
   return process.returncode == 0
+
+
+def report_path(name, topology, results):
+  return results / f"{name}.{topology}.json"
 
 
 def table(results):
   """The page, as Markdown."""
-  reports = {path.name.removesuffix(".json"): json.loads(path.read_text()) for path in sorted(results.glob("*.gin.json"))}
-  versions = {f"{name} {version}" for steps in reports.values() for step in steps for name, version in step.get("versions", {}).items()}
+  reports = [(path.name.split(".")[0], json.loads(path.read_text())) for path in sorted(results.glob("*.gin.*.json"))]
+  versions = {f"{name} {version}" for _, steps in reports for step in steps for name, version in step.get("versions", {}).items()}
   lines = [
       "# What the TPU compiler says of the shipped experiments", "",
       "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a TPU: the figures are those of the compiler, for one",
@@ -68,8 +71,8 @@ def table(results):
       f"Compiler: {', '.join(sorted(versions))}.", "",
       "| experiment | step | TPU | batch a core | result | s | memory a core | of | MFLOP an example | all-reduced | trainable |",
       "|---|---|---|---|---|---|---|---|---|---|---|"]
-  for name, steps in reports.items():
-    lines += ["| " + " | ".join([name.removesuffix(".gin"), *_cells(step)]) + " |" for step in steps]
+  for name, steps in reports:
+    lines += ["| " + " | ".join([name, *_cells(step)]) + " |" for step in steps]
   return "\n".join(lines) + "\n"
 
 
@@ -97,10 +100,11 @@ def main():
   names = arguments.only or sorted(path.name for path in (ROOT / "gin_configs").glob("*.gin"))
   failed = []
   for name in names:
-    if arguments.again or not (results / f"{name}.json").exists():
-      if not compile_all(name, results, arguments.topology):
-        failed.append(name)
-      TABLE.write_text(table(results))
+    for topology in arguments.topology:
+      if arguments.again or not report_path(name, topology, results).exists():
+        if not compile_steps(name, topology, results):
+          failed.append(f"{name} on {topology}")
+        TABLE.write_text(table(results))
   TABLE.write_text(table(results))
   if failed:
     sys.exit(f"Not every step passed: {', '.join(failed)}")

@@ -69,6 +69,8 @@ class Buffer:
     return f"{shown(self.content)} stored as {shown(self.size)}: {name} {size} padded to {padded}. {self._change(index, size, padded, per_core)}"
 
   def _change(self, index, size, padded, per_core):
+    if re.search("stateless|random", self.op):
+      return "It belongs to random numbers as they are lowered for a CPU; a TPU's own lowering draws them in another way."
     if index == 0 and size == per_core:
       return f"It is the batch: {padded} examples per core would take the same memory here."
     if index == len(self.shape) - 1 and len(self.shape) > 1:
