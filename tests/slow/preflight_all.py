@@ -4,8 +4,8 @@
     python -m tests.slow.preflight_all --results=out/preflight --only=digits.gin   one, beside those that are there
 
 Needs the extra [preflight]. Each experiment's report on each topology is kept as JSON in the results folder, where a run that is started again finds
-it; the table, docs/tpu_compile_results.md, is of all that are there. Where data would have to be downloaded, random batches of the same shapes stand in for them:
-a compiler sees nothing of data but shapes and dtypes.
+it; the table, docs/tpu_compile_results.md, is of all that are there. Where data would have to be downloaded, random batches of the same shapes stand
+in for them: a compiler sees nothing of data but shapes and dtypes.
 """
 
 import argparse
@@ -50,8 +50,8 @@ def compile_steps(name, topology, results):
   """Runs the command on one gin file for one topology; returns whether every step passed."""
   bindings = [binding.replace("{results}", str(results)) for binding in BINDINGS.get(name, ())]
   process = subprocess.run(
-      [sys.executable, "-m", "trainer.preflight", f"--gin_file=gin_configs/{name}", f"--topology={topology}", f"--json={report_path(name, topology, results)}",
-       *(f"--gin_bindings={binding}" for binding in bindings), "--timeout_seconds=3600"], cwd=ROOT, check=False)
+      [sys.executable, "-m", "trainer.preflight", f"--gin_file=gin_configs/{name}", f"--topology={topology}", "--timeout_seconds=3600",
+       f"--json={report_path(name, topology, results)}", *(f"--gin_bindings={binding}" for binding in bindings)], cwd=ROOT, check=False)
   return process.returncode == 0
 
 
@@ -66,7 +66,7 @@ def table(results):
   lines = [
       "# What the TPU compiler says of the shipped experiments", "",
       "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a TPU: the figures are those of the compiler, for one",
-      "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of all stages, on two CPU cores with other work to do.",
+      "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of all stages, on two CPU cores with other work too.",
       "\"All-reduced\" is what the cores add up in a step, beside the size of the trainable variables, whose gradients it is.", "",
       f"Compiler: {', '.join(sorted(versions))}.", "",
       "| experiment | step | TPU | batch a core | result | s | memory a core | of | MFLOP an example | all-reduced | trainable |",

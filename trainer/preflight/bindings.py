@@ -30,6 +30,11 @@ class Experiment:
   sizes: batch_sizes.BatchSizes
   config: run_config.RunConfig
 
+  def kinds(self):
+    """The kinds that have an input_fn and a batch size."""
+    sized = [kind for kind in KINDS if self.sizes.given(kind) or (kind == "predict" and self.sizes.given("eval"))]
+    return [kind for kind in sized if kind in self.input_fns]
+
   def per_core(self, kind, replicas):
     """The per-core batch of a kind on so many replicas; SettingError if none is given or it does not divide."""
     self.sizes.check(replicas)

@@ -106,13 +106,9 @@ class Check:
 
   def _steps_of(self, replicas):
     if replicas not in self._steps:
-      kinds = [kind for kind in self._experiment.input_fns if self._has_size(kind)]
-      per_core = {kind: self._experiment.per_core(kind, replicas) for kind in kinds}
+      per_core = {kind: self._experiment.per_core(kind, replicas) for kind in self._experiment.kinds()}
       self._steps[replicas] = lower.Steps(self._experiment, replicas, per_core)
     return self._steps[replicas]
-
-  def _has_size(self, kind):
-    return self._experiment.sizes.given(kind) or (kind == "predict" and self._experiment.sizes.given("eval"))
 
   def _stage(self, report, stage, work):
     start = time.monotonic()

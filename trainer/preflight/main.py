@@ -17,7 +17,7 @@ from trainer.preflight import topology as topology_lib
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file, as for trainer.main; may be repeated.")
 _GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], 'Gin that comes after the files: "run.train_batch_size = 64".')
 _TOPOLOGY = flags.DEFINE_multi_string("topology", ["v3-8"], f"One of {', '.join(topology_lib.TOPOLOGIES)}; may be repeated.")
-_STEPS = flags.DEFINE_list("steps", ["train", "eval", "predict"], "Which steps to compile: train, eval, predict.")
+_STEPS = flags.DEFINE_list("steps", [], "Which steps to compile: train, eval, predict. Default: all for which the configuration has an input_fn.")
 _PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "As the run will have it.")
 _SEARCH = flags.DEFINE_enum("search", "auto", ["never", "auto", "always"], "Search for the largest per-core batch; auto: where a step does not fit.")
 _TIMEOUT = flags.DEFINE_float("timeout_seconds", 900.0, "The longest that one compilation may take.", lower_bound=1.0)
@@ -33,8 +33,7 @@ def main(argv):
   if not _GIN_FILE.value:
     raise errors.SettingError("No --gin_file. Try: python -m trainer.preflight --gin_file=gin_configs/digits.gin --topology=v3-8")
   topologies = [topology_lib.find(name) for name in _TOPOLOGY.value]
-  unknown = [kind for kind in _STEPS.value if kind not in ("train", "eval", "predict")]
-  if unknown or not _STEPS.value:
+  if not set(_STEPS.value) <= {"train", "eval", "predict"}:
     raise errors.SettingError(f"--steps={','.join(_STEPS.value)}: expected some of train, eval, predict.")
   compiler.require_extra()
 
@@ -50,7 +49,7 @@ def main(argv):
   checker = check.Check(experiment, _TIMEOUT.value, _SEARCH.value, tell=_silent if quiet else _tell)
   results = []
   for topology in topologies:
-    for kind in _STEPS.value:
+    for kind in _STEPS.value or experiment.kinds():
       results.append(checker.run(kind, topology))
       if not quiet:
         print("\n" + report.text(results[-1], price_table.get(topology.name), _EPOCH.value) + "\n", flush=True)
