@@ -59,6 +59,16 @@ def test_training_shuffles_and_gives_each_once_an_epoch(paths):
   assert abs(np.corrcoef(epochs[0], np.arange(total))[0, 1]) < 0.4
 
 
+@pytest.mark.parametrize("buffer", [1, 100])
+def test_files_and_records_are_in_another_order_in_each_epoch(paths, buffer):
+  """Files alone where the buffer is of one record; records alone where there is one file."""
+  tf.random.set_seed(3)
+  files = segments(paths) if buffer == 1 else segments(paths[2:3])
+  size = sum(SIZES) if buffer == 1 else SIZES[2]
+  values = [value for _, (_, value, _) in read(files, 3 * size, training=True, shuffle_buffer=buffer)]
+  assert len({tuple(values[start:start + size]) for start in range(0, 3 * size, size)}) == 3
+
+
 @pytest.mark.parametrize("other", [3, 4])
 def test_the_order_is_the_seeds(paths, other):
   orders = []
