@@ -21,7 +21,9 @@ import time
 from trainer import errors
 
 # Stages that neither change how many elements there are nor what is in one: their elements count as those of the stage that follows.
-_ONE_TO_ONE = ("Map", "Prefetch", "Shuffle", "Repeat", "Take", "Skip", "Zip", "Options", "Cache", "Scan", "Shard", "IgnoreErrors", "AssertCardinality")
+_ONE_TO_ONE = (
+    "Map", "Prefetch", "Shuffle", "Repeat", "Take", "Skip", "Zip", "Options", "Cache", "Scan", "Shard", "IgnoreErrors",
+    "AssertCardinality")
 _NOT_TIMED = ("Prefetch", "Options", "Take", "Skip", "Zip", "Repeat")  # where timing them would say nothing
 
 _ROUNDS = 4
