@@ -1,0 +1,8 @@
+"""A real process, killed with SIGKILL and started again, comes to the same bits. The long proof, on eight cores too, is tests/slow/kill_and_resume.py."""
+
+from tests.slow import kill_and_resume
+
+
+def test_a_killed_training_comes_to_the_same_bits():
+  kills, _ = kill_and_resume.compare(kills=2, device="cpu", steps=600)
+  assert kills == 2
