@@ -38,8 +38,7 @@ class Source:
     path: the file, or the checkpoint's prefix.
     shapes: dict of name → (shape, name of the dtype).
     read: function of a list of names; returns dict of name → numpy array.
-    find: `find(wanted, layers)` returns dict of wanted name → name in the source, of those that are there. wanted: list of the names that are looked
-      for. layers: dict of each to (index, count): which variable it is of the layer that holds it, in the order in which Keras stores them.
+    find: `find(wanted, layers)`, see `keras_weights.find`: which of the names each of the wanted ones means.
   """
 
   path: str
@@ -94,7 +93,7 @@ def _checkpoint(path):
     values = checkpoint.read(path, [keys[name] for name in names])
     return {name: values[keys[name]] for name in names}
 
-  return Source(path, {name: stored[key] for name, key in keys.items()}, read, lambda wanted, layers: {name: name for name in wanted if name in keys})
+  return Source(path, {name: stored[key] for name, key in keys.items()}, read, lambda wanted, layers: ({name: name for name in wanted if name in keys}, {}))
 
 
 def _names_of_objects(path, stored):
@@ -128,4 +127,4 @@ def _keras(path):
   values = keras_weights.read(path)
   shapes = {name: (value.shape, value.dtype.name) for name, value in values.items()}
   return Source(
-      path, shapes, lambda names: {name: values[name] for name in names}, lambda wanted, layers: keras_weights.find(path, list(values), wanted, layers))
+      path, shapes, lambda names: {name: values[name] for name in names}, lambda wanted, layers: keras_weights.find(values, wanted, layers))
