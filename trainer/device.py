@@ -147,7 +147,7 @@ def _connect(kind, count, tpu, tf_config):
   if workers > 1:
     return Device(kind, _multi_worker_strategy(), hosts=workers, host=worker)
   devices = [f"/{kind}:{index}" for index in range(count)]
-  return Device(kind, tf.distribute.OneDeviceStrategy(devices[0]) if count == 1 else tf.distribute.MirroredStrategy(devices))
+  return Device(kind, tf.distribute.OneDeviceStrategy(devices[0]) if count == 1 else _mirrored(kind, devices))
 
 
 def _connect_tpu(tpu):
@@ -205,6 +205,13 @@ def _multi_worker_strategy():
     return tf.distribute.MultiWorkerMirroredStrategy()
   except (tf.errors.OpError, RuntimeError, ValueError) as error:
     raise errors.SettingError(f"The workers of TF_CONFIG cannot be reached: {str(error).splitlines()[0]}") from error
+
+
+def _mirrored(kind, devices):
+  """Virtual cores share one CPU's threads, where collective operations, which wait for each other, could starve; adding on one core cannot. It also
+  leaves no group behind that a strategy over another number of cores would have to join."""
+  reduction = tf.distribute.ReductionToOneDevice() if kind == "cpu" else None
+  return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
 
 
 def _make_virtual_cores(count):

@@ -7,6 +7,7 @@
     estimator.export_saved_model("out/digits/export")
 """
 
+import contextlib
 import os
 import tempfile
 import time
@@ -119,7 +120,8 @@ class Estimator:
     return self._checkpoints.latest()
 
   def latest_step(self):
-    """The step of the newest checkpoint in model_dir, or None."""
+    """The step of the newest checkpoint in model_dir, or None; waits for one that is being written."""
+    self._checkpoints.wait()
     return next(reversed(self._checkpoints.steps()), None)
 
   # ------------------------------------------------------------------ train
@@ -148,6 +150,9 @@ class Estimator:
     for name, value in (("steps", steps), ("max_steps", max_steps)):
       if value is not None:
         run_config.require_positive_int(value, f"train: {name}")
+    uncallable = [hook for hook in hooks or [] if not callable(hook)]
+    if uncallable:
+      raise errors.SettingError(f"train: a hook must be callable as hook(step, metrics, estimator); got {uncallable[0]!r}.")
     latest = self._latest_whole()
     if max_steps is not None and latest and checkpoint.read_step(latest) >= max_steps:
       logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, checkpoint.read_step(latest), max_steps)
@@ -249,7 +254,8 @@ class Estimator:
     _, iterator = self._traced("eval", input_fn, name or "")
     evaluation_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.EVAL].evaluation_hooks or [])]
     self._ensure(path)
-    with inputs.reading(input_fn, "eval"), retention.lease(path):
+    own = os.path.normpath(os.path.dirname(path)) == os.path.normpath(self.model_dir)
+    with inputs.reading(input_fn, "eval"), retention.lease(path) if own else contextlib.nullcontext():
       result = evaluation.run(self._loops, iterator, name or "", steps)
     if not result.examples:
       raise errors.InputError(f"The eval input_fn {spec.name_of(input_fn)} gave no example: there is nothing to evaluate.")
@@ -259,7 +265,8 @@ class Estimator:
       scalars = {key: value for key, value in result.values.items() if isinstance(value, int | float)}
       writer.scalars(values["global_step"], scalars)
       writer.close()
-      retention.note_evaluation(os.path.dirname(path), name or "", values["global_step"], scalars)
+      if own:
+        retention.note_evaluation(self.model_dir, name or "", values["global_step"], scalars)
     shown = ", ".join(f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items())
     logging.info("Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown)
     for hook in evaluation_hooks:
@@ -427,7 +434,7 @@ class Estimator:
   def needed_checkpoint(self, path=None):
     """The path of this checkpoint, or of the newest in model_dir; CheckpointNotFoundError if there is none."""
     if path is not None:
-      return checkpoint.resolve(path)
+      return checkpoint.resolve(os.fspath(path))
     latest = self._latest_whole()
     if latest is None:
       raise errors.CheckpointNotFoundError(f"There is no checkpoint in {self.model_dir} (--model_dir): train first, or give checkpoint_path.")

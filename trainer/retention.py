@@ -53,10 +53,10 @@ class Retention:
   def __post_init__(self):
     if self.mode not in ("min", "max"):
       raise errors.SettingError(f"Retention.mode is {self.mode!r}; expected 'min' or 'max'.")
-    for name in ("newest", "best", "every_n_steps", "every_n_hours"):
+    for name, kinds in (("newest", int), ("best", int), ("every_n_steps", int), ("every_n_hours", int | float)):
       value = getattr(self, name)
-      if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
-        raise errors.SettingError(f"Retention.{name} must be a number of at least 0; got {value!r}.")
+      if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or value < 0):
+        raise errors.SettingError(f"Retention.{name} must be {'an int' if kinds is int else 'a number'} of at least 0; got {value!r}.")
 
   def to_remove(self, written, metrics):
     """Steps of the checkpoints that need not be kept.

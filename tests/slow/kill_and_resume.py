@@ -2,8 +2,8 @@
 
     python -m tests.slow.kill_and_resume --kills=20 --device=cpu
 
-The moments fall into all that the process does: it starts, steps, saves, evaluates, exports. In the end every variable of the last checkpoint and every
-loss that was logged must be those of the undisturbed run, to the bit.
+The moments fall into all that the process does: it starts, steps, saves, evaluates, exports. In the end every variable of the last checkpoint and
+every loss that was logged must be those of the undisturbed run, to the bit.
 """
 
 import argparse
@@ -99,7 +99,8 @@ def main():
   parser.add_argument("--steps", type=int, default=3000)
   arguments = parser.parse_args()
   done, moments = compare(arguments.kills, arguments.device, arguments.steps)
-  print(f"{done} kills on {arguments.device}, at {len(set(moments))} different checkpoints: weights and logged losses are those of the undisturbed run.")
+  print(f"{done} kills on {arguments.device}, at {len(set(moments))} different checkpoints: weights and logged losses are those of the undisturbed "
+        "run.")
 
 
 if __name__ == "__main__":

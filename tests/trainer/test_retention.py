@@ -30,7 +30,7 @@ def test_the_newest_and_those_that_have_a_reason(settings, expected):
   assert kept(list(range(10)), metrics, **settings) == expected
 
 
-@pytest.mark.parametrize("settings", [{"mode": "most"}, {"newest": -1}, {"best": "two"}])
+@pytest.mark.parametrize("settings", [{"mode": "most"}, {"newest": -1}, {"best": "two"}, {"newest": 2.5}])
 def test_settings_that_cannot_work(settings):
   with pytest.raises(errors.SettingError, match="Retention"):
     retention.Retention(**settings)
