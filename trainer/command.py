@@ -9,6 +9,7 @@
 What it leaves with: 0; 1 for a crash; 2 for a mistake that the message tells how to mend (a flag, or an errors.OctetError); 130 after Ctrl-C.
 """
 
+import functools
 import logging
 import os
 import pathlib
@@ -24,12 +25,12 @@ _DEBUG = flags.DEFINE_bool("debug", False, "Show where in the program an error c
 _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
 
 
-def run(main):
-  """Parses the flags, calls main(argv), and leaves the process. argv has the name of the program alone: commands take flags, nothing else."""
+def run(main, positional=False):
+  """Parses the flags, calls main(argv), and leaves the process. argv has the name of the program, and what is no flag where `positional` allows it."""
   # TensorFlow reads this when it is imported: its messages about the machine would hide the lines that are about the run.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
   flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["debug"])  # so that --help lists it
-  app.run(lambda argv: _call(main, argv), flags_parser=_parse)
+  app.run(lambda argv: _call(main, argv), flags_parser=functools.partial(_parse, positional=positional))
 
 
 def message(error):
@@ -51,7 +52,7 @@ def original(error):
   return error
 
 
-def _parse(argv):
+def _parse(argv, positional):
   asked = [arg for arg in argv[1:] if arg in _HELP]
   if asked:
     app.usage(shorthelp=asked[0] != "--helpfull", writeto_stdout=True)
@@ -60,7 +61,7 @@ def _parse(argv):
     rest = flags.FLAGS(argv)
   except flags.Error as error:
     _fail(f"{error} (--help lists the flags)")
-  if len(rest) > 1:
+  if len(rest) > 1 and not positional:
     _fail(f"unexpected argument {rest[1]!r}: flags are given as --name=value (--help lists them)")
   return rest
 

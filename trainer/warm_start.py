@@ -130,7 +130,7 @@ def read(settings, variables, own=None):
   source = weight_sources.open_source(settings.ckpt_to_initialize_from)
   chosen = _chosen(settings, source, variables, own)
   previous = _previous_names(settings, source, variables, chosen)
-  found, notes = source.find(list(previous.values()), _layers(previous, variables, own))
+  found, notes = source.find([previous[name] for name in variables if name in own or name in chosen], _layers(previous, variables, own))
   loaded = {name: found[previous[name]] for name in chosen if previous[name] in found}
   left_out = [name for name in variables if name in own and name not in chosen]
   unexpected = sorted(set(source.shapes) - set(loaded.values()))
@@ -144,23 +144,29 @@ def read(settings, variables, own=None):
 
 
 def model_names(variables):
-  """Names of the variables that are a model's own: neither the step nor what an optimizer keeps.
+  """Names of the variables (dict of name → tf.Variable) that are a model's own: neither the step nor what an optimizer keeps; see own_names."""
+  return own_names(variables, {name for name, variable in variables.items() if variable.trainable})
+
+
+def own_names(names, trainable):
+  """Of names, those of a model's own variables.
+
+  An optimizer's are told by their names: those beside `<optimizer>/iteration` (Keras), those below the name of a trainable variable
+  (`dense/kernel/Adam`, tf.compat.v1), the powers that its Adam keeps, averages and accumulated gradients.
 
   Args:
-    variables: dict of name → tf.Variable. An optimizer's are told by their names: those beside `<optimizer>/iteration` (Keras), those below the name
-      of a trainable variable (`dense/kernel/Adam`, tf.compat.v1), the powers that its Adam keeps, averages and accumulated gradients.
+    names: of the variables of a model or of a checkpoint.
+    trainable: those among them that are trainable, or may be.
   """
-  trainable = {name for name, variable in variables.items() if variable.trainable}
-  keras_optimizers = {name.removesuffix("iteration") for name in variables if name.endswith("/iteration")}
+  keras_optimizers = {name.removesuffix("iteration") for name in names if name.endswith("/iteration")}
   beside = (*keras_optimizers, f"{optimizers.EMA_SCOPE}/", "accumulated/")
 
   def is_own(name):
-    *outer, last = name.split("/")
-    slot = any("/".join(outer[:end]) in trainable for end in range(1, len(outer) + 1))
-    return name in trainable or not (
-        slot or name == "global_step" or name.startswith(beside) or re.fullmatch(r"beta[12]_power(_\d+)?", last))
+    outer = name.split("/")
+    slot = any("/".join(outer[:end]) in trainable for end in range(1, len(outer)))
+    return not (slot or name == "global_step" or name.startswith(beside) or re.fullmatch(r"beta[12]_power(_\d+)?", outer[-1]))
 
-  return {name for name in variables if is_own(name)}
+  return {name for name in names if is_own(name)}
 
 
 def _chosen(settings, source, variables, own):
@@ -191,7 +197,7 @@ def _previous_names(settings, source, variables, chosen):
       used.add(key)
   for key in renames.keys() - used:
     if key in variables or renames[key] not in source.shapes:
-      why = "which vars_to_warm_start leaves out" if key in variables else f"which is no variable of the model.{_like(key, variables)}"
+      why = "which vars_to_warm_start leaves out." if key in variables else f"which is no variable that is asked for.{_like(key, chosen)}"
       raise errors.SettingError(f"WarmStartSettings.var_name_to_prev_var_name has {key!r}, {why}")
   return previous
 
@@ -224,7 +230,7 @@ def _problem(source, variables, missing, differing, loaded, left_out, unexpected
   lines += [f"  {name}: {tuple(source.shapes[previous][0])} {source.shapes[previous][1]} there{'' if name == previous else f' as {previous}'}; "
             f"{of_model(name)}" for name, previous in differing.items()]
   table = _table(source.path, {
-      "loaded": [], "fitting": [name for name in loaded if name not in differing], "missing": list(missing), "wrong shape": list(differing),
+      "fitting": [name for name in loaded if name not in differing], "missing": list(missing), "wrong shape": list(differing),
       "left out": left_out, "unexpected": unexpected})
   cut = lines[:_SHOWN] + (["  ..."] if len(lines) > _SHOWN else [])
   first = re.escape(next(iter({**missing, **differing})).rpartition("/")[0] or next(iter({**missing, **differing})))
