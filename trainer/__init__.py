@@ -11,13 +11,19 @@ _HOMES = {
     "CrossShardOptimizer": "trainer.optimizers",
     "Estimator": "trainer.estimator",
     "EstimatorSpec": "trainer.spec",
+    "EvalSpec": "trainer.train_evaluate",
     "InputPipelineConfig": "trainer.run_config",
     "ModeKeys": "trainer.spec",
+    "Retention": "trainer.retention",
     "RunConfig": "trainer.run_config",
     "TPUConfig": "trainer.run_config",
     "TPUEstimator": "trainer.estimator",
     "TPUEstimatorSpec": "trainer.spec",
+    "TrainSpec": "trainer.train_evaluate",
+    "load_into_keras": "trainer.keras_model",
     "minimize": "trainer.optimizers",
+    "model_fn_from_keras": "trainer.keras_model",
+    "train_and_evaluate": "trainer.train_evaluate",
 }
 
 __all__ = sorted(_HOMES)

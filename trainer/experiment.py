@@ -19,7 +19,7 @@ import tempfile
 import gin
 from absl import logging
 
-from trainer import batch_sizes, config, errors, estimator, predictions, run_config, summaries, train_and_evaluate
+from trainer import batch_sizes, config, errors, estimator, predictions, run_config, summaries, train_evaluate
 
 MODES = ("train", "evaluate", "train_and_evaluate", "predict", "export")
 
@@ -93,7 +93,7 @@ def run(
   for name, steps in (("train_steps", train_steps), ("eval_steps", eval_steps)):
     if steps is not None:
       run_config.require_positive_int(steps, f"run.{name}")
-  train_and_evaluate.EvalSpec(eval_input_fn, throttle_secs=eval_throttle_secs)
+  train_evaluate.EvalSpec(eval_input_fn, throttle_secs=eval_throttle_secs)
   input_fns = {"train": train_input_fn, "eval": eval_input_fn, "predict": predict_input_fn or eval_input_fn}
   for kind in _KINDS[mode]:
     if input_fns[kind] is None:
@@ -150,10 +150,10 @@ def run(
 
 
 def _train_evaluate_export(runner, train_input_fn, eval_input_fn, train_steps, eval_steps, throttle_secs, hooks):
-  results = train_and_evaluate.train_and_evaluate(
+  results = train_evaluate.train_and_evaluate(
       runner,
-      train_and_evaluate.TrainSpec(train_input_fn, max_steps=train_steps, hooks=hooks),
-      train_and_evaluate.EvalSpec(eval_input_fn, steps=eval_steps, throttle_secs=throttle_secs))[None]
+      train_evaluate.TrainSpec(train_input_fn, max_steps=train_steps, hooks=hooks),
+      train_evaluate.EvalSpec(eval_input_fn, steps=eval_steps, throttle_secs=throttle_secs))[None]
   exported = runner.export_saved_model(os.path.join(runner.model_dir, "export"))
   shown = "\n".join(f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}" for name, value in results.items())
   logging.info(
