@@ -150,7 +150,7 @@ def _match(layer_names, sizes, names, wanted, layers):
 
 
 def _same_end(one, other):
-  return bool(other) and f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
+  return (bool(other) and f"/{one}".endswith(f"/{other}")) or f"/{other}".endswith(f"/{one}")
 
 
 def _counted_from_0(layers):

@@ -144,7 +144,7 @@ def read(settings, variables, own=None):
 
 
 def model_names(variables):
-  """Names of the variables (dict of name → tf.Variable) that are a model's own: neither the step nor what an optimizer keeps; see own_names."""
+  """Names of the variables (dict of name → tf.Variable) that are a model's own: not the step, nor what optimizers and metrics keep; see own_names."""
   return own_names(variables, {name for name, variable in variables.items() if variable.trainable})
 
 
@@ -152,19 +152,22 @@ def own_names(names, trainable):
   """Of names, those of a model's own variables.
 
   An optimizer's are told by their names: those beside `<optimizer>/iteration` (Keras), those below the name of a trainable variable
-  (`dense/kernel/Adam`, tf.compat.v1), the powers that its Adam keeps, averages and accumulated gradients.
+  (`dense/kernel/Adam`, tf.compat.v1), the powers that its Adam keeps, averages and accumulated gradients. So are the sums of Keras's metrics, `total`
+  beside `count`, which a compiled model has.
 
   Args:
     names: of the variables of a model or of a checkpoint.
     trainable: those among them that are trainable, or may be.
   """
+  names = set(names)
   keras_optimizers = {name.removesuffix("iteration") for name in names if name.endswith("/iteration")}
   beside = (*keras_optimizers, f"{optimizers.EMA_SCOPE}/", "accumulated/")
 
   def is_own(name):
     outer = name.split("/")
     slot = any("/".join(outer[:end]) in trainable for end in range(1, len(outer)))
-    return not (slot or name == "global_step" or name.startswith(beside) or re.fullmatch(r"beta[12]_power(_\d+)?", outer[-1]))
+    sums = outer[-1] in ("total", "count") and {"/".join([*outer[:-1], other]) for other in ("total", "count")} <= names
+    return not (slot or sums or name == "global_step" or name.startswith(beside) or re.fullmatch(r"beta[12]_power(_\d+)?", outer[-1]))
 
   return {name for name in names if is_own(name)}
 

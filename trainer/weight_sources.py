@@ -78,10 +78,10 @@ def _resolve(path):
       return newest
   try:
     return checkpoint.resolve(path)
-  except errors.CheckpointNotFoundError as error:
+  except errors.CheckpointNotFoundError:
     raise errors.CheckpointNotFoundError(
         f"There are no weights at {path}: expected a checkpoint (model.ckpt-1000), a folder with checkpoints, a SavedModel, or a Keras .weights.h5 or "
-        ".keras file.") from error
+        ".keras file.") from None
 
 
 def _checkpoint(path):
