@@ -134,7 +134,10 @@ class Check:
     report.advice = [line for buffer in wasteful if buffer.padding >= floor and (line := buffer.advice(report.per_core))]
     needed = result.listing.allocated_bytes if fits else result.needed_bytes
     if self._search_batch == "always" or (self._search_batch == "auto" and not fits):
-      report.found = self._search(report, lowered, needed, fits, limit)
+      try:
+        report.found = self._search(report, lowered, needed, fits, limit)
+      except errors.OctetError as error:  # of another batch: what is known of this one stands
+        report.warnings = [*report.warnings, f"the search for a batch that fits ended early: {command.message(error)}"]
     if fits:
       report.time = estimates.step_time(result, report.topology)
       report.seconds["fit"] = 0.0

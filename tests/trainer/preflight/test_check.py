@@ -1,0 +1,97 @@
+"""The stages, with a compiler that is made up."""
+
+import pytest
+
+from tests.trainer.preflight import programs
+from trainer import errors
+from trainer.preflight import check, compiler, topology
+
+V3 = topology.find("v3-8")
+
+
+def compiled(allocated):
+  return compiler.Compiled("TPU v3", 1.0, 1, 1, 1, 1, 1, allocated, 1e6, 1e6, None, {}, compiler.Listing("", "", allocated))
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+  """Puts functions in the place of the compiler, one for each call; gives the list of topologies that were compiled for."""
+  def put(*results):
+    answers, calls = iter(results), []
+
+    def compile_hlo(hlo, topology, timeout_seconds):
+      calls.append(topology.name)
+      answer = next(answers)
+      if isinstance(answer, Exception):
+        raise answer
+      return answer
+    monkeypatch.setattr(compiler, "compile_hlo", compile_hlo)
+    return calls
+  return put
+
+
+def out_of_memory():
+  return compiler.OutOfMemory(2**35, 2**34, "RESOURCE_EXHAUSTED", {}, compiler.Listing())
+
+
+def test_stages_are_told_as_they_pass(made_up):
+  made_up(compiled(2**20))
+  told = []
+  report = check.Check(programs.experiment(), tell=lambda report, stage, value: told.append((stage, value is not None))).run("train", V3)
+  assert told == [(stage, True) for stage in check.STAGES]
+  assert report.failed == ""
+  assert set(report.seconds) == set(check.STAGES)
+
+
+@pytest.mark.parametrize("model, inputs, stage", [
+    (programs.model_fn, programs.names, "contract"),
+    (programs.model_fn, programs.partial_batches, "contract"),
+    (programs.raises, programs.input_fn, "trace"),
+    (programs.asks_python, programs.input_fn, "lower"),
+    (programs.shape_of_data, programs.input_fn, "lower"),
+])
+def test_a_mistake_stops_at_its_stage_with_its_place(made_up, model, inputs, stage):
+  calls = made_up()
+  report = check.Check(programs.experiment(model, inputs)).run("train", V3)
+  assert (report.failed, calls) == (stage, [])
+  assert f"{programs.__file__}:" in report.problem
+
+
+def test_what_is_lowered_once_is_compiled_for_each_topology(made_up):
+  calls = made_up(compiled(2**20), compiled(2**20))
+  model_calls = []
+
+  def model_fn(features, labels, mode, params):
+    model_calls.append(mode)
+    return programs.model_fn(features, labels, mode, params)
+
+  checker = check.Check(programs.experiment(model_fn))
+  for name in ("v2-8", "v3-8"):
+    assert checker.run("train", topology.find(name)).failed == ""
+  assert calls == ["v2-8", "v3-8"]
+  assert model_calls == ["train"]
+
+
+def test_too_large_is_searched_from_there(made_up):
+  made_up(out_of_memory(), compiled(2**33), out_of_memory())
+  report = check.Check(programs.experiment(per_core=64), search_compiles=2).run("train", V3)
+  assert report.failed == "fit"
+  assert report.found.tried[0] == (64, False)
+  assert report.found.largest < report.found.too_large < 64
+  assert f"run.train_per_core_batch_size = {report.found.largest}" in report.problem
+
+
+def test_search_that_breaks_off_leaves_what_is_known(made_up):
+  made_up(out_of_memory(), compiler.CompileError("no"))
+  report = check.Check(programs.experiment(per_core=64)).run("train", V3)
+  assert report.failed == "fit"
+  assert "16.00 GiB too much" in report.problem
+  assert report.warnings == ["the search for a batch that fits ended early: no"]
+
+
+def test_step_without_an_input_fn_is_a_mistake_in_the_question():
+  experiment = programs.experiment()
+  del experiment.input_fns["eval"]
+  with pytest.raises(errors.SettingError, match="run.eval_input_fn"):
+    check.Check(experiment).run("eval", V3)
+  assert experiment.kinds() == ["train", "predict"]
