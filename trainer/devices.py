@@ -30,7 +30,7 @@ def main(argv):
   names = [tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus]
   print(f"GPUs         {len(gpus)} {', '.join(names)}".rstrip())
   device = device_lib.connect(_DEVICE.value, _TPU.value)
-  print(f"--device={_DEVICE.value:<4}{device}\nreplicas     {device.replicas}\nhosts        {device.hosts}")
+  print(f"connected    {device} (--device={_DEVICE.value})\nhosts        {device.hosts}")
 
 
 if __name__ == "__main__":
