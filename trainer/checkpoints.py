@@ -53,19 +53,18 @@ def list_checkpoints(model_dir):
   return _columns(["step", "size", "written", ""], rows, right=(0, 1))
 
 
-def show(path, stats=None):
+def show(path, stats=False):
   """Lines: name, shape, dtype, number of values and bytes of each variable, sorted by name, and the sums.
 
   Args:
     path: what weight_sources.open_source takes.
-    stats: whether to add the mean and the standard deviation; default: --stats.
+    stats: whether to add the mean and the standard deviation.
   """
   import numpy as np
   import tensorflow as tf
 
   from trainer import weight_sources
 
-  stats = _STATS.value if stats is None else stats
   source = weight_sources.open_source(path)
   rows, totals = [], [0, 0]
   for name, (shape, kind) in sorted(source.shapes.items()):
@@ -96,7 +95,7 @@ def diff(one, other):
   rows, same = [], 0
   for name in [name for name in both if shapes[name][0] == others[name][0]]:
     a, b = (source.read([name])[name] for source in sources)
-    if a.dtype == object or b.dtype == object:
+    if {a.dtype.kind, b.dtype.kind} & set("OSU"):  # texts
       distance = float(not np.array_equal(a, b))
     else:
       a, b = a.astype(np.float64), b.astype(np.float64)
@@ -109,17 +108,16 @@ def diff(one, other):
   return [*lines, f"{same} of {len(both)} variables in both are equal"]
 
 
-def export_weights(path, output=None, model=None):
+def export_weights(path, output, model=None):
   """Writes the model's own weights in a checkpoint as a Keras .weights.h5; a line on it.
 
   Args:
     path: a checkpoint, or a folder, whose newest is meant.
-    output: the file, ending in .weights.h5; default: --output.
-    model: "module.function" of a function that makes the Keras model, or None; default: --model.
+    output: the file, ending in .weights.h5.
+    model: "module.function" of a function that makes the Keras model, or None.
   """
   from trainer import keras_weights, warm_start, weight_sources
 
-  output, model = output or _OUTPUT.value, model or _MODEL.value
   if not output or not output.endswith(".weights.h5"):
     raise errors.SettingError(f"--output is {output!r}: expected a file that ends in .weights.h5.")
   if model:
@@ -169,9 +167,9 @@ def _bytes(count):
 
 _COMMANDS = {
     "list": (list_checkpoints, ["MODEL_DIR"]),
-    "show": (show, ["PATH"]),
+    "show": (lambda path: show(path, _STATS.value), ["PATH"]),
     "diff": (diff, ["PATH", "PATH"]),
-    "export-weights": (export_weights, ["PATH"]),
+    "export-weights": (lambda path: export_weights(path, _OUTPUT.value, _MODEL.value), ["PATH"]),
 }
 
 

@@ -80,8 +80,8 @@ def _resolve(path):
     return checkpoint.resolve(path)
   except errors.CheckpointNotFoundError:
     raise errors.CheckpointNotFoundError(
-        f"There are no weights at {path}: expected a checkpoint (model.ckpt-1000), a folder with checkpoints, a SavedModel, or a Keras .weights.h5 or "
-        ".keras file.") from None
+        f"There are no weights at {path}: expected a checkpoint (model.ckpt-1000), a folder with checkpoints, a SavedModel, or a Keras .weights.h5 "
+        "or .keras file.") from None
 
 
 def _checkpoint(path):
@@ -91,14 +91,18 @@ def _checkpoint(path):
 
   def read(names):
     values = checkpoint.read(path, [keys[name] for name in names])
-    return {name: values[keys[name]] for name in names}
+    return {name: np.asarray(values[keys[name]]) for name in names}
 
-  return Source(path, {name: stored[key] for name, key in keys.items()}, read, lambda wanted, layers: ({name: name for name in wanted if name in keys}, {}))
+  def find(wanted, layers):
+    del layers  # the names tell all
+    return {name: name for name in wanted if name in keys}, {}
+
+  return Source(path, {name: stored[key] for name, key in keys.items()}, read, find)
 
 
 def _names_of_objects(path, stored):
   """dict of name → key, of a checkpoint by objects."""
-  graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(checkpoint.read(path, [_OBJECT_GRAPH])[_OBJECT_GRAPH].item())
+  graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(checkpoint.read(path, [_OBJECT_GRAPH])[_OBJECT_GRAPH])
   keys = collections.defaultdict(list)
   for node in graph.nodes:
     for attribute in node.attributes:
