@@ -26,7 +26,7 @@ _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
 
 
 def run(main, positional=False):
-  """Parses the flags, calls main(argv), and leaves the process. argv has the name of the program, and what is no flag where `positional` allows it."""
+  """Parses the flags, calls main(argv), and leaves the process. argv has the program's name, and what is no flag where `positional` allows it."""
   # TensorFlow reads this when it is imported: its messages about the machine would hide the lines that are about the run.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
   flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["debug"])  # so that --help lists it

@@ -236,10 +236,12 @@ def _problem(source, variables, missing, differing, loaded, left_out, unexpected
       "fitting": [name for name in loaded if name not in differing], "missing": list(missing), "wrong shape": list(differing),
       "left out": left_out, "unexpected": unexpected})
   cut = lines[:_SHOWN] + (["  ..."] if len(lines) > _SHOWN else [])
-  first = re.escape(next(iter({**missing, **differing})).rpartition("/")[0] or next(iter({**missing, **differing})))
+  first = next(iter({**missing, **differing}))
+  first = re.escape(first.rpartition("/")[0] or first)
   return "\n".join([
       f"The warm start does not find in {source.path} what it was asked for.", *cut, table,
-      f"WarmStartSettings.vars_to_warm_start says what is wanted (\"(?!{first})\" leaves a part out), var_name_to_prev_var_name what it is called there."])
+      f"WarmStartSettings.vars_to_warm_start says what is wanted (\"(?!{first})\" leaves a part out), var_name_to_prev_var_name what it is called "
+      "there."])
 
 
 def _table(path, rows):

@@ -188,7 +188,8 @@ def test_keras_loads_what_is_written(tmp_path):
   check_taken(path, model)
 
 
-@pytest.mark.parametrize("name", ["w", "head/kernel", "lstm/lstm_cell/kernel", "dense/strange", "dense_1/kernel", "seed_generator/seed_generator_state"])
+@pytest.mark.parametrize("name", [
+    "w", "head/kernel", "lstm/lstm_cell/kernel", "dense/strange", "dense_1/kernel", "seed_generator/seed_generator_state"])
 def test_names_that_do_not_tell_the_layer(name, tmp_path):
   with pytest.raises(errors.SettingError, match="--model=module.function"):
     keras_weights.write(str(tmp_path / "a.weights.h5"), {name: np.zeros([2])})

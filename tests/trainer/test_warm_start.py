@@ -45,7 +45,7 @@ def loaded(variables):
 
 
 def test_all_of_the_model_is_taken_statistics_too_and_neither_step_nor_slots(tmp_path, caplog):
-  caplog.set_level("INFO")
+  caplog.set_level("INFO", logger="absl")
   path = save(tmp_path, training())
   variables = training()
   report = warm_start.apply(path, variables)
