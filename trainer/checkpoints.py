@@ -126,7 +126,7 @@ def export_weights(path, output, model=None):
   source = weight_sources.open_source(path)
   names = sorted(warm_start.own_names(source.shapes, set(source.shapes)))
   keras_weights.write(output, source.read(names))
-  # Keras loads by the order of a model's layers, and a name tells the order in which they were made: where these differ, only the model itself can tell.
+  # Keras loads by the order of a model's layers; a name tells the order in which they were made. Where these differ, only the model can tell.
   return [f"Wrote {output}, {len(names)} variables from {source.path}",
           "It is for a model whose layers of each class come in the order of their numbers (dense, dense_1, ...); else give --model."]
 
