@@ -39,8 +39,8 @@ setuptools.setup(
     ],
     extras_require={
         **TENSORFLOW,
-        # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: the three are pinned together. libtpu is under Google Cloud's
-        # terms and is installed by whoever wants it; nothing of it is in this package.
+        # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: the three are pinned together. libtpu is under Google
+        # Cloud's terms and is installed by whoever wants it; nothing of it is in this package.
         "preflight": ["jax==0.10.2", "jaxlib==0.10.2", "libtpu==0.0.51"],
         "test": ["hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
     },

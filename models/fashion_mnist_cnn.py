@@ -36,7 +36,7 @@ def model_fn(
   return classification.spec(mode, logits, labels, optimizer)
 
 
-def network(image, training, classes, filters, units, conv_dropout, dense_dropout, norm_momentum):
+def network(image, training, classes, filters, units, conv_dropout, dense_dropout, norm_momentum=0.99):
   """float32 [b, classes], logits."""
   x = image
   for count in filters:

@@ -6,11 +6,14 @@
     load_into_keras("out/mine", build_model).save("mine.keras")
 """
 
+import re
+
 import gin
 import keras
 import tensorflow as tf
 from keras.src.models import functional
 from keras.src.trainers import compile_utils
+from keras.src.utils import naming
 
 from trainer import checkpoint, errors, keras_scope, optimizers, spec
 
@@ -113,6 +116,10 @@ def _maker(optimizer):
     return _compiled_optimizer
   if isinstance(optimizer, keras.optimizers.Optimizer):
     config = optimizer.get_config()  # here, and not while a model_fn is traced: it reads the learning rate
+    own_name = naming.to_snake_case(type(optimizer).__name__)
+    if re.fullmatch(rf"{own_name}(_\d+)?", config["name"]):
+      # Keras numbers optimizers by how many the process has made: a name that a checkpoint could not rely on.
+      config["name"] = own_name
     return lambda model: type(optimizer).from_config(config)
   return lambda model: keras.optimizers.get(optimizer) if isinstance(optimizer, str) else optimizer()
 

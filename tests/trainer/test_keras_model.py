@@ -112,6 +112,7 @@ def test_a_saved_keras_model_is_the_trained_one(tmp_path):
 
 
 def test_objects_are_patterns(tmp_path):
+  keras.optimizers.SGD()  # the first one of the process has the name to itself
   settings = dict(
       SETTINGS, optimizer=keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5), momentum=0.9),
       metrics=[keras.metrics.SparseTopKCategoricalAccuracy(2, name="top_2"), "accuracy"])
