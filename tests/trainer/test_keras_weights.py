@@ -114,14 +114,42 @@ def test_a_layer_renamed(tmp_path):
   assert report.loaded == {"head/kernel": "dense_2/0", "head/bias": "dense_2/1"}
 
 
-def test_a_layer_with_other_values_is_not_taken_by_number(tmp_path):
+@pytest.mark.parametrize(("stored", "wanted"), [(False, True), (True, False)])
+def test_a_layer_with_other_values_is_not_taken_by_number(stored, wanted, tmp_path):
   """Without a scale, the values of a batch norm would each be taken for the one before."""
   def build(scale):
     return anew(lambda: keras.Sequential([keras.Input([2]), layers.BatchNormalization(scale=scale)]))
 
-  build(False).save_weights(tmp_path / "a.weights.h5")
-  with pytest.raises(errors.CheckpointError, match="the layer batch_normalization has 3 values, sequential/batch_normalization has 4"):
-    warm_start.apply(str(tmp_path / "a.weights.h5"), zeros(build(True)))
+  build(stored).save_weights(tmp_path / "a.weights.h5")
+  with pytest.raises(errors.CheckpointError, match=rf"batch_normalization has {3 + stored} values, sequential/batch_normalization has {3 + wanted}"):
+    warm_start.apply(str(tmp_path / "a.weights.h5"), zeros(build(wanted)))
+
+
+class CountsFirst(layers.Layer):
+  """Makes what is not trained before what is; Keras stores it after."""
+
+  def build(self, shape):
+    self.seen = self.add_weight(shape=[2], name="seen", trainable=False)
+    self.scale = self.add_weight(shape=[2], name="scale")
+
+
+def test_trained_values_come_first(tmp_path):
+  model = randomized(anew(lambda: keras.Sequential([keras.Input([2]), CountsFirst()])))
+  model.save_weights(tmp_path / "a.weights.h5")
+  variables = {f"sequential/counts_first/{name}": tf.Variable([0.0, 0.0], trainable=name == "scale") for name in ("seen", "scale")}
+  warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
+  for name in ("seen", "scale"):
+    np.testing.assert_array_equal(variables[f"sequential/counts_first/{name}"].numpy(), getattr(model.layers[0], name).numpy())
+
+
+def test_averages_are_not_taken_for_what_they_are_averages_of(tmp_path):
+  model = randomized(anew(network))
+  model.save_weights(tmp_path / "a.weights.h5")
+  averages = {f"ema/{name}": tf.Variable(variable, trainable=False) for name, variable in zeros(model).items()}
+  variables = {**zeros(model), **averages}
+  warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
+  np.testing.assert_array_equal(variables["dense_1/kernel"].numpy(), model.get_layer("dense_1").kernel.numpy())
+  assert not any(average.numpy().any() for name, average in averages.items() if name.endswith("kernel"))
 
 
 def test_two_layers_of_one_name(tmp_path):
@@ -133,6 +161,16 @@ def test_two_layers_of_one_name(tmp_path):
   variables = {"dense/kernel": tf.Variable(tf.zeros([2, 2])), "dense/bias": tf.Variable(tf.zeros([2]))}
   with pytest.raises(errors.CheckpointError, match="the layer dense could be a/dense or b/dense"):
     warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
+
+
+def test_layers_of_one_name_and_no_other_difference_go_by_their_places(tmp_path):
+  with h5py.File(tmp_path / "a.weights.h5", "w") as file:
+    for i, place in enumerate(["encoder/dense", "decoder/dense"]):
+      group = file.create_group(f"{place}/vars")
+      group.attrs["name"] = "same"
+      group["0"] = np.full([2], i)
+  found = keras_weights.read(str(tmp_path / "a.weights.h5"))
+  assert {name: value[0] for name, value in found.items()} == {"encoder/dense/0": 0, "decoder/dense/0": 1}
 
 
 def test_half_precision(tmp_path):

@@ -228,6 +228,10 @@ def test_the_models_own_are_told_from_the_optimizers(optimizer, tmp_path):
   assert warm_start.own_names(names, names) == OWN  # as where only a checkpoint's names are known
 
 
+def test_the_sums_of_metrics_are_no_weights():
+  assert warm_start.own_names(["loss/total", "loss/count", "visits/count", "dense/bias"], ["dense/bias"]) == {"visits/count", "dense/bias"}
+
+
 # ------------------------------------------------------ from whole programs
 
 
