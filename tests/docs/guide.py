@@ -4,7 +4,8 @@
 
 The language of a fenced block is followed by what to do with it:
 
-    ```bash run          every line is a command. `python -m ...` runs in a fork of this process, so that TensorFlow is imported once a guide
+    ```bash run          every line is a command; one that begins with "!" must fail. `python -m ...` runs in a fork of this process, so that
+                         TensorFlow is imported once a guide
     ```python run        a program of its own
     ```python models/moons.py      a file to write; any language
     ```text output       what the block before must have printed, line by line; "..." stands for anything
@@ -58,20 +59,22 @@ def _command(line):
   words = shlex.split(line, comments=True)
   if not words:
     return ""
-  if words[:2] == ["python", "-m"]:
-    return _python(runpy.run_module, words[2], words[2:], line)
+  fails = words[0] == "!"
+  if words[fails:fails + 2] == ["python", "-m"]:
+    words = words[fails + 2:]
+    return _python(runpy.run_module, words[0], words, line, fails)
   done = subprocess.run(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
   assert done.returncode == 0, f"{line}\nleft with {done.returncode} and said:\n{done.stdout}"
   return done.stdout
 
 
-def _python(runner, name, argv, shown):
+def _python(runner, name, argv, shown, fails=False):
   log = pathlib.Path("printed.log")
   process = multiprocessing.get_context("fork").Process(target=_in_fork, args=(runner, name, argv, log))
   process.start()
   process.join()
   printed = log.read_text()
-  assert process.exitcode == 0, f"{shown}\nleft with {process.exitcode} and said:\n{printed}"
+  assert (process.exitcode != 0) == fails, f"{shown}\nleft with {process.exitcode} and said:\n{printed}"
   return printed
 
 
@@ -101,7 +104,8 @@ if __name__ == "__main__":
   os.chdir(folder)
   os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
   sys.path[0] = ""  # as `python -m` has it, in place of this file's folder
-  import tensorflow  # noqa: F401  for all forks
+  if "trainer" in text:
+    import tensorflow  # noqa: F401  for all forks
 
   try:
     run(text)
