@@ -3,7 +3,7 @@
   python -m trainer.checkpoints list out/digits
   python -m trainer.checkpoints show out/digits --stats
   python -m trainer.checkpoints diff out/digits/model.ckpt-1000 out/digits/model.ckpt-2000
-  python -m trainer.checkpoints export-weights out/digits --output=digits.weights.h5
+  python -m trainer.checkpoints export-weights out/digits --weights_file=digits.weights.h5
 
 `show` and `diff` read whatever a warm start reads (a folder's newest checkpoint, a SavedModel, Keras files). `export-weights` writes a file for
 `keras.Model.load_weights`. By the names alone it does so for plain rows and graphs of Keras's layers; other models need --model=module.function, a
@@ -20,7 +20,7 @@ from absl import flags
 
 from trainer import command, errors
 
-_OUTPUT = flags.DEFINE_string("output", None, "export-weights: the file, *.weights.h5.")
+_OUTPUT = flags.DEFINE_string("weights_file", None, "export-weights: the file, *.weights.h5.")
 _MODEL = flags.DEFINE_string("model", None, "export-weights: module.function that makes the Keras model, where names do not tell its structure.")
 _STATS = flags.DEFINE_bool("stats", False, "show: the mean and the standard deviation of each variable too.")
 
@@ -119,7 +119,7 @@ def export_weights(path, output, model=None):
   from trainer import keras_weights, warm_start, weight_sources
 
   if not output or not output.endswith(".weights.h5"):
-    raise errors.SettingError(f"--output is {output!r}: expected a file that ends in .weights.h5.")
+    raise errors.SettingError(f"--weights_file is {output!r}: expected a file that ends in .weights.h5.")
   if model:
     keras_weights.put(output, _as_saved_by_keras(path, _function(model)))
     return [f"Wrote {output}, the weights of {model} from {path}"]

@@ -119,8 +119,8 @@ def test_weights_of_a_model_whose_structure_only_its_function_tells(tmp_path):
 
 
 @pytest.mark.parametrize(("output", "model", "message"), [
-    (None, None, "--output is None: expected a file that ends in .weights.h5"),
-    ("a.h5", None, "--output is 'a.h5'"),
+    (None, None, "--weights_file is None: expected a file that ends in .weights.h5"),
+    ("a.h5", None, "--weights_file is 'a.h5'"),
     ("a.weights.h5", "nowhere.at_all", "--model is 'nowhere.at_all': expected module.function"),
     ("a.weights.h5", "trainer.nothing", "--model is 'trainer.nothing': expected module.function"),
     ("a.weights.h5", "build", "--model is 'build': expected module.function"),
@@ -163,4 +163,4 @@ def test_help_needs_no_tensorflow():
       cwd=config_files.ROOT, capture_output=True, text=True, timeout=60, check=False)
   assert done.returncode == 0
   assert "python -m trainer.checkpoints list out/digits" in done.stdout
-  assert "--output" in done.stdout
+  assert "--weights_file" in done.stdout
