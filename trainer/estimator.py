@@ -23,6 +23,7 @@ from trainer import (
   export,
   inputs,
   loop,
+  metrics_file,
   preemption,
   retention,
   run_config,
@@ -267,6 +268,7 @@ class Estimator:
       writer.close()
       if own:
         retention.note_evaluation(self.model_dir, name or "", values["global_step"], scalars)
+        metrics_file.append(self.model_dir, metrics_file.eval_kind(name), values["global_step"], scalars)
     shown = ", ".join(f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items())
     logging.info("Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown)
     for hook in evaluation_hooks:

@@ -7,7 +7,7 @@
 
 import dataclasses
 
-from trainer import loop, preemption, summaries
+from trainer import loop, metrics_file, preemption, summaries
 from trainer.hooks import every, non_finite, progress, totals
 
 
@@ -50,6 +50,8 @@ class Training:
         hook.begin(self._estimator)
     for listener in self._listeners:
       listener.begin()
+    if self._writes:
+      metrics_file.begin(self._estimator.model_dir, self._start)
     if self._estimator.latest_step() != self._start:
       self._save(self._start)
     else:
@@ -101,7 +103,9 @@ class Training:
     if log and self._writes and not self._log_totals.is_empty:
       self._progress.report(step, self._log_totals.take())
     if summary and self._writes and not self._summary_totals.is_empty:
-      self._writer.scalars(step, self._summary_totals.take())
+      report = self._summary_totals.take()
+      self._writer.scalars(step, report)
+      metrics_file.append(self._estimator.model_dir, metrics_file.TRAIN, step, report)
 
   def finish(self, step):
     """What was not reported yet, the last checkpoint; ends hooks and listeners."""
