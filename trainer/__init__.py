@@ -20,6 +20,7 @@ _HOMES = {
     "TPUEstimator": "trainer.estimator",
     "TPUEstimatorSpec": "trainer.spec",
     "TrainSpec": "trainer.train_evaluate",
+    "WarmStartSettings": "trainer.warm_start",
     "load_into_keras": "trainer.keras_model",
     "minimize": "trainer.optimizers",
     "model_fn_from_keras": "trainer.keras_model",

@@ -245,12 +245,13 @@ def _damaged(path, error):
   return errors.CheckpointDamagedError(f"The checkpoint {path} {kind} ({', '.join(map(os.path.basename, files))}): {_first_line(error)}.")
 
 
-def restore(path, variables):
+def restore(path, variables, stored_as=None):
   """Gives each variable its value in a checkpoint, all of them or none.
 
   Args:
     path: the checkpoint.
     variables: dict of name → tf.Variable.
+    stored_as: dict of name → the name there, of those that take a value of another name.
 
   Returns:
     A RestoreReport, which is logged.
@@ -259,19 +260,20 @@ def restore(path, variables):
     CheckpointError: a variable is missing in it or has another shape there, or it is damaged. No variable was changed.
   """
   found = shapes(path)
-  missing = [name for name in variables if name not in found]
-  differing = [name for name in variables if name in found and tuple(variables[name].shape) != found[name][0]]
-  unexpected = sorted(set(found) - set(variables) - {EXAMPLES_SEEN})
+  stored_as = {name: name for name in variables} | (stored_as or {})
+  missing = [name for name in variables if stored_as[name] not in found]
+  differing = [name for name in variables if name not in missing and tuple(variables[name].shape) != found[stored_as[name]][0]]
+  unexpected = sorted(set(found) - set(variables) - set(stored_as.values()) - {EXAMPLES_SEEN})
   if missing or differing:
     lines = [f"  {name}: not in the checkpoint; {tuple(variables[name].shape)} in the model" for name in missing]
-    lines += [f"  {name}: {found[name][0]} in the checkpoint; {tuple(variables[name].shape)} in the model" for name in differing]
+    lines += [f"  {name}: {found[stored_as[name]][0]} in the checkpoint; {tuple(variables[name].shape)} in the model" for name in differing]
     raise errors.CheckpointError(
         f"The checkpoint {path} does not fit the model: {len(variables) - len(missing) - len(differing)} variables matched, {len(missing)} missing, "
         f"{len(unexpected)} unexpected, {len(differing)} of wrong shape.\n" + "\n".join(lines[:20]) + ("\n  ..." if len(lines) > 20 else "") +
         "\nWas the model changed since? A new --model_dir starts anew; a warm start takes what fits.")
-  values = read(path, list(variables))
+  values = read(path, list(stored_as.values()))
   for name, variable in variables.items():
-    variable.assign(np.asarray(values[name]))
+    variable.assign(np.asarray(values[stored_as[name]]))
   report = RestoreReport(path, list(variables), unexpected)
   logging.info("%s", report)
   return report

@@ -24,6 +24,7 @@ from trainer import (
   inputs,
   loop,
   metrics_file,
+  model_values,
   preemption,
   retention,
   run_config,
@@ -32,6 +33,7 @@ from trainer import (
   summaries,
   tiles,
   training,
+  warm_start,
   workers,
 )
 from trainer import device as device_lib
@@ -53,6 +55,7 @@ class Estimator:
     params: dict that model_fn and the input_fns get, with "batch_size" added (their per-core batch). Keys "batch_size" and "context" are reserved.
     train_batch_size, eval_batch_size, predict_batch_size: global sizes, of all replicas together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: per-core sizes, in place of the global ones.
+    warm_start_from: a path or WarmStartSettings, see `trainer.warm_start`; for as long as model_dir has no checkpoint, all methods start from it.
 
   Raises:
     SettingError: an argument cannot work, or the device is not there.
@@ -60,7 +63,7 @@ class Estimator:
 
   def __init__(
       self, model_fn, model_dir=None, config=None, params=None, *, train_batch_size=None, eval_batch_size=None, predict_batch_size=None,
-      train_per_core_batch_size=None, eval_per_core_batch_size=None, predict_per_core_batch_size=None):
+      train_per_core_batch_size=None, eval_per_core_batch_size=None, predict_per_core_batch_size=None, warm_start_from=None):
     self.config = config or run_config.RunConfig()
     if not isinstance(self.config, run_config.RunConfig):
       raise errors.SettingError(f"config must be a trainer.RunConfig; got {self.config!r}.")
@@ -85,8 +88,9 @@ class Estimator:
     sizes = {_MODE_OF[kind]: size.per_core for kind, size in self.batch_sizes().items()}
     self._program = step.Program(
         self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config)
+    settings = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
+    self._values = model_values.ModelValues(self._program.store, self._checkpoints, settings, self.config.evaluate_ema)
     self._loops = loop.DeviceLoops(self._program, self.device.local_replicas, self.config.tpu_config.host_call_every_n_steps)
-    self._holds = None, frozenset()  # the checkpoint whose values the variables have (None: other values), and the names of those that do
     self._prepared = {}  # by kind: (input_fn, dataset, iterator) that trace() has made, for the next call of the kind
     self._feature_spec = None
     self._training = False
@@ -110,11 +114,11 @@ class Estimator:
 
   def get_variable_names(self):
     """Names of the variables in the latest checkpoint, sorted."""
-    return sorted(set(checkpoint.shapes(self.needed_checkpoint())) - {checkpoint.EXAMPLES_SEEN})
+    return sorted(set(checkpoint.shapes(self._needed_checkpoint())) - {checkpoint.EXAMPLES_SEEN})
 
   def get_variable_value(self, name):
     """The value (numpy array) of a variable in the latest checkpoint."""
-    return checkpoint.read(self.needed_checkpoint(), [name])[name]
+    return checkpoint.read(self._needed_checkpoint(), [name])[name]
 
   def latest_checkpoint(self):
     """The path of the newest checkpoint in model_dir, or None."""
@@ -154,12 +158,13 @@ class Estimator:
     uncallable = [hook for hook in hooks or [] if not callable(hook)]
     if uncallable:
       raise errors.SettingError(f"train: a hook must be callable as hook(step, metrics, estimator); got {uncallable[0]!r}.")
-    latest = self._latest_whole()
+    latest = self._values.latest()
     if max_steps is not None and latest and checkpoint.read_step(latest) >= max_steps:
       logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, checkpoint.read_step(latest), max_steps)
       return self
     dataset, iterator = self._traced("train", input_fn)
-    start = self._restore_or_initialize(latest)
+    self._values.load(latest or model_values.WARM_START)
+    start = int(self._program.global_step.numpy())
     final_step = start + steps if steps is not None else max_steps
     self._make_model_dir()
     all_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.TRAIN].training_hooks or [])]
@@ -169,7 +174,7 @@ class Estimator:
     endless = _is_endless(dataset)
 
     def run_loop(count):
-      self._holds = None, frozenset()
+      self._values.has_changed()
       with inputs.reading(input_fn, "train"):
         result = self._loops.train(iterator, tf.constant(count, tf.int64), endless)
       self._examples_seen += int(result["steps"]) * size
@@ -194,21 +199,12 @@ class Estimator:
         self._training = False
     return self
 
-  def _restore_or_initialize(self, latest):
-    """The global step, after giving the variables the values of the latest checkpoint, or, where there is none, their initial ones."""
-    if latest:
-      self._ensure(latest)
-    else:
-      self._program.store.reset()
-      self._program.global_step.assign(0)
-    return int(self._program.global_step.numpy())
-
   def save_checkpoint(self):
     """Writes the variables as they are; returns the checkpoint's path. For hooks, during training."""
     values = self._program.store.snapshot()
     current = int(values["global_step"])
     path = self._checkpoints.path(current)
-    self._holds = path, frozenset(values)
+    self._values.was_saved(path, values)
     if self.device.is_chief:
       self._checkpoints.save(current, dict(values, **{checkpoint.EXAMPLES_SEEN: tf.constant(self._examples_seen, tf.int64)}))
     if self.device.is_multi_worker:  # nobody goes on before it is there
@@ -223,7 +219,7 @@ class Estimator:
   def _position(self, input_fn):
     """How many examples of a train input_fn were seen before: by the run that is continued, or by an earlier call with the same function. Another
     function in the same process starts at its beginning."""
-    latest = self._latest_whole()
+    latest = self._values.latest()
     if latest is None or self._train_input_fn not in (None, input_fn):
       return 0
     if checkpoint.EXAMPLES_SEEN in checkpoint.shapes(latest):
@@ -251,12 +247,15 @@ class Estimator:
     """
     if steps is not None:
       run_config.require_positive_int(steps, "evaluate: steps")
-    path = self.needed_checkpoint(checkpoint_path)
+    source = self._values.source(checkpoint_path)
     _, iterator = self._traced("eval", input_fn, name or "")
     evaluation_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.EVAL].evaluation_hooks or [])]
-    self._ensure(path)
-    own = os.path.normpath(os.path.dirname(path)) == os.path.normpath(self.model_dir)
-    with inputs.reading(input_fn, "eval"), retention.lease(path) if own else contextlib.nullcontext():
+    own = self._values.is_own(source)
+    with (
+        inputs.reading(input_fn, "eval"),
+        retention.lease(source) if own else contextlib.nullcontext(),
+        self._values.in_use(source, self._training),
+    ):
       result = evaluation.run(self._loops, iterator, name or "", steps)
     if not result.examples:
       raise errors.InputError(f"The eval input_fn {spec.name_of(input_fn)} gave no example: there is nothing to evaluate.")
@@ -299,12 +298,13 @@ class Estimator:
       SettingError: predict_keys are none of the predictions'.
       All of them at the call, not at the first `next()`.
     """
-    path = self.needed_checkpoint(checkpoint_path)
+    source = self._values.source(checkpoint_path)
     _, iterator = self._traced("predict", input_fn)
     self._check_predict_keys(predict_keys)
-    self._ensure(path)
+    with self._values.in_use(source, self._training):  # which finds what does not fit
+      pass
     all_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.PREDICT].prediction_hooks or [])]
-    return self._predictions(input_fn, iterator, path, predict_keys, yield_single_examples, all_hooks)
+    return self._predictions(input_fn, iterator, source, predict_keys, yield_single_examples, all_hooks)
 
   def _check_predict_keys(self, predict_keys):
     predictions = self._program.specs[ModeKeys.PREDICT].predictions
@@ -316,14 +316,14 @@ class Estimator:
     if unknown:
       raise errors.SettingError(f"predict: predict_keys has {unknown[0]!r}; the predictions are {', '.join(sorted(predictions))}.")
 
-  def _predictions(self, input_fn, iterator, path, keys, single, hooks):
+  def _predictions(self, input_fn, iterator, source, keys, single, hooks):
     while True:
       with inputs.reading(input_fn, "predict"):
         group = next(iterator, None)
       if group is None:
         break
-      self._ensure(path)  # others may have used the variables since the last `next()`
-      predictions = self._loops.predict(group)
+      with self._values.in_use(source, self._training):  # others may have used the variables since the last `next()`
+        predictions = self._loops.predict(group)
       if keys is not None:
         predictions = {key: predictions[key] for key in keys}
       batch = tf.nest.map_structure(lambda tensor: tensor.numpy(), predictions)
@@ -354,13 +354,13 @@ class Estimator:
       SettingError: no input_fn has been seen and no serving_input_receiver_fn is given.
       OutputError: it cannot be written.
     """
-    path = self.needed_checkpoint(checkpoint_path)
+    source = self._values.source(checkpoint_path)
     feature_spec = None if self._feature_spec is None else export.free_batch(self._feature_spec)
     exported = export.save(
         self._model_fn, params=self._all_params(), config=self.config, feature_spec=feature_spec,
-        values=lambda names: checkpoint.read(path, names), export_dir_base=export_dir_base,
+        give_values=lambda variables: self._values.give(source, variables), export_dir_base=export_dir_base,
         serving_input_receiver_fn=serving_input_receiver_fn, assets_extra=assets_extra)
-    logging.info("Exported %s to %s", path, exported)
+    logging.info("Exported %s to %s", source, exported)
     return exported
 
   # ----------------------------------------------------------------- shared
@@ -379,7 +379,7 @@ class Estimator:
     dataset, iterator = self._traced(kind, input_fn)
     start = time.monotonic()
     if kind == "train":
-      self._holds = None, frozenset()
+      self._values.has_changed()
       result = self._loops.train(iterator, tf.constant(1, tf.int64), _is_endless(dataset))
       done, what = int(result["steps"]), f"loss {float(result['loss']):.5g}"
     elif kind == "eval":
@@ -433,30 +433,15 @@ class Estimator:
   def _all_params(self):
     return dict(self.params, use_tpu=self.device.kind == "tpu")
 
-  def needed_checkpoint(self, path=None):
-    """The path of this checkpoint, or of the newest in model_dir; CheckpointNotFoundError if there is none."""
-    if path is not None:
-      return checkpoint.resolve(os.fspath(path))
-    latest = self._latest_whole()
+  def check_values(self):
+    """Raises CheckpointNotFoundError if there is nothing to evaluate, predict with or export: no checkpoint in model_dir, no warm start."""
+    self._values.source()
+
+  def _needed_checkpoint(self):
+    latest = self._values.latest()
     if latest is None:
-      raise errors.CheckpointNotFoundError(f"There is no checkpoint in {self.model_dir} (--model_dir): train first, or give checkpoint_path.")
+      raise errors.CheckpointNotFoundError(f"There is no checkpoint in {self.model_dir} (--model_dir): train first.")
     return latest
-
-  def _latest_whole(self):
-    """The newest checkpoint that is not damaged, or None; one that the variables have is not read again."""
-    latest = self._checkpoints.latest()
-    return latest if latest == self._holds[0] else self._checkpoints.latest_whole()
-
-  def _ensure(self, path):
-    """The variables have the values of this checkpoint."""
-    held, names = self._holds
-    current = self._program.store.variables
-    if held == path and names >= current.keys():
-      return
-    if self._training:
-      raise errors.SettingError(f"A hook asks for {path} while the training goes on with other values: use another Estimator for that.")
-    checkpoint.restore(path, current)
-    self._holds = path, frozenset(current)
 
   def _make_model_dir(self):
     try:

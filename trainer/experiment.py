@@ -51,6 +51,7 @@ def run(
     eval_per_core_batch_size=None,
     predict_per_core_batch_size=None,
     train_hooks=(),
+    warm_start_from=None,
     model_dir=None,
     mode="train_and_evaluate",
     device="auto",
@@ -72,6 +73,7 @@ def run(
     train_batch_size, eval_batch_size, predict_batch_size: of all cores together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: of one core, in place of the former.
     train_hooks: list of hooks, see `trainer.hooks`.
+    warm_start_from: a path or WarmStartSettings, see `trainer.warm_start`.
     model_dir: where everything is written.
     mode: one of MODES.
     device, tpu, precision: see run_config.RunConfig.
@@ -107,14 +109,14 @@ def run(
       model_fn, config=run_config.RunConfig(**settings), params=params,
       train_batch_size=train_batch_size, eval_batch_size=eval_batch_size, predict_batch_size=predict_batch_size,
       train_per_core_batch_size=train_per_core_batch_size, eval_per_core_batch_size=eval_per_core_batch_size,
-      predict_per_core_batch_size=predict_per_core_batch_size)
+      predict_per_core_batch_size=predict_per_core_batch_size, warm_start_from=warm_start_from)
   sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in _KINDS[mode]}
   logging.info("Device: %s. Precision: %s. Seed: %d.\n%s", runner.device, precision, runner.config.tf_random_seed, batch_sizes.table(
       sizes, runner.device.hosts))
 
   # 3. A checkpoint, where one is needed: it is the cheapest thing to miss.
   if "train" not in _KINDS[mode] and not dry_run:
-    runner.needed_checkpoint()
+    runner.check_values()
 
   # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all branches of the model_fn.
   for kind in _KINDS[mode]:
@@ -141,7 +143,7 @@ def run(
   if mode == "evaluate":
     return runner.evaluate(eval_input_fn, steps=eval_steps)
   if mode == "predict":
-    path = os.path.join(model_dir, f"predictions-{runner.latest_step()}.jsonl")
+    path = os.path.join(model_dir, f"predictions-{runner.latest_step() or 0}.jsonl")
     count = predictions.write(path, runner.predict(input_fns["predict"]))
     logging.info("Wrote %d predictions to %s", count, path)
     return None

@@ -46,14 +46,14 @@ def _served_name(path):
   return name.strip("/_") or path
 
 
-def save(model_fn, *, params, config, values, feature_spec, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, clock=time.time):
+def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, clock=time.time):
   """Writes a SavedModel.
 
   Args:
     model_fn: a spec.ModelFn.
     params: dict for it, without "batch_size".
     config: the RunConfig.
-    values: function of a list of names that returns dict of name → value.
+    give_values: function of the model's variables (dict of name → tf.Variable) that assigns them.
     feature_spec: nest of tf.TensorSpec, what the model takes where there is no serving_input_receiver_fn.
     export_dir_base: the folder that gets a new one, named by the time.
     serving_input_receiver_fn: a function as TPUEstimator programs have it: it makes placeholders and returns an object with `features` and
@@ -88,8 +88,7 @@ def save(model_fn, *, params, config, values, feature_spec, export_dir_base, ser
   outputs = traced.get_concrete_function().structured_outputs
   for name in outputs:
     signatures[name] = _signature(traced, name, receive, feature_spec)
-  for name, value in values(list(program.store.variables)).items():
-    program.store.variables[name].assign(value)
+  give_values(program.store.variables)
   module.model_variables = list(program.store.variables.values())
   return _write(module, signatures, export_dir_base, assets_extra, clock)
 

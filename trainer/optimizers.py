@@ -28,6 +28,11 @@ _keras_apply = base_optimizer.BaseOptimizer.apply
 EMA_SCOPE = "ema"
 
 
+def ema_name(name):
+  """The name of the moving average of a variable."""
+  return f"{EMA_SCOPE}/{name}"
+
+
 @gin.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
 def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, accumulate_steps=1, ema_decay=None):
   """Makes the train_op of a step: gradients → combine over replicas → accumulate → clip → apply → average.
@@ -40,7 +45,8 @@ def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, a
     clip_norm: float > 0, the largest global norm of the combined gradient; None to leave it as it is.
     accumulate_steps: int > 0; the mean gradient of so many steps is applied at the last of them. The optimizer, and a learning-rate schedule in it,
       counts what it applies; the global step counts every step.
-    ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, as `ema/<name>`.
+    ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, as `ema/<name>`, with which evaluation, prediction and
+      export work (RunConfig.evaluate_ema).
 
   Returns:
     A train_op for EstimatorSpec.

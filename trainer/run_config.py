@@ -95,6 +95,8 @@ class RunConfig:
     keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all. More can be kept: see retention.
     retention: a retention.Retention; default: the newest keep_checkpoint_max.
     on_checkpoint_failure: "raise", or "warn" to train on where a checkpoint cannot be written.
+    evaluate_ema: whether evaluation, prediction and export take the moving averages of the weights, where the training keeps them (see
+      trainer.minimize, ema_decay).
     save_summary_steps: how often training scalars are written for TensorBoard.
     log_step_count_steps: how often a line is logged.
     tpu_config: a TPUConfig.
@@ -110,6 +112,7 @@ class RunConfig:
   keep_checkpoint_max: int = 5
   retention: Any = None
   on_checkpoint_failure: str = "raise"
+  evaluate_ema: bool = True
   save_summary_steps: int = 100
   log_step_count_steps: int = 100
   tpu_config: Any = dataclasses.field(default_factory=lambda: TPUConfig())
