@@ -17,6 +17,7 @@ from absl import logging
 
 from trainer import batch_sizes as batch_sizes_lib
 from trainer import (
+  benchmark_input,
   checkpoint,
   errors,
   evaluation,
@@ -394,6 +395,16 @@ class Estimator:
       raise errors.InputError(f"The {kind} input_fn {spec.name_of(input_fn)} gave no batch: its dataset is empty or too small.")
     return f"one {kind} step in {time.monotonic() - start:.2f} s: {what}"
 
+  def time_input(self, kind, input_fn):
+    """Runs the input of a kind by itself, with no step and no model; returns a benchmark_input.Report. A batch is that of one core.
+
+    Raises:
+      InputError: the input cannot be used, or there is none.
+    """
+    dataset, batch_size = self._input(kind, input_fn)
+    with inputs.reading(input_fn, kind):
+      return benchmark_input.benchmark(dataset, batch_size)
+
   def _traced(self, kind, input_fn, name=""):
     """(dataset, iterator) of a run of a kind, whose device loop has been traced: of per-core batches to train, of groups to evaluate and predict."""
     prepared = self._prepared.pop(kind, None)
@@ -410,21 +421,27 @@ class Estimator:
       self._loops.predict.get_concrete_function(dataset.element_spec)
     return dataset, iterator
 
-  def _dataset(self, kind, input_fn):
-    """What the device loop of a kind takes: per-core batches to train, groups to evaluate and predict."""
+  def _input(self, kind, input_fn):
+    """(dataset, batch size) that an input_fn gives, its shapes checked."""
     per_core = self._batch_sizes.resolve(kind, self.device.replicas).per_core
-    config, cores = self.config.tpu_config, self.device.local_replicas
-    by_host = kind == "train" and config.gives_host_batches
-    batch_size = per_core * cores if by_host else per_core
+    by_host = kind == "train" and self.config.tpu_config.gives_host_batches
+    batch_size = per_core * self.device.local_replicas if by_host else per_core
     # Every worker evaluates the whole set, and so needs no other; in training, each reads a share of its own.
     hosts = self.device.hosts if kind == "train" and self.device.is_multi_worker else 1
     context = tf.distribute.InputContext(hosts, self.device.host if hosts > 1 else 0, self.device.replicas)
     start = self._position(input_fn) if kind == "train" else 0
     dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context, start)
     inputs.check_shapes(dataset, batch_size, kind)
+    return dataset, batch_size
+
+  def _dataset(self, kind, input_fn):
+    """What the device loop of a kind takes: per-core batches to train, groups to evaluate and predict."""
+    dataset, batch_size = self._input(kind, input_fn)
+    per_core = self._batch_sizes.resolve(kind, self.device.replicas).per_core
+    config, cores = self.config.tpu_config, self.device.local_replicas
     self._feature_spec = dataset.element_spec[0]
     if kind == "train":
-      dataset = inputs.cut(dataset, cores) if by_host else dataset
+      dataset = inputs.cut(dataset, cores) if batch_size != per_core else dataset
       for sentence in tiles.warnings(dataset.element_spec, per_core) if self.device.resembles_tpu else []:
         logging.warning("%s", sentence)
       return dataset

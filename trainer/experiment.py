@@ -33,7 +33,8 @@ _KINDS = {
 }
 
 
-@gin.configurable(module="trainer", denylist=["model_dir", "mode", "device", "tpu", "precision", "seed", "dry_run", "strict_gin"])
+@gin.configurable(module="trainer", denylist=[
+    "model_dir", "mode", "device", "tpu", "precision", "seed", "dry_run", "benchmark_input", "strict_gin"])
 def run(
     *,
     model_fn,
@@ -59,6 +60,7 @@ def run(
     precision="float32",
     seed=None,
     dry_run=False,
+    benchmark_input=False,
     strict_gin=False,
 ):
   """Runs an experiment.
@@ -79,6 +81,7 @@ def run(
     device, tpu, precision: see run_config.RunConfig.
     seed: the run's seed; None for RunConfig.tf_random_seed.
     dry_run: run one step of each kind on one batch, say what was found, write nothing.
+    benchmark_input: run the input pipelines of the mode alone, say how fast they are and which stage is the slowest, write nothing.
     strict_gin: bindings that nobody uses are an error, not a warning.
 
   Returns:
@@ -90,7 +93,7 @@ def run(
   # 1. What is asked for. Before anything is read or made.
   if mode not in MODES:
     raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
-  if not model_dir and not dry_run:
+  if not model_dir and not dry_run and not benchmark_input:
     raise errors.SettingError("No model_dir: give --model_dir, the folder for checkpoints and summaries.")
   for name, steps in (("train_steps", train_steps), ("eval_steps", eval_steps)):
     if steps is not None:
@@ -113,6 +116,12 @@ def run(
   sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in _KINDS[mode]}
   logging.info("Device: %s. Precision: %s. Seed: %d.\n%s", runner.device, precision, runner.config.tf_random_seed, batch_sizes.table(
       sizes, runner.device.hosts))
+
+  if benchmark_input:  # neither a checkpoint nor the model is needed
+    for kind in _KINDS[mode]:
+      logging.info("The %s input. %s", kind, runner.time_input(kind, input_fns[kind]))
+    logging.info("Nothing was trained or written.")
+    return None
 
   # 3. A checkpoint, where one is needed: it is the cheapest thing to miss.
   if "train" not in _KINDS[mode] and not dry_run:

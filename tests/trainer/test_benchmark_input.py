@@ -1,11 +1,13 @@
 """Timing of an input pipeline by itself."""
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
 
-from trainer import benchmark_input, errors
+from trainer import benchmark_input, config_files, errors
 
 
 class Ticks:
@@ -18,20 +20,39 @@ class Ticks:
     return float(next(self._ticks))
 
 
-def slow(x):
-  # Each number from the last one, so that nothing of it can be left out or done ahead.
-  return tf.while_loop(lambda i, _: i < 300, lambda i, total: (i + 1, total * 3 + 1), [0, x])[1]
+class Work:
+  """A clock that goes on by what is done: `cost` seconds for each call of a function, a thousandth for a look at it."""
 
+  def __init__(self):
+    self.seconds = 0.0
 
-def quick(x):
-  return x + 1
+  def __call__(self):
+    self.seconds += 0.001
+    return self.seconds
+
+  def doing(self, cost, value):
+    def count(value):
+      self.seconds += cost
+      return value
+
+    result = tf.numpy_function(count, [value], tf.int64)
+    result.set_shape(value.shape)
+    return result
 
 
 @pytest.mark.parametrize("calls", [None, 2])
 def test_the_slowest_stage_is_found(calls):
+  clock = Work()
+
+  def quick(x):
+    return clock.doing(0.001, x)
+
+  def slow(x):
+    return clock.doing(1.0, x)
+
   numbers = tf.data.Dataset.range(500).repeat().shuffle(10).map(quick, num_parallel_calls=calls)
   dataset = numbers.map(slow, num_parallel_calls=calls).batch(8).map(quick).prefetch(2)
-  report = benchmark_input.benchmark(dataset, 8, seconds=0.2)
+  report = benchmark_input.benchmark(dataset, 8, seconds=4, clock=clock)
   assert report.slowest.name.startswith("map slow (test_benchmark_input.py:")
   assert [stage.name.split(" (")[0] for stage in report.stages] == ["range", "shuffle", "map quick", "map slow", "batch", "map quick", "prefetch"]
   assert report.stages[2].examples_per_second > 2 * report.stages[3].examples_per_second
@@ -41,13 +62,14 @@ def test_the_slowest_stage_is_found(calls):
 
 
 def test_a_slow_stage_on_batches_is_found():
-  dataset = tf.data.Dataset.range(500).repeat().map(quick).batch(8).map(lambda batch: slow(batch[0]))
-  assert "lambda" in benchmark_input.benchmark(dataset, 8, seconds=0.2).slowest.name
+  clock = Work()
+  dataset = tf.data.Dataset.range(500).repeat().map(lambda x: x + 1).batch(8).map(lambda batch: clock.doing(1.0, batch))
+  assert benchmark_input.benchmark(dataset, 8, seconds=4, clock=clock).slowest.name.startswith("map <lambda> (")
 
 
 def test_rates_count_examples():
   # Each batch takes one tick, each round of two seconds two of them; of the stage before, a window of 64.
-  dataset = tf.data.Dataset.range(1000).repeat().map(quick).batch(16)
+  dataset = tf.data.Dataset.range(1000).repeat().map(lambda x: x + 1).batch(16)
   report = benchmark_input.benchmark(dataset, 16, seconds=8, clock=Ticks())
   assert report.examples_per_second == pytest.approx(16, rel=0.5)
   assert report.stages[1].examples_per_second == pytest.approx(64, rel=0.5)
@@ -68,3 +90,19 @@ def test_batches_with_a_drop_remainder_and_an_interleave():
 def test_nothing_to_time():
   with pytest.raises(errors.InputError, match="The input is empty"):
     benchmark_input.benchmark(tf.data.Dataset.range(0).batch(2), 2)
+
+
+def test_the_flag_times_both_inputs_and_does_nothing_else(tmp_path):
+  # A model_fn that cannot be called, so that a trace would fail.
+  arguments = [
+      "--gin_file=gin_configs/digits.gin", "--gin_bindings=digits_mlp.model_fn.hidden_units = None",
+      "--gin_bindings=benchmark_input.benchmark.seconds = 0.05", f"--model_dir={tmp_path / 'model'}", "--device=cpu:8", "--benchmark_input"]
+  command = [sys.executable, "-m", "trainer.main", *arguments]
+  done = subprocess.run(command, cwd=config_files.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
+  assert done.returncode == 0, done.stdout
+  train, evaluation = done.stdout.split("The train input. Input alone: ")[1].split("The eval input. Input alone: ")
+  for report in (train, evaluation):
+    assert "map gather (in_memory.py:" in report
+    assert report.count("<- slowest") == 1
+  assert "Nothing was trained or written." in evaluation
+  assert list(tmp_path.iterdir()) == []
