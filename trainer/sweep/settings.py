@@ -1,0 +1,166 @@
+"""Reads a sweep file: gin of its own, apart from the experiment's.
+
+    settings.load("gin_configs/sweeps/digits.gin").space.keys
+
+References in it are to things of the experiment and stay as they are written, but for those to what a sweep is made of: `@choice()`, `@product()`.
+Macros that the sweep file sets are its own; other macros are the experiment's.
+"""
+
+import dataclasses
+from typing import Any
+
+import gin
+from gin import config_parser
+
+from trainer import config, config_binding, config_checks, config_files, config_text, dead_bindings, errors, gin_state
+from trainer.sweep import gin_text, grid, optuna_parts, space
+
+_ROOT = "trainer.sweep"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  """What a sweep file says.
+
+  Attributes:
+    space: a space.Space or a grid.Grid.
+    metrics: the names of what trials are judged by, as evaluations report them: "accuracy"; "name/accuracy" for an evaluation that has a name.
+    modes: "max" or "min" for each of the metrics.
+    sampler, sampler_options: see optuna_parts.sampler.
+    pruner, pruner_options: see optuna_parts.pruner.
+    bindings: gin bindings ("key = value") that all trials have.
+    seed: int, of the sampler.
+  """
+
+  space: Any
+  metrics: tuple
+  modes: tuple
+  sampler: str
+  sampler_options: dict
+  pruner: str
+  pruner_options: dict
+  bindings: tuple
+  seed: int
+
+  def definition(self):
+    """What must stay the same while a sweep goes on, as JSON can hold it."""
+    return {"space": self.space.definition(), "metric": list(self.metrics), "mode": list(self.modes), "bindings": list(self.bindings)}
+
+
+@gin.configurable(module="trainer")
+def sweep(
+    metric, mode, space=None, grid=None, sampler=None, sampler_options=None, pruner="none", pruner_options=None, bindings=None, seed=0):
+  """What a sweep file binds.
+
+  Args:
+    metric: what trials are judged by at their last evaluation: "accuracy"; "name/accuracy" for an evaluation that has a name. A list for several.
+    mode: "max" or "min"; a list for several metrics.
+    space: dict of key → distribution, see `trainer.sweep.space`.
+    grid: @product(), @zip() or @chain(), see `trainer.sweep.grid`; in place of space.
+    sampler: "tpe" (the default for one metric), "random", "grid", "cmaes", "nsgaii" (the default for several).
+    sampler_options: dict of arguments of Optuna's sampler, such as {'n_startup_trials': 5}.
+    pruner: "none", "median", "asha" or "hyperband": ends trials early whose evaluations lag behind. For one metric.
+    pruner_options: dict of arguments of Optuna's pruner, such as {'min_resource': 100, 'reduction_factor': 3}; a resource is a training step.
+    bindings: dict of key → value, bindings that all trials have.
+    seed: int. With the same seed, trial n of a "random" sweep has the same parameters each time.
+
+  Returns:
+    Settings.
+
+  Raises:
+    SettingError: names what is wrong.
+  """
+  if (space is None) == (grid is None):
+    raise errors.SettingError("A sweep file must bind sweep.space or sweep.grid, and not both.")
+  metrics, modes = _list(metric), _list(mode)
+  if not metrics or not all(isinstance(name, str) and name for name in metrics) or len(set(metrics)) < len(metrics):
+    raise errors.SettingError(f"sweep.metric must be the name of a metric, such as 'accuracy', or a list of different names; got {metric!r}.")
+  if len(modes) != len(metrics) or not set(modes) <= {"max", "min"}:
+    raise errors.SettingError(f"sweep.mode must be 'max' or 'min' for each of the {len(metrics)} metrics in sweep.metric; got {mode!r}.")
+  if isinstance(seed, bool) or not isinstance(seed, int):
+    raise errors.SettingError(f"sweep.seed must be an int; got {seed!r}.")
+  if grid is not None and sampler not in (None, "grid"):
+    raise errors.SettingError(f"sweep.sampler = {sampler!r}: a sweep.grid is a list, of which nothing is sampled.")
+  varied = _varied(space, grid, sampler)
+  sampler = sampler or ("grid" if grid is not None else "tpe" if len(metrics) == 1 else "nsgaii")
+  optuna_parts.check(sampler, sampler_options or {}, pruner, pruner_options or {}, len(metrics))
+  if bindings is not None and not isinstance(bindings, dict):
+    raise errors.SettingError(f"sweep.bindings must be a dict such as {{'run.train_steps': 300}}; got {bindings!r}.")
+  repeated = sorted(set(bindings or {}) & set(varied.keys))
+  if repeated:
+    raise errors.SettingError(f"sweep.bindings sets {repeated[0]!r}, which the sweep varies.")
+  fixed = tuple(gin_text.binding(key, gin_text.text(value)) for key, value in (bindings or {}).items())
+  return Settings(varied, tuple(metrics), tuple(modes), sampler, sampler_options or {}, pruner, pruner_options or {}, fixed, seed)
+
+
+def load(path):
+  """The Settings of a sweep file. What gin held before is forgotten, before and after.
+
+  Raises:
+    SettingError: names the file and line where it can, what was found there, and near names.
+  """
+  file = config_files.read(path)
+  config.clear()
+  try:
+    places = {}
+    config_binding.apply(_as_written(file, _macros(file)), places)
+    foreign = [key for key in places if not (key[1] == "gin.macro" or f"{key[1]}.".startswith(f"{_ROOT}."))]
+    if foreign:
+      written = config_text.key_text(*foreign[0])
+      raise errors.SettingError(
+          f"{places[foreign[0]]}: {written} is not of the sweep but of the experiment: for all trials, write sweep.bindings = {{'{written}': ...}}.")
+    config_checks.check(places, gin_state.configurable_of(sweep))
+    dead = dead_bindings.find([_ROOT])
+    if dead:
+      raise errors.SettingError(f"Set and never used: {dead_bindings.shown(dead[0], places)}")
+    return sweep()
+  finally:
+    config.clear()
+
+
+def _varied(points_space, points_grid, sampler):
+  if points_grid is not None:
+    return grid.Grid(grid.points_of(points_grid))
+  varied = space.Space(points_space)
+  return grid.Grid(varied.points()) if sampler == "grid" else varied
+
+
+def _list(value):
+  return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _macros(file):
+  """The names of the macros that a config_files.File sets."""
+  names = set()
+  for statement in file.statements:
+    if isinstance(statement, config_files.File):
+      names |= _macros(statement)
+    elif isinstance(statement, config_parser.BindingStatement) and not statement.arg_name:
+      names.add(f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector)
+  return names
+
+
+def _as_written(file, macros):
+  """The File with gin_text.Written in place of what belongs to the experiment."""
+  statements = []
+  for statement in file.statements:
+    if isinstance(statement, config_files.File):
+      statement = _as_written(statement, macros)
+    elif isinstance(statement, config_parser.BindingStatement):
+      statement = statement._replace(value=_value(statement.value, macros))
+    statements.append(statement)
+  return dataclasses.replace(file, statements=tuple(statements))
+
+
+def _value(value, macros):
+  if isinstance(value, config_files.Reference):
+    selectors = gin_state.matching(value.name.rpartition("/")[2])
+    own = any(selector.startswith(f"{_ROOT}.") for selector in selectors)
+    return value if own else gin_text.Written(f"@{value.name}{'()' * value.evaluate}")
+  if isinstance(value, config_files.Macro):
+    return value if value.name in macros else gin_text.Written(f"%{value.name}")
+  if isinstance(value, dict):
+    return {_value(key, macros): _value(item, macros) for key, item in value.items()}
+  if isinstance(value, list | tuple):
+    return type(value)(_value(item, macros) for item in value)
+  return value

@@ -1,0 +1,289 @@
+"""What a sweep varies: parameters with a distribution each, some of them only where others have a certain value.
+
+    sweep.space = {
+        'OPTIMIZER': @optimizer/choice(),
+        'BATCH': [32, 64, 128],                              # short for a choice
+        'keras.optimizers.SGD.momentum': @momentum/uniform(),
+    }
+    optimizer/choice.options = [@keras.optimizers.Adam, @keras.optimizers.SGD]
+    momentum/uniform.low = 0.5
+    momentum/uniform.high = 0.99
+    momentum/uniform.when = {'OPTIMIZER': @keras.optimizers.SGD}
+
+Keys are what stands left of the = in a gin file: scope/name.parameter, or a macro. Optuna keeps a choice by its text in gin.
+"""
+
+import dataclasses
+import decimal
+import math
+from typing import Any
+
+import gin
+
+from trainer import config_files, errors
+from trainer.sweep import gin_text
+
+
+@gin.configurable("choice", module="trainer.sweep")
+@dataclasses.dataclass(frozen=True)
+class Choice:
+  """One of some values.
+
+  Attributes:
+    options: list of values; anything that gin can write, @references and %macros of the experiment included.
+    when: dict of another parameter's key → the value, or list of values, with which this one counts; None for always.
+
+  Raises:
+    SettingError: no options, or one twice.
+  """
+
+  options: Any
+  when: Any = None
+
+  def __post_init__(self):
+    if not isinstance(self.options, list | tuple) or not self.options:
+      raise errors.SettingError(f"choice.options must be a list of at least one value; got {self.options!r}.")
+    _check_different(self.texts(), "choice.options")
+
+  def texts(self):
+    """All values as gin text."""
+    return [gin_text.text(option) for option in self.options]
+
+  samples = texts
+
+  def suggest(self, trial, key):
+    """The gin text that an optuna.Trial gets."""
+    return trial.suggest_categorical(key, self.texts())
+
+
+@gin.configurable("uniform", module="trainer.sweep")
+@dataclasses.dataclass(frozen=True)
+class Uniform:
+  """A float in [low, high]. `when` as in Choice. SettingError if low > high."""
+
+  low: float
+  high: float
+  when: Any = None
+  log = False
+
+  def __post_init__(self):
+    _check_range(self, "log_uniform" if self.log else "uniform", positive=self.log)
+
+  def texts(self):
+    """None: they are too many."""
+    return None
+
+  def samples(self):
+    """Some values as gin text, to check a binding with."""
+    return [gin_text.text(float(self.low))]
+
+  def suggest(self, trial, key):
+    """The gin text that an optuna.Trial gets."""
+    return gin_text.text(trial.suggest_float(key, self.low, self.high, log=self.log))
+
+
+@gin.configurable("log_uniform", module="trainer.sweep")
+@dataclasses.dataclass(frozen=True)
+class LogUniform(Uniform):
+  """A float in [low, high] whose logarithm is uniform. `when` as in Choice. SettingError unless 0 < low <= high."""
+
+  log = True
+
+
+@gin.configurable("int_uniform", module="trainer.sweep")
+@dataclasses.dataclass(frozen=True)
+class IntUniform:
+  """An int of low, low + step, ... up to high; with log=True, one whose logarithm is uniform. `when` as in Choice.
+
+  Raises:
+    SettingError: a bound that is no int, low > high, or log with a step or with a low under 1.
+  """
+
+  low: int
+  high: int
+  step: int = 1
+  log: bool = False
+  when: Any = None
+
+  def __post_init__(self):
+    for name in ("low", "high", "step"):
+      if not isinstance(getattr(self, name), int):
+        raise errors.SettingError(f"int_uniform.{name} must be an int; got {getattr(self, name)!r}.")
+    _check_range(self, "int_uniform", positive=self.log)
+    if self.step < 1 or (self.log and self.step != 1):
+      raise errors.SettingError(f"int_uniform.step must be at least 1, and 1 with log = True; got {self.step}.")
+
+  def texts(self):
+    """All values as gin text."""
+    return [str(value) for value in range(self.low, self.high + 1, self.step)]
+
+  def samples(self):
+    """Some values as gin text, to check a binding with."""
+    return [str(self.low)]
+
+  def suggest(self, trial, key):
+    """The gin text that an optuna.Trial gets."""
+    high = self.low + (self.high - self.low) // self.step * self.step
+    return str(trial.suggest_int(key, self.low, high, step=self.step, log=self.log))
+
+
+@gin.configurable("quantized", module="trainer.sweep")
+@dataclasses.dataclass(frozen=True)
+class Quantized:
+  """A float of low, low + step, ... up to high, as one would write it: 0.3, not 0.30000000000000004. `when` as in Choice.
+
+  Raises:
+    SettingError: low > high, or step is not greater than 0.
+  """
+
+  low: float
+  high: float
+  step: float
+  when: Any = None
+
+  def __post_init__(self):
+    _check_range(self, "quantized")
+    if isinstance(self.step, bool) or not isinstance(self.step, int | float) or not 0 < self.step < math.inf:
+      raise errors.SettingError(f"quantized.step must be a number greater than 0; got {self.step!r}.")
+
+  @property
+  def _count(self):
+    low, high, step = (decimal.Decimal(repr(number)) for number in (self.low, self.high, self.step))
+    return int((high - low) / step) + 1
+
+  def _text(self, index):
+    return repr(float(decimal.Decimal(repr(self.low)) + index * decimal.Decimal(repr(self.step))))
+
+  def texts(self):
+    """All values as gin text."""
+    return [self._text(index) for index in range(self._count)]
+
+  def samples(self):
+    """Some values as gin text, to check a binding with."""
+    return [self._text(0)]
+
+  def suggest(self, trial, key):
+    """The gin text that an optuna.Trial gets."""
+    high = float(self._text(self._count - 1))
+    value = trial.suggest_float(key, float(self.low), high, step=float(self.step))
+    return self._text(round((value - self.low) / self.step))
+
+
+DISTRIBUTIONS = (Choice, IntUniform, Quantized, Uniform)
+
+
+class Space:
+  """Parameters, those that others depend on first.
+
+  Args:
+    entries: dict of key → one of DISTRIBUTIONS, or a list, which is a choice.
+
+  Raises:
+    SettingError: empty; an entry that is neither; a `when` that names no other parameter, or a value that it never has.
+  """
+
+  def __init__(self, entries):
+    if not isinstance(entries, dict) or not entries:
+      raise errors.SettingError(
+          f"sweep.space must be a dict of at least one parameter, such as {{'run.train_batch_size': [32, 64]}}; got {entries!r}.")
+    self._distributions = {}
+    for key, entry in entries.items():
+      gin_text.binding(key, "0")
+      self._distributions[key] = Choice(entry) if isinstance(entry, list) else entry
+      if not isinstance(self._distributions[key], DISTRIBUTIONS):
+        raise errors.SettingError(
+            f"sweep.space[{key!r}] must be @choice(), @uniform(), @log_uniform(), @int_uniform(), @quantized() or a list; got {entry!r}. A reference "
+            "needs its (): @lr/log_uniform().")
+    self._whens = {key: self._when(key, distribution.when) for key, distribution in self._distributions.items()}
+    self._order = []
+    for key in self._distributions:
+      self._place(key, ())
+
+  @property
+  def keys(self):
+    """The parameters' keys, in the order in which they are chosen."""
+    return list(self._order)
+
+  def suggest(self, trial):
+    """dict of key → gin text, of those parameters that count in an optuna.Trial. Once they are chosen, the trial has them for good."""
+    chosen = {}
+    for key in self._order:
+      if self._counts(key, chosen):
+        chosen[key] = self._distributions[key].suggest(trial, key)
+    return chosen
+
+  def points(self):
+    """All combinations, as dicts of key → gin text, the last parameter changing first; SettingError if a parameter has no end of values."""
+    for key, distribution in self._distributions.items():
+      if distribution.texts() is None:
+        raise errors.SettingError(
+            f"sweep.sampler = 'grid' needs parameters that can be counted: make {key!r} a choice, an int_uniform or quantized.")
+    points = [{}]
+    for key in self._order:
+      texts = self._distributions[key].texts()
+      points = [
+          longer for point in points
+          for longer in ([{**point, key: text} for text in texts] if self._counts(key, point) else [point])]
+    return points
+
+  def samples(self):
+    """dict of key → gin texts with which to check the binding."""
+    return {key: self._distributions[key].samples() for key in self._order}
+
+  def definition(self):
+    """What makes it this space, as JSON can hold it."""
+    shown = {}
+    for key, distribution in self._distributions.items():
+      fields = {field.name: getattr(distribution, field.name) for field in dataclasses.fields(distribution) if field.name not in ("when", "options")}
+      shown[key] = {"kind": type(distribution).__name__, **fields, "when": self._whens[key]}
+      if isinstance(distribution, Choice):
+        shown[key]["options"] = distribution.texts()
+    return shown
+
+  def _when(self, key, when):
+    """dict of key → gin texts."""
+    if when is None:
+      return {}
+    if not isinstance(when, dict):
+      raise errors.SettingError(f"sweep.space[{key!r}]: `when` must be a dict such as {{'OPTIMIZER': @keras.optimizers.SGD}}; got {when!r}.")
+    found = {}
+    for other, values in when.items():
+      if other not in self._distributions or other == key:
+        near = config_files.did_you_mean(str(other), [name for name in self._distributions if name != key])
+        raise errors.SettingError(f"sweep.space[{key!r}]: `when` names {other!r}, which is no other parameter of the space.{near}")
+      found[other] = [gin_text.text(value) for value in (values if isinstance(values, list) else [values])]
+      possible = self._distributions[other].texts()
+      never = [text for text in found[other] if possible is not None and text not in possible]
+      if never or possible is None:
+        raise errors.SettingError(
+            f"sweep.space[{key!r}]: `when` waits for {other!r} to be {(never or found[other])[0]}, which it never is; its values are "
+            f"{', '.join(possible) if possible else 'not countable'}.")
+    return found
+
+  def _place(self, key, within):
+    if key in within:
+      raise errors.SettingError(f"sweep.space: the `when` of {' and of '.join(map(repr, within))} go in a circle.")
+    if key not in self._order:
+      for other in self._whens[key]:
+        self._place(other, (*within, key))
+      self._order.append(key)
+
+  def _counts(self, key, chosen):
+    return all(chosen.get(other) in texts for other, texts in self._whens[key].items())
+
+
+def _check_different(texts, name):
+  repeated = [text for text in texts if texts.count(text) > 1]
+  if repeated:
+    raise errors.SettingError(f"{name} has {repeated[0]} more than once.")
+
+
+def _check_range(distribution, name, positive=False):
+  for bound in ("low", "high"):
+    value = getattr(distribution, bound)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+      raise errors.SettingError(f"{name}.{bound} must be a number; got {value!r}.")
+  if distribution.low > distribution.high:
+    raise errors.SettingError(f"{name}: low must not be greater than high; got {distribution.low} and {distribution.high}.")
+  if positive and distribution.low <= 0:
+    raise errors.SettingError(f"{name}.low must be greater than 0 for a logarithm; got {distribution.low}.")
