@@ -27,6 +27,7 @@ setuptools.setup(
     package_data={"gin_configs": ["*.gin", "**/*.gin"]},
     install_requires=[
         "absl-py",
+        "etils[epath]",  # files on local disks and on gs://, without TensorFlow
         "gin-config>=0.5",
         "importlib_resources",  # which tensorflow-datasets 4.9.10 needs and does not declare
         "keras>=3.5",
@@ -42,7 +43,8 @@ setuptools.setup(
         # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: the three are pinned together. libtpu is under Google
         # Cloud's terms and is installed by whoever wants it; nothing of it is in this package.
         "preflight": ["jax==0.10.2", "jaxlib==0.10.2", "libtpu==0.0.51"],
-        "test": ["hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
+        "plot": ["matplotlib>=3.8"],
+        "test": ["hypothesis", "matplotlib>=3.8", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
     },
     classifiers=["Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.12", "Programming Language :: Python :: 3.13"],
 )

@@ -8,6 +8,7 @@ Layout of what it writes, beside what `trainer.checkpoint` does:
 
     <model_dir>/config.gin               the bindings as parsed, before training
     <model_dir>/operative_config.gin     those that took effect, after the first loop
+    <model_dir>/environment.json         what the training runs on
     <model_dir>/eval/                    TensorBoard files of evaluations
     <model_dir>/export/<timestamp>/      SavedModels
     <model_dir>/predictions-<step>.jsonl
@@ -19,7 +20,7 @@ import tempfile
 import gin
 from absl import logging
 
-from trainer import batch_sizes, config, errors, estimator, predictions, run_config, summaries, train_evaluate
+from trainer import batch_sizes, config, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
 
 MODES = ("train", "evaluate", "train_and_evaluate", "predict", "export")
 
@@ -143,6 +144,8 @@ def run(
   # 6. The run itself.
   if "train" in _KINDS[mode]:
     config.save(os.path.join(model_dir, "config.gin"), config.parsed_text())
+    if runner.device.is_chief:
+      environment.save(model_dir, runner.device, runner.config)
   hooks = [*train_hooks, _SaveOperativeConfig(model_dir)]
   if mode == "train":
     runner.train(train_input_fn, hooks=hooks, max_steps=train_steps)

@@ -28,7 +28,7 @@ def checkpoints(folder):
 def test_one_mode_after_the_other(tmp_path):
   assert run(tmp_path, "train") is None
   assert checkpoints(tmp_path) == [0, 4]
-  assert {"config.gin", "operative_config.gin"} <= names(tmp_path)
+  assert {"config.gin", "operative_config.gin", "environment.json"} <= names(tmp_path)
 
   result = run(tmp_path, "evaluate")
   assert set(result) == {"loss", "absolute_error", "global_step"}
