@@ -20,7 +20,7 @@ import tempfile
 import gin
 from absl import logging
 
-from trainer import batch_sizes, config, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
+from trainer import batch_sizes, config, durations, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
 
 MODES = ("train", "evaluate", "train_and_evaluate", "predict", "export")
 
@@ -70,7 +70,7 @@ def run(
     model_fn: see `trainer.spec`.
     train_input_fn, eval_input_fn, predict_input_fn: see `trainer.inputs`; predict_input_fn is eval_input_fn by default.
     params: dict for all of them.
-    train_steps: the global step to end at; None for the end of the input.
+    train_steps: the global step to end at, or a duration such as "50 epochs", see `trainer.durations`; None for the end of the input.
     eval_steps: global batches to evaluate; None for the whole set.
     eval_throttle_secs: the least time between two evaluations while training.
     train_batch_size, eval_batch_size, predict_batch_size: of all cores together.
@@ -96,9 +96,9 @@ def run(
     raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
   if not model_dir and not dry_run and not benchmark_input:
     raise errors.SettingError("No model_dir: give --model_dir, the folder for checkpoints and summaries.")
-  for name, steps in (("train_steps", train_steps), ("eval_steps", eval_steps)):
-    if steps is not None:
-      run_config.require_positive_int(steps, f"run.{name}")
+  durations.TrainingLength(train_steps=train_steps)
+  if eval_steps is not None:
+    run_config.require_positive_int(eval_steps, "run.eval_steps")
   train_evaluate.EvalSpec(eval_input_fn, throttle_secs=eval_throttle_secs)
   input_fns = {"train": train_input_fn, "eval": eval_input_fn, "predict": predict_input_fn or eval_input_fn}
   for kind in _KINDS[mode]:
@@ -106,7 +106,8 @@ def run(
       raise errors.SettingError(f"--mode={mode} needs an input_fn: bind run.{kind}_input_fn in a gin file.")
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
-  settings = dict(model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"), device=device, tpu=tpu, precision=precision)
+  settings = dict(
+      model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"), device=device, tpu=tpu, precision=precision, train_steps=train_steps)
   if seed is not None:
     settings["tf_random_seed"] = seed
   runner = estimator.Estimator(
@@ -117,6 +118,8 @@ def run(
   sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in _KINDS[mode]}
   logging.info("Device: %s. Precision: %s. Seed: %d.\n%s", runner.device, precision, runner.config.tf_random_seed, batch_sizes.table(
       sizes, runner.device.hosts))
+  if "train" in sizes:
+    train_steps = durations.TrainingLength(sizes["train"].global_size, runner.config.epoch_examples, train_steps).total()
 
   if benchmark_input:  # neither a checkpoint nor the model is needed
     for kind in _KINDS[mode]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import gin
 
-from trainer import errors
+from trainer import durations, errors
 
 
 @gin.constants_from_enum(module="trainer")
@@ -80,7 +80,7 @@ class TPUConfig:
     return self.eval_training_input_configuration == InputPipelineConfig.BROADCAST
 
 
-@gin.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision"])
+@gin.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps"])
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
   """The configuration of an Estimator.
@@ -95,10 +95,17 @@ class RunConfig:
     keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all. More can be kept: see retention.
     retention: a retention.Retention; default: the newest keep_checkpoint_max.
     on_checkpoint_failure: "raise", or "warn" to train on where a checkpoint cannot be written.
+    on_non_finite: what follows a loss that is NaN or infinite: "stop" ends the run with an error; "rollback" goes back to the last good checkpoint and
+      on with the examples that follow.
+    stage_timeout_secs: ends the process when a stage (connecting, an input_fn, a device loop, a hook, saving, evaluating) takes longer, with the stacks
+      of all threads; None for never.
     evaluate_ema: whether evaluation, prediction and export take the moving averages of the weights, where the training keeps them (see
       trainer.minimize, ema_decay).
     save_summary_steps: how often training scalars are written for TensorBoard.
     log_step_count_steps: how often a line is logged.
+    train_steps: how long the whole training is to be, for learning-rate schedules that last as long, or a part of it: a number of steps, or a
+      duration such as "50 epochs" (see `trainer.durations`). It ends no training: Estimator.train is told when to. `run` sets it to run.train_steps.
+    epoch_examples: the examples of an epoch, for durations in epochs.
     tpu_config: a TPUConfig.
   """
 
@@ -112,12 +119,17 @@ class RunConfig:
   keep_checkpoint_max: int = 5
   retention: Any = None
   on_checkpoint_failure: str = "raise"
+  on_non_finite: str = "stop"
+  stage_timeout_secs: float | None = 3600.0
   evaluate_ema: bool = True
   save_summary_steps: int = 100
   log_step_count_steps: int = 100
+  train_steps: int | str | None = None
+  epoch_examples: int | None = None
   tpu_config: Any = dataclasses.field(default_factory=lambda: TPUConfig())
 
   def __post_init__(self):
+    durations.TrainingLength(None, self.epoch_examples, self.train_steps)
     if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
       raise errors.SettingError("RunConfig: set save_checkpoints_steps or save_checkpoints_secs, not both.")
     for name in ("save_summary_steps", "log_step_count_steps"):
@@ -128,6 +140,10 @@ class RunConfig:
         raise errors.SettingError(f"RunConfig.{name} must be {'an int' if kinds is int else 'a number'} of at least 0; got {value!r}.")
     if self.on_checkpoint_failure not in ("raise", "warn"):
       raise errors.SettingError(f"RunConfig.on_checkpoint_failure is {self.on_checkpoint_failure!r}; expected 'raise' or 'warn'.")
+    if self.on_non_finite not in ("stop", "rollback"):
+      raise errors.SettingError(f"RunConfig.on_non_finite is {self.on_non_finite!r}; expected 'stop' or 'rollback'.")
+    if self.stage_timeout_secs is not None and not self.stage_timeout_secs > 0:
+      raise errors.SettingError(f"RunConfig.stage_timeout_secs must be greater than 0, or None for no limit; got {self.stage_timeout_secs!r}.")
     if self.precision not in ("float32", "bfloat16"):
       raise errors.SettingError(f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision).")
     if isinstance(self.tf_random_seed, bool) or not isinstance(self.tf_random_seed, int):

@@ -9,7 +9,7 @@ import traceback
 
 import tensorflow as tf
 
-from trainer import errors, inputs, optimizers, spec, summaries, variables
+from trainer import durations, errors, inputs, optimizers, schedules, spec, summaries, variables
 
 ModeKeys = spec.ModeKeys
 
@@ -29,6 +29,7 @@ class Program:
     config: the RunConfig.
 
   Attributes:
+    training_length: the durations.TrainingLength that learning-rate schedules go by.
     store: the VariableStore of the model, its optimizer's slots and all; "global_step" is among its variables.
     scalars: dict of tag → variable with what the newest training step gave to tf.summary, the mean over the replicas.
     metric_fn: that of the newest evaluation trace, or None.
@@ -43,6 +44,9 @@ class Program:
     self._batch_sizes = batch_sizes
     self._config = config
     self.strategy = strategy
+    per_core = batch_sizes.get(ModeKeys.TRAIN)
+    self.training_length = durations.TrainingLength(
+        per_core and per_core * strategy.num_replicas_in_sync, config.epoch_examples, config.train_steps)
     precision = "mixed_bfloat16" if config.precision == "bfloat16" else "float32"
     self.store = variables.VariableStore(strategy, precision, config.tf_random_seed)
     with strategy.scope():
@@ -108,7 +112,11 @@ class Program:
 
   def _run_on_replicas(self, fn, *arguments, training=True):
     step = self.global_step.read_value()
-    with summaries.intercepted(), optimizers.training(self.strategy) if training else optimizers.idle():
+    with (
+        summaries.intercepted(),
+        optimizers.training(self.strategy) if training else optimizers.idle(),
+        schedules.during(self.training_length, step) if training else schedules.idle(),
+    ):
       return self.store.run(fn, arguments, step, self.global_step)
 
   def _run_if(self, condition, fn):

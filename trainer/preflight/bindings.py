@@ -52,7 +52,7 @@ def from_gin(precision="float32"):
   sizes = {name: value for name, value in run.items() if name.endswith("batch_size")}
   return Experiment(
       model_fn=run["model_fn"], input_fns=input_fns, params=dict(run.get("params") or {}),
-      config=run_config.RunConfig(device="tpu", precision=precision),
+      config=run_config.RunConfig(device="tpu", precision=precision, train_steps=run.get("train_steps")),
       sizes=batch_sizes.BatchSizes(**{name.replace("_batch_size", ""): value for name, value in sizes.items()}))
 
 
