@@ -91,6 +91,10 @@ class Grid:
     samples = self.samples()
     return {key: trial.suggest_categorical(key, samples[key]) for key in self.points[trial.number]}
 
+  def fixed(self, number):
+    """dict of key → gin text that the trial of this number has for certain."""
+    return self.points[number]
+
   def samples(self):
     """dict of key → the gin texts that it has."""
     found = {}

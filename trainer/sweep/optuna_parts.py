@@ -36,8 +36,8 @@ def check(sampler_name, sampler_options, pruner_name, pruner_options, metrics):
   pruner(pruner_name, pruner_options)
 
 
-def sampler(name, options, seed, number):
-  """The sampler that chooses the parameters of the trial of this number.
+def sampler(name, options, seed, number, fixed=None):
+  """The sampler that chooses the parameters of the trial of this number, but for those that `fixed` has (dict of name → value).
 
   Each trial has a sampler of its own, seeded by the trial's number: which process asks for it, and how often the sweep was begun again, is the same.
   """
@@ -49,7 +49,8 @@ def sampler(name, options, seed, number):
       import cmaes  # noqa: F401
     except ImportError:
       raise errors.SettingError("sweep.sampler = 'cmaes' needs the package cmaes: pip install 'octet[sweep]'.") from None
-  return _make(getattr(optuna.samplers, SAMPLERS[name]), {**extra, **options}, "sweep.sampler_options")
+  made = _make(getattr(optuna.samplers, SAMPLERS[name]), {**extra, **options}, "sweep.sampler_options")
+  return optuna.samplers.PartialFixedSampler(fixed, made) if fixed else made
 
 
 def pruner(name, options):

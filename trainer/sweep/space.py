@@ -212,6 +212,10 @@ class Space:
         chosen[key] = self._distributions[key].suggest(trial, key)
     return chosen
 
+  def fixed(self, number):
+    """dict of key → what the trial of this number has for certain: nothing."""
+    return {}
+
   def points(self):
     """All combinations, as dicts of key → gin text, the last parameter changing first; SettingError if a parameter has no end of values."""
     for key, distribution in self._distributions.items():

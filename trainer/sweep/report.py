@@ -1,0 +1,191 @@
+"""What a sweep has come to: a table, a CSV file, the best bindings as a gin file.
+
+    report = Report(*study.Study.read(url, "sweep"))
+    report.print_table()
+    report.write_csv("out/sweep/trials.csv")
+    report.write_bindings("out/sweep")           # out/sweep/best.gin
+
+All of it works while the sweep runs.
+"""
+
+import csv
+import io
+import os
+
+from trainer import config_files, errors
+from trainer.sweep import gin_text, optuna_parts
+
+_ROWS_SHOWN = 20
+_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
+
+
+class Report:
+  """What is known of a sweep at the time.
+
+  Args:
+    trials: a study.Study.
+    definition: dict, that of the sweep, as the database has it.
+  """
+
+  def __init__(self, trials, definition):
+    self.name = trials.name
+    self.definition = definition
+    self.metrics = definition["metric"]
+    self.modes = definition["mode"]
+    self.study = trials.optuna_study()
+    self.trials = self.study.get_trials(deepcopy=False)
+
+  @property
+  def keys(self):
+    """The keys of the bindings that vary."""
+    space = self.definition["space"]
+    return list(space) if isinstance(space, dict) else list(dict.fromkeys(key for point in space for key in point))
+
+  def counts(self):
+    """dict of state → how many trials."""
+    states = [self.state(trial) for trial in self.trials]
+    return {state: states.count(state) for state in _STATES.values() if state in states}
+
+  def state(self, trial):
+    """"complete", "pruned", "failed", "running" (or interrupted), "waiting"."""
+    return _STATES[trial.state.name]
+
+  def values(self, trial):
+    """The metrics of a trial: of a complete one the last, of others the newest that is known, or None."""
+    if trial.values is not None:
+      return list(trial.values)
+    newest = trial.intermediate_values[trial.last_step] if trial.last_step is not None else None
+    return [newest] if len(self.metrics) == 1 else [None] * len(self.metrics)
+
+  def best(self):
+    """The best complete trial as a list; for several metrics, all that no other is better than in every one; [] if none is complete."""
+    complete = [trial for trial in self.trials if self.state(trial) == "complete"]
+    if not complete or len(self.metrics) > 1:
+      return sorted(self.study.best_trials, key=lambda trial: trial.number) if complete else []
+    return [self.ranked()[0]]
+
+  def ranked(self):
+    """All trials with a value of the first metric, those that are complete first, then the best first."""
+    sign = -1 if self.modes[0] == "max" else 1
+    known = [trial for trial in self.trials if self.values(trial)[0] is not None and self.values(trial)[0] == self.values(trial)[0]]
+    return sorted(known, key=lambda trial: (self.state(trial) != "complete", sign * self.values(trial)[0], trial.number))
+
+  def texts(self, trial):
+    """dict of key → gin text of what the sweep gave a trial."""
+    return dict(binding.split(" = ", 1) for binding in trial.user_attrs.get("bindings", []))
+
+  def rows(self, trials):
+    """(header, rows) of a table of trials."""
+    header = ["trial", "state", *self.metrics, "steps", "seconds", *self.keys, "error"]
+    rows = []
+    for trial in trials:
+      texts = self.texts(trial)
+      attributes = trial.user_attrs
+      values = ["" if value is None else value for value in self.values(trial)]
+      steps = attributes.get("steps", trial.last_step)
+      error = attributes.get("error", "").strip().splitlines() if self.state(trial) == "failed" else []
+      said = f"{error[0].split('. Its last')[0]}: {error[-1]}" if len(error) > 1 else "".join(error)
+      rows.append([
+          trial.number, self.state(trial), *values, "" if steps is None else steps, attributes.get("seconds", ""),
+          *(texts.get(key, "") for key in self.keys), said])
+    return header, rows
+
+  def print_table(self):
+    """Prints the best trials and those that failed last."""
+    from rich import box, console, table
+
+    shown = self.ranked()[:_ROWS_SHOWN]
+    failed = [trial for trial in self.trials if self.state(trial) == "failed"][-3:]
+    header, rows = self.rows([*shown, *(trial for trial in failed if trial not in shown)])
+    header[-1 - len(self.keys):-1] = short_names(self.keys)
+    used = [index for index in range(len(header)) if any(row[index] != "" for row in rows)]
+    made = table.Table(title=f"{self.name}: " + ", ".join(f"{count} {state}" for state, count in self.counts().items()), title_justify="left",
+                       box=box.SIMPLE_HEAD, pad_edge=False)
+    numbers = 4 + len(self.metrics)
+    for index in used:
+      made.add_column(header[index], justify="right" if index < numbers and index != 1 else "left", overflow="fold", no_wrap=index < numbers)
+    for row in rows:
+      made.add_row(*(_brief(row[index]) for index in used))
+    console.Console(soft_wrap=False).print(made, markup=False) if rows else print(f"{self.name}: no trial has a value yet.")
+
+  def write_csv(self, path):
+    """Writes all trials."""
+    header, rows = self.rows(self.trials)
+    written = io.StringIO()
+    csv.writer(written).writerows([header, *rows])
+    write(path, written.getvalue())
+
+  def write_bindings(self, folder):
+    """Writes best.gin, or for several metrics best_<number>.gin for each of the best, and returns the paths; [] if no trial is complete."""
+    best = self.best()
+    several = len(self.metrics) > 1
+    paths = [os.path.join(folder, f"best_{trial.number}.gin" if several else "best.gin") for trial in best]
+    for path, trial in zip(paths, best, strict=True):
+      write(path, self.gin(trial))
+    return paths
+
+  def gin(self, trial):
+    """The text of a gin file that gives a trial."""
+    values = ", ".join(f"{name} = {value:.6g}" for name, value in zip(self.metrics, self.values(trial), strict=True) if value is not None)
+    flags = [f"--{name}={self.definition[name]}" for name in ("precision", "seed") if self.definition.get(name) not in (None, "float32")]
+    note = f" It was run with {' '.join(flags)}." if flags else ""
+    includes = [f"include {gin_text.text(_findable(path))}" for path in self.definition["gin_file"]]
+    bindings = [*self.definition["gin_bindings"], *self.definition["bindings"], *trial.user_attrs.get("bindings", [])]
+    return "\n".join([f"# Trial {trial.number} of the sweep {self.name}: {values or self.state(trial)}.{note}", *includes, "", *bindings]) + "\n"
+
+
+def print_trials(settings, command, count):
+  """Prints the bindings of trials without running any.
+
+  Args:
+    settings: a settings.Settings.
+    command: function of (number, own bindings) that returns the line to run.
+    count: how many.
+  """
+  study = optuna_parts.library().create_study(directions=["maximize" if mode == "max" else "minimize" for mode in settings.modes])
+  for number in range(count):
+    study.sampler = optuna_parts.sampler(settings.sampler, settings.sampler_options, settings.seed, number, settings.space.fixed(number))
+    own = [gin_text.binding(key, text) for key, text in settings.space.suggest(study.ask()).items()]
+    print(f"trial {number}")
+    for binding in own:
+      print(f"  {binding}")
+    print(f"  {command(number, own)}")
+  if settings.sampler not in ("random", "grid"):
+    print(f"{settings.sampler} learns from results: these are its trials for as long as there are none.")
+
+
+def short_names(keys):
+  """The shortest ends of keys that tell them apart: of keras.optimizers.Adam.learning_rate, learning_rate."""
+  def end(key, length):
+    return ".".join(key.split(".")[-length:])
+
+  found = []
+  for key in keys:
+    length = 1
+    while end(key, length) != key and sum(end(other, length) == end(key, length) for other in keys) > 1:
+      length += 1
+    found.append(end(key, length))
+  return found
+
+
+def _brief(value):
+  """A cell of the table: numbers with five digits."""
+  try:
+    return f"{value:.5g}" if isinstance(value, float) else f"{float(value):.5g}" if "." in str(value) or "e" in str(value) else str(value)
+  except ValueError:
+    return str(value)
+
+
+def write(path, text):
+  """Writes a file whole, or not at all; OutputError if that fails."""
+  try:
+    with open(f"{path}.writing", "w", encoding="utf-8", newline="") as file:
+      file.write(text)
+    os.replace(f"{path}.writing", path)
+  except OSError as error:
+    raise errors.OutputError(f"Cannot write {path}: {error} (--sweep_dir)") from error
+
+
+def _findable(path):
+  """A gin file as it is found from any working directory."""
+  return path if "://" in path or (config_files.ROOT / path).is_file() else os.path.abspath(path)

@@ -1,0 +1,36 @@
+"""Whether what a sweep sets is anything that the experiment looks at: gin takes macros that nobody mentions, and scopes that nobody enters."""
+
+from gin import config_parser
+
+from trainer import config, config_files, errors, gin_state
+
+
+def check(gin_files, rows):
+  """Raises SettingError if a row binds a macro that nothing mentions, or in a scope that no reference names and the files bind nothing in.
+
+  Args:
+    gin_files: those of the experiment.
+    rows: lists of bindings, each of which loads after the files.
+  """
+  config.load(gin_files)
+  known = {scope for (scopes, _, _), _ in gin_state.each_binding() for scope in scopes.split("/")}
+  for row in rows:
+    config.load(gin_files, row)
+    references = [reference for _, value in gin_state.each_binding() for reference in gin_state.iterate_references(value)]
+    macros = {"/".join(reference.scopes) for reference in references if gin_state.is_macro(reference)}
+    scopes = {scope for reference in references for scope in reference.scopes} | known
+    for line in row:
+      for statement in config_files.parse(line).statements:
+        if isinstance(statement, config_parser.BindingStatement):
+          _check(statement, macros, scopes)
+
+
+def _check(statement, macros, scopes):
+  name = f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector
+  if not statement.arg_name and name not in macros:
+    raise errors.SettingError(f"The macro {name} is set, and nothing in the experiment mentions %{name}.{config_files.did_you_mean(name, macros)}")
+  for scope in statement.scope.split("/") if statement.scope and statement.arg_name else ():
+    if scope not in scopes:
+      raise errors.SettingError(
+          f"{name}.{statement.arg_name} is set, and no reference in the experiment has the scope {scope}."
+          f"{config_files.did_you_mean(scope, scopes)}")

@@ -1,0 +1,204 @@
+"""One trial: its folder, its command, and what its evaluations say.
+
+    run = Run(trial, settings, sweep_dir, common_arguments)
+    run.prepare()                       # the folder, with command.txt
+    verdict = run.follow()              # now and then: None, "prune", or MetricMissing is raised
+    run.outcome(exit_code)              # at its end: ("complete", [0.98]), ("fail", None), ...
+"""
+
+import os
+import shlex
+import signal
+import time
+
+from absl import logging
+
+from trainer import errors, metrics_file, preemption
+from trainer.sweep import gin_text
+
+_LAST_LINES = 20
+
+
+def folder(sweep_dir, number):
+  """The model_dir of the trial of this number."""
+  return os.path.join(sweep_dir, "trials", str(number))
+
+
+def arguments(common, sweep_dir, number, bindings):
+  """The flags of trainer.main for a trial."""
+  return [*common, f"--model_dir={folder(sweep_dir, number)}", *as_flags(bindings)]
+
+
+def as_flags(bindings):
+  """Gin bindings as flags."""
+  return [f"--gin_bindings={binding}" for binding in bindings]
+
+
+def command(flags):
+  """The line for a shell that runs trainer.main with these flags."""
+  return shlex.join(["python", "-m", "trainer.main", *flags])
+
+
+class MetricMissingError(errors.SettingError):
+  """No evaluation reports what the sweep is to judge by."""
+
+
+class Run:
+  """A trial that this process works on.
+
+  Args:
+    trial: the optuna.Trial, whose parameters are chosen here, for good.
+    settings: a settings.Settings.
+    sweep_dir: the sweep's folder.
+    common: list of arguments of trainer.main that all trials have.
+
+  Attributes:
+    number: the trial's.
+    name: the string under which the server knows it.
+    model_dir: its folder.
+    own_bindings: list of gin bindings, those that the sweep varies.
+    arguments: list of flags of trainer.main.
+    pruned: whether it was decided to end it early.
+  """
+
+  def __init__(self, trial, settings, sweep_dir, common):
+    self.trial = trial
+    self.number = trial.number
+    self.name = f"trial {trial.number}"
+    self.settings = settings
+    self.model_dir = folder(sweep_dir, trial.number)
+    own = [gin_text.binding(key, text) for key, text in settings.space.suggest(trial).items()]
+    self.own_bindings = own
+    self.arguments = arguments(common, sweep_dir, trial.number, [*settings.bindings, *own])
+    self.pruned = "pruned_at" in trial.user_attrs
+    self._size = -1
+    self._begun = time.time()
+
+  @property
+  def command(self):
+    """The line that runs the trial by hand."""
+    return command(self.arguments)
+
+  @property
+  def log(self):
+    """The file with what it says."""
+    return os.path.join(self.model_dir, "log.txt")
+
+  @property
+  def lock(self):
+    """The file that its process holds locked."""
+    return os.path.join(self.model_dir, "process.lock")
+
+  def prepare(self):
+    """Makes the folder.
+
+    Raises:
+      SettingError: the folder has another trial, of a sweep whose database is gone.
+      OutputError: it cannot be written.
+    """
+    known = self.trial.user_attrs.get("bindings")
+    if known is None and os.path.exists(os.path.join(self.model_dir, "command.txt")):
+      raise errors.SettingError(
+          f"{self.model_dir} has a trial of a sweep that the database does not know: move the folder away, or give another --sweep_dir.")
+    if known is None:
+      self.trial.set_user_attr("bindings", self.own_bindings)
+    try:
+      os.makedirs(self.model_dir, exist_ok=True)
+      with open(os.path.join(self.model_dir, "command.txt"), "w", encoding="utf-8") as file:
+        file.write(self.command + "\n")
+    except OSError as error:
+      raise errors.OutputError(f"Cannot write {self.model_dir}: {error} (--sweep_dir)") from error
+
+  def follow(self):
+    """Takes in the evaluations since the last call; returns whether the trial shall end early.
+
+    Raises:
+      MetricMissingError: they do not report what the sweep is judged by.
+    """
+    path = os.path.join(self.model_dir, metrics_file.NAME)
+    size = os.path.getsize(path) if os.path.exists(path) else -1
+    if size == self._size:
+      return False
+    self._size = size
+    lines = metrics_file.read(self.model_dir)
+    self._check_metrics(lines, ended=False)
+    if len(self.settings.metrics) > 1 or self.pruned:
+      return False
+    kind, metric = _kind_and_name(self.settings.metrics[0], lines)
+    known = self.trial.storage.get_trial(self.trial._trial_id).intermediate_values
+    for line in lines:
+      if line["kind"] != kind or metric not in line or line["step"] in known:
+        continue
+      value = line[metric]
+      self.trial.report(float("nan") if value is None else value, line["step"])
+      logging.info("%s: %s %s at step %d", self.name, self.settings.metrics[0], "NaN" if value is None else f"{value:.5g}", line["step"])
+      if self.trial.should_prune():
+        self.trial.set_user_attr("pruned_at", line["step"])
+        self.pruned = True
+        return True
+    return False
+
+  def outcome(self, code):
+    """What came of it, from the exit code of its process: ("complete", values), ("pruned", None), ("fail", None), or ("interrupted", None).
+
+    Raises:
+      MetricMissingError: it came to its end, and no evaluation reports what the sweep is judged by.
+    """
+    lines = metrics_file.read(self.model_dir)
+    self.trial.set_user_attr("steps", max((line["step"] for line in lines), default=0))
+    seconds = self.trial.user_attrs.get("seconds", 0.0) + time.time() - self._begun
+    self.trial.set_user_attr("seconds", round(seconds, 1))
+    if self.pruned and code in (0, preemption.EXIT_CODE, -signal.SIGTERM):
+      return "pruned", None
+    if code == preemption.EXIT_CODE:
+      return "interrupted", None
+    if code:
+      how = f"ended with exit code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+      hint = " (out of memory?)" if code == -signal.SIGKILL else ""
+      self.trial.set_user_attr("error", f"It {how}{hint}. Its last lines:\n{self._last_lines()}")
+      return "fail", None
+    self._check_metrics(lines, ended=True)
+    values = [_last(metric, lines) for metric in self.settings.metrics]
+    if None in values:
+      self.trial.set_user_attr("error", f"{self.settings.metrics[values.index(None)]} is NaN or infinite at the last evaluation.")
+      return "fail", None
+    return "complete", values
+
+  def _check_metrics(self, lines, ended):
+    evaluations = [line for line in lines if line["kind"] not in ("train", "start")]
+    for metric in self.settings.metrics:
+      kind, name = _kind_and_name(metric, lines)
+      own = [line for line in evaluations if line["kind"] == kind]
+      # An evaluation of another name may come before the one that is waited for, but not twice.
+      late = len({line["step"] for line in evaluations}) > 1 or ended
+      if any(name in line for line in own) or not (own or late):
+        continue
+      found = sorted({_shown(line["kind"], key) for line in evaluations for key in line if key not in ("step", "time", "kind")})
+      raise MetricMissingError(
+          f"sweep.metric = {metric!r}: {self.name} was evaluated and reports no such metric. It reports: {', '.join(found) or 'nothing'}. Mend the "
+          "sweep file and give another --sweep_dir.")
+
+  def _last_lines(self):
+    try:
+      with open(self.log, encoding="utf-8", errors="replace") as file:
+        return "\n".join(file.read()[-20000:].splitlines()[-_LAST_LINES:])
+    except FileNotFoundError:
+      return "(it said nothing)"
+
+
+def _kind_and_name(metric, lines):
+  """The kind of the lines that have a metric, and its name there: "accuracy" → ("eval", "accuracy"), "b/accuracy" → ("eval_b", "accuracy")."""
+  plain = metrics_file.eval_kind()
+  evaluation, _, name = metric.rpartition("/")
+  if not evaluation or any(line["kind"] == plain and metric in line for line in lines):
+    return plain, metric
+  return metrics_file.eval_kind(evaluation), name
+
+
+def _shown(kind, name):
+  return name if kind == metrics_file.eval_kind() else f"{kind.removeprefix('eval_')}/{name}"
+
+
+def _last(metric, lines):
+  kind, name = _kind_and_name(metric, lines)
+  return next(line[name] for line in reversed(lines) if line["kind"] == kind and name in line)
