@@ -9,6 +9,7 @@ line styles training and evaluations. The colours can be told apart by the colou
 
 import contextlib
 import dataclasses
+import html
 import io
 import logging
 import math
@@ -25,7 +26,7 @@ _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _STYLES = (("-", ""), ("--", "o"), (":", "s"), ("-.", "^"), ((0, (3, 1, 1, 1, 1, 1)), "D"))
 
 _LABELS = {
-    "examples_per_second": "examples / s", "steps_per_second": "steps / s", "input_wait": "waiting for input (share of time)",
+    "examples_per_second": "examples / s", "steps_per_second": "steps / s", "input_wait": "input wait (share of time)",
     "learning_rate": "learning rate"}
 # A rate that is constant is not to fill its panel with digits.
 _FROM_ZERO = ("learning_rate", "examples_per_second", "steps_per_second", "input_wait")
@@ -121,15 +122,14 @@ def save(path, found, smoothing=0.0):
     rows = math.ceil(len(found) / columns)
     figure = figure_class(figsize=(4.6 * columns, 3.1 * rows + 0.5), dpi=120, layout="constrained")
     styles = _Styles(found)
-    first = None  # whose steps are those of all panels
     for index, (metric, drawn) in enumerate(found.items(), 1):
-      axes = figure.add_subplot(rows, columns, index, sharex=first)
-      first = first or axes
+      axes = figure.add_subplot(rows, columns, index)
       _draw(axes, metric, drawn, styles, smoothing)
+      axes.set_xlim(*_steps_shown(found))
     entries = styles.entries()
-    widest = max(len(label) for label, _ in entries)
+    widest = max(len(name) for name, _ in entries)
     figure.legend(
-        handles=[_line(label, style) for label, style in entries], loc="outside upper left",
+        handles=[_line(name, style) for name, style in entries], loc="outside upper left",
         ncols=max(1, min(len(entries), int(4.6 * columns * 12 / (widest + 7)))), frameon=False)
     try:
       figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
@@ -137,21 +137,21 @@ def save(path, found, smoothing=0.0):
       raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error
 
 
-def svg(metric, drawn, smoothing=0.0):
-  """The panel of a metric as an <svg> element, for an HTML page, in whose text colour the axes are."""
+def svgs(found, smoothing=0.0):
+  """A dict of metric → its panel as an <svg> element, for an HTML page, in whose text colour the axes are."""
   with _matplotlib(_TEXT_COLOR, as_text=True) as figure_class:
-    figure = figure_class(figsize=(4.6, 3.1), layout="constrained")
-    styles = _Styles({metric: drawn})
-    axes = figure.add_subplot()
-    _draw(axes, metric, drawn, styles, smoothing)
-    if len(drawn) > 1:
-      axes.legend(handles=[_line(label, style) for label, style in styles.entries()], frameon=False, fontsize="small")
-    written = io.StringIO()
-    figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
-  text = written.getvalue()
-  text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg"):])  # which would be there as often as there are panels
-  text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1), count=1)
-  return text.replace(_TEXT_COLOR, "currentColor").replace("<svg", f'<svg role="img" aria-label="{_label(metric)} by step"', 1)
+    styles, panels = _Styles(found), {}
+    for metric, drawn in found.items():
+      figure = figure_class(figsize=(4.6, 3.1), layout="constrained")
+      axes = figure.add_subplot()
+      _draw(axes, metric, drawn, styles, smoothing)
+      axes.set_xlim(*_steps_shown(found))
+      if len(drawn) > 1:
+        axes.legend(handles=[_line(name, style) for name, style in styles.entries()], frameon=False, fontsize="small")
+      written = io.StringIO()
+      figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+      panels[metric] = _for_a_page(written.getvalue(), f"{label(metric)} by step")
+    return panels
 
 
 def smooth(values, weight):
@@ -170,8 +170,24 @@ def _rank(name, drawn):
   return (name in _LAST, name != "loss", all(curve.kind == metrics_file.TRAIN for curve in drawn.values()), name)
 
 
-def _label(metric):
+def label(metric):
+  """What is written at the axis of a metric."""
   return _LABELS.get(metric, metric)
+
+
+def _for_a_page(svg, title):
+  """An SVG file's text as an element that takes the width that it is given, and the page's colour for its text."""
+  svg = svg[svg.index("<svg"):]
+  svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # ids of which a page must have no two, and which nothing here refers to
+  svg = re.sub(r' (width|height)="[^"]*"', "", svg, count=2)  # those of the whole come first
+  return svg.replace(_TEXT_COLOR, "currentColor").replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1)
+
+
+def _steps_shown(found):
+  """(first, last) step of the axes, the same in all panels."""
+  steps = [step for drawn in found.values() for curve in drawn for step in curve.steps]
+  margin = 0.03 * (max(steps) - min(steps)) or 1
+  return min(steps) - margin, max(steps) + margin
 
 
 class _Styles:
@@ -223,8 +239,8 @@ def _draw(axes, metric, drawn, styles, smoothing):
     values = smooth(curve.values, smoothing) if smoothed else curve.values
     axes.plot(curve.steps, values, color=color, linestyle=dashes, marker=marker or ("o" if few else ""), markersize=4, linewidth=1.5)
   axes.set_xlabel("step")
-  axes.set_ylabel(_label(metric))
-  axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
+  axes.set_ylabel(label(metric))
+  axes.xaxis.set_major_locator(ticker.MaxNLocator(5, steps=(1, 2, 5, 10), integer=True))
   axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
   if metric in _FROM_ZERO:
     axes.set_ylim(bottom=0)
@@ -241,11 +257,11 @@ def _number_formatter(axes):
   return lambda value, _: f"{value:.6g}"
 
 
-def _line(label, style):
+def _line(name, style):
   from matplotlib import lines
 
   color, dashes, marker = style
-  return lines.Line2D([], [], color=color, linestyle=dashes, marker=marker, markersize=4, linewidth=1.5, label=label)
+  return lines.Line2D([], [], color=color, linestyle=dashes, marker=marker, markersize=4, linewidth=1.5, label=name)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ h1 { line-height: 1.2; }
 .table { overflow-x: auto; margin: .5rem 0 1rem; }
 table { border-collapse: collapse; }
 th, td { text-align: left; vertical-align: top; padding: .2rem 1rem .2rem 0; border-bottom: 1px solid var(--line); }
-th { font-weight: 600; white-space: nowrap; }
+th { font-weight: 600; }
+th, td:first-child { white-space: nowrap; }
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--box); padding: .6rem; }
 code { font-size: .92em; }

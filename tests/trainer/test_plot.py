@@ -110,7 +110,7 @@ def test_every_panel_has_labels_and_the_legend_all_runs(two, tmp_path):
   ElementTree.parse(path)
   svg = path.read_text()
   found = texts(svg)
-  labels = ["loss", "accuracy", "learning rate", "examples / s", "waiting for input (share of time)"]
+  labels = ["loss", "accuracy", "learning rate", "examples / s", "input wait (share of time)"]
   assert [found.count(label) for label in labels] == [1] * 5
   assert len(re.findall('<g id="axes_', svg)) == found.count("step") == 5
   assert [found.count(name) for name in ("lr1", "lr2", "train", "eval")] == [1] * 4
@@ -125,29 +125,29 @@ def styles(svg):
 
 def test_one_run_tells_kinds_apart_by_colour_and_dashes(tmp_path):
   found = curves.collect([write(tmp_path / "run", steps=(1, 2), evals=("eval", "eval_b"))], ["loss"])
-  drawn = styles(curves.svg("loss", found["loss"]))
+  drawn = styles(curves.svgs(found)["loss"])
   assert len(set(drawn)) == len(drawn) == 3
   assert [dashed for _, dashed in drawn] == [False, True, True]
 
 
 def test_several_runs_are_told_apart_by_colour_and_kinds_by_dashes(two):
-  drawn = styles(curves.svg("loss", curves.collect(two)["loss"]))
+  drawn = styles(curves.svgs(curves.collect(two))["loss"])
   assert [dashed for _, dashed in drawn] == [False, True] * 2
   assert drawn[0][0] == drawn[1][0] != drawn[2][0] == drawn[3][0]
 
 
 def test_twelve_runs_have_twelve_colours(tmp_path):
   runs = [write(tmp_path / str(run), evals=()) for run in range(12)]
-  assert len(set(styles(curves.svg("loss", curves.collect(runs)["loss"])))) == 12
+  assert len(set(styles(curves.svgs(curves.collect(runs))["loss"]))) == 12
 
 
 def test_a_smoothed_curve_leaves_the_real_one_faint(tmp_path):
   found = curves.collect([write(tmp_path / "run", evals=())], ["loss"])
-  assert [curves.svg("loss", found["loss"], smoothing).count("stroke-opacity: 0.25") for smoothing in (0.0, 0.5)] == [0, 1]
+  assert [curves.svgs(found, smoothing)["loss"].count("stroke-opacity: 0.25") for smoothing in (0.0, 0.5)] == [0, 1]
 
 
 def test_a_panel_for_a_page_has_its_text_colour_and_no_size(two):
-  svg = curves.svg("accuracy", curves.collect(two)["accuracy"])
+  svg = curves.svgs(curves.collect(two))["accuracy"]
   element = ElementTree.fromstring(svg)
   assert "width" not in element.attrib
   assert "height" not in element.attrib
