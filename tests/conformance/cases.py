@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
+from trainer import schedules
 
 v1 = tf.compat.v1
 ModeKeys = trainer.ModeKeys
@@ -166,4 +167,6 @@ CASES = [
     Case("v1_variables", v1_variables),
     Case("cross_shard", cross_shard),
     Case("own_gradients", own_gradients),
+    Case("scheduled", functools.partial(keras_layers, train_op=minimized(
+        lambda: v1.train.AdamOptimizer(schedules.cosine(0.01, warmup=2, duration=80))))),
 ]

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tests.conformance import cases
+from trainer import testing
 
 
 @pytest.fixture
@@ -34,11 +34,5 @@ def test_one_core_predicts_what_eight_do_from_one_checkpoint(case, trained, devi
     np.testing.assert_allclose(mine["logits"], theirs["logits"], atol=1e-6)
 
 
-def test_the_export_serves_what_was_predicted(case, trained, tmp_path):
-  path = trained.export_saved_model(tmp_path / "export")
-  features, _ = case.arrays()
-  serve = tf.saved_model.load(path).signatures["serving_default"]
-  for count in (1, 7):  # the batch is free
-    served = serve(**{name: tf.constant(value[:count]) for name, value in features.items()})
-    predicted = [prediction for prediction, _ in zip(trained.predict(case.eval_input_fn), range(count), strict=False)]
-    np.testing.assert_allclose(served["logits"], [prediction["logits"] for prediction in predicted], atol=1e-5)
+def test_the_export_serves_what_is_predicted(case, device):
+  testing.assert_export_matches(case.model_fn, case.train_input_fn, batch_size=case.global_batch, params=case.params, device=device)

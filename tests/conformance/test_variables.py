@@ -2,9 +2,7 @@
 
 import numpy as np
 
-
-def values(estimator):
-  return {name: variable.numpy() for name, variable in estimator.variables.items()}
+from trainer.testing import assert_same_values, values
 
 
 def test_all_modes_share_variables(case, device, tmp_path):
@@ -16,8 +14,7 @@ def test_all_modes_share_variables(case, device, tmp_path):
   list(estimator.predict(case.eval_input_fn))
   estimator.export_saved_model(tmp_path / "export")
   assert set(estimator.variables) == names
-  for name, value in values(estimator).items():
-    np.testing.assert_array_equal(value, before[name], err_msg=name)
+  assert_same_values(before, values(estimator))
 
 
 def test_names_are_those_of_one_core_and_of_a_second_run(case, device, tmp_path):
@@ -32,8 +29,7 @@ def test_initial_values_are_those_of_one_core(case, tmp_path):
   eight = case.estimator(tmp_path / "eight", "cpu:8")
   for estimator in (one, eight):
     estimator.trace("train", case.train_input_fn)
-  for name, value in values(one).items():
-    np.testing.assert_array_equal(value, eight.variables[name].numpy(), err_msg=name)
+  assert_same_values(values(one), values(eight))
 
 
 def test_another_seed_gives_other_values(case, tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
+from trainer import testing
 
 EXAMPLES = 11  # of which no batch size here is a divisor
 
@@ -46,9 +47,9 @@ def check(model_fn, features, labels, model_dir, *, steps=2, falls=True, device=
   if predicted["class"].shape == np.shape(labels):
     assert last["accuracy"] == np.float32(np.mean(predicted["class"] == labels))
 
-  exported = tf.saved_model.load(estimator.export_saved_model(str(model_dir / "export"))).signatures["serving_default"]
-  served = exported(**{name: tf.constant(array) for name, array in features.items()})
-  np.testing.assert_allclose(served["probabilities"], predicted["probabilities"], atol=2e-2 if config.get("precision") == "bfloat16" else 1e-5)
+  exported = estimator.export_saved_model(str(model_dir / "export"))
+  tolerance = 2e-2 if config.get("precision") == "bfloat16" else 1e-5
+  testing.assert_serves(exported, features, {"probabilities": predicted["probabilities"]}, tolerance)
   return estimator, last
 
 

@@ -201,7 +201,7 @@ def test_a_gin_file_binds_it(tmp_path):
   estimator = trainer.Estimator(program(lambda _: make(), lambda: None), str(tmp_path), settings, train_batch_size=8)
   told = []
   estimator.train(programs.train_input, max_steps=11, hooks=[lambda step, metrics, _: told.append(metrics["learning_rate"])])
-  assert told == pytest.approx([0.5])  # that of step 10, where the warm-up ends
+  assert told[-1] == 0.5  # that of step 10, where the warm-up ends
 
 
 # ------------------------------------------------------------------ mistakes
