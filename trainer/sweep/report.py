@@ -97,16 +97,20 @@ class Report:
     shown = self.ranked()[:_ROWS_SHOWN]
     failed = [trial for trial in self.trials if self.state(trial) == "failed"][-3:]
     header, rows = self.rows([*shown, *(trial for trial in failed if trial not in shown)])
-    header[-1 - len(self.keys):-1] = short_names(self.keys)
-    used = [index for index in range(len(header)) if any(row[index] != "" for row in rows)]
-    made = table.Table(title=f"{self.name}: " + ", ".join(f"{count} {state}" for state, count in self.counts().items()), title_justify="left",
-                       box=box.SIMPLE_HEAD, pad_edge=False)
     numbers = 4 + len(self.metrics)
-    for index in used:
-      made.add_column(header[index], justify="right" if index < numbers and index != 1 else "left", overflow="fold", no_wrap=index < numbers)
+    made = table.Table(
+        title=f"{self.name}: " + ", ".join(f"{count} {state}" for state, count in self.counts().items()), title_justify="left", box=box.SIMPLE_HEAD,
+        pad_edge=False)
+    for index, title in enumerate([*header[:numbers], "parameters"]):
+      made.add_column(title, justify="right" if index < numbers and index != 1 else "left", no_wrap=index < numbers)
+    names = short_names(self.keys)
     for row in rows:
-      made.add_row(*(_brief(row[index]) for index in used))
-    console.Console(soft_wrap=False).print(made, markup=False) if rows else print(f"{self.name}: no trial has a value yet.")
+      parameters = [f"{name} = {_brief(text)}" for name, text in zip(names, row[numbers:-1], strict=True) if text]
+      made.add_row(*map(_brief, row[:numbers]), ", ".join(parameters) + (f"\n{row[-1]}" if row[-1] else ""))
+    if rows:
+      console.Console().print(made, markup=False, highlight=False)
+    else:
+      print(f"{self.name}: no trial has a value yet.")
 
   def write_csv(self, path):
     """Writes all trials."""
@@ -169,9 +173,10 @@ def short_names(keys):
 
 
 def _brief(value):
-  """A cell of the table: numbers with five digits."""
+  """A cell of the table: a number with a point or a power of ten has five digits."""
   try:
-    return f"{value:.5g}" if isinstance(value, float) else f"{float(value):.5g}" if "." in str(value) or "e" in str(value) else str(value)
+    number = isinstance(value, float) or ("." in str(value) or "e" in str(value))
+    return f"{float(value):.5g}" if number else str(value)
   except ValueError:
     return str(value)
 

@@ -12,7 +12,7 @@ from typing import Any
 import gin
 from gin import config_parser
 
-from trainer import config, config_binding, config_checks, config_files, config_text, dead_bindings, errors, gin_state
+from trainer import config, config_binding, config_checks, config_files, dead_bindings, errors, gin_state
 from trainer.sweep import gin_text, grid, optuna_parts, space
 
 _ROOT = "trainer.sweep"
@@ -104,11 +104,6 @@ def load(path):
   try:
     places = {}
     config_binding.apply(_as_written(file, _macros(file)), places)
-    foreign = [key for key in places if not (key[1] == "gin.macro" or f"{key[1]}.".startswith(f"{_ROOT}."))]
-    if foreign:
-      written = config_text.key_text(*foreign[0])
-      raise errors.SettingError(
-          f"{places[foreign[0]]}: {written} is not of the sweep but of the experiment: for all trials, write sweep.bindings = {{'{written}': ...}}.")
     config_checks.check(places, gin_state.configurable_of(sweep))
     dead = dead_bindings.find([_ROOT])
     if dead:
@@ -147,16 +142,26 @@ def _as_written(file, macros):
     if isinstance(statement, config_files.File):
       statement = _as_written(statement, macros)
     elif isinstance(statement, config_parser.BindingStatement):
+      if statement.arg_name and not _is_own(statement.selector):
+        name = f"{statement.scope}/" * bool(statement.scope) + f"{statement.selector}.{statement.arg_name}"
+        own = [selector.rpartition(".")[2] for selector in gin_state.registered() if _is_own(selector)]
+        near = config_files.did_you_mean(statement.selector, own)
+        raise errors.SettingError(
+            f"{config_files.place(statement.location)}: {name} is not of the sweep.{near} To set something of the experiment for all trials, write "
+            f"sweep.bindings = {{'{name}': ...}}.")
       statement = statement._replace(value=_value(statement.value, macros))
     statements.append(statement)
   return dataclasses.replace(file, statements=tuple(statements))
 
 
+def _is_own(selector):
+  """Whether a selector may be that of something that a sweep is made of."""
+  return any(f"{found}.".startswith(f"{_ROOT}.") for found in gin_state.matching(selector))
+
+
 def _value(value, macros):
   if isinstance(value, config_files.Reference):
-    selectors = gin_state.matching(value.name.rpartition("/")[2])
-    own = any(selector.startswith(f"{_ROOT}.") for selector in selectors)
-    return value if own else gin_text.Written(f"@{value.name}{'()' * value.evaluate}")
+    return value if _is_own(value.name.rpartition("/")[2]) else gin_text.Written(f"@{value.name}{'()' * value.evaluate}")
   if isinstance(value, config_files.Macro):
     return value if value.name in macros else gin_text.Written(f"%{value.name}")
   if isinstance(value, dict):

@@ -133,7 +133,9 @@ class Study:
         continue
       if state == self._optuna.trial.TrialState.WAITING:
         self._storage.set_trial_state_values(found._trial_id, self._optuna.trial.TrialState.RUNNING)
-      return self._optuna.trial.Trial(self.optuna_study(found.number), found._trial_id)
+      study = self.optuna_study(found.number)
+      study.get_trials(deepcopy=False)  # Optuna's cache writes to trials only that it has read
+      return self._optuna.trial.Trial(study, found._trial_id)
     return None
 
   def unfinished(self, count):

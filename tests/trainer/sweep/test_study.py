@@ -1,0 +1,131 @@
+"""Trials in a database: as many as are wanted, one worker each, the same parameters whoever takes them up."""
+
+import optuna
+import pytest
+
+from tests.trainer.sweep import programs
+from trainer import errors
+from trainer.sweep import study
+
+
+@pytest.fixture
+def settings(tmp_path):
+  return programs.settings(tmp_path)
+
+
+def opened(tmp_path, settings, dead=(), **arguments):
+  """The study, as a process that finds the processes of these studies dead sees it."""
+  found = study.Study.open(study.url_for(tmp_path), "s", settings, settings.definition(), **arguments)
+  names = {other.leases.holder.name for other in dead}
+  alive = found.leases.is_dead
+  found.leases.is_dead = lambda row: row.owner in names or alive(row)
+  return found
+
+
+def states(found):
+  return [trial.state.name for trial in found.trials()]
+
+
+def test_a_trial_from_its_making_to_its_end(tmp_path, settings):
+  found = opened(tmp_path, settings)
+  assert found.make_trials(2)
+  assert found.make_trials(2)
+  assert states(found) == ["WAITING", "WAITING"]
+  one, two = found.claim(2), found.claim(2)
+  assert (one.number, two.number, found.claim(2)) == (0, 1, None)
+  found.finish(one, "complete", [0.5])
+  two.report(0.3, 1)
+  found.finish(two, "pruned")
+  assert states(found) == ["COMPLETE", "PRUNED"]
+  assert found.unfinished(2) == 0
+  assert found.claim(2) is None
+  assert found.make_trials(3)
+  assert found.claim(2) is None  # the third is not of the first two
+  assert found.claim(3).number == 2
+
+
+def test_a_killed_trial_is_taken_up_with_its_number_and_parameters(tmp_path, settings):
+  killed = opened(tmp_path, settings)
+  killed.make_trials(2)
+  before = settings.space.suggest(killed.claim(2))
+  # Another one was killed after its first parameter.
+  half = killed.claim(2)
+  half.suggest_float("experiment.x", 0.0, 1.0)
+  found = opened(tmp_path, settings, dead=[killed])
+  again, other = found.claim(2), found.claim(2)
+  assert (again.number, other.number) == (0, 1)
+  assert settings.space.suggest(again) == before
+  assert float(settings.space.suggest(other)["experiment.x"]) == half.params["experiment.x"]
+  assert states(found) == ["RUNNING", "RUNNING"]
+
+
+def test_a_trial_that_was_claimed_and_never_begun_is_taken_up(tmp_path, settings):
+  killed = opened(tmp_path, settings)
+  killed.make_trials(1)
+  assert killed.leases.claim(0)
+  assert opened(tmp_path, settings).claim(1) is None
+  assert opened(tmp_path, settings, dead=[killed]).claim(1).number == 0
+
+
+def test_who_dies_while_making_trials_leaves_the_rest_to_others(tmp_path, settings):
+  killed = opened(tmp_path, settings)
+  killed.make_trials(2)
+  assert killed.leases.claim(-1)
+  assert not opened(tmp_path, settings).make_trials(5)
+  found = opened(tmp_path, settings, dead=[killed])
+  assert found.make_trials(5)
+  assert len(found.trials()) == 5
+
+
+def test_who_takes_a_trial_sees_what_others_have_found(tmp_path, settings):
+  one, two = opened(tmp_path, settings), opened(tmp_path, settings)
+  one.make_trials(2)
+  mine, theirs = one.claim(2), two.claim(2)
+  one.finish(mine, "complete", [0.5])
+  assert theirs.study.best_value == 0.5
+
+
+def test_trial_n_of_a_random_sweep_is_the_same_each_time(tmp_path, settings):
+  def parameters(folder):
+    (tmp_path / folder).mkdir()
+    found = opened(tmp_path / folder, settings)
+    found.make_trials(3)
+    return [settings.space.suggest(found.claim(3)) for _ in range(3)]
+
+  first = parameters("a")
+  assert parameters("b") == first
+  assert len({str(each) for each in first}) == 3
+
+
+def test_another_definition_is_another_sweep(tmp_path, settings):
+  opened(tmp_path, settings)
+  opened(tmp_path, settings)
+  other = programs.settings(tmp_path, programs.SPACE.replace("high = 1.0", "high = 2.0"))
+  with pytest.raises(errors.SettingError, match="begun with another space.*another --sweep_dir"):
+    opened(tmp_path, other)
+  with pytest.raises(errors.SettingError, match="begun with another mode"):
+    opened(tmp_path, programs.settings(tmp_path, programs.SPACE.replace("'max'", "'min'")))
+
+
+def test_what_is_not_there_is_not_joined(tmp_path, settings):
+  with pytest.raises(errors.SettingError, match="There is no sweep"):
+    opened(tmp_path, settings, join=True)
+  assert not (tmp_path / "sweep.db").exists()
+  optuna.create_study(storage=study.url_for(tmp_path), study_name="another")
+  with pytest.raises(errors.SettingError, match="--join: there is no sweep 's' in .*; there are: another"):
+    opened(tmp_path, settings, join=True)
+  with pytest.raises(errors.SettingError, match="there are: another"):
+    study.Study.read(study.url_for(tmp_path), "s")
+
+
+@pytest.mark.parametrize(("url", "message"), [
+    ("postgresql://me:secret@localhost:1/none", "cannot be used: .*onnect"),
+    ("sqlite:////proc/none/sweep.db", "cannot be used"),
+    ("nonsense", "cannot be used.*Expected an address such as"),
+    ("oracle://me:secret@localhost/none", "needs a Python package"),
+])
+def test_databases_that_cannot_be_reached(settings, url, message):
+  with pytest.raises(errors.SettingError, match=message) as caught:
+    study.Study.open(url, "s", settings, {})
+  assert "--storage" in str(caught.value)
+  assert "secret" not in str(caught.value)
