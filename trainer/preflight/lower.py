@@ -102,7 +102,7 @@ class Steps:
     try:
       return function.experimental_get_compiler_ir(*tf.nest.flatten(element))(stage="hlo_serialized")
     except (ValueError, TypeError, tf.errors.OpError) as error:
-      raise _explained(str(error)) from error
+      raise _explained(str(error)) from None  # its words are in ours, as far as they help
 
 
 def graph_of(function, element):

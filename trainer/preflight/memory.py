@@ -24,7 +24,7 @@ class Buffer:
     minor_to_major: its axes, the innermost first.
     size: bytes, with padding.
     count: how many of this kind lie at different places.
-    op: what makes it, by the model's names, such as "model_fn/conv2d_1/convolution"; "argument" for variables and the batch, "" if it is not known.
+    op: what makes it, by the model's names, such as "model_fn/conv2d_1/convolution"; "argument" for variables and the batch, "" if not known.
   """
 
   dtype: str
@@ -112,7 +112,8 @@ def _ints(text):
 
 def _op_names(hlo):
   """dict of instruction → op_name of its metadata."""
-  return dict(re.findall(r'^\s*(?:ROOT )?%([\w.-]+) = [^\n]*metadata=\{op_name="([^"]+)"', hlo, re.MULTILINE))
+  names = re.findall(r'^\s*(?:ROOT )?%([\w.-]+) = [^\n]*metadata=\{op_name="([^"]+)"', hlo, re.MULTILINE)
+  return {instruction: "copy of an argument" if name == "XLA_Args" else name for instruction, name in names}
 
 
 def shown(size):

@@ -7,14 +7,14 @@ from trainer.preflight import estimates, memory
 
 def text(report, price=None, epoch_examples=None):
   """Lines on one check.StepReport."""
+  result = as_dict(report, price, epoch_examples)
   title = f"{report.kind} on {report.topology.name}, {report.per_core} examples a core, {report.topology.replicas} cores"
   lines = [title, "-" * len(title)]
-  lines += [f"  {'passed':<16}" + ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in report.seconds.items())]
+  if report.seconds:
+    lines += [f"  {'passed':<16}" + ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in report.seconds.items())]
   if report.failed:
     lines += [f"  {'FAILED':<16}{report.failed}: " + report.problem.replace("\n", "\n" + " " * 18)]
-  if report.compiled:
-    lines += [f"  {name:<16}{value}" for name, value in _figures(report)]
-    lines += [f"  {name:<16}{value}" for name, value in _costs(report, price, epoch_examples)]
+  lines += [f"  {name:<16}{value}" for name, value in figures(result)]
   buffers = [_buffer_line(buffer) for buffer in report.buffers[:5]]
   for name, sentences in (("largest buffers", buffers), ("padding", report.advice), ("misleading", report.warnings)):
     lines += [f"  {name if i == 0 else '':<16}{sentence}" for i, sentence in enumerate(sentences)]
@@ -41,48 +41,42 @@ def as_dict(report, price=None, epoch_examples=None):
         count=report.all_reduces.count, bytes=report.all_reduces.bytes, sizes=list(report.all_reduces.sizes), replicas=report.all_reduces.replicas,
         trainable_bytes=report.trainable_bytes)
   if report.time:
-    result["estimated_step_seconds"] = dict(low=report.time.low, high=report.time.high, source=estimates.SOURCE)
-    if cost := _cost(report, price, epoch_examples):
-      result["estimated_epoch_cost"] = dict(low=cost[0], high=cost[1], **dataclasses.asdict(price))
+    result["estimated_step_seconds"] = dict(low=report.time.low, high=report.time.high, bound=report.time.bound, source=estimates.SOURCE)
+    if price and epoch_examples and report.kind == "train":
+      low, high = estimates.epoch_cost(report.time, report.per_core * report.topology.replicas, epoch_examples, price)
+      result["estimated_epoch_cost"] = dict(low=low, high=high, examples=epoch_examples, **dataclasses.asdict(price))
   if report.found:
     result["batch_search"] = dict(largest=report.found.largest, too_large=report.found.too_large, tried=[list(pair) for pair in report.found.tried])
   return result
 
 
-def _figures(report):
-  compiled, limit = report.compiled, report.topology.memory_bytes
-  allocated = compiled.listing.allocated_bytes
-  yield "memory", f"{memory.shown(allocated)} of {memory.shown(limit)} ({allocated / limit:.1%}); peak in use {memory.shown(compiled.peak_bytes)}"
-  yield "  arguments", f"{memory.shown(compiled.argument_bytes)}, {memory.shown(compiled.aliased_bytes)} of them updated in place"
-  yield "  temporaries", memory.shown(compiled.temporary_bytes)
-  yield "  program", memory.shown(compiled.code_bytes)
-  yield "arithmetic", f"{compiled.flops / 1e6:,.2f} MFLOP a step, {compiled.flops / report.per_core / 1e6:,.3f} an example"
-  yield "traffic", f"{memory.shown(compiled.bytes_accessed)} moved a step"
-  reduced = report.all_reduces
-  if reduced.count:
-    trainable = memory.shown(report.trainable_bytes)
-    yield "all-reduces", f"{reduced.count} over {reduced.replicas} cores, {memory.shown(reduced.bytes)} in all (trainable variables: {trainable})"
-  elif report.kind == "train" and report.topology.replicas > 1:
+def figures(result):
+  """(name, text) of each figure in what `as_dict` returns; of a step that compiled, nothing else has any."""
+  if "flops" not in result:
+    return
+  allocated, available = result["allocated_bytes"], result["available_bytes"]
+  share = allocated / available
+  yield "memory", f"{memory.shown(allocated)} of {memory.shown(available)} ({share:.1%}); peak in use {memory.shown(result['peak_bytes'])}"
+  yield "  arguments", f"{memory.shown(result['argument_bytes'])}, {memory.shown(result['aliased_bytes'])} of them updated in place"
+  yield "  temporaries", memory.shown(result["temporary_bytes"])
+  yield "  program", memory.shown(result["code_bytes"])
+  yield "arithmetic", f"{result['flops'] / 1e6:,.2f} MFLOP a step, {result['flops_per_example'] / 1e6:,.3f} an example"
+  yield "traffic", f"{memory.shown(result['bytes_accessed'])} moved a step"
+  reduced = result["all_reduces"]
+  if reduced["count"]:
+    sizes = f"{memory.shown(reduced['bytes'])} in all (trainable variables: {memory.shown(reduced['trainable_bytes'])})"
+    yield "all-reduces", f"{reduced['count']} over {reduced['replicas']} cores, {sizes}"
+  elif result["step"] == "train" and result["replicas"] > 1:
     yield "all-reduces", "NONE: the cores would train apart from each other"
-
-
-def _costs(report, price, epoch_examples):
-  time = report.time
-  batch = report.per_core * report.topology.replicas
-  yield "estimate", (
-      f"{1e3 * time.low:.3g} to {1e3 * time.high:.3g} ms a step, {batch / time.high:,.0f} to {batch / time.low:,.0f} examples/s on all cores, "
-      f"bound by {time.bound}; an estimate, not a prediction ({estimates.SOURCE})")
-  if cost := _cost(report, price, epoch_examples):
-    low, high = cost
+  if time := result.get("estimated_step_seconds"):
+    batch = result["per_core_batch"] * result["replicas"]
+    rate = f"{batch / time['high']:,.0f} to {batch / time['low']:,.0f} examples/s on all cores"
+    yield "estimate", f"{1e3 * time['low']:.3g} to {1e3 * time['high']:.3g} ms a step, {rate}, bound by {time['bound']}"
+    yield "", f"not a prediction: {time['source']}"
+  if cost := result.get("estimated_epoch_cost"):
     yield "cost estimate", (
-        f"{low:.3g} to {high:.3g} {price.currency} for an epoch of {epoch_examples:,} examples, at {price.per_hour:g} {price.currency} an hour "
-        f"({price.source}, {price.date})")
-
-
-def _cost(report, price, epoch_examples):
-  if not (price and epoch_examples and report.time and report.kind == "train"):
-    return None
-  return estimates.epoch_cost(report.time, report.per_core * report.topology.replicas, epoch_examples, price)
+        f"{cost['low']:.3g} to {cost['high']:.3g} {cost['currency']} for an epoch of {cost['examples']:,} examples, at {cost['per_hour']:g} "
+        f"{cost['currency']} an hour ({cost['source']}, {cost['date']})")
 
 
 def _buffer_line(buffer):
@@ -92,4 +86,3 @@ def _buffer_line(buffer):
 def _found(found):
   tried = ", ".join(f"{batch} {'fits' if fits else 'does not'}" for batch, fits in found.tried)
   return f"{found.largest or 'none'} is the largest per-core batch found to fit (tried: {tried})"
-

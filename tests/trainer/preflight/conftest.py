@@ -1,14 +1,14 @@
-"""The marker of tests that call the TPU compiler."""
-
-import importlib.util
+"""What tests that call the TPU compiler, those with the marker `preflight`, need."""
 
 import pytest
 
-
-def pytest_configure(config):
-  config.addinivalue_line("markers", "preflight: compiles for a TPU; needs the extra [preflight].")
+from trainer import errors
+from trainer.preflight import compiler
 
 
 def pytest_runtest_setup(item):
-  if item.get_closest_marker("preflight") and importlib.util.find_spec("libtpu") is None:
-    pytest.skip("the TPU compiler is not installed: pip install 'octet[preflight]'")
+  if item.get_closest_marker("preflight"):
+    try:
+      compiler.require_extra()
+    except errors.SettingError as error:
+      pytest.skip(str(error))

@@ -50,7 +50,7 @@ def test_cost_of_an_epoch_is_a_range_and_names_its_source():
   assert (low, high) == pytest.approx((10 * 0.001 * 0.001, 10 * 0.004 * 0.001))
   text = report.text(passed(), price, 10_000)
   assert "https://a.page, 2018-10-08" in text
-  assert "estimate, not a prediction" in text
+  assert "not a prediction: roofline of published peaks" in text
 
 
 def test_no_price_no_cost():
