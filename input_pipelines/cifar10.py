@@ -16,6 +16,7 @@ import gin
 from input_pipelines import hosts, image_pipeline, tfds_images
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+gin.constant("cifar10.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %cifar10.CLASS_NAMES
 
 
 @gin.configurable

@@ -18,6 +18,7 @@ from input_pipelines import in_memory
 from trainer import errors
 
 CLASS_NAMES = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+gin.constant("digits.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %digits.CLASS_NAMES
 SPLITS = ("train", "test")
 _TEST_SIZE = 360
 _SPLIT_SEED = 0  # of numpy's RandomState, whose streams numpy promises never to change

@@ -30,6 +30,7 @@ from input_pipelines import in_memory
 from trainer import errors
 
 CLASS_NAMES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+gin.constant("fashion_mnist.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %fashion_mnist.CLASS_NAMES
 DEBIAN_FOLDER = "/usr/share/datasets/fashion-mnist"
 _FILES = {
     "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),

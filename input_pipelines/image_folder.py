@@ -102,11 +102,7 @@ def listed(directory):
   Raises:
     InputError: there is no such folder, or nothing in it that could be an image of a class.
   """
-  if not tf.io.gfile.isdir(directory):
-    raise errors.InputError(f"There is no folder {directory} (image_folder.input_fn.directory).")
-  classes = sorted(
-      name.rstrip("/") for name in tf.io.gfile.listdir(directory)
-      if not name.startswith(".") and tf.io.gfile.isdir(os.path.join(directory, name)))
+  classes = class_names(directory)
   names, labels = [], []
   for label, name in enumerate(classes):
     found = []
@@ -117,7 +113,17 @@ def listed(directory):
   if not names:
     raise errors.InputError(
         f"{directory} has no images: expected a sub-folder for each class with {', '.join(ENDINGS)} files in it; found {len(classes)} sub-folders.")
-  return names, labels, tuple(classes)
+  return names, labels, classes
+
+
+@gin.configurable
+def class_names(directory):
+  """The names of the classes, in the order of the labels: `run.class_names = @image_folder.class_names()`. InputError: there is no such folder."""
+  if not tf.io.gfile.isdir(directory):
+    raise errors.InputError(f"There is no folder {directory} (image_folder.input_fn.directory).")
+  return tuple(sorted(
+      name.rstrip("/") for name in tf.io.gfile.listdir(directory)
+      if not name.startswith(".") and tf.io.gfile.isdir(os.path.join(directory, name))))
 
 
 def _place(name):

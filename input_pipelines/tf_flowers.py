@@ -17,6 +17,7 @@ from input_pipelines import hosts, image_pipeline, tfds_images
 from trainer import errors
 
 CLASS_NAMES = ("dandelion", "daisy", "tulips", "sunflowers", "roses")
+gin.constant("tf_flowers.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %tf_flowers.CLASS_NAMES
 SPLITS = {"train": "train[:85%]", "validation": "train[85%:]"}
 
 

@@ -95,8 +95,9 @@ def prepared(name, data_dir, download, gin_name):
   return builder
 
 
+@gin.configurable
 def class_names(name, data_dir=None):
-  """The names of the classes, in the order of the labels."""
+  """The names of the classes, in the order of the labels: `run.class_names = @tfds_images.class_names()`."""
   builder = prepared(name, data_dir, download=False, gin_name="tfds_images.input_fn")
   return tuple(builder.info.features[_keys(builder, "tfds_images.input_fn")[1]].names)
 

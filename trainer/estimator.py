@@ -281,7 +281,7 @@ class Estimator:
 
   # ---------------------------------------------------------------- predict
 
-  def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
+  def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True, with_examples=False):
     """Predicts for every example, in order.
 
     Args:
@@ -290,6 +290,7 @@ class Estimator:
       hooks: list of hooks, called once at the end.
       checkpoint_path: the checkpoint; default: the newest in model_dir.
       yield_single_examples: whether to yield example by example, or batch by batch (of a global batch at most).
+      with_examples: whether to yield pairs of a prediction and the (features,) or (features, labels) that it is for.
 
     Returns:
       A generator of predictions as numpy arrays, in the structure that model_fn gives them.
@@ -305,7 +306,7 @@ class Estimator:
     with self._values.in_use(source, self._training):  # which finds what does not fit
       pass
     all_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.PREDICT].prediction_hooks or [])]
-    return self._predictions(input_fn, iterator, source, predict_keys, yield_single_examples, all_hooks)
+    return self._predictions(input_fn, iterator, source, predict_keys, yield_single_examples, with_examples, all_hooks)
 
   def _check_predict_keys(self, predict_keys):
     predictions = self._program.specs[ModeKeys.PREDICT].predictions
@@ -317,7 +318,7 @@ class Estimator:
     if unknown:
       raise errors.SettingError(f"predict: predict_keys has {unknown[0]!r}; the predictions are {', '.join(sorted(predictions))}.")
 
-  def _predictions(self, input_fn, iterator, source, keys, single, hooks):
+  def _predictions(self, input_fn, iterator, source, keys, single, with_examples, hooks):
     while True:
       with inputs.reading(input_fn, "predict"):
         group = next(iterator, None)
@@ -327,6 +328,8 @@ class Estimator:
         predictions = self._loops.predict(group)
       if keys is not None:
         predictions = {key: predictions[key] for key in keys}
+      if with_examples:
+        predictions = predictions, inputs.ungrouped(group)
       batch = tf.nest.map_structure(lambda tensor: tensor.numpy(), predictions)
       if single:
         for i in range(len(tf.nest.flatten(batch)[0])):

@@ -11,7 +11,7 @@ Layout of what it writes, beside what `trainer.checkpoint` does:
     <model_dir>/environment.json         what the training runs on
     <model_dir>/eval/                    TensorBoard files of evaluations
     <model_dir>/export/<timestamp>/      SavedModels
-    <model_dir>/predictions-<step>.jsonl
+    <model_dir>/predictions-<step>.*     see `trainer.predictions`
 """
 
 import os
@@ -53,6 +53,8 @@ def run(
     eval_per_core_batch_size=None,
     predict_per_core_batch_size=None,
     train_hooks=(),
+    class_names=None,
+    contact_sheet_images=24,
     warm_start_from=None,
     model_dir=None,
     mode="train_and_evaluate",
@@ -76,6 +78,8 @@ def run(
     train_batch_size, eval_batch_size, predict_batch_size: of all cores together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: of one core, in place of the former.
     train_hooks: list of hooks, see `trainer.hooks`.
+    class_names: list of str, the classes' names in the order of their numbers, for predictions; None to show numbers.
+    contact_sheet_images: how many images the contact sheet of predictions has; 0 for no contact sheet.
     warm_start_from: a path or WarmStartSettings, see `trainer.warm_start`.
     model_dir: where everything is written.
     mode: one of MODES.
@@ -100,6 +104,7 @@ def run(
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
   train_evaluate.EvalSpec(eval_input_fn, throttle_secs=eval_throttle_secs)
+  predictions.check_settings(class_names, contact_sheet_images)
   input_fns = {"train": train_input_fn, "eval": eval_input_fn, "predict": predict_input_fn or eval_input_fn}
   for kind in _KINDS[mode]:
     if input_fns[kind] is None:
@@ -158,9 +163,8 @@ def run(
   if mode == "evaluate":
     return runner.evaluate(eval_input_fn, steps=eval_steps)
   if mode == "predict":
-    path = os.path.join(model_dir, f"predictions-{runner.latest_step() or 0}.jsonl")
-    count = predictions.write(path, runner.predict(input_fns["predict"]))
-    logging.info("Wrote %d predictions to %s", count, path)
+    path = os.path.join(model_dir, f"predictions-{runner.latest_step() or 0}")
+    predictions.save(path, runner.predict(input_fns["predict"], with_examples=True), class_names, contact_sheet_images)
     return None
   runner.export_saved_model(os.path.join(model_dir, "export"))
   return None

@@ -191,6 +191,13 @@ def grouped(dataset, per_core, replicas, broadcast=False):
   return padded.batch(replicas).map(pad_group).prefetch(1)
 
 
+def ungrouped(group):
+  """The examples of a group that are real, in order: an element whose first axis is theirs."""
+  element, rows = group
+  real = tf.sequence_mask(rows, tf.nest.flatten(element)[0].shape[1])
+  return tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), element)
+
+
 def _padded(tensor, size):
   """Zeros (empty strings) after the entries of the first axis, so that there are `size` of them, statically."""
   shape = tensor.shape

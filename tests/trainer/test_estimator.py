@@ -102,6 +102,19 @@ def test_batches_are_whole_and_of_real_examples(trained):
   np.testing.assert_allclose(np.concatenate([batch["y"] for batch in batches]), line_of(trained, 37), atol=1e-6)
 
 
+def test_predictions_come_with_their_examples(trained):
+  """The prediction "first" is part of the feature."""
+  count = 0
+  for prediction, (features, label) in trained.predict(programs.examples(21), with_examples=True):
+    assert prediction["first"] == features["x"][0]
+    assert label == programs.arrays(21)[1][count]
+    count += 1
+  assert count == 21
+  (batch, (features, _)), *_ = trained.predict(programs.examples(21), ["first"], yield_single_examples=False, with_examples=True)
+  assert list(batch) == ["first"]
+  assert batch["first"].tolist() == features["x"][:, 0].tolist()
+
+
 def test_predict_keys_choose(one_core):
   assert [list(prediction) for prediction in one_core.predict(programs.examples(2), predict_keys=["first"])] == [["first"]] * 2
 

@@ -231,6 +231,15 @@ def test_the_tail_is_padded_and_counted():
   assert groups(0, per_core=2, replicas=2) == []
 
 
+@pytest.mark.parametrize(("per_core", "replicas"), [(4, 1), (2, 3)])
+def test_the_examples_of_groups_come_back_without_the_padding(per_core, replicas):
+  dataset = tf.data.Dataset.from_tensor_slices((tf.range(11), tf.strings.as_string(tf.range(11)))).batch(per_core)
+  elements = [inputs.ungrouped(group) for group in inputs.grouped(dataset, per_core, replicas)]
+  numbers, texts = (np.concatenate(parts) for parts in zip(*elements, strict=True))
+  assert numbers.tolist() == list(range(11))
+  assert texts.tolist() == [str(number).encode() for number in range(11)]
+
+
 def test_strings_are_padded_too():
   dataset = tf.data.Dataset.from_tensor_slices(["a", "b", "c"]).batch(2).map(lambda text: (text,))
   (text,), rows = next(iter(inputs.grouped(dataset, 2, 2)))

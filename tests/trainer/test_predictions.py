@@ -1,4 +1,4 @@
-"""Predictions as JSON lines."""
+"""Predictions as JSON lines, as a table and as a contact sheet."""
 
 import json
 
@@ -65,3 +65,107 @@ def test_the_file_is_whole_or_not_there(tmp_path):
 def test_a_folder_that_is_not_there(tmp_path):
   with pytest.raises(errors.OutputError, match=r"The predictions cannot be written to .*p.jsonl \(--model_dir\)"):
     predictions.write(str(tmp_path / "nowhere" / "p.jsonl"), [{"x": np.float32(1)}])
+
+
+NAMES = ["ant", "bee", "cow"]
+SHARES = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.25, 0.35, 0.4]]
+
+
+def pairs(image=(4, 4, 3), labels=(0, 2, 2), keys=("class", "probabilities")):
+  """What a classifier says of three examples: ant, bee, cow."""
+  for index, shares in enumerate(SHARES):
+    prediction = {"class": np.int32(index), "probabilities": np.float32(shares)}
+    features = {"x": np.full(image, index / 3, np.float32)}
+    yield {key: prediction[key] for key in keys}, (features,) if labels is None else (features, np.int32(labels[index]))
+
+
+def saved(tmp_path, *args, **kwargs):
+  count = predictions.save(str(tmp_path / "p"), *args, **kwargs)
+  lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+  assert count == len(lines)
+  return lines
+
+
+def rows(capsys):
+  """The cells of the table that was printed."""
+  lines = [line for line in capsys.readouterr().out.replace("┃", "│").splitlines() if line.startswith("│")]
+  return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+def test_classes_have_names(tmp_path, capsys):
+  lines = saved(tmp_path, pairs(), NAMES, images=2)
+  assert [line["class_name"] for line in lines] == NAMES
+  assert list(lines[0]) == ["class", "class_name", "probabilities"]
+  assert rows(capsys)[-3:] == [
+      ["0", "ant", "70.0 %", "bee 20.0 %", "ant"], ["1", "bee", "60.0 %", "cow 30.0 %", "cow"], ["2", "cow", "40.0 %", "bee 35.0 %", "cow"]]
+  assert (tmp_path / "p.png").exists()
+
+
+def test_without_names_there_are_numbers(tmp_path, capsys):
+  lines = saved(tmp_path, pairs(labels=None, keys=["class"]))
+  assert lines == [{"class": 0}, {"class": 1}, {"class": 2}]
+  assert rows(capsys) == [["", "predicted"], ["0", "0"], ["1", "1"], ["2", "2"]]
+
+
+def test_captions_say_what_is_right(tmp_path, monkeypatch):
+  seen = []
+  monkeypatch.setattr(predictions.contact_sheet, "write", lambda path, images, captions: seen.extend(zip(images, captions, strict=True)))
+  saved(tmp_path, pairs(), NAMES)
+  assert [(caption.lines, caption.right) for _, caption in seen] == [
+      (["ant 70.0 %"], True), (["bee 60.0 %", "is cow"], False), (["cow 40.0 %"], True)]
+  assert [image[0, 0, 0] for image, _ in seen] == pytest.approx([0, 1 / 3, 2 / 3])
+
+
+def test_a_class_for_each_token_has_names_too(tmp_path):
+  prediction = {"class": np.array([2, 0], np.int32), "probabilities": np.zeros([2, 3], np.float32)}
+  assert saved(tmp_path, [(prediction, ({"tokens": np.zeros(2)},))], NAMES)[0]["class_name"] == ["cow", "ant"]
+
+
+def test_what_is_no_class_is_in_the_table_by_its_name(tmp_path, capsys):
+  saved(tmp_path, [({"y": np.float32(0.5), "states": np.arange(5)}, (np.zeros([3]),))])
+  assert rows(capsys) == [["", "y", "states"], ["0", "0.5", "[0, 1, 2, …]"]]
+  assert not (tmp_path / "p.png").exists()
+
+
+@pytest.mark.parametrize("given", [dict(images=0), dict(image=(4, 4)), dict(image=(4, 4, 2)), dict(keys=["probabilities"])])
+def test_no_contact_sheet(given, tmp_path):
+  images = given.pop("images", 24)
+  assert len(saved(tmp_path, pairs(**given), images=images)) == 3
+  assert not (tmp_path / "p.png").exists()
+
+
+@pytest.mark.parametrize("names, keys, said", [
+    (["ant", "bee"], ["class", "probabilities"], "run.class_names has 2 names, and the model_fn predicts the probabilities of 3 classes"),
+    (NAMES, ["probabilities"], 'run.class_names are given, and the model_fn predicts no "class"'),
+])
+def test_names_that_do_not_fit(names, keys, said, tmp_path):
+  with pytest.raises(errors.SettingError, match=said):
+    predictions.save(str(tmp_path / "p"), pairs(keys=keys), names)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_a_class_that_has_no_name(tmp_path):
+  with pytest.raises(errors.SettingError, match="The class 2 was predicted or is a label, and run.class_names has 2 names"):
+    predictions.save(str(tmp_path / "p"), pairs(keys=["class"]), NAMES[:2])
+
+
+@pytest.mark.parametrize("names, images, said", [
+    ("ant", 1, "run.class_names is 'ant': expected a list of strings"),
+    ([0, 1], 1, "run.class_names is"),
+    ([], 1, "run.class_names is"),
+    (NAMES, -1, "run.contact_sheet_images is -1: expected how many images"),
+    (NAMES, True, "run.contact_sheet_images is True"),
+])
+def test_settings_that_cannot_work(names, images, said):
+  with pytest.raises(errors.SettingError, match=said):
+    predictions.check_settings(names, images)
+
+
+def test_settings_that_work():
+  predictions.check_settings(None, 0)
+  predictions.check_settings(tuple(NAMES), 24)
+
+
+def test_nothing_to_show(tmp_path, capsys):
+  assert saved(tmp_path, [], NAMES) == []
+  assert capsys.readouterr().out == ""
