@@ -8,12 +8,18 @@ import importlib
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BestExporter": "trainer.exporters",
     "CrossShardOptimizer": "trainer.optimizers",
+    "EarlyStopping": "trainer.hooks.early_stopping",
     "Estimator": "trainer.estimator",
     "EstimatorSpec": "trainer.spec",
     "EvalSpec": "trainer.train_evaluate",
+    "FinalExporter": "trainer.exporters",
     "InputPipelineConfig": "trainer.run_config",
+    "LatestExporter": "trainer.exporters",
     "ModeKeys": "trainer.spec",
+    "Periodic": "trainer.hooks.periodic",
+    "Profiler": "trainer.hooks.profiler",
     "Retention": "trainer.retention",
     "RunConfig": "trainer.run_config",
     "TPUConfig": "trainer.run_config",
@@ -21,6 +27,7 @@ _HOMES = {
     "TPUEstimatorSpec": "trainer.spec",
     "TrainSpec": "trainer.train_evaluate",
     "WarmStartSettings": "trainer.warm_start",
+    "evaluate_continuously": "trainer.train_evaluate",
     "load_into_keras": "trainer.keras_model",
     "minimize": "trainer.optimizers",
     "model_fn_from_keras": "trainer.keras_model",

@@ -11,7 +11,8 @@
 | tpu        | TPUStrategy; the TPU is that of `tpu`, or what the environment tells of, or the machine's own chips                     |
 | auto       | a TPU, else a GPU, else the CPU                                                                                         |
 
-Where the environment variable TF_CONFIG tells of several workers, cpu and gpu become a MultiWorkerMirroredStrategy over them.
+Where the environment variable TF_CONFIG tells of several workers, cpu and gpu become a MultiWorkerMirroredStrategy over them; its task "evaluator" is
+none of them.
 """
 
 import dataclasses
@@ -45,6 +46,8 @@ class Device:
     address: of a TPU; "" otherwise.
     hosts: number of machines that read input.
     host: which of them this is, from 0; it writes if it is 0.
+    role: "chief", "worker" or "evaluator", as TF_CONFIG says; an evaluator works by itself.
+    has_evaluator: whether the cluster of TF_CONFIG has an evaluator.
   """
 
   kind: str
@@ -52,6 +55,8 @@ class Device:
   address: str = ""
   hosts: int = 1
   host: int = 0
+  role: str = "chief"
+  has_evaluator: bool = False
 
   @property
   def replicas(self):
@@ -135,7 +140,7 @@ def find_tpu(tpu=""):
 def _connect(kind, count, tpu, tf_config):
   if kind == "tpu":
     return _connect_tpu(tpu)
-  workers, worker = _workers(tf_config)
+  workers, worker, role, has_evaluator = _workers(tf_config)
   if kind == "gpu":
     found = len(tf.config.list_physical_devices("GPU"))
     if count > found:
@@ -145,9 +150,10 @@ def _connect(kind, count, tpu, tf_config):
   elif count > 1:
     _make_virtual_cores(count)
   if workers > 1:
-    return Device(kind, _multi_worker_strategy(), hosts=workers, host=worker)
+    return Device(kind, _multi_worker_strategy(), hosts=workers, host=worker, role=role, has_evaluator=has_evaluator)
   devices = [f"/{kind}:{index}" for index in range(count)]
-  return Device(kind, tf.distribute.OneDeviceStrategy(devices[0]) if count == 1 else _mirrored(kind, devices))
+  strategy = tf.distribute.OneDeviceStrategy(devices[0]) if count == 1 else _mirrored(kind, devices)
+  return Device(kind, strategy, role=role, has_evaluator=has_evaluator)
 
 
 def _connect_tpu(tpu):
@@ -181,9 +187,9 @@ def _tpu_problem(error, package):
 
 
 def _workers(tf_config):
-  """(number of workers, which one this is) of TF_CONFIG."""
+  """(number of workers, which one this is, its role, whether there is an evaluator) of TF_CONFIG."""
   if not tf_config:
-    return 1, 0
+    return 1, 0, "chief", False
   try:
     config = json.loads(tf_config)
     cluster, task = config.get("cluster", {}), config.get("task", {})
@@ -191,13 +197,14 @@ def _workers(tf_config):
     role, index = task.get("type", "chief"), int(task.get("index", 0))
   except (ValueError, AttributeError, TypeError) as error:
     raise errors.SettingError(f"The environment variable TF_CONFIG cannot be read ({error}): {tf_config}") from error
-  if role not in sizes:
-    return 1, 0
-  if not sum(sizes.values()):
-    return 1, 0
+  has_evaluator = bool(cluster.get("evaluator"))
+  if role == "evaluator":
+    return 1, 0, role, True
+  if role not in sizes or not sum(sizes.values()):
+    return 1, 0, "chief", has_evaluator
   if index >= sizes[role]:
     raise errors.SettingError(f"TF_CONFIG: the task is {role} {index}, and the cluster has {sizes[role]} of that type.")
-  return sum(sizes.values()), index + (sizes["chief"] if role == "worker" else 0)
+  return sum(sizes.values()), index + (sizes["chief"] if role == "worker" else 0), role, has_evaluator
 
 
 def _multi_worker_strategy():

@@ -7,6 +7,7 @@
     estimator.export_saved_model("out/digits/export")
 """
 
+import collections
 import contextlib
 import os
 import tempfile
@@ -26,6 +27,8 @@ from trainer import (
   loop,
   metrics_file,
   model_values,
+  non_finite,
+  parameters,
   preemption,
   retention,
   run_config,
@@ -35,9 +38,11 @@ from trainer import (
   tiles,
   training,
   warm_start,
+  watchdog,
   workers,
 )
 from trainer import device as device_lib
+from trainer.hooks import session_run
 
 ModeKeys = spec.ModeKeys
 
@@ -78,7 +83,9 @@ class Estimator:
     self._batch_sizes = batch_sizes_lib.BatchSizes(
         train_batch_size, eval_batch_size, predict_batch_size,
         train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size)
-    self.device = device_lib.connect(self.config.device, self.config.tpu)
+    self.watchdog = watchdog.Watchdog(self.config.stage_timeout_secs)
+    with self.watchdog.stage("connect to the device"):
+      self.device = device_lib.connect(self.config.device, self.config.tpu)
     shards = self.config.tpu_config.num_shards
     if shards is not None and shards != self.device.replicas:
       raise errors.SettingError(f"TPUConfig.num_shards is {shards}, and the device ({self.device}) has {self.device.replicas} replicas.")
@@ -95,6 +102,7 @@ class Estimator:
     self._prepared = {}  # by kind: (input_fn, dataset, iterator) that trace() has made, for the next call of the kind
     self._feature_spec = None
     self._training = False
+    self._rollbacks = collections.Counter()  # by checkpoint
     self._train_input_fn = None  # that of the newest training
     self._examples_seen = 0  # of its data
 
@@ -125,10 +133,18 @@ class Estimator:
     """The path of the newest checkpoint in model_dir, or None."""
     return self._checkpoints.latest()
 
+  def checkpoint_steps(self):
+    """Steps of the checkpoints in model_dir, oldest first; waits for one that is being written."""
+    self._checkpoints.wait()
+    return self._checkpoints.steps()
+
+  def checkpoint_path(self, step):
+    """The path of the checkpoint of a step."""
+    return self._checkpoints.path(step)
+
   def latest_step(self):
     """The step of the newest checkpoint in model_dir, or None; waits for one that is being written."""
-    self._checkpoints.wait()
-    return next(reversed(self._checkpoints.steps()), None)
+    return next(reversed(self.checkpoint_steps()), None)
 
   # ------------------------------------------------------------------ train
 
@@ -156,9 +172,7 @@ class Estimator:
     for name, value in (("steps", steps), ("max_steps", max_steps)):
       if value is not None:
         run_config.require_positive_int(value, f"train: {name}")
-    uncallable = [hook for hook in hooks or [] if not callable(hook)]
-    if uncallable:
-      raise errors.SettingError(f"train: a hook must be callable as hook(step, metrics, estimator); got {uncallable[0]!r}.")
+    hooks = session_run.adapted(hooks, "train")
     latest = self._values.latest()
     if max_steps is not None and latest and checkpoint.read_step(latest) >= max_steps:
       logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, checkpoint.read_step(latest), max_steps)
@@ -168,17 +182,21 @@ class Estimator:
     start = int(self._program.global_step.numpy())
     final_step = start + steps if steps is not None else max_steps
     self._make_model_dir()
-    all_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.TRAIN].training_hooks or [])]
+    all_hooks = [*hooks, *session_run.adapted(self._program.specs[ModeKeys.TRAIN].training_hooks, "training_hooks")]
+    if self.device.is_chief:
+      logging.info("%s", parameters.table(self._program.store.variables))
     size = self._batch_sizes.resolve("train", self.device.replicas).global_size
-    self._examples_seen = self._position(input_fn)
+    self._examples_seen = first = self._position(input_fn)
     self._train_input_fn = input_fn
     endless = _is_endless(dataset)
 
     def run_loop(count):
       self._values.has_changed()
-      with inputs.reading(input_fn, "train"):
+      stage = "first training steps: first batch, compilation" if self._examples_seen == first else "training steps, or the input that they wait for"
+      with inputs.reading(input_fn, "train"), self.watchdog.stage(stage):
         result = self._loops.train(iterator, tf.constant(count, tf.int64), endless)
-      self._examples_seen += int(result["steps"]) * size
+        done = int(result["steps"])  # which waits for them
+      self._examples_seen += done * size
       return result
 
     if self.workers.agree(start) != start:
@@ -188,7 +206,13 @@ class Estimator:
         self, all_hooks, saving_listeners or [], start, final_step, size, watch) as boundaries:
       self._training = True
       try:
-        reached, exhausted = loop.train(run_loop, start, final_step or _NO_END, boundaries.loop_length, boundaries.after_loop)
+        reached, exhausted = start, False
+        while not boundaries.stopped:
+          try:
+            reached, exhausted = loop.train(run_loop, reached, final_step or _NO_END, boundaries.loop_length, boundaries.after_loop)
+            break
+          except non_finite.Found as found:
+            reached = self._roll_back(found, input_fn)
         if exhausted and reached == start:
           raise errors.InputError(f"The train input_fn {spec.name_of(input_fn)} gave no batch for a step: its dataset is empty or too small.")
         if exhausted:
@@ -200,6 +224,42 @@ class Estimator:
         self._training = False
     return self
 
+  def _roll_back(self, found, input_fn):
+    """What is done about a loss that is no number: goes back to the last good checkpoint, whose step it returns, where the policy is that.
+
+    Raises:
+      NonFiniteError: it is not, or it did not help.
+    """
+    latest = self.latest_checkpoint()
+    with self.watchdog.stage("look for the tensor that is not finite"):
+      text = non_finite.message(found, latest, self._explain(found, latest, input_fn))
+    self._rollbacks[latest] += 1
+    if self.config.on_non_finite == "stop" or latest is None:
+      raise errors.NonFiniteError(text)
+    if self._rollbacks[latest] > non_finite.ROLLBACKS:
+      raise errors.NonFiniteError(f"{text} The training went back to that checkpoint {non_finite.ROLLBACKS} times; it does not help.")
+    self._values.load(latest)
+    step_ = int(self._program.global_step.numpy())
+    logging.warning("%s Going back to step %d, and on with the examples that follow (RunConfig.on_non_finite = 'rollback').", text, step_)
+    if self.device.is_chief:
+      metrics_file.begin(self.model_dir, step_)
+    return step_
+
+  def _explain(self, found, latest, input_fn):
+    """Sentences on where a loss that is not finite comes from, found by training again from a checkpoint; "" where that cannot be."""
+    if latest is None or self.device.is_multi_worker or self.device.kind == "tpu":  # whose compiler has no checks of tensors
+      return ""
+    self._values.load(latest)
+    before = found.step - 1 - int(self._program.global_step.numpy())
+    logging.info("Doing %d steps again from %s, to find what was not finite at step %d.", before, latest, found.step)
+    dataset = self._dataset("train", input_fn)
+    iterator = iter(dataset)
+    self._values.has_changed()
+    if before:
+      self._loops.train(iterator, tf.constant(before, tf.int64), _is_endless(dataset))
+    batches = [next(iterator) for _ in range(self.device.local_replicas)]
+    return non_finite.explain(self._program, batches, found.step, os.path.join(self.model_dir, "non_finite"))
+
   def save_checkpoint(self):
     """Writes the variables as they are; returns the checkpoint's path. For hooks, during training."""
     values = self._program.store.snapshot()
@@ -207,6 +267,7 @@ class Estimator:
     path = self._checkpoints.path(current)
     self._values.was_saved(path, values)
     if self.device.is_chief:
+      self.wait_for_checkpoint()
       self._checkpoints.save(current, dict(values, **{checkpoint.EXAMPLES_SEEN: tf.constant(self._examples_seen, tf.int64)}))
     if self.device.is_multi_worker:  # nobody goes on before it is there
       self.wait_for_checkpoint()
@@ -215,7 +276,8 @@ class Estimator:
 
   def wait_for_checkpoint(self):
     """Returns when no checkpoint is being written any more; OutputError if one could not be."""
-    self._checkpoints.wait()
+    with self.watchdog.stage("save a checkpoint"):
+      self._checkpoints.wait()
 
   def _position(self, input_fn):
     """How many examples of a train input_fn were seen before: by the run that is continued, or by an earlier call with the same function. Another
@@ -250,9 +312,11 @@ class Estimator:
       run_config.require_positive_int(steps, "evaluate: steps")
     source = self._values.source(checkpoint_path)
     _, iterator = self._traced("eval", input_fn, name or "")
-    evaluation_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.EVAL].evaluation_hooks or [])]
+    hooks = session_run.adapted([*(hooks or []), *(self._program.specs[ModeKeys.EVAL].evaluation_hooks or [])], "evaluate")
+    _begin(hooks, self)
     own = self._values.is_own(source)
     with (
+        self.watchdog.stage("evaluation"),
         inputs.reading(input_fn, "eval"),
         retention.lease(source) if own else contextlib.nullcontext(),
         self._values.in_use(source, self._training),
@@ -271,8 +335,7 @@ class Estimator:
         metrics_file.append(self.model_dir, metrics_file.eval_kind(name), values["global_step"], scalars)
     shown = ", ".join(f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items())
     logging.info("Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown)
-    for hook in evaluation_hooks:
-      hook(values["global_step"], values, self)
+    _call_and_end(hooks, values["global_step"], values, self)
     return values
 
   def evaluation_dir(self, name=None):
@@ -305,7 +368,7 @@ class Estimator:
     self._check_predict_keys(predict_keys)
     with self._values.in_use(source, self._training):  # which finds what does not fit
       pass
-    all_hooks = [*(hooks or []), *(self._program.specs[ModeKeys.PREDICT].prediction_hooks or [])]
+    all_hooks = session_run.adapted([*(hooks or []), *(self._program.specs[ModeKeys.PREDICT].prediction_hooks or [])], "predict")
     return self._predictions(input_fn, iterator, source, predict_keys, yield_single_examples, with_examples, all_hooks)
 
   def _check_predict_keys(self, predict_keys):
@@ -319,8 +382,9 @@ class Estimator:
       raise errors.SettingError(f"predict: predict_keys has {unknown[0]!r}; the predictions are {', '.join(sorted(predictions))}.")
 
   def _predictions(self, input_fn, iterator, source, keys, single, with_examples, hooks):
+    _begin(hooks, self)
     while True:
-      with inputs.reading(input_fn, "predict"):
+      with inputs.reading(input_fn, "predict"), self.watchdog.stage("a batch to predict"):
         group = next(iterator, None)
       if group is None:
         break
@@ -336,8 +400,7 @@ class Estimator:
           yield tf.nest.map_structure(lambda array, i=i: array[i], batch)
       else:
         yield batch
-    for hook in hooks:
-      hook(int(self._program.global_step.numpy()), {}, self)
+    _call_and_end(hooks, int(self._program.global_step.numpy()), {}, self)
 
   # ----------------------------------------------------------------- export
 
@@ -433,7 +496,8 @@ class Estimator:
     hosts = self.device.hosts if kind == "train" and self.device.is_multi_worker else 1
     context = tf.distribute.InputContext(hosts, self.device.host if hosts > 1 else 0, self.device.replicas)
     start = self._position(input_fn) if kind == "train" else 0
-    dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context, start)
+    with self.watchdog.stage(f"{kind} input_fn {spec.name_of(input_fn)}"):
+      dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context, start)
     inputs.check_shapes(dataset, batch_size, kind)
     return dataset, batch_size
 
@@ -468,6 +532,19 @@ class Estimator:
       tf.io.gfile.makedirs(self.model_dir)
     except (tf.errors.OpError, OSError) as error:
       raise errors.OutputError(f"The folder {self.model_dir} (--model_dir) cannot be made: {error}") from error
+
+
+def _begin(hooks, estimator):
+  for hook in hooks:
+    if hasattr(hook, "begin"):
+      hook.begin(estimator)
+
+
+def _call_and_end(hooks, step_, metrics, estimator):
+  for hook in hooks:
+    hook(step_, metrics, estimator)
+    if hasattr(hook, "end"):
+      hook.end(step_, estimator)
 
 
 _NO_END = 2**62

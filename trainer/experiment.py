@@ -10,7 +10,7 @@ Layout of what it writes, beside what `trainer.checkpoint` does:
     <model_dir>/operative_config.gin     those that took effect, after the first loop
     <model_dir>/environment.json         what the training runs on
     <model_dir>/eval/                    TensorBoard files of evaluations
-    <model_dir>/export/<timestamp>/      SavedModels
+    <model_dir>/export/                  SavedModels, see `trainer.exporters`
     <model_dir>/predictions-<step>.*     see `trainer.predictions`
 """
 
@@ -21,14 +21,17 @@ import gin
 from absl import logging
 
 from trainer import batch_sizes, config, durations, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
+from trainer import exporters as exporters_lib
+from trainer.hooks import early_stopping, periodic, profiler  # noqa: F401  which gin files name without an import
 
-MODES = ("train", "evaluate", "train_and_evaluate", "predict", "export")
+MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export")
 
 # What a mode does, by the kinds of step that it runs.
 _KINDS = {
     "train": ("train",),
     "evaluate": ("eval",),
     "train_and_evaluate": ("train", "eval"),
+    "continuous_eval": ("eval",),
     "predict": ("predict",),
     "export": ("predict",),
 }
@@ -46,6 +49,9 @@ def run(
     train_steps=None,
     eval_steps=None,
     eval_throttle_secs=0,
+    eval_timeout_secs=3600.0,
+    eval_specs=(),
+    exporters=None,
     train_batch_size=None,
     eval_batch_size=None,
     predict_batch_size=None,
@@ -75,6 +81,9 @@ def run(
     train_steps: the global step to end at, or a duration such as "50 epochs", see `trainer.durations`; None for the end of the input.
     eval_steps: global batches to evaluate; None for the whole set.
     eval_throttle_secs: the least time between two evaluations while training.
+    eval_timeout_secs: of --mode=continuous_eval, which ends when no checkpoint has come for so long.
+    eval_specs: list of EvalSpecs, of sets that are evaluated as well; each needs a name.
+    exporters: list of exporters, see `trainer.exporters`; None for one SavedModel at the end, in <model_dir>/export/<timestamp>.
     train_batch_size, eval_batch_size, predict_batch_size: of all cores together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: of one core, in place of the former.
     train_hooks: list of hooks, see `trainer.hooks`.
@@ -103,7 +112,8 @@ def run(
   durations.TrainingLength(train_steps=train_steps)
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
-  train_evaluate.EvalSpec(eval_input_fn, throttle_secs=eval_throttle_secs)
+  exporters = [exporters_lib.FinalExporter(name="")] if exporters is None else exporters
+  specs = [train_evaluate.EvalSpec(eval_input_fn, steps=eval_steps, throttle_secs=eval_throttle_secs, exporters=exporters), *eval_specs]
   predictions.check_settings(class_names, contact_sheet_images)
   input_fns = {"train": train_input_fn, "eval": eval_input_fn, "predict": predict_input_fn or eval_input_fn}
   for kind in _KINDS[mode]:
@@ -120,11 +130,13 @@ def run(
       train_batch_size=train_batch_size, eval_batch_size=eval_batch_size, predict_batch_size=predict_batch_size,
       train_per_core_batch_size=train_per_core_batch_size, eval_per_core_batch_size=eval_per_core_batch_size,
       predict_per_core_batch_size=predict_per_core_batch_size, warm_start_from=warm_start_from)
+  if runner.device.role == "evaluator" and mode == "train_and_evaluate":
+    mode = "continuous_eval"
   sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in _KINDS[mode]}
   logging.info("Device: %s. Precision: %s. Seed: %d.\n%s", runner.device, precision, runner.config.tf_random_seed, batch_sizes.table(
       sizes, runner.device.hosts))
-  if "train" in sizes:
-    train_steps = durations.TrainingLength(sizes["train"].global_size, runner.config.epoch_examples, train_steps).total()
+  if "train" in runner.batch_sizes():
+    train_steps = durations.TrainingLength(runner.batch_sizes()["train"].global_size, runner.config.epoch_examples, train_steps).total()
 
   if benchmark_input:  # neither a checkpoint nor the model is needed
     for kind in _KINDS[mode]:
@@ -133,7 +145,7 @@ def run(
     return None
 
   # 3. A checkpoint, where one is needed: it is the cheapest thing to miss.
-  if "train" not in _KINDS[mode] and not dry_run:
+  if "train" not in _KINDS[mode] and mode != "continuous_eval" and not dry_run:
     runner.check_values()
 
   # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all branches of the model_fn.
@@ -159,7 +171,13 @@ def run(
     runner.train(train_input_fn, hooks=hooks, max_steps=train_steps)
     return None
   if mode == "train_and_evaluate":
-    return _train_evaluate_export(runner, train_input_fn, eval_input_fn, train_steps, eval_steps, eval_throttle_secs, hooks)
+    results = train_evaluate.train_and_evaluate(
+        runner, train_evaluate.TrainSpec(train_input_fn, max_steps=train_steps, hooks=hooks), *specs).get(None)
+    if results is not None:
+      _say_done(model_dir, results, exporters)
+    return results
+  if mode == "continuous_eval":
+    return train_evaluate.evaluate_continuously(runner, *specs, max_steps=train_steps, timeout_secs=eval_timeout_secs).get(None)
   if mode == "evaluate":
     return runner.evaluate(eval_input_fn, steps=eval_steps)
   if mode == "predict":
@@ -170,20 +188,15 @@ def run(
   return None
 
 
-def _train_evaluate_export(runner, train_input_fn, eval_input_fn, train_steps, eval_steps, throttle_secs, hooks):
-  results = train_evaluate.train_and_evaluate(
-      runner,
-      train_evaluate.TrainSpec(train_input_fn, max_steps=train_steps, hooks=hooks),
-      train_evaluate.EvalSpec(eval_input_fn, steps=eval_steps, throttle_secs=throttle_secs))[None]
-  exported = runner.export_saved_model(os.path.join(runner.model_dir, "export"))
+def _say_done(model_dir, results, exporters):
   shown = "\n".join(f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}" for name, value in results.items())
+  exported = [exporters_lib.newest(os.path.join(model_dir, "export", exporter.name)) for exporter in exporters]
+  exported = next(filter(None, exported), None)
   logging.info(
       "Done.\n%s\n\nNext:\n"
       "  tensorboard --logdir %s                          learning curves\n"
-      "  python -m trainer.main ... --mode=predict         predictions as JSON lines\n"
-      "  tf.saved_model.load(%r)    the model, without Octet",
-      shown, runner.model_dir, exported)
-  return results
+      "  python -m trainer.main ... --mode=predict         predictions as JSON lines%s",
+      shown, model_dir, f"\n  tf.saved_model.load({exported!r})    the model, without Octet" if exported else "")
 
 
 def _report_dead_bindings(strict):

@@ -154,10 +154,12 @@ class LoopLength:
   Args:
     iterations_per_loop: see run_config.TPUConfig.
     cadences: the numbers of steps that a loop must not run over a multiple of, where iterations_per_loop is None.
+    next_steps: functions of a step that return the next one that a loop must not run over, or None; the same.
   """
 
   iterations_per_loop: int | str | None
   cadences: tuple[int, ...] = ()
+  next_steps: tuple = ()
   # A loop whose length is chosen for the user should not keep Ctrl-C, a progress bar or a time-based checkpoint waiting for longer.
   patience_seconds: float = 10.0
   _length: int = 1
@@ -169,7 +171,8 @@ class LoopLength:
       return min(self.iterations_per_loop, left)
     length = min(self._length, left)
     if self.iterations_per_loop is None:
-      length = min([length] + [cadence - step % cadence for cadence in self.cadences])
+      ends = [ask(step) for ask in self.next_steps]
+      length = min([length] + [cadence - step % cadence for cadence in self.cadences] + [end - step for end in ends if end is not None])
     return length
 
   def took(self, steps, seconds):

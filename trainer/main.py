@@ -11,7 +11,7 @@ from trainer import command, config, errors
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file: a path, as given or below the folder of the packages, or gs://...")
 _GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000".')
 _MODEL_DIR = flags.DEFINE_string("model_dir", None, "The folder of the run, local or gs://... A run that is there goes on.")
-_MODES = ["train", "evaluate", "train_and_evaluate", "predict", "export"]
+_MODES = ["train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export"]
 _MODE = flags.DEFINE_enum("mode", "train_and_evaluate", _MODES, "What to do.")
 _DEVICE = flags.DEFINE_string("device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N or tpu.")
 _TPU = flags.DEFINE_string("tpu", "", "The name or address of a TPU, where the environment does not give it.")

@@ -118,6 +118,11 @@ def read_metrics(directory, evaluation, metric):
   return {int(step): values[metric] for step, values in noted.items() if metric in values}
 
 
+def evaluated_steps(directory, evaluation):
+  """The set of steps whose evaluations of this name were noted."""
+  return set(map(int, _read(directory).get(evaluation, {})))
+
+
 def note_evaluation(directory, evaluation, step, metrics):
   """Writes down the metrics (dict of floats) of an evaluation (its name, or "") of a checkpoint's step."""
   noted = _read(directory)

@@ -95,10 +95,10 @@ class RunConfig:
     keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all. More can be kept: see retention.
     retention: a retention.Retention; default: the newest keep_checkpoint_max.
     on_checkpoint_failure: "raise", or "warn" to train on where a checkpoint cannot be written.
-    on_non_finite: what follows a loss that is NaN or infinite: "stop" ends the run with an error; "rollback" goes back to the last good checkpoint and
-      on with the examples that follow.
-    stage_timeout_secs: ends the process when a stage (connecting, an input_fn, a device loop, a hook, saving, evaluating) takes longer, with the stacks
-      of all threads; None for never.
+    on_non_finite: what follows a loss that is NaN or infinite: "stop" ends the run with an error; "rollback" goes back to the last good checkpoint
+      and on with the examples that follow.
+    stage_timeout_secs: ends the process when a stage (connecting, an input_fn, a device loop, a hook, saving, evaluating) takes longer, and prints
+      the stacks of all threads; None for never.
     evaluate_ema: whether evaluation, prediction and export take the moving averages of the weights, where the training keeps them (see
       trainer.minimize, ema_decay).
     save_summary_steps: how often training scalars are written for TensorBoard.

@@ -4,6 +4,7 @@ The order inside a training step is fixed: forward → loss → gradients → co
 what `trainer.optimizers` does for every optimizer is the rest.
 """
 
+import contextlib
 import os
 import traceback
 
@@ -57,6 +58,7 @@ class Program:
     self.metric_fn = None
     self.host_fn = None
     self.specs = {}
+    self._around_model_fn = contextlib.nullcontext
     self.traces = dict.fromkeys((ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), 0)
 
   def train(self, batches):
@@ -99,6 +101,15 @@ class Program:
 
     return self._on_each_replica(replica_step, batches, training=False)
 
+  @contextlib.contextmanager
+  def wrapped(self, context):
+    """Inside, each call of model_fn, on the thread of its replica, is inside a context(), of a function that makes context managers."""
+    self._around_model_fn = context
+    try:
+      yield
+    finally:
+      self._around_model_fn = contextlib.nullcontext
+
   def _on_each_replica(self, fn, batches, training=True):
     """fn on every replica with its own batch; its results over the replicas, concatenated (scalars: stacked)."""
     if len(batches) == 1:
@@ -140,7 +151,8 @@ class Program:
     if mode in self._batch_sizes:
       params["batch_size"] = self._batch_sizes[mode]
     try:
-      result = self._model_fn(features, labels, mode, params, self._config)
+      with self._around_model_fn():
+        result = self._model_fn(features, labels, mode, params, self._config)
     except errors.OctetError:
       raise
     except Exception as error:

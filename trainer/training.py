@@ -7,8 +7,8 @@
 
 import dataclasses
 
-from trainer import loop, metrics_file, preemption, summaries
-from trainer.hooks import every, non_finite, progress, totals
+from trainer import loop, metrics_file, non_finite, preemption, spec, summaries
+from trainer.hooks import every, progress, totals
 
 
 class Training:
@@ -39,21 +39,23 @@ class Training:
     self._final_step = final_step
     self._saved_at = None
     cadences = [config.log_step_count_steps, config.save_summary_steps, config.checkpoint_steps]
-    self._length = loop.LoopLength(config.tpu_config.iterations_per_loop, tuple(cadence for cadence in cadences if cadence))
+    self._length = loop.LoopLength(config.tpu_config.iterations_per_loop, tuple(cadence for cadence in cadences if cadence), tuple(
+        hook.next_step for hook in hooks if hasattr(hook, "next_step")))
     self._writes = estimator.device.is_chief
+    self.stopped = False  # whether a hook ended the training before its first step
 
   def __enter__(self):
     self._writer = summaries.Writer(self._estimator.model_dir)
     self._progress = progress.Progress(self._start, self._final_step)
     for hook in self._hooks:
       if hasattr(hook, "begin"):
-        hook.begin(self._estimator)
+        self.stopped = bool(self._call(hook, hook.begin, self._estimator)) or self.stopped
     for listener in self._listeners:
       listener.begin()
     if self._writes:
       metrics_file.begin(self._estimator.model_dir, self._start)
     if self._estimator.latest_step() != self._start:
-      self._save(self._start)
+      self.stopped = self._save(self._start) or self.stopped
     else:
       self._saved_at = self._start
     return self
@@ -72,7 +74,7 @@ class Training:
     self._length.took(result.steps, result.seconds)
 
     # 1. A loss that is no number: before anything is written or anyone is told.
-    non_finite.check(result, self._estimator.latest_checkpoint)
+    non_finite.check(result)
 
     # 2. The report, so that hooks can see what was logged.
     self._progress.move(result.step)
@@ -85,7 +87,7 @@ class Training:
     metrics = dict(result.scalars, loss=result.loss)
     stop = False
     for hook in self._hooks:
-      stop = bool(hook(result.step, metrics, self._estimator)) or stop
+      stop = bool(self._call(hook, hook, result.step, metrics, self._estimator)) or stop
 
     # 4. The checkpoint, of what the hooks have left.
     if workers.agree(self._checkpoint_due.due(result.step)):
@@ -115,9 +117,13 @@ class Training:
     self._estimator.wait_for_checkpoint()
     for hook in self._hooks:
       if hasattr(hook, "end"):
-        hook.end(step, self._estimator)
+        self._call(hook, hook.end, step, self._estimator)
     for listener in self._listeners:
       listener.end(None, step)
+
+  def _call(self, hook, method, *arguments):
+    with self._estimator.watchdog.stage(f"hook {spec.name_of(hook)}"):
+      return method(*arguments)
 
   def _save(self, step):
     """Saves; returns whether a listener wants to stop."""

@@ -1,0 +1,58 @@
+"""A profile of some steps, for TensorBoard's profile page.
+
+    run.train_hooks = [@Profiler()]
+    Profiler.first = 100
+    Profiler.last = 120
+"""
+
+import gin
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors, run_config
+
+
+@gin.configurable(module="trainer")
+class Profiler:
+  """Profiles the loops from one step to another, of host and device.
+
+  Where iterations_per_loop is set, it begins and ends with the loops that these steps are in.
+
+  Args:
+    first, last: int > 0: the steps, after which it begins and ends.
+    directory: where it is written; default: model_dir, where TensorBoard finds it.
+
+  Raises:
+    SettingError: last is not greater than first.
+  """
+
+  def __init__(self, first=10, last=20, directory=None):
+    run_config.require_positive_int(first, "Profiler.first")
+    run_config.require_positive_int(last, "Profiler.last")
+    if last <= first:
+      raise errors.SettingError(f"Profiler.last must be greater than Profiler.first; got {last} and {first}.")
+    self._first = first
+    self._last = last
+    self._directory = directory
+    self._runs = self._done = False
+
+  def next_step(self, step):
+    """See trainer.hooks."""
+    return next((at for at in (self._first, self._last) if at > step), None)
+
+  def __call__(self, step, metrics, estimator):
+    if self._runs and step >= self._last:
+      self._stop(step)
+    elif not self._done and self._first <= step < self._last:
+      self._directory = self._directory or estimator.model_dir
+      tf.profiler.experimental.start(self._directory)
+      self._runs = self._done = True
+
+  def end(self, step, estimator):
+    if self._runs:
+      self._stop(step)
+
+  def _stop(self, step):
+    tf.profiler.experimental.stop()
+    self._runs = False
+    logging.info("Profile of the steps up to %d: tensorboard --logdir %s (its profile page needs tensorboard-plugin-profile).", step, self._directory)
