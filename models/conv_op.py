@@ -50,7 +50,7 @@ def batch_parallel(computation, inputs, strategy):
 @gin.configurable
 def model_fn(
     features, labels, mode, params, filters=256, filter_size=5, stride=2, padding="SAME", train_filters=False, classes=10,
-    optimizer=keras.optimizers.SGD):
+    optimizer=keras.optimizers.SGD, label_smoothing=0.0):
   """Convolution → mean over the image → Dense, as a classifier.
 
   Args:
@@ -63,6 +63,7 @@ def model_fn(
       convolution and next to nothing else.
     classes: width of the layer on top.
     optimizer: a class or callable that makes the optimizer.
+    label_smoothing: see `classification.spec`.
   """
   del params
   image = features["image"]
@@ -72,4 +73,4 @@ def model_fn(
   dtype = convolution.compute_dtype
   responses = convolve(tf.cast(image, dtype), tf.cast(weights, dtype), stride, padding)
   logits = keras.layers.Dense(classes, dtype="float32", name="top")(tf.reduce_mean(tf.cast(responses, tf.float32), [1, 2]))
-  return classification.spec(mode, logits, labels, optimizer)
+  return classification.spec(mode, logits, labels, optimizer, label_smoothing)

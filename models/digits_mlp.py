@@ -26,7 +26,7 @@ def network(images, training, hidden_units, dropout):
 
 # Every argument from the fifth on is a knob that a gin file can turn: `digits_mlp.model_fn.dropout = 0.5`.
 @gin.configurable
-def model_fn(features, labels, mode, params, hidden_units=(128, 64), dropout=0.2, optimizer=keras.optimizers.Adam):
+def model_fn(features, labels, mode, params, hidden_units=(128, 64), dropout=0.2, optimizer=keras.optimizers.Adam, label_smoothing=0.0):
   """Classifies digits.
 
   Args:
@@ -37,6 +37,7 @@ def model_fn(features, labels, mode, params, hidden_units=(128, 64), dropout=0.2
     hidden_units: sizes of the hidden layers.
     dropout: share of hidden units that a training step leaves out.
     optimizer: makes a Keras optimizer: a class, or in gin `@keras.optimizers.Adam`, with bindings of its own.
+    label_smoothing: share of each label that is spread evenly over the classes.
 
   Returns:
     A trainer.EstimatorSpec.
@@ -57,7 +58,8 @@ def model_fn(features, labels, mode, params, hidden_units=(128, 64), dropout=0.2
   if mode == trainer.ModeKeys.EVAL:
     return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "classes": predictions["class"]}))
 
-  # 4. The training step: one update of all trainable variables.
+  # 4. The training step: one update of all trainable variables. Labels are smoothed here alone, so that what is evaluated can be compared.
+  loss = (1 - label_smoothing) * loss - label_smoothing * tf.reduce_mean(tf.nn.log_softmax(logits))
   return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(optimizer(), loss))
 
 

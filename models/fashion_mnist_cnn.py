@@ -16,7 +16,7 @@ from models import classification
 @gin.configurable
 def model_fn(
     features, labels, mode, params, classes=10, filters=(64, 128, 256), units=256, conv_dropout=0.25, dense_dropout=0.5,
-    norm_momentum=0.99, optimizer=keras.optimizers.Adam):
+    norm_momentum=0.99, optimizer=keras.optimizers.Adam, label_smoothing=0.0):
   """A classifier of small grey images.
 
   Args:
@@ -30,10 +30,11 @@ def model_fn(
     conv_dropout, dense_dropout: the share dropped after each convolution, and after the hidden layer.
     norm_momentum: of batch norm's moving averages, which evaluation uses: they follow over about 1 / (1 - norm_momentum) steps.
     optimizer: a class or callable that makes the optimizer; Adam's learning rate is 0.001 where nobody sets it.
+    label_smoothing: see `classification.spec`.
   """
   del params
   logits = network(features["image"], mode == trainer.ModeKeys.TRAIN, classes, filters, units, conv_dropout, dense_dropout, norm_momentum)
-  return classification.spec(mode, logits, labels, optimizer)
+  return classification.spec(mode, logits, labels, optimizer, label_smoothing)
 
 
 def network(image, training, classes, filters, units, conv_dropout, dense_dropout, norm_momentum=0.99):

@@ -28,7 +28,7 @@ FAMILIES = ("fully_connected", "residual", "bottleneck", *_CELLS)
 @gin.configurable
 def model_fn(
     features, labels, mode, params, family="fully_connected", layers=4, units=1024, blocks=(1, 1, 1, 1), filters=16, classes=1000,
-    vocabulary_size=1024, optimizer=keras.optimizers.RMSprop):
+    vocabulary_size=1024, optimizer=keras.optimizers.RMSprop, label_smoothing=0.0):
   """A network of one of the families.
 
   Args:
@@ -45,6 +45,7 @@ def model_fn(
     classes: width of the output, of the recurrent networks vocabulary_size instead.
     vocabulary_size: tokens are less than this.
     optimizer: a class or callable that makes the optimizer.
+    label_smoothing: see `classification.spec`.
 
   Raises:
     SettingError: there is no such family, or its features are not there.
@@ -58,12 +59,12 @@ def model_fn(
   if family in _CELLS:
     tokens = features["tokens"]
     logits = recurrent(tokens[:, :-1], _CELLS[family], layers, units, vocabulary_size)
-    return classification.spec(mode, logits, tokens[:, 1:], optimizer)
+    return classification.spec(mode, logits, tokens[:, 1:], optimizer, label_smoothing)
   if family == "fully_connected":
     logits = fully_connected(features["vector"], layers, units, classes)
   else:
     logits = convolutional(features["image"], mode == trainer.ModeKeys.TRAIN, family == "bottleneck", blocks, filters, classes)
-  return classification.spec(mode, logits, labels, optimizer)
+  return classification.spec(mode, logits, labels, optimizer, label_smoothing)
 
 
 def fully_connected(vector, layers, units, classes):

@@ -164,7 +164,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     return lambda step: tf.constant(peak, tf.float32), peak
 
   def _cosine(self, warmup, length):
-    return self._decay(warmup, length, lambda left: 0.5 - 0.5 * tf.cos(math.pi * left))
+    return self._decay(warmup, length, lambda left: tf.square(tf.sin(math.pi / 2 * left)))  # (1 - cos(π left)) / 2, and no digit lost
 
   def _linear(self, warmup, length):
     return self._decay(warmup, length, lambda left: left)
