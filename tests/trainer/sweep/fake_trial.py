@@ -16,10 +16,7 @@ from tests.trainer.sweep import programs
 def main(arguments):
   model_dir = programs.flag(arguments, "model_dir")
   act = next((argument.partition("act = ")[2] for argument in arguments if "act = " in argument), "")
-  # "tensorflow" tells whether it found anything imported.
-  print(f"cores {sorted(os.sched_getaffinity(0))} omp {os.environ.get('OMP_NUM_THREADS')} preloaded {'tests.trainer.sweep.programs' in preloaded}")
-  asked = []
-  signal.signal(signal.SIGTERM, (lambda number, _: asked.append(number)) if act != "hang" else signal.SIG_IGN)
+  print(f"cores {sorted(os.sched_getaffinity(0))} omp {os.environ.get('OMP_NUM_THREADS')}")
   if act.startswith("exit"):
     print("this went wrong", file=sys.stderr)
     sys.exit(int(act.split()[1]))
@@ -32,9 +29,6 @@ def main(arguments):
   for step in range(programs.saved_step(model_dir) + 1, programs.STEPS + 1):
     programs.save(model_dir, step)
     programs.evaluate(model_dir, step, programs.x_of(arguments))
-
-
-preloaded = set(sys.modules)
 
 if __name__ == "__main__":
   main(sys.argv[1:])
