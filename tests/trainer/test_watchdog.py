@@ -11,8 +11,6 @@ import pytest
 from trainer import watchdog
 
 
-
-
 def test_a_stage_that_takes_too_long_is_named():
   told, ended = [], threading.Event()
 
