@@ -13,16 +13,18 @@ def check(gin_files, rows):
     rows: lists of bindings, each of which loads after the files.
   """
   config.load(gin_files)
-  known = {scope for (scopes, _, _), _ in gin_state.each_binding() for scope in scopes.split("/")}
+  macros, scopes = set(), {scope for (names, _, _), _ in gin_state.each_binding() for scope in names.split("/")}
   for row in rows:
     config.load(gin_files, row)
-    references = [reference for _, value in gin_state.each_binding() for reference in gin_state.iterate_references(value)]
-    macros = {"/".join(reference.scopes) for reference in references if gin_state.is_macro(reference)}
-    scopes = {scope for reference in references for scope in reference.scopes} | known
-    for line in row:
-      for statement in config_files.parse(line).statements:
-        if isinstance(statement, config_parser.BindingStatement):
-          _check(statement, macros, scopes)
+    for _, value in gin_state.each_binding():
+      for reference in gin_state.iterate_references(value):
+        scopes.update(reference.scopes)
+        if gin_state.is_macro(reference):
+          macros.add("/".join(reference.scopes))
+  for line in dict.fromkeys(line for row in rows for line in row):
+    for statement in config_files.parse(line).statements:
+      if isinstance(statement, config_parser.BindingStatement):
+        _check(statement, macros, scopes)
 
 
 def _check(statement, macros, scopes):

@@ -148,7 +148,7 @@ class Run:
     self.trial.set_user_attr("steps", max((line["step"] for line in lines), default=0))
     seconds = self.trial.user_attrs.get("seconds", 0.0) + time.time() - self._begun
     self.trial.set_user_attr("seconds", round(seconds, 1))
-    if self.pruned and code in (0, preemption.EXIT_CODE, -signal.SIGTERM):
+    if self.pruned and code in (preemption.EXIT_CODE, -signal.SIGTERM):
       return "pruned", None
     if code == preemption.EXIT_CODE:
       return "interrupted", None

@@ -77,12 +77,19 @@ def test_a_trial_that_ends_without_the_metric(tmp_path, values):
 
 
 @pytest.mark.parametrize(("code", "pruned", "state"), [
-    (75, False, "interrupted"), (75, True, "pruned"), (0, True, "pruned"), (-15, True, "pruned"), (1, True, "fail"), (-9, False, "fail"),
+    (75, False, "interrupted"), (75, True, "pruned"), (-15, True, "pruned"), (1, True, "fail"), (-9, False, "fail"),
     (1, False, "fail")])
 def test_exit_codes(tmp_path, code, pruned, state):
   run = run_of(tmp_path)
   run.pruned = pruned
   assert run.outcome(code) == (state, None)
+
+
+def test_a_trial_that_came_to_its_end_before_it_could_be_ended_is_complete(tmp_path):
+  run = run_of(tmp_path)
+  run.pruned = True
+  report(run, 10, accuracy=0.9)
+  assert run.outcome(0) == ("complete", [0.9])
 
 
 def test_a_failure_keeps_the_last_lines(tmp_path):
