@@ -1,0 +1,94 @@
+"""What checkpoints cost a training: throughput with one every 20 steps against none, of a model of 100 MB.
+
+    python -m benchmarks.checkpoint_stall
+
+One training alternates blocks of steps with and without checkpoints. A block with checkpoints ends when its last one is written, so that it pays for
+all of them.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+import trainer
+
+EVERY = 20
+
+
+def model_fn(features, labels, mode, params, width):
+  """Two square layers: 2 × width² float32 weights, 100 MB for 3,536."""
+  del params
+  x = features
+  for _ in range(2):
+    x = keras.layers.Dense(width, activation="relu")(x)
+  loss = tf.reduce_mean(tf.square(tf.reduce_mean(x, -1) - labels))
+  return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(1e-3), loss))
+
+
+class Blocks:
+  """A hook that saves every EVERY steps in each second block, and times the blocks."""
+
+  def __init__(self, steps):
+    self._steps = steps
+    self.seconds = []  # of the blocks, in turn without and with checkpoints
+    self._start = None
+
+  def next_step(self, step):
+    return (step // EVERY + 1) * EVERY
+
+  def begin(self, estimator):
+    estimator.wait_for_checkpoint()
+
+  def __call__(self, step, metrics, estimator):
+    if self._start is None:  # the first loops compile
+      if step >= self._steps:
+        self._start = time.monotonic()
+      return
+    saves = len(self.seconds) % 2
+    if saves:
+      estimator.save_checkpoint()
+    if step % self._steps == 0:
+      if saves:
+        estimator.wait_for_checkpoint()
+      now = time.monotonic()
+      self.seconds.append(now - self._start)
+      self._start = time.monotonic()
+
+
+def run(pairs, width, batch_size, block):
+  """The ratios of throughput with checkpoints to that without, one for each pair of blocks; and the seconds of a step without."""
+  def input_fn(params):
+    x = tf.random.stateless_normal([params["batch_size"], width], (1, 2))
+    return tf.data.Dataset.from_tensors((x, x[:, 0])).repeat()
+
+  blocks = Blocks(block)
+  with tempfile.TemporaryDirectory() as folder:
+    estimator = trainer.Estimator(
+        lambda features, labels, mode, params: model_fn(features, labels, mode, params, width), folder,
+        trainer.RunConfig(save_checkpoints_steps=0, keep_checkpoint_max=2, log_step_count_steps=10**6, save_summary_steps=10**6),
+        train_batch_size=batch_size)
+    estimator.train(input_fn, hooks=[blocks], max_steps=block * (2 * pairs + 1))
+  plain, saving = blocks.seconds[::2], blocks.seconds[1::2]
+  return [one / other for one, other in zip(plain, saving, strict=True)], statistics.median(plain) / block
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument("--pairs", type=int, default=7)
+  parser.add_argument("--width", type=int, default=3536)
+  parser.add_argument("--batch_size", type=int, default=128)
+  parser.add_argument("--block", type=int, default=60, help="steps of a block")
+  arguments = parser.parse_args()
+  logging.set_verbosity(logging.WARNING)
+  ratios, seconds = run(arguments.pairs, arguments.width, arguments.batch_size, arguments.block)
+  print(f"{2 * arguments.width**2 * 4 / 1e6:.0f} MB, a checkpoint every {EVERY} steps of {1000 * seconds:.0f} ms: throughput {statistics.median(ratios):.3f}"
+        f" of that without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f}).")
+
+
+if __name__ == "__main__":
+  main()
