@@ -11,6 +11,7 @@ import time
 
 from absl import logging
 
+from trainer import errors
 from trainer.sweep import trial as trial_lib
 
 # How long it waits for news of its processes before it looks at their metrics, and how long before it asks the database for more work.
@@ -81,7 +82,7 @@ class Engine:
       return False
     self._beat()
     free = [slot for slot in range(len(self._slots)) if slot not in self._running]
-    if free and self._clock() - self._last_claim >= (_IDLE_SECONDS if len(free) == len(self._slots) else _LOOK_SECONDS):
+    if free and self._clock() - self._last_claim >= _IDLE_SECONDS:
       self._take_trials(free)
       if not self._running and not self._study.unfinished(self._count):
         return False
@@ -147,21 +148,20 @@ class Engine:
 
   def _stop_trials(self):
     """Has all trials save and end, and gives them back. A second signal ends them at once."""
-    waiting = {run.name: run for run in self._running.values()}
-    for name in waiting:
+    names = [run.name for run in self._running.values()]
+    for name in names:
       logging.info("%s: saving", name)
       self._starter.signal(name, signal.SIGTERM)
     killed = False
-    with contextlib.suppress(BrokenPipeError):
-      while waiting:
+    with contextlib.suppress(errors.OutputError):  # the server has ended, and the trials with it
+      while not self._starter.ended.keys() >= set(names):
         self._starter.wait(_LOOK_SECONDS)
-        for name in [name for name in waiting if name in self._starter.ended]:
-          self._starter.ended.pop(name)
-          self._study.leases.release(waiting.pop(name).number)
         if len(self._signals) > 1 and not killed:
           killed = True
-          for name in waiting:
+          for name in names:
             self._starter.signal(name, signal.SIGKILL)
+    for run in self._running.values():
+      self._study.leases.release(run.number)
     self._running.clear()
 
   @contextlib.contextmanager

@@ -17,7 +17,7 @@ _DOT, _BEST, _PRUNED = "#0072b2", "#d55e00", "#999999"
 
 def history(found):
   """The first metric of all trials by number, and the best so far; "" if no trial has one."""
-  known = [trial for trial in found.trials if trial in found.ranked()]
+  known = sorted(found.ranked(), key=lambda trial: trial.number)
   if not known:
     return ""
   with _axes(7, 3, f"{found.metrics[0]} of each trial") as (axes, made):
@@ -44,7 +44,7 @@ def parallel_coordinates(found):
 
   values = [found.values(trial)[0] for trial in trials]
   columns = [(name, [found.texts(trial).get(key) for trial in trials]) for key, name in zip(found.keys, report.short_names(found.keys), strict=True)]
-  axis_values = [_axis(texts) for _, texts in columns] + [_axis([repr(value) for value in values])]
+  axis_values = [_axis(texts) for _, texts in columns] + [_axis([repr(value) for value in values], few=0)]
   names = [name for name, _ in columns] + [found.metrics[0]]
   with _axes(max(7, 1.9 * len(names)), 4, "Parameters and metric of each trial") as (axes, made):
     low, high = min(values), max(values)
@@ -87,14 +87,15 @@ def pareto(found):
   return made[0]
 
 
-def _axis(texts):
+def _axis(texts, few=8):
   """(positions in 0..1, [(position, text)] of ticks) of gin texts on an axis; a logarithmic one where numbers spread over two powers of ten.
 
-  A text that is None, of a parameter that does not count in a trial, is at the bottom.
+  Of up to `few` different texts, and of others than numbers, each has a tick of its own. A text that is None, of a parameter that does not count in a
+  trial, is at the bottom.
   """
   numbers = [_number(text) for text in texts if text is not None]
   different = sorted({text for text in texts if text is not None})
-  if len(different) <= 8 or None in numbers:
+  if len(different) <= few or None in numbers:
     order = sorted(different, key=lambda text: (_number(text) is None, _number(text) or 0.0, text))
     places = {text: (index + 0.5) / len(order) for index, text in enumerate(order)}
     return [places.get(text, 0.0) for text in texts], [(place, _short(text)) for text, place in places.items()]

@@ -77,6 +77,9 @@ def main(argv):
   except engine.Stopped as stopped:
     logging.info("%s: %d of %d trials are not finished; the same command goes on.", stopped, trials.unfinished(count), count)
     sys.exit(preemption.EXIT_CODE if stopped.number == signal.SIGTERM else 130)
+  except study.failures() as error:
+    raise errors.OutputError(
+        f"The database {study.shown(url)} cannot be used any more: {error.__cause__ or error} (--storage). The same command goes on.") from error
   finally:
     starter.close()
 

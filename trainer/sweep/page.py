@@ -23,7 +23,9 @@ def page(found, sweep_dir):
     sweep_dir: the sweep's folder; learning curves are of those trials whose folders are in it.
   """
   counts = ", ".join(f"{count} {state}" for state, count in found.counts().items())
-  header, rows = found.rows([*found.ranked(), *(one for one in found.trials if one not in found.ranked())])
+  ranked = found.ranked()
+  numbers = {one.number for one in ranked}
+  header, rows = found.rows([*ranked, *(one for one in found.trials if one.number not in numbers)])
   numbers = [index for index, name in enumerate(header) if name in ("trial", *found.metrics, "steps", "seconds")]
   parts = [
       f"<h1>Sweep <code>{html.escape(found.name)}</code></h1><p>{counts}; {_goal(found)}.</p>", _best(found),

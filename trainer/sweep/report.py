@@ -96,7 +96,8 @@ class Report:
 
     shown = self.ranked()[:_ROWS_SHOWN]
     failed = [trial for trial in self.trials if self.state(trial) == "failed"][-3:]
-    header, rows = self.rows([*shown, *(trial for trial in failed if trial not in shown)])
+    numbers = {trial.number for trial in shown}
+    header, rows = self.rows([*shown, *(trial for trial in failed if trial.number not in numbers)])
     numbers = 4 + len(self.metrics)
     made = table.Table(
         title=f"{self.name}: " + ", ".join(f"{count} {state}" for state, count in self.counts().items()), title_justify="left", box=box.SIMPLE_HEAD,

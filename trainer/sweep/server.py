@@ -288,6 +288,7 @@ def main():
   descriptor, how, module = int(sys.argv[1]), *sys.argv[2:]
   signal.signal(signal.SIGTERM, signal.SIG_DFL)
   connection = socket.socket(fileno=descriptor)
+  connection.set_inheritable(False)
   _end_with_parent(os.getppid())
   # Where the sweep has ended before that was set, nobody holds the other end any more.
   _serve(connection, how, module)

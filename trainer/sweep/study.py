@@ -148,6 +148,13 @@ class Study:
     self.leases.release(trial.number)
 
 
+def failures():
+  """What is raised where a database is lost on the way, as a tuple of classes."""
+  import sqlalchemy
+
+  return optuna_parts.library().exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError
+
+
 def shown(url):
   """The address without its password."""
   import sqlalchemy
