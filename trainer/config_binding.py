@@ -118,6 +118,9 @@ def _why_not(configurable, selector, name):
   denied = configurable.denylist or ()
   allowed = [other for other in configurable.allowlist or known if other not in denied]
   if name in denied:
+    run = gin_state.configurable("trainer.run") if "trainer.run" in gin_state.registered() else None
+    if run and name in parameters(run) and name not in run.denylist:  # which `run` passes on
+      return f"{selector}.{name} is not set in gin: bind run.{name}."
     return f"{selector}.{name} is not set in gin: give the flag --{name}, or the argument where {selector} is called."
   if name in known:
     return f"{selector}.{name} is not set in gin; these are: {', '.join(allowed)}."

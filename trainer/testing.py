@@ -40,8 +40,8 @@ from trainer import config, errors, estimator, experiment, export, inputs, run_c
 _SHOWN = 8  # variables in a message
 
 
-def run_gin(file, steps=2, device="cpu", bindings=(), model_dir=None, mode="train_and_evaluate"):
-  """Runs an experiment for a few steps: training, an evaluation of one batch, an export. Bindings that nobody uses are an error.
+def run_gin(file, steps=2, device="cpu", bindings=(), model_dir=None, mode="train_and_evaluate", strict_gin=True):
+  """Runs an experiment for a few steps: training, an evaluation of one batch, an export.
 
   Args:
     file: path of a gin file.
@@ -50,6 +50,7 @@ def run_gin(file, steps=2, device="cpu", bindings=(), model_dir=None, mode="trai
     bindings: list of strings of gin that come after the file, such as "run.train_batch_size = 16".
     model_dir: folder for what the run writes; None for one that is removed.
     mode: see `trainer.experiment.MODES`.
+    strict_gin: whether bindings that nobody uses are an error. Where `bindings` put other data in the place of the file's own, those of its own are.
 
   Returns:
     The metrics of the evaluation (dict), None in a mode without one.
@@ -60,7 +61,7 @@ def run_gin(file, steps=2, device="cpu", bindings=(), model_dir=None, mode="trai
   config.load([os.fspath(file)], [f"run.train_steps = {steps}", "run.eval_steps = 1", *bindings])
   try:
     with tempfile.TemporaryDirectory() as folder:
-      return experiment.run(model_dir=os.fspath(model_dir or folder), mode=mode, device=device, strict_gin=True)
+      return experiment.run(model_dir=os.fspath(model_dir or folder), mode=mode, device=device, strict_gin=strict_gin)
   finally:
     config.clear()
 

@@ -2,11 +2,12 @@
 
 import json
 
+import gin
 import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import errors, experiment
+from trainer import config, errors, experiment, exporters, train_evaluate
 
 SETTINGS = dict(
     model_fn=programs.line, train_input_fn=programs.train_input, eval_input_fn=programs.examples(11), train_steps=4, train_batch_size=8,
@@ -40,7 +41,7 @@ def test_one_mode_after_the_other(tmp_path):
   assert [json.loads(line)["first"] for line in lines] == pytest.approx(programs.arrays(11)[0][:, 0].tolist(), rel=1e-6)
 
   assert run(tmp_path, "export") is None
-  exported, = (tmp_path / "export").iterdir()
+  exported, = (tmp_path / "export").glob("[0-9]*")
   assert tf.saved_model.load(str(exported)).signatures["serving_default"](x=tf.ones([2, 3]))["y"].shape == [2]
 
 
@@ -48,8 +49,41 @@ def test_training_with_evaluations_ends_with_metrics_and_an_export(tmp_path):
   result = run(tmp_path, "train_and_evaluate")
   assert result["global_step"] == 4
   assert result == run(tmp_path, "evaluate")
-  exported, = (tmp_path / "export").iterdir()
+  exported, = (tmp_path / "export").glob("[0-9]*")
   assert (exported / "saved_model.pb").exists()
+
+
+def test_the_same_command_again_exports_nothing_that_is_there(tmp_path):
+  first = run(tmp_path, "train_and_evaluate")
+  assert run(tmp_path, "train_and_evaluate") == first
+  assert len(list((tmp_path / "export").glob("[0-9]*"))) == 1
+
+
+def test_exporters_and_more_sets_to_evaluate(tmp_path):
+  run(tmp_path, "train_and_evaluate", exporters=[exporters.BestExporter()],
+      eval_specs=[train_evaluate.EvalSpec(programs.examples(5), name="small")])
+  assert [path.name for path in (tmp_path / "export").iterdir()] == ["best"]
+  assert {"eval", "eval_small"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_evaluations_beside_a_training(tmp_path):
+  run(tmp_path, "train")
+  result = run(tmp_path, "continuous_eval")
+  assert result == run(tmp_path, "evaluate")
+
+
+def test_a_training_of_so_many_epochs(tmp_path):
+  gin.bind_parameter("RunConfig.epoch_examples", 20)
+  run(tmp_path, "train", train_steps="2 epochs")
+  assert checkpoints(tmp_path) == [0, 5]
+  assert run(tmp_path, "evaluate", train_steps="2 epochs", train_batch_size=None)["global_step"] == 5
+
+
+def test_what_run_passes_on_is_bound_there():
+  with pytest.raises(errors.SettingError, match=r"RunConfig.train_steps is not set in gin: bind run.train_steps\."):
+    config.load([], ["RunConfig.train_steps = 5"], root=None)
+  with pytest.raises(errors.SettingError, match=r"RunConfig.device is not set in gin: give the flag --device"):
+    config.load([], ["RunConfig.device = 'cpu'"], root=None)
 
 
 def test_a_complete_training_run_again(tmp_path):
@@ -64,7 +98,7 @@ def test_a_dry_run_writes_nothing(mode, tmp_path, caplog):
     assert run(tmp_path / "model", mode, dry_run=True) is None
   assert not (tmp_path / "model").exists()
   assert "Dry run: nothing was written." in caplog.text
-  for kind in {"train_and_evaluate": ("train", "eval"), "evaluate": ("eval",), "export": ("predict",)}.get(mode, (mode,)):
+  for kind in {"train_and_evaluate": ("train", "eval"), "evaluate": ("eval",), "continuous_eval": ("eval",), "export": ("predict",)}.get(mode, (mode,)):
     assert f"one {kind} step" in caplog.text
 
 
@@ -84,7 +118,7 @@ def test_the_sizes_are_shown_in_one_table(tmp_path, caplog):
 
 
 MISTAKES = {
-    "mode": (dict(mode="fit"), errors.SettingError, "--mode=fit: expected one of train, evaluate, train_and_evaluate, predict, export"),
+    "mode": (dict(mode="fit"), errors.SettingError, "--mode=fit: expected one of train, evaluate, train_and_evaluate, continuous_eval, predict"),
     "model_dir": (dict(model_dir=""), errors.SettingError, "No model_dir: give --model_dir"),
     "train_input_fn": (dict(train_input_fn=None), errors.SettingError, "--mode=train_and_evaluate needs an input_fn: bind run.train_input_fn"),
     "eval_input_fn": (dict(eval_input_fn=None), errors.SettingError, "needs an input_fn: bind run.eval_input_fn"),
