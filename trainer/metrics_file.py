@@ -22,6 +22,7 @@ import os
 import time
 import uuid
 
+import numpy as np
 from absl import logging
 
 from trainer import errors
@@ -100,10 +101,15 @@ def _lines(model_dir):
 
 
 def _plain(value):
-  """A number as JSON has it: None for what is none; a float of the nine digits that tell every float32 apart."""
+  """A number as JSON has it: None for what is none; a float32's value in the fewest digits that tell it apart from other float32."""
   if isinstance(value, int):
     return value
-  return float(f"{value:.9g}") if math.isfinite(value) else None
+  value = float(value)
+  if not math.isfinite(value):
+    return None
+  with np.errstate(over="ignore"):
+    single = np.float32(value)
+  return float(str(single)) if float(single) == value else value
 
 
 def _is_remote(model_dir):

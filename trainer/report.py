@@ -155,7 +155,7 @@ def _shown(value):
 def _value(value):
   if value is None:
     return "not a number"
-  return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.5g}"
+  return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.5g}"
 
 
 def _size(folder):

@@ -104,6 +104,12 @@ def test_every_line_is_json_and_ends(tmp_path):
   assert np.float32(line["third"]) == np.float32(1 / 3)
 
 
+@pytest.mark.parametrize("value, written", [(np.float32(0.01), "0.01"), (float(np.float32(0.01)), "0.01"), (1 / 3, repr(1 / 3)), (1e300, "1e+300")])
+def test_numbers_are_whole_and_short(value, written, tmp_path):
+  metrics_file.append(tmp_path, "train", 3, {"loss": value})
+  assert (tmp_path / metrics_file.NAME).read_text().endswith(f'"loss": {written}}}\n')
+
+
 def test_a_metric_of_a_reserved_name_keeps_its_value_under_another(tmp_path):
   metrics_file.append(tmp_path, "train", 3, {"time": 5.0, "step": 6.0, "kind": 7.0}, clock=lambda: 1.5)
   assert metrics_file.read(tmp_path) == [{"step": 3, "time": 1.5, "kind": "train", "time_": 5.0, "step_": 6.0, "kind_": 7.0}]
