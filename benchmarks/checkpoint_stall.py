@@ -2,8 +2,8 @@
 
     python -m benchmarks.checkpoint_stall
 
-One training alternates blocks of steps with and without checkpoints. A block with checkpoints ends when its last one is written, so that it pays for
-all of them.
+One training alternates blocks of steps with and without checkpoints. A block with checkpoints has one in the middle of each EVERY steps, and ends when
+its last one is written, so that it pays for all of them.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Blocks:
     self._start = None
 
   def next_step(self, step):
-    return (step // EVERY + 1) * EVERY
+    return (step // (EVERY // 2) + 1) * (EVERY // 2)
 
   def begin(self, estimator):
     estimator.wait_for_checkpoint()
@@ -50,7 +50,7 @@ class Blocks:
         self._start = time.monotonic()
       return
     saves = len(self.seconds) % 2
-    if saves:
+    if saves and step % EVERY:
       estimator.save_checkpoint()
     if step % self._steps == 0:
       if saves:
