@@ -6,6 +6,7 @@ import io
 import logging
 import math
 import re
+import warnings
 
 from trainer import errors
 from trainer.sweep import optuna_parts, report
@@ -64,13 +65,17 @@ def parallel_coordinates(found):
 
 
 def importances(found):
-  """dict of key → its share of what made the first metric differ, from Optuna; {} while too few trials are complete to tell."""
+  """dict of key → its share in what made the first metric good, from Optuna; {} while too few trials are complete to tell."""
   optuna = optuna_parts.library()
-  target = (lambda trial: trial.values[0]) if len(found.metrics) > 1 else None
-  try:
-    return optuna.importance.get_param_importances(found.study, target=target)
-  except (ValueError, RuntimeError):  # fewer than two complete trials, or all alike
-    return {}
+  sign = -1 if found.modes[0] == "max" else 1  # with a target, lower is better
+  target = (lambda trial: sign * trial.values[0]) if len(found.metrics) > 1 else None
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    try:
+      shares = optuna.importance.get_param_importances(found.study, target=target)
+    except (ValueError, RuntimeError):  # fewer than two complete trials, or all alike
+      return {}
+  return shares if len(shares) == 1 or len(set(shares.values())) > 1 else {}
 
 
 def pareto(found):

@@ -55,7 +55,7 @@ def _importances(found):
   rows = "".join(
       f'<tr><td><code>{html.escape(key)}</code></td><td><div class="bar"><div style="width: {share:.1%}"></div></div></td>'
       f'<td class="number">{share:.0%}</td></tr>' for key, share in shares.items())
-  return f'<h2>What made {html.escape(found.metrics[0])} differ</h2><div class="table"><table>{rows}</table></div>'
+  return f'<h2>What mattered for {html.escape(found.metrics[0])}</h2><div class="table"><table>{rows}</table></div>'
 
 
 def _curves(found, sweep_dir):

@@ -189,7 +189,7 @@ def _storage(url):
     return optuna.storages.RDBStorage(url, engine_kwargs=options)
   except ImportError as error:
     raise errors.SettingError(f"--storage={shown(url)} needs a Python package that is not installed: {error.__cause__ or error}.") from error
-  except (sqlalchemy.exc.SQLAlchemyError, OSError, RuntimeError) as error:
+  except (sqlalchemy.exc.SQLAlchemyError, OSError, RuntimeError, TypeError) as error:
     reason = str(getattr(error, "orig", None) or error).strip().splitlines()
     raise errors.SettingError(
         f"--storage={shown(url)} cannot be used: {reason[0] if reason else type(error).__name__}. Expected an address such as "

@@ -47,7 +47,7 @@ def server(folder):
       raise UnavailableError(f"{name} failed: {(done.stderr or done.stdout)[-500:]}")
 
   data = str(folder / "data")
-  call("initdb", "-D", data, "-U", "sweep", "--auth=trust", "--no-sync")
+  call("initdb", "-D", data, "-U", "sweep", "--auth=trust", "--encoding=UTF8", "--no-sync")
   options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder} -c fsync=off"
   call("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
   try:

@@ -90,7 +90,7 @@ def test_the_page_needs_nothing_else_and_shows_everything(tmp_path):
   text = page.page(read(tmp_path), str(tmp_path))
   for label in ("accuracy of each trial", "Parameters and metric of each trial", "accuracy by step", "loss by step"):
     assert f'aria-label="{label}"' in text
-  assert "What made accuracy differ" in text
+  assert "What mattered for accuracy" in text
   assert "last &lt;words&gt;" in text
   assert not re.search(r'<script|src="http|href="http|url\(http', text)
   for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
