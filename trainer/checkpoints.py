@@ -18,7 +18,7 @@ import tempfile
 
 from absl import flags
 
-from trainer import command, errors
+from trainer import command, errors, sizes
 
 _OUTPUT = flags.DEFINE_string("weights_file", None, "export-weights: the file, *.weights.h5.")
 _MODEL = flags.DEFINE_string("model", None, "export-weights: module.function that makes the Keras model, where names do not tell its structure.")
@@ -49,7 +49,7 @@ def list_checkpoints(model_dir):
   for step in steps:
     stats = [tf.io.gfile.stat(file) for file in tf.io.gfile.glob(directory.path(step) + ".*")]
     date = datetime.datetime.fromtimestamp(max(stat.mtime_nsec for stat in stats) / 1e9)
-    rows.append([str(step), _bytes(sum(stat.length for stat in stats)), f"{date:%Y-%m-%d %H:%M:%S}", "newest" if step == steps[-1] else ""])
+    rows.append([str(step), sizes.readable(sum(stat.length for stat in stats)), f"{date:%Y-%m-%d %H:%M:%S}", "newest" if step == steps[-1] else ""])
   return _columns(["step", "size", "written", ""], rows, right=(0, 1))
 
 
@@ -72,12 +72,12 @@ def show(path, stats=False):
     count = int(np.prod(shape, dtype=np.int64))
     size = count * dtype.size if dtype else 0
     totals = [totals[0] + count, totals[1] + size]
-    rows.append([name, _shape(shape), kind, f"{count:,}", _bytes(size)])
+    rows.append([name, _shape(shape), kind, f"{count:,}", sizes.readable(size)])
     if stats:
       values = source.read([name])[name].astype(np.float64) if dtype and count else None
       rows[-1] += ["", ""] if values is None else [f"{values.mean():.4g}", f"{values.std():.4g}"]
   header = ["name", "shape", "dtype", "values", "size", *(["mean", "std"] if stats else [])]
-  return [source.path, *_columns(header, rows, right=(3, 4, 5, 6)), f"{len(rows)} variables, {totals[0]:,} values, {_bytes(totals[1])}"]
+  return [source.path, *_columns(header, rows, right=(3, 4, 5, 6)), f"{len(rows)} variables, {totals[0]:,} values, {sizes.readable(totals[1])}"]
 
 
 def diff(one, other):
@@ -157,14 +157,6 @@ def _columns(header, rows, right):
 
 def _shape(shape):
   return "×".join(map(str, shape)) or "scalar"
-
-
-def _bytes(count):
-  for unit in ("B", "kB", "MB"):
-    if count < 1000:
-      return f"{count:.3g} {unit}"
-    count /= 1000
-  return f"{count:.3g} GB"
 
 
 _COMMANDS = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trainer import warm_start
+from trainer import sizes, warm_start
 
 _ROWS = 24  # a longer table is one of layers
 
@@ -30,12 +30,12 @@ def table(variables):
     if left > 0:
       shown = [*shown[: _ROWS // 2], (f"... {left} more ...", "", None, None), *shown[-_ROWS // 2:]]
   width, shapes = (max((len(row[index]) for row in shown), default=0) for index in (0, 1))
-  lines = [f"  {name:<{width}}  {shape:<{shapes}}" + (f"  {size:>13,}  {_readable(count):>9}" if size is not None else "")
+  lines = [f"  {name:<{width}}  {shape:<{shapes}}" + (f"  {size:>13,}  {sizes.readable(count):>9}" if size is not None else "")
            for name, shape, size, count in shown]
   total = sum(row[2] for row in rows)
   return "\n".join([
       f"The model has {total:,} parameters in {len(rows)} variables, {trainable:,} of them trained:", *lines,
-      f"  With what its optimizer keeps: {_readable(kept)}."])
+      f"  With what its optimizer keeps: {sizes.readable(kept)}."])
 
 
 def _size(variable):
@@ -44,11 +44,3 @@ def _size(variable):
 
 def _bytes(variable):
   return _size(variable) * variable.dtype.base_dtype.size
-
-
-def _readable(count):
-  for unit in ("B", "KiB", "MiB"):
-    if count < 1024:
-      return f"{count:.3g} {unit}" if unit != "B" else f"{count} B"
-    count /= 1024
-  return f"{count:.3g} GiB"

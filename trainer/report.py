@@ -15,7 +15,7 @@ import statistics
 
 from etils import epath
 
-from trainer import curves, environment, errors, html_page, metrics_file
+from trainer import curves, environment, errors, html_page, metrics_file, sizes
 
 _STYLE = """
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: 1rem 2rem; }
@@ -103,7 +103,7 @@ def _predictions(folder):
 
 def _exports(folder):
   models = sorted({path.parent for depth in ("*", "*/*") for path in folder.glob(f"export/{depth}/saved_model.pb")})
-  rows = [[str(model.relative_to(folder)), _bytes(_size(model)), _time((model / "saved_model.pb").stat().mtime)] for model in models]
+  rows = [[str(model.relative_to(folder)), sizes.readable(_size(model)), _time((model / "saved_model.pb").stat().mtime)] for model in models]
   return "<h2>Exports</h2>" + html_page.table(["SavedModel", "size", "written (UTC)"], rows, numbers=(1,)) if rows else ""
 
 
@@ -113,7 +113,7 @@ def _checkpoints(folder):
   for step, index in sorted(paths.items()):
     files = [file.stat() for pattern in (".index", ".data-*") for file in folder.glob(index.stem + pattern)]
     pinned = "pinned" if (folder / f"{index.stem}.pinned").exists() else ""
-    rows.append([index.stem, f"{step:,}", _bytes(sum(file.length for file in files)), _time(max(file.mtime for file in files)), pinned])
+    rows.append([index.stem, f"{step:,}", sizes.readable(sum(file.length for file in files)), _time(max(file.mtime for file in files)), pinned])
   return "<h2>Checkpoints</h2>" + html_page.table(["", "step", "size", "written (UTC)", ""], rows, numbers=(1, 2)) if rows else ""
 
 
@@ -160,14 +160,6 @@ def _value(value):
 
 def _size(folder):
   return sum(_size(path) if path.is_dir() else path.stat().length for path in folder.iterdir())
-
-
-def _bytes(count):
-  for unit in ("B", "kB", "MB"):
-    if count < 1000:
-      return f"{count:.3g} {unit}"
-    count /= 1000
-  return f"{count:.3g} GB"
 
 
 def _time(seconds):

@@ -77,19 +77,20 @@ def test_a_tpu_s_name_with_another_device(name):
 
 
 def workers_of(**config):
-  return device_lib._workers(json.dumps(config))
+  return device_lib._workers(json.dumps(config))[:2]
 
 
 def test_workers_are_counted_chief_first():
   cluster = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"], "evaluator": ["e:1"]}
-  assert device_lib._workers("") == (1, 0)
+  assert device_lib._workers("") == (1, 0, "chief", False)
   assert workers_of(cluster=cluster, task={"type": "chief", "index": 0}) == (3, 0)
   assert workers_of(cluster=cluster, task={"type": "worker", "index": 1}) == (3, 2)
   assert workers_of(cluster={"worker": ["b:1", "c:1"]}, task={"type": "worker", "index": 1}) == (2, 1)
 
 
 def test_an_evaluator_works_alone():
-  assert workers_of(cluster={"worker": ["b:1", "c:1"]}, task={"type": "evaluator", "index": 0}) == (1, 0)
+  config = {"cluster": {"worker": ["b:1", "c:1"]}, "task": {"type": "evaluator", "index": 0}}
+  assert device_lib._workers(json.dumps(config)) == (1, 0, "evaluator", True)
 
 
 def test_a_worker_that_is_not_in_the_cluster():

@@ -21,7 +21,7 @@ def test_many_variables_are_shown_by_layer():
   assert len(lines) == 22
   assert "layer_0 " in lines[1]
   assert "2 variables" in lines[1]
-  assert lines[1].endswith("2,097,152      8 MiB")
+  assert lines[1].endswith("2,097,152    8.39 MB")
   assert lines[0] == f"The model has {40 * 2**20:,} parameters in 40 variables, {40 * 2**20:,} of them trained:"
 
 
