@@ -45,7 +45,8 @@ def parallel_coordinates(found):
 
   values = [found.values(trial)[0] for trial in trials]
   columns = [(name, [found.texts(trial).get(key) for trial in trials]) for key, name in zip(found.keys, report.short_names(found.keys), strict=True)]
-  axis_values = [_axis(texts) for _, texts in columns] + [_axis([repr(value) for value in values], few=0)]
+  axis_values = [_axis(texts, found.is_logarithmic(key)) for key, (_, texts) in zip(found.keys, columns, strict=True)]
+  axis_values += [_axis([repr(value) for value in values], few=0)]
   names = [name for name, _ in columns] + [found.metrics[0]]
   with _axes(max(7, 1.9 * len(names)), 4, "Parameters and metric of each trial") as (axes, made):
     low, high = min(values), max(values)
@@ -92,8 +93,8 @@ def pareto(found):
   return made[0]
 
 
-def _axis(texts, few=8):
-  """(positions in 0..1, [(position, text)] of ticks) of gin texts on an axis; a logarithmic one where numbers spread over two powers of ten.
+def _axis(texts, log=False, few=8):
+  """(positions in 0..1, [(position, text)] of ticks) of gin texts on an axis, linear or logarithmic.
 
   Of up to `few` different texts, and of others than numbers, each has a tick of its own. A text that is None, of a parameter that does not count in a
   trial, is at the bottom.
@@ -104,7 +105,6 @@ def _axis(texts, few=8):
     order = sorted(different, key=lambda text: (_number(text) is None, _number(text) or 0.0, text))
     places = {text: (index + 0.5) / len(order) for index, text in enumerate(order)}
     return [places.get(text, 0.0) for text in texts], [(place, _short(text)) for text, place in places.items()]
-  log = min(numbers) > 0 and max(numbers) / min(numbers) >= 100
   scale = math.log if log else float
   low, high = scale(min(numbers)), scale(max(numbers))
   span = high - low or 1.0

@@ -4,11 +4,12 @@ import html
 import os
 
 from trainer import curves, html_page, metrics_file
-from trainer.sweep import figures, trial
+from trainer.sweep import figures, report, trial
 
 _TOP = 5
 
 _STYLE = """
+.table td { overflow-wrap: break-word; }
 svg { width: 100%; height: auto; max-width: 62rem; } .curves { display: grid; gap: 1rem;
   grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); }
 .bar { background: var(--box); width: 16rem; height: .9rem; } .bar div { background: var(--bar); height: 100%; }
@@ -26,12 +27,13 @@ def page(found, sweep_dir):
   ranked = found.ranked()
   numbers = {one.number for one in ranked}
   header, rows = found.rows([*ranked, *(one for one in found.trials if one.number not in numbers)])
-  numbers = [index for index, name in enumerate(header) if name in ("trial", *found.metrics, "steps", "seconds")]
+  aligned = [index for index, name in enumerate(header) if name in ("trial", *found.metrics, "steps", "seconds")]
+  header[-1 - len(found.keys):-1] = report.short_names(found.keys)
   parts = [
       f"<h1>Sweep <code>{html.escape(found.name)}</code></h1><p>{counts}; {_goal(found)}.</p>", _best(found),
       _titled("History", figures.history(found)), _titled("Objectives", figures.pareto(found)), _importances(found),
       _titled("Parameters", figures.parallel_coordinates(found)), _curves(found, sweep_dir),
-      "<h2>Trials</h2>" + html_page.table(header, rows, numbers)]
+      "<h2>Trials</h2>" + html_page.table(header, [list(map(report.brief, row)) for row in rows], aligned)]
   return html_page.page(f"Sweep {found.name}", "".join(parts), _STYLE)
 
 
@@ -66,4 +68,4 @@ def _curves(found, sweep_dir):
   wanted = dict.fromkeys(["loss", *found.metrics])
   collected = {metric: drawn for metric, drawn in curves.collect(with_metrics).items() if metric in wanted}
   drawn = "".join(f"<div>{panel}</div>" for panel in curves.svgs(collected).values())
-  return f'<h2>Learning curves of the first {len(with_metrics)} trials</h2><div class="curves">{drawn}</div>'
+  return f'<h2>Learning curves of the best {len(with_metrics)} trials</h2><div class="curves">{drawn}</div>'

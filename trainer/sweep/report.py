@@ -41,6 +41,11 @@ class Report:
     space = self.definition["space"]
     return list(space) if isinstance(space, dict) else list(dict.fromkeys(key for point in space for key in point))
 
+  def is_logarithmic(self, key):
+    """Whether the logarithm of a parameter is what varies evenly."""
+    space = self.definition["space"]
+    return isinstance(space, dict) and (space[key]["kind"] == "LogUniform" or bool(space[key].get("log")))
+
   def counts(self):
     """dict of state → how many trials."""
     states = [self.state(trial) for trial in self.trials]
@@ -106,8 +111,8 @@ class Report:
       made.add_column(title, justify="right" if index < numbers and index != 1 else "left", no_wrap=index < numbers)
     names = short_names(self.keys)
     for row in rows:
-      parameters = [f"{name} = {_brief(text)}" for name, text in zip(names, row[numbers:-1], strict=True) if text]
-      made.add_row(*map(_brief, row[:numbers]), ", ".join(parameters) + (f"\n{row[-1]}" if row[-1] else ""))
+      parameters = [f"{name} = {brief(text)}" for name, text in zip(names, row[numbers:-1], strict=True) if text]
+      made.add_row(*map(brief, row[:numbers]), ", ".join(parameters) + (f"\n{row[-1]}" if row[-1] else ""))
     if rows:
       console.Console().print(made, markup=False, highlight=False)
     else:
@@ -173,7 +178,7 @@ def short_names(keys):
   return found
 
 
-def _brief(value):
+def brief(value):
   """A cell of the table: a number with a point or a power of ten has five digits."""
   try:
     number = isinstance(value, float) or ("." in str(value) or "e" in str(value))
