@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from trainer import errors, spec, variables
+from trainer import errors, inputs, spec, variables
 
 
 class HostMetrics:
@@ -47,8 +47,14 @@ class HostMetrics:
 
 
 def _call(metric_fn, tensors):
-  with tf.name_scope(""):
-    return metric_fn(**tensors) if isinstance(tensors, dict) else metric_fn(*tensors)
+  try:
+    with tf.name_scope(""):
+      return metric_fn(**tensors) if isinstance(tensors, dict) else metric_fn(*tensors)
+  except errors.OctetError:
+    raise
+  except Exception as error:
+    shapes = ", ".join(f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves((tensors,), ["tensors"]))
+    raise errors.ModelFnError(f"metric_fn {spec.name_of(metric_fn)} failed, given {shapes}: {type(error).__name__}: {error}") from error
 
 
 def _value_after_update(value, update_op):

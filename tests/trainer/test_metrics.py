@@ -175,3 +175,11 @@ def test_an_evaluation_without_metrics_has_a_loss(tmp_path):
 
   result = programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1).evaluate(programs.examples(11))
   assert set(result) == {"loss", "global_step"}
+
+
+def test_a_metric_fn_that_raises_is_named_with_what_it_was_given():
+  def clumsy(labels, scores):
+    return {"ratio": labels / scores}
+
+  with pytest.raises(errors.ModelFnError, match=r'clumsy failed, given tensors\["labels"\] int32\[3\], tensors\["scores"\] float32\[3\]: TypeError'):
+    update(clumsy, {"labels": np.zeros(3, np.int32), "scores": np.zeros(3, np.float32)})
