@@ -321,7 +321,7 @@ class Estimator:
         retention.lease(source) if own else contextlib.nullcontext(),
         self._values.in_use(source, self._training),
     ):
-      result = evaluation.run(self._loops, iterator, name or "", steps)
+      result = evaluation.run(self._loops, iterator, name or "", steps, self.watchdog.beat)
     if not result.examples:
       raise errors.InputError(f"The eval input_fn {spec.name_of(input_fn)} gave no example: there is nothing to evaluate.")
     values = dict(result.values, global_step=int(self._program.global_step.numpy()))

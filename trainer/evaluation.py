@@ -21,7 +21,7 @@ class Result:
   examples: int
 
 
-def run(loops, iterator, name, steps=None):
+def run(loops, iterator, name, steps=None, beat=lambda: None):
   """Evaluates.
 
   Args:
@@ -29,6 +29,7 @@ def run(loops, iterator, name, steps=None):
     iterator: over groups, see `trainer.inputs`.
     name: of the evaluation, whose metrics are counted anew.
     steps: groups to evaluate at the most, or None.
+    beat: called whenever it has got on.
 
   Returns:
     A Result; with no examples, one of no values.
@@ -37,6 +38,7 @@ def run(loops, iterator, name, steps=None):
   loss_sum, examples, done, metrics = 0.0, 0, 0, {}
   group = next(iterator, None)
   while group is not None and (steps is None or done < steps):
+    beat()
     element, rows = group
     size = tf.nest.flatten(element)[0].shape[1]
     counts = rows.numpy()

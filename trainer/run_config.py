@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import numbers
 import re
 from typing import Any
 
@@ -164,5 +165,5 @@ class RunConfig:
 
 def require_positive_int(value, name):
   """Raises SettingError unless value is an int > 0."""
-  if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+  if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:  # those of numpy too
     raise errors.SettingError(f"{name} must be an int greater than 0; got {value!r}.")

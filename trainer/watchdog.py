@@ -1,8 +1,10 @@
 """Ends a process that hangs, with the name of the stage that does and the stacks of all threads, instead of waiting for ever.
 
     watchdog = Watchdog(timeout_secs=3600)
-    with watchdog.stage("save"):
-      ...
+    with watchdog.stage("evaluation"):
+      for batch in batches:
+        ...
+        watchdog.beat()
 """
 
 import contextlib
@@ -50,6 +52,13 @@ class Watchdog:
         self._stages.pop()
         if self._stages:
           self._stages[-1][1] = self._clock()
+        self._changed.notify()
+
+  def beat(self):
+    """Says that the innermost stage gets on: its time begins anew."""
+    with self._changed:
+      if self._stages:
+        self._stages[-1][1] = self._clock()
         self._changed.notify()
 
   def _start(self):

@@ -337,3 +337,9 @@ def test_the_step_is_seen_by_the_optimizer(tmp_path):
     return estimator.variables["w"].numpy()
 
   np.testing.assert_array_equal(run("once", 6), run("twice", 3, 3))
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+  estimator = programs.estimator(tmp_path, tpu_config=trainer.TPUConfig(iterations_per_loop=np.int64(2)))
+  estimator.train(programs.train_input, steps=np.int32(3))
+  assert estimator.latest_step() == 3

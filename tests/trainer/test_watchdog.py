@@ -32,6 +32,9 @@ def test_an_outer_stage_begins_anew_when_an_inner_one_has_ended():
       now[0] += 9  # 45 in all
       with dog.stage("batch"):
         pass
+    for _ in range(5):
+      now[0] += 9
+      dog.beat()
   assert not ended.is_set()
 
 
