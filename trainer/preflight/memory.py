@@ -113,7 +113,8 @@ def _ints(text):
 def _op_names(hlo):
   """dict of instruction → op_name of its metadata."""
   names = re.findall(r'^\s*(?:ROOT )?%([\w.-]+) = [^\n]*metadata=\{op_name="([^"]+)"', hlo, re.MULTILINE)
-  return {instruction: "copy of an argument" if name == "XLA_Args" else name for instruction, name in names}
+  # Of what the compiler made one, it keeps both names: "model_fn/Reshape;reshape.25".
+  return {instruction: "copy of an argument" if name == "XLA_Args" else name.split(";")[0] for instruction, name in names}
 
 
 def shown(size):
