@@ -21,8 +21,11 @@ from jax._src.lib import _jax, xla_client
 from jax.experimental import topologies
 from jaxlib.mlir import ir
 
+from trainer.preflight import orphans
+
 
 def main(path):
+  orphans.end_with_parent()
   with open(path) as file:
     request = json.load(file)
   try:
