@@ -1,3 +1,4 @@
+import functools
 import pathlib
 
 import gin
@@ -101,3 +102,21 @@ def test_gin_binds_the_knobs():
 
 def test_it_is_short_enough_to_copy():
   assert len(pathlib.Path(digits_mlp.__file__).read_text().splitlines()) <= 90
+
+
+def test_labels_are_smoothed_in_training_alone(tmp_path):
+  features, labels = small_runs.images(8, channels=1)
+  features, labels = {"image": features["image"][:8]}, labels[:8]
+
+  def input_fn(params):
+    return tf.data.Dataset.from_tensors((features, labels))
+
+  model_fn = functools.partial(digits_mlp.model_fn, dropout=0.0, label_smoothing=0.3)
+  estimator = trainer.Estimator(model_fn, str(tmp_path), trainer.RunConfig(device="cpu"), train_batch_size=8, eval_batch_size=8)
+  losses = []
+  estimator.train(input_fn, max_steps=1, hooks=[lambda step, metrics, _: losses.append(metrics["loss"])])
+  start = str(tmp_path / "model.ckpt-0")
+  logs = np.log([prediction["probabilities"] for prediction in estimator.predict(input_fn, checkpoint_path=start)])
+  hot = np.eye(10)[labels]
+  assert losses == pytest.approx([-np.mean(np.sum(logs * (0.7 * hot + 0.03), -1))], rel=1e-5)
+  assert estimator.evaluate(input_fn, checkpoint_path=start)["loss"] == pytest.approx(-np.mean(np.sum(logs * hot, -1)), rel=1e-5)
