@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps
 
 from trainer import metrics as metrics_lib
-from trainer import run_config
+from trainer import run_config, summaries
 
 
 class DeviceLoops:
@@ -28,6 +28,7 @@ class DeviceLoops:
     self._replicas = replicas
     self._host_call_every = host_call_every_n_steps
     self._metrics = {}  # HostMetrics by the name of the evaluation
+    self._writers = []  # of summaries, made in a host_call's function
     self.train = tf.function(self._train, autograph=False)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
@@ -82,7 +83,7 @@ class DeviceLoops:
       return
 
     def call():
-      with tf.device("/cpu:0"), tf.name_scope(""):
+      with tf.device("/cpu:0"), tf.name_scope(""), summaries.writers_kept(self._writers):
         fn(**tensors) if isinstance(tensors, dict) else fn(*tensors)
       return True
 

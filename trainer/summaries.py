@@ -1,16 +1,19 @@
 """Scalars that a model_fn gives to `tf.summary`, and the TensorBoard files that the host writes.
 
 A step runs on the device, many times in one call, where no file can be written. So `tf.summary.scalar` inside a model_fn only leaves its value
-behind; the host writes it, with the number of the step that it belongs to.
+behind; the host writes it, with the number of the step that it belongs to. Images, histograms and texts are not written from there, which a warning
+says; a host_call can write them.
 """
 
 import contextlib
+import functools
 import re
 import threading
 from unittest import mock
 
 import tensorboard.compat
 import tensorflow as tf
+from absl import logging
 
 from trainer import errors
 
@@ -19,7 +22,11 @@ v1 = tf.compat.v1
 # The scopes around a model_fn's own, which tell of loops and replicas: see variables.VariableStore.run.
 _OUTER_SCOPES = re.compile(r"^.*?\bmodel_fn(_\d+)?/")
 
+# What else tf.compat.v1.summary writes.
+_V1_OTHERS = ("audio", "histogram", "image", "tensor_summary", "text")
+
 _collecting = threading.local()
+_told = set()  # tags of what is not written, each of which is told once a process
 
 
 @contextlib.contextmanager
@@ -49,7 +56,14 @@ def intercepted():
     if metadata is not None and metadata.plugin_data.plugin_name == "scalars":
       record(_OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor)
       return tf.constant(True)
-    return write(tag, tensor, step=step, metadata=metadata, name=name)
+    written = write(tag, tensor, step=step, metadata=metadata, name=name)
+    if tf.get_static_value(written) is not None:  # False: there is no writer but one of the model_fn's own
+      _tell(tag)
+    return written
+
+  def tell_v1(other, name, *args, **kwargs):
+    _tell(name)
+    return other(name, *args, **kwargs)
 
   def record_v1(name, tensor, collections=None, family=None):
     del collections
@@ -60,8 +74,34 @@ def intercepted():
       mock.patch.object(tf.summary, "write", record_or_write),
       mock.patch.object(tensorboard.compat.tf2.summary, "write", record_or_write),  # which tf.summary.scalar calls
       mock.patch.object(v1.summary, "scalar", record_v1),
+      mock.patch.multiple(v1.summary, **{name: functools.partial(tell_v1, getattr(v1.summary, name)) for name in _V1_OTHERS}),
   ):
     yield
+
+
+@contextlib.contextmanager
+def writers_kept(writers):
+  """Adds to a list what `tf.summary.create_file_writer` makes inside: else a writer that is made while a function is traced is gone when it runs."""
+  create = tf.summary.create_file_writer
+
+  def create_and_keep(*args, **kwargs):
+    writers.append(create(*args, **kwargs))
+    return writers[-1]
+
+  with (
+      mock.patch.object(tf.summary, "create_file_writer", create_and_keep),
+      mock.patch.object(tf.compat.v2.summary, "create_file_writer", create_and_keep),
+  ):
+    yield
+
+
+def _tell(tag):
+  tag = _OUTER_SCOPES.sub("", tag, count=1)
+  if getattr(_collecting, "scalars", None) is not None and tag not in _told:
+    _told.add(tag)
+    logging.warning(
+        "The summary %r is not written: inside a model_fn, only scalars are. A host_call writes images, histograms and texts, see "
+        "docs/follow_a_run.md.", tag)
 
 
 class Writer:

@@ -77,7 +77,7 @@ def bare(tmp_path):
   """A run that has come to its first reports."""
   model_dir = tmp_path / "run"
   model_dir.mkdir()
-  for step, loss, speed in ((10, 0.5, 1000.0), (20, math.nan, 30_000.0), (30, 0.25, 20_000.0)):
+  for step, loss, speed in ((10, 0.5, 1000.0), (20, math.nan, 20_000.0), (30, 0.25, 30_000.0)):
     metrics_file.append(model_dir, "train", step, {"loss": loss, "examples_per_second": speed, "steps_per_second": speed / 10}, clock=lambda: 86400.0)
   return model_dir
 

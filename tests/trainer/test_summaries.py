@@ -5,6 +5,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
+import trainer
 from tests.trainer import programs
 from trainer import errors, summaries
 
@@ -92,6 +93,42 @@ def test_summaries_outside_of_a_training_step_do_not_matter(tmp_path):
   list(estimator.predict(programs.examples(8)))
   estimator.export_saved_model(tmp_path / "export")
   assert "rate" not in scalars(tmp_path / "eval")
+
+
+@pytest.mark.parametrize("tell", [
+    lambda value: tf.summary.image("picture", tf.ones([1, 2, 2, 1])),
+    lambda value: tf.summary.histogram("picture", tf.ones([4])),
+    lambda value: tf.summary.text("picture", "a text"),
+    lambda value: v1.summary.image("picture", tf.ones([1, 2, 2, 1])),
+    lambda value: v1.summary.histogram("picture", tf.ones([4])),
+], ids=["image", "histogram", "text", "v1 image", "v1 histogram"])
+def test_what_is_not_written_is_said_once(tell, tmp_path, caplog, monkeypatch):
+  monkeypatch.setattr(summaries, "_told", set())
+  estimator = programs.estimator(tmp_path, telling(tell), device="cpu:8").train(programs.train_input, steps=1)
+  estimator.evaluate(programs.examples(8))
+  assert caplog.text.count("The summary 'picture' is not written") == 1
+
+
+def test_a_host_call_writes_images_with_their_steps(tmp_path, device):
+  """As docs/follow_a_run.md has it."""
+  def write(step, images):
+    with tf.summary.create_file_writer(str(tmp_path / "images")).as_default():
+      tf.summary.image("images", images, step=step[0], max_outputs=100)
+      tf.summary.flush()
+
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    if mode == programs.ModeKeys.TRAIN:
+      step = tf.reshape(v1.train.get_global_step() + 1, [1])
+      spec.host_call = (write, {"step": step, "images": tf.reshape(features["x"], [-1, 1, 3, 1])})
+    return spec
+
+  loops = dict(tpu_config=trainer.TPUConfig(iterations_per_loop=3, host_call_every_n_steps=2))
+  programs.estimator(tmp_path, model_fn, device=device, batch_size=16, **loops).train(programs.train_input, steps=5)
+  found = [
+      (event.step, len(tf.make_ndarray(value.tensor)) - 2) for path in sorted((tmp_path / "images").iterdir())
+      for event in v1.train.summary_iterator(str(path)) for value in event.summary.value]
+  assert found == [(2, 16), (4, 16)]
 
 
 def test_collecting_is_over_when_it_is_left():
