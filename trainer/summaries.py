@@ -57,7 +57,7 @@ def intercepted():
       record(_OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor)
       return tf.constant(True)
     written = write(tag, tensor, step=step, metadata=metadata, name=name)
-    if tf.get_static_value(written) is not None:  # False: there is no writer but one of the model_fn's own
+    if tf.get_static_value(written) is not None:  # False: the model_fn has no writer of its own around it
       _tell(tag)
     return written
 
