@@ -1,0 +1,84 @@
+"""Every shipped experiment: two steps on eight cores; from that checkpoint one more step, an evaluation, an export and predictions on one core.
+
+The sizes are as small as the networks allow. Two networks are so deep that eight cores take minutes to trace: for these `python -m
+tests.slow.deep_networks` does the same.
+"""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import test_gin_configs as shipped
+from trainer import config, experiment
+
+DEEP = ["flowers_resnet50.gin", "flowers_xception.gin"]
+
+_TINY_CIFAR10 = ["cifar10_cnn.model_fn.filters = (2, 2)", "cifar10_cnn.model_fn.units = 4"]
+_TINY_IMAGES = ['random_inputs.input_fn.features = {"image": ((16, 16, 3), "float32")}', "paradnn.model_fn.filters = 2", "CLASSES = 7"]
+
+# A plain optimizer, which has no slots for eight cores to keep.
+PLAIN = ["keras_applications.model_fn.optimizer = @keras.optimizers.SGD", "keras.optimizers.SGD.learning_rate = 1e-6"]
+
+# What makes an experiment smaller than it need be to take a step on one core.
+SMALLER = {
+    "fashion_mnist_cnn.gin": ["fashion_mnist_cnn.model_fn.units = 4"],
+    "cifar10_cnn.gin": _TINY_CIFAR10,
+    "cifar10_cnn_best.gin": _TINY_CIFAR10,
+    "flowers_vgg16.gin": [*shipped.made_up((32, 32, 3), 5), "IMAGE_SIZE = 32", *PLAIN],
+    "conv_op.gin": ["conv_op.model_fn.filters = 2"],
+    "paradnn_bottleneck.gin": _TINY_IMAGES,
+    "paradnn_residual.gin": _TINY_IMAGES,
+    "paradnn_fully_connected.gin": ["paradnn.model_fn.units = 4", "CLASSES = 7"],
+    "paradnn_lstm.gin": ['random_inputs.input_fn.features = {"tokens": ((6,), "int32")}', "paradnn.model_fn.units = 4"],
+}
+
+
+def check(file, folder, bindings=()):
+  """Runs an experiment from beginning to end in a folder; the bindings of gin come last."""
+  model_dir = folder / "model"
+
+  def run(mode, device, steps):
+    config.load([f"gin_configs/{file}"], [*shipped.SIZES, *shipped.RUNS.get(file, []), *bindings, f"run.train_steps = {steps}"])
+    return experiment.run(model_dir=str(model_dir), mode=mode, device=device)
+
+  run("train", "cpu:8", 2)
+  assert sorted(path.stem for path in model_dir.glob("model.ckpt-*.index")) == ["model.ckpt-0", "model.ckpt-2"]
+
+  result = run("train_and_evaluate", "cpu", 3)  # which goes on where eight cores have ended
+  assert result["global_step"] == 3
+  assert math.isfinite(result["loss"])
+  assert 0 <= result["accuracy"] <= 1
+
+  run("predict", "cpu", 3)
+  predictions = [json.loads(line) for line in (model_dir / "predictions-3.jsonl").read_text().splitlines()]
+  probabilities = np.array([prediction["probabilities"] for prediction in predictions])
+  np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-4)
+  likeliest = np.array([prediction["class"] for prediction in predictions])[..., np.newaxis]
+  np.testing.assert_allclose(np.take_along_axis(probabilities, likeliest, -1)[..., 0], probabilities.max(-1), rtol=1e-6)
+  assert ("class_name" in predictions[0]) == ("run.class_names" in config.parsed_text())
+
+  exported, = (model_dir / "export").glob("[0-9]*")
+  serve = tf.saved_model.load(str(exported)).signatures["serving_default"]
+  features = {name: tf.zeros([5, *spec.shape[1:]], spec.dtype) for name, spec in serve.structured_input_signature[1].items()}
+  served = serve(**features)
+  assert set(served) == set(predictions[0]) - {"class_name"}
+  assert all(len(tensor) == 5 for tensor in served.values())
+  assert (model_dir / "predictions-3.png").exists() == ("image" in features)
+
+
+@pytest.mark.parametrize("file", [file for file in shipped.FILES if file not in DEEP])
+def test_from_eight_cores_to_one(file, tmp_path):
+  bindings = SMALLER.get(file, [])
+  if file == "transformer_classifier.gin":
+    (tmp_path / "words.txt").write_text("good\nbad\n")
+    (tmp_path / "texts.tsv").write_text("text\tlabel\n" + "good\t1\nbad\t0\n" * 8)
+    files = {"TRAIN_FILE": "texts.tsv", "TEST_FILE": "texts.tsv", "VOCABULARY_FILE": "words.txt"}
+    bindings = [f'{name} = "{tmp_path / file}"' for name, file in files.items()]
+  check(file, tmp_path, bindings)
+
+
+def test_the_deep_ones_are_shipped():
+  assert set(DEEP) < set(shipped.FILES)
