@@ -33,9 +33,14 @@ def batches(features, labels, batch_size, *, training, preprocess=None, start=0)
     batch = {name: tf.gather(tensor, rows) for name, tensor in features.items()}, tf.gather(labels, rows)
     return batch if preprocess is None else preprocess(*batch)
 
-  count = labels.shape[0]
-  rows = _shuffled_rows(count, batch_size, start) if training else tf.data.Dataset.range(count).batch(batch_size)
+  # One function from row numbers to the finished batch: each hand-over between stages would cost a wake-up of a thread.
+  rows = row_numbers(labels.shape[0], batch_size, training=training, start=start)
   return rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+
+
+def row_numbers(count, batch_size, *, training, start=0):
+  """A dataset of int64 [batch], the numbers of the rows of each batch; arguments as those of `batches`."""
+  return _shuffled_rows(count, batch_size, start) if training else tf.data.Dataset.range(count).batch(batch_size)
 
 
 def _shuffled_rows(count, batch_size, start):

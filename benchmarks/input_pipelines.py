@@ -1,0 +1,184 @@
+"""The input pipelines beside bare tf.data pipelines that do the same work, in one run that alternates between the two.
+
+    python -m benchmarks.input_pipelines --tfds=/data/tfds --pairs=40
+    python -m benchmarks.input_pipelines --only=digits --only=cifar10
+
+For each pair, each of the two gives the same number of batches, which take about `--seconds`; who begins changes from pair to pair. Shown is ours ÷
+bare: examples a second by the clock, as the median over the pairs, and of the fastest tenth of the slices of each, since other work on the machine
+makes a slice slower and never faster; and CPU time of all threads, where less is better. The bare pipelines are as TensorFlow's guide to input
+performance has them: parallel calls and prefetch by AUTOTUNE, shuffle buffers as large as ours.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from input_pipelines import augment, digits, image_cache, image_pipeline, tf_flowers, tfds_images, tfrecord
+
+AUTOTUNE = tf.data.AUTOTUNE
+_WARM = 8  # batches before the clock starts: those that were waiting
+_FLOWER = 160
+
+
+def of_digits(folder, tfds):
+  """In memory; batches of 32."""
+  images, labels = digits.load("train")
+
+  def scaled(image, label):
+    return {"image": tf.cast(image, tf.float32) / 16}, label
+
+  bare = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(labels)).repeat()
+  bare = bare.batch(32, drop_remainder=True).map(scaled, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
+  return digits.input_fn({"batch_size": 32}, training=True), bare, 32
+
+
+def of_cifar10(folder, tfds):
+  """Decoded once and kept; batches of 128."""
+  source = tfds_images.source("cifar10", "train[:10000]", tfds)
+  pixels, labels = image_cache.load(source, (32, 32, 3), None, "memory")
+
+  def scaled(image, label):
+    return {"image": tf.cast(image, tf.float32) * (1 / 255)}, label
+
+  bare = tf.data.Dataset.from_tensor_slices((pixels, labels)).shuffle(len(labels)).repeat()
+  bare = bare.batch(128, drop_remainder=True).map(scaled, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
+  return image_pipeline.batches(source, 128, training=True, cache="memory"), bare, 128
+
+
+def of_cifar10_jpeg(folder, tfds):
+  """JPEG in eight TFRecord files, decoded in every epoch; batches of 128."""
+  source = tfds_images.source("cifar10", "train[:10000]", tfds)
+  pixels, labels = image_cache.load(source, (32, 32, 3), None, "memory")
+  for shard in range(8):
+    with tf.io.TFRecordWriter(os.path.join(folder, f"images-{shard}.tfrecord")) as writer:
+      for row in range(shard, len(labels), 8):
+        writer.write(tf.train.Example(features=tf.train.Features(feature={
+            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[tf.io.encode_jpeg(pixels[row], quality=95).numpy()])),
+            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[labels[row]]))})).SerializeToString())
+  path = os.path.join(folder, "images-*")
+  spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+
+  def parse(record):
+    example = tf.io.parse_single_example(record, spec)
+    image = tf.ensure_shape(tf.io.decode_jpeg(example["image"], channels=3), [32, 32, 3])
+    return {"image": tf.cast(image, tf.float32) * (1 / 255)}, tf.cast(example["label"], tf.int32)
+
+  bare = tf.data.Dataset.list_files(path).interleave(tf.data.TFRecordDataset, cycle_length=8, num_parallel_calls=AUTOTUNE)
+  bare = bare.shuffle(5000).repeat().map(parse, num_parallel_calls=AUTOTUNE).batch(128, drop_remainder=True).prefetch(AUTOTUNE)
+  ours = tfrecord.input_fn(
+      {"batch_size": 128}, path, features={"image": "image", "label": ((), "int64")}, training=True, image_size=32, shuffle_buffer=5000)
+  return ours, bare, 128
+
+
+def of_flowers(folder, tfds):
+  """Photos decoded, cropped, resized, mirrored and shifted in every epoch; batches of 32."""
+  builder = tfds_images.prepared("tf_flowers", tfds, False, "tf_flowers.input_fn")
+  files = [str(path) for path in builder.info.splits["train"].filepaths]
+  spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+
+  def parse(record):
+    example = tf.io.parse_single_example(record, spec)
+    image = tf.io.decode_jpeg(example["image"], channels=3)
+    shape = tf.shape(image)
+    side = tf.minimum(shape[0], shape[1])
+    image = tf.image.resize_with_crop_or_pad(image, side, side)
+    image = tf.image.resize(image, (_FLOWER, _FLOWER)) * (1 / 255)
+    image = tf.image.random_flip_left_right(image)
+    image = tf.image.random_crop(tf.pad(image, [[4, 4], [4, 4], [0, 0]], "REFLECT"), [_FLOWER, _FLOWER, 3])
+    return {"image": image}, tf.cast(example["label"], tf.int32)
+
+  bare = tf.data.TFRecordDataset(files).shuffle(500).repeat().map(parse, num_parallel_calls=AUTOTUNE)
+  bare = bare.batch(32, drop_remainder=True).prefetch(AUTOTUNE)
+  ours = tf_flowers.input_fn(
+      {"batch_size": 32}, training=True, data_dir=tfds, image_size=_FLOWER, augment=augment.standard, cache=None, shuffle_buffer=500)
+  return ours, bare, 32
+
+
+CASES = {"digits": of_digits, "cifar10": of_cifar10, "cifar10_jpeg": of_cifar10_jpeg, "flowers": of_flowers}
+
+
+class Side:
+  """One of the two pipelines; batches are taken in a loop on the device, as training does."""
+
+  def __init__(self, dataset):
+    self._iterator = iter(dataset)
+
+    @tf.function(autograph=False)
+    def take(iterator, count):
+      def body(done, total):
+        features, labels = next(iterator)
+        return done + 1, total + features["image"][0, 0, 0, 0] + tf.cast(labels[0], tf.float32)
+
+      return tf.while_loop(lambda done, _: done < count, body, [tf.constant(0), tf.constant(0.0)])[1]
+
+    self._take = take
+
+  def seconds(self, batches):
+    """(wall-clock, CPU) of so many batches; the CPU time is of all threads, until they rest."""
+    cpu = time.process_time()
+    self._take(self._iterator, tf.constant(_WARM))
+    wall = time.perf_counter()
+    self._take(self._iterator, tf.constant(batches))
+    wall = time.perf_counter() - wall
+    _until_idle()
+    return wall, (time.process_time() - cpu) * batches / (batches + _WARM)
+
+
+def _until_idle():
+  """Returns when the threads have filled what they may fill ahead, so that they do not work in the time of the other side."""
+  before = time.process_time()
+  while True:
+    time.sleep(0.05)
+    now = time.process_time()
+    if now - before < 0.002:
+      return
+    before = now
+
+
+def compare(ours, bare, pairs, seconds):
+  """(walls, CPU times, batches in a slice): arrays [2, pairs] of seconds, ours and bare's."""
+  sides = [Side(ours), Side(bare)]
+  for side in sides:
+    side.seconds(_WARM)
+  batches = 16
+  while min(side.seconds(batches)[0] for side in sides for _ in range(2)) < seconds / 2 and batches < 1 << 14:
+    batches *= 2
+  measured = np.zeros([2, 2, pairs])
+  for pair in range(pairs):
+    for index in (0, 1) if pair % 2 else (1, 0):
+      measured[:, index, pair] = sides[index].seconds(batches)
+  return *measured, batches
+
+
+def main():
+  parser = argparse.ArgumentParser()
+  parser.add_argument("--tfds", help="TFDS's folder with cifar10 and tf_flowers; default: its own")
+  parser.add_argument("--flowers", help="the same for tf_flowers, if it is elsewhere")
+  parser.add_argument("--pairs", type=int, default=20)
+  parser.add_argument("--seconds", type=float, default=0.5)
+  parser.add_argument("--only", action="append", choices=CASES)
+  arguments = parser.parse_args()
+  print(f"TensorFlow {tf.__version__}, {os.cpu_count()} cores. Ours ÷ bare: median of the pairs (quartiles), and of the fastest tenths.")
+  for name in arguments.only or CASES:
+    tf.random.set_seed(1)
+    with tempfile.TemporaryDirectory() as folder:
+      tfds = arguments.flowers if name == "flowers" and arguments.flowers else arguments.tfds
+      ours, bare, batch = CASES[name](folder, tfds)
+      walls, work, batches = compare(ours, bare, arguments.pairs, arguments.seconds)
+    fast = np.percentile(walls, 10, axis=1)
+    ours_at_best, bare_at_best = batches * batch / fast
+    print(f"{name:<13} speed {_median(walls[1] / walls[0])}, fastest {fast[1] / fast[0]:.2f}   CPU time {_median(work[0] / work[1])}   "
+          f"{arguments.pairs} pairs of {batches} batches of {batch}; at best {ours_at_best:,.0f} and {bare_at_best:,.0f} examples/s", flush=True)
+
+
+def _median(values):
+  low, middle, high = np.percentile(values, [25, 50, 75])
+  return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+if __name__ == "__main__":
+  main()
