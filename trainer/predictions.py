@@ -130,6 +130,8 @@ def _print_table(pairs, class_names):
 
 def _fill_with_classes(shown, pairs, class_names):
   """A row: number, predicted class, its probability, the next likely one, and the label, in green or red."""
+  from rich import text
+
   has_probabilities = "probabilities" in pairs[0][0]
   has_labels = _label(pairs[0][1]) is not None
   for name in ["", "predicted", *(["probability", "next"] if has_probabilities else []), *(["label"] if has_labels else [])]:
@@ -143,21 +145,28 @@ def _fill_with_classes(shown, pairs, class_names):
       row += [_percent(probabilities[predicted]), f"{_name(others[0], class_names)} {_percent(probabilities[others[0]])}" if others else ""]
     if has_labels:
       label = _label(example)
-      row.append(f"[{'green' if label == predicted else 'red'}]{_name(label, class_names)}")
-    shown.add_row(*row)
+      row.append(_name(label, class_names))
+    colours = ["" for _ in row[:-1]] + ["green" if has_labels and label == predicted else "red" if has_labels else ""]
+    shown.add_row(*(text.Text(cell, colour) for cell, colour in zip(row, colours, strict=True)))
 
 
 def _fill_with_values(shown, predictions):
+  from rich import text
+
   for name in ["", *predictions[0]]:
     shown.add_column(name)
   for number, prediction in enumerate(predictions):
-    shown.add_row(str(number), *(_cell(tf.nest.map_structure(_plain, value)) for value in prediction.values()))
+    shown.add_row(str(number), *(text.Text(_cell(value)) for value in prediction.values()))
 
 
 def _cell(value):
-  if isinstance(value, list):
-    return f"[{', '.join(map(_cell, value[:_NUMBERS]))}{', …' if len(value) > _NUMBERS else ''}]".replace("[", "\\[")
-  return f"{value:.4g}" if isinstance(value, float) else str(value)
+  """A number or text as it is, the first values of a row of them, the shape of what is larger."""
+  if np.ndim(value) > 1:
+    return f"{np.asarray(value).dtype.name}{list(np.shape(value))}"
+  plain = tf.nest.map_structure(_plain, value)
+  if isinstance(plain, list):
+    return f"[{', '.join(map(_cell, plain[:_NUMBERS]))}{', …' if len(plain) > _NUMBERS else ''}]"
+  return f"{plain:.4g}" if isinstance(plain, float) else str(plain)
 
 
 def _write_sheet(path, pairs, class_names):

@@ -122,8 +122,9 @@ def test_a_class_for_each_token_has_names_too(tmp_path):
 
 
 def test_what_is_no_class_is_in_the_table_by_its_name(tmp_path, capsys):
-  saved(tmp_path, [({"y": np.float32(0.5), "states": np.arange(5)}, (np.zeros([3]),))])
-  assert rows(capsys) == [["", "y", "states"], ["0", "0.5", "[0, 1, 2, …]"]]
+  prediction = {"y": np.float32(0.5), "states": np.arange(5), "text": b"[red]no", "map": np.zeros([2, 3], np.float32)}
+  saved(tmp_path, [(prediction, (np.zeros([3]),))])
+  assert rows(capsys) == [["", "y", "states", "text", "map"], ["0", "0.5", "[0, 1, 2, …]", "[red]no", "float32[2, 3]"]]
   assert not (tmp_path / "p.png").exists()
 
 
