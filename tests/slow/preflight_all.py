@@ -52,6 +52,7 @@ BINDINGS = {
 
 def check_experiment(name, topologies, results):
   """Takes the steps of a gin file through the stages for each topology, whose report is kept as soon as it is there; yields (topology, passed)."""
+  print(name, flush=True)
   config.clear()
   gin.clear_config()
   config.load([f"gin_configs/{name}"], [binding.replace("{results}", str(results)) for binding in BINDINGS.get(name, ())])
