@@ -8,6 +8,7 @@ from trainer.preflight import memory, report
 _STYLE = """
 .passed { color: var(--passed); } .failed { color: var(--failed); }
 .bar { background: var(--line); max-width: 20rem; height: .9rem; } .bar div { background: var(--bar); height: 100%; }
+.array { white-space: nowrap; }
 .bar.over div { background: var(--failed); }
 """
 
@@ -57,7 +58,8 @@ def _section(result):
   if result["largest_buffers"]:
     rows = "".join(
         f'<tr><td class="number">{memory.shown(b["bytes"])}</td><td class="number">{memory.shown(b["bytes_without_padding"])}</td>'
-        f'<td class="number">{b["count"]}</td><td><code>{html.escape(b["array"])}</code></td><td><code>{html.escape(b["op"])}</code></td></tr>'
+        f'<td class="number">{b["count"]}</td><td class="array"><code>{html.escape(b["array"])}</code></td>'
+        f'<td><code>{html.escape(b["op"])}</code></td></tr>'
         for b in result["largest_buffers"])
     head = "".join(f"<th>{name}</th>" for name in ("stored as", "without padding", "how many", "array", "made by"))
     parts.append(f'<div class="table"><table><tr>{head}</tr>{rows}</table></div>')
