@@ -165,10 +165,14 @@ class LoopLength:
   patience_seconds: float = 10.0
   _length: int = 1
 
+  @property
+  def _is_set(self):
+    return self.iterations_per_loop is not None and not isinstance(self.iterations_per_loop, str)
+
   def __call__(self, step, final_step):
     """Steps in the loop that starts at `step`."""
     left = final_step - step
-    if isinstance(self.iterations_per_loop, int):
+    if self._is_set:
       return min(self.iterations_per_loop, left)
     length = min(self._length, left)
     if self.iterations_per_loop is None:
@@ -178,7 +182,7 @@ class LoopLength:
 
   def took(self, steps, seconds):
     """Learns from a loop: twice its length next time, until a loop takes as long as it may."""
-    if isinstance(self.iterations_per_loop, int):
+    if self._is_set:
       return
     limit = self.patience_seconds
     if self.iterations_per_loop is not None:
