@@ -116,9 +116,9 @@ class Engine:
     self._running[slot] = run
 
   def _finish(self, slot, run, code):
+    del self._running[slot]
     run.follow()  # what it wrote since
     state, values = run.outcome(code)
-    del self._running[slot]
     self._last_claim = float("-inf")
     if state == "interrupted":  # by somebody who did not ask this process
       logging.info("%s was interrupted, and goes on", run.name)

@@ -10,6 +10,7 @@ Trials are made at once, as many as are wanted, and are then taken: new ones, an
 taken up again keeps its number, and its parameters as far as they were chosen; the others are chosen as they would have been.
 """
 
+import functools
 import json
 import os
 
@@ -88,7 +89,7 @@ class Study:
     """(the study for reading, its definition); SettingError if it is not there."""
     optuna = optuna_parts.library()
     _require_file(url)
-    storage = _storage(url)
+    storage = _storage(url, read=True)
     try:
       definition = optuna.load_study(storage=storage, study_name=name).user_attrs[_DEFINITION]
     except KeyError:
@@ -171,8 +172,8 @@ def _require_file(url):
     raise errors.SettingError(f"There is no sweep in {shown(url)} (--sweep_dir, --storage).")
 
 
-def _storage(url):
-  """The optuna RDBStorage; SettingError if it cannot be reached."""
+def _storage(url, read=False):
+  """The optuna RDBStorage; SettingError if it cannot be reached. For reading alone, no table is made."""
   optuna = optuna_parts.library()
   import sqlalchemy
 
@@ -186,11 +187,19 @@ def _storage(url):
       options["connect_args"] = {"timeout": 60}
     if dialect == "postgresql":
       options["connect_args"] = {"connect_timeout": 10}
-    return optuna.storages.RDBStorage(url, engine_kwargs=options)
+    make = functools.partial(
+        optuna.storages.RDBStorage, url, engine_kwargs=options, skip_table_creation=read, skip_compatibility_check=read)
+    try:
+      return make()
+    except failures():  # two processes make the tables at a time, of which one is too late
+      return make()
   except ImportError as error:
     raise errors.SettingError(f"--storage={shown(url)} needs a Python package that is not installed: {error.__cause__ or error}.") from error
-  except (sqlalchemy.exc.SQLAlchemyError, OSError, RuntimeError, TypeError) as error:
-    reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+  except (*failures(), OSError, RuntimeError, TypeError) as error:
+    cause = error.__cause__ or error
+    reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()
+    if read:
+      raise errors.SettingError(f"There is no sweep in {shown(url)} yet, or it cannot be read: {reason[0]} (--sweep_dir, --storage).") from error
     raise errors.SettingError(
         f"--storage={shown(url)} cannot be used: {reason[0] if reason else type(error).__name__}. Expected an address such as "
         "sqlite:///path/sweep.db or postgresql://user:password@host/database.") from error

@@ -237,6 +237,14 @@ def test_a_metric_that_nobody_reports_ends_the_sweep_at_the_first_evaluations(tm
   assert programs.saved_step(tmp_path / "trials" / "0") <= 2
 
 
+def test_a_metric_that_is_missing_at_the_end_ends_the_sweep(tmp_path, monkeypatch):
+  monkeypatch.setattr(programs, "evaluate", lambda *_: None)
+  process = Process(tmp_path, programs.settings(tmp_path))
+  with pytest.raises(errors.SettingError, match="It reports: nothing"):
+    process.run()
+  assert len(process.starter.started) == 2
+
+
 def test_a_folder_of_another_sweep_is_not_gone_on_with(tmp_path, settings):
   (tmp_path / "trials" / "0").mkdir(parents=True)
   (tmp_path / "trials" / "0" / "command.txt").touch()

@@ -114,6 +114,13 @@ def test_short_names():
   assert report.short_names(["a.b.c", "x.c", "d", "s/e.f"]) == ["b.c", "x.c", "d", "f"]
 
 
+def test_a_database_whose_tables_are_not_made_yet_is_left_as_it_is(tmp_path):
+  (tmp_path / "sweep.db").touch()
+  with pytest.raises(errors.SettingError, match="There is no sweep in .* yet"):
+    read(tmp_path)
+  assert (tmp_path / "sweep.db").read_bytes() == b""
+
+
 def test_no_sweep_there(tmp_path):
   with pytest.raises(errors.SettingError, match="There is no sweep.*--sweep_dir"):
     read(tmp_path)
