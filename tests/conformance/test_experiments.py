@@ -17,7 +17,9 @@ from trainer import config, experiment
 DEEP = ["flowers_resnet50.gin", "flowers_xception.gin"]
 
 _TINY_CIFAR10 = ["cifar10_cnn.model_fn.filters = (2, 2)", "cifar10_cnn.model_fn.units = 4"]
-_TINY_IMAGES = ['random_inputs.input_fn.features = {"image": ((16, 16, 3), "float32")}', "paradnn.model_fn.filters = 2", "CLASSES = 7"]
+_TINY_IMAGES = [
+    'random_inputs.input_fn.features = {"image": ((16, 16, 3), "float32")}', "paradnn.model_fn.blocks = (1, 1)", "paradnn.model_fn.filters = 2",
+    "CLASSES = 7"]
 
 # A plain optimizer, which has no slots for eight cores to keep.
 PLAIN = ["keras_applications.model_fn.optimizer = @keras.optimizers.SGD", "keras.optimizers.SGD.learning_rate = 1e-6"]
@@ -32,6 +34,8 @@ SMALLER = {
     "paradnn_bottleneck.gin": _TINY_IMAGES,
     "paradnn_residual.gin": _TINY_IMAGES,
     "paradnn_fully_connected.gin": ["paradnn.model_fn.units = 4", "CLASSES = 7"],
+    "transformer_classifier.gin": [
+        "text_lines.input_fn.length = 8", "transformer_classifier.model_fn.layers = 1", "transformer_classifier.model_fn.units = 4"],
     "paradnn_lstm.gin": ['random_inputs.input_fn.features = {"tokens": ((6,), "int32")}', "paradnn.model_fn.units = 4"],
 }
 
@@ -76,7 +80,7 @@ def test_from_eight_cores_to_one(file, tmp_path):
     (tmp_path / "words.txt").write_text("good\nbad\n")
     (tmp_path / "texts.tsv").write_text("text\tlabel\n" + "good\t1\nbad\t0\n" * 8)
     files = {"TRAIN_FILE": "texts.tsv", "TEST_FILE": "texts.tsv", "VOCABULARY_FILE": "words.txt"}
-    bindings = [f'{name} = "{tmp_path / file}"' for name, file in files.items()]
+    bindings = bindings + [f'{name} = "{tmp_path / file}"' for name, file in files.items()]
   check(file, tmp_path, bindings)
 
 
