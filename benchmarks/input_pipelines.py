@@ -8,8 +8,8 @@ bare: examples a second by the clock, as the median over the pairs, and of the f
 makes a slice slower and never faster; and CPU time of all threads, where less is better. The bare pipelines are as TensorFlow's guide to input
 performance has them: parallel calls and prefetch by AUTOTUNE, shuffle buffers as large as ours.
 
-tf.data keeps as many batches ready as memory allows. Slices must be much longer than these last, above all for the fastest tenth: a rate that no decoder
-can have tells that `--seconds` is too small.
+tf.data keeps as many batches ready as memory allows. Slices must be much longer than these last, above all for the fastest tenth: a rate that no
+decoder can have tells that `--seconds` is too small.
 """
 
 import argparse
