@@ -76,13 +76,16 @@ def table(results):
   """The page, as Markdown."""
   reports = [(path.name.split(".")[0], json.loads(path.read_text())) for path in sorted(results.glob("*.gin.*.json"))]
   versions = {f"{name} {version}" for _, steps in reports for step in steps for name, version in step.get("versions", {}).items()}
+  missing = [
+      f"{path.stem} on {topology_name}" for path in sorted((ROOT / "gin_configs").glob("*.gin")) for topology_name in TOPOLOGIES
+      if not report_path(path.name, topology_name, results).exists()]
   lines = [
       "# What the TPU compiler says of the shipped experiments", "",
       "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a TPU: the figures are those of the compiler, for one",
       "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of all stages, on two CPU cores with other work too.",
       "\"All-reduced\" is what the cores add up in a step, beside the size of the trainable variables, whose gradients it is. Gradients that the",
       "compiler sees to be the same are added up once: those of the offsets of two batch norms whose outputs are added, as in residual blocks.", "",
-      f"Compiler: {', '.join(sorted(versions))}.", "",
+      f"Compiler: {', '.join(sorted(versions))}. Not compiled yet: {', '.join(missing) or 'none'}.", "",
       "| experiment | step | TPU | batch a core | result | s | memory a core | of | MFLOP an example | all-reduced | trainable |",
       "|---|---|---|---|---|---|---|---|---|---|---|"]
   for name, steps in reports:
