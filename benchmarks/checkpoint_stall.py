@@ -2,8 +2,8 @@
 
     python -m benchmarks.checkpoint_stall
 
-One training alternates blocks of steps with and without checkpoints. A block with checkpoints has one in the middle of each EVERY steps, and ends when
-its last one is written, so that it pays for all of them.
+One training alternates blocks of steps with and without checkpoints. A block with checkpoints has one in the middle of each EVERY steps, and ends
+when its last one is written, so that it pays for all of them.
 """
 
 import argparse
@@ -86,8 +86,9 @@ def main():
   arguments = parser.parse_args()
   logging.set_verbosity(logging.WARNING)
   ratios, seconds = run(arguments.pairs, arguments.width, arguments.batch_size, arguments.block)
-  print(f"{2 * arguments.width**2 * 4 / 1e6:.0f} MB, a checkpoint every {EVERY} steps of {1000 * seconds:.0f} ms: throughput {statistics.median(ratios):.3f}"
-        f" of that without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f}).")
+  size = 2 * arguments.width**2 * 4 / 1e6
+  print(f"{size:.0f} MB, a checkpoint every {EVERY} steps of {1000 * seconds:.0f} ms: throughput {statistics.median(ratios):.3f} of that without (median "
+        f"of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f}).")
 
 
 if __name__ == "__main__":

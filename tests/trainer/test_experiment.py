@@ -98,7 +98,8 @@ def test_a_dry_run_writes_nothing(mode, tmp_path, caplog):
     assert run(tmp_path / "model", mode, dry_run=True) is None
   assert not (tmp_path / "model").exists()
   assert "Dry run: nothing was written." in caplog.text
-  for kind in {"train_and_evaluate": ("train", "eval"), "evaluate": ("eval",), "continuous_eval": ("eval",), "export": ("predict",)}.get(mode, (mode,)):
+  kinds = {"train_and_evaluate": ("train", "eval"), "evaluate": ("eval",), "continuous_eval": ("eval",), "export": ("predict",)}
+  for kind in kinds.get(mode, (mode,)):
     assert f"one {kind} step" in caplog.text
 
 

@@ -11,6 +11,7 @@ import trainer
 from tests.trainer import programs
 from trainer import checkpoint, errors
 
+
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):
   """The folder of a trained line."""
