@@ -87,8 +87,8 @@ def main():
   logging.set_verbosity(logging.WARNING)
   ratios, seconds = run(arguments.pairs, arguments.width, arguments.batch_size, arguments.block)
   size = 2 * arguments.width**2 * 4 / 1e6
-  print(f"{size:.0f} MB, a checkpoint every {EVERY} steps of {1000 * seconds:.0f} ms: throughput {statistics.median(ratios):.3f} of that without (median "
-        f"of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f}).")
+  print(f"{size:.0f} MB, a checkpoint every {EVERY} steps of {1000 * seconds:.0f} ms: throughput {statistics.median(ratios):.3f} of that without "
+        f"(median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f}).")
 
 
 if __name__ == "__main__":
