@@ -6,6 +6,7 @@
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -66,7 +67,7 @@ def overhead(folder, rounds):
     for trial in found.trials:
       in_sweep.append(_first_step(os.path.join(folder, f"sweep{number}", "trials", str(trial.number))) - trial.datetime_start.timestamp())
     print(f"round {number}: by hand {by_hand[-1]:.2f} s, trials {', '.join(f'{seconds:.2f}' for seconds in in_sweep[-4:])} s", flush=True)
-  middle = [sorted(seconds)[len(seconds) // 2] for seconds in (in_sweep, by_hand)]
+  middle = [statistics.median(seconds) for seconds in (in_sweep, by_hand)]
   print(f"From its start to its first step, a trial takes {middle[0]:.2f} s, a run by hand {middle[1]:.2f} s: {middle[0] / middle[1]:.0%} (medians)")
   assert middle[0] <= 0.5 * middle[1]
 
