@@ -15,6 +15,7 @@ _HOMES = {
     "EstimatorSpec": "trainer.spec",
     "EvalSpec": "trainer.train_evaluate",
     "FinalExporter": "trainer.exporters",
+    "Histograms": "trainer.hooks.histograms",
     "InputPipelineConfig": "trainer.run_config",
     "LatestExporter": "trainer.exporters",
     "ModeKeys": "trainer.spec",

@@ -22,7 +22,7 @@ from absl import logging
 
 from trainer import batch_sizes, config, durations, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
 from trainer import exporters as exporters_lib
-from trainer.hooks import early_stopping, periodic, profiler  # noqa: F401  which gin files name without an import
+from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401  which gin files name without an import
 
 MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export")
 

@@ -122,6 +122,13 @@ class Writer:
         tf.summary.scalar(tag, value, step=step)
     self._writer.flush()
 
+  def histograms(self, step, values):
+    """Writes the distributions of a dict of arrays as of a step."""
+    with self._open().as_default():
+      for tag, value in values.items():
+        tf.summary.histogram(tag, value, step=step)
+    self._writer.flush()
+
   def text(self, step, tag, text):
     """Writes a text, shown as it stands."""
     with self._open().as_default():
