@@ -17,7 +17,7 @@ from trainer import metrics_file
 from trainer.sweep import report, study
 
 _SAME_TRIALS = "include 'gin_configs/sweeps/digits.gin'\nsweep.sampler = 'random'\nsweep.pruner = "
-_ASHA = _SAME_TRIALS + "'asha'\nsweep.pruner_options = {'min_resource': 100, 'reduction_factor': 3}\n"
+_ASHA = _SAME_TRIALS + "'asha'\nsweep.pruner_options = {'min_resource': 100, 'reduction_factor': 4}\n"
 _NONE = _SAME_TRIALS + "'none'\nsweep.pruner_options = {}\n"
 
 _ONE_STEP = """
