@@ -108,7 +108,8 @@ def test_a_dry_run_needs_no_model_dir(tmp_path, monkeypatch):
   monkeypatch.setenv("TMPDIR", str(tmp_path))
   monkeypatch.setattr("tempfile.tempdir", None)
   run("", "train_and_evaluate", dry_run=True)
-  assert list(tmp_path.iterdir()) == []
+  # But for what TensorFlow makes of the Python of an input_fn, and takes away in the end, where no test before has had it make that.
+  assert [path for path in tmp_path.iterdir() if not path.name.startswith("__autograph_generated_file")] == []
 
 
 def test_the_sizes_are_shown_in_one_table(tmp_path, caplog):
