@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, retention
+from trainer import errors, files, retention
 
 PREFIX = "model.ckpt"
 EXAMPLES_SEEN = "examples_seen"
@@ -151,10 +151,8 @@ class CheckpointDirectory:
   def _write_state(self):
     names = [os.path.basename(self.path(step)) for step in self.steps()]
     lines = [f'model_checkpoint_path: "{names[-1]}"', *(f'all_model_checkpoint_paths: "{name}"' for name in names)]
-    path = os.path.join(self.directory, "checkpoint")
-    with tf.io.gfile.GFile(path + ".writing", "w") as file:
+    with files.whole(os.path.join(self.directory, "checkpoint")) as file:
       file.write("\n".join(lines) + "\n")
-    tf.io.gfile.rename(path + ".writing", path, overwrite=True)
 
   def latest_whole(self):
     """The path of the newest checkpoint that can be read, or None if there is none at all. Each damaged one is named in a warning.

@@ -25,6 +25,7 @@ from trainer import (
   export,
   inputs,
   loop,
+  metrics,
   metrics_file,
   model_values,
   non_finite,
@@ -267,8 +268,8 @@ class Estimator:
     path = self._checkpoints.path(current)
     self._values.was_saved(path, values)
     if self.device.is_chief:
-      self.wait_for_checkpoint()
-      self._checkpoints.save(current, dict(values, **{checkpoint.EXAMPLES_SEEN: tf.constant(self._examples_seen, tf.int64)}))
+      with self.watchdog.stage("save a checkpoint"):  # which waits for the one before
+        self._checkpoints.save(current, dict(values, **{checkpoint.EXAMPLES_SEEN: tf.constant(self._examples_seen, tf.int64)}))
     if self.device.is_multi_worker:  # nobody goes on before it is there
       self.wait_for_checkpoint()
       self.workers.agree(current)
@@ -327,7 +328,7 @@ class Estimator:
     values = dict(result.values, global_step=int(self._program.global_step.numpy()))
     if self.device.is_chief:
       writer = summaries.Writer(self.evaluation_dir(name))
-      scalars = {key: value for key, value in result.values.items() if isinstance(value, int | float)}
+      scalars = metrics.scalars(result.values)
       writer.scalars(values["global_step"], scalars)
       writer.close()
       if own:

@@ -21,7 +21,7 @@ import gin
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, run_config
+from trainer import errors, files, metrics, run_config
 
 _RECORD = "exported.json"
 
@@ -63,7 +63,7 @@ class Exporter:
     if not self._wants(record, eval_result, is_the_final_export):
       return None
     exported = estimator.export_saved_model(export_path, self._receiver_fn, self._assets_extra, checkpoint_path)
-    _write(export_path, {"folder": os.path.basename(exported), "metrics": _scalars(eval_result)})
+    _write(export_path, {"folder": os.path.basename(exported), "metrics": metrics.scalars(eval_result)})
     self._remove_old(export_path)
     return exported
 
@@ -114,13 +114,12 @@ class BestExporter(Exporter):
 
   def __init__(self, metric="loss", mode="min", name="best", serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=5):
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
-    if mode not in ("min", "max"):
-      raise errors.SettingError(f"BestExporter.mode is {mode!r}; expected 'min' or 'max'.")
+    run_config.require_min_or_max(mode, "BestExporter.mode")
     self._metric = metric
     self._mode = mode
 
   def _wants(self, record, result, final):
-    value = scalar(result, self._metric, "BestExporter.metric")
+    value = metrics.scalar(result, self._metric, "BestExporter.metric")
     if math.isnan(value):
       return False
     best = record["metrics"].get(self._metric) if record else None
@@ -136,18 +135,6 @@ def newest(export_path):
   return record and os.path.join(export_path, record["folder"])
 
 
-def scalar(result, metric, setting):
-  """The value of a metric in the result of an evaluation; SettingError under the setting's name if there is none, or if it is no scalar."""
-  scalars = _scalars(result)
-  if metric not in scalars:
-    raise errors.SettingError(f"{setting} is {metric!r}; the evaluation gives {', '.join(sorted(set(scalars) - {'global_step'}))}.")
-  return scalars[metric]
-
-
-def _scalars(result):
-  return {name: value for name, value in result.items() if isinstance(value, int | float)}
-
-
 def _read(export_path):
   path = os.path.join(export_path, _RECORD)
   if not tf.io.gfile.exists(path):
@@ -160,7 +147,5 @@ def _read(export_path):
 
 
 def _write(export_path, record):
-  path = os.path.join(export_path, _RECORD)
-  with tf.io.gfile.GFile(path + ".writing", "w") as file:
+  with files.whole(os.path.join(export_path, _RECORD)) as file:
     file.write(json.dumps(record, indent=1))
-  tf.io.gfile.rename(path + ".writing", path, overwrite=True)

@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 from keras.src.utils import naming
 
-from trainer import errors
+from trainer import errors, files
 
 _IN_ARCHIVE = "model.weights.h5"
 _NUMBERED = re.compile(r"(.+?)(?:_(\d+))?")
@@ -197,9 +197,8 @@ def write(path, values):
 def put(path, data):
   """Writes a file aside and then in its place; OutputError if it cannot be written."""
   try:
-    with tf.io.gfile.GFile(path + ".writing", "wb") as file:
+    with files.whole(path, "wb") as file:
       file.write(data)
-    tf.io.gfile.rename(path + ".writing", path, overwrite=True)
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(f"{path} (--output) cannot be written: {error}") from error
 

@@ -46,6 +46,19 @@ class HostMetrics:
     return kept.read_value
 
 
+def scalars(result):
+  """Those of an evaluation's result (dict) that are numbers, and no arrays."""
+  return {name: value for name, value in result.items() if isinstance(value, int | float)}
+
+
+def scalar(result, metric, setting):
+  """The value of a metric in the result of an evaluation; SettingError under the setting's name if there is none, or if it is no scalar."""
+  found = scalars(result)
+  if metric not in found:
+    raise errors.SettingError(f"{setting} is {metric!r}; the evaluation gives {', '.join(sorted(set(found) - {'global_step'}))}.")
+  return found[metric]
+
+
 def _call(metric_fn, tensors):
   try:
     with tf.name_scope(""):

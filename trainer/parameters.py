@@ -17,12 +17,11 @@ def table(variables):
   rows = [(name, str(tuple(variable.shape)), _size(variable), _bytes(variable)) for name, variable in variables.items() if name in own]
   trainable = sum(_size(variables[name]) for name in own if variables[name].trainable)
   kept = sum(map(_bytes, variables.values()))
-  depth = 1
   shown = rows
   if len(rows) > _ROWS:
     shown = {}
     for name, _, size, count in rows:
-      scope = "/".join(name.split("/")[:depth])
+      scope = name.split("/")[0]
       former = shown.get(scope, (0, 0, 0))
       shown[scope] = former[0] + 1, former[1] + size, former[2] + count
     shown = [(scope, f"{number} variables", size, count) for scope, (number, size, count) in shown.items()]

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import contact_sheet, errors
+from trainer import contact_sheet, errors, files
 
 _ROWS = 10  # of the table
 _NUMBERS = 3  # of an array in a cell of the table
@@ -61,13 +61,11 @@ def write(path, predictions):
   """Writes predictions, each a numpy array or a nest of them, and returns their number; OutputError if that cannot be done."""
   count = 0
   try:
-    with tf.io.gfile.GFile(path + ".writing", "w") as file:
-      file.write("")  # which makes the file, also where there are no predictions
+    with files.whole(path) as file:
       for prediction in predictions:
         value = tf.nest.map_structure(_plain, prediction)
         file.write(json.dumps(value if isinstance(value, dict) else {"output": value}, ensure_ascii=False) + "\n")
         count += 1
-    tf.io.gfile.rename(path + ".writing", path, overwrite=True)
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(f"The predictions cannot be written to {path} (--model_dir): {error}") from error
   return count

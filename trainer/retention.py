@@ -16,7 +16,7 @@ import time
 import gin
 import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, files, run_config
 
 # A process that reads a checkpoint renews its lease more often than this; one that was killed holds it no longer.
 LEASE_SECONDS = 600.0
@@ -51,8 +51,7 @@ class Retention:
   every_n_hours: float | None = None
 
   def __post_init__(self):
-    if self.mode not in ("min", "max"):
-      raise errors.SettingError(f"Retention.mode is {self.mode!r}; expected 'min' or 'max'.")
+    run_config.require_min_or_max(self.mode, "Retention.mode")
     for name, kinds in (("newest", int), ("best", int), ("every_n_steps", int), ("every_n_hours", int | float)):
       value = getattr(self, name)
       if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or value < 0):
@@ -127,10 +126,8 @@ def note_evaluation(directory, evaluation, step, metrics):
   """Writes down the metrics (dict of floats) of an evaluation (its name, or "") of a checkpoint's step."""
   noted = _read(directory)
   noted.setdefault(evaluation, {})[str(step)] = metrics
-  path = os.path.join(directory, _EVALUATIONS)
-  with tf.io.gfile.GFile(path + ".writing", "w") as file:
+  with files.whole(os.path.join(directory, _EVALUATIONS)) as file:
     file.write(json.dumps(noted, indent=1, sort_keys=True))
-  tf.io.gfile.rename(path + ".writing", path, overwrite=True)
 
 
 def _read(directory):

@@ -163,6 +163,12 @@ class RunConfig:
     return self.save_checkpoints_secs or None
 
 
+def require_min_or_max(value, name):
+  """Raises SettingError unless value, which tells whether less or more of a metric is better, is "min" or "max"."""
+  if value not in ("min", "max"):
+    raise errors.SettingError(f"{name} is {value!r}; expected 'min' or 'max'.")
+
+
 def require_positive_int(value, name):
   """Raises SettingError unless value is an int > 0."""
   if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:  # those of numpy too

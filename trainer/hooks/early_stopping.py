@@ -12,7 +12,8 @@ evaluations may be another process's.
 import gin
 from absl import logging
 
-from trainer import errors, exporters, retention, run_config
+from trainer import errors, retention, run_config
+from trainer import metrics as metrics_lib
 from trainer.hooks import every
 
 # How often it looks for the evaluations of another process.
@@ -37,8 +38,7 @@ class EarlyStopping:
   """
 
   def __init__(self, metric="loss", mode="min", patience=None, patience_steps=None, min_delta=0.0, evaluation="", clock=None):
-    if mode not in ("min", "max"):
-      raise errors.SettingError(f"EarlyStopping.mode is {mode!r}; expected 'min' or 'max'.")
+    run_config.require_min_or_max(mode, "EarlyStopping.mode")
     if (patience is None) == (patience_steps is None):
       raise errors.SettingError("EarlyStopping: set patience (evaluations) or patience_steps, one of them.")
     for name, value in (("patience", patience), ("patience_steps", patience_steps)):
@@ -63,7 +63,7 @@ class EarlyStopping:
     """Decides after an evaluation in this process."""
     if name != self._evaluation:
       return False
-    exporters.scalar(metrics, self._metric, "EarlyStopping.metric")
+    metrics_lib.scalar(metrics, self._metric, "EarlyStopping.metric")
     return self._decide(estimator.model_dir, step)
 
   def __call__(self, step, metrics, estimator):

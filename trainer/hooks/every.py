@@ -22,13 +22,17 @@ class Every:
     self._last_step = start
     self._last_time = clock()
 
+  def restart(self, step):
+    """Counts from this step and this time on."""
+    self._last_step, self._last_time = step, self._clock()
+
   def due(self, step):
     """Whether it is time at this step; if so, the time until the next one starts."""
     by_steps = self._steps is not None and step // self._steps > self._last_step // self._steps
     by_seconds = self._seconds is not None and self._clock() - self._last_time >= self._seconds
     by_list = any(self._last_step < at <= step for at in self._at)
     if by_steps or by_seconds or by_list:
-      self._last_step, self._last_time = step, self._clock()
+      self.restart(step)
       return True
     return False
 

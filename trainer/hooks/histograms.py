@@ -23,11 +23,10 @@ class Histograms:
 
   def __init__(self, steps=500):
     run_config.require_positive_int(steps, "Histograms.steps")
-    self._every = steps
     self._timer = every.Every(steps=steps)
 
   def begin(self, estimator):
-    self._timer = every.Every(steps=self._every, start=estimator.latest_step() or 0)
+    self._timer.restart(estimator.latest_step() or 0)
 
   def next_step(self, step):
     """See trainer.hooks."""

@@ -35,12 +35,11 @@ class Periodic:
       raise errors.SettingError("Periodic: set steps, seconds, at or at_end; as it is, it would never be called.")
     self._what = what
     self._at_end = at_end
-    self._make_timer = lambda start: every.Every(steps=steps, seconds=seconds, at=at, start=start, **({"clock": clock} if clock else {}))
-    self._timer = self._make_timer(0)
+    self._timer = every.Every(steps=steps, seconds=seconds, at=at, **({"clock": clock} if clock else {}))
     self._last = None, {}
 
   def begin(self, estimator):
-    self._timer = self._make_timer(estimator.latest_step() or 0)
+    self._timer.restart(estimator.latest_step() or 0)
 
   def __call__(self, step, metrics, estimator):
     self._last = step, metrics
