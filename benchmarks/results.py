@@ -1,0 +1,126 @@
+"""What a benchmark found: ratios, as a table, a JSON file and a picture."""
+
+import dataclasses
+import json
+import os
+import platform
+
+import numpy as np
+import rich.console
+import rich.table
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """One comparison.
+
+  Attributes:
+    question: the benchmark it is of, such as "train".
+    case: what was run, such as "CIFAR-10 CNN, batch 128, bfloat16".
+    against: what Octet was compared with.
+    ratios: one for each pair of neighbouring slices; their median is the figure.
+    at_least, at_most: what the median must be, or None.
+    note: what else is to be known, such as the speeds and memories of both.
+  """
+
+  question: str
+  case: str
+  against: str
+  ratios: tuple[float, ...]
+  at_least: float | None = None
+  at_most: float | None = None
+  note: str = ""
+
+  @property
+  def median(self):
+    return float(np.median(self.ratios))
+
+  @property
+  def quartiles(self):
+    low, high = np.percentile(self.ratios, [25, 75])
+    return float(low), float(high)
+
+  @property
+  def bound(self):
+    if self.at_least is not None:
+      return f"≥ {self.at_least:g}"
+    return "" if self.at_most is None else f"≤ {self.at_most:g}"
+
+  @property
+  def holds(self):
+    """Whether the median, as it is shown, is within its bound."""
+    shown = round(self.median, 2)
+    return (self.at_least is None or shown >= self.at_least) and (self.at_most is None or shown <= self.at_most)
+
+
+def show(rows):
+  """Prints the table."""
+  table = rich.table.Table(title="Octet ÷ the other, one run, alternating", title_justify="left")
+  for name in ("question", "case", "against"):
+    table.add_column(name)
+  for name in ("ratio", "quartiles", "must be"):
+    table.add_column(name, justify="right", no_wrap=True)
+  table.add_column("note", overflow="fold")
+  for row in rows:
+    low, high = row.quartiles
+    table.add_row(
+        row.question, row.case, row.against, f"{row.median:.2f}", f"{low:.2f} to {high:.2f}", row.bound + ("" if row.holds else " ✗"), row.note)
+  rich.console.Console(width=None if os.isatty(1) else 180).print(table)
+
+
+def write(rows, folder):
+  """Writes results.json and results.png into a folder; returns their paths."""
+  os.makedirs(folder, exist_ok=True)
+  paths = [os.path.join(folder, name) for name in ("results.json", "results.png")]
+  with open(paths[0], "w") as file:
+    json.dump({"machine": machine(), "rows": [dict(dataclasses.asdict(row), median=row.median) for row in rows]}, file, indent=1)
+    file.write("\n")
+  _draw(rows, paths[1])
+  return paths
+
+
+def read(path):
+  """The rows of a results.json."""
+  with open(path) as file:
+    rows = json.load(file)["rows"]
+  names = [field.name for field in dataclasses.fields(Row)]
+  return [Row(**{name: row[name] for name in names} | {"ratios": tuple(row["ratios"])}) for row in rows]
+
+
+def machine():
+  """dict that says what the figures were taken on."""
+  import tensorflow as tf
+
+  return {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version(), "tensorflow": tf.__version__}
+
+
+def _processor():
+  try:
+    with open("/proc/cpuinfo") as file:
+      return next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+  except (OSError, StopIteration):
+    return platform.processor()
+
+
+def _draw(rows, path):
+  import matplotlib
+
+  matplotlib.use("Agg")
+  from matplotlib import pyplot as plt
+
+  figure, axes = plt.subplots(figsize=(9, 1 + 0.32 * len(rows)), layout="constrained")
+  places = np.arange(len(rows))[::-1]
+  lows, highs = np.transpose([row.quartiles for row in rows])
+  axes.barh(places, [row.median for row in rows], height=0.6, color=["#4878a8" if row.holds else "#c8553d" for row in rows])
+  axes.hlines(places, lows, highs, color="black", linewidth=1)
+  for place, row in zip(places, rows, strict=True):
+    bound = row.at_least if row.at_least is not None else row.at_most
+    if bound is not None:
+      axes.vlines(bound, place - 0.4, place + 0.4, color="black", linestyle=":")
+  axes.axvline(1, color="gray", linewidth=0.8)
+  axes.set_yticks(places, [f"{row.case}: {row.against}" for row in rows], fontsize=7)
+  axes.set_xscale("log", base=2)
+  axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+  axes.set_xlabel("Octet ÷ the other (lines: quartiles; dotted: what it must be; red: it is not)")
+  figure.savefig(path, dpi=130)
+  plt.close(figure)
