@@ -1,0 +1,144 @@
+"""The sides of a comparison, each in a process of its own, that take turns.
+
+    def bare(turns, case):           # a side: prepares, then does a slice of work in each turn
+      ...
+      while turns.take():
+        train(case.steps)
+
+    slices = sides.alternate({"octet": Side(octet, {"case": case}), "bare": Side(bare, {"case": case})}, rounds=10)
+    slices["octet"].seconds          # one for each round
+
+A process of its own gives each side thread pools, settings and a peak of memory of its own. While one works, the others rest: before a side gives its
+turn away it waits until its threads have filled what they may fill ahead.
+"""
+
+import dataclasses
+import multiprocessing
+import resource
+import time
+import traceback
+from collections.abc import Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+  """A function of the `Turns` and of these arguments, that prepares and then works in each turn."""
+
+  function: Callable
+  arguments: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Slices:
+  """What was measured of a side.
+
+  Attributes:
+    seconds: of each round, by the clock.
+    resident: bytes of memory that the process has after each round.
+    peak: bytes, the most that it ever had.
+  """
+
+  seconds: list
+  resident: list
+  peak: int = 0
+
+
+class SideError(Exception):
+  """A side failed; the message has its traceback."""
+
+
+class Turns:
+  """The side's end: `take` ends the slice before, and returns at the start of the next, or false where there is none."""
+
+  def __init__(self, connection):
+    self._connection = connection
+    self._start = None
+
+  def take(self):
+    seconds = None if self._start is None else time.perf_counter() - self._start
+    _until_idle()
+    self._connection.send(("done", (seconds, _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)))
+    go = self._connection.recv()
+    self._start = time.perf_counter()
+    return go
+
+
+def alternate(sides, rounds, warm=2):
+  """Runs the sides in turn, in an order that is reversed from round to round.
+
+  Args:
+    sides: dict of name → Side.
+    rounds: slices of each that count.
+    warm: slices of each before those, in which compilers and caches do what they do once.
+
+  Returns:
+    dict of name → Slices.
+
+  Raises:
+    SideError: one of them failed.
+  """
+  context = multiprocessing.get_context("spawn")
+  workers, slices = {}, {name: Slices([], []) for name in sides}
+  try:
+    for name, side in sides.items():  # one prepares after another
+      ours, theirs = context.Pipe()
+      process = context.Process(target=_work, args=(theirs, side), daemon=True)
+      process.start()
+      workers[name] = process, ours
+      _receive(name, ours)
+    for number in range(-warm, rounds):
+      for name in list(sides)[:: -1 if number % 2 else 1]:
+        connection = workers[name][1]
+        connection.send(True)
+        seconds, resident, peak = _receive(name, connection)
+        if number >= 0:
+          slices[name].seconds.append(seconds)
+          slices[name].resident.append(resident)
+          slices[name].peak = peak
+  finally:
+    for process, _ in workers.values():
+      process.kill()
+      process.join()
+  return slices
+
+
+def ratios(slices, other, ours="octet"):
+  """Our speed ÷ the other's, of each round: a tuple of floats."""
+  return tuple(theirs / mine for mine, theirs in zip(slices[ours].seconds, slices[other].seconds, strict=True))
+
+
+def _work(connection, side):
+  try:
+    side.function(Turns(connection), **side.arguments)
+  except BaseException:  # whatever it is, the other process says so
+    connection.send(("failed", traceback.format_exc()))
+
+
+def _receive(name, connection):
+  try:
+    kind, value = connection.recv()
+  except EOFError as error:
+    raise SideError(f"{name}: its process is gone") from error
+  if kind == "failed":
+    raise SideError(f"{name}:\n{value}")
+  return value
+
+
+def _until_idle():
+  """Returns when this process's threads rest, or after a second."""
+  deadline, before = time.monotonic() + 1, time.process_time()
+  while time.monotonic() < deadline:
+    time.sleep(0.02)
+    now = time.process_time()
+    if now - before < 0.001:
+      return
+    before = now
+
+
+def _resident():
+  """Bytes of memory that this process has now."""
+  try:
+    with open("/proc/self/statm") as file:
+      return int(file.read().split()[1]) * resource.getpagesize()
+  except OSError:  # no Linux: the peak
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,188 @@
+"""Training speed, beside a bare loop, Keras `fit` and PyTorch.
+
+    python -m benchmarks.run train
+    python -m benchmarks.run train --cases=digits,cifar128 --rounds=20
+
+One run of a case has all sides: Octet in float32, in bfloat16 and on eight virtual cores; in both precisions a loop on the device and a loop that
+calls each step, both written by hand; Keras `fit` as it is called by default and with the best settings; PyTorch, eager, channels last.
+"""
+
+import tempfile
+
+from benchmarks import cases, results, sides
+
+PRECISIONS = ("float32", "bfloat16")
+
+
+def measure(names=tuple(cases.CASES), rounds=10, precisions=PRECISIONS):
+  """Rows of the cases of these names."""
+  rows = []
+  for name in names:
+    case = cases.CASES[name]
+    slices = sides.alternate(_sides(case, precisions), rounds)
+    rows.extend(_rows(case, precisions, slices))
+  return rows
+
+
+def _sides(case, precisions):
+  found = {}
+  for precision in precisions:
+    same = {"case": case, "precision": precision}
+    found |= {
+        f"octet {precision}": sides.Side(octet, same),
+        f"bare {precision}": sides.Side(bare, same),
+        f"one call {precision}": sides.Side(bare, same | {"steps_per_call": 1}),
+        f"fit tuned {precision}": sides.Side(keras_fit, same | {"tuned": True}),
+        f"torch {precision}": sides.Side(torch, same),
+    }
+    if precision == "float32":
+      found["fit float32"] = sides.Side(keras_fit, same | {"tuned": False})
+      if case.network == "cifar10_cnn":
+        found["octet cpu:8"] = sides.Side(octet, same | {"device": "cpu:8"})
+  return found
+
+
+def _rows(case, precisions, slices):
+  def row(ours, other, against, precision, **bound):
+    examples = case.steps * case.batch_size
+    speeds = [examples / _median(slices[name].seconds) for name in (ours, other)]
+    peaks = [slices[name].peak / 2**30 for name in (ours, other)]
+    return results.Row(
+        "train", f"{case.title}, {precision}", against, sides.ratios(slices, other, ours),
+        note=f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s; peaks {peaks[0]:.1f} and {peaks[1]:.1f} GiB", **bound)
+
+  rows = []
+  for precision in precisions:
+    ours = f"octet {precision}"
+    rows.append(row(ours, f"bare {precision}", "bare loop on the device", precision, at_least=0.98))
+    rows.append(row(ours, f"one call {precision}", "bare loop, a call a step", precision, at_least=3 if case.host_bound else 1.1))
+    if precision == "float32":
+      rows.append(row(ours, "fit float32", "Keras fit", precision, at_least=5 if case.host_bound else 1.7))
+    rows.append(row(ours, f"fit tuned {precision}", "Keras fit, tuned", precision, at_least=1.2 if case.host_bound else 1))
+    rows.append(row(ours, f"torch {precision}", "PyTorch", precision, at_least=1))
+  if len(precisions) == 2:
+    rows.append(row("octet bfloat16", "octet float32", "Octet in float32", "bfloat16", at_least=None if case.host_bound else 1.7))
+  if "octet cpu:8" in slices:
+    rows.append(row("octet cpu:8", "octet float32", "Octet on cpu", "cpu:8", at_least=0.5))
+  return rows
+
+
+def _median(values):
+  return sorted(values)[len(values) // 2]
+
+
+# ---------------------------------------------------------------------- the sides, each in a process of its own
+
+
+class Slice:
+  """A hook that takes a turn every `steps` steps."""
+
+  def __init__(self, turns, steps):
+    self._turns = turns
+    self._steps = steps
+
+  def begin(self, estimator):
+    return not self._turns.take()
+
+  def __call__(self, step, metrics, estimator):
+    return step % self._steps == 0 and not self._turns.take()
+
+
+def octet(turns, case, precision, device="cpu"):
+  """Estimator.train, all settings the default ones but for the length of the device loop."""
+  import trainer
+
+  replicas = 8 if device == "cpu:8" else 1
+  with tempfile.TemporaryDirectory() as folder:
+    estimator = trainer.Estimator(
+        cases.model_fn(case), folder, trainer.RunConfig(
+            device=device, precision=precision, tpu_config=trainer.TPUConfig(iterations_per_loop=case.steps)),
+        train_batch_size=case.batch_size)
+    estimator.train(lambda params: cases.dataset(case, case.batch_size // replicas, training=True), hooks=[Slice(turns, case.steps)])
+
+
+def bare(turns, case, precision, steps_per_call=None):
+  """A tf.function with the steps of a slice in a loop, or with one step that Python calls."""
+  import keras
+  import tensorflow as tf
+
+  keras.mixed_precision.set_global_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+  model, optimizer = cases.keras_model(case), keras.optimizers.Adam()
+  optimizer.build(model.trainable_variables)
+  calls, steps = (1, case.steps) if steps_per_call is None else (case.steps // steps_per_call, steps_per_call)
+
+  @tf.function(autograph=False)
+  def train(iterator):
+    def step(done, total):
+      features, labels = next(iterator)
+      with tf.GradientTape() as tape:
+        logits = model(features["image"], training=True)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+      variables = model.trainable_variables
+      optimizer.apply(tape.gradient(loss, variables), variables)
+      return done + 1, total + loss
+
+    if steps == 1:
+      return step(0, 0.0)[1]
+    return tf.while_loop(lambda done, _: done < steps, step, [tf.constant(0), tf.constant(0.0)])[1]
+
+  iterator = iter(cases.dataset(case, case.batch_size, training=True))
+  while turns.take():
+    for _ in range(calls):
+      loss = train(iterator)
+    loss.numpy()
+
+
+def keras_fit(turns, case, precision, tuned):
+  """`fit` with arrays and nothing set; or, tuned, with a dataset, without XLA, and with all steps of a slice in one execution."""
+  import keras
+
+  class Turn(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+      if not turns.take():
+        self.model.stop_training = True
+
+  keras.mixed_precision.set_global_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+  model = cases.keras_model(case)
+  model.compile(
+      keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+      **({"jit_compile": False, "steps_per_execution": case.steps} if tuned else {}))
+  if tuned:
+    model.fit(cases.dataset(case, case.batch_size, training=True), steps_per_epoch=case.steps, epochs=10**6, callbacks=[Turn()], verbose=0)
+    return
+  images, labels = case.data()
+  rows = (case.steps * case.batch_size // len(labels) + 1) * list(range(len(labels)))
+  rows = rows[: case.steps * case.batch_size]
+  model.fit(images[rows].astype("float32") / case.white, labels[rows], batch_size=case.batch_size, epochs=10**6, callbacks=[Turn()], verbose=0)
+
+
+def torch(turns, case, precision):
+  """Eager PyTorch on tensors in memory, shuffled by torch.randperm; bfloat16 by autocast."""
+  import contextlib
+
+  import torch
+
+  from benchmarks import torch_networks
+
+  images, labels = case.data()
+  images = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+  labels = torch.from_numpy(labels).long()
+  model = torch_networks.build(case).to(memory_format=torch.channels_last).train()
+  model(torch.zeros([2, *images.shape[1:]]))  # lazy layers get their sizes
+  optimizer = torch.optim.Adam(model.parameters())
+  autocast = torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
+  order, place = torch.randperm(len(labels)), 0
+  while turns.take():
+    for _ in range(case.steps):
+      if place + case.batch_size > len(labels):
+        order, place = torch.randperm(len(labels)), 0
+      rows = order[place : place + case.batch_size]
+      place += case.batch_size
+      image = images[rows].float() * (1 / case.white)
+      optimizer.zero_grad()
+      with autocast:
+        logits = model(image.contiguous(memory_format=torch.channels_last))
+      loss = torch.nn.functional.cross_entropy(logits.float(), labels[rows])
+      loss.backward()
+      optimizer.step()
+    loss.item()
