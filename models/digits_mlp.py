@@ -59,7 +59,8 @@ def model_fn(features, labels, mode, params, hidden_units=(128, 64), dropout=0.2
     return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "classes": predictions["class"]}))
 
   # 4. The training step: one update of all trainable variables. Labels are smoothed here alone, so that what is evaluated can be compared.
-  loss = (1 - label_smoothing) * loss - label_smoothing * tf.reduce_mean(tf.nn.log_softmax(logits))
+  if label_smoothing:
+    loss = (1 - label_smoothing) * loss - label_smoothing * tf.reduce_mean(tf.nn.log_softmax(logits))
   return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(optimizer(), loss))
 
 

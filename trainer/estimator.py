@@ -99,7 +99,9 @@ class Estimator:
         self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config)
     settings = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
     self._values = model_values.ModelValues(self._program.store, self._checkpoints, settings, self.config.evaluate_ema)
-    self._loops = loop.DeviceLoops(self._program, self.device.local_replicas, self.config.tpu_config.host_call_every_n_steps)
+    self._loops = loop.DeviceLoops(
+        self._program, self.device.local_replicas, self.config.tpu_config.host_call_every_n_steps,
+        on_one_cpu=self.device.kind == "cpu" and self.device.replicas == 1)
     self._prepared = {}  # by kind: (input_fn, dataset, iterator) that trace() has made, for the next call of the kind
     self._feature_spec = None
     self._training = False
@@ -194,7 +196,8 @@ class Estimator:
     def run_loop(count):
       self._values.has_changed()
       stage = "first training steps: first batch, compilation" if self._examples_seen == first else "training steps, or the input that they wait for"
-      with inputs.reading(input_fn, "train"), self.watchdog.stage(stage):
+      with (
+          step.running(self._model_fn.name, "train"), inputs.reading(input_fn, "train", self._loops.failed_in_input), self.watchdog.stage(stage)):
         result = self._loops.train(iterator, tf.constant(count, tf.int64), endless)
         done = int(result["steps"])  # which waits for them
       self._examples_seen += done * size
@@ -481,7 +484,7 @@ class Estimator:
     iterator = iter(dataset)
     count = tf.TensorSpec([], tf.int64)
     if kind == "train":
-      self._loops.train.get_concrete_function(iterator, count, _is_endless(dataset))
+      self._loops.trace_train(iterator, _is_endless(dataset))
     elif kind == "eval":
       self._loops.evaluate.get_concrete_function(iterator, dataset.element_spec, count, name)
     else:

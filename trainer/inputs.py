@@ -76,8 +76,11 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
 
 
 @contextlib.contextmanager
-def reading(input_fn, kind):
+def reading(input_fn, kind, failed_in_input=lambda: None):
   """Says of what goes wrong in reading a dataset whose input_fn it is.
+
+  Args:
+    failed_in_input: tells whether an error came from the dataset, and not from what was done with its batches; None if it cannot tell.
 
   Raises:
     InputError: an operation of the dataset failed inside.
@@ -87,7 +90,7 @@ def reading(input_fn, kind):
   except tf.errors.OutOfRangeError:
     raise
   except tf.errors.OpError as error:
-    if "IteratorGetNext" not in error.message:
+    if failed_in_input() is False or (failed_in_input() is None and "IteratorGetNext" not in error.message):
       raise
     what = error.message.split("[[", maxsplit=1)[0].strip().removeprefix("{{function_node").strip()
     lines = [line.strip() for line in what.splitlines() if line.strip()]

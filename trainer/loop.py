@@ -10,8 +10,8 @@ import time
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps
 
+from trainer import executor, run_config, summaries
 from trainer import metrics as metrics_lib
-from trainer import run_config, summaries
 
 
 class DeviceLoops:
@@ -21,18 +21,32 @@ class DeviceLoops:
     program: the step.Program.
     replicas: the number of batches that a step takes: this process's replicas.
     host_call_every_n_steps: how often a host_call is made.
+    on_one_cpu: whether the device is a CPU as one core.
   """
 
-  def __init__(self, program, replicas, host_call_every_n_steps=1):
+  def __init__(self, program, replicas, host_call_every_n_steps=1, on_one_cpu=False):
     self._program = program
+    self._on_one_cpu = on_one_cpu
     self._replicas = replicas
     self._host_call_every = host_call_every_n_steps
     self._metrics = {}  # HostMetrics by the name of the evaluation
     self._writers = []  # of summaries, made in a host_call's function
-    self.train = tf.function(self._train, autograph=False)
+    self._single_thread = False  # whether the training loop runs so, see `executor`
+    with tf.device("/cpu:0"):
+      self._waiting = tf.Variable(False, trainable=False) if on_one_cpu else None  # whether the training loop waits for input
+    self._train_loop = tf.function(self._train, autograph=False)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
     self.predict = tf.function(self._predict, autograph=False)
+
+  def train(self, iterator, steps, endless):
+    """Runs the training loop, see `_train`."""
+    with executor.single_thread(self._single_thread):
+      return self._train_loop(iterator, steps, endless)
+
+  def trace_train(self, iterator, endless):
+    """Traces the training loop for an iterator."""
+    self._train_loop.get_concrete_function(iterator, tf.TensorSpec([], tf.int64), endless)
 
   def _train(self, iterator, steps, endless):
     """Trains for up to `steps` (int64 scalar), fewer if the iterator ends, which is not looked for where it is `endless` (Python bool).
@@ -64,7 +78,7 @@ class DeviceLoops:
     def body(*state):
       asked_at = tf.timestamp()
       if endless:
-        return step([next(iterator) for _ in range(self._replicas)], state, asked_at)
+        return step(self._next_batches(iterator), state, asked_at)
       optionals = [iterator.get_next_as_optional() for _ in range(self._replicas)]
       more = tf.reduce_all([optional.has_value() for optional in optionals])
       return tf.cond(more, lambda: step([optional.get_value() for optional in optionals], state, asked_at), lambda: (state[0], False, *state[2:]))
@@ -72,9 +86,22 @@ class DeviceLoops:
     zero = tf.constant(0, tf.float64)
     initial = tf.constant(0, tf.int64), tf.constant(True), zero, tf.constant(-1, tf.int64), zero, tf.timestamp()
     done, _, loss_sum, non_finite, waited, _ = tf.while_loop(lambda done, more, *_: more & (done < steps), body, initial)
+    self._single_thread = self._on_one_cpu and executor.runs_in_one_thread(done.op)
     return dict(
         loss=tf.cast(loss_sum / tf.cast(tf.maximum(done, 1), tf.float64), tf.float32), steps=done, non_finite_step=non_finite, input_seconds=waited,
         scalars={tag: variable.read_value() for tag, variable in program.scalars.items()})
+
+  def _next_batches(self, iterator):
+    if self._waiting is None:
+      return [next(iterator) for _ in range(self._replicas)]
+    with tf.control_dependencies([self._waiting.assign(True)]):
+      batch = next(iterator)
+    with tf.control_dependencies(tf.nest.flatten(batch)), tf.control_dependencies([self._waiting.assign(False)]):
+      return [tf.nest.map_structure(tf.identity, batch)]
+
+  def failed_in_input(self):
+    """Whether the training loop, of which an error came, waited for input; None where only the error can tell."""
+    return bool(self._waiting) if self._single_thread else None
 
   def _call_host(self, step, tensors):
     """Calls the host_call's function after the step that its tensors are of."""

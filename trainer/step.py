@@ -6,6 +6,7 @@ what `trainer.optimizers` does for every optimizer is the rest.
 
 import contextlib
 import os
+import re
 import traceback
 
 import tensorflow as tf
@@ -187,6 +188,27 @@ class Program:
       self.scalars[tag].assign(value)
 
 
+@contextlib.contextmanager
+def running(name, mode):
+  """Says whose operation it was that failed while a model_fn of this name ran on the device.
+
+  Raises:
+    ModelFnError: an operation refused what it was given, such as a label that is out of range, or an assertion failed.
+  """
+  try:
+    yield
+  except tf.errors.InvalidArgumentError as error:
+    frames = re.findall(r'File "(.+?)", line (\d+)', error.message)
+    where = next((f" ({file}:{line})" for file, line in reversed(frames) if _is_users(file)), "")
+    lines = [line.strip() for line in error.message.split("[[")[0].splitlines()]
+    what = [line for line in lines if line and not line.startswith(("File ", "Detected at node", "Graph execution error"))]
+    raise errors.ModelFnError(f"model_fn {name} failed in a step, mode {mode!r}{where}: {' '.join(what)[:500]}") from error
+
+
+def _is_users(file):
+  return "site-packages" not in file and not file.startswith((_HOME, _PYTHON, "<"))
+
+
 def _check_host_tensors(tensors):
   for tensor in tf.nest.flatten(tensors):
     if tensor.shape.rank == 0:
@@ -196,6 +218,6 @@ def _check_host_tensors(tensors):
 def _message(name, mode, element, error):
   shapes = ", ".join(f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves(element))
   frames = traceback.extract_tb(error.__traceback__)
-  own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith((_HOME, _PYTHON))]
+  own = [frame for frame in frames if _is_users(frame.filename)]
   where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
   return f"model_fn {name} failed in mode {mode!r}{where}, given {shapes}: {type(error).__name__}: {error}"
