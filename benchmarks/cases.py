@@ -37,15 +37,21 @@ class Case:
     return f"{self.name}, batch {self.batch_size}"
 
   def data(self):
-    """(images uint8 [examples, *shape], labels int32 [examples])."""
+    """(images uint8 [n, *shape], labels int32 [n]): of `examples`, and all of the digits ten times."""
     if self.network == "digits_mlp":
       from input_pipelines import digits
 
-      return digits.load("train")
+      images, labels = digits.load("train")
+      return np.tile(images, (10, 1, 1, 1)), np.tile(labels, 10)
     generator = np.random.default_rng(1)
     return (
         generator.integers(0, 256, (self.examples, *self.shape), dtype=np.uint8),
         generator.integers(0, self.classes, self.examples, dtype=np.int32))
+
+  @property
+  def total(self):
+    """Examples in the data."""
+    return len(self.data()[1])
 
   @property
   def white(self):

@@ -1,21 +1,20 @@
 """What checkpoints cost a training: throughput with one every 20 steps against none, of a model of 100 MB.
 
-    python -m benchmarks.checkpoint_stall
+    python -m benchmarks.run checkpoint
 
 One training alternates blocks of steps with and without checkpoints. A block with checkpoints has one in the middle of each EVERY steps, and ends
 when its last one is written, so that it pays for all of them.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
 
 import keras
 import tensorflow as tf
-from absl import logging
 
 import trainer
+from benchmarks import results
 
 EVERY = 20
 
@@ -74,22 +73,11 @@ def run(pairs, width, batch_size, block):
         train_batch_size=batch_size)
     estimator.train(input_fn, hooks=[blocks], max_steps=block * (2 * pairs + 1))
   plain, saving = blocks.seconds[::2], blocks.seconds[1::2]
-  return [one / other for one, other in zip(plain, saving, strict=True)], statistics.median(plain) / block
+  return tuple(one / other for one, other in zip(plain, saving, strict=True)), statistics.median(plain) / block
 
 
-def main():
-  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument("--pairs", type=int, default=7)
-  parser.add_argument("--width", type=int, default=3536)
-  parser.add_argument("--batch_size", type=int, default=128)
-  parser.add_argument("--block", type=int, default=60, help="steps of a block")
-  arguments = parser.parse_args()
-  logging.set_verbosity(logging.WARNING)
-  ratios, seconds = run(arguments.pairs, arguments.width, arguments.batch_size, arguments.block)
-  size = 2 * arguments.width**2 * 4 / 1e6
-  print(f"{size:.0f} MB, a checkpoint every {EVERY} steps of {1000 * seconds:.0f} ms: throughput {statistics.median(ratios):.3f} of that without "
-        f"(median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f}).")
-
-
-if __name__ == "__main__":
-  main()
+def measure(rounds=7, width=3536, batch_size=128, block=60):
+  """One row: throughput with checkpoints beside that without."""
+  ratios, seconds = run(rounds, width, batch_size, block)
+  size = 2 * width**2 * 4 / 1e6
+  return [results.Row("checkpoint", f"{size:.0f} MB every {EVERY} steps of {1000 * seconds:.0f} ms", "the same without checkpoints", ratios)]

@@ -68,15 +68,17 @@ def show(rows):
   rich.console.Console(width=None if os.isatty(1) else 180).print(table)
 
 
-def write(rows, folder):
-  """Writes results.json and results.png into a folder; returns their paths."""
+def add(rows, folder):
+  """Writes results.json and results.png into a folder, with those rows that it has already and that these do not replace."""
   os.makedirs(folder, exist_ok=True)
-  paths = [os.path.join(folder, name) for name in ("results.json", "results.png")]
-  with open(paths[0], "w") as file:
+  path = os.path.join(folder, "results.json")
+  replaced = {(row.question, row.case, row.against) for row in rows}
+  earlier = read(path) if os.path.exists(path) else []
+  rows = [row for row in earlier if (row.question, row.case, row.against) not in replaced] + list(rows)
+  with open(path, "w") as file:
     json.dump({"machine": machine(), "rows": [dict(dataclasses.asdict(row), median=row.median) for row in rows]}, file, indent=1)
     file.write("\n")
-  _draw(rows, paths[1])
-  return paths
+  _draw(rows, os.path.join(folder, "results.png"))
 
 
 def read(path):

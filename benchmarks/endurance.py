@@ -1,0 +1,54 @@
+"""Whether a training stays as fast and as small: the digits at step 100,000 beside the digits at step 1,000.
+
+    python -m benchmarks.run endurance
+
+Two trainings take turns, of which one has done 99,000 steps more before the first. Memory is what the older one holds at the end of each 1,000 steps,
+against what it held at step 1,000.
+"""
+
+import dataclasses
+import tempfile
+
+from benchmarks import cases, results, sides, train
+
+LATE, EARLY = 100_000, 1_000
+
+
+def measure(rounds=10, late=LATE):
+  """Two rows: throughput and memory."""
+  case = dataclasses.replace(cases.CASES["digits"], steps=1000)
+  slices = sides.alternate({
+      "octet": sides.Side(aged, {"case": case, "age": late}), "early": sides.Side(aged, {"case": case, "age": EARLY}),
+  }, rounds, warm=0)
+  title = f"{case.title}, step {late:,}"
+  growth = tuple(late_ / early for late_, early in zip(slices["octet"].resident, slices["early"].resident, strict=True))
+  sizes = [slices[side].resident[-1] / 2**20 for side in ("octet", "early")]
+  return [
+      results.Row("endurance", title, f"step {EARLY:,}: throughput", sides.ratios(slices, "early"), at_least=0.98),
+      results.Row("endurance", title, f"step {EARLY:,}: memory", growth, at_most=1.05, note=f"{sizes[0]:,.0f} and {sizes[1]:,.0f} MiB at the end"),
+  ]
+
+
+class Aged(train.Slice):
+  """Takes turns from a step on."""
+
+  def __init__(self, turns, steps, age):
+    super().__init__(turns, steps)
+    self._age = age
+
+  def begin(self, estimator):
+    return False
+
+  def __call__(self, step, metrics, estimator):
+    return step >= self._age and super().__call__(step, metrics, estimator)
+
+
+def aged(turns, case, age):
+  """Trains as `train.octet` does, with `age` steps before the first turn."""
+  import trainer
+
+  with tempfile.TemporaryDirectory() as folder:
+    estimator = trainer.Estimator(
+        cases.model_fn(case), folder, trainer.RunConfig(device="cpu", tpu_config=trainer.TPUConfig(iterations_per_loop=case.steps)),
+        train_batch_size=case.batch_size)
+    estimator.train(lambda params: cases.dataset(case, case.batch_size, training=True), hooks=[Aged(turns, case.steps, age)])
