@@ -15,7 +15,9 @@ from input_pipelines import hosts, randomness
 from trainer import errors
 
 FRAME = 16  # bytes of a record that are not its data
-_CHUNK = 32  # records parsed in one call
+_CHUNK = 128  # records parsed in one call, at most
+_CHUNK_BYTES = 1 << 20  # of these records together, about
+_CHUNK_UNKNOWN = 32  # records parsed in one call where nothing tells how many a file has, and so how large they are
 _OPEN_FILES = 16  # a fixed number: the order of the records depends on it
 _READ_BUFFER = 1 << 20
 
@@ -122,26 +124,22 @@ def _read(path, index, skip, take, size, parse, compression):
   """The records of a segment: (id, *parsed), and an error after the last one if that is not where the segment ends."""
   records = tf.data.TFRecordDataset(path, compression, _READ_BUFFER).ignore_errors()
   wanted = tf.where(take < 0, tf.int64.max, skip + take)
+  chunk_size = tf.where(take < 0, tf.constant(_CHUNK_UNKNOWN, tf.int64), tf.clip_by_value(_CHUNK_BYTES * wanted // tf.maximum(size, 1), 1, _CHUNK))
   end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
-  chunks = records.take(wanted).batch(_CHUNK).concatenate(end)
+  chunks = records.take(wanted).batch(chunk_size).concatenate(end)
   start = tf.zeros([], tf.int64), tf.zeros([], tf.int64)
 
-  def count(state, chunk):
+  def parse_chunk(state, chunk):
     offset, ordinal = state
-    lengths = tf.strings.length(chunk)
     number = tf.size(chunk, out_type=tf.int64)
     complete = offset == size if not compression else tf.constant(True)
     complete = tf.where(take < 0, complete, ordinal == wanted)
     where = tf.strings.as_string(offset) if not compression else tf.constant("?")
     message = tf.strings.join([path, ": the record at byte ", where, " is damaged or cut off, or the file is shorter than its index says"])
     with tf.control_dependencies([tf.debugging.Assert((number > 0) | complete, [message])]):
-      ordinals = ordinal + tf.range(number)
-    following = offset + tf.reduce_sum(tf.cast(lengths, tf.int64) + FRAME), ordinal + number
-    return following, (ordinals, chunk)
+      following = offset + FRAME * number + tf.reduce_sum(tf.cast(tf.strings.length(chunk), tf.int64)), ordinal + number
+    passed = tf.clip_by_value(skip - ordinal, 0, number)
+    ordinals = tf.range(ordinal + passed, ordinal + number)
+    return following, (index * 2**32 + ordinals, *parse(path, ordinals, chunk[passed:]))
 
-  def parse_chunk(ordinals, chunk):
-    inside = ordinals >= skip
-    ordinals, chunk = tf.boolean_mask(ordinals, inside), tf.boolean_mask(chunk, inside)
-    return index * 2**32 + ordinals, *parse(path, ordinals, chunk)
-
-  return chunks.scan(start, count).map(parse_chunk).unbatch()
+  return chunks.scan(start, parse_chunk).unbatch()

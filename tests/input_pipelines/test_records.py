@@ -98,6 +98,36 @@ def test_every_nth_record(paths):
   assert shares[1][:3] == [1, 4, 7]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_parts_and_damage_beyond_the_first_chunk(tmp_path, known):
+  path, frame = str(tmp_path / "a.tfrecord"), 16 + 4
+  tiny_data.tfrecord(path, [f"{number:04}".encode() for number in range(600)])
+  whole = records.Segment(path, 0, 0, 600)
+  halves = [records.Segment(path, 0, skip, 300 if known or not skip else -1) for skip in (0, 300)]
+  assert [value for part in halves for _, (_, value, _) in read([part])] == list(range(600))
+  assert [ordinal for _, (_, _, ordinal) in read([halves[1]])] == list(range(300, 600))
+  assert {identity for part in halves for _, (identity, _, _) in read([part])} == {identity for _, (identity, _, _) in read([whole])}
+  tiny_data.flip_bit(path, 500 * frame + 12)
+  with pytest.raises(tf.errors.InvalidArgumentError, match=rf"a\.tfrecord: the record at byte {500 * frame} is damaged"):
+    read([halves[1]])
+  assert len(read([halves[0]])) == 300
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("size", "least", "most"), [(20, 32, 128), (200_000, 1, 32)])
+def test_chunks_are_not_too_large_for_memory(tmp_path, known, size, least, most):
+  path = str(tmp_path / "a.tfrecord")
+  tiny_data.tfrecord(path, [bytes(size)] * 200)
+
+  def count(path, ordinals, serialized):
+    del path
+    return ordinals, tf.fill([tf.size(serialized)], tf.size(serialized))
+
+  first = next(iter(records.stream([records.Segment(path, 0, 0, 200 if known else -1)], count, training=False)))[1][2]
+  assert least <= first <= most
+  assert first * size <= (1 << 20 if known else 32 * size)
+
+
 def test_gzip(tmp_path):
   path = str(tmp_path / "a.gz")
   with tf.io.TFRecordWriter(path, "GZIP") as writer:
