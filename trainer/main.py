@@ -27,6 +27,8 @@ def main(argv):
   del argv
   if not _GIN_FILE.value:
     raise errors.SettingError("No --gin_file. Try: python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits")
+  if not (_MODEL_DIR.value or _DRY_RUN.value or _BENCHMARK_INPUT.value):
+    raise errors.SettingError("No --model_dir: give the folder for checkpoints and summaries, such as --model_dir=out/digits.")
   config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
   from trainer import experiment  # brings TensorFlow, for which a misspelt flag or file name need not wait
 

@@ -38,8 +38,11 @@ def run(*arguments, before=""):
     (["--help"], 0, "python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits"),
     ([], 2, "error: No --gin_file. Try: python -m trainer.main --gin_file="),
     (["--gin_file=a.gin", "--mode=trian"], 2, "error: flag --mode=trian: value should be one of <train|"),
-    (["--gin_file=gin_configs/nowhere.gin"], 2, "error: There is no gin file gin_configs/nowhere.gin."),
-    (["--gin_file=gin_configs/nowhere.gin", "--debug"], 1, "SettingError: There is no gin file"),
+    (["--gin_file=gin_configs/digits.gin"], 2, "error: No --model_dir: give the folder"),
+    (["--gin_file=gin_configs/nowhere.gin", "--model_dir=out"], 2, "error: There is no gin file gin_configs/nowhere.gin."),
+    (["--gin_file=gin_configs/nowhere.gin", "--dry_run"], 2, "error: There is no gin file gin_configs/nowhere.gin."),
+    (["--gin_file=gin_configs/nowhere.gin", "--benchmark_input"], 2, "error: There is no gin file gin_configs/nowhere.gin."),
+    (["--gin_file=gin_configs/nowhere.gin", "--model_dir=out", "--debug"], 1, "SettingError: There is no gin file"),
 ])
 def test_what_needs_no_tensorflow_does_not_wait_for_it(arguments, code, said):
   done = run(*arguments)
@@ -65,12 +68,12 @@ def test_flags_reach_the_run():
 
 
 def test_defaults_are_those_of_the_run():
-  _, given = recorded("--gin_file=a.gin")
+  _, given = recorded("--gin_file=a.gin", "--model_dir=out")
   parameters = inspect.signature(experiment.run).parameters
-  assert given == {name: parameters[name].default for name in given}
+  assert given == {name: parameters[name].default for name in given} | {"model_dir": "out"}
 
 
 @pytest.mark.parametrize("mode", experiment.MODES)
 def test_every_mode_of_the_run_can_be_asked_for(mode):
-  _, given = recorded("--gin_file=a.gin", f"--mode={mode}")
+  _, given = recorded("--gin_file=a.gin", "--model_dir=out", f"--mode={mode}")
   assert given["mode"] == mode
