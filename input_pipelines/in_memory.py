@@ -9,6 +9,10 @@ batches that wait.
 
 import tensorflow as tf
 
+# Autograph reads and rewrites the source of what is mapped, which takes longer than all else here; only a `preprocess` can need it.
+_as_written = tf.autograph.experimental.do_not_convert
+_autograph = tf.__internal__.autograph
+
 
 def batches(features, labels, batch_size, *, training, preprocess=None, start=0):
   """A dataset over arrays.
@@ -28,7 +32,10 @@ def batches(features, labels, batch_size, *, training, preprocess=None, start=0)
   with tf.device("CPU"):  # not where a GPU would keep the whole set
     features = {name: tf.constant(array) for name, array in features.items()}
     labels = tf.constant(labels)
+  if preprocess is not None:
+    preprocess = _autograph.tf_convert(preprocess, _autograph.control_status_ctx())
 
+  @_as_written
   def gather(rows):
     batch = {name: tf.gather(tensor, rows) for name, tensor in features.items()}, tf.gather(labels, rows)
     return batch if preprocess is None else preprocess(*batch)
@@ -47,6 +54,7 @@ def _shuffled_rows(count, batch_size, start):
   """An endless dataset of int64 [batch_size], the row numbers of epoch after epoch from the start-th on; a batch may lie in two epochs."""
   epochs, passed = divmod(start, count)
 
+  @_as_written
   def cut(state, seed):
     left, passed = state
     order = tf.random.experimental.stateless_shuffle(tf.range(count, dtype=tf.int64), tf.stack([seed, 0]))

@@ -16,6 +16,7 @@ same time, so that the cost of a stage that others hide comes out as nothing.
 """
 
 import dataclasses
+import inspect
 import os
 import re
 import time
@@ -161,6 +162,7 @@ def _name(dataset):
   kind = _kind(dataset)
   words = re.sub(r"(?<!^)(?=[A-Z])", " ", kind).lower()
   function = getattr(getattr(dataset, "_map_func", None), "_func", None)
+  function = function and inspect.unwrap(function)  # out of do_not_convert and the like
   code = getattr(function, "__code__", None)
   if code is None:
     return words

@@ -7,6 +7,7 @@ padded so that every shape is static.
 """
 
 import contextlib
+import functools
 import inspect
 
 import tensorflow as tf
@@ -171,27 +172,44 @@ def grouped(dataset, per_core, replicas, broadcast=False):
 
   With `broadcast`, every replica gets a batch, the same one; it counts once.
   """
+  if replicas == 1 or broadcast:
+    return dataset.map(_group_of_one(per_core, replicas))
+  return dataset.map(_padded_batch(per_core)).batch(replicas).map(_padded_group(replicas)).prefetch(1)
 
-  def pad_batch(*element):
-    rows = tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
-    check = tf.debugging.assert_less_equal(
-        rows, tf.constant(per_core, tf.int64), f"A batch has more examples than the per-core batch size, {per_core}")
-    with tf.control_dependencies([check]):
-      return tf.nest.map_structure(lambda tensor: _padded(tensor, per_core), element), rows
 
-  def pad_group(element, rows):
-    return tf.nest.map_structure(lambda tensor: _padded(tensor, replicas), element), _padded(rows, replicas)
+def _traced_once(make):
+  """What `grouped` maps with is kept, and traced once for each kind of element. A function made for a map would be traced in every evaluation."""
+  return functools.cache(lambda *sizes: tf.autograph.experimental.do_not_convert(tf.function(make(*sizes), autograph=False)))
 
-  def to_all(element, rows):
-    copies = tf.nest.map_structure(lambda tensor: tf.stack([tensor] * replicas), element)
+
+@_traced_once
+def _padded_batch(per_core):
+  """From a batch to (the element, padded to `per_core` examples; how many of them are real)."""
+  return lambda *element: _pad_batch(element, per_core)
+
+
+@_traced_once
+def _padded_group(replicas):
+  """From the padded batches of some replicas, and their rows, to a group for all."""
+  return lambda element, rows: (tf.nest.map_structure(lambda tensor: _padded(tensor, replicas), element), _padded(rows, replicas))
+
+
+@_traced_once
+def _group_of_one(per_core, replicas):
+  """From a batch to a group in which every replica has it; only the first one's counts."""
+  def group(*element):
+    element, rows = _pad_batch(element, per_core)
+    copies = tf.nest.map_structure(lambda tensor: tensor[tf.newaxis] if replicas == 1 else tf.stack([tensor] * replicas), element)
     return copies, _padded(rows[tf.newaxis], replicas)
+  return group
 
-  padded = dataset.map(pad_batch)
-  if broadcast:
-    return padded.map(to_all)
-  if replicas == 1:
-    return padded.map(lambda element, rows: tf.nest.map_structure(lambda tensor: tensor[tf.newaxis], (element, rows)))
-  return padded.batch(replicas).map(pad_group).prefetch(1)
+
+def _pad_batch(element, per_core):
+  rows = tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
+  check = tf.debugging.assert_less_equal(
+      rows, tf.constant(per_core, tf.int64), f"A batch has more examples than the per-core batch size, {per_core}")
+  with tf.control_dependencies([check]):
+    return tf.nest.map_structure(lambda tensor: _padded(tensor, per_core), element), rows
 
 
 def ungrouped(group):

@@ -1,3 +1,6 @@
+import os
+import traceback
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -49,6 +52,20 @@ def test_evaluation_is_once_and_in_order():
 def test_features_stay_with_their_labels():
   for features, numbers in batches().take(10).as_numpy_iterator():
     np.testing.assert_array_equal(features["twice"], 2 * numbers)
+
+
+def test_only_preprocess_goes_through_autograph():
+  frames = []
+
+  def preprocess(features, numbers):
+    frames.extend(traceback.extract_stack())
+    if tf.reduce_sum(numbers) > 0:
+      numbers = -numbers
+    return features, numbers
+
+  _, numbers = next(iter(batches(preprocess=preprocess)))
+  assert (numbers.numpy() <= 0).all()
+  assert ("in_memory.py", "gather") in [(os.path.basename(frame.filename), frame.name) for frame in frames]
 
 
 def test_preprocess_is_given_whole_batches():

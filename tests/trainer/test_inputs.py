@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -251,6 +252,18 @@ def test_broadcast_groups_count_once():
   dataset = tf.data.Dataset.range(1, 4).batch(2).map(lambda numbers: (numbers,))
   found = [(element[0].numpy().tolist(), rows.numpy().tolist()) for element, rows in inputs.grouped(dataset, 2, 2, broadcast=True)]
   assert found == [([[1, 2], [1, 2]], [2, 0]), ([[3, 0], [3, 0]], [1, 0])]
+
+
+@pytest.mark.parametrize(("replicas", "broadcast"), [(1, False), (2, False), (2, True)])
+def test_a_second_evaluation_traces_no_padding(replicas, broadcast):
+  dataset = tf.data.Dataset.range(30).batch(13).map(lambda numbers: ({"numbers": numbers},))
+  with mock.patch.object(inputs, "_padded", wraps=inputs._padded) as padded:
+    first = list(inputs.grouped(dataset, 13, replicas, broadcast))
+    traced = padded.call_count
+    second = list(inputs.grouped(dataset, 13, replicas, broadcast))
+  assert traced
+  assert padded.call_count == traced
+  tf.nest.map_structure(np.testing.assert_array_equal, first, second)
 
 
 def test_host_batches_are_cut_in_order():
