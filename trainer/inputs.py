@@ -191,7 +191,7 @@ def _padded_batch(per_core):
 @_traced_once
 def _padded_group(replicas):
   """From the padded batches of some replicas, and their rows, to a group for all."""
-  return lambda element, rows: (tf.nest.map_structure(lambda tensor: _padded(tensor, replicas), element), _padded(rows, replicas))
+  return lambda *group: _padded(group, replicas)
 
 
 @_traced_once
@@ -206,10 +206,7 @@ def _group_of_one(per_core, replicas):
 
 def _pad_batch(element, per_core):
   rows = tf.shape(tf.nest.flatten(element)[0], out_type=tf.int64)[0]
-  check = tf.debugging.assert_less_equal(
-      rows, tf.constant(per_core, tf.int64), f"A batch has more examples than the per-core batch size, {per_core}")
-  with tf.control_dependencies([check]):
-    return tf.nest.map_structure(lambda tensor: _padded(tensor, per_core), element), rows
+  return _padded(element, per_core, f"A batch has more examples than the per-core batch size, {per_core}"), rows
 
 
 def ungrouped(group):
@@ -219,14 +216,17 @@ def ungrouped(group):
   return tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), element)
 
 
-def _padded(tensor, size):
-  """Zeros (empty strings) after the entries of the first axis, so that there are `size` of them, statically."""
-  shape = tensor.shape
-  if shape[0] == size:
-    return tensor
-  missing = size - tf.shape(tensor)[0]
+def _padded(nest, size, if_more=""):
+  """Zeros (empty strings) after the entries of the first axes, so that there are `size` of them, statically; if_more says of more what is wrong."""
+  leaves = tf.nest.flatten(nest)
+  if all(leaf.shape[0] == size for leaf in leaves):
+    return nest
+  missing = size - tf.shape(leaves[0])[0]
 
+  # One condition for all, and no condition for the assertion: each is a function to make ready in every evaluation.
   def with_zeros():
-    return tf.concat([tensor, tf.zeros(tf.concat([[missing], tf.shape(tensor)[1:]], 0), tensor.dtype)], 0)
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=missing > 0, data=[if_more])]):
+      return [tf.concat([leaf, tf.zeros(tf.concat([[missing], tf.shape(leaf)[1:]], 0), leaf.dtype)], 0) for leaf in leaves]
 
-  return tf.ensure_shape(tf.cond(missing > 0, with_zeros, lambda: tensor), [size, *shape[1:]])
+  padded = tf.cond(tf.equal(missing, 0), lambda: leaves, with_zeros)
+  return tf.nest.pack_sequence_as(nest, [tf.ensure_shape(leaf, [size, *leaf.shape[1:]]) for leaf in padded])
