@@ -167,8 +167,9 @@ def torch(turns, case, precision):
   images, labels = case.data()
   images = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
   labels = torch.from_numpy(labels).long()
-  model = torch_networks.build(case).to(memory_format=torch.channels_last).train()
+  model = torch_networks.build(case)
   model(torch.zeros([2, *images.shape[1:]]))  # lazy layers get their sizes
+  model = model.to(memory_format=torch.channels_last).train()
   optimizer = torch.optim.Adam(model.parameters())
   autocast = torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
   order, place = torch.randperm(len(labels)), 0

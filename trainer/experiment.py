@@ -38,7 +38,7 @@ _KINDS = {
 
 
 @gin.configurable(module="trainer", denylist=[
-    "model_dir", "mode", "device", "tpu", "precision", "seed", "dry_run", "benchmark_input", "strict_gin"])
+    "model_dir", "mode", "device", "tpu", "precision", "seed", "dry_run", "benchmark_input", "profile", "strict_gin"])
 def run(
     *,
     model_fn,
@@ -70,6 +70,7 @@ def run(
     seed=None,
     dry_run=False,
     benchmark_input=False,
+    profile=False,
     strict_gin=False,
 ):
   """Runs an experiment.
@@ -96,6 +97,7 @@ def run(
     seed: the run's seed; None for RunConfig.tf_random_seed.
     dry_run: run one step of each kind on one batch, say what was found, write nothing.
     benchmark_input: run the input pipelines of the mode alone, say how fast they are and which stage is the slowest, write nothing.
+    profile: say where the time of some training steps goes, with the hook Profiler.
     strict_gin: bindings that nobody uses are an error, not a warning.
 
   Returns:
@@ -109,6 +111,8 @@ def run(
     raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
   if not model_dir and not dry_run and not benchmark_input:
     raise errors.SettingError("No model_dir: give --model_dir, the folder for checkpoints and summaries.")
+  if profile and "train" not in _KINDS[mode]:
+    raise errors.SettingError(f"--profile is of training steps, and --mode={mode} has none.")
   durations.TrainingLength(train_steps=train_steps)
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
@@ -166,7 +170,7 @@ def run(
     config.save(os.path.join(model_dir, "config.gin"), config.parsed_text())
     if runner.device.is_chief:
       environment.save(model_dir, runner.device, runner.config)
-  hooks = [*train_hooks, _SaveOperativeConfig(model_dir)]
+  hooks = [*train_hooks, *([profiler.Profiler()] if profile else []), _SaveOperativeConfig(model_dir)]
   if mode == "train":
     runner.train(train_input_fn, hooks=hooks, max_steps=train_steps)
     return None

@@ -10,7 +10,7 @@ import time
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps
 
-from trainer import executor, run_config, summaries
+from trainer import executor, run_config, step_times, summaries
 from trainer import metrics as metrics_lib
 
 
@@ -41,7 +41,7 @@ class DeviceLoops:
 
   def train(self, iterator, steps, endless):
     """Runs the training loop, see `_train`."""
-    with executor.single_thread(self._single_thread):
+    with executor.single_thread(self._single_thread), step_times.loop():
       return self._train_loop(iterator, steps, endless)
 
   def trace_train(self, iterator, endless):

@@ -19,6 +19,8 @@ _PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], 
 _SEED = flags.DEFINE_integer("seed", None, "The run's seed. Default: RunConfig.tf_random_seed.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Run one step of each kind on one batch, say what was found, write nothing.")
 _STRICT_GIN = flags.DEFINE_bool("strict_gin", False, "Bindings that nobody uses are an error, not a warning.")
+_PROFILE = flags.DEFINE_bool(
+    "profile", False, "Say where the time of some training steps goes (input, host, device), and profile them for TensorBoard: the hook Profiler.")
 _BENCHMARK_INPUT = flags.DEFINE_bool(
     "benchmark_input", False, "Run the input pipelines of the mode alone, say how fast they are and which stage is the slowest, write nothing.")
 
@@ -34,7 +36,7 @@ def main(argv):
 
   experiment.run(
       model_dir=_MODEL_DIR.value, mode=_MODE.value, device=_DEVICE.value, tpu=_TPU.value, precision=_PRECISION.value, seed=_SEED.value,
-      dry_run=_DRY_RUN.value, strict_gin=_STRICT_GIN.value, benchmark_input=_BENCHMARK_INPUT.value)
+      dry_run=_DRY_RUN.value, strict_gin=_STRICT_GIN.value, benchmark_input=_BENCHMARK_INPUT.value, profile=_PROFILE.value)
 
 
 if __name__ == "__main__":

@@ -122,6 +122,7 @@ def test_the_sizes_are_shown_in_one_table(tmp_path, caplog):
 MISTAKES = {
     "mode": (dict(mode="fit"), errors.SettingError, "--mode=fit: expected one of train, evaluate, train_and_evaluate, continuous_eval, predict"),
     "model_dir": (dict(model_dir=""), errors.SettingError, "No model_dir: give --model_dir"),
+    "profile": (dict(mode="predict", profile=True), errors.SettingError, "--profile is of training steps, and --mode=predict has none"),
     "train_input_fn": (dict(train_input_fn=None), errors.SettingError, "--mode=train_and_evaluate needs an input_fn: bind run.train_input_fn"),
     "eval_input_fn": (dict(eval_input_fn=None), errors.SettingError, "needs an input_fn: bind run.eval_input_fn"),
     "predict_input_fn": (dict(eval_input_fn=None, mode="predict"), errors.SettingError, "bind run.predict_input_fn"),

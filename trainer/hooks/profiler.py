@@ -1,22 +1,26 @@
-"""A profile of some steps, for TensorBoard's profile page.
+"""A profile of some steps: a table of where their time went, and files for TensorBoard's profile page.
 
-    run.train_hooks = [@Profiler()]
+    python -m trainer.main ... --profile
+
+    run.train_hooks = [@Profiler()]      # which is what --profile does
     Profiler.first = 100
     Profiler.last = 120
 """
+
+import dataclasses
 
 import gin
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, run_config
+from trainer import errors, run_config, step_times
 
 
 @gin.configurable(module="trainer")
 class Profiler:
   """Profiles the loops from one step to another, of host and device.
 
-  Where iterations_per_loop is set, it begins and ends with the loops that these steps are in.
+  Where iterations_per_loop is set, it begins and ends with the loops that these steps are in. The table is logged.
 
   Args:
     first, last: int > 0: the steps, after which it begins and ends.
@@ -35,6 +39,7 @@ class Profiler:
     self._last = last
     self._directory = directory
     self._runs = self._done = False
+    self._begun = None  # the step
 
   def next_step(self, step):
     """See trainer.hooks."""
@@ -42,17 +47,23 @@ class Profiler:
 
   def __call__(self, step, metrics, estimator):
     if self._runs and step >= self._last:
-      self._stop(step)
+      self._stop(step, estimator)
     elif not self._done and self._first <= step < self._last:
       self._directory = self._directory or estimator.model_dir
       tf.profiler.experimental.start(self._directory)
       self._runs = self._done = True
+      self._begun = step
 
   def end(self, step, estimator):
     if self._runs:
-      self._stop(step)
+      self._stop(step, estimator)
 
-  def _stop(self, step):
+  def _stop(self, step, estimator):
     tf.profiler.experimental.stop()
     self._runs = False
+    times = step_times.read(self._directory)
+    if times is not None:
+      if estimator.device.kind != "cpu":  # whose operations the host hands over, no more
+        times = dataclasses.replace(times, operations={})
+      logging.info("%s", step_times.table(times, self._begun, step))
     logging.info("Profile of the steps up to %d: tensorboard --logdir %s (its profile page needs tensorboard-plugin-profile).", step, self._directory)

@@ -1,9 +1,13 @@
-"""A profile of some steps lies where TensorBoard looks."""
+"""A profile of some steps: a table of where their time went, and files where TensorBoard looks."""
+
+import time
 
 import pytest
+import tensorflow as tf
 
+import trainer
 from tests.trainer import programs
-from trainer import errors
+from trainer import errors, executor, step_times
 from trainer.hooks.profiler import Profiler
 
 
@@ -21,3 +25,34 @@ def test_a_training_that_does_not_get_there_has_none(tmp_path):
 def test_values_that_cannot_work():
   with pytest.raises(errors.SettingError, match="Profiler.last must be greater than Profiler.first; got 5 and 5"):
     Profiler(5, 5)
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_waiting_for_input_and_hooks_are_told_from_the_steps(tmp_path, monkeypatch, light):
+  monkeypatch.setattr(executor, "LIGHT_FLOPS", 10**7 if light else 0)
+
+  def slowly(params):
+    def wait(x, y):
+      return x, tf.numpy_function(lambda y: time.sleep(0.05) or y, [y], tf.float32, stateful=False)
+    return programs.train_input(params).map(wait).map(lambda x, y: (x, tf.ensure_shape(y, [params["batch_size"]])))
+
+  def sleeps(step, metrics, estimator):
+    time.sleep(0.1)
+
+  programs.estimator(tmp_path, tpu_config=trainer.TPUConfig(iterations_per_loop=5)).train(slowly, hooks=[Profiler(10, 30), sleeps], max_steps=40)
+  times = step_times.read(tmp_path)
+  assert 3 * times.device < times.input < 1.5  # of 20 batches of 0.05 s; some another thread has read before
+  assert 0.3 < times.host < 1.0  # three hooks between the four loops
+  assert light is not ("MatMul" in times.operations)
+
+
+def test_the_table():
+  times = step_times.StepTimes(input=0.01, device=0.08, host=0.01, operations={"Conv2D": 0.12, "MatMul": 0.04})
+  assert step_times.table(times, 10, 20).splitlines() == [
+      "Where the time went, steps 10 to 20, 10 ms each:",
+      "  input     10.0%        1 ms   the device waited for a batch",
+      "  host      10.0%        1 ms   between the device loops: logs, summaries, hooks, checkpoints",
+      "  device    80.0%        8 ms   of which operations on the CPU, with those of the input:",
+      "    Conv2D                        75%",
+      "    MatMul                        25%",
+  ]
