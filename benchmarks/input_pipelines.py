@@ -4,15 +4,17 @@
     python -m benchmarks.input_pipelines --only=digits --only=cifar10
 
 For each pair, each of the two gives the same number of batches, which take about `--seconds`; who begins changes from pair to pair. Shown is ours ÷
-bare: examples a second by the clock, as the median over the pairs, and of the fastest tenth of the slices of each, since other work on the machine
-makes a slice slower and never faster; and CPU time of all threads, where less is better. The bare pipelines are as TensorFlow's guide to input
-performance has them: parallel calls and prefetch by AUTOTUNE, shuffle buffers as large as ours.
+bare in examples a second by the clock, as the median over the pairs. The note has the fastest tenth of the slices of each, since other work on the
+machine makes a slice slower and never faster, and CPU time of all threads, where less is better. The bare pipelines are as TensorFlow's guide to
+input performance has them: parallel calls and prefetch by AUTOTUNE, shuffle buffers as large as ours. Where all images have one size, both know it.
 
-tf.data keeps as many batches ready as memory allows. Slices must be much longer than these last, above all for the fastest tenth: a rate that no
-decoder can have tells that `--seconds` is too small.
+Left alone, tf.data would keep ever more batches ready in the pauses between slices, up to half of the memory, and slices would time these. Both
+sides have a budget for no more than the batches that are taken before the clock starts. A rate that no decoder can have tells that `--seconds` is
+too small.
 """
 
 import argparse
+import dataclasses
 import os
 import tempfile
 import time
@@ -20,15 +22,16 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines import augment, digits, image_cache, image_pipeline, tf_flowers, tfds_images, tfrecord
+from benchmarks import results
+from input_pipelines import augment, digits, image_cache, image_pipeline, shard_writer, tf_flowers, tfds_images, tfrecord
+from trainer import errors
 
 AUTOTUNE = tf.data.AUTOTUNE
-_WARM = 32  # batches before the clock starts: those that were waiting, of which there are more than a few where tf.data has memory for them
+_WARM = 32  # batches before the clock starts: those that were waiting
 _FLOWER = 160
 
 
 def of_digits(folder, tfds):
-  """In memory; batches of 32."""
   images, labels = digits.load("train")
 
   def scaled(image, label):
@@ -40,8 +43,7 @@ def of_digits(folder, tfds):
 
 
 def of_cifar10(folder, tfds):
-  """Decoded once and kept; batches of 128."""
-  source = tfds_images.source("cifar10", "train[:10000]", tfds)
+  source = _cifar10(tfds)
   pixels, labels = image_cache.load(source, (32, 32, 3), None, "memory")
 
   def scaled(image, label):
@@ -53,16 +55,17 @@ def of_cifar10(folder, tfds):
 
 
 def of_cifar10_jpeg(folder, tfds):
-  """JPEG in eight TFRecord files, decoded in every epoch; batches of 128. Ours is not told that all have one size: it looks, and crops if need be."""
-  source = tfds_images.source("cifar10", "train[:10000]", tfds)
-  pixels, labels = image_cache.load(source, (32, 32, 3), None, "memory")
-  for shard in range(8):
-    with tf.io.TFRecordWriter(os.path.join(folder, f"images-{shard}.tfrecord")) as writer:
-      for row in range(shard, len(labels), 8):
-        writer.write(tf.train.Example(features=tf.train.Features(feature={
-            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[tf.io.encode_jpeg(pixels[row], quality=95).numpy()])),
-            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[labels[row]]))})).SerializeToString())
-  path = os.path.join(folder, "images-*")
+  """Eight files as `make_tfrecords` writes them, decoded in every epoch."""
+
+  def encode(position, example):
+    identity, features, label = example
+    return position, (identity, {"image": tf.io.encode_jpeg(tf.io.decode_png(features["image"]), quality=95)}, label)
+
+  def part(index, parts):
+    source = _cifar10(tfds, tf.distribute.InputContext(parts, index, parts))
+    return dataclasses.replace(source, stream=lambda *arguments: source.stream(*arguments).map(encode))
+
+  shard_writer.write(shard_writer.Input("CIFAR-10 as JPEG", part, ()), folder, shards=8)
   spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
 
   def parse(record):
@@ -70,15 +73,18 @@ def of_cifar10_jpeg(folder, tfds):
     image = tf.ensure_shape(tf.io.decode_jpeg(example["image"], channels=3), [32, 32, 3])
     return {"image": tf.cast(image, tf.float32) * (1 / 255)}, tf.cast(example["label"], tf.int32)
 
-  bare = tf.data.Dataset.list_files(path).interleave(tf.data.TFRecordDataset, cycle_length=8, num_parallel_calls=AUTOTUNE)
+  bare = tf.data.Dataset.list_files(os.path.join(folder, "*.tfrecord"))
+  bare = bare.interleave(tf.data.TFRecordDataset, cycle_length=8, num_parallel_calls=AUTOTUNE)
   bare = bare.shuffle(5000).repeat().map(parse, num_parallel_calls=AUTOTUNE).batch(128, drop_remainder=True).prefetch(AUTOTUNE)
-  ours = tfrecord.input_fn(
-      {"batch_size": 128}, path, features={"image": "image", "label": ((), "int64")}, training=True, image_size=32, shuffle_buffer=5000)
-  return ours, bare, 128
+  return tfrecord.input_fn({"batch_size": 128}, folder, training=True, shuffle_buffer=5000), bare, 128
+
+
+def _cifar10(tfds, input_context=None):
+  return tfds_images.source("cifar10", "train[:10000]", tfds, download=False, input_context=input_context)
 
 
 def of_flowers(folder, tfds):
-  """Photos decoded, cropped, resized, mirrored and shifted in every epoch; batches of 32."""
+  """Photos decoded, cropped, resized, mirrored and shifted in every epoch."""
   builder = tfds_images.prepared("tf_flowers", tfds, False, "tf_flowers.input_fn")
   files = [str(path) for path in builder.info.splits["train"].filepaths]
   spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
@@ -101,14 +107,21 @@ def of_flowers(folder, tfds):
   return ours, bare, 32
 
 
-CASES = {"digits": of_digits, "cifar10": of_cifar10, "cifar10_jpeg": of_cifar10_jpeg, "flowers": of_flowers}
+CASES = {
+    "digits": ("digits in memory", of_digits),
+    "cifar10": ("CIFAR-10 decoded once", of_cifar10),
+    "cifar10_jpeg": ("CIFAR-10 JPEG TFRecords", of_cifar10_jpeg),
+    "flowers": ("tf_flowers TFRecords, augmented", of_flowers),
+}
 
 
 class Side:
   """One of the two pipelines; batches are taken in a loop on the device, as training does."""
 
   def __init__(self, dataset):
-    self._iterator = iter(dataset)
+    options = tf.data.Options()
+    options.autotune.ram_budget = _WARM * sum(spec.shape.num_elements() * spec.dtype.size for spec in tf.nest.flatten(dataset.element_spec))
+    self._iterator = iter(dataset.with_options(options))
 
     @tf.function(autograph=False)
     def take(iterator, count):
@@ -157,6 +170,34 @@ def compare(ours, bare, pairs, seconds):
   return *measured, batches
 
 
+def measure(tfds=None, flowers=None, pairs=20, seconds=0.5, only=None):
+  """The results.Rows of the cases.
+
+  Args:
+    tfds: TFDS's folder with cifar10 and tf_flowers; None for its own.
+    flowers: the same for tf_flowers, if it is elsewhere.
+    pairs: slices of each of the two pipelines.
+    seconds: length of a slice, about.
+    only: names of CASES; None for all. Those whose data set is not there are left out, which is printed.
+  """
+  rows = []
+  for name in only or CASES:
+    title, make = CASES[name]
+    tf.random.set_seed(1)
+    with tempfile.TemporaryDirectory() as folder:
+      try:
+        ours, bare, batch = make(folder, flowers if name == "flowers" and flowers else tfds)
+      except errors.InputError as error:
+        print(f"{title} is left out: {error}", flush=True)
+        continue
+      walls, work, batches = compare(ours, bare, pairs, seconds)
+    ours_at_best, bare_at_best = batches * batch / np.percentile(walls, 10, axis=1)
+    rows.append(results.Row(
+        "input", f"{title}, batch {batch}", "bare tf.data", tuple((walls[1] / walls[0]).tolist()), at_least=0.95,
+        note=f"at best {ours_at_best:,.0f} and {bare_at_best:,.0f} examples/s; CPU time {np.median(work[0] / work[1]):.2f}"))
+  return rows
+
+
 def main():
   parser = argparse.ArgumentParser()
   parser.add_argument("--tfds", help="TFDS's folder with cifar10 and tf_flowers; default: its own")
@@ -164,23 +205,7 @@ def main():
   parser.add_argument("--pairs", type=int, default=20)
   parser.add_argument("--seconds", type=float, default=0.5)
   parser.add_argument("--only", action="append", choices=CASES)
-  arguments = parser.parse_args()
-  print(f"TensorFlow {tf.__version__}, {os.cpu_count()} cores. Ours ÷ bare: median of the pairs (quartiles), and of the fastest tenths.")
-  for name in arguments.only or CASES:
-    tf.random.set_seed(1)
-    with tempfile.TemporaryDirectory() as folder:
-      tfds = arguments.flowers if name == "flowers" and arguments.flowers else arguments.tfds
-      ours, bare, batch = CASES[name](folder, tfds)
-      walls, work, batches = compare(ours, bare, arguments.pairs, arguments.seconds)
-    fast = np.percentile(walls, 10, axis=1)
-    ours_at_best, bare_at_best = batches * batch / fast
-    print(f"{name:<13} speed {_median(walls[1] / walls[0])}, fastest {fast[1] / fast[0]:.2f}   CPU time {_median(work[0] / work[1])}   "
-          f"{arguments.pairs} pairs of {batches} batches of {batch}; at best {ours_at_best:,.0f} and {bare_at_best:,.0f} examples/s", flush=True)
-
-
-def _median(values):
-  low, middle, high = np.percentile(values, [25, 50, 75])
-  return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+  results.show(measure(**vars(parser.parse_args())))
 
 
 if __name__ == "__main__":
