@@ -74,3 +74,14 @@ def test_the_command_and_its_configuration_do_not_import_tensorflow():
   code = "import sys, trainer, trainer.main, trainer.config; print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules])"
   done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
   assert done.stdout == "[]\n"
+
+
+def test_a_training_of_digits_imports_nothing_heavy_that_it_does_not_use():
+  code = """
+import sys
+from trainer import config
+config.load(["gin_configs/digits.gin"])
+print([name for name in ("jax", "optuna", "tensorflow_datasets", "torch", "trainer.preflight", "trainer.sweep") if name in sys.modules])
+"""
+  done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+  assert done.stdout == "[]\n"

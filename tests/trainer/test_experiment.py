@@ -154,6 +154,17 @@ def test_only_the_inputs_of_the_mode_are_needed(tmp_path):
   assert run(tmp_path, "evaluate", train_input_fn=None, train_batch_size=None)["global_step"] == 4
 
 
+def test_a_training_traces_no_other_step(tmp_path):
+  modes = []
+
+  def model_fn(features, labels, mode, params):
+    modes.append(mode)
+    return programs.line(features, labels, mode, params)
+
+  run(tmp_path, "train", model_fn=model_fn)
+  assert set(modes) == {"train"}
+
+
 def test_predict_has_an_input_and_a_size_of_its_own_where_it_is_given_one(tmp_path):
   run(tmp_path, "train")
   run(tmp_path, "predict", predict_input_fn=programs.examples(3), predict_batch_size=2)
