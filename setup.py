@@ -44,6 +44,7 @@ setuptools.setup(
         # Cloud's terms and is installed by whoever wants it; nothing of it is in this package.
         "preflight": ["jax==0.10.2", "jaxlib==0.10.2", "libtpu==0.0.51"],
         "plot": ["matplotlib>=3.8"],
+        "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
         "sweep": ["cmaes", "matplotlib>=3.8", "optuna>=4"],  # cmaes is for the sampler of that name
         "test": ["cmaes", "hypothesis", "matplotlib>=3.8", "optuna>=4", "psycopg[binary]", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
     },

@@ -68,8 +68,17 @@ def show(rows):
   rich.console.Console(width=None if os.isatty(1) else 180).print(table)
 
 
+def markdown(rows):
+  """The table as Markdown."""
+  lines = ["| question | case | against | ratio | quartiles | must be |", "|---|---|---|---|---|---|"]
+  for row in rows:
+    low, high = row.quartiles
+    lines.append(f"| {row.question} | {row.case} | {row.against} | {row.median:.2f} | {low:.2f} to {high:.2f} | {row.bound} |")
+  return "\n".join(lines) + "\n"
+
+
 def add(rows, folder):
-  """Writes results.json and results.png into a folder, with those rows that it has already and that these do not replace."""
+  """Writes results.json, results.md and results.png into a folder, with those rows that it has already and that these do not replace."""
   os.makedirs(folder, exist_ok=True)
   path = os.path.join(folder, "results.json")
   replaced = {(row.question, row.case, row.against) for row in rows}
@@ -78,6 +87,8 @@ def add(rows, folder):
   with open(path, "w") as file:
     json.dump({"machine": machine(), "rows": [dict(dataclasses.asdict(row), median=row.median) for row in rows]}, file, indent=1)
     file.write("\n")
+  with open(os.path.join(folder, "results.md"), "w") as file:
+    file.write(markdown(rows))
   _draw(rows, os.path.join(folder, "results.png"))
 
 

@@ -14,8 +14,9 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.data.util.structure import NoneTensorSpec
 
-from trainer import errors, spec
+from trainer import errors, seeds, spec
 
+_seeds = seeds.InputSeeds()
 
 def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
   """Calls an input_fn.
@@ -50,9 +51,9 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
     arguments["input_context"] = input_context or tf.distribute.InputContext()
   if "start" in parameters:
     arguments["start"] = start
-  tf.random.set_seed(seed)  # from which Dataset.shuffle and its like draw when the input_fn gives no seed
   try:
-    dataset = input_fn(**arguments)
+    with _seeds.set(input_fn, seed):  # from which Dataset.shuffle and its like draw when the input_fn gives no seed
+      dataset = input_fn(**arguments)
   except errors.OctetError:
     raise
   except Exception as error:

@@ -1,7 +1,11 @@
 """Seeds are functions of the run's seed and a name, and leave the process's own random numbers alone."""
 
+from unittest import mock
+
 import numpy as np
+import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from trainer import seeds
 
@@ -53,3 +57,58 @@ def draw(operations_before, seed):
 def test_graph_operations_get_the_seed():
   np.testing.assert_array_equal(draw(0, 5), draw(0, 5))
   assert not np.array_equal(draw(0, 5), draw(0, 6))
+
+
+def drawn(input_seeds, input_fn, clears):
+  """What input_fn returns under seed 3; how often kernels were thrown away goes to clears."""
+  with mock.patch.object(context.pywrap_tfe, "TFE_ContextClearCaches", side_effect=context.pywrap_tfe.TFE_ContextClearCaches) as clear:
+    with input_seeds.set(input_fn, 3):
+      value = input_fn()
+  clears.append(clear.call_count)
+  return np.array(value)
+
+
+def eager():
+  return tf.random.normal([4])
+
+
+def eager_in_a_function():
+  return tf.function(lambda: tf.random.normal([4], seed=5))()
+
+
+def of_a_dataset():
+  return list(tf.data.Dataset.range(20).shuffle(20).map(lambda x: x + tf.random.uniform([], 0, 9, tf.int64)).as_numpy_iterator())
+
+
+@pytest.mark.parametrize("input_fn, calls_that_clear", [(eager, [1, 1, 1]), (eager_in_a_function, [1, 1, 1]), (of_a_dataset, [1, 0, 0])])
+def test_each_call_of_an_input_fn_draws_the_same_and_only_eager_draws_cost_the_kernels(input_fn, calls_that_clear):
+  input_seeds, clears = seeds.InputSeeds(), []
+  first = drawn(input_seeds, input_fn, clears)
+  for _ in range(2):
+    np.testing.assert_array_equal(drawn(input_seeds, input_fn, clears), first)
+  assert clears == calls_that_clear
+
+
+def test_kernels_of_data_sets_that_are_gone_do_not_stay_for_ever():
+  input_seeds, clears = seeds.InputSeeds(), []
+  for _ in range(130):
+    drawn(input_seeds, of_no_numbers, clears)
+  assert sum(clears) == 3  # the first and every 64th
+
+
+def of_no_numbers():
+  return 0
+
+
+def test_a_callable_that_cannot_be_kept_is_seeded_every_time():
+  class Unhashable:
+    __hash__ = None
+
+    def __call__(self):
+      return 0
+
+  input_seeds, clears = seeds.InputSeeds(), []
+  one = Unhashable()
+  for _ in range(2):
+    drawn(input_seeds, one, clears)
+  assert clears == [1, 1]

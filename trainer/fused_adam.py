@@ -1,0 +1,67 @@
+"""Adam's update of a large variable as one operation, for the Keras optimizer on a CPU.
+
+Keras writes the update as twelve passes over a variable and its two averages. TensorFlow's ResourceApplyAdam, which
+`tf.compat.v1.train.AdamOptimizer` uses, has the same formula and makes one:
+
+    m += (gradient - m) (1 - β₁);  v += (gradient² - v) (1 - β₂);  variable -= m α / (√v + ε),  α = rate √(1 - β₂ᵗ) / (1 - β₁ᵗ)
+
+D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization" (2015), section 2, the order of computation at its end. Results differ by rounding. It
+wakes the threads of the CPU for every variable, so that small ones are left to Keras. TPUs and GPUs are too: XLA fuses the passes by itself.
+"""
+
+import contextlib
+from unittest import mock
+
+import tensorflow as tf
+from keras.src.backend.tensorflow import optimizer as tf_optimizer
+from keras.src.optimizers import adam
+
+# Elements from which on a variable is large. Of the digits' variables, of 8,192 and less, the update is slower so, by 80 µs a step.
+LARGE = 10_000
+
+_update_step = adam.Adam.update_step
+_keras_update = tf_optimizer.TFOptimizer._backend_update_step
+
+
+def update(optimizer, gradients, variables, learning_rate):
+  """Takes the place of `_backend_update_step` of an Adam or AdamW, whose gradients are the same on all replicas."""
+  targets = [variable if isinstance(variable, tf.Variable) else variable.value for variable in variables]
+  pairs = list(zip(gradients, targets, strict=True))
+  usual = optimizer.amsgrad or type(optimizer).update_step is not _update_step
+  large = [not usual and _is_large(gradient, target) for gradient, target in pairs]
+  rest = [pair for pair, is_large in zip(pairs, large, strict=True) if not is_large]
+  if rest:
+    _keras_update(optimizer, *zip(*rest, strict=True), learning_rate)
+  if any(large):
+    _apply(optimizer, [pair for pair, is_large in zip(pairs, large, strict=True) if is_large], learning_rate)
+
+
+def _is_large(gradient, target):
+  return isinstance(gradient, tf.Tensor) and target.dtype == tf.float32 and "CPU" in target.device and target.shape.num_elements() >= LARGE
+
+
+def _apply(optimizer, pairs, learning_rate):
+  count = tf.cast(optimizer.iterations + 1, tf.float32)
+  gradients, targets = zip(*pairs, strict=True)
+
+  def apply(target, gradient, rate, beta_1_power, beta_2_power):
+    index = optimizer._get_variable_index(target)
+    tf.raw_ops.ResourceApplyAdam(
+        var=target.handle, m=optimizer._momentums[index].value.handle, v=optimizer._velocities[index].value.handle, beta1_power=beta_1_power,
+        beta2_power=beta_2_power, lr=rate, beta1=optimizer.beta_1, beta2=optimizer.beta_2, epsilon=optimizer.epsilon,
+        grad=tf.cast(gradient, tf.float32))
+
+  def apply_each(strategy, gradients, *scalars):
+    for target, gradient in zip(targets, gradients, strict=True):
+      strategy.extended.update(target, apply, args=(gradient, *scalars), group=False)
+
+  tf.__internal__.distribute.interim.maybe_merge_call(
+      apply_each, tf.distribute.get_strategy(), gradients, tf.cast(learning_rate, tf.float32), tf.pow(optimizer.beta_1, count),
+      tf.pow(optimizer.beta_2, count))
+
+
+@contextlib.contextmanager
+def used():
+  """Inside, a traced Adam or AdamW of Keras updates so."""
+  with mock.patch.object(adam.Adam, "_backend_update_step", update):
+    yield
