@@ -5,8 +5,10 @@ Keras writes the update as twelve passes over a variable and its two averages. T
 
     m += (gradient - m) (1 - β₁);  v += (gradient² - v) (1 - β₂);  variable -= m α / (√v + ε),  α = rate √(1 - β₂ᵗ) / (1 - β₁ᵗ)
 
-D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization" (2015), section 2, the order of computation at its end. Results differ by rounding. It
-wakes the threads of the CPU for every variable, so that small ones are left to Keras. TPUs and GPUs are too: XLA fuses the passes by itself.
+D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization" (2015), section 2, the order of computation at its end. Results differ by rounding.
+
+It wakes the threads of the CPU for every variable, so that small ones are left to Keras; as are those on TPUs, where XLA joins the passes, and on
+GPUs, where nothing was measured.
 """
 
 import contextlib

@@ -18,6 +18,7 @@ from trainer import errors, seeds, spec
 
 _seeds = seeds.InputSeeds()
 
+
 def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
   """Calls an input_fn.
 
