@@ -62,9 +62,9 @@ class Case:
 CASES = {
     "digits": Case("digits MLP", "digits_mlp", (8, 8, 1), 32, 2000, host_bound=True),
     "cifar128": Case("CIFAR-10 CNN", "cifar10_cnn", (32, 32, 3), 128, 20),
-    "cifar1024": Case("CIFAR-10 CNN", "cifar10_cnn", (32, 32, 3), 1024, 4),
-    "fashion": Case("Fashion-MNIST CNN", "fashion_mnist_cnn", (28, 28, 1), 128, 10),
-    "resnet50": Case("ResNet50 at 64×64", "resnet50", (64, 64, 3), 32, 4, classes=5, examples=512),
+    "cifar1024": Case("CIFAR-10 CNN", "cifar10_cnn", (32, 32, 3), 1024, 2),
+    "fashion": Case("Fashion-MNIST CNN", "fashion_mnist_cnn", (28, 28, 1), 128, 6),
+    "resnet50": Case("ResNet50 at 64×64", "resnet50", (64, 64, 3), 32, 2, classes=5, examples=512),
 }
 
 
