@@ -387,18 +387,18 @@ class Estimator:
 
   def _predictions(self, input_fn, iterator, source, keys, single, with_examples, hooks):
     _begin(hooks, self)
+    traced = self._loops.trace_predict(iterator, with_examples)
     while True:
-      with inputs.reading(input_fn, "predict"), self.watchdog.stage("a batch to predict"):
-        group = next(iterator, None)
-      if group is None:
+      with (
+          self._values.in_use(source, self._training),  # others may have used the variables since the last `next()`
+          step.running(self._model_fn.name, "predict"), inputs.reading(input_fn, "predict"), self.watchdog.stage("a batch to predict")):
+        result = self._loops.predict(traced, iterator)
+      if result is None:
         break
-      with self._values.in_use(source, self._training):  # others may have used the variables since the last `next()`
-        predictions = self._loops.predict(group)
+      predictions, element = result
       if keys is not None:
         predictions = {key: predictions[key] for key in keys}
-      if with_examples:
-        predictions = predictions, inputs.ungrouped(group)
-      batch = tf.nest.map_structure(lambda tensor: tensor.numpy(), predictions)
+      batch = (predictions, element) if with_examples else predictions
       if single:
         for i in range(len(tf.nest.flatten(batch)[0])):
           yield tf.nest.map_structure(lambda array, i=i: array[i], batch)
@@ -457,10 +457,10 @@ class Estimator:
       result = evaluation.run(self._loops, iterator, "", steps=1)
       done, what = result.examples, ", ".join(f"{name} {value:.5g}" for name, value in result.values.items() if isinstance(value, float))
     else:
-      group = next(iterator, None)
-      done = group is not None
-      what = "" if group is None else ", ".join(
-          f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves((self._loops.predict(group),), ["predictions"]))
+      result = self._loops.predict(self._loops.trace_predict(iterator), iterator)
+      done = result is not None
+      what = "" if result is None else ", ".join(
+          f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves(result[:1], ["predictions"]))
     if not done:
       raise errors.InputError(f"The {kind} input_fn {spec.name_of(input_fn)} gave no batch: its dataset is empty or too small.")
     return f"one {kind} step in {time.monotonic() - start:.2f} s: {what}"
@@ -488,7 +488,7 @@ class Estimator:
     elif kind == "eval":
       self._loops.evaluate.get_concrete_function(iterator, dataset.element_spec, count, name)
     else:
-      self._loops.predict.get_concrete_function(dataset.element_spec)
+      self._loops.trace_predict(iterator)
     return dataset, iterator
 
   def _input(self, kind, input_fn):

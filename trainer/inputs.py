@@ -175,7 +175,7 @@ def grouped(dataset, per_core, replicas, broadcast=False):
   With `broadcast`, every replica gets a batch, the same one; it counts once.
   """
   if replicas == 1 or broadcast:
-    return dataset.map(_group_of_one(per_core, replicas))
+    return dataset.map(_group_of_one(per_core, replicas)).prefetch(1)
   return dataset.map(_padded_batch(per_core)).batch(replicas).map(_padded_group(replicas)).prefetch(1)
 
 

@@ -7,6 +7,7 @@ The device loops are `tf.function`s that take an iterator and a number of steps:
 import dataclasses
 import time
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps
 
@@ -37,7 +38,8 @@ class DeviceLoops:
     self._train_loop = tf.function(self._train, autograph=False)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
-    self.predict = tf.function(self._predict, autograph=False)
+    self._predict_only = tf.function(self._predict, autograph=False)
+    self._predict_both = tf.function(self._predict_with_examples, autograph=False)
 
   def train(self, iterator, steps, endless):
     """Runs the training loop, see `_train`."""
@@ -45,8 +47,8 @@ class DeviceLoops:
       return self._train_loop(iterator, steps, endless)
 
   def trace_train(self, iterator, endless):
-    """Traces the training loop for an iterator."""
-    self._train_loop.get_concrete_function(iterator, tf.TensorSpec([], tf.int64), endless)
+    """Traces the training loop for an iterator; returns the concrete function."""
+    return self._train_loop.get_concrete_function(iterator, tf.TensorSpec([], tf.int64), endless)
 
   def _train(self, iterator, steps, endless):
     """Trains for up to `steps` (int64 scalar), fewer if the iterator ends, which is not looked for where it is `endless` (Python bool).
@@ -155,12 +157,42 @@ class DeviceLoops:
     host_metrics.update(self._program.metric_fn, tf.nest.map_structure(lambda tensor: tensor[: tensor.shape[0] // self._replicas], tensors))
     return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=host_metrics.results())
 
-  def _predict(self, group):
-    """Returns the predictions of the examples in a group that are real."""
-    element, rows = group
-    real = tf.reshape(tf.sequence_mask(rows, _batch_size(element)), [-1])
+  def trace_predict(self, iterator, with_examples=False):
+    """Traces a prediction for an iterator over groups; returns the concrete function."""
+    return (self._predict_both if with_examples else self._predict_only).get_concrete_function(iterator)
+
+  def predict(self, traced, iterator):
+    """Predicts for the next group of an iterator.
+
+    Args:
+      traced: what trace_predict has returned for the iterator; to look it up for each group would take as long as a small group.
+      iterator: that iterator.
+
+    Returns:
+      (predictions, element): numpy arrays of the examples that are real, in order; no element unless traced `with_examples`. None at the end of the
+      data.
+    """
+    try:
+      predictions, rows, element = traced(iterator)
+    except tf.errors.OutOfRangeError:
+      return None
+    rows, size = rows.numpy(), tf.nest.flatten(predictions)[0].shape[0] // self._replicas
+
+    def real(tensor):
+      array = tensor.numpy()
+      return array if (rows == size).all() else np.concatenate([array[i * size : i * size + count] for i, count in enumerate(rows)])
+
+    return tf.nest.map_structure(real, predictions), tf.nest.map_structure(real, element)
+
+  def _predict(self, iterator):
+    """(predictions, rows, ()) of the next group: for each example a row, also for those that are not real."""
+    return self._predict_with_examples(iterator)[:2] + ((),)
+
+  def _predict_with_examples(self, iterator):
+    """The same with the element in place of ()."""
+    element, rows = next(iterator)
     predictions = self._program.predict(self._split(element))
-    return tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), predictions)
+    return predictions, rows, tf.nest.map_structure(lambda tensor: tf.reshape(tensor, [-1, *tensor.shape[2:]]), element)
 
   def _split(self, element):
     return [tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(self._replicas)]

@@ -38,7 +38,7 @@ def check_region(concrete_function):
 
 def test_train(case, loops):
   iterator = iter(case.train_input_fn({"batch_size": PER_CORE}))
-  nodes = check_region(loops.train.get_concrete_function(iterator, tf.TensorSpec([], tf.int64), True))
+  nodes = check_region(loops.trace_train(iterator, True))
   trained = [variable for variable in loops._program.store.variables.values() if variable.trainable]
   sums = [node for node in replicated(nodes) if node.op == "CrossReplicaSum"]
   assert len(sums) == len(trained) > 0
@@ -48,6 +48,6 @@ def test_evaluate_and_predict(case, loops):
   dataset = inputs.grouped(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
   count = tf.TensorSpec([], tf.int64)
   evaluation = check_region(loops.evaluate.get_concrete_function(iter(dataset), dataset.element_spec, count, ""))
-  prediction = check_region(loops.predict.get_concrete_function(dataset.element_spec))
+  prediction = check_region(loops.trace_predict(iter(dataset)))
   for nodes in (evaluation, prediction):
     assert not any(node.op == "CrossReplicaSum" for node in replicated(nodes))
