@@ -186,7 +186,8 @@ class DeviceLoops:
 
   def _predict(self, iterator):
     """(predictions, rows, ()) of the next group: for each example a row, also for those that are not real."""
-    return self._predict_with_examples(iterator)[:2] + ((),)
+    predictions, rows, _ = self._predict_with_examples(iterator)
+    return predictions, rows, ()
 
   def _predict_with_examples(self, iterator):
     """The same with the element in place of ()."""
