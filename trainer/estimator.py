@@ -13,6 +13,7 @@ import os
 import tempfile
 import time
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -400,8 +401,7 @@ class Estimator:
         predictions = {key: predictions[key] for key in keys}
       batch = (predictions, element) if with_examples else predictions
       if single:
-        for i in range(len(tf.nest.flatten(batch)[0])):
-          yield tf.nest.map_structure(lambda array, i=i: array[i], batch)
+        yield from _single_examples(batch)
       else:
         yield batch
     _call_and_end(hooks, int(self._program.global_step.numpy()), {}, self)
@@ -536,6 +536,16 @@ class Estimator:
       tf.io.gfile.makedirs(self.model_dir)
     except (tf.errors.OpError, OSError) as error:
       raise errors.OutputError(f"The folder {self.model_dir} (--model_dir) cannot be made: {error}") from error
+
+
+def _single_examples(batch):
+  """The examples of a nest of arrays, each in the same structure."""
+  if type(batch) is dict and all(isinstance(value, np.ndarray) for value in batch.values()):  # as usual; tf.nest takes ten times as long
+    for values in zip(*batch.values(), strict=True):
+      yield dict(zip(batch, values, strict=True))
+    return
+  for i in range(len(tf.nest.flatten(batch)[0])):
+    yield tf.nest.map_structure(lambda array, i=i: array[i], batch)
 
 
 def _begin(hooks, estimator):

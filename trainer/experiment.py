@@ -113,6 +113,7 @@ def run(
     raise errors.SettingError("No model_dir: give --model_dir, the folder for checkpoints and summaries.")
   if profile and "train" not in _KINDS[mode]:
     raise errors.SettingError(f"--profile is of training steps, and --mode={mode} has none.")
+  train_hooks = [*train_hooks, profiler.Profiler()] if profile else train_hooks
   durations.TrainingLength(train_steps=train_steps)
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
@@ -170,7 +171,7 @@ def run(
     config.save(os.path.join(model_dir, "config.gin"), config.parsed_text())
     if runner.device.is_chief:
       environment.save(model_dir, runner.device, runner.config)
-  hooks = [*train_hooks, *([profiler.Profiler()] if profile else []), _SaveOperativeConfig(model_dir)]
+  hooks = [*train_hooks, _SaveOperativeConfig(model_dir)]
   if mode == "train":
     runner.train(train_input_fn, hooks=hooks, max_steps=train_steps)
     return None

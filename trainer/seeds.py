@@ -69,7 +69,7 @@ class InputSeeds:
     draws = []
 
     def look(op_type, inputs, attributes, outputs, op_name=None, graph=None):
-      if graph is None and _may_draw(op_type):
+      if graph is None and _may_draw(tf.compat.as_str(op_type)):  # it may be bytes
         draws.append(op_type)
 
     op_callbacks.add_op_callback(look)

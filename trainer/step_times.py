@@ -3,7 +3,7 @@
     steps 10 to 20, 51.3 ms each:
       input      1.2 %    0.6 ms   the device waited for a batch
       host       0.4 %    0.2 ms   between the device loops: logs, summaries, hooks, checkpoints
-      device    98.4 %   50.5 ms   of which operations on the CPU, with those of the input:
+      device    98.4 %   50.5 ms   of which operations on the CPU, all threads together:
         Conv2DBackpropFilter            31 %
         ...
 """
@@ -28,8 +28,8 @@ class StepTimes:
     input: in which the device loops waited for batches.
     device: in which they did not.
     host: from the end of one to the start of the next.
-    operations: dict of kind of operation → seconds on the CPU, over all threads, with those of the input pipeline, the longest first; empty where
-      the profile has none, as of steps that run in a single thread (see `trainer.executor`).
+    operations: dict of kind of operation → seconds on the CPU, over all threads, the longest first; empty where the profile has none, as of steps
+      that run in a single thread (see `trainer.executor`).
   """
 
   input: float
@@ -60,7 +60,7 @@ def read(directory):
   waited = sum(seconds for name, seconds in inside if name == _INPUT)
   kinds = collections.Counter()
   for name, seconds in inside:
-    operation = re.fullmatch(r"[^:]+:(?:_Mkl(?:Native)?)?([A-Za-z]\w*)", name)
+    operation = re.fullmatch(r"while/[^:]+:(?:_Mkl(?:Native)?)?([A-Za-z]\w*)", name)
     if operation:
       kinds[operation[1]] += seconds
   busy = sum(end - start for start, end in loops)
@@ -79,7 +79,7 @@ def table(times, first, last):
       f"Where the time went, steps {first} to {last}, {1000 * whole / steps:.3g} ms each:",
       line("input", times.input, "the device waited for a batch"),
       line("host", times.host, "between the device loops: logs, summaries, hooks, checkpoints"),
-      line("device", times.device, "of which operations on the CPU, with those of the input:" if times.operations else "the steps themselves")]
+      line("device", times.device, "of which operations on the CPU, all threads together:" if times.operations else "the steps themselves")]
   total = sum(times.operations.values())
   lines += [f"    {kind:<28} {seconds / total:>4.0%}" for kind, seconds in list(times.operations.items())[:_OPERATIONS]]
   return "\n".join(lines)

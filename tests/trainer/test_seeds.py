@@ -80,7 +80,12 @@ def of_a_dataset():
   return list(tf.data.Dataset.range(20).shuffle(20).map(lambda x: x + tf.random.uniform([], 0, 9, tf.int64)).as_numpy_iterator())
 
 
-@pytest.mark.parametrize("input_fn, calls_that_clear", [(eager, [1, 1, 1]), (eager_in_a_function, [1, 1, 1]), (of_a_dataset, [1, 0, 0])])
+def with_eager_operations():
+  return np.array(tf.data.Dataset.from_tensors(tf.concat([tf.range(3), [7]], 0)).cardinality() + tf.size(tf.zeros([2, 2])).numpy())
+
+
+@pytest.mark.parametrize("input_fn, calls_that_clear", [
+    (eager, [1, 1, 1]), (with_eager_operations, [1, 0, 0]), (eager_in_a_function, [1, 1, 1]), (of_a_dataset, [1, 0, 0])])
 def test_each_call_of_an_input_fn_draws_the_same_and_only_eager_draws_cost_the_kernels(input_fn, calls_that_clear):
   input_seeds, clears = seeds.InputSeeds(), []
   first = drawn(input_seeds, input_fn, clears)
