@@ -388,12 +388,12 @@ class Estimator:
 
   def _predictions(self, input_fn, iterator, source, keys, single, with_examples, hooks):
     _begin(hooks, self)
-    traced = self._loops.trace_predict(iterator, with_examples)
+    traced = self._loops.trace_predict(iterator)
     while True:
       with (
           self._values.in_use(source, self._training),  # others may have used the variables since the last `next()`
           step.running(self._model_fn.name, "predict"), inputs.reading(input_fn, "predict"), self.watchdog.stage("a batch to predict")):
-        result = self._loops.predict(traced, iterator)
+        result = self._loops.predict(traced, iterator, with_examples)
       if result is None:
         break
       predictions, element = result

@@ -211,13 +211,6 @@ def _pad_batch(element, per_core):
   return _padded(element, per_core, f"A batch has more examples than the per-core batch size, {per_core}"), rows
 
 
-def ungrouped(group):
-  """The examples of a group that are real, in order: an element whose first axis is theirs."""
-  element, rows = group
-  real = tf.sequence_mask(rows, tf.nest.flatten(element)[0].shape[1])
-  return tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), element)
-
-
 def _padded(nest, size, if_more=""):
   """Zeros (empty strings) after the entries of the first axes, so that there are `size` of them, statically; if_more says of more what is wrong."""
   leaves = tf.nest.flatten(nest)

@@ -38,8 +38,7 @@ class DeviceLoops:
     self._train_loop = tf.function(self._train, autograph=False)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
-    self._predict_only = tf.function(self._predict, autograph=False)
-    self._predict_both = tf.function(self._predict_with_examples, autograph=False)
+    self._predict_step = tf.function(self._predict, autograph=False)
 
   def train(self, iterator, steps, endless):
     """Runs the training loop, see `_train`."""
@@ -157,11 +156,11 @@ class DeviceLoops:
     host_metrics.update(self._program.metric_fn, tf.nest.map_structure(lambda tensor: tensor[: tensor.shape[0] // self._replicas], tensors))
     return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=host_metrics.results())
 
-  def trace_predict(self, iterator, with_examples=False):
+  def trace_predict(self, iterator):
     """Traces a prediction for an iterator over groups; returns the concrete function."""
-    return (self._predict_both if with_examples else self._predict_only).get_concrete_function(iterator)
+    return self._predict_step.get_concrete_function(iterator)
 
-  def predict(self, traced, iterator):
+  def predict(self, traced, iterator, with_examples=False):
     """Predicts for the next group of an iterator.
 
     Args:
@@ -169,8 +168,8 @@ class DeviceLoops:
       iterator: that iterator.
 
     Returns:
-      (predictions, element): numpy arrays of the examples that are real, in order; no element unless traced `with_examples`. None at the end of the
-      data.
+      (predictions, element): numpy arrays of the examples that are real, in order; the element is None unless `with_examples`. None at the end of
+      the data.
     """
     try:
       predictions, rows, element = traced(iterator)
@@ -182,15 +181,10 @@ class DeviceLoops:
       array = tensor.numpy()
       return array if (rows == size).all() else np.concatenate([array[i * size : i * size + count] for i, count in enumerate(rows)])
 
-    return tf.nest.map_structure(real, predictions), tf.nest.map_structure(real, element)
+    return tf.nest.map_structure(real, predictions), tf.nest.map_structure(real, element) if with_examples else None
 
   def _predict(self, iterator):
-    """(predictions, rows, ()) of the next group: for each example a row, also for those that are not real."""
-    predictions, rows, _ = self._predict_with_examples(iterator)
-    return predictions, rows, ()
-
-  def _predict_with_examples(self, iterator):
-    """The same with the element in place of ()."""
+    """(predictions, rows, element) of the next group: for each example a row, also for those that are not real."""
     element, rows = next(iterator)
     predictions = self._program.predict(self._split(element))
     return predictions, rows, tf.nest.map_structure(lambda tensor: tf.reshape(tensor, [-1, *tensor.shape[2:]]), element)

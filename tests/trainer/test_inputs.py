@@ -225,6 +225,13 @@ def groups(count, per_core, replicas):
   return [(element[0].numpy().tolist(), rows.numpy().tolist()) for element, rows in grouped]
 
 
+def ungrouped(group):
+  """The examples of a group that are real, in order: an element whose first axis is theirs."""
+  element, rows = group
+  real = tf.sequence_mask(rows, tf.nest.flatten(element)[0].shape[1])
+  return tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), element)
+
+
 def test_the_tail_is_padded_and_counted():
   assert groups(7, per_core=2, replicas=3) == [([[1, 2], [3, 4], [5, 6]], [2, 2, 2]), ([[7, 0], [0, 0], [0, 0]], [1, 0, 0])]
   assert groups(3, per_core=2, replicas=1) == [([[1, 2]], [2]), ([[3, 0]], [1])]
@@ -235,7 +242,7 @@ def test_the_tail_is_padded_and_counted():
 @pytest.mark.parametrize(("per_core", "replicas"), [(4, 1), (2, 3)])
 def test_the_examples_of_groups_come_back_without_the_padding(per_core, replicas):
   dataset = tf.data.Dataset.from_tensor_slices((tf.range(11), tf.strings.as_string(tf.range(11)))).batch(per_core)
-  elements = [inputs.ungrouped(group) for group in inputs.grouped(dataset, per_core, replicas)]
+  elements = [ungrouped(group) for group in inputs.grouped(dataset, per_core, replicas)]
   numbers, texts = (np.concatenate(parts) for parts in zip(*elements, strict=True))
   assert numbers.tolist() == list(range(11))
   assert texts.tolist() == [str(number).encode() for number in range(11)]
