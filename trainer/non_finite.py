@@ -13,12 +13,10 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, inputs
+from trainer import errors, inputs, user_frames
 
 # How often a training goes back to one and the same checkpoint before it gives up.
 ROLLBACKS = 3
-
-_NOT_THE_USERS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, os.path.dirname(os.__file__) + os.sep)
 
 
 class Found(Exception):
@@ -108,7 +106,5 @@ def _described(text):
   if not op:
     raise errors.NonFiniteError(text)
   facts = [re.search(pattern, text) for pattern in (r"dtype: <dtype: '(\w+)'>", r"shape: (\(.*?\)|\[.*?\])")]
-  frames = [(path, line) for path, line in re.findall(r"\+ (\S+) \(L(\d+)\) .*\n ->", text)
-            if not path.startswith(_NOT_THE_USERS) and "site-packages" not in path]
-  where = f" ({frames[-1][0]}:{frames[-1][1]})" if frames else ""
+  where = user_frames.where(re.findall(r"\+ (\S+) \(L(\d+)\) .*\n ->", text))
   return f"the output of {op[1]}" + "".join(f", {fact[1]}" for fact in facts if fact) + where

@@ -5,19 +5,14 @@ what `trainer.optimizers` does for every optimizer is the rest.
 """
 
 import contextlib
-import os
 import re
 import traceback
 
 import tensorflow as tf
 
-from trainer import durations, errors, inputs, optimizers, schedules, spec, summaries, variables
+from trainer import durations, errors, inputs, optimizers, schedules, spec, summaries, user_frames, variables
 
 ModeKeys = spec.ModeKeys
-
-# The folders whose files are not the user's.
-_HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_PYTHON = os.path.dirname(os.__file__) + os.sep
 
 
 class Program:
@@ -198,15 +193,10 @@ def running(name, mode):
   try:
     yield
   except tf.errors.InvalidArgumentError as error:
-    frames = re.findall(r'File "(.+?)", line (\d+)', error.message)
-    where = next((f" ({file}:{line})" for file, line in reversed(frames) if _is_users(file)), "")
+    where = user_frames.where(re.findall(r'File "(.+?)", line (\d+)', error.message))
     lines = [line.strip() for line in error.message.split("[[")[0].splitlines()]
     what = [line for line in lines if line and not line.startswith(("File ", "Detected at node", "Graph execution error"))]
     raise errors.ModelFnError(f"model_fn {name} failed in a step, mode {mode!r}{where}: {' '.join(what)[:500]}") from error
-
-
-def _is_users(file):
-  return "site-packages" not in file and not file.startswith((_HOME, _PYTHON, "<"))
 
 
 def _check_host_tensors(tensors):
@@ -217,7 +207,5 @@ def _check_host_tensors(tensors):
 
 def _message(name, mode, element, error):
   shapes = ", ".join(f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves(element))
-  frames = traceback.extract_tb(error.__traceback__)
-  own = [frame for frame in frames if _is_users(frame.filename)]
-  where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+  where = user_frames.where([(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)])
   return f"model_fn {name} failed in mode {mode!r}{where}, given {shapes}: {type(error).__name__}: {error}"

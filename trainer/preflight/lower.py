@@ -1,13 +1,10 @@
 """One replica's step, from the model_fn to the HLO that the TPU compiler takes."""
 
-import os
 import re
-import sysconfig
 
 import tensorflow as tf
 
-import trainer as package
-from trainer import errors, inputs, spec, step
+from trainer import errors, inputs, spec, step, user_frames
 from trainer.preflight import bindings, replica
 
 _METHODS = {"train": "train", "eval": "evaluate", "predict": "predict"}
@@ -112,7 +109,7 @@ def graph_of(function, element):
 
 def _explained(text):
   """The LowerError for TensorFlow's words."""
-  file, line = user_frame([(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', text)])
+  file, line = user_frames.innermost([(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', text)])
   unsupported = re.search(r"No registered '(\w+)' OpKernel", text)
   constant = re.search(r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time constant", text)
   if unsupported:
@@ -130,19 +127,3 @@ def _explained(text):
     return LowerError("An input of the step has a shape that is not known", suggestion="batch with drop_remainder=True")
   said = re.sub(r"^Failed getting HLO text: '", "", text).split("\n\nStack trace")[0].split("\nThe op is created at")[0]
   return LowerError(f"XLA cannot compile the step: {said[:1000]}", file, line)
-
-
-def user_frame(frames):
-  """(file, line) of the innermost frame that is the user's: neither Python's, nor a package's, nor the framework's; ("", 0) if there is none.
-
-  Args:
-    frames: [(file, line)], the outermost first. TensorFlow writes absolute paths without the leading slash.
-  """
-  libraries = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")})
-  framework = os.path.join(os.path.dirname(os.path.abspath(package.__file__)), "")
-  for file, line in reversed(frames):
-    if not os.path.isabs(file) and os.path.exists(os.sep + file):
-      file = os.sep + file
-    if not file.startswith("<") and not os.path.abspath(file).startswith((*libraries, framework)):
-      return file, line
-  return "", 0

@@ -2,7 +2,7 @@
 
 import re
 
-from trainer.preflight import lower
+from trainer import user_frames
 
 # What a CPU lowering of these gives, of 93 small ops that were lowered both ways (TensorFlow 2.20); the others gave the same HLO.
 _WARNINGS = (
@@ -32,7 +32,7 @@ def warnings(graph):
 
 def place_of(operation):
   """"file:line" where the user's program makes an op, or ""."""
-  file, line = lower.user_frame([(frame.filename, frame.lineno) for frame in operation.traceback or ()])
+  file, line = user_frames.innermost([(frame.filename, frame.lineno) for frame in operation.traceback or ()])
   return f"{file}:{line}" if file else ""
 
 

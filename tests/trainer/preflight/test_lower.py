@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.preflight import programs
-from trainer import errors
+from trainer import errors, user_frames
 from trainer.preflight import bindings, lower, misleading, replica
 
 
@@ -124,6 +124,6 @@ def test_warns_where_a_cpu_lowering_misleads():
 
 def test_user_frame_skips_packages_and_the_framework():
   here = (__file__, 3)
-  assert lower.user_frame([here, (tf.__file__, 1), (lower.__file__, 2)]) == here
-  assert lower.user_frame([(tf.__file__, 1)]) == ("", 0)
-  assert lower.user_frame([(__file__.lstrip("/"), 3)]) == here
+  assert user_frames.innermost([here, (tf.__file__, 1), (lower.__file__, 2)]) == here
+  assert user_frames.innermost([(tf.__file__, 1)]) == ("", 0)
+  assert user_frames.innermost([(__file__.lstrip("/"), 3)]) == here
