@@ -14,7 +14,7 @@ class Case:
 
   Attributes:
     name: for people.
-    network: its key in `NETWORKS` and in `torch_networks`.
+    network: its name here and in `torch_networks`.
     shape: of an image.
     batch_size: global.
     steps: in a slice, and in a device loop.
@@ -47,11 +47,6 @@ class Case:
     return (
         generator.integers(0, 256, (self.examples, *self.shape), dtype=np.uint8),
         generator.integers(0, self.classes, self.examples, dtype=np.int32))
-
-  @property
-  def total(self):
-    """Examples in the data."""
-    return len(self.data()[1])
 
   @property
   def white(self):

@@ -7,7 +7,6 @@ against what it held at step 1,000.
 """
 
 import dataclasses
-import tempfile
 
 from benchmarks import cases, results, sides, train
 
@@ -18,7 +17,7 @@ def measure(rounds=10, late=LATE):
   """Two rows: throughput and memory."""
   case = dataclasses.replace(cases.CASES["digits"], steps=1000)
   slices = sides.alternate({
-      "octet": sides.Side(aged, {"case": case, "age": late}), "early": sides.Side(aged, {"case": case, "age": EARLY}),
+      name: sides.Side(train.octet, {"case": case, "precision": "float32", "age": age}) for name, age in (("octet", late), ("early", EARLY))
   }, rounds, warm=0)
   title = f"{case.title}, step {late:,}"
   growth = tuple(late_ / early for late_, early in zip(slices["octet"].resident, slices["early"].resident, strict=True))
@@ -27,28 +26,3 @@ def measure(rounds=10, late=LATE):
       results.Row("endurance", title, f"step {EARLY:,}: throughput", sides.ratios(slices, "early"), at_least=0.98),
       results.Row("endurance", title, f"step {EARLY:,}: memory", growth, at_most=1.05, note=f"{sizes[0]:,.0f} and {sizes[1]:,.0f} MiB at the end"),
   ]
-
-
-class Aged(train.Slice):
-  """Takes turns from a step on."""
-
-  def __init__(self, turns, steps, age):
-    super().__init__(turns, steps)
-    self._age = age
-
-  def begin(self, estimator):
-    return False
-
-  def __call__(self, step, metrics, estimator):
-    return step >= self._age and super().__call__(step, metrics, estimator)
-
-
-def aged(turns, case, age):
-  """Trains as `train.octet` does, with `age` steps before the first turn."""
-  import trainer
-
-  with tempfile.TemporaryDirectory() as folder:
-    estimator = trainer.Estimator(
-        cases.model_fn(case), folder, trainer.RunConfig(device="cpu", tpu_config=trainer.TPUConfig(iterations_per_loop=case.steps)),
-        train_batch_size=case.batch_size)
-    estimator.train(lambda params: cases.dataset(case, case.batch_size, training=True), hooks=[Aged(turns, case.steps, age)])

@@ -5,7 +5,6 @@
 A slice is one call, with all that belongs to it: ours looks for the newest checkpoint, makes the input and computes accuracy and loss.
 """
 
-import statistics
 import tempfile
 
 from benchmarks import cases, results, sides
@@ -16,16 +15,15 @@ def measure(names=tuple(cases.CASES), rounds=10):
   rows = []
   for name in names:
     case = cases.CASES[name]
+    examples = len(case.data()[1])
     for kind, octets in (("evaluate", {"octet": {}}), ("predict", {"octet": {"single": False}, "octet, example by example": {"single": True}})):
       slices = sides.alternate(
           {ours: sides.Side(octet, {"case": case, "kind": kind, **more}) for ours, more in octets.items()}
           | {"keras": sides.Side(keras, {"case": case, "kind": kind})}, rounds)
       for ours in octets:
-        speeds = [case.total / statistics.median(slices[side].seconds) for side in (ours, "keras")]
-        peaks = [slices[side].peak / 2**30 for side in (ours, "keras")]
         rows.append(results.Row(
             kind, f"{case.title}, float32" + ours.removeprefix("octet"), f"Keras {kind}", sides.ratios(slices, "keras", ours), at_least=1.3,
-            note=f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s; peaks {peaks[0]:.1f} and {peaks[1]:.1f} GiB"))
+            note=sides.note(slices, examples, "keras", ours)))
   return rows
 
 

@@ -15,6 +15,7 @@ turn away it waits until its threads have filled what they may fill ahead.
 import dataclasses
 import multiprocessing
 import resource
+import statistics
 import time
 import traceback
 from collections.abc import Callable
@@ -105,6 +106,13 @@ def alternate(sides, rounds, warm=2):
 def ratios(slices, other, ours="octet"):
   """Our speed ÷ the other's, of each round: a tuple of floats."""
   return tuple(theirs / mine for mine, theirs in zip(slices[ours].seconds, slices[other].seconds, strict=True))
+
+
+def note(slices, examples, other, ours="octet"):
+  """What stands beside a ratio: the speeds of both, of slices of so many examples, and the most memory that they had."""
+  speeds = [examples / statistics.median(slices[name].seconds) for name in (ours, other)]
+  peaks = [slices[name].peak / 2**30 for name in (ours, other)]
+  return f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s; peaks {peaks[0]:.1f} and {peaks[1]:.1f} GiB"
 
 
 def _work(connection, side):

@@ -9,6 +9,8 @@ calls each step, both written by hand; Keras `fit` as it is called by default an
 
 import tempfile
 
+import numpy as np
+
 from benchmarks import cases, results, sides
 
 PRECISIONS = ("float32", "bfloat16")
@@ -31,7 +33,7 @@ def _sides(case, precisions):
     found |= {
         f"octet {precision}": sides.Side(octet, same),
         f"bare {precision}": sides.Side(bare, same),
-        f"one call {precision}": sides.Side(bare, same | {"steps_per_call": 1}),
+        f"one call {precision}": sides.Side(bare, same | {"on_device": False}),
         f"fit tuned {precision}": sides.Side(keras_fit, same | {"tuned": True}),
         f"torch {precision}": sides.Side(torch, same),
     }
@@ -44,12 +46,9 @@ def _sides(case, precisions):
 
 def _rows(case, precisions, slices):
   def row(ours, other, against, precision, **bound):
-    examples = case.steps * case.batch_size
-    speeds = [examples / _median(slices[name].seconds) for name in (ours, other)]
-    peaks = [slices[name].peak / 2**30 for name in (ours, other)]
     return results.Row(
         "train", f"{case.title}, {precision}", against, sides.ratios(slices, other, ours),
-        note=f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s; peaks {peaks[0]:.1f} and {peaks[1]:.1f} GiB", **bound)
+        note=sides.note(slices, case.steps * case.batch_size, other, ours), **bound)
 
   rows = []
   for precision in precisions:
@@ -67,29 +66,26 @@ def _rows(case, precisions, slices):
   return rows
 
 
-def _median(values):
-  return sorted(values)[len(values) // 2]
-
-
 # ---------------------------------------------------------------------- the sides, each in a process of its own
 
 
 class Slice:
-  """A hook that takes a turn every `steps` steps."""
+  """A hook that takes a turn every `steps` steps, from a step on."""
 
-  def __init__(self, turns, steps):
+  def __init__(self, turns, steps, first):
     self._turns = turns
     self._steps = steps
+    self._first = first
 
   def begin(self, estimator):
-    return not self._turns.take()
+    return self._first == 0 and not self._turns.take()
 
   def __call__(self, step, metrics, estimator):
-    return step % self._steps == 0 and not self._turns.take()
+    return step >= self._first and step % self._steps == 0 and not self._turns.take()
 
 
-def octet(turns, case, precision, device="cpu"):
-  """Estimator.train, all settings the default ones but for the length of the device loop."""
+def octet(turns, case, precision, device="cpu", age=0):
+  """Estimator.train, all settings the default ones but for the length of the device loop; `age` steps come before the first turn."""
   import trainer
 
   replicas = 8 if device == "cpu:8" else 1
@@ -98,10 +94,10 @@ def octet(turns, case, precision, device="cpu"):
         cases.model_fn(case), folder, trainer.RunConfig(
             device=device, precision=precision, tpu_config=trainer.TPUConfig(iterations_per_loop=case.steps)),
         train_batch_size=case.batch_size)
-    estimator.train(lambda params: cases.dataset(case, case.batch_size // replicas, training=True), hooks=[Slice(turns, case.steps)])
+    estimator.train(lambda params: cases.dataset(case, case.batch_size // replicas, training=True), hooks=[Slice(turns, case.steps, age)])
 
 
-def bare(turns, case, precision, steps_per_call=None):
+def bare(turns, case, precision, on_device=True):
   """A tf.function with the steps of a slice in a loop, or with one step that Python calls."""
   import keras
   import tensorflow as tf
@@ -109,7 +105,6 @@ def bare(turns, case, precision, steps_per_call=None):
   keras.mixed_precision.set_global_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
   model, optimizer = cases.keras_model(case), keras.optimizers.Adam()
   optimizer.build(model.trainable_variables)
-  calls, steps = (1, case.steps) if steps_per_call is None else (case.steps // steps_per_call, steps_per_call)
 
   @tf.function(autograph=False)
   def train(iterator):
@@ -122,13 +117,13 @@ def bare(turns, case, precision, steps_per_call=None):
       optimizer.apply(tape.gradient(loss, variables), variables)
       return done + 1, total + loss
 
-    if steps == 1:
+    if not on_device:
       return step(0, 0.0)[1]
-    return tf.while_loop(lambda done, _: done < steps, step, [tf.constant(0), tf.constant(0.0)])[1]
+    return tf.while_loop(lambda done, _: done < case.steps, step, [tf.constant(0), tf.constant(0.0)])[1]
 
   iterator = iter(cases.dataset(case, case.batch_size, training=True))
   while turns.take():
-    for _ in range(calls):
+    for _ in range(1 if on_device else case.steps):
       loss = train(iterator)
     loss.numpy()
 
@@ -151,8 +146,7 @@ def keras_fit(turns, case, precision, tuned):
     model.fit(cases.dataset(case, case.batch_size, training=True), steps_per_epoch=case.steps, epochs=10**6, callbacks=[Turn()], verbose=0)
     return
   images, labels = case.data()
-  rows = (case.steps * case.batch_size // len(labels) + 1) * list(range(len(labels)))
-  rows = rows[: case.steps * case.batch_size]
+  rows = np.arange(case.steps * case.batch_size) % len(labels)
   model.fit(images[rows].astype("float32") / case.white, labels[rows], batch_size=case.batch_size, epochs=10**6, callbacks=[Turn()], verbose=0)
 
 

@@ -27,15 +27,16 @@ _keras_update = tf_optimizer.TFOptimizer._backend_update_step
 
 def update(optimizer, gradients, variables, learning_rate):
   """Takes the place of `_backend_update_step` of an Adam or AdamW, whose gradients are the same on all replicas."""
-  targets = [variable if isinstance(variable, tf.Variable) else variable.value for variable in variables]
-  pairs = list(zip(gradients, targets, strict=True))
-  usual = optimizer.amsgrad or type(optimizer).update_step is not _update_step
-  large = [not usual and _is_large(gradient, target) for gradient, target in pairs]
-  rest = [pair for pair, is_large in zip(pairs, large, strict=True) if not is_large]
+  if optimizer.amsgrad or type(optimizer).update_step is not _update_step:
+    return _keras_update(optimizer, gradients, variables, learning_rate)
+  large, rest = [], []
+  for gradient, variable in zip(gradients, variables, strict=True):
+    target = variable if isinstance(variable, tf.Variable) else variable.value
+    (large if _is_large(gradient, target) else rest).append((gradient, target))
   if rest:
     _keras_update(optimizer, *zip(*rest, strict=True), learning_rate)
-  if any(large):
-    _apply(optimizer, [pair for pair, is_large in zip(pairs, large, strict=True) if is_large], learning_rate)
+  if large:
+    _apply(optimizer, large, learning_rate)
 
 
 def _is_large(gradient, target):

@@ -82,10 +82,12 @@ class InputSeeds:
 
 
 def _can_be_kept(function):
+  """Whether a WeakSet takes it."""
   try:
-    return isinstance(hash(function), int) and weakref.ref(function)() is function
+    hash(weakref.ref(function))
   except TypeError:
     return False
+  return True
 
 
 def _may_draw(op_type):
