@@ -97,7 +97,8 @@ class Estimator:
     self._checkpoints = checkpoint.CheckpointDirectory(self.model_dir, keep, self.config.on_checkpoint_failure)
     sizes = {_MODE_OF[kind]: size.per_core for kind, size in self.batch_sizes().items()}
     self._program = step.Program(
-        self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config)
+        self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config,
+        on_cpu=self.device.kind == "cpu")
     settings = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
     self._values = model_values.ModelValues(self._program.store, self._checkpoints, settings, self.config.evaluate_ema)
     self._loops = loop.DeviceLoops(

@@ -1,4 +1,4 @@
-"""What Keras needs while a model_fn is traced: names that start anew, the precision, and random numbers by seed, step and replica.
+"""What Keras needs while a model_fn is traced: names that start anew, the precision, random numbers by seed, step and replica, and fast kernels.
 
 Keras numbers its layers, and keeps its dtype policy and its seed generators, in state of the process. A model_fn is traced many times, so each
 trace gets a state of its own.
@@ -15,7 +15,7 @@ from keras.src.backend.common import global_state
 from keras.src.losses import loss as keras_loss
 from keras.src.random import seed_generator
 
-from trainer import seeds
+from trainer import kernels, seeds
 
 # The seeds of a generator that is used twice in a step are this far apart: 2**32 divided by the golden ratio, which spreads any number of uses.
 _STRIDE = 0x9E3779B9
@@ -28,12 +28,14 @@ class KerasScope:
     precision: the dtype policy of the layers, such as "float32" or "mixed_bfloat16".
     seed: int, the run's seed.
     step: int64 scalar tensor, the step that the random numbers are for.
+    on_cpu: whether what is traced runs on CPUs alone, and is to use `trainer.kernels`.
   """
 
-  def __init__(self, precision, seed, step):
+  def __init__(self, precision, seed, step, on_cpu=False):
     self._policy = keras.dtype_policies.get(precision)
     self._seed = seed
     self._step = step
+    self._on_cpu = on_cpu
     self._making = []
     self._uses = weakref.WeakKeyDictionary()
 
@@ -53,6 +55,7 @@ class KerasScope:
         mock.patch.object(seed_generator.SeedGenerator, "next", lambda generator, ordered=True: scope._next_seed(generator)),
         # Keras's losses divide by the number of replicas, for gradients that are summed; here they are averaged.
         mock.patch.object(keras_loss, "scale_loss_for_distribution", lambda value: value),
+        kernels.used() if self._on_cpu else contextlib.nullcontext(),
     ):
       yield
 

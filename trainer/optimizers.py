@@ -18,7 +18,7 @@ import tensorflow as tf
 from keras.src.backend.tensorflow import optimizer as tf_optimizer
 from keras.src.optimizers import base_optimizer
 
-from trainer import errors, fused_adam, summaries, variables
+from trainer import errors, summaries, variables
 
 v1 = tf.compat.v1
 
@@ -180,7 +180,6 @@ def training(strategy):
     with (
         mock.patch.object(base_optimizer.BaseOptimizer, "apply", apply_mean),
         mock.patch.object(tf_optimizer.TFOptimizer, "_all_reduce_sum_gradients", as_they_are),
-        fused_adam.used(),
     ):
       yield
   finally:

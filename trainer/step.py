@@ -24,6 +24,7 @@ class Program:
     params: dict for the model_fn.
     batch_sizes: dict of mode → per-core batch size, for params["batch_size"]; a mode that is absent (as in export) goes without.
     config: the RunConfig.
+    on_cpu: whether the replicas are CPUs, and nothing else shall run what is traced.
 
   Attributes:
     training_length: the durations.TrainingLength that learning-rate schedules go by.
@@ -35,7 +36,7 @@ class Program:
     traces: dict of mode → how often model_fn was called in it.
   """
 
-  def __init__(self, model_fn, *, strategy, params, batch_sizes, config):
+  def __init__(self, model_fn, *, strategy, params, batch_sizes, config, on_cpu=False):
     self._model_fn = model_fn
     self._params = params
     self._batch_sizes = batch_sizes
@@ -45,7 +46,7 @@ class Program:
     self.training_length = durations.TrainingLength(
         per_core and per_core * strategy.num_replicas_in_sync, config.epoch_examples, config.train_steps)
     precision = "mixed_bfloat16" if config.precision == "bfloat16" else "float32"
-    self.store = variables.VariableStore(strategy, precision, config.tf_random_seed)
+    self.store = variables.VariableStore(strategy, precision, config.tf_random_seed, on_cpu)
     with strategy.scope():
       self.global_step = tf.Variable(
           0, dtype=tf.int64, trainable=False, name="global_step", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)

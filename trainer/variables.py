@@ -45,6 +45,7 @@ class VariableStore:
     strategy: the tf.distribute.Strategy on whose replicas the functions run.
     precision: the Keras dtype policy that layers are made under.
     seed: int; the initial value of each variable comes from it and from the variable's name.
+    on_cpu: whether the replicas are CPUs, for which `trainer.kernels` are.
 
   Attributes:
     variables: dict of name → tf.Variable, in the order of their making.
@@ -52,11 +53,12 @@ class VariableStore:
 
   is_training = True  # whether optimizers act; see optimizers.idle
 
-  def __init__(self, strategy, precision="float32", seed=0):
+  def __init__(self, strategy, precision="float32", seed=0, on_cpu=False):
     self.strategy = strategy
     self.variables = {}
     self._precision = precision
     self._seed = seed
+    self._on_cpu = on_cpu
     self._initial_values = {}
     self._keras_variables = {}  # the Keras object of the newest trace around a variable, by name
     self._after_step = []  # for each replica of the newest run, a list of what it asked for
@@ -77,7 +79,7 @@ class VariableStore:
     Raises:
       errors.ModelFnError: fn makes a variable with a shape or dtype other than an earlier trace gave it.
     """
-    keras_state = keras_scope.KerasScope(self._precision, self._seed, step)
+    keras_state = keras_scope.KerasScope(self._precision, self._seed, step, self._on_cpu)
     counts = collections.Counter()
     roots = []
     self._after_step = []

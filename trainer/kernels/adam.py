@@ -7,8 +7,7 @@ Keras writes the update as twelve passes over a variable and its two averages. T
 
 D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization" (2015), section 2, the order of computation at its end. Results differ by rounding.
 
-It wakes the threads of the CPU for every variable, so that small ones are left to Keras; as are those on TPUs, where XLA joins the passes, and on
-GPUs, where nothing was measured.
+It wakes the threads of the CPU for every variable, so that small ones are left to Keras.
 """
 
 import contextlib
@@ -40,7 +39,7 @@ def update(optimizer, gradients, variables, learning_rate):
 
 
 def _is_large(gradient, target):
-  return isinstance(gradient, tf.Tensor) and target.dtype == tf.float32 and "CPU" in target.device and target.shape.num_elements() >= LARGE
+  return isinstance(gradient, tf.Tensor) and target.dtype == tf.float32 and target.shape.num_elements() >= LARGE
 
 
 def _apply(optimizer, pairs, learning_rate):

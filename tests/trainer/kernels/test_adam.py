@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import fused_adam
+from trainer.kernels import adam
 
 SHAPES = [(200, 100), (100,), (128, 128)]  # the second is small
 
@@ -26,7 +26,7 @@ def trained(optimizer, fused, sparse=False):
     gradients = [x * direction for direction in directions]
     if sparse:
       gradients[0] = tf.IndexedSlices(gradients[0][:3], [0, 5, 7], SHAPES[0])
-    with fused_adam.used() if fused else contextlib.nullcontext():
+    with adam.used() if fused else contextlib.nullcontext():
       optimizer.apply(gradients, variables)
 
   for i in range(50):
