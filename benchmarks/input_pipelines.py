@@ -22,7 +22,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import results
+from benchmarks import results, sides
 from input_pipelines import augment, digits, image_cache, image_pipeline, shard_writer, tf_flowers, tfds_images, tfrecord
 from trainer import errors
 
@@ -140,33 +140,22 @@ class Side:
     wall = time.perf_counter()
     self._take(self._iterator, tf.constant(batches))
     wall = time.perf_counter() - wall
-    _until_idle()
+    sides.until_idle(limit=60)  # they fill what they may fill ahead
     return wall, (time.process_time() - cpu) * batches / (batches + _WARM)
-
-
-def _until_idle():
-  """Returns when the threads have filled what they may fill ahead, so that they do not work in the time of the other side."""
-  before = time.process_time()
-  while True:
-    time.sleep(0.05)
-    now = time.process_time()
-    if now - before < 0.002:
-      return
-    before = now
 
 
 def compare(ours, bare, pairs, seconds):
   """(walls, CPU times, batches in a slice): arrays [2, pairs] of seconds, ours and bare's."""
-  sides = [Side(ours), Side(bare)]
-  for side in sides:
+  both = [Side(ours), Side(bare)]
+  for side in both:
     side.seconds(_WARM)
   batches = 2 * _WARM
-  while min(side.seconds(batches)[0] for side in sides for _ in range(2)) < seconds / 2 and batches < 1 << 14:
+  while min(side.seconds(batches)[0] for side in both for _ in range(2)) < seconds / 2 and batches < 1 << 14:
     batches *= 2
   measured = np.zeros([2, 2, pairs])
   for pair in range(pairs):
     for index in (0, 1) if pair % 2 else (1, 0):
-      measured[:, index, pair] = sides[index].seconds(batches)
+      measured[:, index, pair] = both[index].seconds(batches)
   return *measured, batches
 
 

@@ -57,7 +57,7 @@ class Turns:
 
   def take(self):
     seconds = None if self._start is None else time.perf_counter() - self._start
-    _until_idle()
+    until_idle()
     self._connection.send(("done", (seconds, _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)))
     go = self._connection.recv()
     self._start = time.perf_counter()
@@ -132,13 +132,13 @@ def _receive(name, connection):
   return value
 
 
-def _until_idle():
-  """Returns when this process's threads rest, or after a second."""
-  deadline, before = time.monotonic() + 1, time.process_time()
+def until_idle(limit=1.0):
+  """Returns when this process's threads rest, so that they do not work in the time of another side; at the latest after `limit` seconds."""
+  deadline, before = time.monotonic() + limit, time.process_time()
   while time.monotonic() < deadline:
-    time.sleep(0.02)
+    time.sleep(0.05)
     now = time.process_time()
-    if now - before < 0.001:
+    if now - before < 0.002:
       return
     before = now
 

@@ -370,12 +370,13 @@ class Estimator:
       All of them at the call, not at the first `next()`.
     """
     source = self._values.source(checkpoint_path)
-    _, iterator = self._traced("predict", input_fn)
+    dataset, iterator = self._traced("predict", input_fn)
     self._check_predict_keys(predict_keys)
     with self._values.in_use(source, self._training):  # which finds what does not fit
       pass
     all_hooks = session_run.adapted([*(hooks or []), *(self._program.specs[ModeKeys.PREDICT].prediction_hooks or [])], "predict")
-    return self._predictions(input_fn, iterator, source, predict_keys, yield_single_examples, with_examples, all_hooks)
+    groups = self._loops.predict(self._loops.trace_predict(iterator), iterator, _cardinality(dataset), with_examples)
+    return self._predictions(input_fn, groups, source, predict_keys, yield_single_examples, with_examples, all_hooks)
 
   def _check_predict_keys(self, predict_keys):
     predictions = self._program.specs[ModeKeys.PREDICT].predictions
@@ -387,14 +388,13 @@ class Estimator:
     if unknown:
       raise errors.SettingError(f"predict: predict_keys has {unknown[0]!r}; the predictions are {', '.join(sorted(predictions))}.")
 
-  def _predictions(self, input_fn, iterator, source, keys, single, with_examples, hooks):
+  def _predictions(self, input_fn, groups, source, keys, single, with_examples, hooks):
     _begin(hooks, self)
-    traced = self._loops.trace_predict(iterator)
     while True:
       with (
           self._values.in_use(source, self._training),  # others may have used the variables since the last `next()`
           step.running(self._model_fn.name, "predict"), inputs.reading(input_fn, "predict"), self.watchdog.stage("a batch to predict")):
-        result = self._loops.predict(traced, iterator, with_examples)
+        result = next(groups, None)
       if result is None:
         break
       predictions, element = result
@@ -458,7 +458,7 @@ class Estimator:
       result = evaluation.run(self._loops, iterator, "", steps=1)
       done, what = result.examples, ", ".join(f"{name} {value:.5g}" for name, value in result.values.items() if isinstance(value, float))
     else:
-      result = self._loops.predict(self._loops.trace_predict(iterator), iterator)
+      result = next(self._loops.predict(self._loops.trace_predict(iterator), iterator), None)
       done = result is not None
       what = "" if result is None else ", ".join(
           f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves(result[:1], ["predictions"]))
@@ -567,6 +567,12 @@ _NO_END = 2**62
 
 def _is_endless(dataset):
   return bool(dataset.cardinality().numpy() == tf.data.INFINITE_CARDINALITY)  # a Python value: the loop is traced for it
+
+
+def _cardinality(dataset):
+  """Number of elements, or None if it is not known or there is no end."""
+  count = int(dataset.cardinality().numpy())
+  return count if count >= 0 else None
 
 
 def _choose_model_dir(model_dir, config):

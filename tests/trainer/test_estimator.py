@@ -89,7 +89,7 @@ def line_of(estimator, count, step=4):
   return x @ reader.get_tensor("w") + reader.get_tensor("b")
 
 
-@pytest.mark.parametrize("count", [0, 1, 5, 16, 37])
+@pytest.mark.parametrize("count", [0, 1, 5, 16, 37, 1045])  # the last: two calls of 32 batches, one of one, one of five examples
 def test_every_example_is_predicted_once_and_in_order(trained, count):
   predictions = list(trained.predict(programs.examples(count)))
   assert [prediction["first"] for prediction in predictions] == programs.arrays(count)[0][:, 0].tolist()
@@ -113,6 +113,28 @@ def test_predictions_come_with_their_examples(trained):
   (batch, (features, _)), *_ = trained.predict(programs.examples(21), ["first"], yield_single_examples=False, with_examples=True)
   assert list(batch) == ["first"]
   assert batch["first"].tolist() == features["x"][:, 0].tolist()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_several_batches_are_predicted_at_once_if_it_is_known_that_they_come(one_core, is_known):
+  read = []
+
+  def input_fn(params):
+    dataset = programs.examples(70 * params["batch_size"])(params)
+    dataset = dataset if is_known else dataset.filter(lambda features, label: True)
+
+    def count(label):
+      read.append(len(label))
+      return label
+
+    return dataset.map(lambda features, label: (features, tf.ensure_shape(tf.numpy_function(count, [label], tf.float32), label.shape)))
+
+  predictions = one_core.predict(input_fn, with_examples=True)
+  first, _ = next(predictions)
+  assert len(read) >= 32 if is_known else len(read) < 8  # the next is made ready while one is predicted
+  rest = list(predictions)
+  assert [first["first"], *(prediction["first"] for prediction, _ in rest)] == programs.arrays(70 * 16)[0][:, 0].tolist()
+  assert [label for _, (_, label) in rest] == programs.arrays(70 * 16)[1][1:].tolist()
 
 
 def test_predict_keys_choose(one_core):
