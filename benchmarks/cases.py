@@ -63,6 +63,11 @@ CASES = {
 }
 
 
+def policy(precision):
+  """Keras's name of a precision."""
+  return "mixed_bfloat16" if precision == "bfloat16" else precision
+
+
 def model_fn(case):
   """The model_fn of Octet's own model."""
   import functools

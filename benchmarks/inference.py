@@ -5,6 +5,7 @@
 A slice is one call, with all that belongs to it: ours looks for the newest checkpoint, makes the input and computes accuracy and loss.
 """
 
+import itertools
 import tempfile
 
 from benchmarks import cases, results, sides
@@ -13,21 +14,19 @@ from benchmarks import cases, results, sides
 def measure(names=tuple(cases.CASES), rounds=10):
   """Rows of the cases of these names."""
   rows = []
-  for name in names:
+  for name, precision in itertools.product(names, ("float32", "bfloat16")):
     case = cases.CASES[name]
-    examples = len(case.data()[1])
     for kind, octets in (("evaluate", {"octet": {}}), ("predict", {"octet": {"single": False}, "octet, example by example": {"single": True}})):
-      slices = sides.alternate(
-          {ours: sides.Side(octet, {"case": case, "kind": kind, **more}) for ours, more in octets.items()}
-          | {"keras": sides.Side(keras, {"case": case, "kind": kind})}, rounds)
+      same = {"case": case, "kind": kind, "precision": precision}
+      slices = sides.alternate({ours: sides.Side(octet, same | more) for ours, more in octets.items()} | {"keras": sides.Side(keras, same)}, rounds)
       for ours in octets:
         rows.append(results.Row(
-            kind, f"{case.title}, float32" + ours.removeprefix("octet"), f"Keras {kind}", sides.ratios(slices, "keras", ours), at_least=1.3,
-            note=sides.note(slices, examples, "keras", ours)))
+            kind, f"{case.title}, {precision}" + ours.removeprefix("octet"), f"Keras {kind}", sides.ratios(slices, "keras", ours), at_least=1.3,
+            note=sides.note(slices, len(case.data()[1]), "keras", ours)))
   return rows
 
 
-def octet(turns, case, kind, single=False):
+def octet(turns, case, kind, precision, single=False):
   """Estimator.evaluate; or Estimator.predict, a batch at a time or an example."""
   import trainer
 
@@ -36,7 +35,8 @@ def octet(turns, case, kind, single=False):
 
   with tempfile.TemporaryDirectory() as folder:
     estimator = trainer.Estimator(
-        cases.model_fn(case), folder, trainer.RunConfig(device="cpu"), train_batch_size=case.batch_size, eval_batch_size=case.batch_size)
+        cases.model_fn(case), folder, trainer.RunConfig(device="cpu", precision=precision), train_batch_size=case.batch_size,
+        eval_batch_size=case.batch_size)
     estimator.train(lambda params: cases.dataset(case, case.batch_size, training=True), max_steps=1)
     while turns.take():
       if kind == "evaluate":
@@ -46,10 +46,11 @@ def octet(turns, case, kind, single=False):
           pass
 
 
-def keras(turns, case, kind):
+def keras(turns, case, kind, precision):
   """Model.evaluate or Model.predict of arrays."""
   import keras
 
+  keras.mixed_precision.set_global_policy(cases.policy(precision))
   model = cases.keras_model(case)
   model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
   images, labels = case.data()

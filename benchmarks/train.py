@@ -102,7 +102,7 @@ def bare(turns, case, precision, on_device=True):
   import keras
   import tensorflow as tf
 
-  keras.mixed_precision.set_global_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+  keras.mixed_precision.set_global_policy(cases.policy(precision))
   model, optimizer = cases.keras_model(case), keras.optimizers.Adam()
   optimizer.build(model.trainable_variables)
 
@@ -137,7 +137,7 @@ def keras_fit(turns, case, precision, tuned):
       if not turns.take():
         self.model.stop_training = True
 
-  keras.mixed_precision.set_global_policy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+  keras.mixed_precision.set_global_policy(cases.policy(precision))
   model = cases.keras_model(case)
   model.compile(
       keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
