@@ -23,7 +23,7 @@ import time
 
 import gin
 
-from trainer import errors
+from trainer import errors, inputs
 
 # Stages that neither change how many elements there are nor what is in one: their elements count as those of the stage that follows.
 _ONE_TO_ONE = (
@@ -97,7 +97,7 @@ def benchmark(dataset, batch_size, seconds=3.0, clock=time.perf_counter):
   """
   stages, before = [], 0.0
   for stage, examples in _chain(dataset, batch_size):
-    rate, first = _run(stage, seconds, clock, single=examples <= 1)
+    rate, first = _run(inputs.untuned(stage), seconds, clock, single=examples <= 1)
     each = 1 / (rate * examples)
     stages.append(Stage(_name(stage), rate * examples, max(0.0, each - before)))
     before = max(before, each)
@@ -144,12 +144,12 @@ def _chain(dataset, batch_size):
       examples /= int(dataset._batch_size)
     elif kind not in _ONE_TO_ONE:
       break
-    inputs = dataset._inputs()
-    if len(inputs) > 1:
-      inputs = [one for one in inputs if one._inputs()] or inputs[-1:]  # enumerate zips with a counter
-    if len(inputs) != 1:
+    sources = dataset._inputs()
+    if len(sources) > 1:
+      sources = [one for one in sources if one._inputs()] or sources[-1:]  # enumerate zips with a counter
+    if len(sources) != 1:
       break
-    dataset = inputs[0]
+    dataset = sources[0]
   return chain[::-1]
 
 

@@ -516,7 +516,7 @@ class Estimator:
       dataset = inputs.cut(dataset, cores) if batch_size != per_core else dataset
       for sentence in tiles.warnings(dataset.element_spec, per_core) if self.device.resembles_tpu else []:
         logging.warning("%s", sentence)
-      return dataset
+      return inputs.read_ahead(dataset)
     return inputs.grouped(dataset, per_core, cores, config.broadcasts)
 
   def _all_params(self):

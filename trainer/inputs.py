@@ -9,14 +9,19 @@ padded so that every shape is static.
 import contextlib
 import functools
 import inspect
+import os
 
 import tensorflow as tf
 from absl import logging
+from tensorflow.python.data.ops import dataset_ops, prefetch_op
 from tensorflow.python.data.util.structure import NoneTensorSpec
 
 from trainer import errors, seeds, spec
 
 _seeds = seeds.InputSeeds()
+
+# What an AUTOTUNE stage's parallel calls begin with, if the host has as many cores: tensorflow/core/data/dataset_utils.cc.
+_FIRST_PARALLEL_CALLS = 16
 
 
 def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
@@ -175,8 +180,36 @@ def grouped(dataset, per_core, replicas, broadcast=False):
   With `broadcast`, every replica gets a batch, the same one; it counts once.
   """
   if replicas == 1 or broadcast:
-    return dataset.map(_group_of_one(per_core, replicas)).prefetch(1)
-  return dataset.map(_padded_batch(per_core)).batch(replicas).map(_padded_group(replicas)).prefetch(1)
+    groups = dataset.map(_group_of_one(per_core, replicas))
+  else:
+    groups = dataset.map(_padded_batch(per_core)).batch(replicas).map(_padded_group(replicas))
+  return untuned(groups.prefetch(1))
+
+
+def read_ahead(dataset):
+  """The dataset, its next elements made while one is trained on. Where tf.data tunes, it adds this by itself."""
+  ends_with = dataset
+  while isinstance(ends_with, dataset_ops._OptionsDataset):
+    ends_with = ends_with._input_dataset
+  return untuned(dataset if isinstance(ends_with, prefetch_op._PrefetchDataset) else dataset.prefetch(tf.data.AUTOTUNE))
+
+
+def untuned(dataset):
+  """The dataset without tf.data's tuning, on hosts where its AUTOTUNE stages begin with a call for each core, and nothing is left to tune.
+
+  Tuning has a thread for each iterator, which looks at it after 10 ms, 20 ms and so on up to a minute. One that is let go of waits for that thread,
+  and this for the end of its sleep, for in half of the cases it does not hear that it shall stop: an evaluation of 0.8 s took 1.3. Untuned
+  pipelines were also faster, by 4 to 14 %. What the dataset's own options say of tuning is kept to.
+  """
+  if len(_cores()) > _FIRST_PARALLEL_CALLS or dataset.options().autotune.enabled is not None:
+    return dataset
+  options = tf.data.Options()
+  options.autotune.enabled = False
+  return dataset.with_options(options)
+
+
+def _cores():
+  return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
 def _traced_once(make):

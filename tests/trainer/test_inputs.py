@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import time
 from unittest import mock
 
 import numpy as np
@@ -278,3 +279,60 @@ def test_host_batches_are_cut_in_order():
   cut = inputs.cut(dataset, 2)
   assert [numbers.numpy().tolist() for numbers, in cut] == [[0, 1], [2, 3], [4, 5], [6, 7]]
   assert cut.element_spec[0].shape == [2]
+
+
+# ------------------------------------------------------------------- tuning
+
+
+def tuned(dataset):
+  return dataset.options().autotune.enabled
+
+
+def test_what_the_loops_take_is_not_tuned(tmp_path):
+  """Tuning's thread sleeps for up to a minute, and an iterator that ends has to wait for it."""
+  estimator = programs.estimator(tmp_path)
+  with mock.patch.object(inputs, "_cores", return_value=range(16)):
+    assert tuned(estimator._dataset("train", programs.train_input)) is False
+    assert tuned(estimator._dataset("eval", programs.examples(12))) is False
+    assert tuned(inputs.grouped(tf.data.Dataset.range(8).batch(2).map(lambda numbers: (numbers,)), 2, 2)) is False
+
+
+def test_large_hosts_are_tuned_as_ever():
+  with mock.patch.object(inputs, "_cores", return_value=range(17)):
+    assert tuned(inputs.untuned(tf.data.Dataset.range(8))) is None
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_what_a_dataset_says_of_tuning_is_kept(wanted):
+  options = tf.data.Options()
+  options.autotune.enabled = wanted
+  options.deterministic = False
+  with mock.patch.object(inputs, "_cores", return_value=range(2)):
+    dataset = inputs.untuned(tf.data.Dataset.range(8).with_options(options))
+  assert tuned(dataset) is wanted
+  assert dataset.options().deterministic is False
+
+
+def test_training_data_are_read_ahead_once():
+  def is_read_ahead(dataset):
+    seen = []
+
+    def look(x):
+      seen.append(int(x))
+      return x
+
+    iterator = iter(inputs.read_ahead(dataset(lambda x: tf.numpy_function(look, [x], tf.int64))))
+    next(iterator)
+    deadline = time.monotonic() + 30
+    while len(seen) < 2 and time.monotonic() < deadline:
+      time.sleep(0.01)
+    return len(seen) > 1
+
+  options = tf.data.Options()
+  options.deterministic = True
+  numbers = tf.data.Dataset.range(10)
+  assert is_read_ahead(lambda look: numbers.map(look))
+  assert is_read_ahead(lambda look: numbers.map(look).with_options(options))
+  ahead = numbers.prefetch(3)
+  assert inputs.read_ahead(ahead)._input_dataset is ahead
+  assert inputs.read_ahead(ahead.with_options(options))._input_dataset._input_dataset is ahead
