@@ -67,6 +67,8 @@ class DeviceLoops:
       done, _, loss_sum, non_finite, waited, free_at = state
       with tf.control_dependencies(tf.nest.flatten(batches)):
         ready_at = tf.timestamp()
+      with tf.control_dependencies([ready_at]):  # else eight replicas would be at work before anyone looks at the clock
+        batches = tf.nest.map_structure(tf.identity, batches)
       with auto_control_deps.AutomaticControlDependencies() as everything:
         loss, host_tensors = program.train(batches)
         loss = everything.mark_as_return(loss)  # there when the whole step is done, not when the loss is

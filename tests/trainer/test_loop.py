@@ -152,3 +152,33 @@ def test_the_loss_of_a_loop_is_the_mean_over_its_steps(tmp_path, device):
   assert len(single) == 4
   assert len(together) == 1
   assert together[0] == pytest.approx(math.fsum(single) / 4, rel=1e-5)
+
+
+# ------------------------------------------------------------------ the wait for input
+
+
+def test_no_replica_works_before_the_end_of_the_wait_is_noted(tmp_path, device):
+  """Else the note itself would wait for a free thread, and the replicas' work would pass for the input's."""
+  estimator = programs.estimator(tmp_path, device=device)
+  dataset, iterator = estimator._traced("train", programs.train_input)
+  traced = estimator._loops.trace_train(iterator, endless=True)
+  while_loop, = (operation for operation in traced.graph.get_operations() if operation.type == "While")
+  body = while_loop.graph._get_function(while_loop.get_attr("body").name).graph
+  clocks = [operation for operation in body.get_operations() if operation.type == "Timestamp"]
+  batches = [operation for operation in body.get_operations() if operation.type == "IteratorGetNext"]
+  assert len(batches) == estimator.device.replicas
+
+  def after_the_note(operation):
+    return any(clock in clocks for clock in operation.control_inputs)
+
+  def working(tensor):
+    """The operations that make something of a batch, its copies followed."""
+    for operation in tensor.consumers():
+      if operation.type == "Identity" and not after_the_note(operation):
+        yield from working(operation.outputs[0])
+      else:
+        yield operation
+
+  users = [operation for batch in batches for tensor in batch.outputs for operation in working(tensor)]
+  assert len(users) >= 2 * estimator.device.replicas
+  assert all(after_the_note(operation) for operation in users)
