@@ -58,8 +58,12 @@ MODELS = {
     "paradnn": "paradnn", "transformer": "transformer_classifier",
 }
 
-# Where eight cores take no longer than a quick test may.
-ON_EIGHT_CORES = ["digits.gin", "conv_op.gin"]
+# Networks so deep that eight cores take minutes to trace, and all that an experiment can be told takes one: for these `python -m
+# tests.slow.deep_networks` does the same.
+DEEP = ["flowers_resnet50.gin", "flowers_xception.gin"]
+
+# Those that take a step of each kind and no more, and the device: eight cores where they take no longer than a quick test may.
+STEPS = [("digits.gin", "cpu:8"), ("conv_op.gin", "cpu:8"), *((file, "cpu") for file in DEEP)]
 
 # The file's own data are files of the user's.
 REQUIRED = {"transformer_classifier.gin": ['TRAIN_FILE = "train.tsv"', 'TEST_FILE = "test.tsv"', 'VOCABULARY_FILE = "words.txt"']}
@@ -83,11 +87,11 @@ def test_says_how_to_run_it(file):
   assert f"python -m trainer.main --gin_file=gin_configs/{file}" in header
 
 
-@pytest.mark.parametrize("file", ON_EIGHT_CORES)
-def test_runs_a_step_of_each_kind_on_eight_cores(file, caplog):
+@pytest.mark.parametrize(("file", "device"), STEPS)
+def test_runs_a_step_of_each_kind(file, device, caplog):
   config.load([f"gin_configs/{file}"], [*SIZES, *RUNS[file]])
   with caplog.at_level("INFO", logger="absl"):
-    experiment.run(dry_run=True, device="cpu:8")
+    experiment.run(dry_run=True, device=device)
   assert "one train step" in caplog.text
   assert "one eval step" in caplog.text
 
@@ -101,11 +105,15 @@ def texts(tmp_path, monkeypatch):
     pathlib.Path(name).write_text("text\tlabel\n" + "good\t1\nbad\t0\n" * 8)
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", [file for file in FILES if file not in DEEP])
 def test_runs_with_what_all_experiments_can_be_told(file, texts, tmp_path):
+  check_what_all_can_be_told(file, tmp_path)
+
+
+def check_what_all_can_be_told(file, folder):
   """Three steps of which two are applied: the mean of their gradients, clipped to nothing; the third one's gradient waits."""
   smoothing = f"{MODELS[file.partition('_')[0]]}.model_fn.label_smoothing = 0.1"
-  run = tmp_path / "run"
+  run = folder / "run"
   metrics = testing.run_gin(
       ROOT / file, steps=3, bindings=[*SIZES, *RUNS.get(file, []), *REQUIRED.get(file, []), *COMMON, smoothing], model_dir=run,
       strict_gin=False)  # the file's own data are bound in vain where others are in their place

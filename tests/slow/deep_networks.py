@@ -1,4 +1,5 @@
-"""The deep networks of keras.applications, as tests/conformance/test_experiments.py has the others: from eight cores to one, in all modes.
+"""The deep networks of keras.applications, as quick tests have the others: from eight cores to one, in all modes (tests/conformance/
+test_experiments.py), and with what all experiments can be told (tests/test_gin_configs.py).
 
     python -m tests.slow.deep_networks
 """
@@ -7,17 +8,19 @@ import pathlib
 import tempfile
 import time
 
+from tests import test_gin_configs
 from tests.conformance import test_experiments
 from trainer import device as device_lib
 
 
 def main():
   device_lib.connect("cpu:8")
-  for file in test_experiments.DEEP:
+  for file in test_gin_configs.DEEP:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
       test_experiments.check(file, pathlib.Path(folder), test_experiments.PLAIN)
-    print(f"{file}: two steps on eight cores, one more, evaluation, export and predictions on one, in {time.monotonic() - start:.0f} s", flush=True)
+      test_gin_configs.check_what_all_can_be_told(file, pathlib.Path(folder))
+    print(f"{file}: two steps on eight cores, one more, evaluation, export and predictions on one, and what it can be told, in {time.monotonic() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
