@@ -20,7 +20,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
       test_experiments.check(file, pathlib.Path(folder), test_experiments.PLAIN)
       test_gin_configs.check_what_all_can_be_told(file, pathlib.Path(folder))
-    print(f"{file}: two steps on eight cores, one more, evaluation, export and predictions on one, and what it can be told, in {time.monotonic() - start:.0f} s", flush=True)
+    seconds = time.monotonic() - start
+    print(f"{file}: two steps on eight cores, then one core in all modes, and what it can be told, in {seconds:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

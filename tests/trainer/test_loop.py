@@ -160,7 +160,7 @@ def test_the_loss_of_a_loop_is_the_mean_over_its_steps(tmp_path, device):
 def test_no_replica_works_before_the_end_of_the_wait_is_noted(tmp_path, device):
   """Else the note itself would wait for a free thread, and the replicas' work would pass for the input's."""
   estimator = programs.estimator(tmp_path, device=device)
-  dataset, iterator = estimator._traced("train", programs.train_input)
+  _, iterator = estimator._traced("train", programs.train_input)
   traced = estimator._loops.trace_train(iterator, endless=True)
   while_loop, = (operation for operation in traced.graph.get_operations() if operation.type == "While")
   body = while_loop.graph._get_function(while_loop.get_attr("body").name).graph
