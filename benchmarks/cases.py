@@ -4,6 +4,7 @@ Data are random but for the digits: the time of a step does not depend on what i
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -37,21 +38,26 @@ class Case:
     return f"{self.name}, batch {self.batch_size}"
 
   def data(self):
-    """(images uint8 [n, *shape], labels int32 [n]): of `examples`, and all of the digits ten times."""
-    if self.network == "digits_mlp":
-      from input_pipelines import digits
-
-      images, labels = digits.load("train")
-      return np.tile(images, (10, 1, 1, 1)), np.tile(labels, 10)
-    generator = np.random.default_rng(1)
-    return (
-        generator.integers(0, 256, (self.examples, *self.shape), dtype=np.uint8),
-        generator.integers(0, self.classes, self.examples, dtype=np.int32))
+    """(images uint8 [n, *shape], labels int32 [n]): of `examples`, and all of the digits ten times; made once."""
+    return _data(self)
 
   @property
   def white(self):
     """The value of a white pixel."""
     return 16.0 if self.network == "digits_mlp" else 255.0
+
+
+@functools.cache
+def _data(case):
+  if case.network == "digits_mlp":
+    from input_pipelines import digits
+
+    images, labels = digits.load("train")
+    return np.tile(images, (10, 1, 1, 1)), np.tile(labels, 10)
+  generator = np.random.default_rng(1)
+  return (
+      generator.integers(0, 256, (case.examples, *case.shape), dtype=np.uint8),
+      generator.integers(0, case.classes, case.examples, dtype=np.int32))
 
 
 CASES = {
