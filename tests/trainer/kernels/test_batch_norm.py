@@ -1,7 +1,7 @@
-"""Batch norm in one operation computes what Keras's layer does, and is used where it pays."""
+"""Batch norm in one operation or by rows computes what Keras's layer does, and is used where it pays."""
 
-import collections
 import contextlib
+from unittest import mock
 
 import keras
 import numpy as np
@@ -13,10 +13,30 @@ from tests.trainer import programs
 from trainer.kernels import batch_norm
 
 SHAPE = (8, 5, 6, 32)
+COLOURS = (8, 5, 6, 3)
+
+FUSED, ROWS = "_in_one_operation", "_by_rows"
 
 
-def outcome(layer, inputs, fused, training=True, mask=None):
-  """(outputs, gradients, moving averages, counts of operations) of a call."""
+@contextlib.contextmanager
+def noted():
+  """A set of the ways of the module that are taken inside."""
+  ways = set()
+
+  def noting(name, way):
+    def call(*args):
+      ways.add(name)
+      return way(*args)
+    return call
+
+  with contextlib.ExitStack() as patches:
+    for name in (FUSED, ROWS):
+      patches.enter_context(mock.patch.object(batch_norm, name, noting(name, getattr(batch_norm, name))))
+    yield ways
+
+
+def outcome(layer, inputs, replaced, training=True, mask=None):
+  """(outputs, gradients, moving averages, the ways that were taken) of a call."""
   layer.build(inputs.shape)
   weights = [weight for weight in (layer.gamma, layer.beta) if weight is not None]
   generator = np.random.default_rng(3)
@@ -26,23 +46,23 @@ def outcome(layer, inputs, fused, training=True, mask=None):
 
   @tf.function(autograph=False)
   def step(inputs):
-    with batch_norm.used() if fused else contextlib.nullcontext(), tf.GradientTape() as tape:
+    with batch_norm.used() if replaced else contextlib.nullcontext(), tf.GradientTape() as tape:
       tape.watch(inputs)
       outputs = layer(inputs, training=training, mask=mask)
     return outputs, tape.gradient(outputs, [inputs, *(weight.value for weight in weights)], direction)
 
-  kinds = collections.Counter(operation.type for operation in step.get_concrete_function(inputs).graph.get_operations())
-  outputs, gradients = step(inputs)
+  with noted() as ways:
+    outputs, gradients = step(inputs)
   averages = [layer.moving_mean.numpy(), layer.moving_variance.numpy()]
-  return outputs, gradients, averages, kinds["FusedBatchNormV3"]
+  return outputs, gradients, averages, ways
 
 
-def same(make, inputs, fused, tolerance=2e-5, **arguments):
-  """Asserts that a layer gives what it gives without the operation, and uses it or not."""
-  outputs, gradients, averages, operations = outcome(make(), inputs, True, **arguments)
+def same(make, inputs, ways, tolerance=2e-5, **arguments):
+  """Asserts that a layer gives what Keras's does, and in which of the two ways, if any."""
+  outputs, gradients, averages, found = outcome(make(), inputs, True, **arguments)
   expected = outcome(make(), inputs, False, **arguments)
-  assert operations == int(fused)
-  assert expected[3] == 0
+  assert found == set(ways)
+  assert expected[3] == set()
   assert outputs.dtype == expected[0].dtype
   for value, other in zip([outputs, *gradients, *averages], [expected[0], *expected[1], *expected[2]], strict=True):
     value, other = np.asarray(value, np.float32), np.asarray(other, np.float32)
@@ -55,13 +75,16 @@ def images(shape=SHAPE, dtype="float32"):
 
 @pytest.mark.parametrize("arguments", [{}, {"scale": False}, {"center": False}, {"momentum": 0.5, "epsilon": 0.1}, {"axis": 3}, {"trainable": False}])
 @pytest.mark.parametrize("training", [True, False, None])
-def test_it_computes_what_keras_does(arguments, training):
-  same(lambda: keras.layers.BatchNormalization(**arguments), images(), True, training=training)
+@pytest.mark.parametrize(("shape", "way"), [(SHAPE, FUSED), (COLOURS, ROWS)])
+def test_it_computes_what_keras_does(arguments, training, shape, way):
+  same(lambda: keras.layers.BatchNormalization(**arguments), images(shape), [way], training=training)
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_bfloat16(training):
-  same(lambda: keras.layers.BatchNormalization(dtype="mixed_bfloat16"), images(dtype="bfloat16"), True, tolerance=0.02, training=training)
+@pytest.mark.parametrize(("shape", "way"), [(SHAPE, FUSED), (COLOURS, ROWS)])
+def test_bfloat16(training, shape, way):
+  same(
+      lambda: keras.layers.BatchNormalization(dtype="mixed_bfloat16"), images(shape, "bfloat16"), [way], tolerance=0.02, training=training)
 
 
 class Own(keras.layers.BatchNormalization):
@@ -71,7 +94,9 @@ class Own(keras.layers.BatchNormalization):
 
 
 @pytest.mark.parametrize("make, shape", [
-    (keras.layers.BatchNormalization, (8, 5, 6, 3)),  # channels
+    (keras.layers.BatchNormalization, (8, 5, 6, 24)),  # channels
+    (keras.layers.BatchNormalization, (8, 5, 6, 1)),
+    (keras.layers.BatchNormalization, (8, 5, 1, 3)),  # no rows
     (keras.layers.BatchNormalization, (8, 32)),
     (keras.layers.BatchNormalization, (1, 1, 1, 16)),
     (lambda: keras.layers.BatchNormalization(axis=1), (8, 16, 4, 16)),
@@ -80,26 +105,31 @@ class Own(keras.layers.BatchNormalization):
     (Own, SHAPE),
 ])
 def test_others_are_left_to_keras(make, shape):
-  same(make, images(shape, make().dtype), False)
+  same(make, images(shape, make().dtype), [])
 
 
 def test_a_mask_is_left_to_keras():
-  same(keras.layers.BatchNormalization, images(), False, mask=tf.cast(tf.random.stateless_uniform(SHAPE[:3], [1, 2]) > 0.5, tf.bool))
+  same(keras.layers.BatchNormalization, images(), [], mask=tf.cast(tf.random.stateless_uniform(SHAPE[:3], [1, 2]) > 0.5, tf.bool))
 
 
-def test_a_batch_whose_size_is_not_known():
+@pytest.mark.parametrize(("channels", "way"), [(16, FUSED), (3, ROWS)])
+def test_a_batch_whose_size_is_not_known(channels, way):
   layer = keras.layers.BatchNormalization()
 
-  def operations(training):
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 4, 4, 16])])
+  def taken(training):
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 4, 4, channels])])
     def step(inputs):
       with batch_norm.used():
         return layer(inputs, training=training)
 
-    return [operation.type for operation in step.get_concrete_function().graph.get_operations()]
+    with noted() as ways:
+      traced = step.get_concrete_function()
+    assert traced.structured_outputs.shape.as_list() == [None, 4, 4, channels]
+    assert traced(tf.zeros([5, 4, 4, channels])).shape == (5, 4, 4, channels)
+    return ways
 
-  assert "FusedBatchNormV3" not in operations(True)
-  assert "FusedBatchNormV3" in operations(False)
+  assert taken(training=True) == set()
+  assert taken(training=False) == {way}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:8"])
