@@ -15,7 +15,10 @@ from tensorflow.python.framework import auto_control_deps
 from trainer import executor, run_config, step_times, summaries
 from trainer import metrics as metrics_lib
 
-_GROUPS = 32  # that are predicted in a call, of small steps: with 64 the digits gain no more
+# How many groups are predicted in a call.
+_SMALL_GROUPS = 32  # with 64 the digits gain no more
+_LARGE_GROUPS = 4  # with which a core that has nothing left to do in a step is at work on the next
+_STEPS_AT_WORK = 2  # in such a call: with more, large ones are no faster, and take more memory
 
 class DeviceLoops:
   """The device loops of a step.Program; each is traced once for each kind of input.
@@ -168,8 +171,9 @@ class DeviceLoops:
   def predict(self, traced, iterator, groups=None, with_examples=False):
     """Predicts for the groups of an iterator.
 
-    Of small steps, several are made in a call, if it is known that they come: where each is a call, Python's part is the larger. An input that may
-    have to wait for its examples does not know how many there are, and gets each group's predictions as soon as they can be had.
+    Several are made in a call, if it is known that they come: where each is a call, Python's part of a small step is the larger, and in a large one
+    a core waits for the other at the end. An input that may have to wait for its examples does not know how many there are, and gets each group's
+    predictions as soon as they can be had.
 
     Args:
       traced: what trace_predict has returned for the iterator; to look it up for each group would take as long as a small group.
@@ -179,12 +183,13 @@ class DeviceLoops:
     Yields:
       (predictions, element): numpy arrays of the examples that are real, in order; the element is None unless `with_examples`.
     """
-    if self._on_one_cpu and groups is not None and groups >= 2 * _GROUPS and executor.is_light(traced.graph):
+    at_once = _SMALL_GROUPS if executor.is_light(traced.graph) else _LARGE_GROUPS
+    if self._on_one_cpu and groups is not None and groups >= 2 * at_once:
       if traced not in self._predict_several:
-        self._predict_several[traced] = tf.function(functools.partial(_several, traced), autograph=False)
-      for _ in range(groups // _GROUPS):
+        self._predict_several[traced] = tf.function(functools.partial(_several, traced, at_once), autograph=False)
+      for _ in range(groups // at_once):
         results = _on_host(self._predict_several[traced](iterator))
-        for i in range(_GROUPS):
+        for i in range(at_once):
           yield self._real(tf.nest.map_structure(lambda array, i=i: array[i], results), with_examples)
     while True:
       try:
@@ -223,16 +228,16 @@ def _on_host(tensors):
   return tf.nest.map_structure(lambda tensor: tensor.numpy(), tensors)
 
 
-def _several(traced, iterator):
-  """What `traced` returns for each of the next _GROUPS groups, one above the other."""
+def _several(traced, count, iterator):
+  """What `traced` returns for each of the next `count` groups, one above the other."""
   like = traced.structured_outputs
 
   def body(done, arrays):
     results = tf.nest.flatten(traced(iterator))
     return done + 1, [array.write(done, result) for array, result in zip(arrays, results, strict=True)]
 
-  arrays = [tf.TensorArray(leaf.dtype, _GROUPS, element_shape=leaf.shape) for leaf in tf.nest.flatten(like)]
-  _, arrays = tf.while_loop(lambda done, _: done < _GROUPS, body, (tf.constant(0), arrays))
+  arrays = [tf.TensorArray(leaf.dtype, count, element_shape=leaf.shape) for leaf in tf.nest.flatten(like)]
+  _, arrays = tf.while_loop(lambda done, _: done < count, body, (tf.constant(0), arrays), parallel_iterations=_STEPS_AT_WORK)
   return tf.nest.pack_sequence_as(like, [array.stack() for array in arrays])
 
 
