@@ -20,6 +20,7 @@ _SMALL_GROUPS = 32  # with 64 the digits gain no more
 _LARGE_GROUPS = 4  # with which a core that has nothing left to do in a step is at work on the next
 _STEPS_AT_WORK = 2  # in such a call: with more, large ones are no faster, and take more memory
 
+
 class DeviceLoops:
   """The device loops of a step.Program; each is traced once for each kind of input.
 
