@@ -1,4 +1,4 @@
-"""Small steps run in a single thread: which they are, and that the numbers and errors are the same."""
+"""Small steps run in a single thread: which they are, and that numbers and errors stay what they were."""
 
 import numpy as np
 import pytest
@@ -31,20 +31,22 @@ def test_what_is_large_or_unknown_is_not(fn, specs):
   assert not executor.is_light(graph_of(fn, *specs))
 
 
-def trained(folder):
+def trained(folder, single_thread):
   estimator = programs.estimator(folder)
   estimator.train(programs.train_input, steps=20)
-  return estimator, {name: variable.numpy() for name, variable in estimator.variables.items()}
+  assert estimator._loops._single_thread == single_thread
+  return {name: variable.numpy() for name, variable in estimator.variables.items()}
 
 
-def test_a_single_thread_trains_to_the_same_bits(tmp_path, monkeypatch):
-  estimator, values = trained(tmp_path / "one")
-  assert estimator._loops._single_thread
+def test_both_executors_train_to_the_same_numbers_and_each_to_its_own_bits(tmp_path, monkeypatch):
+  single = [trained(tmp_path / f"single{i}", True) for i in range(2)]
   monkeypatch.setattr(executor, "LIGHT_FLOPS", 0)
-  other, usual = trained(tmp_path / "other")
-  assert not other._loops._single_thread
-  for name, value in values.items():
-    np.testing.assert_array_equal(value, usual[name], name)
+  usual = [trained(tmp_path / f"usual{i}", False) for i in range(2)]
+  for name in single[0]:
+    np.testing.assert_array_equal(single[0][name], single[1][name], name)
+    np.testing.assert_array_equal(usual[0][name], usual[1][name], name)
+    # Whether their bits are equal hangs on the processor: 6e-8 apart on an AMD EPYC, equal on an Intel Xeon.
+    np.testing.assert_allclose(single[0][name], usual[0][name], rtol=0, atol=1e-6, err_msg=name)
 
 
 def test_eight_cores_have_the_usual_executor(tmp_path):
