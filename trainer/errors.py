@@ -47,3 +47,7 @@ class WorkerLostError(OctetError, ConnectionError):
 
 class NonFiniteError(OctetError, ArithmeticError):
   """The loss became NaN or infinite."""
+
+
+class VersionError(OctetError, ImportError):
+  """The installed version of a library lacks what Octet needs."""

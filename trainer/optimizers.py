@@ -9,20 +9,24 @@ replicas × b and 1 replica × 8b do is the same. That holds for optimizers used
 """
 
 import contextlib
+import contextvars
 import functools
-from unittest import mock
 
 import gin
 import keras
 import tensorflow as tf
-from keras.src.backend.tensorflow import optimizer as tf_optimizer
-from keras.src.optimizers import base_optimizer
 
-from trainer import errors, summaries, variables
+from trainer import errors, keras_internals, patches, summaries, tensorflow_internals, variables
 
 v1 = tf.compat.v1
 
-_keras_apply = base_optimizer.BaseOptimizer.apply
+# What optimizers do that a model_fn calls: as ever (None, outside of one), nothing, or apply the
+# mean over the replicas.
+_IDLE, _TRAINING = "idle", "training"
+_mode = contextvars.ContextVar("mode of optimizers", default=None)
+
+# Whether the gradients that reach an optimizer are the mean over the replicas already.
+_combined = contextvars.ContextVar("gradients are combined", default=False)
 
 # Under this name a checkpoint holds the moving averages of the weights.
 EMA_SCOPE = "ema"
@@ -66,7 +70,7 @@ def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, a
   store = variables.current()
   if store is None:
     raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
-  if not store.is_training:
+  if _mode.get() == _IDLE:
     return tf.no_op()
   wrapped = optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
   gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
@@ -130,10 +134,13 @@ class CrossShardOptimizer:
 
   def apply_combined(self, grads_and_vars, global_step=None, name=None):
     """Applies gradients that are the same on all replicas."""
+    if _mode.get() == _IDLE:
+      return tf.no_op()
     if isinstance(self._optimizer, v1.train.Optimizer):
       pairs = [(g, _tensorflow_variable(v)) for g, v in grads_and_vars]
       return _apply_v1(self._optimizer, pairs, global_step, name)
-    _keras_apply(self._optimizer, *zip(*grads_and_vars, strict=True))
+    with patches.setting(_combined, True):
+      self._optimizer.apply(*zip(*grads_and_vars, strict=True))
     return self._optimizer.iterations if global_step is None else global_step.assign_add(1)
 
   def minimize(self, loss, global_step=None, var_list=None):
@@ -143,47 +150,52 @@ class CrossShardOptimizer:
     return getattr(self.__dict__["_optimizer"], name)
 
 
-@contextlib.contextmanager
-def idle():
+def idle() -> contextlib.AbstractContextManager[None]:
   """Inside, no optimizer does anything: a model_fn may make its train_op in every mode, and only training runs it."""
-
-  def make_nothing(optimizer, *args, **kwargs):
-    return tf.no_op()
-
-  with (
-      mock.patch.object(base_optimizer.BaseOptimizer, "apply", make_nothing),
-      mock.patch.object(v1.train.Optimizer, "apply_gradients", make_nothing),
-      mock.patch.object(v1.train.Optimizer, "minimize", make_nothing),
-      mock.patch.object(CrossShardOptimizer, "apply_combined", make_nothing),
-      mock.patch.object(variables.VariableStore, "is_training", False),
-  ):
-    yield
+  return patches.setting(_mode, _IDLE)
 
 
-@contextlib.contextmanager
-def training(strategy):
+def training() -> contextlib.AbstractContextManager[None]:
   """Inside, optimizers that a model_fn calls directly apply the mean over replicas; entered once around a trace.
 
-  Keras optimizers would clip each replica's gradients and then sum them; those of tf.compat.v1 would sum them.
+  Keras optimizers would clip each replica's gradients and then sum them; those of tf.compat.v1
+  would sum them, were the strategy not told otherwise (`tensorflow_internals.take_means`).
   """
+  return patches.setting(_mode, _TRAINING)
 
-  def apply_mean(optimizer, grads, trainable_variables=None):
+
+@patches.replaces(*keras_internals.APPLY)
+def _apply(original, optimizer, grads, trainable_variables=None):
+  mode = _mode.get()
+  if mode == _IDLE:
+    return tf.no_op()
+  if mode == _TRAINING and not _combined.get():
     _record_learning_rate(optimizer)
-    return _keras_apply(optimizer, _combine(grads), trainable_variables)
+    grads = _combine(grads)
+  return original(optimizer, grads, trainable_variables)
 
-  def as_they_are(optimizer, grads_and_vars):
-    return list(grads_and_vars)
 
-  scales_loss = strategy._scale_loss_for_estimator  # how tf.compat.v1 optimizers learn that a sum shall be a mean
-  strategy._scale_loss_for_estimator = True
-  try:
-    with (
-        mock.patch.object(base_optimizer.BaseOptimizer, "apply", apply_mean),
-        mock.patch.object(tf_optimizer.TFOptimizer, "_all_reduce_sum_gradients", as_they_are),
-    ):
-      yield
-  finally:
-    strategy._scale_loss_for_estimator = scales_loss
+@patches.replaces(*keras_internals.SUM_GRADIENTS)
+def _sum_gradients(original, optimizer, grads_and_vars):
+  """Those of Keras would sum over the replicas what `_apply` has made their mean."""
+  return list(grads_and_vars) if _mode.get() == _TRAINING else original(optimizer, grads_and_vars)
+
+
+@patches.replaces(v1.train.Optimizer, "apply_gradients")
+def _apply_gradients(original, *args, **kwargs):
+  return tf.no_op() if _mode.get() == _IDLE else original(*args, **kwargs)
+
+
+@patches.replaces(v1.train.Optimizer, "minimize")
+def _minimize(original, *args, **kwargs):
+  return tf.no_op() if _mode.get() == _IDLE else original(*args, **kwargs)
+
+
+@patches.replaces(*tensorflow_internals.BATCH_REDUCE)
+def _batch_reduce_to(original, extended, reduce_op, value_destination_pairs, options=None):
+  if _combined.get():
+    return [value for value, _ in value_destination_pairs]
+  return original(extended, reduce_op, value_destination_pairs, options)
 
 
 def _combine(gradients):
@@ -203,10 +215,8 @@ def _apply_v1(optimizer, grads_and_vars, global_step, name):
     return optimizer.apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
   def apply(strategy, grads_and_vars):
-    def combined_already(reduce_op, value_destination_pairs, options=None):
-      return [value for value, _ in value_destination_pairs]
-    with mock.patch.object(strategy.extended, "batch_reduce_to", combined_already):
-      return optimizer._distributed_apply(strategy, grads_and_vars, global_step, name)
+    with patches.setting(_combined, True):  # here, not on the replicas: a merge_call has its own thread
+      return tensorflow_internals.distributed_apply(optimizer, strategy, grads_and_vars, global_step, name)
 
   return context.merge_call(apply, args=(grads_and_vars,))
 

@@ -16,6 +16,7 @@ While `w` is the warm-up, the learning rate is `learning_rate × step / w`, then
 """
 
 import contextlib
+import contextvars
 import dataclasses
 import itertools
 import math
@@ -25,7 +26,7 @@ import gin
 import keras
 import tensorflow as tf
 
-from trainer import durations, errors
+from trainer import durations, errors, patches
 
 
 @gin.configurable(module="schedules")
@@ -140,11 +141,12 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     Args:
       step: int; where it is None, as for optimizers of tf.compat.v1, or a Keras optimizer's own count, the global step of the training.
     """
-    if _now is _IDLE:
+    now = _now.get()
+    if now is _IDLE:
       return tf.constant(0.0)
-    length = _now.length if _now else durations.TrainingLength()
-    if _now and _now.step is not None and (step is None or isinstance(step, keras.Variable)):
-      step = _now.step
+    length = now.length if now else durations.TrainingLength()
+    if now and now.step is not None and (step is None or isinstance(step, keras.Variable)):
+      step = now.step
     if step is None:
       raise errors.SettingError(f"schedules.{self._kind} is called outside of a training: give it the step.")
     step = tf.convert_to_tensor(step)
@@ -152,8 +154,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     curve, peak = getattr(self, f"_{self._kind}")(warmup, length)
     rate = curve(step)
     if warmup:
-      now = tf.cast(step, tf.float32)
-      rate = tf.where(now < warmup, peak * (now / warmup), rate)
+      done = tf.cast(step, tf.float32)
+      rate = tf.where(done < warmup, peak * (done / warmup), rate)
     return rate
 
   # Each of these: (function of the step → float32 scalar, the learning rate at the end of the warm-up).
@@ -238,31 +240,20 @@ class _Now:
 
 _IDLE = _Now(durations.TrainingLength(), None)
 
-# One for the process, since a strategy traces replicas in threads of their own; steps are traced one at a time.
-_now = None
+_now = contextvars.ContextVar("what schedules go by", default=None)
 
 
-@contextlib.contextmanager
-def during(length, step=None):
+def during(
+    length: durations.TrainingLength, step: tf.Tensor | None = None
+) -> contextlib.AbstractContextManager[None]:
   """Inside, schedules measure durations by a TrainingLength, and follow `step`; entered around the trace of a training step.
 
       with schedules.during(durations.TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps=2441)):
         schedule(245)
   """
-  with _set(_Now(length, step)):
-    yield
+  return patches.setting(_now, _Now(length, step))
 
 
-def idle():
+def idle() -> contextlib.AbstractContextManager[None]:
   """Inside, schedules are 0 and look at nothing: a model_fn may make its train_op in every mode, and only training runs it."""
-  return _set(_IDLE)
-
-
-@contextlib.contextmanager
-def _set(now):
-  global _now
-  outer, _now = _now, now
-  try:
-    yield
-  finally:
-    _now = outer
+  return patches.setting(_now, _IDLE)

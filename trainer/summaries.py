@@ -6,24 +6,26 @@ says; a host_call can write them.
 """
 
 import contextlib
-import functools
+import contextvars
 import re
 import threading
-from unittest import mock
 
 import tensorboard.compat
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, patches
 
 v1 = tf.compat.v1
 
 # The scopes around a model_fn's own, which tell of loops and replicas: see variables.VariableStore.run.
 _OUTER_SCOPES = re.compile(r"^.*?\bmodel_fn(_\d+)?/")
 
-# What else tf.compat.v1.summary writes.
-_V1_OTHERS = ("audio", "histogram", "image", "tensor_summary", "text")
+# Whether what is given to tf.summary is left behind instead of written.
+_is_intercepted = contextvars.ContextVar("summaries are intercepted", default=False)
+
+# A list that is given the writers which are made, or None.
+_writers = contextvars.ContextVar("kept writers", default=None)
 
 _collecting = threading.local()
 _told = set()  # tags of what is not written, each of which is told once a process
@@ -47,52 +49,60 @@ def record(tag, value):
     scalars[tag] = tf.cast(tf.reshape(value, []), tf.float32)
 
 
-@contextlib.contextmanager
-def intercepted():
+def intercepted() -> contextlib.AbstractContextManager[None]:
   """`tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside; entered once around a trace."""
-  write = tf.summary.write
+  return patches.setting(_is_intercepted, True)
 
-  def record_or_write(tag, tensor, step=None, metadata=None, name=None):
-    if metadata is not None and metadata.plugin_data.plugin_name == "scalars":
-      record(_OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor)
-      return tf.constant(True)
-    written = write(tag, tensor, step=step, metadata=metadata, name=name)
-    if tf.get_static_value(written) is not None:  # False: the model_fn has no writer of its own around it
-      _tell(tag)
-    return written
 
-  def tell_v1(other, name, *args, **kwargs):
+def _write(original, tag, tensor, step=None, metadata=None, name=None):
+  if not _is_intercepted.get():
+    return original(tag, tensor, step=step, metadata=metadata, name=name)
+  if metadata is not None and metadata.plugin_data.plugin_name == "scalars":
+    record(_OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor)
+    return tf.constant(True)
+  written = original(tag, tensor, step=step, metadata=metadata, name=name)
+  if tf.get_static_value(written) is not None:  # False: the model_fn has no writer of its own around it
+    _tell(tag)
+  return written
+
+
+patches.replaces(tf.summary, "write")(_write)
+# That which tf.summary.scalar calls.
+patches.replaces(tensorboard.compat.tf2.summary, "write")(_write)
+
+
+@patches.replaces(v1.summary, "scalar")
+def _v1_scalar(original, name, tensor, collections=None, family=None):
+  if not _is_intercepted.get():
+    return original(name, tensor, collections, family)
+  record(f"{family}/{name}" if family else name, tensor)
+  return tf.constant(b"")  # a merged summary, which a host_call may still carry about
+
+
+def _v1_other(original, name, *args, **kwargs):
+  if _is_intercepted.get():
     _tell(name)
-    return other(name, *args, **kwargs)
-
-  def record_v1(name, tensor, collections=None, family=None):
-    del collections
-    record(f"{family}/{name}" if family else name, tensor)
-    return tf.constant(b"")  # a merged summary, which a host_call may still carry about
-
-  with (
-      mock.patch.object(tf.summary, "write", record_or_write),
-      mock.patch.object(tensorboard.compat.tf2.summary, "write", record_or_write),  # which tf.summary.scalar calls
-      mock.patch.object(v1.summary, "scalar", record_v1),
-      mock.patch.multiple(v1.summary, **{name: functools.partial(tell_v1, getattr(v1.summary, name)) for name in _V1_OTHERS}),
-  ):
-    yield
+  return original(name, *args, **kwargs)
 
 
-@contextlib.contextmanager
-def writers_kept(writers):
+for _name in ("audio", "histogram", "image", "tensor_summary", "text"):
+  patches.replaces(v1.summary, _name)(_v1_other)
+
+
+def writers_kept(writers: list) -> contextlib.AbstractContextManager[None]:
   """Adds to a list what `tf.summary.create_file_writer` makes inside: else a writer that is made while a function is traced is gone when it runs."""
-  create = tf.summary.create_file_writer
+  return patches.setting(_writers, writers)
 
-  def create_and_keep(*args, **kwargs):
-    writers.append(create(*args, **kwargs))
-    return writers[-1]
 
-  with (
-      mock.patch.object(tf.summary, "create_file_writer", create_and_keep),
-      mock.patch.object(tf.compat.v2.summary, "create_file_writer", create_and_keep),
-  ):
-    yield
+def _create_file_writer(original, *args, **kwargs):
+  writer = original(*args, **kwargs)
+  if _writers.get() is not None:
+    _writers.get().append(writer)
+  return writer
+
+
+patches.replaces(tf.summary, "create_file_writer")(_create_file_writer)
+patches.replaces(tf.compat.v2.summary, "create_file_writer")(_create_file_writer)
 
 
 def _tell(tag):

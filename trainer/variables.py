@@ -17,7 +17,7 @@ import threading
 import tensorflow as tf
 from tensorflow.python.eager import lift_to_graph
 
-from trainer import errors, keras_scope, seeds
+from trainer import errors, keras_scope, patches, seeds
 
 v1 = tf.compat.v1
 
@@ -51,8 +51,6 @@ class VariableStore:
     variables: dict of name → tf.Variable, in the order of their making.
   """
 
-  is_training = True  # whether optimizers act; see optimizers.idle
-
   def __init__(self, strategy, precision="float32", seed=0, on_cpu=False):
     self.strategy = strategy
     self.variables = {}
@@ -79,6 +77,7 @@ class VariableStore:
     Raises:
       errors.ModelFnError: fn makes a variable with a shape or dtype other than an earlier trace gave it.
     """
+    patches.install()
     keras_state = keras_scope.KerasScope(self._precision, self._seed, step, self._on_cpu)
     counts = collections.Counter()
     roots = []
@@ -101,7 +100,7 @@ class VariableStore:
 
     with keras_state.trace(), _own_collections(global_step):
       with self.strategy.scope(), tf.variable_creator_scope(creator):
-        return self.strategy.run(replica_fn, args)
+        return self.strategy.run(patches.carried(replica_fn), args)
 
   def after_step(self, fn, every):
     """Asks for fn to be called, by a later `run`, on this replica after every so many steps: what is under a condition cannot be in the step itself,
