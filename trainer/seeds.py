@@ -42,6 +42,22 @@ def reseed_operations(graph, seed):
       operation._set_attr("seed2", attr_value_pb2.AttrValue(i=index))
 
 
+@contextlib.contextmanager
+def eager_draws():
+  """Yields a list that receives the types of operations that run eagerly inside and draw random numbers, or may."""
+  draws = []
+
+  def look(op_type, inputs, attributes, outputs, op_name=None, graph=None):
+    if graph is None and _may_draw(tf.compat.as_str(op_type)):  # it may be bytes
+      draws.append(op_type)
+
+  op_callbacks.add_op_callback(look)
+  try:
+    yield draws
+  finally:
+    op_callbacks.remove_op_callback(look)
+
+
 class InputSeeds:
   """Sets the seed that an input_fn's random numbers come from, so that each call of it draws the same.
 
@@ -66,17 +82,8 @@ class InputSeeds:
         tf.random.set_seed(seed)
     else:
       tf.random.set_seed(seed)
-    draws = []
-
-    def look(op_type, inputs, attributes, outputs, op_name=None, graph=None):
-      if graph is None and _may_draw(tf.compat.as_str(op_type)):  # it may be bytes
-        draws.append(op_type)
-
-    op_callbacks.add_op_callback(look)
-    try:
+    with eager_draws() as draws:
       yield
-    finally:
-      op_callbacks.remove_op_callback(look)
     if known:
       (self._draw_nothing.discard if draws else self._draw_nothing.add)(input_fn)
 

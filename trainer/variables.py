@@ -15,9 +15,8 @@ import contextlib
 import threading
 
 import tensorflow as tf
-from tensorflow.python.eager import lift_to_graph
 
-from trainer import errors, keras_scope, patches, seeds
+from trainer import errors, initial_values, keras_scope, patches, seeds
 
 v1 = tf.compat.v1
 
@@ -151,7 +150,7 @@ class VariableStore:
     """Gives each variable its initial value."""
     for name, value in self._initial_values.items():
       if name in self.variables:
-        self.variables[name].assign(value() if callable(value) else value)
+        self.variables[name].assign(value())
 
   def _get(self, next_creator, name, maker, kwargs):
     scratch = getattr(_running, "scratch", False) or name.endswith("seed_generator_state")
@@ -167,15 +166,13 @@ class VariableStore:
     return variable
 
   def _create(self, next_creator, name, kwargs):
-    seed = seeds.seed_for(self._seed, name)
-    initial_value = kwargs["initial_value"]
-    if tf.is_tensor(initial_value) and not hasattr(initial_value, "numpy"):
-      initial_value = _evaluate(initial_value, seed)
+    initial_value = initial_values.InitialValue(kwargs["initial_value"], seeds.seed_for(self._seed, name))
     # The variable is the store's: it is in no collection of the graph, and tf.function must not lift its initializer.
-    kwargs = dict(kwargs, name=name, initial_value=initial_value, collections=None, experimental_enable_variable_lifting=False)
+    kwargs = dict(
+        kwargs, name=name, initial_value=initial_value.for_tensorflow(), collections=None, experimental_enable_variable_lifting=False)
     if _is_statistic(kwargs):
       kwargs.update(synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN)
-    with tf.init_scope(), tf.name_scope(""), seeds.eager_seed(seed):
+    with tf.init_scope(), tf.name_scope(""):
       variable = next_creator(**kwargs)
     self._initial_values[name] = initial_value
     return variable
@@ -214,22 +211,6 @@ def _own_collections(global_step):
 def _path(name, root):
   scope = (tf.get_current_name_scope() + "/").removeprefix(root)
   return (scope + (name or "Variable")).strip("/")
-
-
-def _evaluate(tensor, seed):
-  """The value (numpy array) of a tensor of the graph that is being traced, such as `tf.Variable(tf.random.normal(shape))` gives."""
-  value = tf.get_static_value(tensor)
-  if value is not None:
-    return value
-
-  def lifted():
-    graph = v1.get_default_graph()
-    copy = lift_to_graph.lift_to_graph([tensor], graph)[tensor]
-    seeds.reseed_operations(graph, seed)
-    return copy
-
-  with tf.init_scope():
-    return v1.wrap_function(lifted, [])().numpy()
 
 
 def _is_statistic(kwargs):
