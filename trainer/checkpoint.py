@@ -4,8 +4,8 @@ Layout of a model_dir:
 
     model.ckpt-1200.index                   names, shapes, dtypes, checksums; its presence means that the checkpoint is whole
     model.ckpt-1200.data-00000-of-00001     the values, float32 variables as float32 whatever the precision of the run
-    checkpoint                              which one is the newest, for tf.train.latest_checkpoint; paths are relative, so that the folder can move
-    .writing-*                              what a process that was killed was writing; removed by the next one that writes
+    checkpoint                              the newest whole one, for tf.train.latest_checkpoint; paths are relative, so that the folder can move
+    .writing-*                              what a process that was killed was writing; the next one that writes removes it, or puts it in its place
 
 A key is a variable's name (`conv2d_1/kernel`): it tells nothing of devices or replicas, so that what eight cores wrote opens on one.
 `tf.train.load_checkpoint` reads it, and so does `tf.compat.v1.train.Saver`. `examples_seen` is the position in the training data.
@@ -13,6 +13,7 @@ A key is a variable's name (`conv2d_1/kernel`): it tells nothing of devices or r
 
 import concurrent.futures
 import dataclasses
+import math
 import os
 import re
 import time
@@ -26,7 +27,22 @@ from trainer import errors, files, retention
 PREFIX = "model.ckpt"
 EXAMPLES_SEEN = "examples_seen"
 _INDEX = re.compile(re.escape(PREFIX) + r"-(\d+)\.index")
+_DATA = ".data-00000-of-00001"
 _WRITING = ".writing-"
+
+# How much of a checkpoint is held in memory at a time while it is verified.
+_PORTION_BYTES = 2**26
+
+# What tells nothing about the files: another try may find them whole.
+_OUT_OF_REACH = (
+  tf.errors.AbortedError,
+  tf.errors.CancelledError,
+  tf.errors.DeadlineExceededError,
+  tf.errors.PermissionDeniedError,
+  tf.errors.ResourceExhaustedError,
+  tf.errors.UnauthenticatedError,
+  tf.errors.UnavailableError,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +83,9 @@ class CheckpointDirectory:
     self._writer = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
     self._pending = None  # (step, future) of the save that is under way
     self._swept = False
-    self._verified = None  # the path of the newest that was found to be whole
+    # By path: (its files' stamps, what is wrong with it or None). What this process has written or read need not be read again.
+    self._known = {}
+    self._warned = set()  # of what was wrong with checkpoints
 
   def steps(self):
     """Steps of the checkpoints that are there, oldest first."""
@@ -82,7 +100,7 @@ class CheckpointDirectory:
     return os.path.join(self.directory, f"{PREFIX}-{step}")
 
   def latest(self):
-    """The path of the newest checkpoint, or None; waits for one that is being written."""
+    """The path of the newest checkpoint, damaged or not, or None; waits for one that is being written."""
     self.wait()
     steps = self.steps()
     return self.path(steps[-1]) if steps else None
@@ -121,35 +139,57 @@ class CheckpointDirectory:
   def _write(self, step, values):
     path = self.path(step)
     aside = os.path.join(self.directory, f"{_WRITING}{PREFIX}-{step}")
-    self._sweep()
+    self.clean()
     tf.io.gfile.makedirs(aside)
     written = os.path.join(aside, f"{PREFIX}-{step}")
     with tf.device("/cpu:0"):
       tf.raw_ops.SaveV2(prefix=written, tensor_names=list(values), shape_and_slices=[""] * len(values), tensors=list(values.values()))
-    # The index last: with it the checkpoint is there.
-    for ending in (".data-00000-of-00001", ".index"):
-      tf.io.gfile.rename(written + ending, path + ending, overwrite=True)
+    _put_in_place(written, path)
     tf.io.gfile.rmtree(aside)
+    self.mark_whole(path)
     self._forget()
     self._write_state()
 
-  def _sweep(self):
-    """Removes what a process that was killed has left."""
-    if not self._swept and tf.io.gfile.isdir(self.directory):
-      for name in tf.io.gfile.listdir(self.directory):
-        if name.startswith(_WRITING):
-          tf.io.gfile.rmtree(os.path.join(self.directory, name.rstrip("/")))
+  def clean(self):
+    """Removes what a process that was killed has left; a checkpoint that it had written to its end is put in its place. For the one process that
+    writes; done once."""
+    if self._swept or not tf.io.gfile.isdir(self.directory):
+      return
+    for name in [name.rstrip("/") for name in tf.io.gfile.listdir(self.directory) if name.startswith(_WRITING)]:
+      aside, own = os.path.join(self.directory, name), name.removeprefix(_WRITING)
+      if _is_complete(os.path.join(aside, own), os.path.join(self.directory, own)):
+        _put_in_place(os.path.join(aside, own), os.path.join(self.directory, own))
+      tf.io.gfile.rmtree(aside)
     self._swept = True
 
   def _forget(self):
-    written = {step: tf.io.gfile.stat(self.path(step) + ".index").mtime_nsec / 1e9 for step in self.steps()}
+    """Removes the checkpoints that need not be kept.
+
+    A damaged one does not count: before another goes, those that stay are known to be whole. It stays itself until it would have to go if it
+    were whole.
+    """
+    stamps = {step: _stamps(self.path(step)) for step in self.steps()}
+    counted = {step: index.mtime_nsec / 1e9 for step, (index, _) in stamps.items() if index}
     metrics = retention.read_metrics(self.directory, self._keep.evaluation, self._keep.metric) if self._keep.best else {}
-    for step in self._keep.to_remove(written, metrics):
+    while removable := self._keep.to_remove(counted, metrics):
+      try:
+        damaged = {step: problem for step in counted.keys() - set(removable) if (problem := self._problem(self.path(step)))}
+      except errors.CheckpointError as error:
+        logging.warning("%s No checkpoint is removed this time.", error)
+        return
+      if not damaged:
+        break
+      for step, problem in damaged.items():
+        del counted[step]
+        self._warn_once(f"{problem} It does not count among those that are kept.", problem)
+    for step in removable:
       if not retention.is_held(self.path(step), self._clock):
         remove(self.path(step))
+        self._known.pop(self.path(step), None)
 
   def _write_state(self):
-    names = [os.path.basename(self.path(step)) for step in self.steps()]
+    paths = [self.path(step) for step in self.steps()]
+    names = [os.path.basename(path) for path in paths if self._known.get(path, (None, None))[1] is None]  # but those known to be damaged
     lines = [f'model_checkpoint_path: "{names[-1]}"', *(f'all_model_checkpoint_paths: "{name}"' for name in names)]
     with files.whole(os.path.join(self.directory, "checkpoint")) as file:
       file.write("\n".join(lines) + "\n")
@@ -164,20 +204,88 @@ class CheckpointDirectory:
     damaged = []
     for step in reversed(self.steps()):
       path = self.path(step)
-      if path != self._verified:
-        try:
-          verify(path)
-        except errors.CheckpointDamagedError as error:
-          damaged.append(str(error))
-          continue
-        self._verified = path
-      for message in damaged:
-        logging.warning("%s Using %s instead.", message, path)
-      return path
+      problem = self._problem(path)
+      if problem is None:
+        for message in damaged:
+          self._warn_once(f"{message} Using {path} instead.", message)
+        return path
+      damaged.append(problem)
     if damaged:
       raise errors.CheckpointDamagedError(
           " ".join(damaged) + f" No other is in {self.directory}: restore one from a backup, or start anew in another --model_dir.")
     return None
+
+  def _problem(self, path):
+    """What is wrong with a checkpoint, None if it is whole. It is read unless this process has written or read it, and its files are as they were.
+
+    Raises:
+      CheckpointError: it cannot be told now.
+    """
+    stamps = _stamps(path)
+    known, problem = self._known.get(path, (None, None))
+    if known != stamps:
+      try:
+        verify(path)
+        problem = None
+      except errors.CheckpointDamagedError as error:
+        problem = str(error)
+      self._known[path] = stamps, problem
+    return problem
+
+  def mark_whole(self, path):
+    """Takes a checkpoint for whole as it is now: this process, or the chief of its workers, has just written it."""
+    self._known[path] = _stamps(path), None
+
+  def _warn_once(self, message, problem):
+    if problem not in self._warned:
+      self._warned.add(problem)
+      logging.warning("%s", message)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stamp:
+  """What tells a file from the one that was there before: when it was written (nanoseconds since the epoch), and its length."""
+
+  mtime_nsec: int
+  length: int
+
+
+def _stamps(path):
+  """The _Stamps of a checkpoint's index and data; None for a file that is not there."""
+  found = []
+  for ending in (".index", _DATA):
+    try:
+      stat = tf.io.gfile.stat(path + ending)
+      found.append(_Stamp(stat.mtime_nsec, stat.length))
+    except tf.errors.NotFoundError:
+      found.append(None)
+  return tuple(found)
+
+
+def _put_in_place(written, path):
+  """Moves a checkpoint that was written aside, or what is still there of it.
+
+  The order is important. The index of what is replaced goes first: it does not fit the new data. The new index comes last: with it the checkpoint
+  is there.
+  """
+  if tf.io.gfile.exists(path + ".index"):
+    tf.io.gfile.remove(path + ".index")
+  if tf.io.gfile.exists(written + _DATA):
+    tf.io.gfile.rename(written + _DATA, path + _DATA, overwrite=True)
+  tf.io.gfile.rename(written + ".index", path + ".index", overwrite=True)
+
+
+def _is_complete(written, path):
+  """Whether a checkpoint was written aside to its end, and at most the moving of it was cut short."""
+  if not tf.io.gfile.exists(written + ".index"):
+    return False
+  if not tf.io.gfile.exists(written + _DATA):
+    return tf.io.gfile.exists(path + _DATA)
+  try:
+    verify(written)
+  except errors.CheckpointDamagedError:
+    return False
+  return True
 
 
 def remove(path):
@@ -200,44 +308,69 @@ def resolve(path):
   return newest
 
 
+def step_of(path):
+  """The step in the name of a run's own checkpoint."""
+  return int(path.rpartition("-")[2])
+
+
 def read_step(path):
   """The global step in a checkpoint, or 0 where it has none."""
   return int(read(path, ["global_step"])["global_step"]) if "global_step" in shapes(path) else 0
 
 
 def shapes(path):
-  """dict of name → (shape, dtype) of what is in a checkpoint; CheckpointDamagedError if it cannot be read."""
+  """dict of name → (shape, dtype) of what is in a checkpoint; raises as `read` does."""
   try:
     reader = tf.train.load_checkpoint(path)
     dtypes = reader.get_variable_to_dtype_map()
     return {name: (tuple(shape), dtypes[name]) for name, shape in reader.get_variable_to_shape_map().items()}
   except (tf.errors.OpError, ValueError, RuntimeError) as error:
-    raise _damaged(path, error) from error
+    raise _unreadable(path, error) from error
 
 
 def verify(path):
-  """Reads all of a checkpoint against its checksums; CheckpointDamagedError names it and the file that is wrong."""
-  read(path, list(shapes(path)))
+  """Reads all of a checkpoint against its checksums, and keeps nothing of it.
+
+  Raises:
+    CheckpointDamagedError: names it and the file that is wrong.
+    CheckpointError: it is out of reach.
+  """
+  found = shapes(path)
+  portion, size = [], 0
+  for name, (shape, dtype) in found.items():
+    portion.append(name)
+    size += math.prod(shape) * dtype.size
+    if size >= _PORTION_BYTES:
+      _tensors(path, portion, found)
+      portion, size = [], 0
+  _tensors(path, portion, found)
 
 
 def read(path, names):
-  """dict of name → value (numpy array); CheckpointError if one is not there, CheckpointDamagedError if a file is damaged."""
+  """dict of name → value (numpy array); CheckpointError if one is not there or out of reach, CheckpointDamagedError if a file is damaged."""
   found = shapes(path)
   missing = [name for name in names if name not in found]
   if missing:
     raise errors.CheckpointError(f"The checkpoint {path} has no {', '.join(missing[:10])}.")
+  return {name: tensor.numpy() for name, tensor in zip(names, _tensors(path, names, found), strict=True)}
+
+
+def _tensors(path, names, found):
+  """The tensors of these names, which `shapes` has found in a checkpoint."""
   if not names:
-    return {}
+    return []
   try:
     with tf.device("/cpu:0"):
-      tensors = tf.raw_ops.RestoreV2(
+      return tf.raw_ops.RestoreV2(
           prefix=path, tensor_names=list(names), shape_and_slices=[""] * len(names), dtypes=[found[name][1] for name in names])
   except tf.errors.OpError as error:
-    raise _damaged(path, error) from error
-  return {name: tensor.numpy() for name, tensor in zip(names, tensors, strict=True)}
+    raise _unreadable(path, error) from error
 
 
-def _damaged(path, error):
+def _unreadable(path, error):
+  """The error to raise where a checkpoint cannot be read: of its own kind where its files are damaged."""
+  if isinstance(error, _OUT_OF_REACH):
+    return errors.CheckpointError(f"The checkpoint {path} cannot be read now: {_first_line(error)}.")
   kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
   files = [name for name in [path + ".index", *sorted(tf.io.gfile.glob(path + ".data-*"))] if tf.io.gfile.exists(name)]
   return errors.CheckpointDamagedError(f"The checkpoint {path} {kind} ({', '.join(map(os.path.basename, files))}): {_first_line(error)}.")

@@ -135,8 +135,8 @@ class Estimator:
     return checkpoint.read(self._needed_checkpoint(), [name])[name]
 
   def latest_checkpoint(self):
-    """The path of the newest checkpoint in model_dir, or None."""
-    return self._checkpoints.latest()
+    """The path of the newest checkpoint in model_dir that is not damaged, or None."""
+    return self._values.latest()
 
   def checkpoint_steps(self):
     """Steps of the checkpoints in model_dir, oldest first; waits for one that is being written."""
@@ -148,8 +148,9 @@ class Estimator:
     return self._checkpoints.path(step)
 
   def latest_step(self):
-    """The step of the newest checkpoint in model_dir, or None; waits for one that is being written."""
-    return next(reversed(self.checkpoint_steps()), None)
+    """The step of the newest checkpoint in model_dir that is not damaged, or None; waits for one that is being written."""
+    latest = self.latest_checkpoint()
+    return checkpoint.step_of(latest) if latest else None
 
   # ------------------------------------------------------------------ train
 
@@ -178,11 +179,14 @@ class Estimator:
       if value is not None:
         run_config.require_positive_int(value, f"train: {name}")
     hooks = session_run.adapted(hooks, "train")
+    # The newest checkpoint is looked up once: another may appear at any moment, and the weights, the step and the place in the
+    # data must be those of one.
     latest = self._values.latest()
     if max_steps is not None and latest and checkpoint.read_step(latest) >= max_steps:
       logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, checkpoint.read_step(latest), max_steps)
       return self
-    dataset, iterator = self._traced("train", input_fn)
+    position = self._position(input_fn, latest)
+    dataset, iterator = self._traced("train", input_fn, start=position)
     self._values.load(latest or model_values.WARM_START)
     start = int(self._program.global_step.numpy())
     final_step = start + steps if steps is not None else max_steps
@@ -191,13 +195,14 @@ class Estimator:
     if self.device.is_chief:
       logging.info("%s", parameters.table(self._program.store.variables))
     size = self._batch_sizes.resolve("train", self.device.replicas).global_size
-    self._examples_seen = first = self._position(input_fn)
+    self._examples_seen = position
     self._train_input_fn = input_fn
     endless = _is_endless(dataset)
 
     def run_loop(count):
       self._values.has_changed()
-      stage = "first training steps: first batch, compilation" if self._examples_seen == first else "training steps, or the input that they wait for"
+      is_first = self._examples_seen == position
+      stage = "first training steps: first batch, compilation" if is_first else "training steps, or the input that they wait for"
       with (
           step.running(self._model_fn.name, "train"), inputs.reading(input_fn, "train", self._loops.failed_in_input), self.watchdog.stage(stage)):
         result = self._loops.train(iterator, tf.constant(count, tf.int64), endless)
@@ -209,7 +214,7 @@ class Estimator:
       raise errors.SettingError(f"Worker {self.device.host} starts at step {start}, the chief at another: all must have the same {self.model_dir}.")
     watch = preemption.Watch()
     with watch.listening(), self.workers.watched(self.model_dir), training.Training(
-        self, all_hooks, saving_listeners or [], start, final_step, size, watch) as boundaries:
+        self, all_hooks, saving_listeners or [], start, final_step, size, watch, is_saved=latest is not None) as boundaries:
       self._training = True
       try:
         reached, exhausted = start, False
@@ -223,6 +228,7 @@ class Estimator:
           raise errors.InputError(f"The train input_fn {spec.name_of(input_fn)} gave no batch for a step: its dataset is empty or too small.")
         if exhausted:
           self._examples_seen = 0  # the next training reads it from its beginning, as one epoch a call
+          boundaries.position_changed()
         if exhausted and final_step is not None:
           logging.warning("Training ended: input exhausted at step %d of %d", reached, final_step)
         boundaries.finish(reached)
@@ -258,7 +264,7 @@ class Estimator:
     self._values.load(latest)
     before = found.step - 1 - int(self._program.global_step.numpy())
     logging.info("Doing %d steps again from %s, to find what was not finite at step %d.", before, latest, found.step)
-    dataset = self._dataset("train", input_fn)
+    dataset = self._dataset("train", input_fn, self._position(input_fn, latest))
     iterator = iter(dataset)
     self._values.has_changed()
     if before:
@@ -278,6 +284,7 @@ class Estimator:
     if self.device.is_multi_worker:  # nobody goes on before it is there
       self.wait_for_checkpoint()
       self.workers.agree(current)
+      self._checkpoints.mark_whole(path)
     return path
 
   def wait_for_checkpoint(self):
@@ -285,15 +292,18 @@ class Estimator:
     with self.watchdog.stage("save a checkpoint"):
       self._checkpoints.wait()
 
-  def _position(self, input_fn):
-    """How many examples of a train input_fn were seen before: by the run that is continued, or by an earlier call with the same function. Another
-    function in the same process starts at its beginning."""
-    latest = self._values.latest()
+  def _position(self, input_fn, latest):
+    """How many examples of a train input_fn were seen before a checkpoint (None: none): by the run that is continued, or by an earlier call with
+    the same function. Another function in the same process starts at its beginning."""
     if latest is None or self._train_input_fn not in (None, input_fn):
       return 0
     if checkpoint.EXAMPLES_SEEN in checkpoint.shapes(latest):
       return int(checkpoint.read(latest, [checkpoint.EXAMPLES_SEEN])[checkpoint.EXAMPLES_SEEN])
     return checkpoint.read_step(latest) * self._batch_sizes.resolve("train", self.device.replicas).global_size
+
+  def _next_position(self, kind, input_fn):
+    """Where a run of a kind would begin in its data if it were started now, in examples."""
+    return self._position(input_fn, self._values.latest()) if kind == "train" else 0
 
   # --------------------------------------------------------------- evaluate
 
@@ -444,11 +454,12 @@ class Estimator:
       kind: "train", "eval" or "predict".
       input_fn: the input_fn of that call.
     """
-    self._prepared[kind] = input_fn, *self._traced(kind, input_fn)
+    start = self._next_position(kind, input_fn)
+    self._prepared[kind] = input_fn, start, *self._traced(kind, input_fn, start=start)
 
   def try_step(self, kind, input_fn):
     """Runs one step of a kind on its first batch, with the variables as they are, and writes nothing; returns a sentence on it."""
-    dataset, iterator = self._traced(kind, input_fn)
+    dataset, iterator = self._traced(kind, input_fn, start=self._next_position(kind, input_fn))
     start = time.monotonic()
     if kind == "train":
       self._values.has_changed()
@@ -472,16 +483,17 @@ class Estimator:
     Raises:
       InputError: the input cannot be used, or there is none.
     """
-    dataset, batch_size = self._input(kind, input_fn)
+    dataset, batch_size = self._input(kind, input_fn, self._next_position(kind, input_fn))
     with inputs.reading(input_fn, kind):
       return benchmark_input.benchmark(dataset, batch_size)
 
-  def _traced(self, kind, input_fn, name=""):
-    """(dataset, iterator) of a run of a kind, whose device loop has been traced: of per-core batches to train, of groups to evaluate and predict."""
+  def _traced(self, kind, input_fn, name="", start=0):
+    """(dataset, iterator) of a run of a kind, whose device loop has been traced: of per-core batches to train, of groups to evaluate and predict.
+    `start` is the place in the training data, in examples."""
     prepared = self._prepared.pop(kind, None)
-    if prepared and prepared[0] is input_fn:
-      return prepared[1:]
-    dataset = self._dataset(kind, input_fn)
+    if prepared and prepared[0] is input_fn and prepared[1] == start:
+      return prepared[2:]
+    dataset = self._dataset(kind, input_fn, start)
     iterator = iter(dataset)
     count = tf.TensorSpec([], tf.int64)
     if kind == "train":
@@ -492,23 +504,22 @@ class Estimator:
       self._loops.trace_predict(iterator)
     return dataset, iterator
 
-  def _input(self, kind, input_fn):
-    """(dataset, batch size) that an input_fn gives, its shapes checked."""
+  def _input(self, kind, input_fn, start=0):
+    """(dataset, batch size) that an input_fn gives, its shapes checked; from the example `start` on, in training."""
     per_core = self._batch_sizes.resolve(kind, self.device.replicas).per_core
     by_host = kind == "train" and self.config.tpu_config.gives_host_batches
     batch_size = per_core * self.device.local_replicas if by_host else per_core
     # Every worker evaluates the whole set, and so needs no other; in training, each reads a share of its own.
     hosts = self.device.hosts if kind == "train" and self.device.is_multi_worker else 1
     context = tf.distribute.InputContext(hosts, self.device.host if hosts > 1 else 0, self.device.replicas)
-    start = self._position(input_fn) if kind == "train" else 0
     with self.watchdog.stage(f"{kind} input_fn {spec.name_of(input_fn)}"):
       dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context, start)
     inputs.check_shapes(dataset, batch_size, kind)
     return dataset, batch_size
 
-  def _dataset(self, kind, input_fn):
+  def _dataset(self, kind, input_fn, start=0):
     """What the device loop of a kind takes: per-core batches to train, groups to evaluate and predict."""
-    dataset, batch_size = self._input(kind, input_fn)
+    dataset, batch_size = self._input(kind, input_fn, start)
     per_core = self._batch_sizes.resolve(kind, self.device.replicas).per_core
     config, cores = self.config.tpu_config, self.device.local_replicas
     self._feature_spec = dataset.element_spec[0]

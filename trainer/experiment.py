@@ -20,7 +20,7 @@ import tempfile
 import gin
 from absl import logging
 
-from trainer import batch_sizes, config, durations, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
+from trainer import batch_sizes, checkpoint, config, durations, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
 from trainer import exporters as exporters_lib
 from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401  which gin files name without an import
 
@@ -186,8 +186,10 @@ def run(
   if mode == "evaluate":
     return runner.evaluate(eval_input_fn, steps=eval_steps)
   if mode == "predict":
-    path = os.path.join(model_dir, f"predictions-{runner.latest_step() or 0}")
-    predictions.save(path, runner.predict(input_fns["predict"], with_examples=True), class_names, contact_sheet_images)
+    latest = runner.latest_checkpoint()  # looked up once: a training beside may write another at any moment
+    path = os.path.join(model_dir, f"predictions-{checkpoint.read_step(latest) if latest else 0}")
+    predicted = runner.predict(input_fns["predict"], with_examples=True, checkpoint_path=latest)
+    predictions.save(path, predicted, class_names, contact_sheet_images)
     return None
   runner.export_saved_model(os.path.join(model_dir, "export"))
   return None

@@ -48,9 +48,8 @@ class ModelValues:
     return latest or WARM_START
 
   def latest(self):
-    """The newest checkpoint of the run that is not damaged, or None; one that the variables have is not read again."""
-    latest = self._checkpoints.latest()
-    return latest if latest == self._held else self._checkpoints.latest_whole()
+    """The newest checkpoint of the run that is not damaged, or None."""
+    return self._checkpoints.latest_whole()
 
   def is_own(self, source):
     """Whether it is one of the run's own checkpoints."""

@@ -22,9 +22,10 @@ class Training:
     final_step: the one to end at, or None for the end of the input.
     batch_size: examples in a step.
     preemption_watch: a preemption.Watch.
+    is_saved: whether the training goes on from a checkpoint, which need not be written again.
   """
 
-  def __init__(self, estimator, hooks, saving_listeners, start, final_step, batch_size, preemption_watch):
+  def __init__(self, estimator, hooks, saving_listeners, start, final_step, batch_size, preemption_watch, is_saved=False):
     config = estimator.config
     self._estimator = estimator
     self._hooks = hooks
@@ -37,7 +38,8 @@ class Training:
     self._log_totals = totals.Totals(batch_size)
     self._summary_totals = totals.Totals(batch_size)
     self._final_step = final_step
-    self._saved_at = None
+    self._saved_at = start if is_saved else None
+    self._position_changed = False
     cadences = [config.log_step_count_steps, config.save_summary_steps, config.checkpoint_steps]
     self._length = loop.LoopLength(config.tpu_config.iterations_per_loop, tuple(cadence for cadence in cadences if cadence), tuple(
         hook.next_step for hook in hooks if hasattr(hook, "next_step")))
@@ -54,10 +56,8 @@ class Training:
       listener.begin()
     if self._writes:
       metrics_file.begin(self._estimator.model_dir, self._start)
-    if self._estimator.latest_step() != self._start:
+    if self._saved_at is None:
       self.stopped = self._save(self._start) or self.stopped
-    else:
-      self._saved_at = self._start
     return self
 
   def loop_length(self, step, final_step):
@@ -109,11 +109,17 @@ class Training:
       self._writer.scalars(step, report)
       metrics_file.append(self._estimator.model_dir, metrics_file.TRAIN, step, report)
 
+  def position_changed(self):
+    """Says that the place in the data is not that of the step any more, so that the checkpoint of the step has to be written again."""
+    self._position_changed = True
+
   def finish(self, step):
     """What was not reported yet, the last checkpoint; ends hooks and listeners."""
     self._report(step, log=True, summary=True)
     if self._saved_at != step:
       self._save(step)
+    elif self._position_changed:
+      self._estimator.save_checkpoint()  # of the same step and values: there is nothing that a listener would have to hear of
     self._estimator.wait_for_checkpoint()
     for hook in self._hooks:
       if hasattr(hook, "end"):

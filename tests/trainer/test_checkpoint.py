@@ -196,7 +196,7 @@ def check_damaged(tmp_path, kind, seed):
     directory.save(step, {"global_step": tf.constant(step, tf.int64), "w": tf.random.stateless_normal([100], [step, seed]), "b": tf.fill([3], 1.5)})
   whole = checkpoint.read(directory.path(2), ["global_step", "w", "b"])
   found = spoil(directory.path(2), kind, randomness)
-  used = directory.latest_whole()
+  used = make(tmp_path / str(seed)).latest_whole()  # of a later process: this one knows what it has written
   if used == directory.path(2):  # the change was where nothing is kept
     for name, value in whole.items():
       np.testing.assert_array_equal(checkpoint.read(used, [name])[name], value)
@@ -228,6 +228,23 @@ def test_no_whole_checkpoint_is_an_error_and_not_a_new_beginning(directory):
     directory.latest_whole()
 
 
+def test_a_training_beside_a_damaged_newest_checkpoint(tmp_path):
+  """It is the newest for none of those who ask: not for the start, for hooks, for evaluations or for a rollback."""
+  programs.estimator(tmp_path, save_checkpoints_steps=5).train(programs.train_input, steps=20)
+  cut(str(tmp_path / "model.ckpt-20"))
+  estimator = programs.estimator(tmp_path, save_checkpoints_steps=1, keep_checkpoint_max=2)
+  told = []
+
+  class Listener(tf.compat.v1.train.CheckpointSaverListener):
+    def after_save(self, session, step):
+      told.append((step, estimator.latest_step(), estimator.evaluate(programs.examples(8))["global_step"]))
+
+  estimator.train(programs.train_input, max_steps=18, saving_listeners=[Listener()])
+  assert told == [(16, 16, 16), (17, 17, 17), (18, 18, 18)]
+  assert estimator.latest_checkpoint() == str(tmp_path / "model.ckpt-18")
+  assert estimator.checkpoint_steps() == [17, 18, 20]
+
+
 def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path, caplog):
   programs.estimator(tmp_path, save_checkpoints_steps=2).train(programs.train_input, steps=4)
   os.truncate(tmp_path / "model.ckpt-4.data-00000-of-00001", 3)
@@ -235,6 +252,142 @@ def test_training_goes_on_from_the_one_before_a_damaged_one(tmp_path, caplog):
   resumed = programs.estimator(tmp_path).train(programs.train_input, max_steps=6)
   assert "model.ckpt-4 is damaged" in caplog.text
   np.testing.assert_array_equal(resumed.variables["w"].numpy(), whole.variables["w"].numpy())
+
+
+def cut(path):
+  os.truncate(path + ".data-00000-of-00001", 3)
+
+
+def saved(path, steps, newest, **settings):
+  """The directory of a process that has found what is there, and saved at these steps."""
+  directory = make(path, newest, **settings)
+  for step in steps:
+    directory.save(step, values(step))
+  return directory
+
+
+def test_a_damaged_newest_checkpoint_does_not_count_and_removes_none(tmp_path, caplog):
+  saved(tmp_path, (10, 20, 30), newest=0)
+  cut(str(tmp_path / "model.ckpt-30"))
+  for newest, left in ((2, [20, 21, 30]), (1, [21, 30])):
+    directory = saved(tmp_path, (21,), newest)
+    assert directory.steps() == left
+    assert caplog.text.count("model.ckpt-30 is damaged") == 1
+    assert "It does not count among those that are kept." in caplog.text
+    assert tf.train.latest_checkpoint(str(tmp_path)) == directory.latest_whole() == directory.path(21)
+    caplog.clear()
+
+
+def test_a_damaged_checkpoint_that_is_not_the_newest_does_not_count_either(tmp_path):
+  saved(tmp_path, (10, 20, 30, 40), newest=0)
+  cut(str(tmp_path / "model.ckpt-30"))
+  assert saved(tmp_path, (50,), newest=3).steps() == [20, 30, 40, 50]
+
+
+def test_a_damaged_best_checkpoint_does_not_count(tmp_path):
+  saved(tmp_path, (10, 20, 30), newest=0)
+  for step, loss in ((10, 0.3), (20, 0.1), (30, 0.5)):
+    retention.note_evaluation(str(tmp_path), "", step, {"loss": loss})
+  cut(str(tmp_path / "model.ckpt-20"))
+  directory = Directory(str(tmp_path), retention.Retention(newest=1, best=1))
+  directory.save(40, values(40))
+  assert directory.steps() == [10, 20, 40]
+
+
+def test_a_good_one_of_the_same_step_takes_the_place_of_a_damaged_one(tmp_path):
+  saved(tmp_path, (10, 20), newest=0)
+  cut(str(tmp_path / "model.ckpt-20"))
+  directory = saved(tmp_path, (15, 20), newest=2)
+  assert directory.steps() == [15, 20]
+  assert directory.latest_whole() == directory.path(20)
+  assert checkpoint.read_step(directory.path(20)) == 20
+
+
+def test_once_it_is_old_a_damaged_one_goes_as_any_other(tmp_path):
+  saved(tmp_path, (10, 20), newest=0)
+  cut(str(tmp_path / "model.ckpt-20"))
+  assert saved(tmp_path, (19, 21, 22), newest=2).steps() == [21, 22]
+
+
+def test_a_checkpoint_is_read_once_to_know_that_it_is_whole(tmp_path, monkeypatch):
+  saved(tmp_path, (10, 20, 30), newest=0)
+  read, verify = [], checkpoint.verify
+  monkeypatch.setattr(checkpoint, "verify", lambda path: (read.append(path), verify(path)))
+  directory = make(tmp_path, newest=3)
+  for step in (40, 50):
+    assert directory.latest_whole() is not None
+    directory.save(step, values(step))
+  assert read == [directory.path(30), directory.path(20)]  # 10 went without a look at it
+  cut(directory.path(50))
+  assert directory.latest_whole() == directory.path(40)
+  assert read[2:] == [directory.path(50)]
+
+
+def test_all_of_a_large_checkpoint_is_verified(directory, monkeypatch):
+  monkeypatch.setattr(checkpoint, "_PORTION_BYTES", 100)
+  path = directory.save(5, {f"v{number}": tf.fill([20], float(number)) for number in range(7)})
+  checkpoint.verify(path)
+  with open(path + ".data-00000-of-00001", "r+b") as file:
+    file.seek(-1, os.SEEK_END)
+    file.write(b"x")
+  with pytest.raises(errors.CheckpointDamagedError):
+    checkpoint.verify(path)
+
+
+def test_a_checkpoint_out_of_reach_is_not_damaged(tmp_path, monkeypatch, caplog):
+  saved(tmp_path, (10, 20, 30), newest=0)
+
+  def unreachable(**arguments):
+    raise tf.errors.UnavailableError(None, None, "the network is down")
+
+  with monkeypatch.context() as patch:
+    patch.setattr(tf.raw_ops, "RestoreV2", unreachable)
+    with pytest.raises(errors.CheckpointError, match="model.ckpt-30 cannot be read now: the network is down") as raised:
+      make(tmp_path).latest_whole()
+    assert not isinstance(raised.value, errors.CheckpointDamagedError)
+    directory = saved(tmp_path, (40,), newest=2)
+  assert "No checkpoint is removed this time" in caplog.text
+  assert directory.steps() == [10, 20, 30, 40]
+  directory.save(50, values(50))
+  assert directory.steps() == [40, 50]
+
+
+@pytest.mark.parametrize("killed_at", range(3))
+def test_a_kill_while_a_checkpoint_is_put_in_its_place_loses_none(killed_at, tmp_path, monkeypatch):
+  """One of the same step is there: its index is removed, the new data are moved, the new index is moved."""
+  saved(tmp_path, (10, 20), newest=0)
+  calls = []
+
+  def unless_killed(method):
+    def call(*arguments, **more):
+      if len(calls) == killed_at:
+        raise SystemExit
+      calls.append(method)
+      return method(*arguments, **more)
+    return call
+
+  with monkeypatch.context() as patch:
+    for name in ("remove", "rename"):
+      patch.setattr(tf.io.gfile, name, unless_killed(getattr(tf.io.gfile, name)))
+    with pytest.raises(SystemExit):
+      make(tmp_path, newest=0).save(20, {**values(20), "dense/kernel": tf.fill([2, 3], 21.0)})
+  later = make(tmp_path, newest=0)
+  later.clean()
+  assert later.steps() == [10, 20]
+  assert later.latest_whole() == later.path(20)
+  assert checkpoint.read(later.path(20), ["dense/kernel"])["dense/kernel"][0, 0] == 21
+  assert not list(tmp_path.glob(".writing-*"))
+
+
+def test_what_was_not_written_to_its_end_is_not_put_in_its_place(tmp_path):
+  saved(tmp_path, (20,), newest=0)
+  aside = tmp_path / ".writing-model.ckpt-20"
+  aside.mkdir()
+  for ending in (".index", ".data-00000-of-00001"):
+    shutil.move(str(tmp_path / "model.ckpt-20") + ending, aside)
+  cut(str(aside / "model.ckpt-20"))
+  make(tmp_path).clean()
+  assert names(tmp_path) == ["checkpoint"]
 
 
 # ------------------------------------------------------------------- reading

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import config, errors, experiment, exporters, train_evaluate
+from trainer import config, errors, estimator, experiment, exporters, train_evaluate
 
 SETTINGS = dict(
     model_fn=programs.line, train_input_fn=programs.train_input, eval_input_fn=programs.examples(11), train_steps=4, train_batch_size=8,
@@ -43,6 +43,23 @@ def test_one_mode_after_the_other(tmp_path):
   assert run(tmp_path, "export") is None
   exported, = (tmp_path / "export").glob("[0-9]*")
   assert tf.saved_model.load(str(exported)).signatures["serving_default"](x=tf.ones([2, 3]))["y"].shape == [2]
+
+
+def test_predictions_are_of_the_checkpoint_in_their_name(tmp_path, monkeypatch):
+  """A training beside may write another checkpoint at any moment."""
+  run(tmp_path, "train")
+  predict = estimator.Estimator.predict
+
+  def later(self, *arguments, **more):
+    programs.estimator(tmp_path).train(programs.train_input, max_steps=9)
+    return predict(self, *arguments, **more)
+
+  y = [row["y"] for row in programs.estimator(tmp_path).predict(programs.examples(11))]
+  monkeypatch.setattr(estimator.Estimator, "predict", later)
+  run(tmp_path, "predict")
+  path, = tmp_path.glob("predictions-*.jsonl")
+  assert path.name == "predictions-4.jsonl"
+  assert [json.loads(line)["y"] for line in path.read_text().splitlines()] == pytest.approx(y, rel=1e-6)
 
 
 def test_training_with_evaluations_ends_with_metrics_and_an_export(tmp_path):

@@ -1,6 +1,7 @@
 """Estimator.train: where it starts and ends, what it calls on the way, and what it says when it cannot."""
 
 import math
+import shutil
 
 import keras
 import numpy as np
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import errors
+from trainer import checkpoint, errors
 
 
 def steps_of(estimator, **arguments):
@@ -112,6 +113,65 @@ def test_a_run_that_starts_again_goes_on_at_its_place_in_the_data(tmp_path):
     return estimator.get_variable_value("w")
 
   np.testing.assert_array_equal(run("once", 7), run("in parts", 3, 4))
+
+
+def test_each_call_reads_its_input_from_the_beginning_also_where_a_checkpoint_was_due_at_its_end(tmp_path):
+  estimator = programs.estimator(tmp_path, save_checkpoints_steps=5)
+  epoch = programs.batches(5)
+  for count in (1, 2, 3):
+    estimator.train(epoch)
+    assert estimator.latest_step() == 5 * count
+    assert estimator.get_variable_value("examples_seen") == 0
+
+
+# ------------------------------------------------------ which checkpoint it is
+
+
+def copied_checkpoint(whole, folder, step):
+  """Puts the checkpoint of a step into a folder, as another process that writes there would."""
+  folder.mkdir(exist_ok=True)
+  for path in whole.glob(f"model.ckpt-{step}.*"):
+    shutil.copy(path, folder)
+
+
+@pytest.fixture
+def whole(tmp_path):
+  """The folder of a training with all checkpoints up to step 6."""
+  programs.estimator(tmp_path / "whole", save_checkpoints_steps=2, keep_checkpoint_max=0).train(programs.train_input, max_steps=6)
+  return tmp_path / "whole"
+
+
+def test_a_checkpoint_that_appears_while_a_training_starts_is_not_half_of_it(whole, tmp_path):
+  """Weights, step and place in the data are those of the checkpoint that was the newest when it was asked for."""
+  run = tmp_path / "run"
+  copied_checkpoint(whole, run, 2)
+
+  def input_fn(params):
+    copied_checkpoint(whole, run, 4)
+    return programs.train_input(params)
+
+  log = []
+  estimator = programs.estimator(run)
+  estimator.train(input_fn, max_steps=6, saving_listeners=[Recorder(log, "listener")])
+  assert [entry[2] for entry in log if entry[1] == "after"] == [6]
+  expected = checkpoint.read(str(whole / "model.ckpt-6"), ["w", "examples_seen"])
+  np.testing.assert_array_equal(estimator.get_variable_value("w"), expected["w"])
+  assert estimator.get_variable_value("examples_seen") == expected["examples_seen"] == 6 * 8
+
+
+def test_a_checkpoint_that_appears_between_the_trace_and_the_training_is_gone_on_from(whole, tmp_path):
+  run = tmp_path / "run"
+  copied_checkpoint(whole, run, 2)
+  estimator = programs.estimator(run)
+  estimator.trace("train", programs.train_input)
+  copied_checkpoint(whole, run, 4)
+  assert steps_of(estimator, max_steps=6)[0] == 5
+  expected = checkpoint.read(str(whole / "model.ckpt-6"), ["w", "examples_seen"])
+  np.testing.assert_array_equal(estimator.get_variable_value("w"), expected["w"])
+  assert estimator.get_variable_value("examples_seen") == expected["examples_seen"]
+
+
+# --------------------------------------------------------------- what is empty
 
 
 @pytest.mark.parametrize("device, count", [("cpu", 0), ("cpu:8", 7)])
