@@ -64,7 +64,13 @@ def parameters(configurable):
   return {parameter.name: parameter for parameter in found if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)}
 
 
+# Their names are those of trainer.registry: where TensorFlow has no tf.estimator, which is from 2.16 on, they cannot be imported.
+_GIN_TF = ("gin.tf", "gin.tf.external_configurables")
+
+
 def _import(scope, statement, place):
+  if statement.module in _GIN_TF and statement.module not in sys.modules:
+    return
   try:
     scope.process_import(statement)
   except errors.OctetError:

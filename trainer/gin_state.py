@@ -1,14 +1,67 @@
 """What gin 0.5.0 keeps to itself and a run needs: all bindings, those that took effect, who is registered. The one file that touches its privates.
 
 gin says neither where a binding was made nor whether it took effect, and drops what it cannot write; `trainer.config` does, by what is read here.
+Nor does it know a name that stands back where another module registers the same one: here its registry learns to.
 """
 
 import contextlib
 
 from gin import config as gin_config
+from gin import selector_map
 
 ConfigurableReference = gin_config.ConfigurableReference
 iterate_references = gin_config.iterate_references
+
+
+class _Registry(selector_map.SelectorMap):
+  """gin's registry, in which the names that `stand_back` was told of give way to all others.
+
+  Attributes:
+    ranks: complete selector → int > 0, of what stands back; the lower rank is taken.
+    renamed: prefixes by which complete selectors may be written too, where nothing is registered
+      under them.
+  """
+
+  def __init__(self):
+    super().__init__()
+    self.ranks = {}
+    self.renamed = {}
+
+  def matching_selectors(self, partial_selector):
+    found = super().matching_selectors(partial_selector)
+    if not found:
+      for prefix, known in self.renamed.items():
+        name = known + partial_selector.removeprefix(prefix)
+        if partial_selector.startswith(prefix) and name in self:
+          return [name]
+    lowest = min((self.ranks.get(selector, 0) for selector in found), default=0)
+    return [selector for selector in found if self.ranks.get(selector, 0) == lowest]
+
+
+def _install():
+  """Once, as this module is imported, and for good: gin keeps one registry for the process."""
+  registry = _Registry()
+  for selector, configurable_ in gin_config._REGISTRY.items():
+    registry[selector] = configurable_
+  gin_config._REGISTRY = registry
+
+
+_install()
+
+
+def stand_back(selector: str, rank: int) -> None:
+  """Lets a shortened name stand for this complete selector only where it stands for no other.
+
+  Args:
+    selector: what was registered, or will be.
+    rank: int > 0; among those that stand back, the lower is taken.
+  """
+  gin_config._REGISTRY.ranks[selector] = rank
+
+
+def rename(prefix: str, known: str) -> None:
+  """Lets selectors that start with `prefix` stand for those that start with `known` instead."""
+  gin_config._REGISTRY.renamed[prefix] = known
 
 
 def bindings():

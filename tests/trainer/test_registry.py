@@ -25,8 +25,18 @@ def _registered():
     ("keras.regularizers.L2", keras.regularizers.L2),
     ("tf.compat.v1.train.AdamOptimizer", tf.compat.v1.train.AdamOptimizer),
     ("MomentumOptimizer", tf.compat.v1.train.MomentumOptimizer),
+    ("relu", keras.activations.relu),
+    # As gin.tf names them.
+    ("tf.train.AdamOptimizer", tf.compat.v1.train.AdamOptimizer),
+    ("train.AdamOptimizer", tf.compat.v1.train.AdamOptimizer),
+    ("tf.train.exponential_decay", tf.compat.v1.train.exponential_decay),
+    ("tf.losses.huber_loss", tf.compat.v1.losses.huber_loss),
+    ("huber_loss", tf.compat.v1.losses.huber_loss),
+    ("tf.nn.relu", tf.nn.relu),
+    ("tf.keras.optimizers.Adam", keras.optimizers.Adam),
+    ("tf.keras.optimizers.schedules.CosineDecay", keras.optimizers.schedules.CosineDecay),
 ])
-def test_names_are_those_of_keras(name, value):
+def test_names_are_those_of_keras_and_of_gin_tf(name, value):
   assert gin.config._REGISTRY.get_match(name).wrapped is value
 
 
@@ -47,6 +57,58 @@ def test_registering_again_does_nothing():
   gin.finalize()  # a locked configuration takes no registrations
   registry.register()
   assert len(gin.config._REGISTRY) == before
+
+
+@pytest.fixture
+def program():
+  """Registers as gin.tf does, or a program that has no gin.tf; forgets it at the end."""
+  registered = []
+
+  def register(value, module):
+    registered.append(f"{module}.{value.__name__}")
+    return gin.external_configurable(value, module=module)
+
+  yield register
+  gin.clear_config()
+  for selector in registered:
+    gin.config._REGISTRY.pop(selector)
+
+
+@pytest.mark.parametrize("name", ["AdamOptimizer", "train.AdamOptimizer", "tf.train.AdamOptimizer"])
+def test_what_a_program_registers_itself_is_taken(program, name):
+  program(tf.compat.v1.train.AdamOptimizer, "tf.train")
+  assert gin.get_configurable(name) is gin.get_configurable("tf.train.AdamOptimizer")
+  assert gin.config._REGISTRY.get_match(name).selector == "tf.train.AdamOptimizer"
+
+
+def test_several_of_a_program_are_ambiguous_as_ever(program):
+  program(tf.compat.v1.losses.mean_squared_error, "tf.losses")
+  assert gin.config._REGISTRY.get_match("mean_squared_error").module == "tf.losses"  # Keras has two
+  program(keras.losses.mean_squared_error, "mine")
+  with pytest.raises(KeyError, match="Ambiguous selector 'mean_squared_error'"):
+    gin.get_configurable("mean_squared_error")
+
+
+PUBLISHED = """
+import gin.tf.external_configurables
+train.optimizer = @tf.train.AdamOptimizer()
+tf.train.AdamOptimizer.learning_rate = 0.00025
+tf.train.AdamOptimizer.epsilon = 0.0003125
+train.activation = @tf.nn.relu
+"""
+
+
+def test_a_published_config_works_as_it_is(program):
+  def train(optimizer=None, activation=None):
+    return optimizer, activation
+
+  train = program(train, "published")
+  config.load([], [PUBLISHED], root=None)
+  optimizer, activation = train()
+  assert type(optimizer) is tf.compat.v1.train.AdamOptimizer
+  assert (optimizer._lr, optimizer._epsilon) == (0.00025, 0.0003125)
+  assert activation(-1.0) == 0
+  assert "v1.train.AdamOptimizer.learning_rate = 0.00025" in config.parsed_text()
 
 
 @pytest.mark.parametrize(("binding", "message"), [
