@@ -26,6 +26,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+import trainer
+from input_pipelines import images as image_files
 from input_pipelines import in_memory
 from trainer import errors
 
@@ -61,7 +63,8 @@ def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None,
     InputError: the set is nowhere, or a file of it is damaged.
   """
   images, labels = load(split, data_dir, idx_dir)
-  return in_memory.batches({"image": images}, labels, params["batch_size"], training=training, preprocess=_scale, start=start)
+  batches = in_memory.batches({"image": images}, labels, params["batch_size"], training=training, preprocess=_scale, start=start)
+  return trainer.mark_decodable(batches, {"image": _from_file})
 
 
 @functools.cache  # every evaluation calls input_fn anew
@@ -170,6 +173,11 @@ def read_idx(path, rank):
     if len(content) == header + shape.prod():
       return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
   raise errors.InputError(f"{path} is damaged: its {len(content)} bytes, decompressed, are not what its header announces. Get it again.")
+
+
+def _from_file(encoded):
+  """The same of an encoded image: of any size, clothes bright on black as the set has them."""
+  return _scale({"image": image_files.decode(encoded, (_SIDE, _SIDE, 1))}, None)[0]["image"]
 
 
 def _scale(features, labels):

@@ -6,6 +6,7 @@ and scaled by the batch; or decoded in every epoch, each image by itself in para
 
 import tensorflow as tf
 
+import trainer
 from input_pipelines import image_cache, images, in_memory, randomness
 from trainer import errors
 
@@ -29,12 +30,14 @@ def batches(
     start: training: examples of this host's part, over all epochs, that come before the first one, as after a run that is continued.
 
   Returns:
-    A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]), with what other features the source has if there is no cache.
+    A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]), with what other features the source has if there is no cache;
+    marked as decodable from encoded images, see `trainer.mark_decodable`.
 
   Raises:
     SettingError: settings that cannot work.
   """
   images.check_crop(crop, source.name)
+  wanted_crop = crop
   size = images.size_of(image_size, source.image_shape, source.name)
   if crop == "random" and cache is not None:
     if training:
@@ -47,6 +50,11 @@ def batches(
     raise errors.SettingError(f"{source.name}.cache = {cache!r} needs the number of examples, and nothing tells it: set cache = None.")
   seed = randomness.base_seed()
 
+  def from_file(encoded):
+    """An image as the model gets it where nothing is random: an export decodes what it is sent with this function."""
+    pixels = images.decode(encoded, size, wanted_crop)
+    return images.to_float(pixels[tf.newaxis], standardise)[0]
+
   def finish(position, example, features, labels):
     pixels = features["image"]
     if training and augment is not None:
@@ -56,10 +64,11 @@ def batches(
 
   if cache is not None:
     pixels, labels = image_cache.load(source, size, crop, cache)
-    return _gathered(pixels, labels, batch_size, training, start, finish)
+    return trainer.mark_decodable(_gathered(pixels, labels, batch_size, training, start, finish), {"image": from_file})
   decoded = _decoded(source.stream(training, shuffle_buffer, start), size, crop, seed if training else None, source.count)
   decoded = decoded.batch(batch_size, drop_remainder=training)
-  return decoded.map(finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+  decoded = decoded.map(finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+  return trainer.mark_decodable(decoded, {"image": from_file})
 
 
 def _gathered(pixels, labels, batch_size, training, start, finish):

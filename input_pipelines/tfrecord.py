@@ -17,6 +17,7 @@ import gin
 import tensorflow as tf
 from absl import logging
 
+import trainer
 from input_pipelines import damage, hosts, image_pipeline, images, labelled_images, records, shard_index
 from trainer import errors
 
@@ -80,7 +81,10 @@ def input_fn(
     dataset = image_pipeline.batches(
         source, params["batch_size"], training=training, image_size=image_size, crop=crop, augment=augment, standardise=standardise, cache=cache,
         shuffle_buffer=shuffle_buffer, start=seen)
-  return dataset if label_key is not None else dataset.map(lambda batch, _: batch)
+  if label_key is not None:
+    return dataset
+  features = dataset.map(lambda batch, _: batch)
+  return trainer.mark_decodable(features, trainer.decoders_of(dataset)) if image_keys else features
 
 
 def _files(path, verify):

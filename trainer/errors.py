@@ -41,6 +41,10 @@ class OutputError(OctetError, OSError):
   """A file or directory cannot be written."""
 
 
+class ExportError(OctetError, ValueError):
+  """An export does not give what the model gives; it was not published."""
+
+
 class WorkerLostError(OctetError, ConnectionError):
   """Another worker of TF_CONFIG is gone."""
 

@@ -45,6 +45,7 @@ from trainer import (
 )
 from trainer import device as device_lib
 from trainer.hooks import session_run
+from trainer.outputs import completion, decodable
 
 ModeKeys = spec.ModeKeys
 
@@ -64,6 +65,7 @@ class Estimator:
     train_batch_size, eval_batch_size, predict_batch_size: global sizes, of all replicas together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: per-core sizes, in place of the global ones.
     warm_start_from: a path or WarmStartSettings, see `trainer.warm_start`; for as long as model_dir has no checkpoint, all methods start from it.
+    export_options: an ExportOptions, of the SavedModels that are exported.
 
   Raises:
     SettingError: an argument cannot work, or the device is not there.
@@ -71,10 +73,12 @@ class Estimator:
 
   def __init__(
       self, model_fn, model_dir=None, config=None, params=None, *, train_batch_size=None, eval_batch_size=None, predict_batch_size=None,
-      train_per_core_batch_size=None, eval_per_core_batch_size=None, predict_per_core_batch_size=None, warm_start_from=None):
+      train_per_core_batch_size=None, eval_per_core_batch_size=None, predict_per_core_batch_size=None, warm_start_from=None,
+      export_options=None):
     self.config = config or run_config.RunConfig()
     if not isinstance(self.config, run_config.RunConfig):
       raise errors.SettingError(f"config must be a trainer.RunConfig; got {self.config!r}.")
+    self._export_options = completion.check_options(export_options)
     self.params = dict(params or {})
     reserved = sorted({"batch_size", "context"} & set(self.params))
     if reserved:
@@ -105,7 +109,7 @@ class Estimator:
         self._program, self.device.local_replicas, self.config.tpu_config.host_call_every_n_steps,
         on_one_cpu=self.device.kind == "cpu" and self.device.replicas == 1)
     self._prepared = {}  # by kind: (input_fn, dataset, iterator) that trace() has made, for the next call of the kind
-    self._feature_spec = None
+    self._feature_dataset = None, None  # (kind, dataset): what gives an export its features, of evaluation or prediction if there was one
     self._training = False
     self._rollbacks = collections.Counter()  # by checkpoint
     self._train_input_fn = None  # that of the newest training
@@ -420,7 +424,7 @@ class Estimator:
   # ----------------------------------------------------------------- export
 
   def export_saved_model(self, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, checkpoint_path=None):
-    """Writes a SavedModel for the CPU to `<export_dir_base>/<timestamp>`.
+    """Writes a SavedModel for the CPU to `<export_dir_base>/<timestamp>`, once it was seen to give what the model gives (see ExportOptions).
 
     Args:
       export_dir_base: a folder, made if needed.
@@ -434,16 +438,30 @@ class Estimator:
     Raises:
       CheckpointNotFoundError: there is no checkpoint.
       SettingError: no input_fn has been seen and no serving_input_receiver_fn is given.
+      ExportError: the SavedModel does not give what the model gives. What was exported before stays as it is.
       OutputError: it cannot be written.
     """
     source = self._values.source(checkpoint_path)
-    feature_spec = None if self._feature_spec is None else export.free_batch(self._feature_spec)
+    kind, dataset = self._feature_dataset
     exported = export.save(
-        self._model_fn, params=self._all_params(), config=self.config, feature_spec=feature_spec,
+        self._model_fn, params=self._all_params(), config=self.config,
+        feature_spec=None if dataset is None else export.free_batch(dataset.element_spec[0]),
         give_values=lambda variables: self._values.give(source, variables), export_dir_base=export_dir_base,
-        serving_input_receiver_fn=serving_input_receiver_fn, assets_extra=assets_extra)
+        serving_input_receiver_fn=serving_input_receiver_fn, assets_extra=assets_extra,
+        completion=completion.Completion(
+            self._export_options, self._about(source),
+            {} if dataset is None else decodable.decoders_of(dataset),
+            None if dataset is None else lambda: export.first_batch(dataset, kind)))
     logging.info("Exported %s to %s", source, exported)
     return exported
+
+  def _about(self, source):
+    """What an export says of where it comes from."""
+    own = self._values.is_own(source)
+    step_ = checkpoint.read_step(source) if source != model_values.WARM_START else 0
+    return {
+        "model": self._model_fn.name, "checkpoint": source, "global_step": step_,
+        "metrics": retention.read_evaluation(self.model_dir, "", step_) if own else {}}
 
   # ----------------------------------------------------------------- shared
 
@@ -522,7 +540,8 @@ class Estimator:
     dataset, batch_size = self._input(kind, input_fn, start)
     per_core = self._batch_sizes.resolve(kind, self.device.replicas).per_core
     config, cores = self.config.tpu_config, self.device.local_replicas
-    self._feature_spec = dataset.element_spec[0]
+    if kind != "train" or self._feature_dataset[0] in (None, "train"):
+      self._feature_dataset = kind, dataset
     if kind == "train":
       dataset = inputs.cut(dataset, cores) if batch_size != per_core else dataset
       for sentence in tiles.warnings(dataset.element_spec, per_core) if self.device.resembles_tpu else []:

@@ -14,6 +14,7 @@ Layout of what it writes, beside what `trainer.checkpoint` does:
     <model_dir>/predictions-<step>.*     see `trainer.predictions`
 """
 
+import dataclasses
 import os
 import tempfile
 
@@ -23,6 +24,7 @@ from absl import logging
 from trainer import batch_sizes, checkpoint, config, durations, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
 from trainer import exporters as exporters_lib
 from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401  which gin files name without an import
+from trainer.outputs import completion
 
 MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export")
 
@@ -62,6 +64,7 @@ def run(
     class_names=None,
     contact_sheet_images=24,
     warm_start_from=None,
+    export_options=None,
     model_dir=None,
     mode="train_and_evaluate",
     device="auto",
@@ -91,6 +94,7 @@ def run(
     class_names: list of str, the classes' names in the order of their numbers, for predictions; None to show numbers.
     contact_sheet_images: how many images the contact sheet of predictions has; 0 for no contact sheet.
     warm_start_from: a path or WarmStartSettings, see `trainer.warm_start`.
+    export_options: an ExportOptions; by default it has the class_names above.
     model_dir: where everything is written.
     mode: one of MODES.
     device, tpu, precision: see run_config.RunConfig.
@@ -120,6 +124,9 @@ def run(
   exporters = [exporters_lib.FinalExporter(name="")] if exporters is None else exporters
   specs = [train_evaluate.EvalSpec(eval_input_fn, steps=eval_steps, throttle_secs=eval_throttle_secs, exporters=exporters), *eval_specs]
   predictions.check_settings(class_names, contact_sheet_images)
+  export_options = completion.check_options(export_options)
+  if export_options.class_names is None:
+    export_options = dataclasses.replace(export_options, class_names=class_names)
   input_fns = {"train": train_input_fn, "eval": eval_input_fn, "predict": predict_input_fn or eval_input_fn}
   for kind in _KINDS[mode]:
     if input_fns[kind] is None:
@@ -134,7 +141,8 @@ def run(
       model_fn, config=run_config.RunConfig(**settings), params=params,
       train_batch_size=train_batch_size, eval_batch_size=eval_batch_size, predict_batch_size=predict_batch_size,
       train_per_core_batch_size=train_per_core_batch_size, eval_per_core_batch_size=eval_per_core_batch_size,
-      predict_per_core_batch_size=predict_per_core_batch_size, warm_start_from=warm_start_from)
+      predict_per_core_batch_size=predict_per_core_batch_size, warm_start_from=warm_start_from,
+      export_options=export_options)
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
     mode = "continuous_eval"
   sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in _KINDS[mode]}

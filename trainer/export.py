@@ -1,6 +1,10 @@
 """SavedModels that serve on a CPU, with nothing but TensorFlow.
 
-    <export_dir_base>/<timestamp>/     a SavedModel; its signature "serving_default" takes the features by name, any number of examples
+    <export_dir_base>/<timestamp>/                              a SavedModel; its signature "serving_default" takes the features by name
+    <export_dir_base>/<timestamp>/assets.extra/octet.json       what it takes and gives, and where it comes from: `outputs.description`
+
+Other signatures take encoded images or serialised Examples: see `outputs.signatures`. All take any number of examples. An export is published only
+when another process, which has no Octet, has run it with the same results: see `outputs.verification`.
 
 The model is built anew without a strategy, in float32, and gets the trained values by name, so that nothing of the device that trained it is left.
 """
@@ -13,6 +17,7 @@ import time
 import tensorflow as tf
 
 from trainer import errors, inputs, spec, step
+from trainer.outputs import completion as completion_lib
 
 v1 = tf.compat.v1
 
@@ -38,6 +43,13 @@ def free_batch(feature_spec):
   return tf.nest.pack_sequence_as(feature_spec, specs)
 
 
+def first_batch(dataset, kind):
+  """The features of a dataset's first element: dict of the names by which they are served → array."""
+  for element in dataset.take(1).as_numpy_iterator():
+    return {_served_name(path): array for path, array in inputs.named_leaves(element[:1])}
+  raise errors.InputError(f"The {kind} input_fn gives no batch, with which the export could be checked.")
+
+
 def _served_name(path):
   """`image` of `features["image"]`, `pair_0` of `features["pair"][0]`, `features` of `features`."""
   name = ""
@@ -46,7 +58,8 @@ def _served_name(path):
   return name.strip("/_") or path
 
 
-def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, clock=time.time):
+def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, clock=time.time,
+         completion=None):
   """Writes a SavedModel.
 
   Args:
@@ -60,14 +73,18 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
       `receiver_tensors`, or a pair of these.
     assets_extra: dict of relative path → file, copied to `assets.extra`.
     clock: seconds since the epoch.
+    completion: an outputs.completion.Completion.
 
   Returns:
     The path of the SavedModel.
 
   Raises:
     SettingError: neither feature_spec nor serving_input_receiver_fn is given.
+    ExportError: what was written does not give what the model gives; it is not published.
     OutputError: it cannot be written; there is then no half of one.
   """
+  completion = completion or completion_lib.Completion()
+  completion.prepare()
   config = dataclasses.replace(config, precision="float32")
   program = step.Program(model_fn, strategy=tf.distribute.get_strategy(), params=params, batch_sizes={}, config=config)
 
@@ -88,9 +105,22 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
   outputs = traced.get_concrete_function().structured_outputs
   for name in outputs:
     signatures[name] = _signature(traced, name, receive, feature_spec)
+  own = list(signatures)
+  if receive is None:
+    signatures |= completion.signatures(traced, outputs, feature_spec)
+    module.decoders = completion.decoder_functions(feature_spec)
   give_values(program.store.variables)
   module.model_variables = list(program.store.variables.values())
-  return _write(module, signatures, export_dir_base, assets_extra, clock)
+
+  def call(arrays):
+    """The model's outputs, of what its own signatures take by name."""
+    structure = feature_spec if receive is None else receive.spec
+    tensors = [tf.constant(arrays[leaf.name], leaf.dtype) for leaf in tf.nest.flatten(structure)]
+    nest = tf.nest.pack_sequence_as(structure, tensors)
+    return traced(nest if receive is None else receive(nest))
+
+  received = None if receive is None else {leaf.name: leaf for leaf in tf.nest.flatten(receive.spec)}
+  return _write(module, signatures, export_dir_base, assets_extra, clock, lambda path: completion.finish(path, call, own, received))
 
 
 def _signature(traced, name, receive, feature_spec):
@@ -135,7 +165,7 @@ def _receiver(serving_input_receiver_fn):
   return receiver, tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), features)
 
 
-def _write(module, signatures, base, assets_extra, clock):
+def _write(module, signatures, base, assets_extra, clock, finish):
   timestamp = int(clock())
   while tf.io.gfile.exists(os.path.join(base, str(timestamp))):
     timestamp += 1
@@ -146,7 +176,11 @@ def _write(module, signatures, base, assets_extra, clock):
       target = os.path.join(aside, "assets.extra", relative)
       tf.io.gfile.makedirs(os.path.dirname(target))
       tf.io.gfile.copy(source, target)
+    finish(aside)
     tf.io.gfile.rename(aside, path)
+  except errors.OctetError:
+    tf.io.gfile.rmtree(aside)
+    raise
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(f"The SavedModel cannot be written to {path}: {error}") from error
   return path

@@ -17,6 +17,7 @@ from tensorflow.python.data.ops import dataset_ops, prefetch_op
 from tensorflow.python.data.util.structure import NoneTensorSpec
 
 from trainer import errors, seeds, spec
+from trainer.outputs import decodable
 
 _seeds = seeds.InputSeeds()
 
@@ -66,6 +67,7 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
     raise errors.InputError(f"The {name} raised {type(error).__name__}: {error}") from error
   if not isinstance(dataset, tf.data.Dataset):
     raise errors.SpecError(f"The {name} must return a tf.data.Dataset of features or of (features, labels); it returned {_described(dataset)}.")
+  said = dataset
   if input_context is not None and input_context.num_input_pipelines > 1 and "input_context" not in parameters:
     # Each of the pipelines gives the same batches; they take turns. What one step sees is then what it would see with one pipeline.
     dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
@@ -75,12 +77,12 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
     dataset = dataset.skip(passed_over)
   element = dataset.element_spec
   if not isinstance(element, tuple):
-    return dataset.map(lambda features: (features,))
+    return decodable.keep_mark(said, dataset.map(lambda features: (features,)))
   if len(element) == 2 and isinstance(element[1], NoneTensorSpec):
-    return dataset.map(lambda features, labels: (features,))
+    return decodable.keep_mark(said, dataset.map(lambda features, labels: (features,)))
   if len(element) != 2:
     raise errors.SpecError(f"The {name} must return a dataset of features or of (features, labels); its elements are tuples of {len(element)}.")
-  return dataset
+  return decodable.keep_mark(said, dataset)
 
 
 @contextlib.contextmanager

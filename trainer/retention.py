@@ -117,6 +117,11 @@ def read_metrics(directory, evaluation, metric):
   return {int(step): values[metric] for step, values in noted.items() if metric in values}
 
 
+def read_evaluation(directory, evaluation, step):
+  """The metrics (dict of floats) that were noted of an evaluation of a step; empty where there was none."""
+  return dict(_read(directory).get(evaluation, {}).get(str(step), {}))
+
+
 def evaluated_steps(directory, evaluation):
   """The set of steps whose evaluations of this name were noted."""
   return set(map(int, _read(directory).get(evaluation, {})))

@@ -36,6 +36,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import config, errors, estimator, experiment, export, inputs, run_config
+from trainer.outputs import options
 
 _SHOWN = 8  # variables in a message
 
@@ -193,7 +194,7 @@ def assert_export_matches(model_fn, input_fn, *, tolerance=1e-5, batch_size=16, 
     AssertionError: names the predictions. Usual causes: layers in training mode, statistics of the batch, or random numbers in predictions.
   """
   with tempfile.TemporaryDirectory() as folder:
-    runner = _estimator(model_fn, folder, batch_size, params, device)
+    runner = _estimator(model_fn, folder, batch_size, params, device, export_options=options.ExportOptions(verify=False))  # it is, below
     runner.train(input_fn, max_steps=1)
     features = next(iter(inputs.call(input_fn, dict(params or {}), batch_size, runner.config.tf_random_seed, "train")))[0]
     predictions = next(runner.predict(
@@ -272,6 +273,7 @@ def _difference(first, second):
   return float(np.max(np.where(np.isnan(sizes), np.inf, sizes), initial=0.0))
 
 
-def _estimator(model_fn, model_dir, batch_size, params, device, **settings):
+def _estimator(model_fn, model_dir, batch_size, params, device, export_options=None, **settings):
   return estimator.Estimator(
-      model_fn, model_dir, run_config.RunConfig(device=device, **settings), params, train_batch_size=batch_size, eval_batch_size=batch_size)
+      model_fn, model_dir, run_config.RunConfig(device=device, **settings), params, train_batch_size=batch_size, eval_batch_size=batch_size,
+      export_options=export_options)

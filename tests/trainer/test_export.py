@@ -181,7 +181,7 @@ def test_signatures_of_the_models_own(tmp_path):
   estimator = programs.estimator(tmp_path / "model", model_fn).train(programs.train_input, steps=1)
   loaded = tf.saved_model.load(estimator.export_saved_model(tmp_path / "export"))
   x = tf.constant(programs.arrays(5)[0])
-  assert set(loaded.signatures) == {"serving_default", "doubled"}
+  assert set(loaded.signatures) == {"serving_default", "doubled", "from_examples"}
   np.testing.assert_allclose(loaded.signatures["doubled"](x=x)["output"], 2 * loaded.signatures["serving_default"](x=x)["y"], rtol=1e-6)
 
 

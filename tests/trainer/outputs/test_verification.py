@@ -1,0 +1,76 @@
+"""How large a difference may be, and what is said of one that is larger."""
+
+import numpy as np
+import pytest
+
+from trainer import errors
+from trainer.outputs import check_saved_model, verification
+
+
+def compared(expected, found, name="logits"):
+  return verification.compare({name: np.array(expected)}, {name: np.array(found)}, "It")[name]
+
+
+def test_what_is_allowed():
+  assert compared([1000.0, 1.0], [1000.009, 1.0]) == pytest.approx(0.009)
+  assert compared([0.5, 0.5], [0.500009, 0.5], "probabilities") == pytest.approx(9e-6)
+  assert compared([np.nan, np.inf, 1.0], [np.nan, np.inf, 1.0]) == 0
+  assert compared([3, 4], [3, 4], "class") == 0
+  assert compared([], []) == 0
+
+
+@pytest.mark.parametrize(("expected", "found", "name", "message"), [
+    ([1000.0, 1.0], [1000.02, 1.0], "logits", r"'logits' differs from the model's by 0\.02; at most 0\.01"),
+    ([0.5, 0.5], [0.50002, 0.5], "probabilities", "differs from the model's by 2e-05; at most 1e-05"),
+    ([3, 4], [3, 5], "class", "'class' differs from the model's in 1 of 2 values"),
+    ([3, 4], [[3, 4]], "class", r"has the shape \[1, 2\]; the model gives \[2\]"),
+    ([np.nan, 1.0], [1.0, 1.0], "y", "other values that are not finite"),
+    ([1.0, 1.0], [np.nan, 1.0], "y", "by nan"),
+])
+def test_what_is_not(expected, found, name, message):
+  with pytest.raises(errors.ExportError, match=f"It: the output .*{message}|{message}"):
+    compared(expected, found, name)
+
+
+def test_other_outputs():
+  with pytest.raises(errors.ExportError, match="It gives b; the model gives a"):
+    verification.compare({"a": np.zeros(1)}, {"b": np.zeros(1)}, "It")
+
+
+def test_arrays_come_back_as_they_were(tmp_path):
+  import ml_dtypes
+
+  texts = np.empty((2, 2), object)
+  texts[:] = [[b"a\0", b""], [b"\xff\xd8\0\0", b"b"]]
+  arrays = {
+      "z/texts": texts, "numbers": np.arange(6).reshape(2, 3),
+      "half": np.array([0.5, -3], ml_dtypes.bfloat16)}
+  np.savez(tmp_path / "file.npz", **check_saved_model.pack(arrays))
+  with np.load(tmp_path / "file.npz") as file:
+    found = check_saved_model.unpack(file)
+  assert set(found) == set(arrays)
+  for name, array in arrays.items():
+    assert found[name].dtype == array.dtype
+    assert found[name].tolist() == array.tolist()
+
+
+def test_what_cannot_be_loaded(tmp_path):
+  with pytest.raises(errors.ExportError, match="cannot be used without Octet: .*nowhere"):
+    verification.verify(str(tmp_path / "nowhere"), [])
+
+
+def test_a_process_that_dies_is_said_and_replaced():
+  verification.prepare()
+  worker = verification._worker
+  worker._process.kill()
+  worker._process.wait()
+  assert "ended with -9" in worker.ask({})
+  verification.prepare()
+  assert verification._worker is not worker
+  assert verification._worker.is_alive()
+
+
+def test_the_project_is_refused():
+  with pytest.raises(ImportError, match="trainer.export cannot be imported"):
+    check_saved_model.Refusal().find_spec("trainer.export")
+  assert check_saved_model.Refusal().find_spec("numpy") is None

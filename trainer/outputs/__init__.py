@@ -1,0 +1,1 @@
+"""What leaves a run: SavedModels and predictions."""

@@ -1,0 +1,138 @@
+"""What an export gets after its graph is written, and before anybody can see it: a description,
+requests to warm up with, and a check by another process.
+
+    completion = Completion(options, about, batch)
+    completion.prepare()                             # while the graph is being built
+    made = completion.signatures(predict, outputs, feature_spec)
+    completion.finish("export/.writing-1732283000", ...)
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer.outputs import checks as checks_lib
+from trainer.outputs import description, signatures, verification, warm_up
+from trainer.outputs import options as options_lib
+
+
+@dataclasses.dataclass
+class Completion:
+  """What is known of an export beside its graph.
+
+  Attributes:
+    options: an ExportOptions.
+    about: for `description.describe`.
+    decoders: dict of feature → function of a string scalar.
+    batch: function that returns a real batch of features (nest of arrays with as many examples as
+      it likes), or None where no input has been seen.
+  """
+
+  options: options_lib.ExportOptions = dataclasses.field(default_factory=options_lib.ExportOptions)
+  about: Mapping = dataclasses.field(default_factory=dict)
+  decoders: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
+  batch: Callable | None = None
+
+  def __post_init__(self):
+    if self.options.decoders is not None:
+      self.decoders = dict(self.options.decoders)
+    self._made = {}
+
+  def prepare(self) -> None:
+    """Starts what takes its time, and does not wait for it."""
+    if self.options.verify:
+      verification.prepare()
+
+  def signatures(self, predict: Callable, outputs: Mapping, feature_spec) -> dict[str, Callable]:
+    """The signatures that an export has beside the model's own, see `signatures.build`."""
+    self._made = signatures.build(
+        predict, outputs, feature_spec, self.decoders, self.options.class_names,
+        self.options.from_examples)
+    return self._made
+
+  def decoder_functions(self, feature_spec) -> dict[str, Callable]:
+    """The decoders as tf.functions, which the SavedModel has for programs that decode by themselves."""
+    specs = {spec.name: spec for spec in tf.nest.flatten(feature_spec)}
+    return {name: signatures.checked_decoder(name, decoder, specs)
+            for name, decoder in self.decoders.items()}
+
+  def finish(
+      self, saved_model: str, call: Callable, own: list[str],
+      received: Mapping[str, tf.TensorSpec] | None = None) -> None:
+    """Describes, warms up and checks a SavedModel that is written and not yet seen.
+
+    Args:
+      saved_model: its folder.
+      call: function of a dict of name → array, by the names of features or of what is received;
+        returns {signature: outputs} of the model.
+      own: names of the model's own signatures.
+      received: specs of what a serving_input_receiver_fn receives, by name; None without one.
+
+    Raises:
+      ExportError: it does not give what the model gives.
+    """
+    if signatures.CLASSIFY in self._made:
+      signatures.mark_classify(saved_model)
+    found = description.signatures_of(saved_model)
+    decodes = self.decoders if self._made else ()
+    described = description.describe(found, self.about, self.options.class_names, decodes)
+    arrays = self._arrays(received)
+    checks = []
+    if arrays is not None:
+      checks = checks_lib.of_model(call, own, arrays)
+      main = "serving_default" if "serving_default" in own else own[0]
+      checks += checks_lib.of_encoded(
+          call, self._made, main, arrays, self.decoders, self.options.class_names)
+    self._warm_up(saved_model, checks)
+    if self.options.verify:
+      described["verified"] = verification.verify(saved_model, checks)
+      self._say_unverified(set(found) - {check.signature for check in checks})
+    description.write(saved_model, described)
+
+  def _arrays(self, received):
+    """What the model's own signatures are tried with, by name; None where nothing is at hand."""
+    if received is not None:
+      return checks_lib.made_up(received)
+    if self.batch is None:
+      return None
+    features = self.batch()
+    return {name: np.asarray(array)[: checks_lib.ROWS] for name, array in features.items()}
+
+  def _warm_up(self, saved_model, checks):
+    logs = [
+        warm_up.prediction_log(
+            check.signature, {name: _resized(array, size) for name, array in check.inputs.items()})
+        for size in self.options.warm_up_batches for check in checks]
+    if logs:
+      path = os.path.join(saved_model, "assets.extra", warm_up.NAME)
+      tf.io.gfile.makedirs(os.path.dirname(path))
+      warm_up.write(path, logs)
+
+  def _say_unverified(self, names):
+    if names:
+      logging.warning(
+          "Exported signatures that were loaded and not run, since there is nothing to run them "
+          "with: %s.", ", ".join(sorted(names)))
+
+
+def _resized(array, size):
+  """So many rows, from the first one on and again."""
+  array = np.resize(array, (size, *array.shape[1:])) if array.dtype != object else np.array(
+      [array[row % len(array)] for row in range(size)], object)
+  return array
+
+
+def check_options(options: object) -> options_lib.ExportOptions:
+  """The options, or those by default where they are None; SettingError if they are something else."""
+  if options is None:
+    return options_lib.ExportOptions()
+  if not isinstance(options, options_lib.ExportOptions):
+    raise errors.SettingError(
+        f"export_options is {options!r}: expected a trainer.ExportOptions; in gin, "
+        "run.export_options = @ExportOptions().")
+  return options

@@ -1,0 +1,131 @@
+"""What an export says of itself: <SavedModel>/assets.extra/octet.json.
+
+    {
+      "format": 1,
+      "model": "digits_mlp.model_fn",
+      "checkpoint": "out/digits/model.ckpt-2000",
+      "global_step": 2000,
+      "exported": "2026-11-22T13:40:00+00:00",
+      "signatures": {"serving_default": {"inputs": {"image": {"dtype": "float32", "shape": [null, 8, 8, 1]}}, "outputs": ...}},
+      "decodes": ["image"],           features that from_bytes and from_examples take as encoded files
+      "class_names": ["0", "1", ...],
+      "metrics": {"accuracy": 0.98},  of the evaluation of this checkpoint, where there was one
+      "gin_config": "...",
+      "versions": {"octet": "0.1.0", ...},
+      "verified": {"serving_default": {"class": 0.0, "probabilities": 1.2e-08}}   largest differences
+    }
+"""
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from trainer import errors
+
+NAME = "octet.json"
+FORMAT = 1
+_INIT = "__saved_model_init_op"
+
+
+def path_of(saved_model: str) -> str:
+  """The path of a SavedModel's description."""
+  return os.path.join(saved_model, "assets.extra", NAME)
+
+
+def signatures_of(saved_model: str) -> dict[str, dict]:
+  """The signatures of a SavedModel as its file has them.
+
+  Returns:
+    dict of name → {"inputs": {name: {"dtype": str, "shape": list}}, "outputs": ...}; a size that is
+    free is None, and so is the shape of what has no rank.
+
+  Raises:
+    InputError: it is no SavedModel.
+  """
+  path = os.path.join(saved_model, "saved_model.pb")
+  try:
+    with tf.io.gfile.GFile(path, "rb") as file:
+      graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
+  except Exception as error:  # of whatever kind the file system or the parser has
+    raise errors.InputError(
+        f"{saved_model} is no SavedModel: {path} cannot be read ({error}).") from error
+  return {
+      name: {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}
+      for name, signature in sorted(graph.signature_def.items()) if name != _INIT}
+
+
+def _tensors(infos):
+  return {name: {"dtype": tf.as_dtype(info.dtype).name, "shape": _shape(info.tensor_shape)}
+          for name, info in sorted(infos.items())}
+
+
+def _shape(shape):
+  if shape.unknown_rank:
+    return None
+  return [None if dim.size < 0 else dim.size for dim in shape.dim]
+
+
+def describe(signatures: Mapping, about: Mapping, class_names, decodes) -> dict:
+  """The contents of octet.json, but for what was verified.
+
+  Args:
+    signatures: see `signatures_of`.
+    about: "model", "checkpoint", "global_step", "metrics", as far as they are known.
+    class_names: list of str or None.
+    decodes: names of features.
+  """
+  import keras
+
+  import trainer
+  from trainer import config
+
+  return {
+      "format": FORMAT,
+      **about,
+      "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+      "signatures": dict(signatures),
+      "decodes": sorted(decodes),
+      "class_names": None if class_names is None else list(class_names),
+      "gin_config": config.operative_text(),
+      "versions": {
+          "octet": trainer.__version__, "tensorflow": tf.__version__, "keras": keras.__version__,
+          "numpy": np.__version__, "python": platform.python_version()},
+  }
+
+
+def write(saved_model: str, description: Mapping) -> None:
+  """Writes octet.json into a SavedModel."""
+  path = path_of(saved_model)
+  tf.io.gfile.makedirs(os.path.dirname(path))
+  with tf.io.gfile.GFile(path, "w") as file:
+    file.write(json.dumps(description, indent=1, ensure_ascii=False) + "\n")
+
+
+def read(saved_model: str) -> dict:
+  """The description of a SavedModel; of one without octet.json, its signatures alone.
+
+  Raises:
+    InputError: the file is damaged, or of a later format, or there is no SavedModel.
+  """
+  path = path_of(saved_model)
+  if not tf.io.gfile.exists(path):
+    return {
+        "format": FORMAT, "signatures": signatures_of(saved_model), "decodes": [],
+        "class_names": None, "metrics": {}}
+  try:
+    with tf.io.gfile.GFile(path) as file:
+      found = json.loads(file.read())
+    known = found["format"] <= FORMAT
+  except (ValueError, TypeError, KeyError, tf.errors.OpError) as error:
+    raise errors.InputError(f"{path} is damaged ({error}): export again.") from error
+  if not known:
+    raise errors.InputError(
+        f"{path} has the format {found['format']}, and this version of Octet reads {FORMAT}: use "
+        "the version that wrote it, or a later one.")
+  return found

@@ -1,0 +1,156 @@
+"""The signatures that an export has beside those of the model.
+
+    from_bytes       features, of which those that the input pipeline can decode are encoded files:
+                     {"image": string [n]}
+    from_examples    serialised tf.train.Examples, {"examples": string [n]}
+    classify         the same, {"inputs": string [n]} → {"classes": string [n, k], "scores": float
+                     [n, k]}, as TensorFlow Serving's classify has them: in the order of the classes
+
+In an Example, a feature that can be decoded is the encoded file; others are lists of their values,
+under the names by which they are served. Decoding is the input pipeline's own function.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow as tf
+
+from trainer import errors
+
+FROM_BYTES = "from_bytes"
+FROM_EXAMPLES = "from_examples"
+CLASSIFY = "classify"
+EXAMPLES = "examples"  # the name of from_examples's input
+CLASSIFY_INPUTS = "inputs"  # that of classify's, which TensorFlow Serving prescribes
+
+_PARALLEL_DECODINGS = 16
+
+
+def build(
+    predict: Callable, outputs: Mapping, feature_spec, decoders: Mapping[str, Callable],
+    class_names: Sequence[str] | None = None, from_examples: bool = True) -> dict[str, Callable]:
+  """The signatures, but for names that the model's own outputs have.
+
+  Args:
+    predict: tf.function of features that returns the outputs.
+    outputs: dict of name → structure, what it returns.
+    feature_spec: nest of tf.TensorSpec with free batches, each named as it is served.
+    decoders: dict of feature's name → function, see `trainer.mark_decodable`.
+    class_names: the classes' names in order, or None.
+    from_examples: whether to make those that take Examples.
+
+  Returns:
+    dict of name → tf.function of one signature.
+
+  Raises:
+    SettingError: a decoder is of no feature, or gives something else than the feature.
+  """
+  specs = {spec.name: spec for spec in tf.nest.flatten(feature_spec)}
+  decoders = {name: checked_decoder(name, decoder, specs) for name, decoder in decoders.items()}
+  main = _main_output(outputs)
+
+  def serve(by_name):
+    features = tf.nest.pack_sequence_as(feature_spec, [by_name[name] for name in specs])
+    found = predict(features)[main]
+    return found if isinstance(found, dict) else {"output": found}
+
+  built = {}
+  if decoders:
+    received = {
+        name: tf.TensorSpec([None], tf.string, name) if name in decoders else spec
+        for name, spec in specs.items()}
+    built[FROM_BYTES] = _function(
+        lambda tensors: serve({
+            name: decoded(decoders[name], tensor) if name in decoders else tensor
+            for name, tensor in tensors.items()}),
+        received)
+  if from_examples and all(None not in spec.shape[1:] for spec in specs.values()):
+    def parse(serialised):
+      return parsed(serialised, specs, decoders)
+
+    built[FROM_EXAMPLES] = _function(
+        lambda tensors: serve(parse(tensors[EXAMPLES])),
+        {EXAMPLES: tf.TensorSpec([None], tf.string, EXAMPLES)})
+    count = _classes(outputs[main])
+    if class_names is not None and count == len(class_names):
+      built[CLASSIFY] = _function(
+          lambda tensors: _classified(serve(parse(tensors[CLASSIFY_INPUTS])), class_names),
+          {CLASSIFY_INPUTS: tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS)})
+  return {name: function for name, function in built.items() if name not in outputs}
+
+
+def mark_classify(saved_model: str) -> None:
+  """Writes into a SavedModel that `classify` is what TensorFlow Serving's classify calls."""
+  updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(saved_model)
+  method = tf.compat.v1.saved_model.signature_constants.CLASSIFY_METHOD_NAME
+  updater.replace_method_name(CLASSIFY, method)
+  updater.save()
+
+
+def checked_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorSpec]) -> Callable:
+  """A tf.function of a string scalar, that gives one example of a feature.
+
+  Raises:
+    SettingError: there is no such feature, or the decoder gives another shape or dtype.
+  """
+  if name not in specs:
+    raise errors.SettingError(
+        f"A decoder is of the feature {name!r}, and the model takes {', '.join(specs)} "
+        "(ExportOptions.decoders, or trainer.mark_decodable in the input_fn).")
+  function = tf.function(
+      decoder, input_signature=[tf.TensorSpec([], tf.string, "encoded")], autograph=False)
+  made = function.get_concrete_function().structured_outputs
+  wanted = specs[name]
+  fits = isinstance(made, tf.TensorSpec) or tf.is_tensor(made)
+  if not fits or made.dtype != wanted.dtype or made.shape != wanted.shape[1:]:
+    raise errors.SettingError(
+        f"The decoder of the feature {name!r} gives {made}; the model takes "
+        f"{wanted.dtype.name}{wanted.shape[1:].as_list()} of an example.")
+  return function
+
+
+def decoded(decoder: Callable, encoded: tf.Tensor) -> tf.Tensor:
+  """The features of a batch of encoded examples, string [n]."""
+  spec = decoder.get_concrete_function().structured_outputs
+  return tf.map_fn(
+      decoder, encoded, parallel_iterations=_PARALLEL_DECODINGS,
+      fn_output_signature=tf.TensorSpec(spec.shape, spec.dtype))
+
+
+def parsed(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str, tf.Tensor]:
+  """Features by name, of serialised tf.train.Examples (string [n])."""
+  stored = {
+      name: tf.io.FixedLenFeature([], tf.string) if name in decoders
+      else tf.io.FixedLenFeature(spec.shape[1:], stored_dtype(spec.dtype))
+      for name, spec in specs.items()}
+  found = tf.io.parse_example(serialised, stored)
+  return {
+      name: decoded(decoders[name], found[name]) if name in decoders
+      else tf.cast(found[name], spec.dtype) if found[name].dtype != spec.dtype else found[name]
+      for name, spec in specs.items()}
+
+
+def stored_dtype(dtype: tf.DType) -> tf.DType:
+  """That of the list in which an Example has values of a dtype."""
+  if dtype == tf.string:
+    return tf.string
+  return tf.float32 if dtype.is_floating else tf.int64
+
+
+def _function(function, received):
+  return tf.function(function, input_signature=[received], autograph=False)
+
+
+def _main_output(outputs):
+  return "serving_default" if "serving_default" in outputs else next(iter(outputs))
+
+
+def _classes(output):
+  """The number of classes whose probabilities are among an output, or None."""
+  probabilities = output.get("probabilities") if isinstance(output, dict) else None
+  return probabilities.shape[1] if probabilities is not None and probabilities.shape.rank == 2 else None
+
+
+def _classified(outputs, class_names):
+  scores = outputs["probabilities"]
+  names = tf.tile(tf.constant([list(class_names)]), [tf.shape(scores)[0], 1])
+  return {"classes": names, "scores": scores}

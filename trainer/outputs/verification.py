@@ -1,0 +1,186 @@
+"""Exports are compared with the model that they are of, before anybody can see them.
+
+Another process, in which Octet cannot be imported, loads the SavedModel and runs each signature on a
+real batch. What it gives must be what the model in this process gives: probabilities to 1e-5, other
+floats to 1e-5 of the largest, all else exactly.
+
+That process imports TensorFlow, which takes seconds, while this one still builds the graph; it then
+waits, so that the exports that follow during a training cost only what loading and running cost. It
+ends with this process, or after ten minutes without a request.
+"""
+
+import atexit
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from trainer import errors
+from trainer.outputs import check_saved_model
+
+TOLERANCE = 1e-5
+_PROBABILITIES = ("probabilities", "scores")
+_ANSWER_SECS = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+  """A call of a signature, and what must come of it.
+
+  Attributes:
+    signature: its name.
+    inputs: dict of name → array; strings as bytes in arrays of objects.
+    expected: dict of name → array.
+  """
+
+  signature: str
+  inputs: Mapping[str, np.ndarray]
+  expected: Mapping[str, np.ndarray]
+
+
+class _Worker:
+  """The other process."""
+
+  def __init__(self):
+    # CPUs alone: this process holds the other devices.
+    surroundings = dict(
+        os.environ, CUDA_VISIBLE_DEVICES="-1", TPU_LOAD_LIBRARY="0", TF_CPP_MIN_LOG_LEVEL="2")
+    self.owner = os.getpid()
+    self._messages = tempfile.TemporaryFile("w+")  # noqa: SIM115  it lives as long as the process
+    self._process = subprocess.Popen(
+        [sys.executable, "-P", check_saved_model.__file__], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=self._messages, env=surroundings, text=True)
+
+  def is_alive(self):
+    return self._process.poll() is None
+
+  def ask(self, request):
+    """The error that the request ended with, as text, or None."""
+    try:
+      self._process.stdin.write(json.dumps(request) + "\n")
+      self._process.stdin.flush()
+      ready, _, _ = select.select([self._process.stdout], [], [], _ANSWER_SECS)
+      line = self._process.stdout.readline() if ready else ""
+    except OSError:
+      ready, line = True, ""
+    if line:
+      return json.loads(line)["error"]
+    self.end()
+    if not ready:
+      return f"no answer for {_ANSWER_SECS:.0f} s"
+    self._messages.seek(0)
+    said = self._messages.read().strip().splitlines()[-3:]
+    return f"the process that loaded it ended with {self._process.returncode}: {' '.join(said)}"
+
+  def end(self):
+    """Ends the process; one that has ended stays so."""
+    with contextlib.suppress(OSError):
+      self._process.stdin.close()
+    self._process.kill()
+    self._process.wait()
+    self._process.stdout.close()
+
+
+_lock = threading.Lock()
+_worker = None
+
+
+def prepare() -> None:
+  """Starts the other process, where there is none, and does not wait for it."""
+  global _worker
+  with _lock:
+    # A fork has the object of its parent's process and must not talk into its parent's pipe.
+    if _worker is None or _worker.owner != os.getpid() or not _worker.is_alive():
+      _worker = _Worker()
+
+
+@atexit.register
+def _end():
+  if _worker is not None and _worker.owner == os.getpid():
+    _worker.end()
+
+
+def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, float]]:
+  """Runs checks in the other process.
+
+  Returns:
+    dict of signature → dict of output → the largest difference.
+
+  Raises:
+    ExportError: an output differs; it says which, and by how much. Or the SavedModel cannot be
+      loaded or run.
+  """
+  prepare()
+  with tempfile.TemporaryDirectory() as folder:
+    calls = []
+    for number, check in enumerate(checks):
+      call = {"signature": check.signature, "inputs": os.path.join(folder, f"{number}-inputs.npz"),
+              "outputs": os.path.join(folder, f"{number}-outputs.npz")}
+      np.savez(call["inputs"], **check_saved_model.pack(check.inputs))
+      calls.append(call)
+    path = saved_model if "://" in saved_model else os.path.abspath(saved_model)
+    with _lock:
+      failed = _worker.ask({"saved_model": path, "calls": calls})
+    if failed:
+      raise errors.ExportError(f"The export cannot be used without Octet: {failed}")
+    differences = {}
+    for check, call in zip(checks, calls, strict=True):
+      with np.load(call["outputs"]) as file:
+        found = check_saved_model.unpack(file)
+      differences[check.signature] = compare(
+          check.expected, found, f"The export's signature {check.signature!r}")
+  return differences
+
+
+def compare(
+    expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], what: str,
+    tolerance: float = TOLERANCE) -> dict[str, float]:
+  """The largest difference of each output.
+
+  Args:
+    expected, found: dicts of name → array.
+    what: of which the outputs are, for messages.
+    tolerance: of probabilities; of other floats, as a share of the largest.
+
+  Raises:
+    ExportError: one is larger than it may be.
+  """
+  if set(expected) != set(found):
+    raise errors.ExportError(
+        f"{what} gives {', '.join(sorted(found))}; the model gives {', '.join(sorted(expected))}.")
+  return {name: _difference(name, np.asarray(expected[name]), np.asarray(found[name]), what, tolerance)
+          for name in sorted(expected)}
+
+
+def _difference(name, expected, found, what, tolerance):
+  if expected.shape != found.shape:
+    raise errors.ExportError(
+        f"{what}: the output {name!r} has the shape {list(found.shape)}; the model gives "
+        f"{list(expected.shape)}.")
+  if expected.dtype.kind not in "fV":
+    wrong = int(np.sum(expected != found))
+    if wrong:
+      raise errors.ExportError(
+          f"{what}: the output {name!r} differs from the model's in {wrong} of {found.size} values.")
+    return 0.0
+  expected, found = expected.astype(np.float64), found.astype(np.float64)
+  finite = np.isfinite(expected)
+  if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
+    raise errors.ExportError(
+        f"{what}: the output {name!r} has other values that are not finite than the model's.")
+  largest = float(np.max(np.abs(expected[finite]), initial=0.0))
+  difference = float(np.max(np.abs(expected[finite] - found[finite]), initial=0.0))
+  allowed = tolerance if name in _PROBABILITIES else tolerance * largest
+  if not difference <= allowed:
+    raise errors.ExportError(
+        f"{what}: the output {name!r} differs from the model's by {difference:.3g}; at most "
+        f"{allowed:.3g} is allowed (the largest value is {largest:.3g}).")
+  return difference
