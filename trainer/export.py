@@ -90,7 +90,7 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
 
   def predict(features):
     predictions = program.predict([(features,)])
-    return program.specs[spec.ModeKeys.PREDICT].export_outputs or {"serving_default": predictions}
+    return dataclasses.replace(program.specs[spec.ModeKeys.PREDICT], predictions=predictions).served_outputs()
 
   module = tf.Module()
   if serving_input_receiver_fn is not None:

@@ -22,6 +22,7 @@ class ModeKeys:
 
 
 _NEEDED = {ModeKeys.TRAIN: ("loss", "train_op"), ModeKeys.EVAL: ("loss",), ModeKeys.PREDICT: ("predictions",)}
+_DEFAULT_SIGNATURE = "serving_default"
 _RESERVED_METRICS = ("loss", "global_step")
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
@@ -38,13 +39,14 @@ class EstimatorSpec:
     eval_metrics: `(metric_fn, tensors)`, tensors a list or a dict whose first axis is the batch. They are gathered from all replicas, without what
       was padded; metric_fn is called with them (as keywords if a dict) on the host and returns a dict of updated Keras metrics or of
       `tf.compat.v1.metrics` pairs.
-    export_outputs: dict of signature name → predictions; by default one, "serving_default", of `predictions`.
+    export_outputs: dict of signature name → predictions; by default one, "serving_default", of `predictions`. One output under another name is also
+      served as "serving_default"; of several, one must have that name.
     scaffold_fn: accepted for programs that have one, and not called.
     host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over replicas; fn is called with them on the host.
     training_hooks, evaluation_hooks, prediction_hooks: hooks that the model brings along.
 
   Raises:
-    SettingError: mode is none of ModeKeys, or eval_metrics do not fit their metric_fn.
+    SettingError: mode is none of ModeKeys, or eval_metrics do not fit their metric_fn, or export_outputs have no default.
     SpecError: something that the mode needs is missing.
   """
 
@@ -69,6 +71,28 @@ class EstimatorSpec:
     for name in ("eval_metrics", "host_call"):
       if getattr(self, name) is not None:
         _check_host_function(name, getattr(self, name))
+    if self.mode == ModeKeys.PREDICT:
+      self.served_outputs()
+
+  def served_outputs(self) -> dict[str, Any]:
+    """What an export serves: dict of signature name → predictions, one of them "serving_default".
+
+    Raises:
+      SettingError: export_outputs are no dict with something in it, or there are several and none is "serving_default".
+    """
+    outputs = self.export_outputs
+    if outputs is None:
+      return {_DEFAULT_SIGNATURE: self.predictions}
+    if not isinstance(outputs, Mapping) or not outputs:
+      raise errors.SettingError(f"EstimatorSpec: export_outputs must be a dict of signature name → predictions; got {outputs!r}.")
+    outputs = dict(outputs)
+    if len(outputs) == 1:
+      outputs.setdefault(_DEFAULT_SIGNATURE, *outputs.values())
+    if _DEFAULT_SIGNATURE not in outputs:
+      raise errors.SettingError(
+          f"EstimatorSpec: export_outputs has {', '.join(map(repr, outputs))}, and none of them is the default: "
+          f"name one {_DEFAULT_SIGNATURE!r}, which is what a server gives to who asks for no other.")
+    return outputs
 
 
 TPUEstimatorSpec = EstimatorSpec

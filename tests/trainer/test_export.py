@@ -185,6 +185,26 @@ def test_signatures_of_the_models_own(tmp_path):
   np.testing.assert_allclose(loaded.signatures["doubled"](x=x)["output"], 2 * loaded.signatures["serving_default"](x=x)["y"], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["classes", "serving_default"])
+def test_one_signature_of_the_models_own_is_the_default_too(name, tmp_path):
+  """A server that is asked for no signature gives that one."""
+
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    if mode != trainer.ModeKeys.PREDICT:
+      return spec
+    outputs = {name: {"doubled": 2 * spec.predictions["y"]}}
+    return trainer.EstimatorSpec(mode, predictions=spec.predictions, export_outputs=outputs)
+
+  estimator = programs.estimator(tmp_path / "model", model_fn)
+  estimator.train(programs.train_input, steps=1)
+  loaded = tf.saved_model.load(estimator.export_saved_model(tmp_path / "export"))
+  x = tf.constant(programs.arrays(5)[0])
+  assert set(loaded.signatures) == {"serving_default", name}
+  for signature_ in loaded.signatures.values():
+    np.testing.assert_allclose(signature_(x=x)["doubled"], 2 * predicted(estimator, 5), rtol=1e-6)
+
+
 def test_what_is_served_is_float32_whatever_the_precision(tmp_path):
   def model_fn(features, labels, mode, params):
     y = keras.layers.Dense(1)(features["x"])

@@ -66,6 +66,32 @@ def test_metrics_come_in_a_dict():
     spec.check_metrics([1])
 
 
+@pytest.mark.parametrize("outputs", [{"a": 1, "b": 2}, {}, [1], 3])
+def test_export_outputs_have_a_default(outputs):
+  for mode in (ModeKeys.TRAIN, ModeKeys.EVAL):  # which serve nothing
+    trainer.EstimatorSpec(mode, loss=1.0, train_op=2.0, export_outputs=outputs)
+  with pytest.raises(errors.SettingError, match="export_outputs") as raised:
+    trainer.EstimatorSpec(ModeKeys.PREDICT, predictions=0, export_outputs=outputs)
+  assert isinstance(raised.value, ValueError)
+  if isinstance(outputs, dict) and outputs:
+    assert "has 'a', 'b', and none of them is the default: name one 'serving_default'" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+  ("outputs", "served"),
+  [
+    (None, {"serving_default": 0}),
+    ({"a": 1}, {"a": 1, "serving_default": 1}),
+    ({"serving_default": 1}, {"serving_default": 1}),
+    ({"a": 1, "serving_default": 2}, {"a": 1, "serving_default": 2}),
+  ],
+)
+def test_what_is_served(outputs, served):
+  spec_ = trainer.EstimatorSpec(ModeKeys.PREDICT, predictions=0, export_outputs=outputs)
+  assert spec_.served_outputs() == served
+  assert spec_.export_outputs is outputs  # what the program gave is as it was
+
+
 # -------------------------------------------------------------------- model_fn
 
 
