@@ -22,3 +22,9 @@ def take_means(strategy: tf.distribute.Strategy) -> None:
 def distributed_apply(optimizer, strategy, grads_and_vars, global_step, name):
   """apply_gradients of a tf.compat.v1 optimizer, for all replicas in a merge_call."""
   return optimizer._distributed_apply(strategy, grads_and_vars, global_step, name)
+
+
+def swap_collections(graph: tf.Graph, collections):
+  """Gives a graph other collections, a mapping of key → list; returns those that it had."""
+  before, graph._collections = graph._collections, collections
+  return before

@@ -16,25 +16,11 @@ import threading
 
 import tensorflow as tf
 
-from trainer import errors, initial_values, keras_scope, patches, seeds
+from trainer import errors, graph_collections, initial_values, keras_scope, patches, seeds
 
 v1 = tf.compat.v1
 
 _running = threading.local()
-
-# What v1.get_variable and v1.train.* keep in a graph, which for the functions of a process is one: its default graph.
-_COLLECTIONS = (
-    v1.GraphKeys.GLOBAL_VARIABLES,
-    v1.GraphKeys.LOCAL_VARIABLES,
-    v1.GraphKeys.TRAINABLE_VARIABLES,
-    v1.GraphKeys.GLOBAL_STEP,
-    v1.GraphKeys.LOSSES,
-    v1.GraphKeys.REGULARIZATION_LOSSES,
-    v1.GraphKeys.UPDATE_OPS,
-    v1.GraphKeys.TRAIN_OP,
-    ("__variable_store",),
-    ("__varscope",),
-)
 
 
 class VariableStore:
@@ -83,7 +69,9 @@ class VariableStore:
     self._after_step = []
 
     def replica_fn(*args):
-      with keras_state.replica(), tf.name_scope("model_fn") as root, _current(self):
+      with (
+          keras_state.replica(), own_collections.of_replica(), tf.name_scope("model_fn") as root, _current(self),
+          tf.variable_creator_scope(collect)):
         roots.append(root)
         self._after_step.append(after_step := [])
         _running.after_step = after_step
@@ -95,9 +83,18 @@ class VariableStore:
       path = maker.path if maker is not None else _path(kwargs["name"], roots[0])
       counts[path] += 1
       name = path if counts[path] == 1 else f"{path}_{counts[path] - 1}"
-      return self._get(next_creator, name, maker, kwargs)
+      variable = self._get(next_creator, name, maker, kwargs)
+      own_collections.add_variable(variable, _collections(variable, kwargs))
+      return variable
 
-    with keras_state.trace(), _own_collections(global_step):
+    def collect(next_creator, **kwargs):
+      # This is called on every replica. On those after the first, next_creator is the strategy's,
+      # which hands over the first one's variable.
+      variable = next_creator(**kwargs)
+      own_collections.add_variable(variable, _collections(variable, kwargs))
+      return variable
+
+    with keras_state.trace(), graph_collections.of_replicas(global_step) as own_collections:
       with self.strategy.scope(), tf.variable_creator_scope(creator):
         return self.strategy.run(patches.carried(replica_fn), args)
 
@@ -162,7 +159,6 @@ class VariableStore:
     variable = home[name]
     if maker is not None and home is self.variables:
       self._keras_variables[name] = maker
-    v1.add_to_collections(_collections(variable, kwargs), variable)
     return variable
 
   def _create(self, next_creator, name, kwargs):
@@ -193,21 +189,6 @@ def _current(store):
     _running.store = outer
 
 
-@contextlib.contextmanager
-def _own_collections(global_step):
-  """Collections that are empty but for the global step, and the process's own again afterwards."""
-  saved = {key: v1.get_collection(key) for key in _COLLECTIONS}
-  for key in _COLLECTIONS:
-    v1.get_collection_ref(key).clear()
-  if global_step is not None:
-    v1.add_to_collection(v1.GraphKeys.GLOBAL_STEP, global_step)
-  try:
-    yield
-  finally:
-    for key in _COLLECTIONS:
-      v1.get_collection_ref(key)[:] = saved[key]
-
-
 def _path(name, root):
   scope = (tf.get_current_name_scope() + "/").removeprefix(root)
   return (scope + (name or "Variable")).strip("/")
@@ -228,9 +209,7 @@ def _is_statistic(kwargs):
 
 
 def _collections(variable, kwargs):
-  if kwargs.get("collections"):
-    return kwargs["collections"]
-  keys = [v1.GraphKeys.GLOBAL_VARIABLES]
+  keys = list(kwargs.get("collections") or [v1.GraphKeys.GLOBAL_VARIABLES])
   if variable.trainable:
     keys.append(v1.GraphKeys.TRAINABLE_VARIABLES)
   return keys
