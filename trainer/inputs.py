@@ -115,13 +115,14 @@ def _described(value):
   return f"{type(value).__name__}"
 
 
-def check_shapes(dataset, batch_size, kind):
+def check_shapes(dataset, batch_size, kind, static=True):
   """Every device needs static shapes; training also in the batch, which evaluation and prediction pad.
 
   Args:
     dataset: what `call` returns.
     batch_size: params["batch_size"].
     kind: "train", "eval" or "predict".
+    static: False where shapes may differ from batch to batch.
 
   Raises:
     InputError: names the features or labels that cannot be used and says what to change.
@@ -132,11 +133,11 @@ def check_shapes(dataset, batch_size, kind):
     shape = leaf.shape
     if shape.rank is None or shape.rank == 0:
       raise errors.InputError(f"{path} ({kind}) has shape {shape}: the first axis must be the batch.")
-    if kind == "train" and shape[0] is None:
+    if static and kind == "train" and shape[0] is None:
       raise errors.InputError(f"{path} has shape {_shown(shape)}: batch with drop_remainder=True")
     if shape[0] not in (None, batch_size):
       raise errors.InputError(f'{path} ({kind}) has shape {_shown(shape)}: the batch must be params["batch_size"], which is {batch_size}.')
-    if None in shape[1:]:
+    if static and None in shape[1:]:
       raise errors.InputError(f"{path} ({kind}) has shape {_shown(shape)}: pad or resize so that all axes but the batch are known.")
 
 

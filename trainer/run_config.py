@@ -107,6 +107,8 @@ class RunConfig:
     train_steps: how long the whole training is to be, for learning-rate schedules that last as long, or a part of it: a number of steps, or a
       duration such as "50 epochs" (see `trainer.durations`). It ends no training: Estimator.train is told when to. `run` sets it to run.train_steps.
     epoch_examples: the examples of an epoch, for durations in epochs.
+    static_shapes: whether the shapes of a batch must be known before it comes. False lets them differ from batch to batch on a single CPU or GPU,
+      as Estimator programs may have them; several cores and TPUs need them in any case.
     tpu_config: a TPUConfig.
   """
 
@@ -127,6 +129,7 @@ class RunConfig:
   log_step_count_steps: int = 100
   train_steps: int | str | None = None
   epoch_examples: int | None = None
+  static_shapes: bool = True
   tpu_config: Any = dataclasses.field(default_factory=lambda: TPUConfig())
 
   def __post_init__(self):

@@ -1,0 +1,122 @@
+"""An Estimator program, with nothing but its imports changed."""
+
+import numpy as np
+import pytest
+
+import trainer.compat.v1 as tf
+from tests.compat import programs
+from trainer import errors
+from trainer.compat.v1 import estimator as tf_estimator
+
+ModeKeys = tf_estimator.ModeKeys
+
+
+def batches(size, epochs=None, drop_remainder=False):
+  def input_fn():
+    x, y = programs.arrays()
+    dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat(epochs)
+    return dataset.batch(size, drop_remainder=drop_remainder)
+
+  return input_fn
+
+
+def test_batch_sizes_are_those_of_the_input_fns(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  estimator.train(batches(16), steps=5)
+  result = estimator.evaluate(batches(20, epochs=1))  # the last batch has eight
+  other = estimator.evaluate(batches(48, epochs=1))
+  assert result["global_step"] == 5
+  assert result["accuracy"] == other["accuracy"]
+  assert result["loss"] == pytest.approx(other["loss"], rel=1e-5)
+  assert len(list(estimator.predict(batches(7, epochs=1)))) == programs.EXAMPLES
+
+
+def test_a_last_batch_that_is_smaller_is_a_step(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  estimator.train(batches(32, epochs=1))
+  assert estimator.latest_step() == 2
+
+
+def test_data_that_end_are_read_from_their_beginning_in_each_training(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  for _ in range(3):
+    estimator.train(batches(16, epochs=1), steps=2)
+  assert estimator.latest_step() == 6
+
+
+def test_one_core_and_two_train_alike(tmp_path):
+  values, losses = [], []
+  for device in ("cpu", "cpu:2"):
+    estimator = programs.estimator(tmp_path / device, device)
+    estimator.train(batches(16, drop_remainder=True), steps=10)
+    values.append(estimator.get_variable_value("net/dense/kernel:0"))
+    result = estimator.evaluate(batches(15), steps=2)  # thirty examples, on two cores too
+    assert result["mean_loss"] == pytest.approx(result["loss"], rel=1e-4)
+    losses.append(result["loss"])
+  assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+  np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-6)
+
+
+def test_params_are_the_programs_own(tmp_path):
+  def model_fn(features, labels, mode, params):
+    assert params == {"batch_size": 16, "width": 2}
+    return programs.model_fn(features, labels, mode)
+
+  estimator = programs.estimator(tmp_path, fn=model_fn, params={"batch_size": 16, "width": 2})
+  estimator.train(batches(16), steps=1)
+  assert estimator.params == {"batch_size": 16, "width": 2}
+
+
+def test_an_input_fn_may_take_params_mode_and_config(tmp_path):
+  seen = []
+
+  def input_fn(mode, params, config):
+    seen.append((mode, params, config.model_dir))
+    return batches(16)()
+
+  def model_fn(features, labels, mode, params):
+    return programs.model_fn(features, labels, mode)
+
+  programs.estimator(tmp_path, fn=model_fn, params={"a": 1}).train(input_fn, steps=1)
+  assert seen[0] == (ModeKeys.TRAIN, {"a": 1}, str(tmp_path))
+
+
+def test_train_and_evaluate_returns_metrics_and_exports(tmp_path):
+  def receiver():
+    x = tf.placeholder(tf.float32, [None, 6], name="x")
+    return tf_estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+
+  exporter = tf_estimator.BestExporter(serving_input_receiver_fn=receiver)
+  estimator = programs.estimator(tmp_path)
+  result, exported = tf_estimator.train_and_evaluate(
+    estimator,
+    tf_estimator.TrainSpec(batches(16), max_steps=4),
+    tf_estimator.EvalSpec(batches(16, epochs=1), steps=None, exporters=exporter),
+  )
+  assert result["global_step"] == 4
+  assert exported[0].startswith(str(tmp_path / "export" / "best_exporter").encode())
+  serve = tf.saved_model.load_v2(exported[0].decode()).signatures["serving_default"]
+  x = programs.arrays()[0][:5]
+  predicted = [one["class"] for one in estimator.predict(batches(5, epochs=1))][:5]
+  assert serve(x=tf.constant(x))["class"].numpy().tolist() == predicted
+
+
+def test_metrics_that_no_function_of_tf_metrics_made_are_refused(tmp_path):
+  def model_fn(features, labels, mode):
+    spec = programs.model_fn(features, labels, mode)
+    return spec._replace(eval_metric_ops={"own": (spec.loss, tf.no_op())})
+
+  estimator = programs.estimator(tmp_path, fn=model_fn)
+  estimator.train(batches(16), steps=1)
+  with pytest.raises(errors.SpecError, match=r"eval_metric_ops\['own'\]"):
+    estimator.evaluate(batches(16, epochs=1))
+
+
+def test_params_that_a_model_fn_does_not_take_are_refused(tmp_path):
+  with pytest.raises(ValueError, match="does not take params"):
+    programs.estimator(tmp_path, params={"a": 1})
+
+
+def test_a_batch_that_cores_cannot_share_is_refused(tmp_path):
+  with pytest.raises(errors.SettingError, match="batches of 12, which 8 cores cannot share"):
+    programs.estimator(tmp_path, "cpu:8").train(batches(12), steps=1)

@@ -1,0 +1,163 @@
+"""A TPUEstimator program, with nothing but its imports changed."""
+
+import numpy as np
+import pytest
+
+import trainer.compat.v1 as tf
+from tests.compat import programs
+from trainer import errors
+from trainer.compat.v1 import estimator as tf_estimator
+from trainer.compat.v1.contrib import tpu as contrib_tpu
+
+ModeKeys = tf_estimator.ModeKeys
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+  """By device, an Estimator that was trained for 20 steps on the same data."""
+  made = {}
+  for device in ("cpu", "cpu:8"):
+    made[device] = programs.tpu_estimator(tmp_path_factory.mktemp("model"), device)
+    made[device].train(programs.train_input_fn, max_steps=20)
+  return made
+
+
+def test_one_core_and_eight_train_alike(trained):
+  for name in trained["cpu"].get_variable_names():
+    one, eight = (trained[device].get_variable_value(name) for device in ("cpu", "cpu:8"))
+    np.testing.assert_allclose(one, eight, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_variables_have_the_names_of_tensorflow_1(trained):
+  weights = [
+    "net/dense/bias", "net/dense/kernel", "net/dense_1/bias", "net/dense_1/kernel",
+    "output/bias", "output/kernel",
+  ]  # fmt: skip
+  slots = [f"{name}/{slot}" for name in weights for slot in ("Adam", "Adam_1")]
+  others = ["beta1_power", "beta2_power", "global_step"]
+  assert trained["cpu"].get_variable_names() == sorted([*weights, *slots, *others])
+
+
+def test_evaluates_and_predicts_every_example(trained):
+  results = [estimator.evaluate(programs.eval_input_fn) for estimator in trained.values()]
+  assert results[0]["global_step"] == 20
+  assert results[0]["accuracy"] == pytest.approx(results[1]["accuracy"])
+  assert results[0]["loss"] == pytest.approx(results[1]["loss"], rel=1e-4)
+  predictions = list(trained["cpu:8"].predict(programs.eval_input_fn))
+  assert len(predictions) == programs.EXAMPLES
+  guessed = np.array([np.argmax(one["probabilities"]) for one in predictions])
+  assert np.mean(guessed == programs.arrays()[1]) == pytest.approx(results[1]["accuracy"])
+
+
+@pytest.mark.parametrize(
+  "kind,train,evaluate",
+  [
+    (True, 16, 16),
+    (contrib_tpu.InputPipelineConfig.PER_HOST_V2, 8, 8),
+    (contrib_tpu.InputPipelineConfig.SLICED, 16, 16),
+  ],
+)
+def test_an_input_fn_gets_the_batch_size_of_its_configuration(tmp_path, kind, train, evaluate):
+  seen = []
+
+  def input_fn(params):
+    seen.append((params["batch_size"], params["context"].num_replicas))
+    return programs.eval_input_fn(params)
+
+  def train_input_fn(params):
+    seen.append((params["batch_size"], params["context"].num_hosts))
+    return programs.train_input_fn(params)
+
+  estimator = programs.tpu_estimator(tmp_path, "cpu:2", per_host_input_for_training=kind)
+  estimator.train(train_input_fn, steps=1)
+  estimator.evaluate(input_fn)
+  assert set(seen) == {(train, 1), (evaluate, 2)}
+
+
+def test_a_batch_that_an_input_fn_fixes_itself_is_shared_by_the_cores(tmp_path):
+  def input_fn(params):
+    x, y = programs.arrays()
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(16, drop_remainder=True)
+
+  estimator = programs.tpu_estimator(tmp_path, "cpu:2")
+  estimator.train(input_fn, steps=2)
+  assert estimator.evaluate(input_fn, steps=3)["global_step"] == 2
+
+
+def test_model_fn_gets_what_tpu_estimator_gave_it(tmp_path):
+  seen = {}
+
+  def model_fn(features, labels, mode, params, config):
+    seen.update(params=dict(params), config=config, width=features["x"].shape[-1].value)
+    return programs.tpu_model_fn(features, labels, mode, params)
+
+  estimator = programs.tpu_estimator(tmp_path, fn=model_fn, params={"width": 3})
+  estimator.train(programs.train_input_fn, steps=1)
+  context = seen["params"].pop("context")
+  assert seen["params"] == {"width": 3, "batch_size": 16, "use_tpu": False}
+  assert (context.num_replicas, context.num_hosts, context.current_host) == (1, 1, 0)
+  assert seen["config"] is estimator.config
+  assert seen["width"] == 6
+
+
+def test_arguments_that_stopped_programs_are_taken(tmp_path):
+  resolver = tf.distribute.cluster_resolver.TPUClusterResolver("", zone=None, project=None)
+  config = contrib_tpu.RunConfig(
+    cluster=resolver,
+    master=None,
+    model_dir=str(tmp_path),
+    session_config=tf.ConfigProto(allow_soft_placement=True),
+    keep_checkpoint_every_n_hours=2,
+    save_checkpoints_steps=1000,
+    tpu_config=contrib_tpu.TPUConfig(
+      iterations_per_loop=5,
+      num_shards=8,
+      per_host_input_for_training=contrib_tpu.InputPipelineConfig.PER_HOST_V2,
+      eval_training_input_configuration=contrib_tpu.InputPipelineConfig.SLICED,
+    ),
+    device="cpu",
+  )
+  estimator = contrib_tpu.TPUEstimator(
+    use_tpu=False,
+    model_fn=programs.tpu_model_fn,
+    config=config,
+    train_batch_size=16,
+    eval_batch_size=16,
+    export_to_tpu=False,
+    params={},
+  )
+  estimator.train(programs.train_input_fn, steps=2)
+  assert estimator.evaluate(programs.eval_input_fn, steps=2)["global_step"] == 2
+
+
+def test_the_device_of_the_environment_comes_first(tmp_path, monkeypatch):
+  monkeypatch.setenv("OCTET_DEVICE", "cpu:8")
+  assert programs.tpu_estimator(tmp_path, "cpu").device.replicas == 8
+
+
+def test_what_cannot_work_is_refused():
+  with pytest.raises(errors.SettingError, match="num_cores_per_replica=2"):
+    contrib_tpu.TPUConfig(num_cores_per_replica=2)
+  with pytest.raises(ValueError, match="'batch_size'.*reserved"):
+    programs.tpu_estimator("unused", params={"batch_size": 3})
+  with pytest.raises(TypeError, match="no argument 'nonsense'"):
+    contrib_tpu.RunConfig(nonsense=1)
+  with pytest.raises(ValueError, match="config must be provided"):
+    contrib_tpu.TPUEstimator(programs.tpu_model_fn, config=tf_estimator.RunConfig())
+
+
+def test_scalars_and_values_of_several_rows_can_be_metrics(tmp_path):
+  def model_fn(features, labels, mode, params):
+    spec = programs.tpu_model_fn(features, labels, mode, params)
+    rows = tf.reshape(tf.tile(features["x"][:, :1], [1, 3]), [-1])  # three for an example
+
+    def metric_fn(loss, rows):
+      return {"mean_loss": tf.metrics.mean(loss), "rows": tf.metrics.mean(rows)}
+
+    return spec._replace(eval_metrics=(metric_fn, {"loss": spec.loss, "rows": rows}))
+
+  estimator = programs.tpu_estimator(tmp_path, "cpu:2", fn=model_fn)
+  estimator.train(programs.train_input_fn, steps=1)
+  result = estimator.evaluate(programs.eval_input_fn)
+  assert result["mean_loss"] == pytest.approx(result["loss"], rel=1e-5)
+  assert result["rows"] == pytest.approx(float(programs.arrays()[0][:, 0].mean()), abs=1e-6)

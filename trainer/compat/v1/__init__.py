@@ -1,0 +1,46 @@
+"""`import trainer.compat.v1 as tf`: TensorFlow's v1 names, and those that left TensorFlow.
+
+A name is looked for here, then in `tf.compat.v1`, then in `tf`. One that nobody has raises an
+AbsentNameError, which says why and what to use.
+"""
+
+from trainer.compat.v1 import habits, overlay
+
+__getattr__, __dir__ = overlay.behind(
+  __name__,
+  ("tensorflow.compat.v1", "tensorflow"),
+  submodules=(
+    "compat",
+    "contrib",
+    "data",
+    "distribute",
+    "estimator",
+    "hub",
+    "layers",
+    "logging",
+    "metrics",
+    "summary",
+    "tpu",
+    "train",
+  ),
+  homes=dict.fromkeys(
+    (
+      "disable_control_flow_v2",
+      "disable_eager_execution",
+      "disable_resource_variables",
+      "disable_tensor_equality",
+      "disable_v2_behavior",
+      "disable_v2_tensorshape",
+      "enable_control_flow_v2",
+      "enable_eager_execution",
+      "enable_resource_variables",
+      "enable_tensor_equality",
+      "enable_v2_behavior",
+      "enable_v2_tensorshape",
+      "set_random_seed",
+    ),
+    "trainer.compat.v1.behavior",
+  ),
+)
+
+habits.install()

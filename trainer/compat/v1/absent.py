@@ -1,0 +1,110 @@
+"""What is not there: the reason, and what to use in its place."""
+
+_GUIDE = "docs/migrate_from_tpuestimator.md"
+
+_TREES = (
+  "TensorFlow removed the kernels of boosted trees.",
+  "the package tensorflow-decision-forests, or XGBoost",
+)
+_REWRITES = (
+  "it rewrote a graph for a session.",
+  "TPUEstimator, or tf.distribute.TPUStrategy",
+)
+
+# By name, (reason, replacement); an entry is also that of all names below it.
+_TABLE = {
+  "contrib.boosted_trees": _TREES,
+  "contrib.crf": (
+    "it left for a package of its own.",
+    "tensorflow_addons.text.crf_* copied into the program",
+  ),
+  "contrib.cudnn_rnn": (
+    "its kernels store weights in one opaque buffer.",
+    "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
+  ),
+  "contrib.distribute": (
+    "strategies are chosen by the device.",
+    'RunConfig(device="gpu:8"), or tf.distribute',
+  ),
+  "contrib.eager": (
+    "it is TensorFlow's own way of working today.",
+    "the same names in tf and tf.compat.v1",
+  ),
+  "contrib.lookup": (
+    "it moved.",
+    "tf.lookup",
+  ),
+  "contrib.quantize": (
+    "it rewrote graphs of sessions.",
+    "the package tensorflow-model-optimization",
+  ),
+  "contrib.seq2seq": (
+    "its decoders are not written anew here.",
+    "tf.while_loop over a contrib.rnn cell",
+  ),
+  "contrib.tensorrt": (
+    "it moved.",
+    "tf.experimental.tensorrt",
+  ),
+  "estimator.BoostedTreesClassifier": _TREES,
+  "estimator.BoostedTreesEstimator": _TREES,
+  "estimator.BoostedTreesRegressor": _TREES,
+  "estimator.experimental.KMeans": (
+    "it kept its state in queues and sessions.",
+    "sklearn.cluster.MiniBatchKMeans",
+  ),
+  "estimator.tpu.experimental.EmbeddingConfigSpec": (
+    "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
+    "tf.compat.v1.feature_column.embedding_column, or get_variable and tf.gather",
+  ),
+  "keras.estimator": (
+    "Keras 3 has no estimators.",
+    "trainer.model_fn_from_keras",
+  ),
+  "tpu.batch_parallel": _REWRITES,
+  "tpu.replicate": _REWRITES,
+  "tpu.rewrite": _REWRITES,
+  "tpu.shard": _REWRITES,
+}
+
+
+class AbsentNameError(AttributeError):
+  """A name of TensorFlow that `trainer.compat.v1` does not have; `hasattr` says so too.
+
+  Attributes:
+    name: the name, without the module in front.
+    reason: why it is not there.
+    replacement: what to use, or "".
+  """
+
+  def __init__(self, name: str, reason: str = ""):
+    known = reason_and_replacement(name)
+    self.reason = reason or known[0]
+    self.replacement = "" if reason else known[1]
+    advice = f" Use {self.replacement}." if self.replacement else f" See {_GUIDE}."
+    super().__init__(f"trainer.compat.v1 has no {name}: {self.reason}{advice}", name=name)
+
+
+def is_known(name: str) -> bool:
+  """Whether a name is one of those that cannot work here, though TensorFlow may still have it."""
+  return _entry(name) is not None
+
+
+def reason_and_replacement(name: str) -> tuple[str, str]:
+  """(why a dotted name is not there, what to use in its place or "")."""
+  entry = _entry(name)
+  if entry is not None:
+    return entry
+  if name.startswith("contrib."):
+    return "of tf.contrib, only what Estimator programs use is here.", ""
+  return "neither this package nor the installed TensorFlow has it.", ""
+
+
+def _entry(name: str) -> tuple[str, str] | None:
+  """The entry of a name, or of the longest part of it that has one."""
+  parts = name.split(".")
+  for end in range(len(parts), 0, -1):
+    found = _TABLE.get(".".join(parts[:end]))
+    if found is not None:
+      return found
+  return None

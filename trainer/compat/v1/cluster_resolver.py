@@ -1,0 +1,38 @@
+"""TPUClusterResolver, which keeps a TPU's name until a run asks for it."""
+
+from typing import Any
+
+import tensorflow as tf
+
+
+class TPUClusterResolver:
+  """The name or address of a TPU; none has to be there to make one.
+
+  Args:
+    tpu: name or address; None or "" for what the environment tells of.
+    others: have no effect: the zone and project are those of the TPU's own machine.
+  """
+
+  def __init__(self, tpu: Any = None, *args: Any, **others: Any):
+    del args, others
+    if isinstance(tpu, list | tuple):
+      tpu = tpu[0] if tpu else None
+    self.tpu_name = tpu.decode() if isinstance(tpu, bytes) else tpu or ""
+
+  def master(self, task_type: Any = None, task_id: Any = None, rpc_layer: Any = None) -> str:
+    return self.tpu_name
+
+  def get_master(self) -> str:
+    return self.tpu_name
+
+  def cluster_spec(self) -> tf.train.ClusterSpec:
+    return tf.train.ClusterSpec({})
+
+  def get_job_name(self) -> str:
+    return "tpu_worker"
+
+  def num_accelerators(self, *args: Any, **kwargs: Any) -> dict[str, int]:
+    return {"TPU": 8}
+
+  task_type = None
+  task_id = None

@@ -1,0 +1,23 @@
+"""tf.contrib: what Estimator programs used of it."""
+
+from trainer.compat.v1 import overlay
+
+__getattr__, __dir__ = overlay.behind(
+  __name__,
+  submodules=(
+    "cluster_resolver",
+    "data",
+    "estimator",
+    "framework",
+    "layers",
+    "learn",
+    "metrics",
+    "opt",
+    "rnn",
+    "slim",
+    "stateless",
+    "summary",
+    "tpu",
+    "training",
+  ),
+)

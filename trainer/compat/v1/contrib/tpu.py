@@ -1,0 +1,24 @@
+"""tf.contrib.tpu: TPUEstimator, what it takes, and what of tf.tpu is asked in a model_fn."""
+
+from trainer.compat.v1 import overlay
+from trainer.compat.v1.estimator.tpu import (
+  InputPipelineConfig,
+  RunConfig,
+  TPUConfig,
+  TPUEstimator,
+  TPUEstimatorSpec,
+)
+from trainer.compat.v1.tpu import CrossShardOptimizer, bfloat16_scope, cross_replica_sum
+
+__all__ = [
+  "CrossShardOptimizer",
+  "InputPipelineConfig",
+  "RunConfig",
+  "TPUConfig",
+  "TPUEstimator",
+  "TPUEstimatorSpec",
+  "bfloat16_scope",
+  "cross_replica_sum",
+]
+
+__getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.compat.v1.tpu",))

@@ -1,0 +1,40 @@
+"""tf.estimator: Estimator, what it takes and what it gives."""
+
+from trainer.compat.v1 import overlay
+
+_HERE = "trainer.compat.v1.estimator"
+_HOMES = {
+  "estimator": ("Estimator",),
+  "specs": ("EstimatorSpec",),
+  "run_config": ("RunConfig",),
+  "training": ("EvalSpec", "TrainSpec", "train_and_evaluate"),
+  "exporters": ("BestExporter", "Exporter", "FinalExporter", "LatestExporter"),
+  "hooks": (
+    "CheckpointSaverHook",
+    "GlobalStepWaiterHook",
+    "LoggingTensorHook",
+    "NanTensorHook",
+    "ProfilerHook",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
+  ),
+}
+
+__getattr__, __dir__ = overlay.behind(
+  __name__,
+  submodules=("experimental", "export", "inputs", "tpu"),
+  homes={name: f"{_HERE}.{module}" for module, names in _HOMES.items() for name in names}
+  | {
+    "ModeKeys": "trainer",
+    "WarmStartSettings": "trainer",
+    "CheckpointSaverListener": "tensorflow.compat.v1.train",
+    "NanLossDuringTrainingError": "tensorflow.compat.v1.train",
+    "SecondOrStepTimer": "tensorflow.compat.v1.train",
+    "SessionRunArgs": "tensorflow.compat.v1.train",
+    "SessionRunContext": "tensorflow.compat.v1.train",
+    "SessionRunHook": "tensorflow.compat.v1.train",
+    "SessionRunValues": "tensorflow.compat.v1.train",
+    "VocabInfo": "tensorflow.compat.v1.train",
+  },
+)

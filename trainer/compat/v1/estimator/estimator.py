@@ -1,0 +1,366 @@
+"""tf.estimator.Estimator and TPUEstimator, on trainer.Estimator.
+
+An Estimator was given no batch size: a batch is what the input_fn gives. Octet wants to know it
+before anything is traced, so that it is looked up in the dataset, and the trainer.Estimator is made
+(anew) where it is not what it was before. A TPUEstimator knows its sizes from the beginning.
+"""
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+import trainer
+from trainer import errors, spec
+from trainer.compat.v1 import notes
+from trainer.compat.v1.estimator import (
+  fetches,
+  input_fns,
+  model_fns,
+  run_config,
+  session_hooks,
+)
+from trainer.compat.v1.estimator import (
+  params as params_lib,
+)
+
+_KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
+
+
+class Estimator:
+  """A program's Estimator. Arguments, methods and results as in 2.15.
+
+  Args:
+    model_fn: `model_fn(features, labels, mode, params, config)`, or with fewer of these.
+    model_dir: where everything is written; default: config.model_dir, or a temporary folder.
+    config: a RunConfig.
+    params: dict or HParams.
+    warm_start_from: a path or WarmStartSettings.
+  """
+
+  _use_tpu = False
+
+  def __init__(
+    self,
+    model_fn: Callable,
+    model_dir: str | None = None,
+    config: run_config.RunConfig | None = None,
+    params: Any = None,
+    warm_start_from: Any = None,
+  ):
+    self._given_model_fn = model_fn
+    self._params = params
+    self._warm_start_from = warm_start_from
+    config = _as_config(config)
+    if model_dir and config.model_dir and os.fspath(model_dir) != config.model_dir:
+      raise ValueError(
+        f"model_dir is {model_dir!r}, and config.model_dir is {config.model_dir!r}: set one."
+      )
+    chosen = model_dir or config.model_dir
+    if not chosen:
+      chosen = tempfile.mkdtemp()
+      notes.tell_once(f"Using temporary folder as model directory: {chosen}")
+    self._config = config.replace(model_dir=os.fspath(chosen))
+    _check_takes_params(model_fn, params)
+    self._sizes: dict[str, int] = {}  # by kind, those of all cores together
+    self._runners: dict[tuple, trainer.Estimator] = {}  # by sizes
+    self._train_hooks = fetches.TrainHooks([])
+    self._trainings = 0
+
+  # ------------------------------------------------------------------ what it is
+
+  @property
+  def model_dir(self) -> str:
+    return self._config.model_dir
+
+  @property
+  def config(self) -> run_config.RunConfig:
+    return self._config
+
+  @property
+  def params(self) -> Any:
+    return params_lib.like(self._params, params_lib.as_dict(self._params))
+
+  @property
+  def model_fn(self) -> Callable:
+    """The model_fn with params bound, as 2.15 has it."""
+    given = self._given_model_fn
+
+    def public_model_fn(features, labels, mode, config):
+      arguments = dict(labels=labels, mode=mode, params=self.params, config=config)
+      return given(features, **{k: v for k, v in arguments.items() if input_fns.takes(given, k)})
+
+    return public_model_fn
+
+  @property
+  def octet(self) -> trainer.Estimator:
+    """The trainer.Estimator that does the work."""
+    key = tuple(sorted(self._sizes.items()))
+    if key not in self._runners:
+      self._runners[key] = self._make_runner()
+    return self._runners[key]
+
+  def _make_runner(self) -> trainer.Estimator:
+    config = self._config.octet(self._use_tpu)
+    kinds = trainer.InputPipelineConfig
+    training = kinds.PER_HOST_V1 if self._gives_host_batches else kinds.PER_HOST_V2
+    tpu_config = dataclasses.replace(config.tpu_config, per_host_input_for_training=training)
+    model_fn = model_fns.adapted(
+      self._given_model_fn,
+      config=self._config,
+      make_params=self._make_params,
+      train_hooks=lambda: self._train_hooks,
+    )
+    return trainer.Estimator(
+      model_fn,
+      config=dataclasses.replace(config, tpu_config=tpu_config, static_shapes=False),
+      params=self._octet_params,
+      warm_start_from=self._warm_start_from,
+      **{f"{kind}_batch_size": size for kind, size in self._sizes.items()},
+    )
+
+  def __getattr__(self, name: str) -> Any:
+    """What trainer.Estimator has beside: device, checkpoint_steps, save_checkpoint, ..."""
+    if name.startswith("_"):
+      raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    return getattr(self.octet, name)
+
+  def get_variable_names(self) -> list[str]:
+    return self.octet.get_variable_names()
+
+  def get_variable_value(self, name: str) -> Any:
+    return self.octet.get_variable_value(name.removesuffix(":0"))
+
+  def latest_checkpoint(self) -> str | None:
+    return self.octet.latest_checkpoint()
+
+  def eval_dir(self, name: str | None = None) -> str:
+    return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
+
+  # ------------------------------------------------------------------ what it does
+
+  def train(
+    self,
+    input_fn: Callable,
+    hooks: Any = None,
+    steps: int | None = None,
+    max_steps: int | None = None,
+    saving_listeners: Any = None,
+  ) -> "Estimator":
+    """Trains; see trainer.Estimator.train."""
+    adapted = session_hooks.adapted(hooks, every_step=self._hooks_see_every_step)
+    if session_hooks.needs_trace(adapted) or session_hooks.needs_trace(self._train_hooks.hooks):
+      self._runners.clear()
+    self._train_hooks = fetches.TrainHooks(adapted)
+    reader = self._reader("train", input_fn)
+    self._trainings += 1
+    self.octet.train(reader, adapted, steps, max_steps, saving_listeners)
+    return self
+
+  def evaluate(
+    self,
+    input_fn: Callable,
+    steps: int | None = None,
+    hooks: Any = None,
+    checkpoint_path: str | None = None,
+    name: str | None = None,
+  ) -> dict[str, Any]:
+    """Evaluates; see trainer.Estimator.evaluate."""
+    reader = self._reader("eval", input_fn, steps)
+    adapted = session_hooks.adapted(hooks)
+    steps = None if self._is_without_size("eval") else steps  # of whose batches the reader gives
+    return self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
+
+  def predict(
+    self,
+    input_fn: Callable,
+    predict_keys: Any = None,
+    hooks: Any = None,
+    checkpoint_path: str | None = None,
+    yield_single_examples: bool = True,
+  ) -> Iterator[Any]:
+    """Predicts; see trainer.Estimator.predict."""
+    keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
+    reader = self._reader("predict", input_fn)
+    adapted = session_hooks.adapted(hooks)
+    return self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
+
+  def export_saved_model(
+    self,
+    export_dir_base: str,
+    serving_input_receiver_fn: Callable,
+    assets_extra: Any = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+    experimental_mode: str = trainer.ModeKeys.PREDICT,
+  ) -> bytes:
+    """Exports; see trainer.Estimator.export_saved_model. Returns the path as bytes."""
+    if as_text:
+      notes.tell_once("export_saved_model(as_text=True): a SavedModel is written in binary form.")
+    if experimental_mode != trainer.ModeKeys.PREDICT:
+      raise errors.SettingError("export_saved_model: only mode PREDICT can be exported.")
+    return self.octet.export_saved_model(
+      export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
+    ).encode()
+
+  def export_savedmodel(
+    self,
+    export_dir_base: str,
+    serving_input_receiver_fn: Callable,
+    assets_extra: Any = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+    strip_default_attrs: bool = False,
+  ) -> bytes:
+    """The older name of export_saved_model."""
+    del strip_default_attrs
+    return self.export_saved_model(
+      export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path
+    )
+
+  def experimental_export_all_saved_models(
+    self,
+    export_dir_base: str,
+    input_receiver_fn_map: dict[str, Callable],
+    assets_extra: Any = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+  ) -> bytes:
+    """Exports mode PREDICT; there is no graph of training in a SavedModel here."""
+    receiver = input_receiver_fn_map.get(trainer.ModeKeys.PREDICT)
+    if receiver is None:
+      raise errors.SettingError(
+        "Only mode PREDICT can be exported, and there is no receiver of it."
+      )
+    return self.export_saved_model(
+      export_dir_base, receiver, assets_extra, as_text, checkpoint_path
+    )
+
+  # ------------------------------------------------------------------ input
+
+  @property
+  def _gives_host_batches(self) -> bool:
+    """Whether a batch of an input_fn is for all cores together."""
+    return self._config.train_distribute is None
+
+  @property
+  def _hooks_see_every_step(self) -> bool:
+    return True
+
+  @property
+  def _octet_params(self) -> dict[str, Any]:
+    """What Octet gives the model_fn back; a program's own "batch_size" is none of its business."""
+    return {}
+
+  def _make_params(self, params: dict[str, Any]) -> Any:
+    """The params that a function of the program gets, from those that Octet gives."""
+    del params
+    return self.params
+
+  def _reader(self, kind: str, input_fn: Callable, steps: int | None = None) -> Callable:
+    """The input_fn as one of Octet; what it gives tells the batch size, where none is set.
+
+    Args:
+      steps: how many of its batches are given, where the batch size is not set; None for all.
+    """
+    looked_up: list[tf.data.Dataset] = []
+    if self._is_without_size(kind):
+      tf.random.set_seed(self._config.tf_random_seed or 1)
+      looked_up.append(self._call(kind, input_fn, {}))
+      if steps is not None:
+        looked_up[0] = looked_up[0].take(steps)
+      self._note_size(kind, input_fns.batch_size(looked_up[0]))
+    return _Reader(self, kind, input_fn, looked_up)
+
+  def _is_without_size(self, kind: str) -> bool:
+    return True
+
+  def _read(
+    self,
+    kind: str,
+    input_fn: Callable,
+    params: dict[str, Any],
+    start: int,
+    looked_up: list[tf.data.Dataset],
+  ) -> tf.data.Dataset:
+    """The dataset of an input_fn.
+
+    Args:
+      params: as Octet gives them.
+      start: how many examples the training saw before.
+      looked_up: the dataset, where it was made already; it is taken out.
+    """
+    again = kind == "train" and self._trainings > 1
+    if again:  # else each training would draw the same random numbers
+      tf.random.set_seed(1_000_003 * self._trainings + (self._config.tf_random_seed or 1))
+    dataset = looked_up.pop() if looked_up and not again else self._call(kind, input_fn, params)
+    if kind != "train":
+      return self._for_cores(dataset, params["batch_size"])
+    if start and not again and dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+      dataset = dataset.skip(start // self._sizes[kind])
+    return dataset
+
+  def _note_size(self, kind: str, size: int) -> None:
+    replicas = self.octet.device.replicas
+    if not self._gives_host_batches:
+      size *= replicas
+    if kind != "train":  # in which the cores get what there is
+      size = -(-size // replicas) * replicas
+    elif size % replicas:
+      raise errors.SettingError(
+        f"The {kind} input_fn gives batches of {size}, which {replicas} cores cannot share: make "
+        f"it a multiple of {replicas}."
+      )
+    self._sizes[kind] = size
+
+  def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
+    return input_fns.call(
+      input_fn,
+      mode=_KINDS.get(kind, trainer.ModeKeys.PREDICT),
+      params=self._make_params(params),
+      config=self._config,
+    )
+
+  def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
+    """A dataset to evaluate, in batches for one core."""
+    if self.octet.device.local_replicas == 1:
+      return dataset
+    return dataset.rebatch(per_core, drop_remainder=False)
+
+
+class _Reader:
+  """A program's input_fn as one of Octet.
+
+  Each call of Estimator.train reads its data from the beginning, as in 2.15; but the first one of a
+  process goes on where the checkpoint was, in data without end.
+  """
+
+  def __init__(
+    self, estimator: Any, kind: str, input_fn: Callable, looked_up: list[tf.data.Dataset]
+  ):
+    self._estimator = estimator
+    self._kind = kind
+    self._input_fn = input_fn
+    self._looked_up = looked_up
+    self.__qualname__ = spec.name_of(input_fn)
+
+  def __call__(self, params: dict[str, Any], start: int = 0) -> tf.data.Dataset:
+    return self._estimator._read(self._kind, self._input_fn, params, start, self._looked_up)
+
+
+def _check_takes_params(model_fn: Callable, params: Any) -> None:
+  if params is not None and callable(model_fn) and not input_fns.takes(model_fn, "params"):
+    raise ValueError(
+      f"model_fn {spec.name_of(model_fn)} does not take params, and params are given: {params!r}."
+    )
+
+
+def _as_config(config: Any) -> run_config.RunConfig:
+  if config is None:
+    return run_config.RunConfig()
+  if not isinstance(config, run_config.RunConfig):
+    raise ValueError(f"config must be a RunConfig of tf.estimator; got {config!r}.")
+  return config

@@ -1,0 +1,148 @@
+"""Exporter, LatestExporter, FinalExporter and BestExporter, in the arguments of 2.15."""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import files, metrics
+
+_BEST = "best.json"
+
+
+class Exporter:
+  """What a program's own exporters derive from."""
+
+  @property
+  def name(self) -> str:
+    """The folder below <model_dir>/export that it exports to."""
+    raise NotImplementedError
+
+  def export(
+    self,
+    estimator: Any,
+    export_path: str,
+    checkpoint_path: str,
+    eval_result: dict[str, Any],
+    is_the_final_export: bool,
+  ) -> Any:
+    """Exports, and returns the path, or None."""
+    raise NotImplementedError
+
+
+class _SavedModelExporter(Exporter):
+  """What the exporters here have in common."""
+
+  def __init__(
+    self,
+    name: str,
+    serving_input_receiver_fn: Callable,
+    assets_extra: Any = None,
+    as_text: bool = False,
+    exports_to_keep: int | None = None,
+  ):
+    if exports_to_keep is not None and exports_to_keep <= 0:
+      raise ValueError(f"{name}: exports_to_keep must be greater than 0; got {exports_to_keep}.")
+    self._name = name
+    self._receiver_fn = serving_input_receiver_fn
+    self._assets_extra = assets_extra
+    self._as_text = as_text
+    self._keep = exports_to_keep
+
+  @property
+  def name(self) -> str:
+    return self._name
+
+  def _save(self, estimator: Any, export_path: str, checkpoint_path: str) -> Any:
+    exported = estimator.export_saved_model(
+      export_path, self._receiver_fn, self._assets_extra, self._as_text, checkpoint_path
+    )
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(export_path))
+    exports = sorted((name for name in names if name.isdigit()), key=int)
+    for old in exports[: -self._keep] if self._keep else []:
+      tf.io.gfile.rmtree(os.path.join(export_path, old))
+    return exported
+
+
+class LatestExporter(_SavedModelExporter):
+  """Exports every model that is evaluated."""
+
+  def __init__(
+    self,
+    name: str,
+    serving_input_receiver_fn: Callable,
+    assets_extra: Any = None,
+    as_text: bool = False,
+    exports_to_keep: int | None = 5,
+  ):
+    super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
+
+  def export(
+    self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
+  ) -> Any:
+    return self._save(estimator, export_path, checkpoint_path)
+
+
+class FinalExporter(_SavedModelExporter):
+  """Exports the model that the training ends with."""
+
+  def __init__(
+    self,
+    name: str,
+    serving_input_receiver_fn: Callable,
+    assets_extra: Any = None,
+    as_text: bool = False,
+  ):
+    super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
+
+  def export(
+    self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
+  ) -> Any:
+    if not is_the_final_export:
+      return None
+    return self._save(estimator, export_path, checkpoint_path)
+
+
+def _loss_smaller(best_eval_result: dict[str, Any], current_eval_result: dict[str, Any]) -> bool:
+  return current_eval_result["loss"] < best_eval_result["loss"]
+
+
+class BestExporter(_SavedModelExporter):
+  """Exports a model that is better than all before it, those of earlier processes too.
+
+  Args:
+    compare_fn: tells of two results whether the second is the better one.
+    event_file_pattern: has no effect: the best result is kept beside the exports.
+  """
+
+  def __init__(
+    self,
+    name: str = "best_exporter",
+    serving_input_receiver_fn: Callable | None = None,
+    event_file_pattern: str | None = None,
+    compare_fn: Callable[[dict[str, Any], dict[str, Any]], bool] = _loss_smaller,
+    assets_extra: Any = None,
+    as_text: bool = False,
+    exports_to_keep: int | None = 5,
+  ):
+    del event_file_pattern
+    if serving_input_receiver_fn is None:
+      raise ValueError("BestExporter: serving_input_receiver_fn must be given.")
+    super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
+    self._is_better = compare_fn
+
+  def export(
+    self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
+  ) -> Any:
+    path = os.path.join(export_path, _BEST)
+    if tf.io.gfile.exists(path):
+      with tf.io.gfile.GFile(path) as file:
+        best = json.loads(file.read())
+      if not self._is_better(best_eval_result=best, current_eval_result=eval_result):
+        return None
+    exported = self._save(estimator, export_path, checkpoint_path)
+    with files.whole(path) as file:
+      file.write(json.dumps(metrics.scalars(eval_result)))
+    return exported

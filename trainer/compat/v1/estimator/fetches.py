@@ -1,0 +1,148 @@
+"""What hooks fetch from a training step, brought to the host by the step's host_call.
+
+A hook asks for tensors, or for names of them, as it would ask a session. They are added to what the
+host_call hands to the host, where each is kept in a variable that the hook reads after a loop.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors, spec
+from trainer.compat.v1.estimator import session_hooks
+
+v1 = tf.compat.v1
+
+
+class Fetched:
+  """A tensor of the step; after a loop, its value in the last step of the last replica."""
+
+  def __init__(self, tensor: tf.Tensor):
+    self.tensor = tensor
+    self._kept: tf.Variable | None = None
+
+  def keep(self, rows: tf.Tensor) -> None:
+    """Keeps the last of the values that the replicas gave; called while the host's part is traced."""
+    if self._kept is None:
+      with tf.init_scope():
+        zero = tf.zeros([size or 0 for size in self.tensor.shape], self.tensor.dtype)
+        self._kept = tf.Variable(
+          zero,
+          trainable=False,
+          shape=tf.TensorShape(None),
+          experimental_enable_variable_lifting=False,
+        )
+    self._kept.assign(rows[-1])
+
+  def value(self) -> Any:
+    """As a numpy value."""
+    return self._kept.numpy()
+
+
+class Step:
+  """The step that is traced, as hooks see it.
+
+  Attributes:
+    fetched: what they asked for.
+    global_step: its variable.
+  """
+
+  def __init__(self, loss: tf.Tensor):
+    self._graph = v1.get_default_graph()
+    self._scope = tf.get_current_name_scope()
+    self._loss = loss
+    self.fetched: list[Fetched] = []
+    self.global_step = v1.train.get_global_step()
+
+  def fetch(self, what: Any, who: Any) -> Fetched:
+    """Asks for a tensor, a variable, or the name of a tensor.
+
+    Raises:
+      SettingError: there is none of this name.
+    """
+    if isinstance(what, str):
+      what = self._named(what, who)
+    found = Fetched(tf.convert_to_tensor(what))
+    self.fetched.append(found)
+    return found
+
+  def _named(self, name: str, who: Any) -> tf.Tensor:
+    name = name if ":" in name else f"{name}:0"
+    for full in (f"{self._scope}/{name}", name):
+      try:
+        return self._graph.get_tensor_by_name(full)
+      except (KeyError, ValueError):
+        continue
+    if name == "loss:0":
+      return self._loss
+    raise errors.SettingError(
+      f"The hook {spec.name_of(who)} asks for {name!r}, and the model_fn makes no tensor of this "
+      "name: tf.identity(tensor, name=...) gives one."
+    )
+
+
+class TrainHooks:
+  """The hooks that a call of Estimator.train was given: one set for all replicas.
+
+  Args:
+    hooks: hooks of Octet.
+  """
+
+  def __init__(self, hooks: list[Any]):
+    self.hooks = hooks
+    self._graph: Any = None
+    self._fetched: list[Fetched] = []
+
+  def attach(self, step: Step) -> None:
+    """Lets them ask for tensors of a step, once for all of its replicas."""
+    graph = v1.get_default_graph()
+    if self._graph is not graph:
+      for hook in self.hooks:
+        session_hooks.attach(hook, step)
+      self._graph, self._fetched = graph, list(step.fetched)
+    else:
+      step.fetched.extend(self._fetched)
+
+
+def attached(
+  host_call: Any, own_hooks: list[Any], train_hooks: TrainHooks, loss: tf.Tensor
+) -> tuple[Any, list[Any]]:
+  """Adds to a host_call what hooks fetch.
+
+  Args:
+    host_call: that of the spec, or None.
+    own_hooks: the hooks of the spec.
+    train_hooks: those that Estimator.train was given.
+    loss: the spec's loss, which hooks know by its name.
+
+  Returns:
+    (host_call or None, the spec's hooks as Octet takes them).
+  """
+  step = Step(loss)
+  train_hooks.attach(step)
+  adapted = session_hooks.adapted(own_hooks)
+  for hook in adapted:
+    session_hooks.attach(hook, step)
+  if not step.fetched:
+    return host_call, adapted
+  return _with_fetched(host_call, step.fetched), adapted
+
+
+def _with_fetched(host_call: Any, fetched: list[Fetched]) -> tuple[Callable, dict[str, tf.Tensor]]:
+  fn, given = host_call or (None, [])
+  tensors = (
+    dict(given)
+    if isinstance(given, Mapping)
+    else {f"host_call/{index}": tensor for index, tensor in enumerate(given)}
+  )
+  kept = {f"fetched/{i}": one for i, one in enumerate(fetched)}
+
+  def call(**rows: tf.Tensor) -> None:
+    for key, one in kept.items():
+      one.keep(rows[key])
+    if fn is not None:
+      own = {name: rows[name] for name in tensors}
+      fn(**own) if isinstance(given, Mapping) else fn(*own.values())
+
+  return call, tensors | {key: tf.expand_dims(one.tensor, 0) for key, one in kept.items()}

@@ -1,0 +1,285 @@
+"""The hooks of tf.train and tf.estimator, without sessions. Arguments as 2.15 has them."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer.compat.v1 import notes
+from trainer.compat.v1.estimator.session_hooks import NativeHook
+
+v1 = tf.compat.v1
+
+
+class _Cadence:
+  """Tells when something is due: every so many steps, from the first one on, or seconds."""
+
+  def __init__(
+    self,
+    steps: int | None,
+    seconds: float | None,
+    who: str,
+    clock: Callable[[], float] = time.monotonic,
+  ):
+    if (steps is None) == (seconds is None):
+      raise ValueError(f"{who}: exactly one of steps and seconds must be given.")
+    self._steps, self._seconds, self._clock = steps, seconds, clock
+    self._last_step: int | None = None
+    self._last_time = clock()
+
+  def next_step(self, step: int) -> int | None:
+    if self._steps is None:
+      return None
+    return step + 1 if self._last_step is None else self._last_step + self._steps
+
+  def is_due(self, step: int) -> bool:
+    if self._last_step is None:
+      return True
+    if self._steps is not None:
+      return step >= self._last_step + self._steps
+    return self._clock() >= self._last_time + self._seconds
+
+  def took(self, step: int) -> tuple[float | None, int | None]:
+    """Notes that it is done; returns (seconds, steps) since the last time, None at the first."""
+    now = self._clock()
+    since = (None, None)
+    if self._last_step is not None:
+      since = now - self._last_time, step - self._last_step
+    self._last_step, self._last_time = step, now
+    return since
+
+
+class LoggingTensorHook(NativeHook):
+  """Logs tensors every so many steps or seconds.
+
+  Args:
+    tensors: dict of tag → tensor or its name, or a list of these.
+  """
+
+  def __init__(
+    self,
+    tensors: Any,
+    every_n_iter: int | None = None,
+    every_n_secs: float | None = None,
+    at_end: bool = False,
+    formatter: Callable[[dict[str, Any]], str] | None = None,
+  ):
+    only_at_end = at_end and every_n_iter is None and every_n_secs is None
+    self._cadence = None
+    if not only_at_end:
+      self._cadence = _Cadence(every_n_iter, every_n_secs, "LoggingTensorHook")
+    if not isinstance(tensors, Mapping):
+      tensors = {tensor if isinstance(tensor, str) else tensor.name: tensor for tensor in tensors}
+    self._tensors = dict(tensors)
+    self._at_end = at_end
+    self._formatter = formatter
+    self._fetched: dict[str, Any] = {}
+
+  def attach(self, step: Any) -> None:
+    self._fetched = {tag: step.fetch(tensor, self) for tag, tensor in self._tensors.items()}
+
+  def next_step(self, step: int) -> int | None:
+    return None if self._cadence is None else self._cadence.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self._cadence is not None and self._cadence.is_due(step):
+      self._log(self._cadence.took(step)[0])
+    return False
+
+  def stop(self, step: int, estimator: Any) -> None:
+    if self._at_end:
+      self._log(None)
+
+  def _log(self, seconds: float | None) -> None:
+    values = {tag: fetched.value() for tag, fetched in self._fetched.items()}
+    if self._formatter is not None:
+      logging.info("%s", self._formatter(values))
+      return
+    text = ", ".join(f"{tag} = {value}" for tag, value in values.items())
+    logging.info("%s%s", text, "" if seconds is None else f" ({seconds:.3f} sec)")
+
+
+class StopAtStepHook(NativeHook):
+  """Ends a training after num_steps, or at last_step."""
+
+  def __init__(self, num_steps: int | None = None, last_step: int | None = None):
+    if (num_steps is None) == (last_step is None):
+      raise ValueError("StopAtStepHook: exactly one of num_steps and last_step must be given.")
+    self._num_steps, self._last_step = num_steps, last_step
+
+  def start(self, estimator: Any) -> None:
+    if self._num_steps is not None:
+      self._last_step = (estimator.latest_step() or 0) + self._num_steps
+
+  def next_step(self, step: int) -> int | None:
+    return self._last_step
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return step >= self._last_step
+
+
+class CheckpointSaverHook(NativeHook):
+  """Saves checkpoints every so many steps or seconds, in model_dir."""
+
+  def __init__(
+    self,
+    checkpoint_dir: str,
+    save_secs: float | None = None,
+    save_steps: int | None = None,
+    saver: Any = None,
+    checkpoint_basename: str = "model.ckpt",
+    scaffold: Any = None,
+    listeners: Any = None,
+    save_graph_def: bool = True,
+  ):
+    del saver, scaffold, save_graph_def
+    self._directory = checkpoint_dir
+    self._cadence = _Cadence(save_steps, save_secs, "CheckpointSaverHook")
+    self._listeners = list(listeners or [])
+    if checkpoint_basename != "model.ckpt":
+      notes.tell_once("CheckpointSaverHook: checkpoints are always called model.ckpt-<step>.")
+
+  def start(self, estimator: Any) -> None:
+    if tf.io.gfile.join(self._directory, "") != tf.io.gfile.join(estimator.model_dir, ""):
+      raise errors.SettingError(
+        f"CheckpointSaverHook({self._directory!r}): checkpoints go to the model_dir, "
+        f"{estimator.model_dir!r}; give that."
+      )
+    for listener in self._listeners:
+      listener.begin()
+    self._cadence.took(estimator.latest_step() or 0)
+
+  def next_step(self, step: int) -> int | None:
+    return self._cadence.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    stop = False
+    if self._cadence.is_due(step):
+      for listener in self._listeners:
+        listener.before_save(None, step)
+      estimator.save_checkpoint()
+      for listener in self._listeners:
+        estimator.wait_for_checkpoint()
+        stop = bool(listener.after_save(None, step)) or stop
+      self._cadence.took(step)
+    return stop
+
+  def stop(self, step: int, estimator: Any) -> None:
+    for listener in self._listeners:
+      listener.end(None, step)
+
+
+class StepCounterHook(NativeHook):
+  """Logs steps per second; Octet's own log line says more."""
+
+  def __init__(
+    self,
+    every_n_steps: int | None = 100,
+    every_n_secs: float | None = None,
+    output_dir: str | None = None,
+    summary_writer: Any = None,
+  ):
+    del output_dir, summary_writer
+    self._cadence = _Cadence(
+      None if every_n_secs is not None else every_n_steps, every_n_secs, "StepCounterHook"
+    )
+
+  def next_step(self, step: int) -> int | None:
+    return self._cadence.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self._cadence.is_due(step):
+      seconds, steps = self._cadence.took(step)
+      if seconds:
+        logging.info("global_step/sec: %g", steps / seconds)
+    return False
+
+
+class SummarySaverHook(NativeHook):
+  """Taken as programs make it: scalars of a model_fn are written every save_summary_steps anyway."""
+
+  def __init__(
+    self,
+    save_steps: int | None = None,
+    save_secs: float | None = None,
+    output_dir: str | None = None,
+    summary_writer: Any = None,
+    scaffold: Any = None,
+    summary_op: Any = None,
+  ):
+    del save_steps, save_secs, output_dir, summary_writer, scaffold, summary_op
+    notes.tell_once(
+      "SummarySaverHook: the scalars of the model_fn are written every "
+      "RunConfig.save_summary_steps to model_dir; the hook itself writes nothing."
+    )
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return False
+
+
+class NanTensorHook(NativeHook):
+  """Ends a training whose loss is NaN: with an error, or quietly."""
+
+  def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True):
+    self._tensor, self._fail = loss_tensor, fail_on_nan_loss
+    self._fetched: Any = None
+
+  def attach(self, step: Any) -> None:
+    self._fetched = step.fetch(self._tensor, self)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if not np.isnan(self._fetched.value()).any():
+      return False
+    logging.error("Model diverged with loss = NaN.")
+    if self._fail:
+      raise v1.train.NanLossDuringTrainingError
+    return True
+
+
+class ProfilerHook(NativeHook):
+  """Profiles one loop every so many steps, for TensorBoard's profiler."""
+
+  def __init__(
+    self,
+    save_steps: int | None = None,
+    save_secs: float | None = None,
+    output_dir: str = "",
+    show_dataflow: bool = True,
+    show_memory: bool = False,
+  ):
+    del show_dataflow, show_memory
+    self._cadence = _Cadence(save_steps, save_secs, "ProfilerHook")
+    self._directory = output_dir
+    self._is_on = False
+
+  def next_step(self, step: int) -> int | None:
+    return self._cadence.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self._is_on:
+      tf.profiler.experimental.stop()
+      self._is_on = False
+    elif self._cadence.is_due(step):
+      tf.profiler.experimental.start(self._directory or estimator.model_dir)
+      self._is_on = True
+      self._cadence.took(step)
+    return False
+
+  def stop(self, step: int, estimator: Any) -> None:
+    if self._is_on:
+      tf.profiler.experimental.stop()
+      self._is_on = False
+
+
+class GlobalStepWaiterHook(NativeHook):
+  """Waits for nothing: workers train together."""
+
+  def __init__(self, wait_until_step: int):
+    del wait_until_step
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return False

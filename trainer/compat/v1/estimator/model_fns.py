@@ -1,0 +1,148 @@
+"""A program's model_fn as one of Octet's: what it is given, and what becomes of what it returns."""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+import trainer
+from trainer import errors, spec
+from trainer.compat.v1 import habits
+from trainer.compat.v1.estimator import fetches, metric_pairs
+from trainer.compat.v1.estimator.export import ExportOutput
+from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
+
+ModeKeys = trainer.ModeKeys
+
+_ARGUMENTS = ("features", "labels", "mode", "params", "config")
+
+
+def adapted(
+  model_fn: Callable,
+  *,
+  config: Any,
+  make_params: Callable[[Mapping[str, Any]], Any],
+  train_hooks: Callable[[], fetches.TrainHooks],
+) -> Callable:
+  """A model_fn for trainer.Estimator.
+
+  Args:
+    model_fn: the program's, of any of features, labels, mode, params and config.
+    config: the RunConfig that it gets.
+    make_params: makes of the dict that Octet gives the params that the program knows.
+    train_hooks: returns those that Estimator.train was given.
+
+  Raises:
+    SettingError: model_fn is not callable.
+  """
+  if not callable(model_fn):
+    raise errors.SettingError(f"model_fn must be callable; got {model_fn!r}.")
+  parameters = inspect.signature(model_fn).parameters
+  takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+  taken = [name for name in _ARGUMENTS if name in parameters or takes_any]
+
+  def octet_model_fn(features, labels, mode, params):
+    if labels is not None and "labels" not in taken:
+      raise errors.SettingError(
+        f"model_fn {spec.name_of(model_fn)} does not take labels, and the input_fn gives labels."
+      )
+    given = dict(
+      features=features, labels=labels, mode=mode, params=make_params(params), config=config
+    )
+    with habits.kept(), metric_pairs.deferred(mode != ModeKeys.TRAIN):
+      made = model_fn(**{name: given[name] for name in taken})
+      return _octet_spec(made, mode, features, train_hooks())
+
+  octet_model_fn.__qualname__ = spec.name_of(model_fn)
+  return octet_model_fn
+
+
+def _octet_spec(made: Any, mode: str, features: Any, train_hooks: fetches.TrainHooks) -> Any:
+  """The trainer.EstimatorSpec of what a model_fn returned; what is none is left to Octet."""
+  if not isinstance(made, EstimatorSpec | TPUEstimatorSpec):
+    return made
+  batch = _batch(features)
+  eval_metrics = host_call = None
+  if mode == ModeKeys.EVAL:
+    if made.eval_metrics is not None:
+      eval_metrics = _by_example(made.eval_metrics, batch)
+    elif made.eval_metric_ops:
+      eval_metrics = metric_pairs.eval_metrics(made.eval_metric_ops, batch)
+  hooks = list(made.training_hooks or ()) + list(made.training_chief_hooks or ())
+  if mode == ModeKeys.TRAIN:
+    host_call, hooks = fetches.attached(made.host_call, hooks, train_hooks, made.loss)
+  predictions = made.predictions
+  outputs = _outputs(made.export_outputs)
+  if predictions is None and outputs and mode == ModeKeys.PREDICT:
+    predictions = next(iter(outputs.values()))
+  return trainer.EstimatorSpec(
+    mode,
+    predictions=predictions,
+    loss=None if made.loss is None else _scalar(made.loss),
+    train_op=made.train_op if mode == ModeKeys.TRAIN else None,
+    eval_metrics=eval_metrics,
+    export_outputs=outputs,
+    scaffold_fn=made.scaffold_fn or _scaffold_fn(made.scaffold),
+    host_call=host_call,
+    training_hooks=hooks or None,
+    evaluation_hooks=made.evaluation_hooks,
+    prediction_hooks=made.prediction_hooks,
+  )
+
+
+def _batch(features: Any) -> Any:
+  leaf = tf.nest.flatten(features)[0]
+  size = leaf.shape[0]
+  return tf.shape(leaf)[0] if size is None else int(size)
+
+
+def _scalar(loss: Any) -> tf.Tensor:
+  loss = tf.convert_to_tensor(loss)
+  return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
+
+
+def _scaffold_fn(scaffold: Any) -> Callable | None:
+  return None if scaffold is None else lambda: scaffold
+
+
+def _outputs(export_outputs: Mapping[str, Any] | None) -> dict[str, Any] | None:
+  if not export_outputs:
+    return None
+  return {
+    name: output.signature() if isinstance(output, ExportOutput) else output
+    for name, output in export_outputs.items()
+  }
+
+
+def _by_example(pair: tuple[Callable, Any], batch: Any) -> tuple[Callable, Any]:
+  """eval_metrics whose tensors have an entry for each example."""
+  metric_fn, tensors = pair
+  restores: list[Callable] = []
+
+  def convert(tensor: Any) -> tf.Tensor:
+    converted, restore = metric_pairs.by_example(tf.convert_to_tensor(tensor), batch)
+    restores.append(restore)
+    return converted
+
+  if isinstance(tensors, Mapping):
+    names = list(tensors)
+    values: Any = {name: convert(tensors[name]) for name in names}
+
+    def call(**gathered):
+      return metric_fn(
+        **{name: restore(gathered[name]) for name, restore in zip(names, restores, strict=True)}
+      )
+  else:
+    values = [convert(tensor) for tensor in tensors]
+
+    def call(*gathered):
+      return metric_fn(
+        *[restore(tensor) for tensor, restore in zip(gathered, restores, strict=True)]
+      )
+
+  call.__qualname__ = spec.name_of(metric_fn)
+  with contextlib.suppress(ValueError):  # some built-in functions have no signature
+    call.__signature__ = inspect.signature(metric_fn)  # with which Octet checks the tensors
+  return call, values

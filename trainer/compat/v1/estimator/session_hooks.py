@@ -1,0 +1,196 @@
+"""SessionRunHooks as hooks of Octet.
+
+| SessionRunHook                    | called                                                            |
+|-----------------------------------|-------------------------------------------------------------------|
+| begin, the first before_run       | while the step is traced: the model_fn's graph is the default one |
+| after_create_session              | before the first loop                                             |
+| after_run, the next before_run    | after a loop; for an Estimator, a loop is one step                |
+| end                               | after the last loop                                               |
+
+The session that they get can tell the value of a variable.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors, spec
+
+v1 = tf.compat.v1
+
+
+class NativeHook(v1.train.SessionRunHook):
+  """A hook of tf.train that is written anew: `hook(step, metrics, estimator)`, as Octet has them.
+
+  It may have what hooks of Octet may have, with names of its own: SessionRunHook's `begin` and
+  `end` take other arguments.
+  """
+
+  def attach(self, step: Any) -> None:
+    """Asks for tensors of the step, a `fetches.Step`."""
+
+  def start(self, estimator: Any) -> None:
+    """Called before the first loop."""
+
+  def stop(self, step: int, estimator: Any) -> None:
+    """Called after the last one."""
+
+  def next_step(self, step: int) -> int | None:
+    """The next step that it wants to be called at, or None."""
+    return None
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    raise NotImplementedError
+
+
+class Session:
+  """What stands for a session: `run` reads variables."""
+
+  graph = None
+
+  def run(self, fetches: Any, feed_dict: Any = None, options: Any = None) -> Any:
+    """Values of variables, in any structure."""
+    del feed_dict, options
+    return tf.nest.map_structure(_read, fetches)
+
+
+def _read(fetch: Any) -> Any:
+  if not isinstance(fetch, tf.Variable):
+    raise errors.SettingError(
+      f"A hook runs {fetch!r} in a session: there is none, and only variables have values outside "
+      "of a step. Fetch tensors by before_run."
+    )
+  return fetch.numpy()
+
+
+class _Native:
+  """A NativeHook for Octet's loop, which would take it for a SessionRunHook."""
+
+  def __init__(self, hook: NativeHook):
+    self.hook = hook
+    self.attach = hook.attach
+    self.next_step = hook.next_step
+    self.__qualname__ = type(hook).__qualname__
+
+  def begin(self, estimator: Any) -> None:
+    self.hook.start(estimator)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return self.hook(step, metrics, estimator)
+
+  def end(self, step: int, estimator: Any) -> None:
+    self.hook.stop(step, estimator)
+
+
+class _Foreign:
+  """A program's SessionRunHook for Octet's loop.
+
+  Args:
+    hook: it.
+    every_step: whether it is called after each step, and not only after each loop.
+  """
+
+  def __init__(self, hook: Any, every_step: bool):
+    self.hook = hook
+    self._session = Session()
+    self._context: Any = None
+    self._fetches: Any = None
+    self._fetched: list[tuple[Any, Any]] = []  # (what was asked for, the fetches.Fetched of it)
+    self._global_step: Any = None
+    self._is_attached = False
+    self.__qualname__ = type(hook).__qualname__
+    if every_step:
+      self.next_step = lambda step: step + 1
+
+  def attach(self, step: Any) -> None:
+    self._is_attached = True
+    self._global_step = step.global_step
+    self.hook.begin()
+    self._ask()
+    self._fetched = [
+      (fetch, step.fetch(fetch, self.hook))
+      for fetch in self._leaves()
+      if not self._is_global_step(fetch)
+    ]
+
+  def begin(self, estimator: Any) -> None:
+    if not self._is_attached:  # a hook of an evaluation or prediction
+      self.hook.begin()
+      self._ask()
+    self.hook.after_create_session(self._session, None)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    results = None
+    if self._fetches is not None:
+      results = tf.nest.map_structure(
+        lambda fetch: self._value(fetch, dict(metrics, global_step=step)), self._fetches
+      )
+    values = v1.train.SessionRunValues(results=results, options=None, run_metadata=None)
+    self.hook.after_run(self._context, values)
+    if self._context.stop_requested:
+      return True
+    self._ask()
+    return False
+
+  def end(self, step: int, estimator: Any) -> None:
+    self.hook.end(self._session)
+
+  def _ask(self) -> None:
+    self._context = v1.train.SessionRunContext(
+      original_args=v1.train.SessionRunArgs(None), session=self._session
+    )
+    asked = self.hook.before_run(self._context)
+    self._fetches = None if asked is None else asked.fetches
+
+  def _leaves(self) -> list[Any]:
+    return [] if self._fetches is None else tf.nest.flatten(self._fetches)
+
+  def _is_global_step(self, fetch: Any) -> bool:
+    return fetch is self._global_step or fetch in ("global_step", "global_step:0")
+
+  def _value(self, fetch: Any, known: dict[str, Any]) -> Any:
+    if self._is_global_step(fetch):
+      return known["global_step"]
+    for asked, fetched in self._fetched:
+      if asked is fetch or (isinstance(fetch, str) and asked == fetch):
+        return fetched.value()
+    if isinstance(fetch, tf.Variable):
+      return fetch.numpy()
+    if isinstance(fetch, str) and fetch.removesuffix(":0") in known:
+      return known[fetch.removesuffix(":0")]
+    raise errors.SettingError(
+      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, and did not at its first before_run: "
+      "a step can only give what was asked for when it was made."
+    )
+
+
+def adapted(hooks: Any, every_step: bool = True) -> list[Any]:
+  """The hooks as hooks of Octet.
+
+  Args:
+    hooks: list of hooks of any kind, or None.
+    every_step: whether a program's SessionRunHook is called after each step.
+  """
+  found = []
+  for hook in hooks or []:
+    if isinstance(hook, NativeHook):
+      hook = _Native(hook)
+    elif isinstance(hook, v1.train.SessionRunHook):
+      hook = _Foreign(hook, every_step)
+    found.append(hook)
+  return found
+
+
+def attach(hook: Any, step: Any) -> None:
+  """Lets a hook ask for tensors of a step."""
+  if isinstance(hook, _Native | _Foreign):
+    hook.attach(step)
+
+
+def needs_trace(hooks: list[Any]) -> bool:
+  """Whether one of the hooks (adapted ones) has to see the step while it is traced."""
+  return any(
+    isinstance(hook, _Foreign)
+    or (isinstance(hook, _Native) and type(hook.hook).attach is not NativeHook.attach)
+    for hook in hooks
+  )

@@ -1,0 +1,113 @@
+"""TPUEstimator: an Estimator whose batch sizes are given."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.compat.v1 import notes
+from trainer.compat.v1.estimator import estimator, run_config
+from trainer.compat.v1.estimator import params as params_lib
+
+_RESERVED = ("batch_size", "context")
+
+_NO_EFFECT = {
+  "batch_axis": "the first axis of a tensor is its batch.",
+  "embedding_config_spec": "",
+}
+
+
+class TPUEstimator(estimator.Estimator):
+  """A program's TPUEstimator. Arguments, methods and results as in 2.15.
+
+  Args:
+    use_tpu: whether the device is a TPU, where nothing else is said of it: see `run_config`.
+    train_batch_size, eval_batch_size, predict_batch_size: those of all cores together.
+    batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu: have no effect.
+  """
+
+  def __init__(
+    self,
+    model_fn: Callable | None = None,
+    model_dir: str | None = None,
+    config: run_config.RunConfig | None = None,
+    params: Any = None,
+    use_tpu: bool = True,
+    train_batch_size: int | None = None,
+    eval_batch_size: int | None = None,
+    predict_batch_size: int | None = None,
+    batch_axis: Any = None,
+    eval_on_tpu: bool = True,
+    export_to_tpu: bool = True,
+    export_to_cpu: bool = True,
+    warm_start_from: Any = None,
+    embedding_config_spec: Any = None,
+    export_saved_model_api_version: Any = None,
+  ):
+    del export_saved_model_api_version
+    if config is None or config.tpu_config is None:
+      raise ValueError("config must be provided: a tf.estimator.tpu.RunConfig with a TPUConfig.")
+    if embedding_config_spec is not None:
+      raise errors.SettingError(
+        "TPUEstimator(embedding_config_spec=...): the embedding memory of TPUs is not supported; "
+        "use embedding columns or get_variable."
+      )
+    reserved = sorted(set(_RESERVED) & set(params_lib.as_dict(params)))
+    if reserved:
+      raise ValueError(f"{reserved} are reserved keys but existed in params.")
+    notes.tell_of_unused(
+      "TPUEstimator",
+      {
+        "batch_axis": batch_axis,
+        "eval_on_tpu": None if eval_on_tpu else eval_on_tpu,
+        "export_to_cpu": None if export_to_cpu else export_to_cpu,
+      },
+      {
+        "batch_axis": "the first axis of a tensor is its batch.",
+        "eval_on_tpu": "evaluation uses the device of the training.",
+        "export_to_cpu": "a SavedModel is for the CPU, and serves anywhere.",
+      },
+    )
+    del export_to_tpu
+    super().__init__(model_fn, model_dir, config, params, warm_start_from)
+    self._use_tpu = use_tpu
+    given = dict(train=train_batch_size, eval=eval_batch_size, predict=predict_batch_size)
+    self._sizes = {kind: size for kind, size in given.items() if size is not None}
+    self._check_shards()
+
+  def _check_shards(self) -> None:
+    shards, replicas = self._config.tpu_config.num_shards, self.octet.device.replicas
+    if shards is not None and shards != replicas:
+      notes.tell_once(
+        f"TPUConfig(num_shards={shards}): the device has {replicas}, and each of them takes its "
+        "share of the batch; the numbers are the same."
+      )
+
+  @property
+  def _gives_host_batches(self) -> bool:
+    return self._config.tpu_config.gives_host_batches
+
+  @property
+  def _hooks_see_every_step(self) -> bool:
+    return False
+
+  def _is_without_size(self, kind: str) -> bool:
+    return False
+
+  @property
+  def _octet_params(self) -> dict[str, Any]:
+    return params_lib.as_dict(self._params)
+
+  def _make_params(self, params: dict[str, Any]) -> Any:
+    context = params_lib.context(self.octet.device)
+    return params_lib.like(self._params, dict(params, context=context))
+
+  def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
+    params = {name: value for name, value in params.items() if name != "use_tpu"}
+    if kind != "train" and self._gives_host_batches:
+      params["batch_size"] *= self.octet.device.local_replicas
+    return super()._call(kind, input_fn, params)
+
+  def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
+    return super()._for_cores(dataset, per_core) if self._gives_host_batches else dataset

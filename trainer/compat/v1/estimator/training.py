@@ -1,0 +1,79 @@
+"""TrainSpec, EvalSpec and train_and_evaluate, as in 2.15."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import trainer
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainSpec:
+  """What train_and_evaluate trains on; see Estimator.train."""
+
+  input_fn: Callable
+  max_steps: int | None = None
+  hooks: Any = ()
+  saving_listeners: Any = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalSpec:
+  """What train_and_evaluate evaluates; see Estimator.evaluate."""
+
+  input_fn: Callable
+  steps: int | None = 100
+  name: str | None = None
+  hooks: Any = ()
+  exporters: Any = ()
+  start_delay_secs: float = 120
+  throttle_secs: float = 600
+
+
+def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpec) -> Any:
+  """Trains to max_steps, and evaluates on the way and at the end.
+
+  Args:
+    estimator: an Estimator.
+    train_spec: a TrainSpec.
+    eval_spec: an EvalSpec; start_delay_secs has no meaning in one process.
+
+  Returns:
+    (the result of the last evaluation, list of what its exporters exported).
+  """
+  exporters = eval_spec.exporters or ()
+  if not isinstance(exporters, list | tuple):
+    exporters = (exporters,)
+  noting = [_Noting(exporter) for exporter in exporters]
+  results = trainer.train_and_evaluate(
+    estimator,
+    trainer.TrainSpec(
+      train_spec.input_fn,
+      max_steps=train_spec.max_steps,
+      hooks=tuple(train_spec.hooks or ()),
+      saving_listeners=tuple(train_spec.saving_listeners or ()),
+    ),
+    trainer.EvalSpec(
+      eval_spec.input_fn,
+      steps=eval_spec.steps,
+      name=eval_spec.name,
+      hooks=tuple(eval_spec.hooks or ()),
+      throttle_secs=eval_spec.throttle_secs,
+      exporters=tuple(noting),
+    ),
+  )
+  return results.get(eval_spec.name), [exporter.exported for exporter in noting]
+
+
+class _Noting:
+  """An exporter that remembers what it exported last."""
+
+  def __init__(self, exporter: Any):
+    self._exporter = exporter
+    self.name = exporter.name
+    self.exported: Any = None
+
+  def export(self, *args: Any, **kwargs: Any) -> Any:
+    exported = self._exporter.export(*args, **kwargs)
+    self.exported = exported or self.exported
+    return exported

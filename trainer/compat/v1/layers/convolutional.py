@@ -1,0 +1,263 @@
+"""Convolutions in one, two and three dimensions, separable ones, and transposed ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.v1.layers import base
+
+_FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
+
+
+class _Convolution(base.Layer):
+  """What convolutions have in common."""
+
+  rank = 0
+
+  def __init__(
+    self,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = 1,
+    activation: Any = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = "zeros",
+    kernel_regularizer: Callable | None = None,
+    bias_regularizer: Callable | None = None,
+    activity_regularizer: Callable | None = None,
+    kernel_constraint: Callable | None = None,
+    bias_constraint: Callable | None = None,
+    **layer: Any,
+  ):
+    super().__init__(activity_regularizer=activity_regularizer, **layer)
+    self.filters = int(filters)
+    self.kernel_size = base.several(kernel_size, self.rank, "kernel_size")
+    self.strides = base.several(strides, self.rank, "strides")
+    self.dilation_rate = base.several(dilation_rate, self.rank, "dilation_rate")
+    self.padding = padding.lower()
+    self.data_format = data_format
+    self.activation = base.activation(activation)
+    self.use_bias = use_bias
+    self._of_kernel = dict(
+      initializer=base.initializer(kernel_initializer),
+      regularizer=kernel_regularizer,
+      constraint=kernel_constraint,
+    )
+    self._of_bias = dict(
+      initializer=base.initializer(bias_initializer),
+      regularizer=bias_regularizer,
+      constraint=bias_constraint,
+    )
+
+  @property
+  def _is_channels_first(self) -> bool:
+    return self.data_format == "channels_first"
+
+  @property
+  def _format(self) -> str:
+    return _FORMATS[self.rank][self._is_channels_first]
+
+  def _channels(self, input_shape: Any) -> int:
+    channels = input_shape[1 if self._is_channels_first else -1]
+    if channels is None:
+      raise ValueError("The channel dimension of the inputs should be defined. Found `None`.")
+    return int(channels)
+
+  def build(self, input_shape: Any) -> None:
+    shape = self._kernel_shape(self._channels(input_shape))
+    self.kernel = self.add_weight("kernel", shape, **self._of_kernel)
+    self._build_bias()
+    self.built = True
+
+  def _build_bias(self) -> None:
+    self.bias = None
+    if self.use_bias:
+      self.bias = self.add_weight("bias", [self.filters], **self._of_bias)
+
+  def _kernel_shape(self, channels: int) -> list[int]:
+    return [*self.kernel_size, channels, self.filters]
+
+  def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
+    padding = self.padding
+    if padding == "causal":
+      before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+      pads = [[0, 0], [0, 0], [0, 0]]
+      pads[2 if self._is_channels_first else 1] = [before, 0]
+      inputs, padding = tf.pad(inputs, pads), "valid"
+    return tf.nn.convolution(
+      inputs, self.kernel, self.strides, padding.upper(), self._format, self.dilation_rate
+    )
+
+  def call(self, inputs: tf.Tensor) -> tf.Tensor:
+    outputs = self._convolved(inputs)
+    if self.bias is not None:
+      outputs = tf.nn.bias_add(outputs, self.bias, "NC..." if self._is_channels_first else "N...C")
+    return outputs if self.activation is None else self.activation(outputs)
+
+
+class Conv1D(_Convolution):
+  """A convolution over [batch, steps, channels]."""
+
+  rank = 1
+
+
+class Conv2D(_Convolution):
+  """A convolution over [batch, height, width, channels]."""
+
+  rank = 2
+
+
+class Conv3D(_Convolution):
+  """A convolution over [batch, depth, height, width, channels]."""
+
+  rank = 3
+
+
+class _Transposed(_Convolution):
+  """What transposed convolutions have in common."""
+
+  def _kernel_shape(self, channels: int) -> list[int]:
+    return [*self.kernel_size, self.filters, channels]
+
+  def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
+    first = 2 if self._is_channels_first else 1
+    sizes = []
+    for axis in range(self.rank):
+      size = inputs.shape[first + axis]
+      size = tf.shape(inputs)[first + axis] if size is None else int(size)
+      size = size * self.strides[axis]
+      if self.padding == "valid":
+        size += max(self.kernel_size[axis] - self.strides[axis], 0)
+      sizes.append(size)
+    batch = tf.shape(inputs)[0] if inputs.shape[0] is None else int(inputs.shape[0])
+    channels_first = [batch, self.filters, *sizes]
+    shape = channels_first if self._is_channels_first else [batch, *sizes, self.filters]
+    outputs = tf.nn.conv_transpose(
+      inputs, self.kernel, shape, self.strides, self.padding.upper(), self._format
+    )
+    outputs.set_shape([size if isinstance(size, int) else None for size in shape])
+    return outputs
+
+
+class Conv2DTranspose(_Transposed):
+  """The gradient of a Conv2D, as a layer."""
+
+  rank = 2
+
+
+class Conv3DTranspose(_Transposed):
+  """The gradient of a Conv3D, as a layer."""
+
+  rank = 3
+
+
+class SeparableConv2D(_Convolution):
+  """A convolution of each channel by itself, and then one of 1 × 1 over all."""
+
+  rank = 2
+
+  def __init__(
+    self,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = 1,
+    depth_multiplier: int = 1,
+    activation: Any = None,
+    use_bias: bool = True,
+    depthwise_initializer: Any = None,
+    pointwise_initializer: Any = None,
+    bias_initializer: Any = "zeros",
+    depthwise_regularizer: Callable | None = None,
+    pointwise_regularizer: Callable | None = None,
+    bias_regularizer: Callable | None = None,
+    activity_regularizer: Callable | None = None,
+    depthwise_constraint: Callable | None = None,
+    pointwise_constraint: Callable | None = None,
+    bias_constraint: Callable | None = None,
+    **layer: Any,
+  ):
+    super().__init__(
+      filters,
+      kernel_size,
+      strides,
+      padding,
+      data_format,
+      dilation_rate,
+      activation=activation,
+      use_bias=use_bias,
+      bias_initializer=bias_initializer,
+      bias_regularizer=bias_regularizer,
+      activity_regularizer=activity_regularizer,
+      bias_constraint=bias_constraint,
+      **layer,
+    )
+    self.depth_multiplier = int(depth_multiplier)
+    self._of_depthwise = dict(
+      initializer=base.initializer(depthwise_initializer),
+      regularizer=depthwise_regularizer,
+      constraint=depthwise_constraint,
+    )
+    self._of_pointwise = dict(
+      initializer=base.initializer(pointwise_initializer),
+      regularizer=pointwise_regularizer,
+      constraint=pointwise_constraint,
+    )
+
+  def build(self, input_shape: Any) -> None:
+    channels = self._channels(input_shape)
+    self.depthwise_kernel = self.add_weight(
+      "depthwise_kernel", [*self.kernel_size, channels, self.depth_multiplier], **self._of_depthwise
+    )
+    self.pointwise_kernel = self.add_weight(
+      "pointwise_kernel",
+      [*(1,) * self.rank, channels * self.depth_multiplier, self.filters],
+      **self._of_pointwise,
+    )
+    self._build_bias()
+    self.built = True
+
+  def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
+    strides = (1, 1, *self.strides) if self._is_channels_first else (1, *self.strides, 1)
+    return tf.nn.separable_conv2d(
+      inputs,
+      self.depthwise_kernel,
+      self.pointwise_kernel,
+      strides,
+      self.padding.upper(),
+      self._format,
+      self.dilation_rate,
+    )
+
+
+class SeparableConv1D(SeparableConv2D):
+  """As SeparableConv2D, over [batch, steps, channels]."""
+
+  rank = 1
+
+  def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
+    axis = 2 if self._is_channels_first else 1
+    step = self.strides * 2
+    padding = self.padding
+    if padding == "causal":
+      before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+      pads = [[0, 0], [0, 0], [0, 0]]
+      pads[axis] = [before, 0]
+      inputs, padding = tf.pad(inputs, pads), "valid"
+    outputs = tf.nn.separable_conv2d(
+      tf.expand_dims(inputs, axis),
+      tf.expand_dims(self.depthwise_kernel, 0),
+      tf.expand_dims(self.pointwise_kernel, 0),
+      (1, 1, *step) if self._is_channels_first else (1, *step, 1),
+      padding.upper(),
+      _FORMATS[2][self._is_channels_first],
+      (1, *self.dilation_rate),
+    )
+    return tf.squeeze(outputs, [axis])

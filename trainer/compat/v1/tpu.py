@@ -1,0 +1,64 @@
+"""tf.tpu: what of it is asked inside a model_fn."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import CrossShardOptimizer, errors
+from trainer.compat.v1 import overlay
+
+__all__ = ["CrossShardOptimizer"]
+
+v1 = tf.compat.v1
+
+
+def cross_replica_sum(x: Any, group_assignment: Any = None, name: str | None = None) -> tf.Tensor:
+  """The sum of a tensor over all replicas.
+
+  Raises:
+    SettingError: group_assignment is given: groups of replicas are not supported.
+  """
+  if group_assignment is not None:
+    raise errors.SettingError("tf.tpu.cross_replica_sum(group_assignment=...) is not supported.")
+  context = tf.distribute.get_replica_context()
+  if context is None or context.num_replicas_in_sync == 1:
+    return tf.identity(x, name)
+  return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.convert_to_tensor(x))
+
+
+@contextlib.contextmanager
+def bfloat16_scope(name: str | None = None) -> Iterator[Any]:
+  """Inside, get_variable makes float32 variables, and gives them as bfloat16 where asked to."""
+
+  def getter(make: Any, *args: Any, **kwargs: Any) -> Any:
+    wanted = kwargs.get("dtype")
+    if wanted is not None and tf.as_dtype(wanted) == tf.bfloat16:
+      kwargs["dtype"] = tf.float32
+      kwargs["initializer"] = _in_float32(kwargs.get("initializer"))
+      return tf.cast(make(*args, **kwargs), tf.bfloat16)
+    return make(*args, **kwargs)
+
+  scope = name if name is not None else v1.get_variable_scope()
+  with v1.variable_scope(scope, custom_getter=getter, auxiliary_name_scope=False) as found:
+    yield found
+
+
+def _in_float32(initializer: Any) -> Any:
+  if initializer is None or tf.is_tensor(initializer) or not callable(initializer):
+    return initializer
+
+  def make(shape: Any, dtype: Any = None, **others: Any) -> tf.Tensor:
+    del dtype
+    return initializer(shape, dtype=tf.float32, **others)
+
+  return make
+
+
+def outside_compilation(computation: Any, *args: Any, **kwargs: Any) -> Any:
+  """Calls it: on a CPU or GPU everything is outside of a TPU's compiler."""
+  return computation(*args, **kwargs)
+
+
+__getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.compat.v1.tpu",))
