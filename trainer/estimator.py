@@ -532,7 +532,8 @@ class Estimator:
     context = tf.distribute.InputContext(hosts, self.device.host if hosts > 1 else 0, self.device.replicas)
     with self.watchdog.stage(f"{kind} input_fn {spec.name_of(input_fn)}"):
       dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context, start)
-    inputs.check_shapes(dataset, batch_size, kind, self.config.static_shapes or self.device.replicas > 1 or self.device.kind == "tpu")
+    static = self.config.static_shapes or self.device.replicas > 1 or self.device.kind == "tpu"
+    inputs.check_shapes(dataset, batch_size, kind, static)
     return dataset, batch_size
 
   def _dataset(self, kind, input_fn, start=0):

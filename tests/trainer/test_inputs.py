@@ -179,6 +179,20 @@ def test_the_batch_may_be_open_where_it_is_padded(kind):
   inputs.check_shapes(call(programs.examples(6), kind), 4, kind)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+def test_shapes_may_differ_from_batch_to_batch_on_one_core(tmp_path, device):
+  def input_fn(params):
+    dataset = programs.examples(16)(params).unbatch().batch(params["batch_size"])
+    return dataset.take(2).concatenate(dataset.take(1).unbatch().batch(params["batch_size"] - 1))
+
+  estimator = programs.estimator(tmp_path, device=device, static_shapes=False)
+  if device == "cpu":
+    assert estimator.train(input_fn).latest_step() == 4  # of 8, 8, 7 and 1 examples
+  else:
+    with pytest.raises(errors.InputError, match="drop_remainder=True"):
+      estimator.train(input_fn)
+
+
 def test_mistakes_of_shape_are_found_before_anything_is_written(tmp_path):
   with pytest.raises(errors.InputError, match="drop_remainder=True"):
     programs.estimator(tmp_path / "model").train(programs.examples(16), steps=1)
