@@ -43,6 +43,22 @@ def upward_imports(source):
       yield f"{line}: {module}"
 
 
+# The modules of each library that are its own business, and the one file of trainer that may know.
+PRIVATE = {
+    "gin.config": "trainer/gin_state.py",
+    "keras.src": "trainer/keras_internals.py",
+    "tensorflow.compiler": "trainer/tensorflow_internals.py",
+    "tensorflow.python": "trainer/tensorflow_internals.py",
+}
+
+
+def libraries_internals(source):
+  """What a file imports of a library's own modules, as (line, one of PRIVATE)."""
+  for line, module, name in imports(source):
+    whole = f"{module}.{name}."
+    yield from ((line, private) for private in PRIVATE if whole.startswith(f"{private}."))
+
+
 def files(*folders):
   return [str(path.relative_to(ROOT)) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
@@ -57,7 +73,17 @@ def test_models_and_inputs_use_the_public_contract_alone(path):
   assert list(private_uses((ROOT / path).read_text())) == []
 
 
+@pytest.mark.parametrize("path", files("trainer"))
+def test_private_modules_of_a_library_are_imported_in_one_file(path):
+  found = libraries_internals((ROOT / path).read_text())
+  assert [(line, private) for line, private in found if PRIVATE[private] != path] == []
+
+
 def test_the_rules_find_what_breaks_them():
+  assert list(libraries_internals("import keras.src")) == [(1, "keras.src")]
+  assert list(libraries_internals("from keras.src.utils import naming")) == [(1, "keras.src")]
+  assert list(libraries_internals("from gin import config")) == [(1, "gin.config")]
+  assert list(libraries_internals("import tensorflow as tf\nfrom keras import layers")) == []
   assert list(upward_imports("def f():\n  from models import digits_mlp")) == ["2: models"]
   assert list(upward_imports("import input_pipelines.digits as d")) == ["1: input_pipelines.digits"]
   assert list(upward_imports("import modelsmith")) == []

@@ -23,7 +23,7 @@ import time
 
 import gin
 
-from trainer import errors, inputs
+from trainer import errors, inputs, tensorflow_internals
 
 # Stages that neither change how many elements there are nor what is in one: their elements count as those of the stage that follows.
 _ONE_TO_ONE = (
@@ -141,12 +141,12 @@ def _chain(dataset, batch_size):
     if kind not in _NOT_TIMED or not chain:
       chain.append((dataset, examples))
     if kind == "Batch":
-      examples /= int(dataset._batch_size)
+      examples /= int(tensorflow_internals.batch_size_of(dataset))
     elif kind not in _ONE_TO_ONE:
       break
-    sources = dataset._inputs()
+    sources = tensorflow_internals.inputs_of(dataset)
     if len(sources) > 1:
-      sources = [one for one in sources if one._inputs()] or sources[-1:]  # enumerate zips with a counter
+      sources = [one for one in sources if tensorflow_internals.inputs_of(one)] or sources[-1:]  # enumerate zips with a counter
     if len(sources) != 1:
       break
     dataset = sources[0]
@@ -161,7 +161,7 @@ def _kind(dataset):
 def _name(dataset):
   kind = _kind(dataset)
   words = re.sub(r"(?<!^)(?=[A-Z])", " ", kind).lower()
-  function = getattr(getattr(dataset, "_map_func", None), "_func", None)
+  function = tensorflow_internals.function_of(dataset)
   function = function and inspect.unwrap(function)  # out of do_not_convert and the like
   code = getattr(function, "__code__", None)
   if code is None:

@@ -11,8 +11,8 @@ program has the same executor each time, and on the same machine the same bits.
 import contextlib
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2
-from tensorflow.python.eager import context
+
+from trainer import tensorflow_internals
 
 # Floating-point operations of a step up to which a single thread is faster. Measured on two cores, dense networks with Adam: 1.7 times as fast at 1.7
 # million and 1.5 at 6.5 million, 0.7 at 26 million and beyond.
@@ -28,10 +28,11 @@ def runs_in_one_thread(loop):
   """
   if loop.type not in ("While", "StatelessWhile"):
     return False
-  body = loop.graph._get_function(loop.get_attr("body").name)
+  body = tensorflow_internals.function_named(loop.graph, loop.get_attr("body").name)
   if body is None or not is_light(body.graph):
     return False
-  loop._set_attr("_lower_using_switch_merge", attr_value_pb2.AttrValue(b=False))  # that executor has loops as operations only
+  # That executor has loops as operations only.
+  tensorflow_internals.set_attribute(loop, "_lower_using_switch_merge", b=False)
   return True
 
 
@@ -53,4 +54,4 @@ def is_light(graph):
 
 def single_thread(wanted):
   """A context in which functions are run by the executor with a single thread, if that is wanted."""
-  return context.function_executor_type("SINGLE_THREADED_EXECUTOR") if wanted else contextlib.nullcontext()
+  return tensorflow_internals.single_thread() if wanted else contextlib.nullcontext()

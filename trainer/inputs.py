@@ -13,10 +13,8 @@ import os
 
 import tensorflow as tf
 from absl import logging
-from tensorflow.python.data.ops import dataset_ops, prefetch_op
-from tensorflow.python.data.util.structure import NoneTensorSpec
 
-from trainer import errors, seeds, spec
+from trainer import errors, seeds, spec, tensorflow_internals
 from trainer.outputs import decodable
 
 _seeds = seeds.InputSeeds()
@@ -78,7 +76,7 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
   element = dataset.element_spec
   if not isinstance(element, tuple):
     return decodable.keep_mark(said, dataset.map(lambda features: (features,)))
-  if len(element) == 2 and isinstance(element[1], NoneTensorSpec):
+  if len(element) == 2 and isinstance(element[1], tensorflow_internals.NoneTensorSpec):
     return decodable.keep_mark(said, dataset.map(lambda features, labels: (features,)))
   if len(element) != 2:
     raise errors.SpecError(f"The {name} must return a dataset of features or of (features, labels); its elements are tuples of {len(element)}.")
@@ -155,7 +153,7 @@ def named_leaves(element, roots=("features", "labels")):
 
 
 def _paths(part, path):
-  if part is None or isinstance(part, NoneTensorSpec):
+  if part is None or isinstance(part, tensorflow_internals.NoneTensorSpec):
     return
   if isinstance(part, dict):
     for key in sorted(part):  # as tf.nest has them
@@ -191,10 +189,8 @@ def grouped(dataset, per_core, replicas, broadcast=False):
 
 def read_ahead(dataset):
   """The dataset, its next elements made while one is trained on. Where tf.data tunes, it adds this by itself."""
-  ends_with = dataset
-  while isinstance(ends_with, dataset_ops._OptionsDataset):
-    ends_with = ends_with._input_dataset
-  return untuned(dataset if isinstance(ends_with, prefetch_op._PrefetchDataset) else dataset.prefetch(tf.data.AUTOTUNE))
+  is_read_ahead = tensorflow_internals.ends_with_prefetch(dataset)
+  return untuned(dataset if is_read_ahead else dataset.prefetch(tf.data.AUTOTUNE))
 
 
 def untuned(dataset):

@@ -11,11 +11,8 @@ import re
 import gin
 import keras
 import tensorflow as tf
-from keras.src.models import functional
-from keras.src.trainers import compile_utils
-from keras.src.utils import naming
 
-from trainer import checkpoint, errors, keras_scope, optimizers, spec
+from trainer import checkpoint, errors, keras_internals, keras_scope, optimizers, spec
 
 ModeKeys = spec.ModeKeys
 
@@ -50,12 +47,13 @@ def model_fn_from_keras(build_model, loss=None, optimizer=None, metrics=None):
       return spec.EstimatorSpec(mode, predictions=_named_outputs(outputs))
     names = getattr(model, "output_names", None)
     if loss is not None:  # in place of model.compile, which would also make metrics, whose variables would be the model's
-      model._compile_loss = compile_utils.CompileLoss(loss, None, output_names=names)
+      keras_internals.set_loss(model, loss, names)
     elif not model.compiled and not model.losses:
       raise errors.SettingError(f"model_fn_from_keras: {spec.name_of(build_model)} gives a model without a loss: compile it with one, or give loss=.")
     total = model.compute_loss(features, labels, outputs, training=training)
     if mode == ModeKeys.EVAL:
-      return spec.EstimatorSpec(mode, loss=total, eval_metrics=_eval_metrics(metrics or _compiled_metrics(model), labels, outputs, names))
+      wanted = metrics or keras_internals.compiled_metrics(model)
+      return spec.EstimatorSpec(mode, loss=total, eval_metrics=_eval_metrics(wanted, labels, outputs, names))
     return spec.EstimatorSpec(mode, loss=total, train_op=optimizers.minimize(make_optimizer(model), total))
 
   return model_fn
@@ -98,7 +96,7 @@ def _made(build_model):
 
 def _inputs(model, features):
   """The features as the model takes them."""
-  named = isinstance(model, functional.Functional) and (isinstance(model.input, dict) or len(model.inputs) > 1)
+  named = isinstance(model, keras_internals.Functional) and (isinstance(model.input, dict) or len(model.inputs) > 1)
   return next(iter(features.values())) if isinstance(features, dict) and len(features) == 1 and not named else features
 
 
@@ -116,7 +114,7 @@ def _maker(optimizer):
     return _compiled_optimizer
   if isinstance(optimizer, keras.optimizers.Optimizer):
     config = optimizer.get_config()  # here, and not while a model_fn is traced: it reads the learning rate
-    own_name = naming.to_snake_case(type(optimizer).__name__)
+    own_name = keras_internals.to_snake_case(type(optimizer).__name__)
     if re.fullmatch(rf"{own_name}(_\d+)?", config["name"]):
       # Keras numbers optimizers by how many the process has made: a name that a checkpoint could not rely on.
       config["name"] = own_name
@@ -131,11 +129,6 @@ def _compiled_optimizer(model):
   return optimizer
 
 
-def _compiled_metrics(model):
-  compiled = getattr(model, "_compile_metrics", None)
-  return compiled._user_metrics if compiled is not None else None
-
-
 def _eval_metrics(metrics, labels, outputs, output_names):
   """eval_metrics of an EstimatorSpec, or None."""
   if not metrics:
@@ -147,10 +140,7 @@ def _eval_metrics(metrics, labels, outputs, output_names):
   def metric_fn(*tensors):
     labels, outputs = tf.nest.pack_sequence_as(structure, tensors)
     copies = tf.nest.map_structure(lambda m: type(m).from_config(m.get_config()) if isinstance(m, keras.metrics.Metric) else m, metrics)
-    compiled = compile_utils.CompileMetrics(copies, None, output_names=output_names)
-    compiled.update_state(labels, outputs)
-    of_outputs = [group for group in compiled._flat_metrics if group is not None]
-    return {f"{group.output_name}_{metric.name}" if group.output_name else metric.name: metric for group in of_outputs for metric in group.metrics}
+    return keras_internals.updated_metrics(copies, labels, outputs, output_names)
 
   return metric_fn, tf.nest.flatten(structure)
 

@@ -5,20 +5,19 @@ trace gets a state of its own.
 """
 
 import contextlib
+import contextvars
 import weakref
-from unittest import mock
 
 import keras
 import tensorflow as tf
-from keras.src import backend
-from keras.src.backend.common import global_state
-from keras.src.losses import loss as keras_loss
-from keras.src.random import seed_generator
 
-from trainer import kernels, seeds
+from trainer import keras_internals, kernels, patches, seeds
 
 # The seeds of a generator that is used twice in a step are this far apart: 2**32 divided by the golden ratio, which spreads any number of uses.
 _STRIDE = 0x9E3779B9
+
+# The KerasScope of the trace that this thread is in, or None.
+_scope = contextvars.ContextVar("Keras scope", default=None)
 
 
 class KerasScope:
@@ -46,15 +45,8 @@ class KerasScope:
 
   @contextlib.contextmanager
   def trace(self):
-    initialize = self._following(backend.Variable._initialize)
-    with_initializer = self._following(self._seeding(backend.Variable._initialize_with_initializer))
-    scope = self
     with (
-        mock.patch.object(backend.Variable, "_initialize", initialize),
-        mock.patch.object(backend.Variable, "_initialize_with_initializer", with_initializer),
-        mock.patch.object(seed_generator.SeedGenerator, "next", lambda generator, ordered=True: scope._next_seed(generator)),
-        # Keras's losses divide by the number of replicas, for gradients that are summed; here they are averaged.
-        mock.patch.object(keras_loss, "scale_loss_for_distribution", lambda value: value),
+        patches.setting(_scope, self),
         kernels.used() if self._on_cpu else contextlib.nullcontext(),
     ):
       yield
@@ -63,34 +55,27 @@ class KerasScope:
   def replica(self):
     """Names start anew. The state is per thread, and a strategy may trace each replica in a thread of its own."""
     fresh = dict(object_name_uids=None, name_scope_stack=None, global_seed_generator=None, dtype_policy=self._policy)
-    saved = {key: global_state.get_global_attribute(key) for key in fresh}
-    for key, value in fresh.items():
-      global_state.set_global_attribute(key, value)
+    with keras_internals.global_state(fresh):
+      yield
+
+  @contextlib.contextmanager
+  def making(self, variable):
+    """Inside, the tf.Variable of this Keras variable is created."""
+    self._making.append(variable)
     try:
       yield
     finally:
-      for key, value in saved.items():
-        global_state.set_global_attribute(key, value)
+      self._making.pop()
 
-  def _following(self, initialize):
-    def wrapper(variable, value):
-      self._making.append(variable)
-      try:
-        initialize(variable, value)
-      finally:
-        self._making.pop()
-    return wrapper
-
-  def _seeding(self, initialize):
+  def seeded(self, variable, initializer):
     """An initializer that nobody gave a seed gets one by the name of its variable; Keras would draw it from Python's `random`."""
-    def wrapper(variable, initializer):
-      if getattr(initializer, "_init_seed", 0) is None:
-        initializer = initializer.clone()
-        initializer.seed = seeds.seed_for(self._seed, variable.path)
-      initialize(variable, initializer)
-    return wrapper
+    if not keras_internals.lacks_seed(initializer):
+      return initializer
+    seeded = initializer.clone()
+    seeded.seed = seeds.seed_for(self._seed, variable.path)
+    return seeded
 
-  def _next_seed(self, generator):
+  def next_seed(self, generator):
     """In place of SeedGenerator.next, whose state is a variable and the same on all replicas: a seed by step and replica needs no memory.
 
     Returns:
@@ -99,9 +84,40 @@ class KerasScope:
     context = tf.distribute.get_replica_context()
     use = self._uses.get(generator, 0)
     self._uses[generator] = use + 1
-    first = generator._initial_seed
+    first = keras_internals.initial_seed(generator)
     if first is None:
       first = seeds.seed_for(self._seed, generator.state.path)
     first = (first + use * _STRIDE) % tf.int32.max
     second = tf.cast(self._step, tf.int64) * context.num_replicas_in_sync + tf.cast(context.replica_id_in_sync_group, tf.int64)
     return tf.stack([tf.constant(first, tf.int32), tf.cast(second % tf.int32.max, tf.int32)])
+
+
+@patches.replaces(*keras_internals.INITIALIZE)
+def _initialize(original, variable, value):
+  scope = _scope.get()
+  with scope.making(variable) if scope else contextlib.nullcontext():
+    return original(variable, value)
+
+
+@patches.replaces(*keras_internals.INITIALIZE_WITH_INITIALIZER)
+def _initialize_with_initializer(original, variable, initializer):
+  scope = _scope.get()
+  if scope is None:
+    return original(variable, initializer)
+  with scope.making(variable):  # which Keras does without `_initialize` before 3.7
+    return original(variable, scope.seeded(variable, initializer))
+
+
+@patches.replaces(*keras_internals.NEXT_SEED)
+def _next_seed(original, generator, ordered=True):
+  scope = _scope.get()
+  return scope.next_seed(generator) if scope else original(generator, ordered)
+
+
+# Keras's losses divide by the number of replicas, for gradients that are summed; here they are
+# averaged. Before 3.8 they do not.
+if keras_internals.SCALE_LOSS:
+
+  @patches.replaces(*keras_internals.SCALE_LOSS)
+  def _scale_loss(original, value):
+    return value if _scope.get() else original(value)

@@ -24,9 +24,8 @@ import keras
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
-from keras.src.utils import naming
 
-from trainer import errors, files
+from trainer import errors, files, keras_internals
 
 _IN_ARCHIVE = "model.weights.h5"
 _NUMBERED = re.compile(r"(.+?)(?:_(\d+))?")
@@ -204,7 +203,9 @@ def put(path, data):
 
 
 def _check_layers(layers):
-  known = {naming.to_snake_case(name) for name, value in vars(keras.layers).items() if inspect.isclass(value) and issubclass(value, keras.Layer)}
+  known = {
+      keras_internals.to_snake_case(name) for name, value in vars(keras.layers).items()
+      if inspect.isclass(value) and issubclass(value, keras.Layer)}
   bases = collections.defaultdict(set)
   for layer, variables in layers.items():
     base, number = _NUMBERED.fullmatch(layer).groups() if layer else ("", None)

@@ -10,9 +10,8 @@ import time
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import auto_control_deps
 
-from trainer import executor, run_config, step_times, summaries
+from trainer import executor, run_config, step_times, summaries, tensorflow_internals
 from trainer import metrics as metrics_lib
 
 # How many groups are predicted in a call.
@@ -73,7 +72,7 @@ class DeviceLoops:
         ready_at = tf.timestamp()
       with tf.control_dependencies([ready_at]):  # else eight replicas would be at work before anyone looks at the clock
         batches = tf.nest.map_structure(tf.identity, batches)
-      with auto_control_deps.AutomaticControlDependencies() as everything:
+      with tensorflow_internals.AutomaticControlDependencies() as everything:
         loss, host_tensors = program.train(batches)
         loss = everything.mark_as_return(loss)  # there when the whole step is done, not when the loss is
       done += 1

@@ -8,8 +8,8 @@
 
 A replacement that came and went with each trace would be undone in the wrong order by two traces
 that overlap in two threads. One that stays has nothing to undo: it asks a context variable, and
-outside of our own traces it calls the original. `install` puts all of them in place when the first
-trace begins; a program that only imports this package has TensorFlow and Keras as they were.
+outside of our own traces it calls the original. All of them are put in place when the first context
+variable is set; a program that only imports this package has TensorFlow and Keras as they were.
 """
 
 import contextlib
@@ -70,7 +70,8 @@ def _replace(owner, name, replacement):
 
 @contextlib.contextmanager
 def setting(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
-  """Inside, a context variable has a value."""
+  """Inside, a context variable has a value; the replacements, which may ask it, are in place."""
+  install()
   token = variable.set(value)
   try:
     yield

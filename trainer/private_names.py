@@ -37,9 +37,19 @@ def find(path: str) -> Any:
   return found
 
 
-def member(path: str) -> tuple[Any, str]:
-  """(owner, name) of what has this path, as `patches.replaces` takes them; raises as `find` does."""
-  find(path)
+def member(path: str, is_needed: bool = True) -> tuple[Any, str] | None:
+  """(owner, name) of what has this path, as `patches.replaces` takes them.
+
+  Args:
+    path: see `find`.
+    is_needed: whether to raise as `find` does where it is missing; else None is returned.
+  """
+  try:
+    find(path)
+  except errors.VersionError:
+    if is_needed:
+      raise
+    return None
   owner, _, name = path.rpartition(".")
   return find(owner), name
 

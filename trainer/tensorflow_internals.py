@@ -1,13 +1,38 @@
-"""What TensorFlow keeps to itself and Octet relies on. The one file that names it."""
+"""What TensorFlow keeps to itself and Octet relies on, from 2.18 to 2.21. The one file that names it."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from trainer import private_names
 
+# What is replaced, as `patches.replaces` takes it.
+
 # How a strategy combines the gradients of a tf.compat.v1 optimizer.
 BATCH_REDUCE = private_names.member(
   "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2.batch_reduce_to"
 )
+
+# What is used as it is.
+
+AutomaticControlDependencies = private_names.find(
+  "tensorflow.python.framework.auto_control_deps.AutomaticControlDependencies"
+)
+NoneTensorSpec = private_names.find("tensorflow.python.data.util.structure.NoneTensorSpec")
+OneDeviceExtended = private_names.find(
+  "tensorflow.python.distribute.one_device_strategy.OneDeviceExtended"
+)
+xla_all_reduce = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_all_reduce")
+xla_replica_id = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_replica_id")
+
+_context = private_names.find("tensorflow.python.eager.context")
+_OptionsDataset = private_names.find("tensorflow.python.data.ops.dataset_ops._OptionsDataset")
+_PrefetchDataset = private_names.find("tensorflow.python.data.ops.prefetch_op._PrefetchDataset")
+
+
+# Strategies and optimizers.
 
 
 def take_means(strategy: tf.distribute.Strategy) -> None:
@@ -24,7 +49,60 @@ def distributed_apply(optimizer, strategy, grads_and_vars, global_step, name):
   return optimizer._distributed_apply(strategy, grads_and_vars, global_step, name)
 
 
+<<<<<<< HEAD
 def swap_collections(graph: tf.Graph, collections):
   """Gives a graph other collections, a mapping of key → list; returns those that it had."""
   before, graph._collections = graph._collections, collections
   return before
+=======
+# The runtime.
+
+
+def has_started() -> bool:
+  """Whether this process has used TensorFlow, beyond importing it."""
+  state = _context.context_safe()
+  return state is not None and state._initialized
+
+
+def single_thread() -> contextlib.AbstractContextManager:
+  """Inside, functions that this thread calls are run by the executor of a single thread."""
+  return _context.function_executor_type("SINGLE_THREADED_EXECUTOR")
+
+
+# Graphs.
+
+
+def function_named(graph: tf.Graph, name: str) -> Any:
+  """The function of this name that a graph's operations call, with its `graph`; None if unknown."""
+  return graph._get_function(name)
+
+
+def set_attribute(operation: tf.Operation, name: str, **value) -> None:
+  """Sets an attribute of an operation to an AttrValue, such as `b=False` or `i=3`."""
+  operation._set_attr(name, tf.compat.v1.AttrValue(**value))
+
+
+# Data sets.
+
+
+def ends_with_prefetch(dataset: tf.data.Dataset) -> bool:
+  """Whether a data set's last stage, whatever options are set on it, is a prefetch."""
+  while isinstance(dataset, _OptionsDataset):
+    dataset = dataset._input_dataset
+  return isinstance(dataset, _PrefetchDataset)
+
+
+def inputs_of(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
+  """The data sets that it is made of."""
+  return dataset._inputs()
+
+
+def batch_size_of(dataset: tf.data.Dataset) -> tf.Tensor:
+  """That of the last stage, which is a batch."""
+  return dataset._batch_size
+
+
+def function_of(dataset: tf.data.Dataset) -> Callable | None:
+  """The function that the last stage maps by; None if it has none."""
+  return getattr(getattr(dataset, "_map_func", None), "_func", None)
+>>>>>>> 28398aa (Keras's and TensorFlow's private names: one file each, with a test that names what a version lacks)

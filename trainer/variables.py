@@ -62,7 +62,6 @@ class VariableStore:
     Raises:
       errors.ModelFnError: fn makes a variable with a shape or dtype other than an earlier trace gave it.
     """
-    patches.install()
     keras_state = keras_scope.KerasScope(self._precision, self._seed, step, self._on_cpu)
     counts = collections.Counter()
     roots = []

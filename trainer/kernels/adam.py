@@ -11,29 +11,37 @@ It wakes the threads of the CPU for every variable, so that small ones are left 
 """
 
 import contextlib
-from unittest import mock
+import contextvars
 
+import keras
 import tensorflow as tf
-from keras.src.backend.tensorflow import optimizer as tf_optimizer
-from keras.src.optimizers import adam
+
+from trainer import keras_internals, patches
 
 # Elements from which on a variable is large. Of the digits' variables, of 8,192 and less, the update is slower so, by 80 µs a step.
 LARGE = 10_000
 
-_update_step = adam.Adam.update_step
-_keras_update = tf_optimizer.TFOptimizer._backend_update_step
+_update_step = keras.optimizers.Adam.update_step
+_is_used = contextvars.ContextVar("Adam in one operation", default=False)
 
 
-def update(optimizer, gradients, variables, learning_rate):
-  """Takes the place of `_backend_update_step` of an Adam or AdamW, whose gradients are the same on all replicas."""
-  if optimizer.amsgrad or type(optimizer).update_step is not _update_step:
-    return _keras_update(optimizer, gradients, variables, learning_rate)
+def used() -> contextlib.AbstractContextManager[None]:
+  """Inside, a traced Adam or AdamW of Keras updates so."""
+  return patches.setting(_is_used, True)
+
+
+@patches.replaces(*keras_internals.ADAM_UPDATE)
+def _update(keras_update, optimizer, gradients, variables, learning_rate):
+  """Of an Adam or AdamW whose gradients are the same on all replicas."""
+  replaces = _is_used.get() and not optimizer.amsgrad
+  if not replaces or type(optimizer).update_step is not _update_step:
+    return keras_update(optimizer, gradients, variables, learning_rate)
   large, rest = [], []
   for gradient, variable in zip(gradients, variables, strict=True):
     target = variable if isinstance(variable, tf.Variable) else variable.value
     (large if _is_large(gradient, target) else rest).append((gradient, target))
   if rest:
-    _keras_update(optimizer, *zip(*rest, strict=True), learning_rate)
+    keras_update(optimizer, *zip(*rest, strict=True), learning_rate)
   if large:
     _apply(optimizer, large, learning_rate)
 
@@ -47,9 +55,9 @@ def _apply(optimizer, pairs, learning_rate):
   gradients, targets = zip(*pairs, strict=True)
 
   def apply(target, gradient, rate, beta_1_power, beta_2_power):
-    index = optimizer._get_variable_index(target)
+    momentum, velocity = keras_internals.averages(optimizer, target)
     tf.raw_ops.ResourceApplyAdam(
-        var=target.handle, m=optimizer._momentums[index].value.handle, v=optimizer._velocities[index].value.handle, beta1_power=beta_1_power,
+        var=target.handle, m=momentum.value.handle, v=velocity.value.handle, beta1_power=beta_1_power,
         beta2_power=beta_2_power, lr=rate, beta1=optimizer.beta_1, beta2=optimizer.beta_2, epsilon=optimizer.epsilon,
         grad=tf.cast(gradient, tf.float32))
 
@@ -60,10 +68,3 @@ def _apply(optimizer, pairs, learning_rate):
   tf.__internal__.distribute.interim.maybe_merge_call(
       apply_each, tf.distribute.get_strategy(), gradients, tf.cast(learning_rate, tf.float32), tf.pow(optimizer.beta_1, count),
       tf.pow(optimizer.beta_2, count))
-
-
-@contextlib.contextmanager
-def used():
-  """Inside, a traced Adam or AdamW of Keras updates so."""
-  with mock.patch.object(adam.Adam, "_backend_update_step", update):
-    yield

@@ -12,26 +12,33 @@ differ by rounding,
 """
 
 import contextlib
+import contextvars
 import math
-from unittest import mock
 
 import keras
 import tensorflow as tf
 
+from trainer import keras_internals, patches
+
 # FusedBatchNormV3 works on so many channels at once. With other numbers of them it was up to five times as slow as Keras's operations, in bfloat16.
 CHANNELS = 16
 
-_Layer = keras.layers.BatchNormalization
-_keras_call = _Layer.call
-_moments = _Layer._moments
+_is_used = contextvars.ContextVar("batch norm in fewer operations", default=False)
 
 
-def call(layer, inputs, training=None, mask=None):
-  """Takes the place of BatchNormalization.call."""
+def used() -> contextlib.AbstractContextManager[None]:
+  """Inside, a traced BatchNormalization of Keras is this one."""
+  return patches.setting(_is_used, True)
+
+
+@patches.replaces(keras.layers.BatchNormalization, "call")
+def _call(keras_call, layer, inputs, training=None, mask=None):
+  if not _is_used.get():
+    return keras_call(layer, inputs, training=training, mask=mask)
   training = bool(training and layer.trainable)
   normalized = _way(layer, inputs, training, mask)
   if normalized is None:
-    return _keras_call(layer, inputs, training=training, mask=mask)
+    return keras_call(layer, inputs, training=training, mask=mask)
   channels = inputs.shape[-1]
   gamma = tf.convert_to_tensor(layer.gamma) if layer.scale else tf.ones([channels])
   beta = tf.convert_to_tensor(layer.beta) if layer.center else tf.zeros([channels])
@@ -46,11 +53,13 @@ def call(layer, inputs, training=None, mask=None):
 def _way(layer, inputs, training, mask):
   """_in_one_operation, _by_rows, or None where Keras's way is kept to."""
   shape = inputs.shape
-  if mask is not None or layer.renorm or shape.rank != 4 or layer.axis not in (3, -1) or not shape[-1]:
+  if mask is not None or keras_internals.renormalizes(layer) or shape.rank != 4 or layer.axis not in (3, -1) or not shape[-1]:
     return None
   if layer.variable_dtype != "float32" or inputs.dtype not in (tf.float32, tf.bfloat16) or inputs.dtype != layer.compute_dtype:
     return None
-  if training and (type(layer)._moments is not _moments or layer.synchronized or (_count(inputs) or 0) < 2):
+  if training and (
+      not keras_internals.has_own_moments(layer) or layer.synchronized or (_count(inputs) or 0) < 2
+  ):
     return None
   if shape[-1] % CHANNELS == 0:
     return _in_one_operation
@@ -90,10 +99,3 @@ def _count(inputs):
   """Of how many values a mean is: the batch times the places of an image. None if that is not known."""
   sizes = inputs.shape[:-1]
   return math.prod(sizes) if sizes.is_fully_defined() else None
-
-
-@contextlib.contextmanager
-def used():
-  """Inside, a traced BatchNormalization of Keras is this one."""
-  with mock.patch.object(_Layer, "call", call):
-    yield

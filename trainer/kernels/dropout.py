@@ -8,29 +8,39 @@ N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Ove
 """
 
 import contextlib
+import contextvars
 import math
-from unittest import mock
 
 import tensorflow as tf
-from keras.src.backend.tensorflow import random as keras_random
 
-_keras_dropout = keras_random.dropout
+from trainer import keras_internals, patches
+
+_is_used = contextvars.ContextVar("dropout of 8 or 16 bits", default=False)
 
 
-def dropout(inputs, rate, noise_shape=None, seed=None):
+def used() -> contextlib.AbstractContextManager[None]:
+  """Inside, the dropout of a traced Keras layer is this one."""
+  return patches.setting(_is_used, True)
+
+
+@patches.replaces(*keras_internals.DROPOUT)
+def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
   """Takes the place of the backend's dropout.
 
   Args:
+    keras_dropout: the backend's.
     inputs: a floating-point tensor.
     rate: float in 0..1, the share that becomes zero.
     noise_shape: of what is drawn, which is broadcast to the inputs; None, or None in it, for their own sizes.
     seed: int or a keras.random.SeedGenerator.
   """
+  if not _is_used.get():
+    return keras_dropout(inputs, rate, noise_shape, seed)
   bits = 8 if float(rate * 2**8).is_integer() else 16
   threshold = round(rate * 2**bits)
   if not 0 < threshold < 2**bits:
-    return _keras_dropout(inputs, rate, noise_shape, seed)
-  seed = keras_random._cast_seed(keras_random.draw_seed(seed))
+    return keras_dropout(inputs, rate, noise_shape, seed)
+  seed = keras_internals.draw_seed(seed)
   kept = _random_bits(_shape(inputs, noise_shape), bits, seed) >= threshold
   scale = tf.constant(1 / (1 - threshold / 2**bits), inputs.dtype)
   return tf.where(kept, inputs * scale, tf.zeros([], inputs.dtype))
@@ -49,10 +59,3 @@ def _random_bits(shape, bits, seed):
   words = tf.random.stateless_uniform([-(-count * bits // 32)], seed, minval=None, maxval=None, dtype=tf.uint32)
   pieces = tf.reshape(tf.bitcast(words, tf.uint8 if bits == 8 else tf.uint16), [-1])
   return tf.reshape(pieces[:count], shape)
-
-
-@contextlib.contextmanager
-def used():
-  """Inside, the dropout of a traced Keras layer is this one."""
-  with mock.patch.object(keras_random, "dropout", dropout):
-    yield

@@ -2,7 +2,7 @@
 
 import re
 
-from trainer import user_frames
+from trainer import tensorflow_internals, user_frames
 
 # What a CPU lowering of these gives, of 93 small ops that were lowered both ways (TensorFlow 2.20); the others gave the same HLO.
 _WARNINGS = (
@@ -45,6 +45,6 @@ def _operations(graph, seen=None):
       name = value.func.name
       if name and name not in seen:
         seen.add(name)
-        function = graph._get_function(name)
+        function = tensorflow_internals.function_named(graph, name)
         if function is not None and hasattr(function, "graph"):
           yield from _operations(function.graph, seen)

@@ -5,18 +5,18 @@ norm, the replica's number in a random seed) becomes XLA's own operation over N 
 """
 
 import tensorflow as tf
-from tensorflow.compiler.tf2xla.ops import gen_xla_ops
-from tensorflow.python.distribute import distribute_lib, one_device_strategy
+
+from trainer import tensorflow_internals
 
 
 class OneOfMany(tf.distribute.OneDeviceStrategy):
   """One replica of `replicas`, on the CPU."""
 
   def __init__(self, replicas):
-    distribute_lib.Strategy.__init__(self, _Extended(self, replicas))
+    tf.distribute.Strategy.__init__(self, _Extended(self, replicas))
 
 
-class _Extended(one_device_strategy.OneDeviceExtended):
+class _Extended(tensorflow_internals.OneDeviceExtended):
 
   def __init__(self, strategy, replicas):
     super().__init__(strategy, "/cpu:0")
@@ -27,7 +27,7 @@ class _Extended(one_device_strategy.OneDeviceExtended):
     return self.replicas
 
   def _call_for_each_replica(self, fn, args, kwargs):
-    with tf.device(self._device), _Context(self._container_strategy(), gen_xla_ops.xla_replica_id()):
+    with tf.device(self._device), _Context(self._container_strategy(), tensorflow_internals.xla_replica_id()):
       return fn(*args, **kwargs)
 
   def _reduce_to(self, reduce_op, value, destinations, options):
@@ -37,7 +37,7 @@ class _Extended(one_device_strategy.OneDeviceExtended):
     return [all_reduce(reduce_op, value, self.replicas) for value, _ in value_destination_pairs]
 
 
-class _Context(distribute_lib.ReplicaContext):
+class _Context(tf.distribute.ReplicaContext):
 
   def all_reduce(self, reduce_op, value, options=None):
     return tf.nest.map_structure(lambda tensor: all_reduce(reduce_op, tensor, self.num_replicas_in_sync), value)
@@ -48,7 +48,7 @@ def all_reduce(reduce_op, value, replicas):
   is_mean = tf.distribute.ReduceOp(getattr(reduce_op, "value", reduce_op)) == tf.distribute.ReduceOp.MEAN
 
   def reduced(tensor):
-    total = gen_xla_ops.xla_all_reduce(input=tensor, group_assignment=[list(range(replicas))], reduce_op="Add", mode="CrossReplica")
+    total = tensorflow_internals.xla_all_reduce(input=tensor, group_assignment=[list(range(replicas))], reduce_op="Add", mode="CrossReplica")
     return total / tf.cast(replicas, total.dtype) if is_mean else total
 
   @tf.custom_gradient  # XlaAllReduce has none

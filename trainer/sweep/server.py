@@ -238,9 +238,9 @@ def _why_not_fork():
   if threads != 1:
     return f"importing its modules left {threads} threads running" if threads else "this system does not tell how many threads there are"
   if "tensorflow" in sys.modules:
-    from tensorflow.python.eager import context
+    from trainer import tensorflow_internals
 
-    if context.context_safe() is not None and context.context()._initialized:
+    if tensorflow_internals.has_started():
       return "importing its modules has used TensorFlow"
   return ""
 
