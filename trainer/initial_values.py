@@ -11,9 +11,8 @@ that were made earlier, by an input_fn, or by the variable itself when it was ma
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.eager import lift_to_graph
 
-from trainer import seeds
+from trainer import seeds, tensorflow_internals
 
 v1 = tf.compat.v1
 
@@ -60,7 +59,7 @@ def _evaluate(tensor: tf.Tensor, seed: int) -> Any:
 
   def lifted():
     graph = v1.get_default_graph()
-    copy = lift_to_graph.lift_to_graph([tensor], graph)[tensor]
+    copy = tensorflow_internals.lift_to_graph([tensor], graph)[tensor]
     seeds.reseed_operations(graph, seed)
     return copy
 

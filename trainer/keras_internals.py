@@ -70,6 +70,11 @@ def lacks_seed(initializer: Any) -> bool:
   return getattr(initializer, "_init_seed", 0) is None
 
 
+def shape_of(variable: keras.Variable) -> tuple[int, ...] | None:
+  """Its shape; None of one that is being made from a value, and does not know it yet."""
+  return variable._shape
+
+
 def initial_seed(generator: keras.random.SeedGenerator) -> int | None:
   """The seed that it was given."""
   return generator._initial_seed

@@ -5,14 +5,16 @@ run was restarted. Here every seed is a function of the run's seed and of a name
 """
 
 import contextlib
+import contextvars
 import hashlib
+import random
+import threading
 import weakref
-from unittest import mock
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2
-from tensorflow.python.eager import context
-from tensorflow.python.framework import op_callbacks
+from absl import logging
+
+from trainer import patches, tensorflow_internals
 
 
 def seed_for(seed, name):
@@ -21,25 +23,76 @@ def seed_for(seed, name):
   return int.from_bytes(digest, "little") & 0x7FFFFFFF
 
 
+# The state of a random operation that runs eagerly is the process's: two threads that draw from
+# equal seeds at the same time would share it.
+_eager_draws_lock = threading.RLock()
+_PATIENCE = 30  # seconds after which it is said what is waited for
+
+
+class _EagerState:
+  """What eager random operations of a thread start from, in place of TensorFlow's own state."""
+
+  def __init__(self, seed):
+    self.set(seed)
+
+  def set(self, seed):
+    self.seed = seed
+    # As TensorFlow draws the seeds of operations.
+    self.of_operations = random.Random(None if seed is None else int(seed))
+
+
+_eager_state = contextvars.ContextVar("state of eager random operations", default=None)
+
+
+@patches.replaces(*tensorflow_internals.GLOBAL_SEED)
+def _global_seed(original):
+  state = _eager_state.get()
+  return state.seed if state else original()
+
+
+@patches.replaces(*tensorflow_internals.OPERATION_SEED)
+def _operation_seed(original, context):
+  state = _eager_state.get()
+  return state.of_operations.randint(0, 2**31 - 1) if state else original(context)
+
+
+@patches.replaces(*tensorflow_internals.SET_GLOBAL_SEED)
+def _set_global_seed(original, context, seed):
+  if _eager_state.get():
+    _eager_state.get().set(seed)
+  return original(context, seed)
+
+
 @contextlib.contextmanager
 def eager_seed(seed):
-  """TensorFlow's eager random operations start from `seed` inside, and go on as if nothing had happened after."""
-  state = context.context()
-  saved = {name: getattr(state, name) for name in ("_seed", "_rng") if hasattr(state, name)}  # it has no _rng before the first seed
-  tf.random.set_seed(seed)
+  """This thread's eager random operations start from `seed` inside, and go on as if nothing had happened after."""
+  with _drawing_alone("the first value of a variable"), patches.setting(_eager_state, _EagerState(seed)):
+    tensorflow_internals.clear_kernels()
+    yield
+
+
+@contextlib.contextmanager
+def _drawing_alone(waiting):
+  """Inside, no other thread is inside; `waiting` names what waits for that."""
+  if not _eager_draws_lock.acquire(timeout=_PATIENCE):
+    logging.warning(
+      "%s waits for an input_fn that another thread calls: both may draw from TensorFlow's eager "
+      "random operations, of which a process has one state.",
+      waiting,
+    )
+    _eager_draws_lock.acquire()
   try:
     yield
   finally:
-    del state._rng
-    vars(state).update(saved)
+    _eager_draws_lock.release()
 
 
 def reseed_operations(graph, seed):
   """Gives the stateful random operations of a graph seeds of their own: those they have count the operations before them."""
   for index, operation in enumerate(graph.get_operations()):
     if "seed" in operation.node_def.attr and "seed2" in operation.node_def.attr:
-      operation._set_attr("seed", attr_value_pb2.AttrValue(i=seed))
-      operation._set_attr("seed2", attr_value_pb2.AttrValue(i=index))
+      tensorflow_internals.set_attribute(operation, "seed", i=seed)
+      tensorflow_internals.set_attribute(operation, "seed2", i=index)
 
 
 @contextlib.contextmanager
@@ -51,11 +104,11 @@ def eager_draws():
     if graph is None and _may_draw(tf.compat.as_str(op_type)):  # it may be bytes
       draws.append(op_type)
 
-  op_callbacks.add_op_callback(look)
+  tensorflow_internals.add_op_callback(look)
   try:
     yield draws
   finally:
-    op_callbacks.remove_op_callback(look)
+    tensorflow_internals.remove_op_callback(look)
 
 
 class InputSeeds:
@@ -77,12 +130,16 @@ class InputSeeds:
     """Inside, input_fn is to be called."""
     self._calls += 1
     known = _can_be_kept(input_fn)
-    if known and input_fn in self._draw_nothing and self._calls % self._EVERY:
-      with mock.patch.object(context.pywrap_tfe, "TFE_ContextClearCaches", return_value=None):
-        tf.random.set_seed(seed)
-    else:
-      tf.random.set_seed(seed)
-    with eager_draws() as draws:
+    keeps_kernels = known and input_fn in self._draw_nothing and self._calls % self._EVERY
+    with (
+      contextlib.nullcontext() if keeps_kernels else _drawing_alone("An input_fn"),
+      patches.setting(_eager_state, _EagerState(seed)),
+      eager_draws() as draws,
+    ):
+      # For the threads that will run the data set: what a generator draws eagerly comes from here.
+      tensorflow_internals.set_process_seed(seed)
+      if not keeps_kernels:
+        tensorflow_internals.clear_kernels()
       yield
     if known:
       (self._draw_nothing.discard if draws else self._draw_nothing.add)(input_fn)

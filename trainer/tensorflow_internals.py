@@ -1,6 +1,7 @@
 """What TensorFlow keeps to itself and Octet relies on, from 2.18 to 2.21. The one file that names it."""
 
 import contextlib
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,13 @@ BATCH_REDUCE = private_names.member(
   "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2.batch_reduce_to"
 )
 
+# The seed of random operations that run eagerly, the seeds that operations get from it, and its setting.
+GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.global_seed")
+OPERATION_SEED = private_names.member(
+  "tensorflow.python.eager.context.Context._internal_operation_seed"
+)
+SET_GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.Context._set_global_seed")
+
 # What is used as it is.
 
 AutomaticControlDependencies = private_names.find(
@@ -23,6 +31,11 @@ AutomaticControlDependencies = private_names.find(
 NoneTensorSpec = private_names.find("tensorflow.python.data.util.structure.NoneTensorSpec")
 OneDeviceExtended = private_names.find(
   "tensorflow.python.distribute.one_device_strategy.OneDeviceExtended"
+)
+add_op_callback = private_names.find("tensorflow.python.framework.op_callbacks.add_op_callback")
+lift_to_graph = private_names.find("tensorflow.python.eager.lift_to_graph.lift_to_graph")
+remove_op_callback = private_names.find(
+  "tensorflow.python.framework.op_callbacks.remove_op_callback"
 )
 xla_all_reduce = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_all_reduce")
 xla_replica_id = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_replica_id")
@@ -67,6 +80,18 @@ def has_started() -> bool:
 def single_thread() -> contextlib.AbstractContextManager:
   """Inside, functions that this thread calls are run by the executor of a single thread."""
   return _context.function_executor_type("SINGLE_THREADED_EXECUTOR")
+
+
+def set_process_seed(seed: int) -> None:
+  """Does what tf.random.set_seed does, but keeps the kernels, see `clear_kernels`."""
+  state = _context.context()
+  state._seed = seed
+  state._rng = random.Random(int(seed))
+
+
+def clear_kernels() -> None:
+  """Throws away all kernels of operations that ran eagerly, and the state of the random ones."""
+  _context.context().clear_kernel_cache()
 
 
 # Graphs.

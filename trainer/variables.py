@@ -16,7 +16,15 @@ import threading
 
 import tensorflow as tf
 
-from trainer import errors, graph_collections, initial_values, keras_scope, patches, seeds
+from trainer import (
+  errors,
+  graph_collections,
+  initial_values,
+  keras_internals,
+  keras_scope,
+  patches,
+  seeds,
+)
 
 v1 = tf.compat.v1
 
@@ -93,6 +101,8 @@ class VariableStore:
       own_collections.add_variable(variable, _collections(variable, kwargs))
       return variable
 
+    # Else those of stateful operations come from what the process last drew numbers for.
+    v1.get_default_graph().seed = self._seed
     with keras_state.trace(), graph_collections.of_replicas(global_step) as own_collections:
       with self.strategy.scope(), tf.variable_creator_scope(creator):
         return self.strategy.run(patches.carried(replica_fn), args)
@@ -217,8 +227,8 @@ def _collections(variable, kwargs):
 def _check_same(variable, name, maker, kwargs):
   """A variable that is handed back must be what this trace would have made."""
   value = kwargs["initial_value"]
-  if maker is not None and maker._shape is not None:  # a Keras variable that is made from a value does not know it yet
-    shape, dtype = maker._shape, kwargs["dtype"]
+  if maker is not None and keras_internals.shape_of(maker) is not None:
+    shape, dtype = keras_internals.shape_of(maker), kwargs["dtype"]
   else:
     with tf.Graph().as_default():
       value = tf.convert_to_tensor(value() if callable(value) else value) if not tf.is_tensor(value) else value

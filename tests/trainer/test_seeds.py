@@ -1,13 +1,14 @@
 """Seeds are functions of the run's seed and a name, and leave the process's own random numbers alone."""
 
+import threading
+from concurrent import futures
 from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.eager import context
 
-from trainer import seeds
+from trainer import seeds, tensorflow_internals
 
 
 def test_seeds_are_stable_and_differ_by_run_and_name():
@@ -61,7 +62,8 @@ def test_graph_operations_get_the_seed():
 
 def drawn(input_seeds, input_fn, clears):
   """What input_fn returns under seed 3; how often kernels were thrown away goes to clears."""
-  with mock.patch.object(context.pywrap_tfe, "TFE_ContextClearCaches", side_effect=context.pywrap_tfe.TFE_ContextClearCaches) as clear:
+  clear_kernels = tensorflow_internals.clear_kernels
+  with mock.patch.object(tensorflow_internals, "clear_kernels", side_effect=clear_kernels) as clear:
     with input_seeds.set(input_fn, 3):
       value = input_fn()
   clears.append(clear.call_count)
@@ -92,6 +94,42 @@ def test_each_call_of_an_input_fn_draws_the_same_and_only_eager_draws_cost_the_k
   for _ in range(2):
     np.testing.assert_array_equal(drawn(input_seeds, input_fn, clears), first)
   assert clears == calls_that_clear
+
+
+def test_threads_that_draw_from_equal_seeds_draw_as_if_alone():
+  """Each of a thread's numbers comes from its own seed, and from kernels that no other one moves."""
+  input_seeds = seeds.InputSeeds()
+  turns = threading.Barrier(2)
+
+  def input_fn():
+    return [tf.random.normal([2], seed=5).numpy() for _ in range(50)] + [tf.random.normal([2]).numpy()]
+
+  def draw(_):
+    turns.wait()
+    found = []
+    for _ in range(5):
+      with input_seeds.set(input_fn, 3):
+        found.append(np.array(input_fn()))
+    return found
+
+  with input_seeds.set(input_fn, 3):
+    alone = np.array(input_fn())
+  with futures.ThreadPoolExecutor(2) as pool:
+    found = [values for of_thread in pool.map(draw, range(2)) for values in of_thread]
+  assert [np.array_equal(values, alone) for values in found] == [True] * 10
+
+
+def test_what_an_input_fn_seeds_itself_counts_and_a_variable_s_seed_is_not_the_thread_s_own():
+  def input_fn():
+    tf.random.set_seed(8)
+    with seeds.eager_seed(9):
+      tf.random.normal([2])
+    return tf.random.normal([2])
+
+  input_seeds, clears = seeds.InputSeeds(), []
+  found = drawn(input_seeds, input_fn, clears)
+  tf.random.set_seed(8)
+  np.testing.assert_array_equal(found, tf.random.normal([2]))
 
 
 def test_kernels_of_data_sets_that_are_gone_do_not_stay_for_ever():
