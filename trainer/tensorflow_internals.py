@@ -62,12 +62,6 @@ def distributed_apply(optimizer, strategy, grads_and_vars, global_step, name):
   return optimizer._distributed_apply(strategy, grads_and_vars, global_step, name)
 
 
-<<<<<<< HEAD
-def swap_collections(graph: tf.Graph, collections):
-  """Gives a graph other collections, a mapping of key → list; returns those that it had."""
-  before, graph._collections = graph._collections, collections
-  return before
-=======
 # The runtime.
 
 
@@ -102,6 +96,12 @@ def function_named(graph: tf.Graph, name: str) -> Any:
   return graph._get_function(name)
 
 
+def swap_collections(graph: tf.Graph, collections):
+  """Gives a graph other collections, a mapping of key → list; returns those that it had."""
+  before, graph._collections = graph._collections, collections
+  return before
+
+
 def set_attribute(operation: tf.Operation, name: str, **value) -> None:
   """Sets an attribute of an operation to an AttrValue, such as `b=False` or `i=3`."""
   operation._set_attr(name, tf.compat.v1.AttrValue(**value))
@@ -130,4 +130,3 @@ def batch_size_of(dataset: tf.data.Dataset) -> tf.Tensor:
 def function_of(dataset: tf.data.Dataset) -> Callable | None:
   """The function that the last stage maps by; None if it has none."""
   return getattr(getattr(dataset, "_map_func", None), "_func", None)
->>>>>>> 28398aa (Keras's and TensorFlow's private names: one file each, with a test that names what a version lacks)
