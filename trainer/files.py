@@ -5,13 +5,19 @@
 """
 
 import contextlib
+import os
+import socket
+import threading
 
 import tensorflow as tf
 
 
 @contextlib.contextmanager
 def whole(path, mode="w"):
-  """Yields a file that is written beside its place, as `<path>.writing`, and put there when nothing was raised.
+  """Yields a file that is written beside its place and put there when nothing was raised.
+
+  What is written beside it is `<path>.writing-<host>-<process>-<thread>`: of two writers each has
+  its own, and the file is that of the one that ends last.
 
   Args:
     path: where; what is there is replaced.
@@ -20,7 +26,13 @@ def whole(path, mode="w"):
   Raises:
     OSError, tf.errors.OpError: it cannot be written.
   """
-  with tf.io.gfile.GFile(path + ".writing", mode) as file:
-    file.write("" if mode == "w" else b"")  # which makes the file, also where nothing is written to it
-    yield file
-  tf.io.gfile.rename(path + ".writing", path, overwrite=True)
+  aside = f"{path}.writing-{socket.gethostname()}-{os.getpid()}-{threading.get_native_id()}"
+  try:
+    with tf.io.gfile.GFile(aside, mode) as file:
+      file.write("" if mode == "w" else b"")  # which makes the file, also where nothing is written to it
+      yield file
+    tf.io.gfile.rename(aside, path, overwrite=True)
+  except BaseException:
+    with contextlib.suppress(tf.errors.OpError):  # it was not made, or the disk is gone
+      tf.io.gfile.remove(aside)
+    raise

@@ -5,7 +5,7 @@
 
 Layout:
 
-    <model_dir>/metrics.jsonl                local: one line a report, each written whole by one system call, also by several processes at a time
+    <model_dir>/metrics.jsonl                local: one line a report, each added whole, under a lock, also by several processes at a time
     <model_dir>/metrics-<time>-<id>.jsonl    where TensorFlow does the writing (gs://): a file for each process
 
 A line is an object with "step" (int), "time" (seconds since the epoch), "kind" ("train", "eval", "eval_<name>") and the scalars by name; null stands
@@ -19,13 +19,14 @@ whole at each report; `read` puts them together by time.
 import json
 import math
 import os
+import threading
 import time
 import uuid
 
 import numpy as np
 from absl import logging
 
-from trainer import errors
+from trainer import errors, file_locks
 
 NAME = "metrics.jsonl"
 
@@ -34,6 +35,7 @@ _START = "start"
 _RESERVED = ("step", "time", "kind")
 
 _remote = {}  # by model_dir: (path of this process's own file, its text so far)
+_remote_lock = threading.Lock()
 
 
 def eval_kind(name=None):
@@ -93,6 +95,8 @@ def _lines(model_dir):
   found = []
   for path, text in texts:
     for number, line in enumerate(text.splitlines(), 1):
+      if not line:
+        continue
       try:
         found.append(json.loads(line))
       except ValueError:
@@ -119,11 +123,17 @@ def _is_remote(model_dir):
 def _append(path, text):
   try:
     with open(path, "ab+", buffering=0) as file:
+      # The lock holds off the others between the look at the last byte and the write. Where there
+      # are no locks, a line is still whole: it is added by one system call. But another's that is
+      # half there would look like that of a process that was killed, and get an empty line after it.
+      file_locks.lock(file)
       if file.seek(0, os.SEEK_END):
         file.seek(-1, os.SEEK_END)
         if file.read(1) != b"\n":  # of a process that was killed while it wrote
           text = "\n" + text
-      file.write(text.encode())
+      left = text.encode()
+      while left:  # a disk that becomes full takes a part, and says so at the next try
+        left = left[file.write(left) :]
   except OSError as error:
     raise errors.OutputError(f"Cannot write {path} (--model_dir): {error}") from error
 
@@ -142,11 +152,12 @@ def _rewrite(model_dir, text):
   import tensorflow as tf
 
   own = os.path.join(model_dir, f"metrics-{int(time.time())}-{uuid.uuid4().hex[:8]}.jsonl")
-  path, written = _remote.get(model_dir, (own, ""))
-  _remote[model_dir] = path, written + text
   try:
-    with tf.io.gfile.GFile(path, "w") as file:
-      file.write(written + text)
+    with _remote_lock:
+      path, written = _remote.get(model_dir, (own, ""))
+      _remote[model_dir] = path, written + text
+      with tf.io.gfile.GFile(path, "w") as file:
+        file.write(written + text)
   except tf.errors.OpError as error:
     raise errors.OutputError(f"Cannot write {path} (--model_dir): {error.message}") from error
 

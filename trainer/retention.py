@@ -4,24 +4,46 @@ Beside a checkpoint `model.ckpt-100` there may be
 
     model.ckpt-100.pinned               made by a person (`touch`): never removed
     model.ckpt-100.lease-<name>         made by a process that reads it: not removed for as long as the lease is fresh
-    evaluations.json                    the metrics of the evaluations, by name and step, of which the best are known
+    model.ckpt-100.owed-<name>          an evaluation of it is not done yet: not removed before it is, see owed_evaluations
+
+The metrics of the evaluations, of which the best are known, are in
+
+    evaluations.json                    {name: {step: {metric: value}}}, changed by one process at a
+                                        time, under a lock on evaluations.json.lock
+    evaluations-<time>-<id>.json        the same of one process alone, where files cannot be locked
+                                        (gs://); all of them are read as one
+
+An object store has no locks, and its objects are only written whole: two processes that wrote one
+object would lose each other's entries. On a local disk one file under a lock stays one file,
+however often a run is restarted.
 """
 
 import contextlib
 import dataclasses
 import json
 import os
+import threading
 import time
+import uuid
 
 import gin
 import tensorflow as tf
 
-from trainer import errors, files, run_config
+from trainer import errors, file_locks, files, run_config
 
 # A process that reads a checkpoint renews its lease more often than this; one that was killed holds it no longer.
 LEASE_SECONDS = 600.0
 
+# Endings of the files beside a checkpoint that hold it.
+_PINNED = ".pinned"
+_LEASE = ".lease-"
+OWED = ".owed-"
+
 _EVALUATIONS = "evaluations.json"
+_OWN_EVALUATIONS = "evaluations-*.json"
+
+_own = {}  # by directory: (path of this process's own file, what it has noted there)
+_own_lock = threading.Lock()
 
 
 @gin.configurable(module="trainer")
@@ -83,10 +105,25 @@ class Retention:
 
 
 def is_held(path, clock=time.time):
-  """Whether a checkpoint is pinned, or read by a process under a fresh lease."""
-  if tf.io.gfile.exists(path + ".pinned"):
-    return True
-  return any(clock() - tf.io.gfile.stat(lease).mtime_nsec / 1e9 < LEASE_SECONDS for lease in tf.io.gfile.glob(path + ".lease-*"))
+  """Whether a checkpoint is pinned, owes an evaluation, or is read by a process under a fresh lease."""
+  directory, name = os.path.split(path)
+  for file in tf.io.gfile.listdir(directory or "."):
+    ending = file.removeprefix(name)
+    if ending == file:
+      continue
+    if ending == _PINNED or ending.startswith(OWED):
+      return True
+    if ending.startswith(_LEASE) and clock() - _written_at(os.path.join(directory, file)) < LEASE_SECONDS:
+      return True
+  return False
+
+
+def _written_at(file):
+  """When a file was written, in seconds since the epoch; long ago if it is gone."""
+  try:
+    return tf.io.gfile.stat(file).mtime_nsec / 1e9
+  except tf.errors.NotFoundError:  # its process has removed it since the folder was listed
+    return float("-inf")
 
 
 @contextlib.contextmanager
@@ -97,7 +134,7 @@ def lease(path, name=None):
     path: the checkpoint.
     name: tells the lease from those of others; default: the process's number.
   """
-  file = f"{path}.lease-{name or os.getpid()}"
+  file = f"{path}{_LEASE}{name or os.getpid()}"
 
   def renew():
     with tf.io.gfile.GFile(file, "w") as opened:
@@ -113,8 +150,17 @@ def lease(path, name=None):
 
 def read_metrics(directory, evaluation, metric):
   """dict of step → value of a metric in the evaluations that were noted."""
-  noted = _read(directory).get(evaluation, {})
-  return {int(step): values[metric] for step, values in noted.items() if metric in values}
+  noted = read_evaluations(directory, evaluation)
+  return {step: values[metric] for step, values in noted.items() if metric in values}
+
+
+def read_evaluations(directory: str, evaluation: str) -> dict[int, dict[str, float]]:
+  """What was noted of the evaluations of this name: their metrics by step."""
+  found = {}
+  own = sorted(tf.io.gfile.glob(os.path.join(directory, _OWN_EVALUATIONS)))
+  for path in [os.path.join(directory, _EVALUATIONS), *own]:  # that of a later process last
+    found.update(_read(path).get(evaluation, {}))
+  return {int(step): values for step, values in found.items()}
 
 
 def read_evaluation(directory, evaluation, step):
@@ -124,23 +170,59 @@ def read_evaluation(directory, evaluation, step):
 
 def evaluated_steps(directory, evaluation):
   """The set of steps whose evaluations of this name were noted."""
-  return set(map(int, _read(directory).get(evaluation, {})))
+  return set(read_evaluations(directory, evaluation))
 
 
 def note_evaluation(directory, evaluation, step, metrics):
-  """Writes down the metrics (dict of floats) of an evaluation (its name, or "") of a checkpoint's step."""
-  noted = _read(directory)
+  """Writes down the metrics (dict of floats) of an evaluation (its name, or "") of a checkpoint's step.
+
+  Raises:
+    OutputError: they cannot be written.
+  """
+  try:
+    if not _note_under_lock(directory, evaluation, step, metrics):
+      _note_in_own_file(directory, evaluation, step, metrics)
+  except (tf.errors.OpError, OSError) as error:
+    raise errors.OutputError(
+        f"The evaluation of step {step} cannot be noted in {directory} (--model_dir): {error}"
+    ) from error
+
+
+def _note_under_lock(directory, evaluation, step, metrics):
+  """Adds to the file that all processes share; False, and nothing done, where there are no locks."""
+  if "://" in directory:
+    return False
+  path = os.path.join(directory, _EVALUATIONS)
+  with open(path + ".lock", "ab") as lock:
+    if not file_locks.lock(lock):
+      return False
+    # Read inside the lock: another process may have added to it.
+    _add(path, _read(path), evaluation, step, metrics)
+  return True
+
+
+def _note_in_own_file(directory, evaluation, step, metrics):
+  with _own_lock:
+    if directory not in _own:
+      name = _OWN_EVALUATIONS.replace("*", f"{int(time.time())}-{uuid.uuid4().hex[:8]}")
+      _own[directory] = os.path.join(directory, name), {}
+    path, noted = _own[directory]
+    _add(path, noted, evaluation, step, metrics)
+
+
+def _add(path, noted, evaluation, step, metrics):
   noted.setdefault(evaluation, {})[str(step)] = metrics
-  with files.whole(os.path.join(directory, _EVALUATIONS)) as file:
+  with files.whole(path) as file:
     file.write(json.dumps(noted, indent=1, sort_keys=True))
 
 
-def _read(directory):
-  path = os.path.join(directory, _EVALUATIONS)
+def _read(path):
   if not tf.io.gfile.exists(path):
     return {}
   with tf.io.gfile.GFile(path) as file:
     try:
       return json.loads(file.read())
     except ValueError as error:
-      raise errors.CheckpointError(f"{path} is damaged ({error}): remove it; the best checkpoints so far are then unknown.") from error
+      raise errors.CheckpointError(
+          f"{path} is damaged ({error}): remove it; the best checkpoints so far are then unknown."
+      ) from error

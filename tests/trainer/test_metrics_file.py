@@ -1,9 +1,12 @@
 """metrics.jsonl: whole lines, of which a run that was cut off counts once."""
 
+import io
 import json
 import pathlib
 import subprocess
 import sys
+import time
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -143,3 +146,39 @@ def test_where_tensorflow_writes_each_process_has_a_file_of_its_own(monkeypatch)
   metrics_file.append(folder, "eval", 10, {"loss": 2.0}, clock=lambda: 3)
   metrics_file.begin(folder, 10, clock=lambda: 5)
   assert [(line["kind"], line["step"]) for line in metrics_file.read(folder)] == [("train", 10), ("eval", 10)]
+
+
+class SlowFile(io.FileIO):
+  """A file that takes half of what it is given at a time, and lets other threads run after it."""
+
+  def __init__(self, path, *_, **__):
+    super().__init__(path, "a+")
+
+  def write(self, data):
+    written = super().write(data[: max(1, len(data) // 2)])
+    time.sleep(0)
+    return written
+
+
+def test_lines_that_several_write_at_a_time_are_all_there(tmp_path, monkeypatch, caplog):
+  """Threads are to each other what processes are: each opens the file for itself."""
+  steps_of = {f"eval_{name}": list(range(first, first + 40)) for first, name in enumerate("abcd")}
+
+  def write(kind):
+    append(tmp_path, *steps_of[kind], kind=kind)
+
+  with monkeypatch.context() as patched, futures.ThreadPoolExecutor(len(steps_of)) as threads:
+    patched.setattr(metrics_file, "open", SlowFile, raising=False)
+    list(threads.map(write, steps_of))
+  assert {kind: steps(tmp_path, kind) for kind in steps_of} == steps_of
+  assert not caplog.text
+
+
+def test_an_empty_line_is_no_line_that_was_cut_off(tmp_path, caplog):
+  """As there may be where two processes write and the file system has no locks."""
+  append(tmp_path, 10)
+  with open(tmp_path / metrics_file.NAME, "a") as file:
+    file.write("\n")
+  append(tmp_path, 20)
+  assert steps(tmp_path) == [10, 20]
+  assert not caplog.text
