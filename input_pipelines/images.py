@@ -72,7 +72,7 @@ def checked_file(encoded, path):
 
 def _are_images(encoded):
   start, two = tf.strings.substr(encoded, 0, 3), tf.strings.substr(encoded, 0, 2)
-  return tf.reduce_any(start[..., tf.newaxis] == tf.constant(_SIGNATURES), -1) | (two == b"BM")
+  return tf.reduce_any(tf.equal(start[..., tf.newaxis], tf.constant(_SIGNATURES)), -1) | tf.equal(two, b"BM")
 
 
 def _refuse(name):
@@ -101,7 +101,7 @@ def decode(encoded, size, crop="central", numbers=None):
     pixels = _window(encoded, channels, lambda shape: random_window(shape, width / height, numbers))
   else:
     pixels = _window(encoded, channels, lambda shape: central_window(shape, width / height))
-  as_is = tf.reduce_all(tf.shape(pixels)[:2] == (height, width))
+  as_is = tf.reduce_all(tf.equal(tf.shape(pixels)[:2], (height, width)))
   return tf.ensure_shape(tf.cond(as_is, lambda: pixels, lambda: _resized(pixels, height, width)), size)
 
 

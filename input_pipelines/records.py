@@ -132,8 +132,8 @@ def _read(path, index, skip, take, size, parse, compression):
   def parse_chunk(state, chunk):
     offset, ordinal = state
     number = tf.size(chunk, out_type=tf.int64)
-    complete = offset == size if not compression else tf.constant(True)
-    complete = tf.where(take < 0, complete, ordinal == wanted)
+    complete = tf.equal(offset, size) if not compression else tf.constant(True)
+    complete = tf.where(take < 0, complete, tf.equal(ordinal, wanted))
     where = tf.strings.as_string(offset) if not compression else tf.constant("?")
     message = tf.strings.join([path, ": the record at byte ", where, " is damaged or cut off, or the file is shorter than its index says"])
     with tf.control_dependencies([tf.debugging.Assert((number > 0) | complete, [message])]):

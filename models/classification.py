@@ -50,6 +50,6 @@ def metric_fn(labels, logits):
 def _smoothed_cross_entropy(labels, logits, smoothing):
   if not smoothing:
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-  classes = logits.shape[-1]
+  classes = logits.shape.as_list()[-1]
   even = smoothing / classes
   return tf.nn.softmax_cross_entropy_with_logits(tf.one_hot(labels, classes, on_value=1 - smoothing + even, off_value=even), logits)

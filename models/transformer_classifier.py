@@ -56,7 +56,7 @@ def network(tokens, training, classes, vocabulary_size, layers, units, heads, ml
   def dropped(x):
     return keras.layers.Dropout(dropout)(x, training=training)
 
-  present = tokens != PADDING  # [b, length]
+  present = tf.not_equal(tokens, PADDING)  # [b, length]
   positions = keras.layers.Embedding(tokens.shape[1], units, name="positions")(tf.range(tokens.shape[1]))
   x = dropped(keras.layers.Embedding(vocabulary_size, units, name="tokens")(tokens) + positions)
   for _ in range(layers):

@@ -37,6 +37,7 @@ from trainer import (
   spec,
   step,
   summaries,
+  tensorflow_behavior,
   tiles,
   training,
   warm_start,
@@ -75,6 +76,7 @@ class Estimator:
       self, model_fn, model_dir=None, config=None, params=None, *, train_batch_size=None, eval_batch_size=None, predict_batch_size=None,
       train_per_core_batch_size=None, eval_per_core_batch_size=None, predict_per_core_batch_size=None, warm_start_from=None,
       export_options=None):
+    tensorflow_behavior.check()
     self.config = config or run_config.RunConfig()
     if not isinstance(self.config, run_config.RunConfig):
       raise errors.SettingError(f"config must be a trainer.RunConfig; got {self.config!r}.")

@@ -40,13 +40,13 @@ def run(loops, iterator, name, steps=None, beat=lambda: None):
   while group is not None and (steps is None or done < steps):
     beat()
     element, rows = group
-    size = tf.nest.flatten(element)[0].shape[1]
+    size = tf.nest.flatten(element)[0].shape.as_list()[1]
     counts = rows.numpy()
     if not counts.any():
       break
     partial = [index for index, count in enumerate(counts) if 0 < count < size]
     if partial:
-      group, wanted = (element, tf.where(rows == size, rows, 0)), 1
+      group, wanted = (element, tf.where(tf.equal(rows, size), rows, 0)), 1
     else:
       wanted = _LOOP if steps is None else min(_LOOP, steps - done)
     if (counts == size).any():

@@ -45,7 +45,7 @@ def is_light(graph):
     sizes = [output.shape.num_elements() for output in operation.outputs if output.dtype not in (tf.resource, tf.variant)]
     if None in sizes:
       return False
-    terms = operation.inputs[0].shape[0 if operation.get_attr("transpose_a") else 1] if operation.type == "MatMul" else 1
+    terms = operation.inputs[0].shape.with_rank(2).as_list()[0 if operation.get_attr("transpose_a") else 1] if operation.type == "MatMul" else 1
     if terms is None:
       return False
     total += sum(sizes) * (2 * terms if operation.type == "MatMul" else 1)

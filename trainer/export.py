@@ -37,7 +37,7 @@ def build_raw_serving_input_receiver_fn(features):
 def free_batch(feature_spec):
   """The spec of features with the batch axis free, each tensor under the name by which it is served."""
   specs = [
-      tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype, _served_name(path))
+      tf.TensorSpec([None, *leaf.shape.as_list()[1:]], leaf.dtype, _served_name(path))
       for path, leaf in inputs.named_leaves((feature_spec,))
   ]
   return tf.nest.pack_sequence_as(feature_spec, specs)

@@ -14,7 +14,7 @@ import os
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, seeds, spec, tensorflow_internals
+from trainer import errors, seeds, spec, tensorflow_behavior, tensorflow_internals
 from trainer.outputs import decodable
 
 _seeds = seeds.InputSeeds()
@@ -63,6 +63,7 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
     raise
   except Exception as error:
     raise errors.InputError(f"The {name} raised {type(error).__name__}: {error}") from error
+  tensorflow_behavior.check()  # an input_fn may import a module that changes it
   if not isinstance(dataset, tf.data.Dataset):
     raise errors.SpecError(f"The {name} must return a tf.data.Dataset of features or of (features, labels); it returned {_described(dataset)}.")
   said = dataset
@@ -131,16 +132,17 @@ def check_shapes(dataset, batch_size, kind, static=True):
     shape = leaf.shape
     if shape.rank is None or shape.rank == 0:
       raise errors.InputError(f"{path} ({kind}) has shape {shape}: the first axis must be the batch.")
-    if static and kind == "train" and shape[0] is None:
-      raise errors.InputError(f"{path} has shape {_shown(shape)}: batch with drop_remainder=True")
-    if shape[0] not in (None, batch_size):
-      raise errors.InputError(f'{path} ({kind}) has shape {_shown(shape)}: the batch must be params["batch_size"], which is {batch_size}.')
-    if static and None in shape[1:]:
-      raise errors.InputError(f"{path} ({kind}) has shape {_shown(shape)}: pad or resize so that all axes but the batch are known.")
+    sizes = shape.as_list()
+    if static and kind == "train" and sizes[0] is None:
+      raise errors.InputError(f"{path} has shape {_shown(sizes)}: batch with drop_remainder=True")
+    if sizes[0] not in (None, batch_size):
+      raise errors.InputError(f'{path} ({kind}) has shape {_shown(sizes)}: the batch must be params["batch_size"], which is {batch_size}.')
+    if static and None in sizes[1:]:
+      raise errors.InputError(f"{path} ({kind}) has shape {_shown(sizes)}: pad or resize so that all axes but the batch are known.")
 
 
-def _shown(shape):
-  return f"({', '.join(str(size) for size in shape)})"
+def _shown(sizes):
+  return f"({', '.join(map(str, sizes))})"
 
 
 def named_leaves(element, roots=("features", "labels")):
@@ -246,7 +248,7 @@ def _pad_batch(element, per_core):
 def _padded(nest, size, if_more=""):
   """Zeros (empty strings) after the entries of the first axes, so that there are `size` of them, statically; if_more says of more what is wrong."""
   leaves = tf.nest.flatten(nest)
-  if all(leaf.shape[0] == size for leaf in leaves):
+  if all(leaf.shape.as_list()[0] == size for leaf in leaves):
     return nest
   missing = size - tf.shape(leaves[0])[0]
 
@@ -256,4 +258,4 @@ def _padded(nest, size, if_more=""):
       return [tf.concat([leaf, tf.zeros(tf.concat([[missing], tf.shape(leaf)[1:]], 0), leaf.dtype)], 0) for leaf in leaves]
 
   padded = tf.cond(tf.equal(missing, 0), lambda: leaves, with_zeros)
-  return tf.nest.pack_sequence_as(nest, [tf.ensure_shape(leaf, [size, *leaf.shape[1:]]) for leaf in padded])
+  return tf.nest.pack_sequence_as(nest, [tf.ensure_shape(leaf, [size, *leaf.shape.as_list()[1:]]) for leaf in padded])

@@ -123,7 +123,7 @@ class DeviceLoops:
         fn(**tensors) if isinstance(tensors, dict) else fn(*tensors)
       return True
 
-    tf.cond(step % self._host_call_every == 0, call, lambda: False)
+    tf.cond(tf.equal(step % self._host_call_every, 0), call, lambda: False)
 
   def host_metrics(self, name):
     """The HostMetrics of the evaluation of this name."""
@@ -139,7 +139,7 @@ class DeviceLoops:
     host_metrics = self.host_metrics(name)
 
     def is_whole(rows, size):
-      return tf.reduce_any(rows > 0) & tf.reduce_all((rows == 0) | (rows == size))
+      return tf.reduce_any(rows > 0) & tf.reduce_all(tf.equal(rows, 0) | tf.equal(rows, size))
 
     def body(done, group, loss_sum, seen):
       element, rows = group
@@ -159,9 +159,9 @@ class DeviceLoops:
   def _evaluate_partial(self, element, name):
     """Evaluates one batch at its own size: every replica gets all of it, and the first one's word counts, so that any loss is exact."""
     host_metrics = self.host_metrics(name)
-    size = tf.nest.flatten(element)[0].shape[0]
+    size = _sizes(tf.nest.flatten(element)[0])[0]
     losses, tensors = self._program.evaluate([element] * self._replicas)
-    host_metrics.update(self._program.metric_fn, tf.nest.map_structure(lambda tensor: tensor[: tensor.shape[0] // self._replicas], tensors))
+    host_metrics.update(self._program.metric_fn, tf.nest.map_structure(lambda tensor: tensor[: _sizes(tensor)[0] // self._replicas], tensors))
     return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=host_metrics.results())
 
   def trace_predict(self, iterator):
@@ -214,14 +214,18 @@ class DeviceLoops:
     """(predictions, rows, element) of the next group: for each example a row, also for those that are not real."""
     element, rows = next(iterator)
     predictions = self._program.predict(self._split(element))
-    return predictions, rows, tf.nest.map_structure(lambda tensor: tf.reshape(tensor, [-1, *tensor.shape[2:]]), element)
+    return predictions, rows, tf.nest.map_structure(lambda tensor: tf.reshape(tensor, [-1, *_sizes(tensor)[2:]]), element)
 
   def _split(self, element):
     return [tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(self._replicas)]
 
 
 def _batch_size(element):
-  return tf.nest.flatten(element)[0].shape[1]
+  return _sizes(tf.nest.flatten(element)[0])[1]
+
+
+def _sizes(tensor):
+  return tensor.shape.as_list()
 
 
 def _on_host(tensors):

@@ -257,7 +257,7 @@ def _average(trained, decay):
     updates = tf.Variable(0, trainable=False, name=f"{EMA_SCOPE}/updates", dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
 
   def move(average, variable, updates):
-    kept = tf.where(updates == 0, 0.0, tf.constant(decay, average.dtype))
+    kept = tf.where(tf.equal(updates, 0), 0.0, tf.constant(decay, average.dtype))
     average.assign(kept * average + (1 - kept) * tf.convert_to_tensor(variable))
 
   _update_each(move, averages, [_tensorflow_variable(variable) for variable in trained], [updates] * len(averages))

@@ -14,7 +14,7 @@ def table(variables):
     variables: dict of name → tf.Variable; the step and what optimizers keep are left out.
   """
   own = warm_start.model_names(variables)
-  rows = [(name, str(tuple(variable.shape)), _size(variable), _bytes(variable)) for name, variable in variables.items() if name in own]
+  rows = [(name, str(tuple(variable.shape.as_list())), _size(variable), _bytes(variable)) for name, variable in variables.items() if name in own]
   trainable = sum(_size(variables[name]) for name in own if variables[name].trainable)
   kept = sum(map(_bytes, variables.values()))
   shown = rows

@@ -91,7 +91,7 @@ class Program:
     step = self.global_step.read_value()
     losses, host_tensors = self._on_each_replica(replica_step, batches)
     for fn, every in self.store.take_after_step():
-      self._run_if((step + 1) % every == 0, fn)
+      self._run_if(tf.equal((step + 1) % every, 0), fn)
     return tf.reduce_mean(losses), host_tensors
 
   def evaluate(self, batches):
@@ -183,10 +183,11 @@ class Program:
       what, tensors = "eval_metrics", result.eval_metrics[1] if mode == ModeKeys.EVAL and result.eval_metrics else None
     if tensors is None:
       return
-    batch = tf.nest.flatten(features)[0].shape[0]
+    first = tf.nest.flatten(features)[0].shape
+    batch = first.as_list()[0] if first.rank else None
     for path, tensor in inputs.named_leaves((tensors,), [what]):
       shape = tf.convert_to_tensor(tensor).shape
-      if shape.rank == 0 or (batch is not None and shape.rank and shape[0] not in (None, batch)):
+      if shape.rank == 0 or (batch is not None and shape.rank and shape.as_list()[0] not in (None, batch)):
         raise errors.SpecError(f"{name}: {path} has shape {shape}: its first axis must be the batch, of {batch} examples.")
 
   def _keep(self, scalars):

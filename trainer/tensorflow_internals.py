@@ -43,6 +43,7 @@ xla_replica_id = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.
 _context = private_names.find("tensorflow.python.eager.context")
 _OptionsDataset = private_names.find("tensorflow.python.data.ops.dataset_ops._OptionsDataset")
 _PrefetchDataset = private_names.find("tensorflow.python.data.ops.prefetch_op._PrefetchDataset")
+_tf2 = private_names.find("tensorflow.python.tf2")
 
 
 # Strategies and optimizers.
@@ -69,6 +70,16 @@ def has_started() -> bool:
   """Whether this process has used TensorFlow, beyond importing it."""
   state = _context.context_safe()
   return state is not None and state._initialized
+
+
+def is_eager_by_default() -> bool:
+  """Whether operations run eagerly outside of all graphs; a program may have switched that off."""
+  return _context.default_execution_mode == _context.EAGER_MODE
+
+
+def has_v2_behavior() -> bool:
+  """Whether tf.compat.v1.disable_v2_behavior() was not called."""
+  return _tf2.enabled()
 
 
 def single_thread() -> contextlib.AbstractContextManager:

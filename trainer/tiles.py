@@ -43,7 +43,7 @@ def warnings(element_spec, per_core):
         f"A per-core batch of {per_core} is no multiple of {SUBLANES}: on a TPU {share:.0%} of its rows are padding; {_up(per_core, SUBLANES)} "
         "costs the same.")
   for path, leaf in inputs.named_leaves(element_spec):
-    shape = tuple(leaf.shape)
+    shape = tuple(leaf.shape.as_list())
     if math.prod(shape) >= SUBLANES * LANES and waste(shape) >= _WORTH_SAYING:
       sentences.append(
           f"{path} of shape {shape} pads badly to a TPU's tiles of {SUBLANES} × {LANES}: at least {waste(shape):.0%} of it is padding; one axis "

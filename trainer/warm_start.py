@@ -220,12 +220,12 @@ def _layers(previous, variables, own):
 def _fits(variable, stored):
   shape, dtype = stored
   kinds = [tf.as_dtype(kind).is_floating for kind in (dtype, variable.dtype)]
-  return tuple(variable.shape) == tuple(shape) and (kinds[0] == kinds[1])
+  return tuple(variable.shape.as_list()) == tuple(shape) and (kinds[0] == kinds[1])
 
 
 def _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes):
   def of_model(name):
-    return f"{tuple(variables[name].shape)} {variables[name].dtype.base_dtype.name} in the model"
+    return f"{tuple(variables[name].shape.as_list())} {variables[name].dtype.base_dtype.name} in the model"
 
   lines = [
       f"  {name}: {notes.get(previous) or ('not there' if name == previous else f'no {previous} there')}; {of_model(name)}"

@@ -39,7 +39,7 @@ def _call(keras_call, layer, inputs, training=None, mask=None):
   normalized = _way(layer, inputs, training, mask)
   if normalized is None:
     return keras_call(layer, inputs, training=training, mask=mask)
-  channels = inputs.shape[-1]
+  channels = inputs.shape.as_list()[-1]
   gamma = tf.convert_to_tensor(layer.gamma) if layer.scale else tf.ones([channels])
   beta = tf.convert_to_tensor(layer.beta) if layer.center else tf.zeros([channels])
   mean, variance = tf.convert_to_tensor(layer.moving_mean), tf.convert_to_tensor(layer.moving_variance)
@@ -52,8 +52,10 @@ def _call(keras_call, layer, inputs, training=None, mask=None):
 
 def _way(layer, inputs, training, mask):
   """_in_one_operation, _by_rows, or None where Keras's way is kept to."""
-  shape = inputs.shape
-  if mask is not None or keras_internals.renormalizes(layer) or shape.rank != 4 or layer.axis not in (3, -1) or not shape[-1]:
+  if mask is not None or keras_internals.renormalizes(layer) or inputs.shape.rank != 4 or layer.axis not in (3, -1):
+    return None
+  shape = inputs.shape.as_list()
+  if not shape[-1]:
     return None
   if layer.variable_dtype != "float32" or inputs.dtype not in (tf.float32, tf.bfloat16) or inputs.dtype != layer.compute_dtype:
     return None
@@ -80,7 +82,7 @@ def _in_one_operation(inputs, gamma, beta, mean, variance, epsilon, training):
 
 def _by_rows(inputs, gamma, beta, mean, variance, epsilon, training):
   """The same."""
-  width, channels = inputs.shape[-2:]
+  width, channels = inputs.shape.as_list()[-2:]
   rows = tf.reshape(tf.cast(inputs, tf.float32), [-1, width * channels])
 
   def mean_of(rows):
@@ -98,4 +100,4 @@ def _by_rows(inputs, gamma, beta, mean, variance, epsilon, training):
 def _count(inputs):
   """Of how many values a mean is: the batch times the places of an image. None if that is not known."""
   sizes = inputs.shape[:-1]
-  return math.prod(sizes) if sizes.is_fully_defined() else None
+  return math.prod(sizes.as_list()) if sizes.is_fully_defined() else None

@@ -49,7 +49,7 @@ def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
 def _shape(inputs, noise_shape):
   """A list of ints; of scalars where a size is not known before the function runs."""
   dynamic = tf.shape(inputs)
-  sizes = [dynamic[axis] if size is None else size for axis, size in enumerate(inputs.shape)]
+  sizes = [dynamic[axis] if size is None else size for axis, size in enumerate(inputs.shape.as_list())]
   return sizes if noise_shape is None else [size if given is None else given for size, given in zip(sizes, noise_shape, strict=True)]
 
 

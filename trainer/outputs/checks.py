@@ -100,7 +100,7 @@ def made_up(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray] | None:
   random = np.random.RandomState(1)
   arrays = {}
   for name, spec in specs.items():
-    if spec.dtype == tf.string or spec.shape.rank is None or None in spec.shape[1:]:
+    if spec.dtype == tf.string or spec.shape.rank is None or None in spec.shape[1:].as_list():
       return None
     shape = [2 if size is None else size for size in spec.shape]
     dtype = spec.dtype.as_numpy_dtype

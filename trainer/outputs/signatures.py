@@ -63,7 +63,7 @@ def build(
             name: decoded(decoders[name], tensor) if name in decoders else tensor
             for name, tensor in tensors.items()}),
         received)
-  if from_examples and all(None not in spec.shape[1:] for spec in specs.values()):
+  if from_examples and all(None not in spec.shape[1:].as_list() for spec in specs.values()):
     def parse(serialised):
       return parsed(serialised, specs, decoders)
 
