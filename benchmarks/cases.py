@@ -38,7 +38,10 @@ class Case:
     return f"{self.name}, batch {self.batch_size}"
 
   def data(self):
-    """(images uint8 [n, *shape], labels int32 [n]): of `examples`, and all of the digits ten times; made once."""
+    """(images uint8 [n, *shape], labels int32 [n]): of `examples`, or as many digits as Octet trains on, ten times; made once.
+
+    Without TensorFlow, which the side that is PyTorch has no use for: in one process the two may not even load.
+    """
     return _data(self)
 
   @property
@@ -50,9 +53,10 @@ class Case:
 @functools.cache
 def _data(case):
   if case.network == "digits_mlp":
-    from input_pipelines import digits
+    from sklearn import datasets
 
-    images, labels = digits.load("train")
+    digits = datasets.load_digits()
+    images, labels = digits.images[:1437, :, :, np.newaxis].astype(np.uint8), digits.target[:1437].astype(np.int32)
     return np.tile(images, (10, 1, 1, 1)), np.tile(labels, 10)
   generator = np.random.default_rng(1)
   return (

@@ -20,9 +20,11 @@ def measure(rounds=10, late=LATE):
       name: sides.Side(train.octet, {"case": case, "precision": "float32", "age": age}) for name, age in (("octet", late), ("early", EARLY))
   }, rounds, warm=0)
   title = f"{case.title}, step {late:,}"
-  growth = tuple(late_ / early for late_, early in zip(slices["octet"].resident, slices["early"].resident, strict=True))
-  sizes = [slices[side].resident[-1] / 2**20 for side in ("octet", "early")]
+  growth, note = (), sides.failure(slices, "octet", "early")
+  if not note:
+    growth = tuple(late_ / early for late_, early in zip(slices["octet"].resident, slices["early"].resident, strict=True))
+    note = "{:,.0f} and {:,.0f} MiB at the end".format(*(slices[side].resident[-1] / 2**20 for side in ("octet", "early")))
   return [
-      results.Row("endurance", title, f"step {EARLY:,}: throughput", sides.ratios(slices, "early"), at_least=0.98),
-      results.Row("endurance", title, f"step {EARLY:,}: memory", growth, at_most=1.05, note=f"{sizes[0]:,.0f} and {sizes[1]:,.0f} MiB at the end"),
+      results.Row("endurance", title, f"step {EARLY:,}: throughput", sides.ratios(slices, "early"), at_least=0.98, note=note),
+      results.Row("endurance", title, f"step {EARLY:,}: memory", growth, at_most=1.05, note=note),
   ]

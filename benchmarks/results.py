@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import platform
 
@@ -18,7 +19,7 @@ class Row:
     question: the benchmark it is of, such as "train".
     case: what was run, such as "CIFAR-10 CNN, batch 128, bfloat16".
     against: what Octet was compared with.
-    ratios: one for each pair of neighbouring slices; their median is the figure.
+    ratios: one for each pair of neighbouring slices; their median is the figure. () where a side failed, which the note tells.
     at_least, at_most: what the median must be, or None.
     note: what else is to be known, such as the speeds and memories of both.
   """
@@ -33,10 +34,12 @@ class Row:
 
   @property
   def median(self):
-    return float(np.median(self.ratios))
+    return float(np.median(self.ratios)) if self.ratios else math.nan
 
   @property
   def quartiles(self):
+    if not self.ratios:
+      return math.nan, math.nan
     low, high = np.percentile(self.ratios, [25, 75])
     return float(low), float(high)
 
@@ -48,9 +51,17 @@ class Row:
 
   @property
   def holds(self):
-    """Whether the median, as it is shown, is within its bound."""
+    """Whether the median, as it is shown, is within its bound; no, where a side failed."""
+    if not self.ratios:
+      return False
     shown = round(self.median, 2)
     return (self.at_least is None or shown >= self.at_least) and (self.at_most is None or shown <= self.at_most)
+
+
+def _shown(row):
+  """Median and quartiles as texts."""
+  low, high = row.quartiles
+  return (f"{row.median:.2f}", f"{low:.2f} to {high:.2f}") if row.ratios else ("failed", "")
 
 
 def show(rows):
@@ -62,9 +73,7 @@ def show(rows):
     table.add_column(name, justify="right", no_wrap=True)
   table.add_column("note", overflow="fold")
   for row in rows:
-    low, high = row.quartiles
-    table.add_row(
-        row.question, row.case, row.against, f"{row.median:.2f}", f"{low:.2f} to {high:.2f}", row.bound + ("" if row.holds else " ✗"), row.note)
+    table.add_row(row.question, row.case, row.against, *_shown(row), row.bound + ("" if row.holds else " ✗"), row.note)
   rich.console.Console(width=None if os.isatty(1) else 180).print(table)
 
 
@@ -72,8 +81,7 @@ def markdown(rows):
   """The table as Markdown."""
   lines = ["| question | case | against | ratio | quartiles | must be |", "|---|---|---|---|---|---|"]
   for row in rows:
-    low, high = row.quartiles
-    lines.append(f"| {row.question} | {row.case} | {row.against} | {row.median:.2f} | {low:.2f} to {high:.2f} | {row.bound} |")
+    lines.append(f"| {' | '.join([row.question, row.case, row.against, *_shown(row), row.bound])} |")
   return "\n".join(lines) + "\n"
 
 
@@ -84,8 +92,9 @@ def add(rows, folder):
   replaced = {(row.question, row.case, row.against) for row in rows}
   earlier = read(path) if os.path.exists(path) else []
   rows = [row for row in earlier if (row.question, row.case, row.against) not in replaced] + list(rows)
+  written = [dict(dataclasses.asdict(row), median=row.median if row.ratios else None) for row in rows]
   with open(path, "w") as file:
-    json.dump({"machine": machine(), "rows": [dict(dataclasses.asdict(row), median=row.median) for row in rows]}, file, indent=1)
+    json.dump({"machine": machine(), "rows": written}, file, indent=1)
     file.write("\n")
   with open(os.path.join(folder, "results.md"), "w") as file:
     file.write(markdown(rows))
@@ -107,12 +116,22 @@ def machine():
   return {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version(), "tensorflow": tf.__version__}
 
 
+def computes_bfloat16():
+  """Whether the processor has instructions for products of bfloat16, without which it is slower than float32."""
+  return not {"amx_bf16", "avx512_bf16"}.isdisjoint(_cpuinfo("flags").split())
+
+
 def _processor():
+  return _cpuinfo("model name") or platform.processor()
+
+
+def _cpuinfo(key):
+  """What Linux says of the first core; "" if nothing."""
   try:
     with open("/proc/cpuinfo") as file:
-      return next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
-  except (OSError, StopIteration):
-    return platform.processor()
+      return next((line.partition(":")[2].strip() for line in file if line.startswith(key)), "")
+  except OSError:
+    return ""
 
 
 def _draw(rows, path):
@@ -121,6 +140,9 @@ def _draw(rows, path):
   matplotlib.use("Agg")
   from matplotlib import pyplot as plt
 
+  rows = [row for row in rows if row.ratios]
+  if not rows:
+    return
   figure, axes = plt.subplots(figsize=(9, 1 + 0.32 * len(rows)), layout="constrained")
   places = np.arange(len(rows))[::-1]
   lows, highs = np.transpose([row.quartiles for row in rows])

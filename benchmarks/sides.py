@@ -15,7 +15,9 @@ turn away it waits until its threads have filled what they may fill ahead.
 import dataclasses
 import multiprocessing
 import resource
+import signal
 import statistics
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -37,15 +39,17 @@ class Slices:
     seconds: of each round, by the clock.
     resident: bytes of memory that the process has after each round.
     peak: bytes, the most that it ever had.
+    failed: why there are none of the later rounds, in a line; "" where there are all.
   """
 
   seconds: list
   resident: list
   peak: int = 0
+  failed: str = ""
 
 
-class SideError(Exception):
-  """A side failed; the message has its traceback."""
+class _SideFailed(Exception):
+  """A side raised an error, or its process is gone."""
 
 
 class Turns:
@@ -73,29 +77,37 @@ def alternate(sides, rounds, warm=2):
     warm: slices of each before those, in which compilers and caches do what they do once.
 
   Returns:
-    dict of name → Slices.
-
-  Raises:
-    SideError: one of them failed.
+    dict of name → Slices. One that fails is asked no more, and its Slices say why; the others go on.
   """
   context = multiprocessing.get_context("spawn")
   workers, slices = {}, {name: Slices([], []) for name in sides}
+
+  def receive(name):
+    try:
+      return _receive(*workers[name])
+    except _SideFailed as error:
+      slices[name].failed = str(error).splitlines()[-1]
+      print(f"{name} failed: {error}", file=sys.stderr)
+      return None
+
   try:
     for name, side in sides.items():  # one prepares after another
       ours, theirs = context.Pipe()
       process = context.Process(target=_work, args=(theirs, side), daemon=True)
       process.start()
+      theirs.close()  # here, so that the pipe ends with the side's process
       workers[name] = process, ours
-      _receive(name, ours)
+      receive(name)
     for number in range(-warm, rounds):
       for name in list(sides)[:: -1 if number % 2 else 1]:
-        connection = workers[name][1]
-        connection.send(True)
-        seconds, resident, peak = _receive(name, connection)
-        if number >= 0:
+        if slices[name].failed:
+          continue
+        workers[name][1].send(True)
+        measured = receive(name)
+        if measured and number >= 0:
+          seconds, resident, slices[name].peak = measured
           slices[name].seconds.append(seconds)
           slices[name].resident.append(resident)
-          slices[name].peak = peak
   finally:
     for process, _ in workers.values():
       process.kill()
@@ -103,13 +115,22 @@ def alternate(sides, rounds, warm=2):
   return slices
 
 
+def failure(slices, *names):
+  """Which of these sides failed, and why, in a line; "" if none did."""
+  return "; ".join(f"{name}: {slices[name].failed}" for name in names if slices[name].failed)
+
+
 def ratios(slices, other, ours="octet"):
-  """Our speed ÷ the other's, of each round: a tuple of floats."""
+  """Our speed ÷ the other's, of each round: a tuple of floats, () if one of them failed."""
+  if failure(slices, ours, other):
+    return ()
   return tuple(theirs / mine for mine, theirs in zip(slices[ours].seconds, slices[other].seconds, strict=True))
 
 
 def note(slices, examples, other, ours="octet"):
-  """What stands beside a ratio: the speeds of both, of slices of so many examples, and the most memory that they had."""
+  """What stands beside a ratio: the speeds of both, of slices of so many examples, and the most memory that they had; or which of them failed."""
+  if failed := failure(slices, ours, other):
+    return failed
   speeds = [examples / statistics.median(slices[name].seconds) for name in (ours, other)]
   peaks = [slices[name].peak / 2**30 for name in (ours, other)]
   return f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s; peaks {peaks[0]:.1f} and {peaks[1]:.1f} GiB"
@@ -122,14 +143,19 @@ def _work(connection, side):
     connection.send(("failed", traceback.format_exc()))
 
 
-def _receive(name, connection):
+def _receive(process, connection):
   try:
     kind, value = connection.recv()
-  except EOFError as error:
-    raise SideError(f"{name}: its process is gone") from error
+  except EOFError:
+    process.join()
+    raise _SideFailed(f"its process died of {_cause(process.exitcode)}") from None
   if kind == "failed":
-    raise SideError(f"{name}:\n{value}")
+    raise _SideFailed(value)
   return value
+
+
+def _cause(exitcode):
+  return signal.Signals(-exitcode).name if exitcode < 0 else f"exit code {exitcode}"
 
 
 def until_idle(limit=1.0):

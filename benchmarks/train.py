@@ -60,7 +60,8 @@ def _rows(case, precisions, slices):
     rows.append(row(ours, f"fit tuned {precision}", "Keras fit, tuned", precision, at_least=1.2 if case.host_bound else 1))
     rows.append(row(ours, f"torch {precision}", "PyTorch", precision, at_least=1))
   if len(precisions) == 2:
-    rows.append(row("octet bfloat16", "octet float32", "Octet in float32", "bfloat16", at_least=None if case.host_bound else 1.7))
+    pays = not case.host_bound and results.computes_bfloat16()
+    rows.append(row("octet bfloat16", "octet float32", "Octet in float32", "bfloat16", at_least=1.7 if pays else None))
   if "octet cpu:8" in slices:
     rows.append(row("octet cpu:8", "octet float32", "Octet on cpu", "cpu:8", at_least=0.5))
   return rows

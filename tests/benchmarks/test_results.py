@@ -24,6 +24,18 @@ def test_a_run_replaces_its_own_rows_and_leaves_the_others(tmp_path):
   assert (tmp_path / "results.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_side_that_failed_is_a_row_that_says_so(tmp_path, capsys):
+  failed = results.Row("train", "a", "PyTorch", (), at_least=1, note="torch: its process died of SIGABRT")
+  assert not failed.holds
+  results.add([failed, row("b", [4])], tmp_path)
+  assert results.read(tmp_path / "results.json")[0] == failed
+  assert "| train | a | PyTorch | failed |  | ≥ 1 |" in (tmp_path / "results.md").read_text()
+  results.show([failed])
+  assert "SIGABRT" in capsys.readouterr().out
+  results.add([failed], tmp_path / "alone")  # which leaves nothing to draw
+  assert not (tmp_path / "alone" / "results.png").exists()
+
+
 def test_the_table_marks_what_does_not_hold(capsys):
   results.show([row("a", [1], at_least=2), row("b", [3], at_least=2)])
   lines = capsys.readouterr().out.splitlines()

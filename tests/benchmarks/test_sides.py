@@ -1,6 +1,7 @@
 """Sides take turns in processes of their own, are timed in their turns alone, and say what went wrong."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -40,9 +41,26 @@ def test_the_order_is_reversed_from_round_to_round_and_ratios_are_of_one_round(t
     assert ratio == theirs / mine
 
 
-def test_a_side_that_fails_is_named_with_its_traceback(tmp_path):
-  with pytest.raises(sides.SideError, match=r"(?s)bad:.*ValueError: no such network"):
-    sides.alternate({"good": sides.Side(sleeper, {"seconds": 0, "log": tmp_path / "log"}), "bad": sides.Side(failing)}, rounds=2)
+def dying(turns, rounds):
+  for _ in range(rounds):
+    turns.take()
+  os.kill(os.getpid(), signal.SIGABRT)  # as a library may, without a word to Python
+
+
+@pytest.mark.parametrize(("side", "why"), [
+    (sides.Side(failing), "ValueError: no such network"),
+    (sides.Side(dying, {"rounds": 0}), "its process died of SIGABRT"),
+    (sides.Side(dying, {"rounds": 3}), "its process died of SIGABRT"),
+])
+def test_a_side_that_fails_says_why_and_the_others_go_on(side, why, tmp_path, capfd):
+  good = sides.Side(sleeper, {"seconds": 0, "log": tmp_path / "log"})
+  slices = sides.alternate({"octet": good, "bad": side, "other": good}, rounds=3, warm=1)
+  assert [len(slices[name].seconds) for name in ("octet", "other")] == [3, 3]
+  assert slices["bad"].failed == why
+  assert sides.ratios(slices, "bad") == ()
+  assert sides.note(slices, 1, "bad") == f"bad: {why}"
+  assert len(sides.ratios(slices, "other")) == 3
+  assert why in capfd.readouterr().err
 
 
 def test_memory_is_of_the_side_and_seen_to_grow():
