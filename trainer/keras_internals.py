@@ -30,6 +30,9 @@ INITIALIZE_WITH_INITIALIZER = private_names.member(
 # The seed of a random operation.
 NEXT_SEED = private_names.member("keras.src.random.seed_generator.SeedGenerator.next")
 
+# The seed of an initializer, or of a generator of seeds, that nobody gave one.
+DEFAULT_SEED = private_names.member("keras.src.backend.tensorflow.random.make_default_seed")
+
 # The dropout of layers.
 DROPOUT = private_names.member("keras.src.backend.tensorflow.random.dropout")
 

@@ -19,6 +19,33 @@ _STRIDE = 0x9E3779B9
 # The KerasScope of the trace that this thread is in, or None.
 _scope = contextvars.ContextVar("Keras scope", default=None)
 
+# The _Drawn of the replica that is being traced, and of the initial value that is being made.
+_replica_drawn = contextvars.ContextVar("seeds that this replica drew", default=None)
+_value_drawn = contextvars.ContextVar("seeds that this initial value drew", default=None)
+
+
+class _Drawn:
+  """Seeds by the order in which they are asked for, where Keras would take them from Python's `random`."""
+
+  def __init__(self, seed):
+    self._seed = seed
+    self.seeds = []
+
+  def next(self):
+    self.seeds.append(seeds.seed_for(self._seed, f"draw {len(self.seeds)}"))
+    return self.seeds[-1]
+
+
+def initial_value(seed: int) -> contextlib.AbstractContextManager[None]:
+  """Inside, what Keras draws comes from this seed: for the first value of a variable."""
+  return patches.setting(_value_drawn, _Drawn(seed))
+
+
+def seeds_drawn() -> list[int]:
+  """Seeds of the initializers that were made on this replica so far, and given none."""
+  drawn = _replica_drawn.get()
+  return drawn.seeds if drawn else []
+
 
 class KerasScope:
   """Keras's state for one trace: `trace()` is entered once around it, `replica()` on each replica inside.
@@ -55,7 +82,7 @@ class KerasScope:
   def replica(self):
     """Names start anew. The state is per thread, and a strategy may trace each replica in a thread of its own."""
     fresh = dict(object_name_uids=None, name_scope_stack=None, global_seed_generator=None, dtype_policy=self._policy)
-    with keras_internals.global_state(fresh):
+    with keras_internals.global_state(fresh), patches.setting(_replica_drawn, _Drawn(self._seed)):
       yield
 
   @contextlib.contextmanager
@@ -110,8 +137,16 @@ def _initialize_with_initializer(original, variable, initializer):
 
 @patches.replaces(*keras_internals.NEXT_SEED)
 def _next_seed(original, generator, ordered=True):
+  if _value_drawn.get():
+    return tf.constant([_value_drawn.get().next(), 0], tf.int32)
   scope = _scope.get()
   return scope.next_seed(generator) if scope else original(generator, ordered)
+
+
+@patches.replaces(*keras_internals.DEFAULT_SEED)
+def _default_seed(original):
+  drawn = _value_drawn.get() or _replica_drawn.get()
+  return drawn.next() if drawn else original()
 
 
 # Keras's losses divide by the number of replicas, for gradients that are summed; here they are

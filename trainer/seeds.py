@@ -10,7 +10,9 @@ import hashlib
 import random
 import threading
 import weakref
+from collections.abc import Collection
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -87,12 +89,25 @@ def _drawing_alone(waiting):
     _eager_draws_lock.release()
 
 
-def reseed_operations(graph, seed):
-  """Gives the stateful random operations of a graph seeds of their own: those they have count the operations before them."""
+def reseed_operations(graph: tf.Graph, seed: int, drawn: Collection[int] = ()) -> None:
+  """Gives the random operations of a graph seeds of their own.
+
+  Args:
+    graph: where they are.
+    seed: what their seeds come from. Those that they have tell of the operations before them.
+    drawn: the seeds of stateless operations which are to have others: Keras drew them.
+  """
+  others = {}
   for index, operation in enumerate(graph.get_operations()):
     if "seed" in operation.node_def.attr and "seed2" in operation.node_def.attr:
       tensorflow_internals.set_attribute(operation, "seed", i=seed)
       tensorflow_internals.set_attribute(operation, "seed2", i=index)
+    elif operation.type == "Const" and operation.outputs[0].shape.as_list() == [2]:
+      value = tf.get_static_value(operation.outputs[0])
+      if value[0] in drawn and not value[1]:  # as Keras gives a seed to a stateless operation
+        other = others.setdefault(value[0], seed_for(seed, f"draw {len(others)}"))
+        proto = tf.make_tensor_proto(np.array([other, 0], value.dtype))
+        tensorflow_internals.set_attribute(operation, "value", tensor=proto)
 
 
 @contextlib.contextmanager

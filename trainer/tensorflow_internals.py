@@ -33,6 +33,7 @@ OneDeviceExtended = private_names.find(
   "tensorflow.python.distribute.one_device_strategy.OneDeviceExtended"
 )
 add_op_callback = private_names.find("tensorflow.python.framework.op_callbacks.add_op_callback")
+UnliftableError = private_names.find("tensorflow.python.eager.lift_to_graph.UnliftableError")
 lift_to_graph = private_names.find("tensorflow.python.eager.lift_to_graph.lift_to_graph")
 remove_op_callback = private_names.find(
   "tensorflow.python.framework.op_callbacks.remove_op_callback"
@@ -40,6 +41,7 @@ remove_op_callback = private_names.find(
 xla_all_reduce = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_all_reduce")
 xla_replica_id = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_replica_id")
 
+_FuncGraph = private_names.find("tensorflow.python.framework.func_graph.FuncGraph")
 _context = private_names.find("tensorflow.python.eager.context")
 _OptionsDataset = private_names.find("tensorflow.python.data.ops.dataset_ops._OptionsDataset")
 _PrefetchDataset = private_names.find("tensorflow.python.data.ops.prefetch_op._PrefetchDataset")
@@ -111,6 +113,11 @@ def swap_collections(graph: tf.Graph, collections):
   """Gives a graph other collections, a mapping of key → list; returns those that it had."""
   before, graph._collections = graph._collections, collections
   return before
+
+
+def scratch_graph() -> tf.Graph:
+  """A graph that no function runs, in which eager tensors and variables can be used."""
+  return _FuncGraph("scratch")
 
 
 def set_attribute(operation: tf.Operation, name: str, **value) -> None:

@@ -23,7 +23,7 @@ from trainer import (
   keras_internals,
   keras_scope,
   patches,
-  seeds,
+  tensorflow_internals,
 )
 
 v1 = tf.compat.v1
@@ -171,7 +171,7 @@ class VariableStore:
     return variable
 
   def _create(self, next_creator, name, kwargs):
-    initial_value = initial_values.InitialValue(kwargs["initial_value"], seeds.seed_for(self._seed, name))
+    initial_value = initial_values.InitialValue(kwargs["initial_value"], name, self._seed)
     # The variable is the store's: it is in no collection of the graph, and tf.function must not lift its initializer.
     kwargs = dict(
         kwargs, name=name, initial_value=initial_value.for_tensorflow(), collections=None, experimental_enable_variable_lifting=False)
@@ -230,7 +230,7 @@ def _check_same(variable, name, maker, kwargs):
   if maker is not None and keras_internals.shape_of(maker) is not None:
     shape, dtype = keras_internals.shape_of(maker), kwargs["dtype"]
   else:
-    with tf.Graph().as_default():
+    with tensorflow_internals.scratch_graph().as_default(), keras_scope.initial_value(seed=0):
       value = tf.convert_to_tensor(value() if callable(value) else value) if not tf.is_tensor(value) else value
     shape, dtype = value.shape, kwargs.get("dtype") or value.dtype
   shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype).base_dtype
