@@ -463,7 +463,7 @@ class Estimator:
     step_ = checkpoint.read_step(source) if source != model_values.WARM_START else 0
     return {
         "model": self._model_fn.name, "checkpoint": source, "global_step": step_,
-        "metrics": retention.read_evaluation(self.model_dir, "", step_) if own else {}}
+        "metrics": retention.read_evaluations(self.model_dir, "").get(step_, {}) if own else {}}
 
   # ----------------------------------------------------------------- shared
 

@@ -163,11 +163,6 @@ def read_evaluations(directory: str, evaluation: str) -> dict[int, dict[str, flo
   return {int(step): values for step, values in found.items()}
 
 
-def read_evaluation(directory, evaluation, step):
-  """The metrics (dict of floats) that were noted of an evaluation of a step; empty where there was none."""
-  return dict(_read(directory).get(evaluation, {}).get(str(step), {}))
-
-
 def evaluated_steps(directory, evaluation):
   """The set of steps whose evaluations of this name were noted."""
   return set(read_evaluations(directory, evaluation))
