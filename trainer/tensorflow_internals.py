@@ -11,6 +11,10 @@ from trainer import private_names
 
 # What is replaced, as `patches.replaces` takes it.
 
+_FREEZE = private_names.find(
+  "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
+)
+
 # How a strategy combines the gradients of a tf.compat.v1 optimizer.
 BATCH_REDUCE = private_names.member(
   "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2.batch_reduce_to"
@@ -148,3 +152,8 @@ def batch_size_of(dataset: tf.data.Dataset) -> tf.Tensor:
 def function_of(dataset: tf.data.Dataset) -> Callable | None:
   """The function that the last stage maps by; None if it has none."""
   return getattr(getattr(dataset, "_map_func", None), "_func", None)
+
+
+def with_constants(function):
+  """A ConcreteFunction with its variables' values as constants, and without calls of others."""
+  return _FREEZE(function)

@@ -200,9 +200,10 @@ def test_one_signature_of_the_models_own_is_the_default_too(name, tmp_path):
   estimator.train(programs.train_input, steps=1)
   loaded = tf.saved_model.load(estimator.export_saved_model(tmp_path / "export"))
   x = tf.constant(programs.arrays(5)[0])
-  assert set(loaded.signatures) == {"serving_default", name}
-  for signature_ in loaded.signatures.values():
-    np.testing.assert_allclose(signature_(x=x)["doubled"], 2 * predicted(estimator, 5), rtol=1e-6)
+  assert set(loaded.signatures) == {"serving_default", name, "from_examples"}
+  for own in ("serving_default", name):
+    served = loaded.signatures[own](x=x)["doubled"]
+    np.testing.assert_allclose(served, 2 * predicted(estimator, 5), rtol=1e-6)
 
 
 def test_what_is_served_is_float32_whatever_the_precision(tmp_path):

@@ -1,0 +1,1 @@
+"""Predictions of an export: engines that run it, a Predictor, files in and out, a server."""
