@@ -43,8 +43,8 @@ setuptools.setup(
         # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: the three are pinned together. libtpu is under Google
         # Cloud's terms and is installed by whoever wants it; nothing of it is in this package.
         "preflight": ["jax==0.10.2", "jaxlib==0.10.2", "libtpu==0.0.51"],
-        # Engines for exports on the CPU, which trainer.predict and trainer.serve try beside TensorFlow: which is the fastest hangs on the model and the
-        # processor. TensorFlow Lite needs no extra: TensorFlow has it.
+        # Engines for exports on the CPU, which trainer.predict and trainer.serve try beside TensorFlow: which is
+        # the fastest hangs on the model and the processor. TensorFlow Lite needs no extra: TensorFlow has it.
         "onnx": ["onnxruntime>=1.20", "tf2onnx>=1.16"],  # tf2onnx converts
         "openvino": ["openvino>=2025.0"],  # reads the export's graph by itself
         "serve": ["fastapi>=0.110", "uvicorn[standard]>=0.29"],  # trainer.serve: the web framework and its server
