@@ -88,13 +88,11 @@ class GraphCollections(collections.abc.MutableMapping):
 
 @contextlib.contextmanager
 def of_replicas(global_step: tf.Variable | None = None) -> Iterator[GraphCollections]:
-  """Inside, the graph that is traced has GraphCollections, and so has the one around all functions."""
-  made = GraphCollections(global_step)
+  """Inside, the graph that is traced has GraphCollections."""
   graph = v1.get_default_graph()
-  with tf.init_scope():  # where optimizers make their slots
-    outermost = v1.get_default_graph()
-  with contextlib.ExitStack() as stack:
-    for each in dict.fromkeys((graph, outermost)):
-      before = tensorflow_internals.swap_collections(each, made)
-      stack.callback(tensorflow_internals.swap_collections, each, before)
+  made = GraphCollections(global_step)
+  before = tensorflow_internals.swap_collections(graph, made)
+  try:
     yield made
+  finally:
+    tensorflow_internals.swap_collections(graph, before)
