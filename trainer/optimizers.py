@@ -8,25 +8,15 @@ replicas × b and 1 replica × 8b do is the same. That holds for optimizers used
 `tf.compat.v1.train.AdamOptimizer().minimize(...)`), for as long as a model_fn is traced.
 """
 
-import contextlib
-import contextvars
 import functools
 
 import gin
 import keras
 import tensorflow as tf
 
-from trainer import errors, keras_internals, patches, summaries, tensorflow_internals, variables
+from trainer import combined_gradients, errors, variables
 
 v1 = tf.compat.v1
-
-# What optimizers do that a model_fn calls: as ever (None, outside of one), nothing, or apply the
-# mean over the replicas.
-_IDLE, _TRAINING = "idle", "training"
-_mode = contextvars.ContextVar("mode of optimizers", default=None)
-
-# Whether the gradients that reach an optimizer are the mean over the replicas already.
-_combined = contextvars.ContextVar("gradients are combined", default=False)
 
 # Under this name a checkpoint holds the moving averages of the weights.
 EMA_SCOPE = "ema"
@@ -70,11 +60,11 @@ def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, a
   store = variables.current()
   if store is None:
     raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
-  if _mode.get() == _IDLE:
+  if combined_gradients.is_idle():
     return tf.no_op()
   wrapped = optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
   gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
-  gradients = _combine(gradients)
+  gradients = combined_gradients.combine(gradients)
 
   def apply(gradients):
     if clip_norm is not None:
@@ -115,13 +105,16 @@ class CrossShardOptimizer:
     store = variables.current()
     if store is None:
       raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
-    _record_learning_rate(self._optimizer)
+    combined_gradients.record_learning_rate(self._optimizer)
     trained = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
     if self._reduction == "sum":  # of which apply_gradients takes the mean
       loss *= tf.distribute.get_strategy().num_replicas_in_sync
+    of_tensorflow = [_tensorflow_variable(v) for v in trained]
     if isinstance(self._optimizer, keras.optimizers.Optimizer):
-      loss = self._optimizer.scale_loss(loss)
-    gradients = tf.gradients(loss, [_tensorflow_variable(v) for v in trained], **kwargs)
+      gradients = tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
+    else:
+      found = self._optimizer.compute_gradients(loss, var_list=of_tensorflow, **kwargs)
+      gradients = [gradient for gradient, _ in found]
     pairs = [(gradient, variable) for gradient, variable in zip(gradients, trained, strict=True) if gradient is not None]
     if not pairs:
       raise errors.ModelFnError(f"The loss depends on none of the {len(trained)} trainable variables: {[v.name for v in trained][:10]}.")
@@ -130,95 +123,24 @@ class CrossShardOptimizer:
   def apply_gradients(self, grads_and_vars, global_step=None, name=None):
     """Combines and applies them."""
     gradients, trained = zip(*[(g, v) for g, v in grads_and_vars if g is not None], strict=True)
-    return self.apply_combined(list(zip(_combine(gradients), trained, strict=True)), global_step, name)
+    return self.apply_combined(list(zip(combined_gradients.combine(gradients), trained, strict=True)), global_step, name)
 
   def apply_combined(self, grads_and_vars, global_step=None, name=None):
     """Applies gradients that are the same on all replicas."""
-    if _mode.get() == _IDLE:
+    if combined_gradients.is_idle():
       return tf.no_op()
-    if isinstance(self._optimizer, v1.train.Optimizer):
-      pairs = [(g, _tensorflow_variable(v)) for g, v in grads_and_vars]
-      return _apply_v1(self._optimizer, pairs, global_step, name)
-    with patches.setting(_combined, True):
+    with combined_gradients.already():
+      if isinstance(self._optimizer, v1.train.Optimizer):
+        pairs = [(g, _tensorflow_variable(v)) for g, v in grads_and_vars]
+        return self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
       self._optimizer.apply(*zip(*grads_and_vars, strict=True))
-    return self._optimizer.iterations if global_step is None else global_step.assign_add(1)
+    return self._optimizer.iterations
 
   def minimize(self, loss, global_step=None, var_list=None):
     return self.apply_gradients(self.compute_gradients(loss, var_list), global_step)
 
   def __getattr__(self, name):  # get_slot, variables and the like are the optimizer's own
     return getattr(self.__dict__["_optimizer"], name)
-
-
-def idle() -> contextlib.AbstractContextManager[None]:
-  """Inside, no optimizer does anything: a model_fn may make its train_op in every mode, and only training runs it."""
-  return patches.setting(_mode, _IDLE)
-
-
-def training() -> contextlib.AbstractContextManager[None]:
-  """Inside, optimizers that a model_fn calls directly apply the mean over replicas; entered once around a trace.
-
-  Keras optimizers would clip each replica's gradients and then sum them; those of tf.compat.v1
-  would sum them, were the strategy not told otherwise (`tensorflow_internals.take_means`).
-  """
-  return patches.setting(_mode, _TRAINING)
-
-
-@patches.replaces(*keras_internals.APPLY)
-def _apply(original, optimizer, grads, trainable_variables=None):
-  mode = _mode.get()
-  if mode == _IDLE:
-    return tf.no_op()
-  if mode == _TRAINING and not _combined.get():
-    _record_learning_rate(optimizer)
-    grads = _combine(grads)
-  return original(optimizer, grads, trainable_variables)
-
-
-@patches.replaces(*keras_internals.SUM_GRADIENTS)
-def _sum_gradients(original, optimizer, grads_and_vars):
-  """Those of Keras would sum over the replicas what `_apply` has made their mean."""
-  return list(grads_and_vars) if _mode.get() == _TRAINING else original(optimizer, grads_and_vars)
-
-
-@patches.replaces(v1.train.Optimizer, "apply_gradients")
-def _apply_gradients(original, *args, **kwargs):
-  return tf.no_op() if _mode.get() == _IDLE else original(*args, **kwargs)
-
-
-@patches.replaces(v1.train.Optimizer, "minimize")
-def _minimize(original, *args, **kwargs):
-  return tf.no_op() if _mode.get() == _IDLE else original(*args, **kwargs)
-
-
-@patches.replaces(*tensorflow_internals.BATCH_REDUCE)
-def _batch_reduce_to(original, extended, reduce_op, value_destination_pairs, options=None):
-  if _combined.get():
-    return [value for value, _ in value_destination_pairs]
-  return original(extended, reduce_op, value_destination_pairs, options)
-
-
-def _combine(gradients):
-  """The mean over the replicas of each gradient; None stays None."""
-  context = tf.distribute.get_replica_context()
-  if context.num_replicas_in_sync == 1:
-    return list(gradients)
-  present = [gradient for gradient in gradients if gradient is not None]
-  combined = iter(context.all_reduce(tf.distribute.ReduceOp.MEAN, present))
-  return [None if gradient is None else next(combined) for gradient in gradients]
-
-
-def _apply_v1(optimizer, grads_and_vars, global_step, name):
-  """apply_gradients of a tf.compat.v1 optimizer, without the sum over the replicas that it would make."""
-  context = tf.distribute.get_replica_context()
-  if context.num_replicas_in_sync == 1:
-    return optimizer.apply_gradients(grads_and_vars, global_step=global_step, name=name)
-
-  def apply(strategy, grads_and_vars):
-    with patches.setting(_combined, True):  # here, not on the replicas: a merge_call has its own thread
-      return tensorflow_internals.distributed_apply(optimizer, strategy, grads_and_vars, global_step, name)
-
-  return context.merge_call(apply, args=(grads_and_vars,))
 
 
 def _mirrored(variable, scope, dtype=None):
@@ -266,11 +188,3 @@ def _average(trained, decay):
 
 def _tensorflow_variable(variable):
   return variable if isinstance(variable, tf.Variable) else variable.value
-
-
-def _record_learning_rate(optimizer):
-  rate = getattr(optimizer, "learning_rate", None)
-  for name in ("_learning_rate", "_lr"):  # as tf.compat.v1.train has it
-    rate = getattr(optimizer, name, None) if rate is None else rate
-  if rate is not None:
-    summaries.record("learning_rate", tf.convert_to_tensor(rate() if callable(rate) else rate))

@@ -11,14 +11,13 @@ import traceback
 import tensorflow as tf
 
 from trainer import (
+  combined_gradients,
   durations,
   errors,
   inputs,
-  optimizers,
   schedules,
   spec,
   summaries,
-  tensorflow_internals,
   user_frames,
   variables,
 )
@@ -53,7 +52,6 @@ class Program:
     self._batch_sizes = batch_sizes
     self._config = config
     self.strategy = strategy
-    tensorflow_internals.take_means(strategy)
     per_core = batch_sizes.get(ModeKeys.TRAIN)
     self.training_length = durations.TrainingLength(
         per_core and per_core * strategy.num_replicas_in_sync, config.epoch_examples, config.train_steps)
@@ -134,7 +132,7 @@ class Program:
     step = self.global_step.read_value()
     with (
         summaries.intercepted(),
-        optimizers.training() if training else optimizers.idle(),
+        combined_gradients.training() if training else combined_gradients.idle(),
         schedules.during(self.training_length, step) if training else schedules.idle(),
     ):
       return self.store.run(fn, arguments, step, self.global_step)

@@ -15,11 +15,6 @@ _FREEZE = private_names.find(
   "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
 )
 
-# How a strategy combines the gradients of a tf.compat.v1 optimizer.
-BATCH_REDUCE = private_names.member(
-  "tensorflow.python.distribute.distribute_lib.StrategyExtendedV2.batch_reduce_to"
-)
-
 # The seed of random operations that run eagerly, the seeds that operations get from it, and its setting.
 GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.global_seed")
 OPERATION_SEED = private_names.member(
@@ -52,21 +47,12 @@ _PrefetchDataset = private_names.find("tensorflow.python.data.ops.prefetch_op._P
 _tf2 = private_names.find("tensorflow.python.tf2")
 
 
-# Strategies and optimizers.
+# Optimizers.
 
 
-def take_means(strategy: tf.distribute.Strategy) -> None:
-  """Tells tf.compat.v1 optimizers under a strategy that a loss is the mean of a replica's batch.
-
-  They take the mean of the replicas' gradients then, not the sum, as they did for Estimators.
-  """
-  if strategy.num_replicas_in_sync > 1:  # with one there is no difference, nor is it ours to change
-    strategy._scale_loss_for_estimator = True
-
-
-def distributed_apply(optimizer, strategy, grads_and_vars, global_step, name):
-  """apply_gradients of a tf.compat.v1 optimizer, for all replicas in a merge_call."""
-  return optimizer._distributed_apply(strategy, grads_and_vars, global_step, name)
+def newest_loss_is_sum(graph: tf.Graph) -> bool:
+  """Whether the newest loss that tf.compat.v1.losses made in a graph is a sum, not a mean."""
+  return graph._last_loss_reduction in (tf.compat.v1.losses.Reduction.SUM, "sum")
 
 
 # The runtime.

@@ -12,6 +12,7 @@ trace gets it back. Names are those that the code gives (`conv2d_1/kernel`); the
 
 import collections
 import contextlib
+import contextvars
 import threading
 
 import tensorflow as tf
@@ -29,6 +30,9 @@ from trainer import (
 v1 = tf.compat.v1
 
 _running = threading.local()
+
+# Whether the variables that are made are changed alike on all replicas.
+_changed_alike = contextvars.ContextVar("variables are changed alike", default=False)
 
 
 class VariableStore:
@@ -82,6 +86,7 @@ class VariableStore:
         roots.append(root)
         self._after_step.append(after_step := [])
         _running.after_step = after_step
+        _running.graph = v1.get_default_graph()
         return fn(*args)
 
     def creator(next_creator, **kwargs):
@@ -183,6 +188,16 @@ class VariableStore:
     return variable
 
 
+def replica_graph() -> tf.Graph | None:
+  """The graph in which this replica is traced: not that of a branch or a function in it."""
+  return getattr(_running, "graph", None)
+
+
+def alike() -> contextlib.AbstractContextManager[None]:
+  """Inside, variables are made that all replicas change alike, as an optimizer does its slots."""
+  return patches.setting(_changed_alike, True)
+
+
 def current():
   """The store of the function that is being traced under `VariableStore.run`, or None."""
   return getattr(_running, "store", None)
@@ -208,7 +223,8 @@ def _is_statistic(kwargs):
   auto = (None, tf.VariableSynchronization.AUTO)
   none = (None, tf.VariableAggregation.NONE)
   return (
-      kwargs.get("trainable") is False
+      not _changed_alike.get()
+      and kwargs.get("trainable") is False
       and kwargs.get("colocate_with") is None  # which an optimizer's slots have
       and kwargs.get("dtype")
       and tf.as_dtype(kwargs["dtype"]).is_floating

@@ -15,13 +15,23 @@ def test_nothing_is_missing_in_this_version():
   assert len(internals.paths("tensorflow_internals.py")) > 7
 
 
-def test_a_strategy_takes_means_and_the_process_s_own_is_left_alone():
-  strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
-  tensorflow_internals.take_means(strategy)
-  with strategy.scope():
-    assert tf.compat.v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.MEAN
-  tensorflow_internals.take_means(tf.distribute.get_strategy())
-  assert tf.compat.v1.distribute.get_loss_reduction() == tf.distribute.ReduceOp.SUM
+def test_a_loss_that_is_a_sum():
+  losses = tf.compat.v1.losses
+  with tf.Graph().as_default() as graph:
+    assert not tensorflow_internals.newest_loss_is_sum(graph)
+    losses.mean_squared_error([1.0], [2.0], reduction=losses.Reduction.SUM)
+    assert tensorflow_internals.newest_loss_is_sum(graph)
+    losses.mean_squared_error([1.0], [2.0])
+    assert not tensorflow_internals.newest_loss_is_sum(graph)
+
+
+def test_the_collections_of_a_graph_are_exchanged():
+  graph = tf.Graph()
+  graph.add_to_collection("mine", 1)
+  before = tensorflow_internals.swap_collections(graph, {"mine": [2]})
+  assert graph.get_collection("mine") == [2]
+  tensorflow_internals.swap_collections(graph, before)
+  assert graph.get_collection("mine") == [1]
 
 
 def test_this_process_has_started():
