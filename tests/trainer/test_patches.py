@@ -88,16 +88,21 @@ def test_a_function_carries_the_context_to_the_threads_that_call_it_at_the_same_
 def test_traces_that_overlap_in_two_threads_leave_keras_as_it_was(tmp_path):
   """The first that begins is the first that ends, and would put back what the second one needs."""
   first_began, second_began, first_ended = (threading.Event() for _ in range(3))
-  results = {}
+  results, seen = {}, []
+  tf.compat.v1.get_collection_ref("mine")[:] = ["the program's"]
 
   def first(features, labels, mode, params):
     first_began.set()
+    seen.append(tf.compat.v1.get_collection("mine"))
+    tf.compat.v1.add_to_collection("mine", mode)
     assert second_began.wait(60)
     return programs.line(features, labels, mode, params)
 
   def second(features, labels, mode, params):
     second_began.set()
     assert first_ended.wait(60)
+    seen.append(tf.compat.v1.get_collection("mine"))
+    tf.compat.v1.add_to_collection("mine", mode)
     return programs.line(features, labels, mode, params)
 
   def evaluate(name, model_fn):
@@ -113,6 +118,8 @@ def test_traces_that_overlap_in_two_threads_leave_keras_as_it_was(tmp_path):
   evaluate("second", second)
   thread.join()
   assert results == {"first": alone, "second": alone}
+  assert seen == [[], []]
+  assert tf.compat.v1.get_collection("mine") == ["the program's"]
   variable = keras.Variable([1.0])
   keras.optimizers.SGD(0.5).apply_gradients([(tf.constant([1.0]), variable)])
   assert variable.numpy() == [0.5]
