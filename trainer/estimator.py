@@ -9,6 +9,7 @@
 
 import collections
 import contextlib
+import functools
 import os
 import tempfile
 import time
@@ -40,6 +41,7 @@ from trainer import (
   tensorflow_behavior,
   tiles,
   training,
+  turns,
   warm_start,
   watchdog,
   workers,
@@ -53,8 +55,21 @@ ModeKeys = spec.ModeKeys
 _MODE_OF = {"train": ModeKeys.TRAIN, "eval": ModeKeys.EVAL, "predict": ModeKeys.PREDICT}
 
 
+def _in_turn(method):
+  """A method during which no other thread uses the Estimator, see `trainer.turns`."""
+
+  @functools.wraps(method)
+  def call(estimator, *args, **kwargs):
+    with estimator._turns.taken(method.__name__.removeprefix("_")):
+      return method(estimator, *args, **kwargs)
+
+  return call
+
+
 class Estimator:
   """Runs a model_fn.
+
+  One thread at a time uses it: another waits, or hears that it should have an Estimator of its own where the first one trains.
 
   A run of a kind (train, eval, predict) needs its batch size, global or per core; the other follows from the number of replicas.
 
@@ -91,6 +106,7 @@ class Estimator:
     self._batch_sizes = batch_sizes_lib.BatchSizes(
         train_batch_size, eval_batch_size, predict_batch_size,
         train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size)
+    self._turns = turns.Turns(f"the Estimator of {self.model_dir}")
     self.watchdog = watchdog.Watchdog(self.config.stage_timeout_secs)
     with self.watchdog.stage("connect to the device"):
       self.device = device_lib.connect(self.config.device, self.config.tpu)
@@ -160,6 +176,7 @@ class Estimator:
 
   # ------------------------------------------------------------------ train
 
+  @_in_turn
   def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
     """Trains.
 
@@ -278,6 +295,7 @@ class Estimator:
     batches = [next(iterator) for _ in range(self.device.local_replicas)]
     return non_finite.explain(self._program, batches, found.step, os.path.join(self.model_dir, "non_finite"))
 
+  @_in_turn
   def save_checkpoint(self):
     """Writes the variables as they are; returns the checkpoint's path. For hooks, during training."""
     values = self._program.store.snapshot()
@@ -332,6 +350,13 @@ class Estimator:
     """
     if steps is not None:
       run_config.require_positive_int(steps, "evaluate: steps")
+    values, hooks = self._evaluate(input_fn, steps, hooks, checkpoint_path, name)
+    _call_and_end(hooks, values["global_step"], values, self)
+    return values
+
+  @_in_turn
+  def _evaluate(self, input_fn, steps, hooks, checkpoint_path, name):
+    """(what `evaluate` returns, all hooks, which have begun)."""
     source = self._values.source(checkpoint_path)
     _, iterator = self._traced("eval", input_fn, name or "")
     hooks = session_run.adapted([*(hooks or []), *(self._program.specs[ModeKeys.EVAL].evaluation_hooks or [])], "evaluate")
@@ -357,8 +382,7 @@ class Estimator:
         metrics_file.append(self.model_dir, metrics_file.eval_kind(name), values["global_step"], scalars)
     shown = ", ".join(f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items())
     logging.info("Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown)
-    _call_and_end(hooks, values["global_step"], values, self)
-    return values
+    return values, hooks
 
   def evaluation_dir(self, name=None):
     """Where the summaries of the evaluations of this name go."""
@@ -366,6 +390,7 @@ class Estimator:
 
   # ---------------------------------------------------------------- predict
 
+  @_in_turn
   def predict(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True, with_examples=False):
     """Predicts for every example, in order.
 
@@ -408,9 +433,11 @@ class Estimator:
     _begin(hooks, self)
     while True:
       with (
+          self._turns.taken("predict"),
           self._values.in_use(source, self._training),  # others may have used the variables since the last `next()`
           step.running(self._model_fn.name, "predict"), inputs.reading(input_fn, "predict"), self.watchdog.stage("a batch to predict")):
         result = next(groups, None)
+        step_ = int(self._program.global_step.numpy())
       if result is None:
         break
       predictions, element = result
@@ -421,7 +448,7 @@ class Estimator:
         yield from _single_examples(batch)
       else:
         yield batch
-    _call_and_end(hooks, int(self._program.global_step.numpy()), {}, self)
+    _call_and_end(hooks, step_, {}, self)
 
   # ----------------------------------------------------------------- export
 
@@ -467,6 +494,7 @@ class Estimator:
 
   # ----------------------------------------------------------------- shared
 
+  @_in_turn
   def trace(self, kind, input_fn):
     """Makes the step of a kind without running it: calls input_fn, checks its shapes, traces model_fn. The next call of that kind goes on from there.
 
@@ -477,6 +505,7 @@ class Estimator:
     start = self._next_position(kind, input_fn)
     self._prepared[kind] = input_fn, start, *self._traced(kind, input_fn, start=start)
 
+  @_in_turn
   def try_step(self, kind, input_fn):
     """Runs one step of a kind on its first batch, with the variables as they are, and writes nothing; returns a sentence on it."""
     dataset, iterator = self._traced(kind, input_fn, start=self._next_position(kind, input_fn))

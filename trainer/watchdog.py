@@ -19,7 +19,7 @@ EXIT_CODE = 124
 
 
 class Watchdog:
-  """Watches over the stages of the thread that enters them, of which one may be inside another: the innermost counts.
+  """Watches over the stages of each thread, of which one may be inside another: the innermost counts.
 
   Args:
     timeout_secs: how long a stage may take; None for as long as it likes.
@@ -31,7 +31,8 @@ class Watchdog:
     self._timeout = timeout_secs
     self._end = end or _end
     self._clock = clock
-    self._stages = []  # [name, time of its beginning, or of the end of the last one inside]
+    # By thread: [name, time of its beginning, or of the end of the last one inside] of each stage.
+    self._stages = {}
     self._changed = threading.Condition()
     self._thread = None
 
@@ -42,23 +43,27 @@ class Watchdog:
       yield
       return
     with self._changed:
-      self._stages.append([name, self._clock()])
+      self._stages.setdefault(threading.get_ident(), []).append([name, self._clock()])
       self._start()
       self._changed.notify()
     try:
       yield
     finally:
       with self._changed:
-        self._stages.pop()
-        if self._stages:
-          self._stages[-1][1] = self._clock()
+        stages = self._stages[threading.get_ident()]
+        stages.pop()
+        if stages:
+          stages[-1][1] = self._clock()
+        else:
+          del self._stages[threading.get_ident()]
         self._changed.notify()
 
   def beat(self):
     """Says that the innermost stage gets on: its time begins anew."""
     with self._changed:
-      if self._stages:
-        self._stages[-1][1] = self._clock()
+      stages = self._stages.get(threading.get_ident())
+      if stages:
+        stages[-1][1] = self._clock()
         self._changed.notify()
 
   def _start(self):
@@ -71,7 +76,8 @@ class Watchdog:
       while True:
         left = None
         if self._stages:
-          name, since = self._stages[-1]
+          innermost = [stages[-1] for stages in self._stages.values()]
+          name, since = min(innermost, key=lambda stage: stage[1])
           left = since + self._timeout - self._clock()
           if left <= 0:
             self._end(f"The stage \"{name}\" has not ended for {self._timeout:g} s (gin: RunConfig.stage_timeout_secs).")

@@ -37,6 +37,36 @@ def test_an_outer_stage_begins_anew_when_an_inner_one_has_ended():
   assert not ended.is_set()
 
 
+def test_each_thread_has_stages_of_its_own():
+  """A thread whose stage ends, or gets on, says nothing of another's."""
+  now, ended, told = [0.0], threading.Event(), []
+
+  def end(sentence):
+    told.append(sentence)
+    ended.set()
+
+  dog = watchdog.Watchdog(10, end, clock=lambda: now[0])
+  entered, leave = threading.Event(), threading.Event()
+
+  def hang():
+    with dog.stage("hangs"):
+      entered.set()
+      assert leave.wait(60)
+
+  thread = threading.Thread(target=hang)
+  thread.start()
+  assert entered.wait(60)
+  with dog.stage("evaluation"):
+    now[0] = 9
+    dog.beat()
+  now[0] = 11
+  with dog.stage("another"):
+    assert ended.wait(60)
+  leave.set()
+  thread.join()
+  assert "hangs" in told[0]
+
+
 def test_without_a_limit_nothing_watches():
   before = threading.active_count()
   with watchdog.Watchdog(None).stage("save"):
