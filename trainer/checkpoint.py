@@ -16,6 +16,7 @@ import dataclasses
 import math
 import os
 import re
+import threading
 import time
 
 import numpy as np
@@ -81,7 +82,7 @@ class CheckpointDirectory:
     self._on_failure = on_failure
     self._clock = clock
     self._writer = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
-    self._pending = None  # (step, future) of the save that is under way
+    self._pending = None  # (step, future, thread that asked for it) of the save that is under way
     self._swept = False
     # By path: (its files' stamps, what is wrong with it or None). What this process has written or read need not be read again.
     self._known = {}
@@ -118,16 +119,31 @@ class CheckpointDirectory:
     Raises:
       OutputError: the one before cannot be written, or its folder cannot; what was there is as it was.
     """
-    self.wait()
+    self._settle()
     # A tensor that was read from a variable keeps its value: TensorFlow copies a variable's memory before it changes what others hold.
-    self._pending = step, self._writer.submit(self._write, step, dict(values))
+    future = self._writer.submit(self._write, step, dict(values))
+    self._pending = step, future, threading.get_ident()
     return self.path(step)
 
   def wait(self):
-    """Returns when nothing is being written; raises OutputError if it could not be, unless on_failure is "warn"."""
+    """Returns when nothing is being written; raises OutputError if it could not be, unless on_failure is "warn".
+
+    That is for the thread that saves to hear, which must not go on; others only wait.
+    """
+    pending = self._pending
+    if pending is None:
+      return
+    _, future, thread = pending
+    if thread == threading.get_ident():
+      self._settle()
+    else:
+      concurrent.futures.wait([future])
+
+  def _settle(self):
+    """As `wait`, for whichever thread."""
     if self._pending is None:
       return
-    (step, future), self._pending = self._pending, None
+    (step, future, _), self._pending = self._pending, None
     try:
       future.result()
     except (tf.errors.OpError, OSError) as error:

@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import threading
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -135,6 +136,19 @@ def test_a_save_that_fails_leaves_the_others(directory, tmp_path):
   with pytest.raises(errors.OutputError, match="step 10"):
     directory.save(10, values(10))
   assert directory.latest_whole() == directory.path(5)
+
+
+def test_a_save_that_fails_is_told_to_the_thread_that_saves(tmp_path):
+  directory = checkpoint.CheckpointDirectory(str(tmp_path / "model"))
+  (tmp_path / "model" / "model.ckpt-10.index").mkdir(parents=True)
+  with futures.ThreadPoolExecutor(1) as pool:
+    pool.submit(directory.save, 10, values(10)).result(60)
+    directory.wait()  # and is not told
+    with pytest.raises(errors.OutputError, match="step 10"):
+      pool.submit(directory.wait).result(60)
+    pool.submit(directory.save, 10, values(10)).result(60)
+  with pytest.raises(errors.OutputError, match="step 10"):
+    directory.save(15, values(15))  # nobody else would be told any more
 
 
 def test_a_save_that_fails_is_a_warning_where_that_is_asked_for(tmp_path, caplog):
