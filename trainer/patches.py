@@ -30,8 +30,8 @@ def replaces(owner: Any, name: str) -> Callable[[Callable], Callable]:
   The decorated function is called with the original, then with the arguments of the call.
 
   Args:
-    owner: the class or the module that has the function.
-    name: the function's name there.
+    owner: the class or the module that has the function, or the class that has a property.
+    name: the function's or the property's name there.
   """
 
   def register(replacement: Callable) -> Callable:
@@ -59,13 +59,19 @@ def installed() -> list[tuple[Any, str, Callable]]:
 
 def _replace(owner, name, replacement):
   original = getattr(owner, name)
+  if isinstance(original, property):
+    setattr(owner, name, property(_called_with(original.fget, replacement)))
+  else:
+    setattr(owner, name, _called_with(original, replacement))
 
+
+def _called_with(original, replacement):
   # It also gets the original's module, by which AutoGraph knows functions that it leaves alone.
   @functools.wraps(original)
   def replaced(*args, **kwargs):
     return replacement(original, *args, **kwargs)
 
-  setattr(owner, name, replaced)
+  return replaced
 
 
 @contextlib.contextmanager

@@ -22,6 +22,14 @@ OPERATION_SEED = private_names.member(
 )
 SET_GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.Context._set_global_seed")
 
+# The operation that makes a variable, which one that is made eagerly does not have.
+VARIABLE_OP = private_names.member(
+  "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.op"
+)
+DISTRIBUTED_VARIABLE_OP = private_names.member(
+  "tensorflow.python.distribute.values.DistributedVariable.op"
+)
+
 # What is used as it is.
 
 AutomaticControlDependencies = private_names.find(
@@ -53,6 +61,14 @@ _tf2 = private_names.find("tensorflow.python.tf2")
 def newest_loss_is_sum(graph: tf.Graph) -> bool:
   """Whether the newest loss that tf.compat.v1.losses made in a graph is a sum, not a mean."""
   return graph._last_loss_reduction in (tf.compat.v1.losses.Reduction.SUM, "sum")
+
+
+# Variables.
+
+
+def primary(variable: tf.Variable) -> tf.Variable:
+  """The first replica's part of a variable that has one for each."""
+  return variable._primary
 
 
 # The runtime.

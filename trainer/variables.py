@@ -25,6 +25,7 @@ from trainer import (
   keras_scope,
   patches,
   tensorflow_internals,
+  variable_ops,
 )
 
 v1 = tf.compat.v1
@@ -33,6 +34,9 @@ _running = threading.local()
 
 # Whether the variables that are made are changed alike on all replicas.
 _changed_alike = contextvars.ContextVar("variables are changed alike", default=False)
+
+# The store whose `run` this thread is in, on a replica or between the replicas, or None.
+_current = contextvars.ContextVar("current store", default=None)
 
 
 class VariableStore:
@@ -81,8 +85,7 @@ class VariableStore:
 
     def replica_fn(*args):
       with (
-          keras_state.replica(), own_collections.of_replica(), tf.name_scope("model_fn") as root, _current(self),
-          tf.variable_creator_scope(collect)):
+          keras_state.replica(), own_collections.of_replica(), tf.name_scope("model_fn") as root, tf.variable_creator_scope(collect)):
         roots.append(root)
         self._after_step.append(after_step := [])
         _running.after_step = after_step
@@ -108,7 +111,9 @@ class VariableStore:
 
     # Else those of stateful operations come from what the process last drew numbers for.
     v1.get_default_graph().seed = self._seed
-    with keras_state.trace(), graph_collections.of_replicas(global_step) as own_collections:
+    with (
+        patches.setting(_current, self), keras_state.trace(), variable_ops.named(),
+        graph_collections.of_replicas(global_step) as own_collections):
       with self.strategy.scope(), tf.variable_creator_scope(creator):
         return self.strategy.run(patches.carried(replica_fn), args)
 
@@ -200,17 +205,7 @@ def alike() -> contextlib.AbstractContextManager[None]:
 
 def current():
   """The store of the function that is being traced under `VariableStore.run`, or None."""
-  return getattr(_running, "store", None)
-
-
-@contextlib.contextmanager
-def _current(store):
-  outer = current()
-  _running.store = store
-  try:
-    yield
-  finally:
-    _running.store = outer
+  return _current.get()
 
 
 def _path(name, root):
