@@ -152,6 +152,13 @@ class CheckpointDirectory:
         raise errors.OutputError(message) from error
       logging.warning("%s. The training goes on; the next checkpoint is the next try.", message)
 
+  def wait_and_warn(self):
+    """Returns when nothing is being written. What cannot be is told in a warning: the training has ended for another reason."""
+    try:
+      self.wait()
+    except errors.OutputError as error:
+      logging.warning("%s", error)
+
   def _write(self, step, values):
     path = self.path(step)
     aside = os.path.join(self.directory, f"{_WRITING}{PREFIX}-{step}")

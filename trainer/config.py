@@ -81,16 +81,18 @@ def dead_bindings(used_roots=("trainer.run", "trainer.RunConfig")):
 
 
 def save(path, text):
-  """Writes text to a local path or an address that TensorFlow can write to, such as gs://; makes its folder.
+  """Writes text, whole or not at all, to a local path or an address that TensorFlow can write to, such as gs://; makes its folder.
 
   Raises:
     errors.OutputError: it cannot be written.
   """
   import tensorflow as tf
 
+  from trainer import files
+
   try:
     tf.io.gfile.makedirs(os.path.dirname(path) or ".")
-    with tf.io.gfile.GFile(path, "w") as file:
+    with files.whole(path) as file:
       file.write(text)
   except (OSError, tf.errors.OpError) as error:
     raise errors.OutputError(f"Cannot write {path}: {getattr(error, 'message', error)} (--model_dir)") from error

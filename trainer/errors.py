@@ -45,6 +45,10 @@ class ExportError(OctetError, ValueError):
   """An export does not give what the model gives; it was not published."""
 
 
+class ModelDirBusyError(OctetError, RuntimeError):
+  """Another training goes on in the model_dir, or has taken it over."""
+
+
 class WorkerLostError(OctetError, ConnectionError):
   """Another worker of TF_CONFIG is gone."""
 

@@ -41,6 +41,7 @@ from trainer import (
   tensorflow_behavior,
   tiles,
   training,
+  training_lock,
   turns,
   warm_start,
   watchdog,
@@ -117,6 +118,7 @@ class Estimator:
     self.workers = workers.Workers(self.device)
     keep = self.config.retention or retention.Retention(newest=self.config.keep_checkpoint_max)
     self._checkpoints = checkpoint.CheckpointDirectory(self.model_dir, keep, self.config.on_checkpoint_failure)
+    self._lock = training_lock.TrainingLock(self.model_dir, self.config.force, is_needed=self.device.is_chief)
     sizes = {_MODE_OF[kind]: size.per_core for kind, size in self.batch_sizes().items()}
     self._program = step.Program(
         self._model_fn, strategy=self.device.strategy, params=self._all_params(), batch_sizes=sizes, config=self.config,
@@ -195,25 +197,43 @@ class Estimator:
       InputError: there is no input, or it cannot be used.
       NonFiniteError: the loss became NaN or infinite.
       OutputError: model_dir cannot be written.
+      ModelDirBusyError: another training goes on there.
     """
     if steps is not None and max_steps is not None:
       raise errors.SettingError(f"train: set steps ({steps}) or max_steps ({max_steps}), not both.")
     for name, value in (("steps", steps), ("max_steps", max_steps)):
       if value is not None:
         run_config.require_positive_int(value, f"train: {name}")
-    hooks = session_run.adapted(hooks, "train")
+    with self._lock.held():
+      try:
+        self._train(input_fn, session_run.adapted(hooks, "train"), steps, max_steps, saving_listeners or [])
+      except KeyboardInterrupt:  # who wants to go does not wait
+        raise
+      except BaseException:
+        self._checkpoints.wait_and_warn()  # else what is being written would come into the next training
+        raise
+    return self
+
+  def _train(self, input_fn, hooks, steps, max_steps, saving_listeners):
+    """What `train` does once no other training can be at work in model_dir, if that is there."""
+    if self.device.is_chief:
+      self._checkpoints.clean()
     # The newest checkpoint is looked up once: another may appear at any moment, and the weights, the step and the place in the
     # data must be those of one.
     latest = self._values.latest()
     if max_steps is not None and latest and checkpoint.read_step(latest) >= max_steps:
       logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, checkpoint.read_step(latest), max_steps)
-      return self
+      return
     position = self._position(input_fn, latest)
     dataset, iterator = self._traced("train", input_fn, start=position)
     self._values.load(latest or model_values.WARM_START)
     start = int(self._program.global_step.numpy())
     final_step = start + steps if steps is not None else max_steps
     self._make_model_dir()
+    if self._lock.take() and self._checkpoints.steps():
+      raise errors.ModelDirBusyError(
+        f"Another training has been in {self.model_dir} (--model_dir) since this one began: start again, to go on from it."
+      )
     all_hooks = [*hooks, *session_run.adapted(self._program.specs[ModeKeys.TRAIN].training_hooks, "training_hooks")]
     if self.device.is_chief:
       logging.info("%s", parameters.table(self._program.store.variables))
@@ -237,7 +257,7 @@ class Estimator:
       raise errors.SettingError(f"Worker {self.device.host} starts at step {start}, the chief at another: all must have the same {self.model_dir}.")
     watch = preemption.Watch()
     with watch.listening(), self.workers.watched(self.model_dir), training.Training(
-        self, all_hooks, saving_listeners or [], start, final_step, size, watch, is_saved=latest is not None) as boundaries:
+        self, all_hooks, saving_listeners, start, final_step, size, watch, is_saved=latest is not None) as boundaries:
       self._training = True
       try:
         reached, exhausted = start, False
@@ -257,7 +277,17 @@ class Estimator:
         boundaries.finish(reached)
       finally:
         self._training = False
-    return self
+
+  @contextlib.contextmanager
+  def alone_in_model_dir(self):
+    """Inside, no other training has model_dir: for what belongs to one beside `train`. Where the
+    folder is not there yet, this holds from when `train` has made it.
+
+    Raises:
+      ModelDirBusyError: another training goes on there.
+    """
+    with self._lock.held():
+      yield
 
   def _roll_back(self, found, input_fn):
     """What is done about a loss that is no number: goes back to the last good checkpoint, whose step it returns, where the policy is that.
@@ -303,6 +333,7 @@ class Estimator:
     path = self._checkpoints.path(current)
     self._values.was_saved(path, values)
     if self.device.is_chief:
+      self._lock.check()
       with self.watchdog.stage("save a checkpoint"):  # which waits for the one before
         self._checkpoints.save(current, dict(values, **{checkpoint.EXAMPLES_SEEN: tf.constant(self._examples_seen, tf.int64)}))
     if self.device.is_multi_worker:  # nobody goes on before it is there

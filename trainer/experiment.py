@@ -6,7 +6,7 @@
 
 Layout of what it writes, beside what `trainer.checkpoint` does:
 
-    <model_dir>/config.gin               the bindings as parsed, before training
+    <model_dir>/config.gin               the bindings as parsed, when a training begins
     <model_dir>/operative_config.gin     those that took effect, after the first loop
     <model_dir>/environment.json         what the training runs on
     <model_dir>/eval/                    TensorBoard files of evaluations
@@ -40,7 +40,7 @@ _KINDS = {
 
 
 @gin.configurable(module="trainer", denylist=[
-    "model_dir", "mode", "device", "tpu", "precision", "seed", "dry_run", "benchmark_input", "profile", "strict_gin"])
+    "model_dir", "mode", "device", "tpu", "precision", "seed", "force", "dry_run", "benchmark_input", "profile", "strict_gin"])
 def run(
     *,
     model_fn,
@@ -71,6 +71,7 @@ def run(
     tpu="",
     precision="float32",
     seed=None,
+    force=False,
     dry_run=False,
     benchmark_input=False,
     profile=False,
@@ -99,6 +100,7 @@ def run(
     mode: one of MODES.
     device, tpu, precision: see run_config.RunConfig.
     seed: the run's seed; None for RunConfig.tf_random_seed.
+    force: take model_dir from another training that goes on there.
     dry_run: run one step of each kind on one batch, say what was found, write nothing.
     benchmark_input: run the input pipelines of the mode alone, say how fast they are and which stage is the slowest, write nothing.
     profile: say where the time of some training steps goes, with the hook Profiler.
@@ -134,7 +136,8 @@ def run(
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
   settings = dict(
-      model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"), device=device, tpu=tpu, precision=precision, train_steps=train_steps)
+      model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"), device=device, tpu=tpu, precision=precision, train_steps=train_steps,
+      force=force)
   if seed is not None:
     settings["tf_random_seed"] = seed
   runner = estimator.Estimator(
@@ -157,9 +160,12 @@ def run(
     logging.info("Nothing was trained or written.")
     return None
 
-  # 3. A checkpoint, where one is needed: it is the cheapest thing to miss.
+  # 3. What is the cheapest thing to miss: a checkpoint, where one is needed, or a folder that no other training is at work in.
   if "train" not in _KINDS[mode] and mode != "continuous_eval" and not dry_run:
     runner.check_values()
+  if "train" in _KINDS[mode] and not dry_run:
+    with runner.alone_in_model_dir():
+      pass
 
   # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all branches of the model_fn.
   for kind in _KINDS[mode]:
@@ -175,11 +181,7 @@ def run(
     return None
 
   # 6. The run itself.
-  if "train" in _KINDS[mode]:
-    config.save(os.path.join(model_dir, "config.gin"), config.parsed_text())
-    if runner.device.is_chief:
-      environment.save(model_dir, runner.device, runner.config)
-  hooks = [*train_hooks, _SaveOperativeConfig(model_dir)]
+  hooks = [*train_hooks, _WriteConfiguration()]
   if mode == "train":
     runner.train(train_input_fn, hooks=hooks, max_steps=train_steps)
     return None
@@ -224,19 +226,24 @@ def _report_dead_bindings(strict):
   logging.warning("%s", text)
 
 
-class _SaveOperativeConfig:
-  """A hook that writes down, after the first loop, which bindings took effect."""
+class _WriteConfiguration:
+  """A hook that writes down how a training is configured: as parsed, once it has its folder and its values, since one that is refused must leave
+  those of another as they are; and after the first loop, what took effect."""
 
-  def __init__(self, model_dir):
-    self._model_dir = model_dir
+  def __init__(self):
     self._done = False
 
-  def __call__(self, step, metrics, runner):
-    if self._done:
+  def begin(self, estimator):
+    if estimator.device.is_chief:
+      config.save(os.path.join(estimator.model_dir, "config.gin"), config.parsed_text())
+      environment.save(estimator.model_dir, estimator.device, estimator.config)
+
+  def __call__(self, step, metrics, estimator):
+    if self._done or not estimator.device.is_chief:
       return
     operative = config.operative_text()
-    config.save(os.path.join(self._model_dir, "operative_config.gin"), operative)
-    writer = summaries.Writer(self._model_dir)
+    config.save(os.path.join(estimator.model_dir, "operative_config.gin"), operative)
+    writer = summaries.Writer(estimator.model_dir)
     writer.text(step, "config", config.parsed_text())
     writer.text(step, "operative_config", operative)
     writer.close()

@@ -17,6 +17,7 @@ _DEVICE = flags.DEFINE_string("device", "auto", "auto, cpu, cpu:8 (eight virtual
 _TPU = flags.DEFINE_string("tpu", "", "The name or address of a TPU, where the environment does not give it.")
 _PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "What layers compute in. Variables are float32 in both.")
 _SEED = flags.DEFINE_integer("seed", None, "The run's seed. Default: RunConfig.tf_random_seed.")
+_FORCE = flags.DEFINE_bool("force", False, "Take --model_dir from another training that goes on there, which then ends at its next save.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Run one step of each kind on one batch, say what was found, write nothing.")
 _STRICT_GIN = flags.DEFINE_bool("strict_gin", False, "Bindings that nobody uses are an error, not a warning.")
 _PROFILE = flags.DEFINE_bool(
@@ -36,7 +37,7 @@ def main(argv):
 
   experiment.run(
       model_dir=_MODEL_DIR.value, mode=_MODE.value, device=_DEVICE.value, tpu=_TPU.value, precision=_PRECISION.value, seed=_SEED.value,
-      dry_run=_DRY_RUN.value, strict_gin=_STRICT_GIN.value, benchmark_input=_BENCHMARK_INPUT.value, profile=_PROFILE.value)
+      force=_FORCE.value, dry_run=_DRY_RUN.value, strict_gin=_STRICT_GIN.value, benchmark_input=_BENCHMARK_INPUT.value, profile=_PROFILE.value)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class TPUConfig:
     return self.eval_training_input_configuration == InputPipelineConfig.BROADCAST
 
 
-@gin.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps"])
+@gin.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force"])
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
   """The configuration of an Estimator.
@@ -109,6 +109,7 @@ class RunConfig:
     epoch_examples: the examples of an epoch, for durations in epochs.
     static_shapes: whether the shapes of a batch must be known before it comes. False lets them differ from batch to batch on a single CPU or GPU,
       as Estimator programs may have them; several cores and TPUs need them in any case.
+    force: whether a training takes model_dir from another one that goes on there, which then ends at its next save (see `trainer.training_lock`).
     tpu_config: a TPUConfig.
   """
 
@@ -130,6 +131,7 @@ class RunConfig:
   train_steps: int | str | None = None
   epoch_examples: int | None = None
   static_shapes: bool = True
+  force: bool = False
   tpu_config: Any = dataclasses.field(default_factory=lambda: TPUConfig())
 
   def __post_init__(self):

@@ -87,10 +87,11 @@ def train_and_evaluate(estimator, train_spec, *eval_specs, clock=time.monotonic)
     estimator.train(
         train_spec.input_fn, hooks=list(train_spec.hooks), max_steps=train_spec.max_steps, saving_listeners=list(train_spec.saving_listeners))
     return {}
-  estimator.train(
-      train_spec.input_fn, hooks=list(train_spec.hooks), max_steps=train_spec.max_steps,
-      saving_listeners=[*train_spec.saving_listeners, _EvaluateWhenSaved(evaluations, train_spec.hooks)])
-  evaluations.finish()
+  with estimator.alone_in_model_dir():  # also at the last evaluation, and what is exported after it
+    estimator.train(
+        train_spec.input_fn, hooks=list(train_spec.hooks), max_steps=train_spec.max_steps,
+        saving_listeners=[*train_spec.saving_listeners, _EvaluateWhenSaved(evaluations, train_spec.hooks)])
+    evaluations.finish()
   return evaluations.results
 
 

@@ -166,6 +166,71 @@ def test_mistakes_are_said_before_anything_is_written(settings, error, message, 
   assert not (tmp_path / "model").exists()
 
 
+# ------------------------------------------------------- what is refused leaves
+
+
+def contents(folder):
+  """What is in a folder's own files, but for TensorBoard's."""
+  return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and "tfevents" not in path.name}
+
+
+def wider(features, labels, mode, params):
+  return programs.line({"x": tf.concat([features["x"]] * 2, 1)}, labels, mode, params)
+
+
+def test_a_training_that_does_not_fit_the_checkpoint_leaves_the_files_of_the_one_before(tmp_path):
+  run(tmp_path, "train")
+  before = contents(tmp_path)
+  with pytest.raises(errors.CheckpointError, match="does not fit the model"):
+    run(tmp_path, "train", model_fn=wider, train_steps=9, seed=5)
+  assert contents(tmp_path) == before
+
+
+def test_a_second_training_in_the_folder_is_refused_before_anything_is_traced_or_written(tmp_path):
+  before, refused = [], []
+
+  def hook(step, metrics, runner):
+    runner.wait_for_checkpoint()
+    before.append(contents(tmp_path))
+    for mode in ("train", "train_and_evaluate"):
+      with pytest.raises(errors.ModelDirBusyError, match="Another training goes on in .*--force") as raised:
+        run(tmp_path, mode, model_fn=lambda features, labels, mode, params: pytest.fail("traced"), seed=5)
+      refused.append(raised.value)
+    assert contents(tmp_path) == before[-1]
+
+  run(tmp_path, "train", train_hooks=[hook])
+  assert len(refused) == 2 * len(before)
+  assert {"config.gin", "environment.json", "training.lock"} <= set(before[0])
+  assert "training.lock" not in contents(tmp_path)
+
+
+def test_force_takes_the_folder_from_another_training(tmp_path):
+  def hook(step, metrics, runner):
+    assert run(tmp_path, "train", force=True, train_steps=9) is None
+
+  with pytest.raises(errors.ModelDirBusyError, match="was taken from this training"):
+    run(tmp_path, "train", train_hooks=[hook])
+  assert checkpoints(tmp_path) == [0, 9]
+
+
+def test_the_folder_is_held_until_what_is_exported_after_the_training(tmp_path):
+  class Exporter(exporters.FinalExporter):
+    def export(self, *arguments):
+      with pytest.raises(errors.ModelDirBusyError):
+        run(tmp_path, "train")
+      return super().export(*arguments)
+
+  run(tmp_path, "train_and_evaluate", exporters=[Exporter(name="")])
+  assert len(list((tmp_path / "export").glob("[0-9]*"))) == 1
+
+
+def test_a_training_that_is_complete_leaves_the_files_of_the_one_that_trained(tmp_path):
+  run(tmp_path, "train")
+  before = contents(tmp_path)
+  run(tmp_path, "train", seed=5)
+  assert contents(tmp_path) == before
+
+
 def test_only_the_inputs_of_the_mode_are_needed(tmp_path):
   run(tmp_path, "train", eval_input_fn=None, eval_batch_size=None)
   assert run(tmp_path, "evaluate", train_input_fn=None, train_batch_size=None)["global_step"] == 4

@@ -59,11 +59,11 @@ def recorded(*arguments):
 def test_flags_reach_the_run():
   loaded, given = recorded(
       "--gin_file=a.gin", "--gin_file=b.gin", "--gin_bindings=run.train_steps = 3", "--gin_bindings=x.y = [1, 2]", "--model_dir=out", "--mode=train",
-      "--device=cpu:8", "--tpu=node", "--precision=bfloat16", "--seed=7", "--dry_run", "--strict_gin",
+      "--device=cpu:8", "--tpu=node", "--precision=bfloat16", "--seed=7", "--force", "--dry_run", "--strict_gin",
       "--benchmark_input", "--profile")
   assert loaded == [["a.gin", "b.gin"], ["run.train_steps = 3", "x.y = [1, 2]"]]
   assert given == dict(
-      model_dir="out", mode="train", device="cpu:8", tpu="node", precision="bfloat16", seed=7, dry_run=True, strict_gin=True,
+      model_dir="out", mode="train", device="cpu:8", tpu="node", precision="bfloat16", seed=7, force=True, dry_run=True, strict_gin=True,
       benchmark_input=True, profile=True)
 
 

@@ -16,7 +16,7 @@ import os
 import time
 import uuid
 
-from trainer.sweep import machine
+from trainer import processes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Holder:
   """A process.
 
   Attributes:
-    host: of the machine, see machine.host.
-    pid, started: of the process, see machine.started.
+    host: of the machine, see processes.host.
+    pid, started: of the process, see processes.started.
     name: unlike that of any other.
   """
 
@@ -37,7 +37,7 @@ class Holder:
 
 def this_process():
   """The Holder that this process is."""
-  return Holder(machine.host(), os.getpid(), machine.started(os.getpid()) or "", uuid.uuid4().hex)
+  return Holder(processes.host(), os.getpid(), processes.started(os.getpid()) or "", uuid.uuid4().hex)
 
 
 class Leases:
@@ -49,10 +49,10 @@ class Leases:
     seconds: how long another machine's process may be silent.
     holder: the Holder that claims.
     clock: seconds.
-    started: function of a pid, see machine.started.
+    started: function of a pid, see processes.started.
   """
 
-  def __init__(self, engine, study, seconds=60.0, holder=None, clock=time.monotonic, started=machine.started):
+  def __init__(self, engine, study, seconds=60.0, holder=None, clock=time.monotonic, started=processes.started):
     import sqlalchemy
 
     self._sql = sqlalchemy

@@ -4,7 +4,6 @@ import glob
 import itertools
 import os
 import re
-import socket
 
 from trainer import errors
 
@@ -55,21 +54,3 @@ def slots(workers, device="auto", the_cores=None, the_gpus=None):
       environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_share)
     found.append({"cores": core_share, "environment": environment})
   return found
-
-
-def host():
-  """The name of this machine, with that of the space of process numbers where a container has one of its own."""
-  try:
-    return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
-  except OSError:
-    return socket.gethostname()
-
-
-def started(pid):
-  """When a process of this machine was started, in a form that tells it apart from another one that has its number later; None if there is none."""
-  try:
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-      fields = file.read().rpartition(")")[2].split()
-  except OSError:
-    return None
-  return None if fields[0] in "ZX" else fields[19]  # a process that has ended and waits to be looked at; see proc(5)

@@ -1,0 +1,379 @@
+"""One training at a time in a model_dir: another is refused, and told who goes on there.
+
+    lock = TrainingLock("out/digits")
+    with lock.held():
+      ...
+      lock.check()          # before something is written: is the folder still this training's?
+
+Layout:
+
+    <model_dir>/training.lock     {"host": "a", "pid": 4711, "started": "2026-11-21T19:30:00+00:00", ...}
+                                  of the training that goes on, which removes it at its end. What a process
+                                  that was killed has left counts for nothing. A training whose file is gone, or
+                                  is another one's, has lost the folder: it ends at its next save.
+
+On a local disk the file is locked by flock(2), and the lock ends with the process, however it ends.
+NFS passes such a lock on to its server, so that the other machines see it too. Where there are no
+locks (gs:// and all else that only TensorFlow opens), the file is written again every BEAT_SECONDS,
+with a count; one that does not change for EXPIRES_SECONDS is of a process that is gone. The clocks of
+two machines are not compared. Of two trainings that start there in the same second, both may begin;
+one of them ends at its first save.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import errno
+import fcntl
+import json
+import os
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors, files, processes
+
+NAME = "training.lock"
+
+# How often a training on a file system without locks tells that it goes on, and after which time
+# without a word it is taken for dead: the longest that a restart waits.
+BEAT_SECONDS = 15.0
+EXPIRES_SECONDS = 90.0
+_LOOK_SECONDS = 3.0
+
+# What flock says on file systems that have no locks.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+_REMOVED = f"its file {NAME} was removed"
+_FORCED = "--force: %s is taken from %s, which ends at its next save."
+
+
+class TrainingLock:
+  """The lock of one model_dir, for one Estimator.
+
+  Args:
+    model_dir: the folder, local or of any file system that tf.io.gfile knows.
+    force: whether it is taken from another training, which ends at its next save.
+    is_needed: whether this process needs it; where not, nothing here does anything.
+    clock, sleep: seconds.
+  """
+
+  def __init__(
+    self,
+    model_dir: str,
+    force: bool = False,
+    is_needed: bool = True,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+  ):
+    self._model_dir = model_dir
+    self._force = force
+    self._is_needed = is_needed
+    self._clock = clock
+    self._sleep = sleep
+    self._changes = threading.RLock()  # one thread at a time changes what follows
+    self._depth = 0  # of the `with held()` that are open
+    self._taken = None  # a _FileLock or a _Heartbeat
+
+  @contextlib.contextmanager
+  def held(self) -> Iterator[None]:
+    """Holds the folder inside, from now on if it is there, else from `take` on. May be nested.
+
+    Raises:
+      ModelDirBusyError: another training goes on there.
+      OutputError: the file of the lock cannot be written.
+    """
+    with self._changes:
+      if self._is_needed and tf.io.gfile.isdir(self._model_dir):
+        self.take()
+      self._depth += 1
+    try:
+      yield
+    finally:
+      with self._changes:
+        self._depth -= 1
+        if not self._depth and self._taken is not None:
+          self._release()
+
+  def _release(self):
+    taken, self._taken = self._taken, None
+    try:
+      taken.release()
+    except (OSError, tf.errors.OpError) as error:  # more may be wrong, which is not to be hidden
+      logging.warning("%s cannot be removed: %s", self._path, getattr(error, "message", error))
+
+  def take(self) -> bool:
+    """Takes the folder, which is there; returns whether this training did not have it before."""
+    if self._taken is not None or not self._is_needed:
+      return False
+    try:
+      self._taken = self._take()
+    except (OSError, tf.errors.OpError) as error:
+      if isinstance(error, errors.OctetError):
+        raise
+      message = getattr(error, "message", error)
+      raise errors.OutputError(f"Cannot write {self._path} (--model_dir): {message}") from error
+    return True
+
+  def check(self) -> None:
+    """Raises ModelDirBusyError if another training was given the folder."""
+    if self._taken is None:
+      return
+    try:
+      other = self._taken.lost_to()
+    except (OSError, tf.errors.OpError) as error:  # who cannot look cannot save either, and says so
+      logging.warning("%s cannot be read: %s", self._path, getattr(error, "message", error))
+      return
+    if other:
+      raise errors.ModelDirBusyError(
+        f"{self._model_dir} (--model_dir) was taken from this training: {other}. It ends, and leaves "
+        "its newest checkpoint as it is."
+      )
+
+  @property
+  def _path(self):
+    return os.path.join(self._model_dir, NAME)
+
+  def _take(self):
+    if "://" not in self._model_dir:
+      try:
+        return _FileLock(self._path, self._force)
+      except OSError as error:
+        if error.errno not in _NO_LOCKS:
+          raise
+        logging.info("%s is on a file system without locks.", self._model_dir)
+    return _Heartbeat(self._path, self._force, self._clock, self._sleep)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Holder:
+  """A training, as the file of its lock tells of it."""
+
+  host: str
+  pid: int
+  started: str
+  boot: str | None = None  # see processes.boot
+  process: str | None = None  # see processes.started
+  token: str = ""  # unlike that of any other
+
+  def __str__(self):
+    here = ", this process" if self.is_this_process() else ""
+    return f"process {self.pid} on host {self.host}{here}, started {self.started}"
+
+  def is_this_process(self):
+    return self.boot == processes.boot() and self.pid == os.getpid()
+
+  def is_alive(self):
+    """Whether the process is there; None where that cannot be told from here."""
+    if self.boot is None or self.boot != processes.boot() or self.process is None:
+      return None
+    return processes.started(self.pid) == self.process
+
+
+def _this():
+  started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+  pid = os.getpid()
+  return _Holder(
+    platform.node(), pid, started, processes.boot(), processes.started(pid), uuid.uuid4().hex
+  )
+
+
+def _holder(text):
+  """The _Holder in the text of a lock's file; None if it is not, or not yet, whole."""
+  try:
+    told = json.loads(text)
+    return _Holder(**{field.name: told[field.name] for field in dataclasses.fields(_Holder)})
+  except (ValueError, TypeError, KeyError):
+    return None
+
+
+def _text(holder, **more):
+  return json.dumps(dict(dataclasses.asdict(holder), **more), indent=1) + "\n"
+
+
+def _who(text):
+  """The training that the text of a lock's file tells of, in words."""
+  return str(_holder(text) or "a process that has not, or not yet, told its name")
+
+
+def _busy(path, text):
+  return errors.ModelDirBusyError(
+    f"Another training goes on in {os.path.dirname(path)} (--model_dir): {_who(text)}. Wait for its "
+    "end, give another --model_dir, or take the folder from it with --force (RunConfig.force)."
+  )
+
+
+class _FileLock:
+  """A lock that ends with the process."""
+
+  def __init__(self, path, force):
+    self._path = path
+    self._pid = os.getpid()
+    self._file = _lock_file(path)
+    if self._file is None and force:
+      logging.warning(_FORCED, os.path.dirname(path), _who(_read_local(path)))
+      with contextlib.suppress(FileNotFoundError):  # it has just ended
+        os.remove(path)  # the other one keeps its lock, on a file that has no name any more
+      self._file = _lock_file(path)
+    if self._file is None:
+      raise _busy(path, _read_local(path))
+    try:
+      os.ftruncate(self._file, 0)
+      os.pwrite(self._file, _text(_this()).encode(), 0)
+    except OSError:  # as where the disk is full
+      self.release()
+      raise
+
+  def lost_to(self):
+    """Who has taken the folder, or how it was lost, as a text; None if it is this lock's still."""
+    if _is_at(self._file, self._path):
+      return None
+    return _who(_read_local(self._path)) if os.path.exists(self._path) else _REMOVED
+
+  def release(self):
+    if os.getpid() != self._pid:  # a fork, to which the lock never belonged
+      return
+    try:
+      if _is_at(self._file, self._path):
+        os.remove(self._path)
+    finally:
+      _open_files.discard(self._file)
+      os.close(self._file)
+
+
+# Of the locks that this process holds. A fork would keep the lock of a parent that has died.
+_open_files = set()
+
+
+def _close_in_fork():
+  for file in _open_files:
+    os.close(file)
+  _open_files.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_fork)
+
+
+def _lock_file(path):
+  """The descriptor of a lock's file, locked; None if another process, or another lock, has it."""
+  while True:
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      os.close(file)
+      return None
+    except OSError as error:
+      if error.errno in _NO_LOCKS and not os.fstat(file).st_size:
+        os.remove(path)  # it was made by this call, and tells of no training
+      os.close(file)
+      raise
+    if _is_at(file, path):
+      _open_files.add(file)
+      return file
+    os.close(file)  # the one who had it has removed it between the two calls
+
+
+def _is_at(file, path):
+  """Whether an open file is the one that has this path."""
+  try:
+    return os.path.samestat(os.fstat(file), os.stat(path))
+  except FileNotFoundError:
+    return False
+
+
+def _read_local(path):
+  try:
+    with open(path, encoding="utf-8", errors="replace") as file:
+      return file.read()
+  except OSError:
+    return ""
+
+
+class _Heartbeat:
+  """A lock where there are none: a file that tells again and again that the training goes on."""
+
+  def __init__(self, path, force, clock, sleep):
+    self._path = path
+    self._holder = _this()
+    self._pid = os.getpid()
+    self._lost_to = None
+    found = self._read()
+    if found is not None and force:
+      logging.warning(_FORCED, os.path.dirname(path), _who(found))
+    elif found is not None:
+      self._wait_for_its_end(found, clock, sleep)
+    self._count = 0
+    self._write()
+    self._ended = threading.Event()
+    self._thread = threading.Thread(target=self._beat, name="training lock", daemon=True)
+    self._thread.start()
+
+  def _wait_for_its_end(self, found, clock, sleep):
+    """Returns when the training whose file was found is gone; ModelDirBusyError at a sign of life."""
+    holder = _holder(found)
+    alive = holder.is_alive() if holder else None
+    if alive:
+      raise _busy(self._path, found)
+    if alive is not None:  # it was of this machine, and is gone
+      return
+    logging.warning(
+      "%s tells of a training: %s. If it does not show in %.0f s that it goes on, it is taken for "
+      "dead, and this one starts. --force starts at once.",
+      self._path,
+      _who(found),
+      EXPIRES_SECONDS,
+    )
+    end = clock() + EXPIRES_SECONDS
+    while clock() < end:
+      sleep(_LOOK_SECONDS)
+      now = self._read()
+      if now is None:
+        return
+      if now != found:
+        raise _busy(self._path, now)
+
+  def _beat(self):
+    while not self._ended.wait(BEAT_SECONDS):
+      try:
+        if self.lost_to():
+          return
+        self._write()
+      except tf.errors.OpError as error:
+        logging.warning("%s cannot be written: %s", self._path, error.message)
+
+  def lost_to(self):
+    """Who has taken the folder, or how it was lost, as a text; None if it is this lock's still."""
+    if self._lost_to is None:
+      text = self._read()
+      holder = _holder(text) if text is not None else None
+      if holder is None or holder.token != self._holder.token:
+        self._lost_to = _REMOVED if text is None else _who(text)
+    return self._lost_to
+
+  def release(self):
+    if os.getpid() != self._pid:  # a fork, which has not the thread either
+      return
+    self._ended.set()
+    self._thread.join()
+    if self.lost_to():
+      return
+    with contextlib.suppress(tf.errors.NotFoundError):
+      tf.io.gfile.remove(self._path)
+
+  def _read(self):
+    try:
+      with tf.io.gfile.GFile(self._path) as file:
+        return file.read()
+    except tf.errors.NotFoundError:
+      return None
+
+  def _write(self):
+    self._count += 1
+    with files.whole(self._path) as file:
+      file.write(_text(self._holder, beat=self._count))
