@@ -63,7 +63,7 @@ def write(path, predictions):
   try:
     with files.whole(path) as file:
       for prediction in predictions:
-        value = tf.nest.map_structure(_plain, prediction)
+        value = tf.nest.map_structure(plain, prediction)
         file.write(json.dumps(value if isinstance(value, dict) else {"output": value}, ensure_ascii=False) + "\n")
         count += 1
   except (tf.errors.OpError, OSError) as error:
@@ -161,10 +161,10 @@ def _cell(value):
   """A number or text as it is, the first values of a row of them, the shape of what is larger."""
   if np.ndim(value) > 1:
     return f"{np.asarray(value).dtype.name}{list(np.shape(value))}"
-  plain = tf.nest.map_structure(_plain, value)
-  if isinstance(plain, list):
-    return f"[{', '.join(map(_cell, plain[:_NUMBERS]))}{', …' if len(plain) > _NUMBERS else ''}]"
-  return f"{plain:.4g}" if isinstance(plain, float) else str(plain)
+  shown = tf.nest.map_structure(plain, value)
+  if isinstance(shown, list):
+    return f"[{', '.join(map(_cell, shown[:_NUMBERS]))}{', …' if len(shown) > _NUMBERS else ''}]"
+  return f"{shown:.4g}" if isinstance(shown, float) else str(shown)
 
 
 def _write_sheet(path, pairs, class_names):
@@ -187,13 +187,14 @@ def _caption(prediction, label, class_names):
   return contact_sheet.Caption([name] if right else [name, f"is {_name(label, class_names)}"], right)
 
 
-def _plain(array):
+def plain(array):
+  """An array as JSON has it: numbers, texts and lists of them; null for what is no number."""
   array = np.asarray(array)
-  plain = {"S": _text, "O": _text, "f": _number, "V": _number}.get(array.dtype.kind)  # V: bfloat16, which numpy does not know
-  if plain is None:
+  convert = {"S": _text, "O": _text, "f": _number, "V": _number}.get(array.dtype.kind)  # V: bfloat16, which numpy does not know
+  if convert is None:
     return array.tolist()
-  values = array.astype(np.float64) if plain is _number else array
-  return np.array([plain(value) for value in values.ravel()], object).reshape(array.shape).tolist()
+  values = array.astype(np.float64) if convert is _number else array
+  return np.array([convert(value) for value in values.ravel()], object).reshape(array.shape).tolist()
 
 
 def _text(value):

@@ -60,7 +60,7 @@ def build(
         for name, spec in specs.items()}
     built[FROM_BYTES] = _function(
         lambda tensors: serve({
-            name: decoded(decoders[name], tensor) if name in decoders else tensor
+            name: decoded(decoders[name], tensor, specs[name]) if name in decoders else tensor
             for name, tensor in tensors.items()}),
         received)
   if from_examples and all(None not in spec.shape[1:].as_list() for spec in specs.values()):
@@ -108,12 +108,11 @@ def checked_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorS
   return function
 
 
-def decoded(decoder: Callable, encoded: tf.Tensor) -> tf.Tensor:
-  """The features of a batch of encoded examples, string [n]."""
-  spec = decoder.get_concrete_function().structured_outputs
+def decoded(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
+  """The features (of this spec) of a batch of encoded examples, string [n]."""
   return tf.map_fn(
       decoder, encoded, parallel_iterations=_PARALLEL_DECODINGS,
-      fn_output_signature=tf.TensorSpec(spec.shape, spec.dtype))
+      fn_output_signature=tf.TensorSpec(spec.shape[1:], spec.dtype))
 
 
 def parsed(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str, tf.Tensor]:
@@ -124,7 +123,7 @@ def parsed(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str
       for name, spec in specs.items()}
   found = tf.io.parse_example(serialised, stored)
   return {
-      name: decoded(decoders[name], found[name]) if name in decoders
+      name: decoded(decoders[name], found[name], spec) if name in decoders
       else tf.cast(found[name], spec.dtype) if found[name].dtype != spec.dtype else found[name]
       for name, spec in specs.items()}
 

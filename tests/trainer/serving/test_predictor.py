@@ -1,0 +1,116 @@
+"""A model that is loaded once: what it takes, what it refuses, and how a newer one takes its place."""
+
+import os
+import shutil
+import threading
+
+import numpy as np
+import pytest
+
+from tests.trainer.serving import exported as exported_lib
+from trainer import errors
+from trainer.serving import predictor as predictor_lib
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+  return exported_lib.make(tmp_path_factory.mktemp("predictor"))
+
+
+@pytest.fixture(scope="module")
+def predictor(trained):
+  return predictor_lib.Predictor(os.path.dirname(trained[1]), "tensorflow")
+
+
+def images(count):
+  return np.random.RandomState(9).rand(count, *exported_lib.SHAPE).astype(np.float32)
+
+
+def test_it_predicts_what_the_estimator_predicts(trained, predictor):
+  def input_fn(params):
+    return exported_lib.input_fn(params).take(1)
+
+  features = next(iter(input_fn({"batch_size": 8})))[0]["image"].numpy()
+  wanted = [found["probabilities"] for found in trained[0].predict(input_fn)]
+  found = predictor.predict_batch({"image": features})
+  np.testing.assert_allclose(found["probabilities"], wanted, atol=1e-6)
+  lists = predictor.predict_batch({"image": features.tolist()})
+  np.testing.assert_array_equal(lists["class"], found["class"])
+
+
+def test_a_checkpoint(trained):
+  made = predictor_lib.Predictor.of_checkpoint(trained[0], engine="tensorflow")
+  assert made.predict_batch({"image": images(3)})["probabilities"].shape == (3, 2)
+
+
+def test_files_are_decoded(predictor):
+  encoded = [exported_lib.png(1), exported_lib.png(2, (30, 20))]
+  wanted = np.stack([exported_lib.decode(file) for file in encoded])
+  np.testing.assert_allclose(predictor.decode("image", encoded), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(("features", "message"), [
+    ({}, "The model takes image; 'image' is missing"),
+    ({"image": images(1), "more": [1]}, "The model takes image; it knows no 'more'"),
+    ({"image": images(1)[0]}, r"'image' must be float32\[n, 6, 5, 3\]; its shape is \[6, 5, 3\]"),
+    ({"image": [["a"]]}, r"'image' must be float32.*: it has str\d* values"),
+    ({"image": [[1, 2], [3]]}, "'image' must be float32"),
+    ({"image": images(0)}, "There is no example"),
+])
+def test_features_that_do_not_fit(features, message, predictor):
+  with pytest.raises(errors.InputError, match=message):
+    predictor.predict_batch(features)
+
+
+def test_files_that_cannot_be_decoded(predictor):
+  with pytest.raises(errors.InputError, match=r"It cannot be decoded: (?!.*\{\{).*JPEG"):
+    predictor.decode("image", [exported_lib.png(1), b"\xff\xd8\xff\xe0 is cut off"])
+  with pytest.raises(errors.InputError, match="cannot decode files for 'sound'; it can for image"):
+    predictor.decode("sound", [b""])
+
+
+@pytest.mark.parametrize(("names", "message"), [
+    ([], "There is no export in .*; it has nothing"),
+    (["best", "latest"], "named by numbers; it has best, latest"),
+])
+def test_no_export(names, message, tmp_path):
+  for name in names:
+    (tmp_path / name).mkdir()
+  with pytest.raises(errors.InputError, match=message):
+    predictor_lib.newest_export(str(tmp_path))
+
+
+def test_the_newest_is_the_greatest_number(tmp_path):
+  for name in ("9", "10", ".writing-11", "best"):
+    (tmp_path / name).mkdir()
+  assert predictor_lib.newest_export(str(tmp_path)) == str(tmp_path / "10")
+
+
+def test_a_newer_export_takes_the_place_while_others_predict(trained, tmp_path):
+  base = tmp_path / "export"
+  shutil.copytree(trained[1], base / "1")
+  made = predictor_lib.Predictor(str(base), "tensorflow")
+  assert not made.reload_if_newer()
+  stop, answers = threading.Event(), []
+
+  def ask():
+    while not stop.is_set():
+      answers.append(made.predict_batch({"image": images(2)})["class"].shape)
+
+  threads = [threading.Thread(target=ask) for _ in range(3)]
+  for thread in threads:
+    thread.start()
+  try:
+    shutil.copytree(trained[1], base / "2")
+    assert made.reload_if_newer()
+  finally:
+    stop.set()
+    for thread in threads:
+      thread.join()
+  assert made.loaded.version == "2"
+  assert set(answers) == {(2,)}
+  # One that cannot be used leaves the former in its place.
+  (base / "3").mkdir()
+  with pytest.raises(errors.InputError, match="is no SavedModel"):
+    made.reload_if_newer()
+  assert made.loaded.version == "2"

@@ -1,0 +1,1 @@
+"""The command that predicts for files: `python -m trainer.predict`."""

@@ -1,0 +1,89 @@
+"""The story of a prediction: export → examples → batches → a file."""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+
+from absl import logging
+
+from trainer import errors
+from trainer.serving import examples as examples_lib
+from trainer.serving import predictor, results
+
+_SHOWN = 10  # errors in the log
+
+
+def run(
+    export: str | None, inputs: Sequence[str], output: str = "-", *, batch_size: int = 128,
+    engine: str = "auto", precision: str = "float32", keep_going: bool = False,
+    clock: Callable = time.monotonic) -> int:
+  """Predicts for all examples of files, in order.
+
+  Args:
+    export: see `predictor.newest_export`.
+    inputs: see `examples.read`.
+    output: see `results`.
+    batch_size: examples of a call.
+    engine, precision: see `serving.engines`.
+    keep_going: whether examples that cannot be used are accepted.
+    clock: seconds.
+
+  Returns:
+    1 if an example cannot be used and keep_going is false, else 0.
+
+  Raises:
+    errors.OctetError: a setting cannot work, or there is no input. Nothing was written.
+  """
+  if not export:
+    raise errors.SettingError(
+        "No --export. Try: python -m trainer.predict --export=out/digits/export --input='*.png'")
+  if not inputs:
+    raise errors.SettingError(
+        "No --input: give images, a folder, TFRecords, .csv or .jsonl files, or - for standard "
+        "input.")
+  model = predictor.Predictor(
+      export, engine, batch_sizes=(batch_size,), precision=precision).loaded
+  results.check_path(output, model)
+  examples, total = examples_lib.read(inputs, model)
+
+  start, done, failed = clock(), 0, 0
+  with results.writer(output, model) as writer, _progress(total) as move:
+    for batch in examples_lib.prepared(examples, model, batch_size):
+      outputs = model.engine.predict_batch(batch.features) if batch.features else {}
+      writer.add(batch.names, batch.errors, outputs, batch.features)
+      for place, error in batch.errors.items():
+        failed += 1
+        if failed <= _SHOWN:
+          logging.error("%s: %s", batch.names[place], error)
+      done += len(batch.names)
+      move(done)
+    if not done:
+      raise errors.InputError(f"There is no example in {', '.join(inputs)} (--input).")
+  seconds = max(clock() - start, 1e-9)
+  logging.info(
+      "Predicted %d examples in %.1f s, %.0f a second%s", done - failed, seconds,
+      (done - failed) / seconds, "" if output == "-" else f", to {output}")
+  if failed:
+    logging.log(
+        logging.WARNING if keep_going else logging.ERROR,
+        "%d of %d examples could not be used; each has an entry with its error.%s", failed, done,
+        "" if keep_going else " --keep_going accepts that.")
+  return 1 if failed and not keep_going else 0
+
+
+@contextlib.contextmanager
+def _progress(total):
+  """A function that moves a bar to a number of examples; where there is no terminal, it does nothing."""
+  from rich import console as rich_console
+  from rich import progress
+
+  console = rich_console.Console(stderr=True)
+  if not console.is_terminal:
+    yield lambda done: None
+    return
+  columns = (
+      progress.TextColumn("predict"), progress.BarColumn(), progress.MofNCompleteColumn(),
+      progress.TimeRemainingColumn())
+  with progress.Progress(*columns, console=console, transient=True) as bar:
+    task = bar.add_task("predict", total=total)
+    yield lambda done: bar.update(task, completed=done)

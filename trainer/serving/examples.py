@@ -1,0 +1,339 @@
+"""Examples from files: images, folders of them, TFRecords, CSV, JSON lines.
+
+    examples, count = read(["photos/*.jpg"], loaded)
+    for batch in prepared(examples, loaded, batch_size=128):
+      batch.names, batch.errors, batch.features
+
+Nothing is left out and nothing changes places: what cannot be used is an example with an error. While
+a batch is predicted, the next ones are read and decoded by other threads.
+
+What a line of CSV or JSON has for a feature that can be decoded is the path of a file, beside the
+file with the lines if it is relative; for others, numbers or texts. In CSV, the numbers of a feature
+`x` of several are in columns x_0, x_1 and so on, or a JSON list in the column x.
+"""
+
+import collections
+import concurrent.futures
+import csv
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors
+from trainer.serving.engines import engine
+from trainer.serving.predictor import Loaded
+
+IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
+LINES = (".csv", ".tsv", ".jsonl")
+_FIELD_LIMIT = 1 << 30  # characters in a field of CSV
+
+
+@dataclasses.dataclass
+class Example:
+  """An example that nobody has looked at yet.
+
+  Attributes:
+    name: for people: a path, a line or a record.
+    values: dict of feature → value; a `File` where it is still to be read.
+    error: why it cannot be used, or None.
+  """
+
+  name: str
+  values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  error: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+  """The path of a file with an encoded feature."""
+
+  path: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+  """A serialised tf.train.Example."""
+
+  content: bytes
+
+
+@dataclasses.dataclass
+class Batch:
+  """Examples that are ready.
+
+  Attributes:
+    names: of all, in order.
+    errors: dict of place → why the example there cannot be used.
+    features: dict of feature → array, of the others in order; empty where there are none.
+  """
+
+  names: list[str]
+  errors: dict[int, str]
+  features: dict[str, np.ndarray]
+
+
+def read(inputs: Sequence[str], loaded: Loaded) -> tuple[Iterable[Example], int | None]:
+  """The examples of files, and how many there are if that is known without reading them.
+
+  Args:
+    inputs: paths, globs and folders, in whose order the examples come; or "-" for standard input,
+      where a line is a JSON object or the path of an image.
+    loaded: the model that they are for.
+
+  Raises:
+    InputError: there are no such files, or it is not known what they are.
+    SettingError: images are given, and the model takes something else.
+  """
+  if list(inputs) == ["-"]:
+    return _from_lines(sys.stdin, "standard input", "", loaded), None
+  paths = [path for pattern in inputs for path in _listed(pattern)]
+  images = [path for path in paths if path.lower().endswith(IMAGES)]
+  if images:
+    feature = image_feature(loaded)
+    count = len(paths) if len(images) == len(paths) else None
+    return (example for path in paths for example in _of_file(path, loaded, feature)), count
+  return (example for path in paths for example in _of_file(path, loaded, None)), None
+
+
+def image_feature(loaded: Loaded) -> str:
+  """The one feature that an image is for; SettingError if there is none, or another beside it."""
+  if len(loaded.decoders) == 1 and set(loaded.decoders) == set(loaded.inputs):
+    return next(iter(loaded.decoders))
+  decodes = ", ".join(loaded.decoders) or "nothing"
+  raise errors.SettingError(
+      f"--input has images, and the model takes {', '.join(sorted(loaded.inputs))}, of which it "
+      f"decodes {decodes}. Give JSON lines or TFRecords with all features; or export again with an "
+      "input_fn that says how it decodes (trainer.mark_decodable).")
+
+
+def _listed(pattern):
+  if pattern == "-":
+    raise errors.SettingError("--input=- is standard input, and takes no other --input beside it.")
+  if tf.io.gfile.isdir(pattern):
+    found = sorted(
+        os.path.join(folder, name) for folder, _, names in tf.io.gfile.walk(pattern)
+        for name in names if not name.startswith(".") and name.lower().endswith(IMAGES))
+    if not found:
+      raise errors.InputError(
+          f"The folder {pattern} (--input) has no images: no {', '.join(IMAGES)} files.")
+    return found
+  # A name with brackets in it is a file first, and a pattern only if there is no such file.
+  found = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
+  if not found:
+    raise errors.InputError(f"There is no file {pattern} (--input).")
+  return [path for path in found if not tf.io.gfile.isdir(path)]
+
+
+def _of_file(path, loaded, feature):
+  ending = os.path.splitext(path.lower())[1]
+  if ending in IMAGES and feature is not None:
+    return [Example(path, {feature: File(path)})]
+  if ending in LINES:
+    return _from_file_of_lines(path, ending, loaded)
+  if "tfrecord" in os.path.basename(path).lower():
+    return _from_records(path)
+  return [Example(
+      path, error=f"it is not known what this is: expected {', '.join((*IMAGES, *LINES))}, or a "
+      "name with \"tfrecord\" in it")]
+
+
+def _from_records(path):
+  compression = "GZIP" if path.endswith(".gz") else ""
+  records = iter(tf.data.TFRecordDataset(path, compression).as_numpy_iterator())
+  number = 0
+  while True:
+    name = f"{path}: record {number}"
+    try:
+      record = next(records)
+    except StopIteration:
+      return
+    except tf.errors.OpError as error:  # nobody knows where the next one would begin
+      yield Example(name, error=f"damaged, and what follows in this file is lost: {error.message}")
+      return
+    yield Example(name, {"": Record(record)})
+    number += 1
+
+
+def _from_file_of_lines(path, ending, loaded):
+  folder = os.path.dirname(path)
+  try:
+    with tf.io.gfile.GFile(path) as file:
+      if ending == ".jsonl":
+        yield from _from_lines(file, path, folder, loaded)
+        return
+      csv.field_size_limit(_FIELD_LIMIT)
+      settings = dict(delimiter="\t", quoting=csv.QUOTE_NONE) if ending == ".tsv" else {}
+      reader = csv.DictReader(file, **settings)
+      for row in reader:
+        yield _of_row(f"{path}, line {reader.line_num}", row, folder, loaded)
+  except (tf.errors.OpError, UnicodeDecodeError, csv.Error) as error:
+    yield Example(path, error=f"it cannot be read: {error}")
+
+
+def _from_lines(lines, source, folder, loaded):
+  for number, line in enumerate(lines, 1):
+    name, text = f"{source}, line {number}", line.strip()
+    if not text:
+      continue
+    if source == "standard input" and not text.startswith("{"):
+      yield Example(text, {image_feature(loaded): File(text)})
+      continue
+    try:
+      row = json.loads(text)
+    except json.JSONDecodeError as error:
+      yield Example(name, error=f"no JSON: {error}")
+      continue
+    if not isinstance(row, dict):
+      yield Example(name, error=f"expected a JSON object, found {type(row).__name__}")
+      continue
+    yield _of_object(name, row, folder, loaded)
+
+
+def _of_object(name, row, folder, loaded):
+  """An example of a dict of values; what the model does not take is not looked at."""
+  values = {}
+  for feature in loaded.inputs:
+    if feature not in row:
+      return Example(name, error=f"no {feature!r}; there is {', '.join(map(str, row))}")
+    value = row[feature]
+    if feature in loaded.decoders and isinstance(value, str):
+      value = File(value if os.path.isabs(value) or "://" in value else os.path.join(folder, value))
+    values[feature] = value
+  return Example(name, values)
+
+
+def _of_row(name, row, folder, loaded):
+  """The same of a row of CSV, in which all is text."""
+  found = dict(row)
+  for feature, spec in loaded.inputs.items():
+    if feature in row:
+      if feature not in loaded.decoders and spec["dtype"] != "string":
+        try:
+          found[feature] = json.loads(row[feature])
+        except (json.JSONDecodeError, TypeError):
+          return Example(name, error=f"{feature!r} is {row[feature]!r}, which is no number or list")
+      continue
+    columns = []
+    while f"{feature}_{len(columns)}" in row:
+      columns.append(row[f"{feature}_{len(columns)}"])
+    if columns:
+      try:
+        found[feature] = [float(value) for value in columns]
+      except (ValueError, TypeError):
+        return Example(name, error=f"a column of {feature!r} has something else than a number")
+  return _of_object(name, found, folder, loaded)
+
+
+def prepared(
+    examples: Iterable[Example], loaded: Loaded, batch_size: int, threads: int | None = None
+) -> Iterator[Batch]:
+  """Batches in order, of which some are read and decoded ahead."""
+  threads = threads or engine.cpu_count()
+  waiting = collections.deque()
+  with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+    for chunk in _chunks(examples, batch_size):
+      waiting.append(pool.submit(_prepare, chunk, loaded))
+      if len(waiting) > threads + 1:
+        yield waiting.popleft().result()
+    while waiting:
+      yield waiting.popleft().result()
+
+
+def _chunks(examples, size):
+  chunk = []
+  for example in examples:
+    chunk.append(example)
+    if len(chunk) == size:
+      yield chunk
+      chunk = []
+  if chunk:
+    yield chunk
+
+
+def _prepare(chunk, loaded):
+  found = {place: example.error for place, example in enumerate(chunk) if example.error}
+  rows = {}
+  for place, example in enumerate(chunk):
+    if place not in found:
+      try:
+        rows[place] = _values(example, loaded)
+      except errors.OctetError as error:
+        found[place] = str(error)
+  features = _together(rows, loaded)
+  if features is None:  # one of them does not fit: each by itself tells which
+    features = []
+    for place, values in list(rows.items()):
+      try:
+        features.append(_features([values], loaded))
+      except errors.OctetError as error:
+        found[place] = str(error)
+    features = {name: np.concatenate([one[name] for one in features]) for name in loaded.inputs
+                } if features else {}
+  return Batch([example.name for example in chunk], dict(sorted(found.items())), features)
+
+
+def _together(rows, loaded):
+  if not rows:
+    return {}
+  try:
+    return _features(list(rows.values()), loaded)
+  except errors.OctetError:
+    return None
+
+
+def _features(rows, loaded):
+  """Features of examples' values, decoded and checked."""
+  columns = {name: [row[name] for row in rows] for name in loaded.inputs}
+  for name in loaded.decoders:
+    if all(isinstance(value, bytes) for value in columns[name]):
+      columns[name] = loaded.decode(name, columns[name])
+    elif any(isinstance(value, bytes) for value in columns[name]):
+      raise errors.InputError(f"{name!r} is a file for some examples and numbers for others.")
+  return loaded.check(columns)
+
+
+def _values(example, loaded):
+  """What an example has for each feature: bytes of a file, or a value."""
+  if "" in example.values:
+    return _parsed(example.values[""].content, loaded)
+  values = {}
+  for name, value in example.values.items():
+    if isinstance(value, File):
+      try:
+        with tf.io.gfile.GFile(value.path, "rb") as file:
+          value = file.read()
+      except tf.errors.OpError as error:
+        raise errors.InputError(f"{value.path} cannot be read: {error.message}") from error
+    values[name] = value
+  return values
+
+
+def _parsed(content, loaded):
+  """The values of a serialised tf.train.Example, in the shapes that the model takes."""
+  try:
+    stored = tf.train.Example.FromString(content).features.feature
+  except Exception as error:  # the protobuf library has errors of its own
+    raise errors.InputError(f"it is no tf.train.Example: {error}") from error
+  values = {}
+  for name, spec in loaded.inputs.items():
+    if name not in stored:
+      raise errors.InputError(f"it has no feature {name!r}; it has {', '.join(sorted(stored))}.")
+    kind = stored[name].WhichOneof("kind")
+    found = list(getattr(stored[name], kind).value) if kind else []
+    if name in loaded.decoders or spec["dtype"] == "string":
+      if kind != "bytes_list" or not found:
+        raise errors.InputError(f"its feature {name!r} has no bytes.")
+      values[name] = found[0] if len(spec["shape"]) == 1 or name in loaded.decoders else found
+      continue
+    shape = spec["shape"][1:]
+    if kind == "bytes_list" or len(found) != np.prod(shape, dtype=int):
+      raise errors.InputError(
+          f"its feature {name!r} has {len(found)} values; the model takes {spec['dtype']}{shape}.")
+    values[name] = np.reshape(found, shape)
+  return values
