@@ -4,7 +4,7 @@ A name is looked for here, then in `tf.compat.v1`, then in `tf`. One that nobody
 AbsentNameError, which says why and what to use.
 """
 
-from trainer.compat.v1 import habits, overlay
+from trainer.compat.v1 import overlay
 
 __getattr__, __dir__ = overlay.behind(
   __name__,
@@ -19,6 +19,7 @@ __getattr__, __dir__ = overlay.behind(
     "layers",
     "logging",
     "metrics",
+    "nn",
     "summary",
     "tpu",
     "train",
@@ -42,5 +43,3 @@ __getattr__, __dir__ = overlay.behind(
     "trainer.compat.v1.behavior",
   ),
 )
-
-habits.install()

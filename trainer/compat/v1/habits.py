@@ -5,8 +5,8 @@
 - A dimension of a shape has `.value`. Known ones are ints that have it. An unknown one is None, or
   a `tf.Dimension` once the program called disable_v2_behavior or disable_v2_tensorshape.
 
-`install` changes TensorFlow's methods once, when `trainer.compat.v1` is imported; what it puts
-there asks `_graph`, a context variable, and does what it did before where that is not set.
+TensorFlow's methods are replaced once a process, see `trainer.patches`; the replacements ask
+`_graph`, a context variable, and do what was done before where it is not set.
 """
 
 import contextlib
@@ -16,23 +16,21 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer import patches
+
 v1 = tf.compat.v1
 
 # The graph that a function of the program builds, on this thread; None outside of it.
 _graph: contextvars.ContextVar[Any] = contextvars.ContextVar("compat_graph", default=None)
 
-_installed = False
 _has_dimensions = False
 
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
   """Inside, on this thread, TensorFlow has the habits of graph mode."""
-  token = _graph.set(v1.get_default_graph())
-  try:
+  with patches.setting(_graph, v1.get_default_graph()):
     yield
-  finally:
-    _graph.reset(token)
 
 
 def are_kept() -> bool:
@@ -46,33 +44,27 @@ def keep_dimensions(kept: bool) -> None:
   _has_dimensions = kept
 
 
-def install() -> None:
-  """Changes TensorFlow's methods, once a process."""
-  global _installed
-  if _installed:
-    return
-  _installed = True
-  _compare_by_identity(tf.Tensor, lambda tensor: getattr(tensor, "graph", None) is _graph.get())
-  _compare_by_identity(tf.Variable, lambda variable: True)
-  _give_values_to_dimensions(tf.TensorShape)
+def _compare_by_identity(cls: type, is_meant: Callable[[Any], bool]) -> None:
+  @patches.replaces(cls, "__eq__")
+  def _equal(original, self, other):
+    return self is other if is_meant(self) else original(self, other)
+
+  @patches.replaces(cls, "__ne__")
+  def _unequal(original, self, other):
+    return self is not other if is_meant(self) else original(self, other)
+
+  @patches.replaces(cls, "__hash__")
+  def _hashed(original, self):
+    return id(self) if is_meant(self) else original(self)
 
 
-def _compare_by_identity(cls: type, applies: Callable[[Any], bool]) -> None:
-  equal, unequal, hashed = cls.__eq__, cls.__ne__, cls.__hash__
+def _is_of_the_graph(tensor: tf.Tensor) -> bool:
+  graph = _graph.get()
+  return graph is not None and getattr(tensor, "graph", None) is graph
 
-  def is_meant(value: Any) -> bool:
-    return _graph.get() is not None and applies(value)
 
-  def __eq__(self, other):
-    return self is other if is_meant(self) else equal(self, other)
-
-  def __ne__(self, other):
-    return self is not other if is_meant(self) else unequal(self, other)
-
-  def __hash__(self):
-    return id(self) if is_meant(self) else hashed(self)
-
-  cls.__eq__, cls.__ne__, cls.__hash__ = __eq__, __ne__, __hash__
+_compare_by_identity(tf.Tensor, _is_of_the_graph)
+_compare_by_identity(tf.Variable, lambda variable: are_kept())
 
 
 class _Dimension(int):
@@ -89,15 +81,13 @@ def _as_dimension(size: Any) -> Any:
   return v1.Dimension(None) if size is None and _has_dimensions else size
 
 
-def _give_values_to_dimensions(cls: type) -> None:
-  get, iterate = cls.__getitem__, cls.__iter__
+@patches.replaces(tf.TensorShape, "__getitem__")
+def _getitem(original, self, key):
+  found = original(self, key)
+  return _as_dimension(found) if are_kept() and not isinstance(found, tf.TensorShape) else found
 
-  def __getitem__(self, key):
-    found = get(self, key)
-    return found if _graph.get() is None or isinstance(found, cls) else _as_dimension(found)
 
-  def __iter__(self):
-    sizes = iterate(self)
-    return sizes if _graph.get() is None else map(_as_dimension, sizes)
-
-  cls.__getitem__, cls.__iter__ = __getitem__, __iter__
+@patches.replaces(tf.TensorShape, "__iter__")
+def _iter(original, self):
+  sizes = original(self)
+  return map(_as_dimension, sizes) if are_kept() else sizes

@@ -32,20 +32,20 @@ def cross_replica_sum(x: Any, group_assignment: Any = None, name: str | None = N
 def bfloat16_scope(name: str | None = None) -> Iterator[Any]:
   """Inside, get_variable makes float32 variables, and gives them as bfloat16 where asked to."""
 
-  def getter(make: Any, *args: Any, **kwargs: Any) -> Any:
+  def in_float32(getter: Any, *args: Any, **kwargs: Any) -> Any:
     wanted = kwargs.get("dtype")
     if wanted is not None and tf.as_dtype(wanted) == tf.bfloat16:
       kwargs["dtype"] = tf.float32
-      kwargs["initializer"] = _in_float32(kwargs.get("initializer"))
-      return tf.cast(make(*args, **kwargs), tf.bfloat16)
-    return make(*args, **kwargs)
+      kwargs["initializer"] = _initializer_in_float32(kwargs.get("initializer"))
+      return tf.cast(getter(*args, **kwargs), tf.bfloat16)
+    return getter(*args, **kwargs)
 
   scope = name if name is not None else v1.get_variable_scope()
-  with v1.variable_scope(scope, custom_getter=getter, auxiliary_name_scope=False) as found:
+  with v1.variable_scope(scope, custom_getter=in_float32, auxiliary_name_scope=False) as found:
     yield found
 
 
-def _in_float32(initializer: Any) -> Any:
+def _initializer_in_float32(initializer: Any) -> Any:
   if initializer is None or tf.is_tensor(initializer) or not callable(initializer):
     return initializer
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import errors, spec
+from trainer import errors, patches, spec
 
 v1 = tf.compat.v1
 
@@ -97,6 +97,18 @@ _make_iterator = v1.data.make_one_shot_iterator
 _make_initializable = v1.data.make_initializable_iterator
 
 
+@patches.replaces(v1.data.Dataset, "make_one_shot_iterator")
+def _one_shot(original, self):
+  return original(self) if _handout.get() is None else make_one_shot_iterator(self)
+
+
+@patches.replaces(v1.data.Dataset, "make_initializable_iterator")
+def _initializable(original, self, shared_name=None):
+  if _handout.get() is None:
+    return original(self, shared_name)
+  return make_initializable_iterator(self)
+
+
 def _placeholder(like: Any) -> Any:
   if isinstance(like, tf.SparseTensorSpec):
     return v1.sparse_placeholder(like.dtype, like.shape.as_list())
@@ -106,12 +118,8 @@ def _placeholder(like: Any) -> Any:
 @contextlib.contextmanager
 def _handing_out(first_call: bool) -> Iterator[_Handout]:
   handout = _Handout()
-  tokens = _handout.set(handout), _is_first_call.set(first_call)
-  try:
+  with patches.setting(_handout, handout), patches.setting(_is_first_call, first_call):
     yield handout
-  finally:
-    _handout.reset(tokens[0])
-    _is_first_call.reset(tokens[1])
 
 
 def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, patches
 
 _evaluating: contextvars.ContextVar[bool] = contextvars.ContextVar(
   "compat_evaluating", default=False
@@ -37,11 +37,8 @@ class DeferredPair(tuple):
 @contextlib.contextmanager
 def deferred(evaluating: bool) -> Iterator[None]:
   """Inside, on this thread, functions of tf.metrics are noted, where the mode is not training."""
-  token = _evaluating.set(evaluating)
-  try:
+  with patches.setting(_evaluating, evaluating):
     yield
-  finally:
-    _evaluating.reset(token)
 
 
 def deferrable(fn: Callable) -> Callable:

@@ -1,0 +1,17 @@
+"""tf.contrib.learn: the names that became those of tf.estimator."""
+
+from trainer.compat.v1 import overlay
+from trainer.compat.v1.estimator.run_config import RunConfig
+
+__all__ = ["ModeKeys", "RunConfig"]
+
+
+class ModeKeys:
+  """The modes, under the names of tf.estimator and of before."""
+
+  TRAIN = "train"
+  EVAL = "eval"
+  INFER = PREDICT = "infer"
+
+
+__getattr__, __dir__ = overlay.behind(__name__)

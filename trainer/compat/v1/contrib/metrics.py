@@ -1,0 +1,79 @@
+"""tf.contrib.metrics: the streaming metrics that are not in tf.metrics under another name."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.v1 import metrics, overlay
+from trainer.compat.v1.estimator.metric_pairs import deferrable
+
+v1 = tf.compat.v1
+
+streaming_accuracy = metrics.accuracy
+streaming_auc = metrics.auc
+streaming_mean = metrics.mean
+streaming_precision = metrics.precision
+streaming_recall = metrics.recall
+streaming_mean_absolute_error = metrics.mean_absolute_error
+streaming_mean_squared_error = metrics.mean_squared_error
+streaming_root_mean_squared_error = metrics.root_mean_squared_error
+streaming_mean_iou = metrics.mean_iou
+streaming_sparse_recall_at_k = metrics.recall_at_k
+
+
+def _running_sums(**series: tf.Tensor) -> list[tuple[tf.Tensor, ...]]:
+  """By name, the sums of all that was seen: [those before this batch, those with it]."""
+  before, after = [], []
+  for name, values in series.items():
+    total = tf.Variable(tf.zeros([], tf.float64), trainable=False, name=name)
+    before.append(total.read_value())
+    after.append(total.assign_add(tf.reduce_sum(values)))
+  return [tuple(before), tuple(after)]
+
+
+def _moments(predictions: Any, labels: Any, weights: Any) -> list[tuple[tf.Tensor, ...]]:
+  """[before, after] this batch: (weights, covariance and the two variances times these)."""
+  p, y = tf.cast(predictions, tf.float64), tf.cast(labels, tf.float64)
+  w = tf.ones_like(p) if weights is None else tf.cast(weights, tf.float64) * tf.ones_like(p)
+  sums = _running_sums(n=w, p=w * p, y=w * y, pp=w * p * p, yy=w * y * y, py=w * p * y)
+  found = []
+  for n, sum_p, sum_y, sum_pp, sum_yy, sum_py in sums:
+    of_both, of_p, of_y = (
+      product - tf.math.divide_no_nan(one * other, n)
+      for product, one, other in (
+        (sum_py, sum_p, sum_y),
+        (sum_pp, sum_p, sum_p),
+        (sum_yy, sum_y, sum_y),
+      )
+    )
+    found.append((n, of_both, of_p, of_y))
+  return found
+
+
+@deferrable
+def streaming_covariance(
+  predictions: Any, labels: Any, weights: Any = None, name: str | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """The unbiased covariance of two series."""
+  with v1.variable_scope(name, "covariance"):
+    value, update = (
+      tf.cast(tf.math.divide_no_nan(of_both, n - 1), tf.float32)
+      for n, of_both, _, _ in _moments(predictions, labels, weights)
+    )
+    return value, update
+
+
+@deferrable
+def streaming_pearson_correlation(
+  predictions: Any, labels: Any, weights: Any = None, name: str | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Pearson's correlation of two series."""
+  with v1.variable_scope(name, "pearson_r"):
+    value, update = (
+      tf.cast(tf.math.divide_no_nan(of_both, tf.sqrt(of_p * of_y)), tf.float32)
+      for _, of_both, of_p, of_y in _moments(predictions, labels, weights)
+    )
+    return value, update
+
+
+__getattr__, __dir__ = overlay.behind(__name__)
