@@ -15,6 +15,8 @@ __getattr__, __dir__ = overlay.behind(
     "data",
     "distribute",
     "estimator",
+    "external_configurables",
+    "gin",
     "hub",
     "layers",
     "logging",
@@ -22,6 +24,7 @@ __getattr__, __dir__ = overlay.behind(
     "nn",
     "summary",
     "tpu",
+    "tpu_function",
     "train",
   ),
   homes=dict.fromkeys(

@@ -366,8 +366,13 @@ def batch_norm(
       _scope=found,
       _reuse=reuse,
     )
-    layer.update_collections = updates_collections
+    # Rows are a fused operation's images of one pixel: its variance is the unbiased one.
+    as_images = fused is not False and inputs.shape.rank == 2
+    if as_images:
+      inputs = inputs[:, tf.newaxis, tf.newaxis]
     outputs = layer(inputs, training=is_training)
+    if as_images:
+      outputs = tf.squeeze(outputs, [1, 2])
     for variable in layer.variables:
       if not any(variable is one for one in v1.get_collection(v1.GraphKeys.MODEL_VARIABLES)):
         v1.add_to_collection(v1.GraphKeys.MODEL_VARIABLES, variable)

@@ -67,7 +67,7 @@ class Estimator:
     _check_takes_params(model_fn, params)
     self._sizes: dict[str, int] = {}  # by kind, those of all cores together
     self._runners: dict[tuple, trainer.Estimator] = {}  # by sizes
-    self._train_hooks = fetches.TrainHooks([])
+    self._given_hooks = {mode: fetches.GivenHooks([]) for mode in _KINDS.values()}
     self._trainings = 0
 
   # ------------------------------------------------------------------ what it is
@@ -112,7 +112,7 @@ class Estimator:
       self._given_model_fn,
       config=self._config,
       make_params=self._make_params,
-      train_hooks=lambda: self._train_hooks,
+      given_hooks=lambda mode: self._given_hooks[mode],
     )
     return trainer.Estimator(
       model_fn,
@@ -151,10 +151,7 @@ class Estimator:
     saving_listeners: Any = None,
   ) -> "Estimator":
     """Trains; see trainer.Estimator.train."""
-    adapted = session_hooks.adapted(hooks, every_step=self._hooks_see_every_step)
-    if session_hooks.needs_trace(adapted) or session_hooks.needs_trace(self._train_hooks.hooks):
-      self._runners.clear()
-    self._train_hooks = fetches.TrainHooks(adapted)
+    adapted = self._adapted(trainer.ModeKeys.TRAIN, hooks)
     reader = self._reader("train", input_fn)
     self._trainings += 1
     self.octet.train(reader, adapted, steps, max_steps, saving_listeners)
@@ -169,8 +166,8 @@ class Estimator:
     name: str | None = None,
   ) -> dict[str, Any]:
     """Evaluates; see trainer.Estimator.evaluate."""
+    adapted = self._adapted(trainer.ModeKeys.EVAL, hooks)
     reader = self._reader("eval", input_fn, steps)
-    adapted = session_hooks.adapted(hooks)
     steps = None if self._is_without_size("eval") else steps  # of whose batches the reader gives
     return self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
 
@@ -259,6 +256,15 @@ class Estimator:
     """The params that a function of the program gets, from those that Octet gives."""
     del params
     return self.params
+
+  def _adapted(self, mode: str, hooks: Any) -> list[Any]:
+    """The hooks of a call as Octet takes them; those that fetch have to see the step be made."""
+    adapted = session_hooks.adapted(hooks, every_step=self._hooks_see_every_step)
+    before = self._given_hooks[mode].hooks
+    if session_hooks.needs_trace(adapted) or session_hooks.needs_trace(before):
+      self._runners.clear()
+    self._given_hooks[mode] = fetches.GivenHooks(adapted)
+    return adapted
 
   def _reader(self, kind: str, input_fn: Callable, steps: int | None = None) -> Callable:
     """The input_fn as one of Octet; what it gives tells the batch size, where none is set.

@@ -21,6 +21,7 @@ class Fetched:
   def __init__(self, tensor: tf.Tensor):
     self.tensor = tensor
     self._kept: tf.Variable | None = None
+    self._given: Any = None
 
   def keep(self, rows: tf.Tensor) -> None:
     """Keeps the last of the values that the replicas gave; called while the host's part is traced."""
@@ -35,9 +36,13 @@ class Fetched:
         )
     self._kept.assign(rows[-1])
 
+  def give(self, value: Any) -> None:
+    """Sets the value, where it comes with a batch of an evaluation."""
+    self._given = value
+
   def value(self) -> Any:
     """As a numpy value."""
-    return self._kept.numpy()
+    return self._given if self._kept is None else self._kept.numpy()
 
 
 class Step:
@@ -82,8 +87,8 @@ class Step:
     )
 
 
-class TrainHooks:
-  """The hooks that a call of Estimator.train was given: one set for all replicas.
+class GivenHooks:
+  """The hooks that train or evaluate was given: one set for all replicas.
 
   Args:
     hooks: hooks of Octet.
@@ -106,7 +111,7 @@ class TrainHooks:
 
 
 def attached(
-  host_call: Any, own_hooks: list[Any], train_hooks: TrainHooks, loss: tf.Tensor
+  host_call: Any, own_hooks: list[Any], train_hooks: GivenHooks, loss: tf.Tensor
 ) -> tuple[Any, list[Any]]:
   """Adds to a host_call what hooks fetch.
 
@@ -129,13 +134,53 @@ def attached(
   return _with_fetched(host_call, step.fetched), adapted
 
 
+def watched(
+  eval_metrics: Any, own_hooks: list[Any], given_hooks: GivenHooks, loss: tf.Tensor, batch: Any
+) -> tuple[Any, list[Any]]:
+  """Adds to eval_metrics what hooks of an evaluation fetch; they are told of each batch.
+
+  Args:
+    eval_metrics: (metric_fn, dict or list of tensors), or None.
+    own_hooks: the hooks of the spec.
+    given_hooks: those that Estimator.evaluate was given.
+    loss: the spec's loss.
+    batch: the number of examples of the batch.
+
+  Returns:
+    (eval_metrics, the spec's hooks as Octet takes them).
+  """
+  step = Step(loss)
+  given_hooks.attach(step)
+  adapted = session_hooks.adapted(own_hooks)
+  for hook in adapted:
+    session_hooks.attach(hook, step)
+  watching = session_hooks.watching([*given_hooks.hooks, *adapted])
+  if not watching:
+    return eval_metrics, adapted
+  fn, given = eval_metrics or (dict, {})
+  tensors = _by_name(given, "metrics")
+  # What reaches the host has an entry for each example.
+  rows = {
+    f"hook/{i}/{j}": tf.repeat(fetched.tensor[tf.newaxis], batch, 0)
+    for i, hook in enumerate(watching)
+    for j, fetched in enumerate(hook.see_batches())
+  }
+  global_step = step.global_step
+
+  def call(**gathered: tf.Tensor) -> Any:
+    for index, hook in enumerate(watching):
+      of_hook = [gathered[key][-1] for key in rows if key.startswith(f"hook/{index}/")]
+      told = [tf.convert_to_tensor(global_step), *of_hook]
+      tf.numpy_function(hook.batch, told, [], stateful=True)
+    own = {name: gathered[name] for name in tensors}
+    return fn(**own) if isinstance(given, Mapping) else fn(*own.values())
+
+  return (call, tensors | rows), adapted
+
+
 def _with_fetched(host_call: Any, fetched: list[Fetched]) -> tuple[Callable, dict[str, tf.Tensor]]:
   fn, given = host_call or (None, [])
-  tensors = (
-    dict(given)
-    if isinstance(given, Mapping)
-    else {f"host_call/{index}": tensor for index, tensor in enumerate(given)}
-  )
+  tensors = _by_name(given, "host_call")
   kept = {f"fetched/{i}": one for i, one in enumerate(fetched)}
 
   def call(**rows: tf.Tensor) -> None:
@@ -146,3 +191,9 @@ def _with_fetched(host_call: Any, fetched: list[Fetched]) -> tuple[Callable, dic
       fn(**own) if isinstance(given, Mapping) else fn(*own.values())
 
   return call, tensors | {key: tf.expand_dims(one.tensor, 0) for key, one in kept.items()}
+
+
+def _by_name(tensors: Any, prefix: str) -> dict[str, tf.Tensor]:
+  if isinstance(tensors, Mapping):
+    return dict(tensors)
+  return {f"{prefix}/{index}": tensor for index, tensor in enumerate(tensors)}

@@ -10,7 +10,7 @@ import tensorflow as tf
 import trainer
 from trainer import errors, spec
 from trainer.compat.v1 import habits
-from trainer.compat.v1.estimator import fetches, metric_pairs
+from trainer.compat.v1.estimator import fetches, metric_pairs, session_hooks
 from trainer.compat.v1.estimator.export import ExportOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
 
@@ -24,7 +24,7 @@ def adapted(
   *,
   config: Any,
   make_params: Callable[[Mapping[str, Any]], Any],
-  train_hooks: Callable[[], fetches.TrainHooks],
+  given_hooks: Callable[[str], fetches.GivenHooks],
 ) -> Callable:
   """A model_fn for trainer.Estimator.
 
@@ -32,7 +32,7 @@ def adapted(
     model_fn: the program's, of any of features, labels, mode, params and config.
     config: the RunConfig that it gets.
     make_params: makes of the dict that Octet gives the params that the program knows.
-    train_hooks: returns those that Estimator.train was given.
+    given_hooks: function of a mode that returns the hooks that train or evaluate was given.
 
   Raises:
     SettingError: model_fn is not callable.
@@ -53,26 +53,29 @@ def adapted(
     )
     with habits.kept(), metric_pairs.deferred(mode != ModeKeys.TRAIN):
       made = model_fn(**{name: given[name] for name in taken})
-      return _octet_spec(made, mode, features, train_hooks())
+      return _octet_spec(made, mode, features, given_hooks(mode))
 
   octet_model_fn.__qualname__ = spec.name_of(model_fn)
   return octet_model_fn
 
 
-def _octet_spec(made: Any, mode: str, features: Any, train_hooks: fetches.TrainHooks) -> Any:
+def _octet_spec(made: Any, mode: str, features: Any, given_hooks: fetches.GivenHooks) -> Any:
   """The trainer.EstimatorSpec of what a model_fn returned; what is none is left to Octet."""
   if not isinstance(made, EstimatorSpec | TPUEstimatorSpec):
     return made
   batch = _batch(features)
-  eval_metrics = host_call = None
+  eval_metrics = host_call = training_hooks = evaluation_hooks = None
   if mode == ModeKeys.EVAL:
     if made.eval_metrics is not None:
       eval_metrics = _by_example(made.eval_metrics, batch)
     elif made.eval_metric_ops:
       eval_metrics = metric_pairs.eval_metrics(made.eval_metric_ops, batch)
-  hooks = list(made.training_hooks or ()) + list(made.training_chief_hooks or ())
+    eval_metrics, evaluation_hooks = fetches.watched(
+      eval_metrics, list(made.evaluation_hooks or ()), given_hooks, made.loss, batch
+    )
   if mode == ModeKeys.TRAIN:
-    host_call, hooks = fetches.attached(made.host_call, hooks, train_hooks, made.loss)
+    hooks = [*(made.training_hooks or ()), *(made.training_chief_hooks or ())]
+    host_call, training_hooks = fetches.attached(made.host_call, hooks, given_hooks, made.loss)
   predictions = made.predictions
   outputs = _outputs(made.export_outputs)
   if predictions is None and outputs and mode == ModeKeys.PREDICT:
@@ -86,9 +89,9 @@ def _octet_spec(made: Any, mode: str, features: Any, train_hooks: fetches.TrainH
     export_outputs=outputs,
     scaffold_fn=made.scaffold_fn or _scaffold_fn(made.scaffold),
     host_call=host_call,
-    training_hooks=hooks or None,
-    evaluation_hooks=made.evaluation_hooks,
-    prediction_hooks=made.prediction_hooks,
+    training_hooks=training_hooks or None,
+    evaluation_hooks=evaluation_hooks or None,
+    prediction_hooks=session_hooks.adapted(made.prediction_hooks) or None,
   )
 
 

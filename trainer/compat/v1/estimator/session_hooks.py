@@ -1,11 +1,12 @@
 """SessionRunHooks as hooks of Octet.
 
-| SessionRunHook                    | called                                                            |
-|-----------------------------------|-------------------------------------------------------------------|
-| begin, the first before_run       | while the step is traced: the model_fn's graph is the default one |
-| after_create_session              | before the first loop                                             |
-| after_run, the next before_run    | after a loop; for an Estimator, a loop is one step                |
-| end                               | after the last loop                                               |
+| SessionRunHook                 | called                                                            |
+|--------------------------------|-------------------------------------------------------------------|
+| begin, the first before_run    | while the step is traced: the model_fn's graph is the default one |
+| after_create_session           | before the first loop                                             |
+| after_run, the next before_run | after a loop; for an Estimator, a loop is one step. After each    |
+|                                | batch of an evaluation                                            |
+| end                            | after the last loop                                               |
 
 The session that they get can tell the value of a variable.
 """
@@ -98,6 +99,7 @@ class _Foreign:
     self._fetched: list[tuple[Any, Any]] = []  # (what was asked for, the fetches.Fetched of it)
     self._global_step: Any = None
     self._is_attached = False
+    self._sees_batches = False
     self.__qualname__ = type(hook).__qualname__
     if every_step:
       self.next_step = lambda step: step + 1
@@ -119,7 +121,21 @@ class _Foreign:
       self._ask()
     self.hook.after_create_session(self._session, None)
 
+  def see_batches(self) -> list[Any]:
+    """From now on it is told of each batch, by `batch`; returns what it fetched."""
+    self._sees_batches = True
+    return [fetched for _, fetched in self._fetched]
+
+  def batch(self, step: int, *values: Any) -> None:
+    """Tells it of a batch of an evaluation."""
+    for (_, fetched), value in zip(self._fetched, values, strict=True):
+      fetched.give(value)
+    self._after_run(step, {})
+
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return False if self._sees_batches else self._after_run(step, metrics)
+
+  def _after_run(self, step: int, metrics: dict[str, float]) -> bool:
     results = None
     if self._fetches is not None:
       results = tf.nest.map_structure(
@@ -146,13 +162,15 @@ class _Foreign:
     return [] if self._fetches is None else tf.nest.flatten(self._fetches)
 
   def _is_global_step(self, fetch: Any) -> bool:
-    return fetch is self._global_step or fetch in ("global_step", "global_step:0")
+    if isinstance(fetch, str):
+      return fetch.removesuffix(":0") == "global_step"
+    return fetch is self._global_step
 
   def _value(self, fetch: Any, known: dict[str, Any]) -> Any:
     if self._is_global_step(fetch):
       return known["global_step"]
     for asked, fetched in self._fetched:
-      if asked is fetch or (isinstance(fetch, str) and asked == fetch):
+      if asked is fetch or (isinstance(fetch, str) and isinstance(asked, str) and asked == fetch):
         return fetched.value()
     if isinstance(fetch, tf.Variable):
       return fetch.numpy()
@@ -185,6 +203,11 @@ def attach(hook: Any, step: Any) -> None:
   """Lets a hook ask for tensors of a step."""
   if isinstance(hook, _Native | _Foreign):
     hook.attach(step)
+
+
+def watching(hooks: list[Any]) -> list[Any]:
+  """Those of the hooks that are told of each batch of an evaluation."""
+  return [hook for hook in hooks if isinstance(hook, _Foreign)]
 
 
 def needs_trace(hooks: list[Any]) -> bool:

@@ -1,0 +1,151 @@
+"""Layers and cells on fixed weights and inputs, as both TensorFlow 2.15 and trainer.compat.v1 run them.
+
+Each case gets a namespace with `tf`, `layers` (tf.layers), `contrib` (tf.contrib.layers; tf_slim for
+2.15) and `rnn` (tf.nn.rnn_cell), and returns tensors.
+"""
+
+import numpy as np
+
+
+def images(ns):
+  return ns.tf.constant(np.random.RandomState(0).randn(2, 6, 6, 4).astype(np.float32))
+
+
+def rows(ns):
+  return ns.tf.constant(np.random.RandomState(1).randn(5, 4).astype(np.float32))
+
+
+def words(ns):
+  return ns.tf.constant(np.random.RandomState(2).randn(2, 5, 4).astype(np.float32))
+
+
+def ramp(tf):
+  """An initializer without chance."""
+
+  def initialize(shape, dtype=None, partition_info=None):
+    count = int(np.prod(shape))
+    return tf.constant(np.linspace(-0.5, 0.7, count).reshape(shape).astype(np.float32))
+
+  return initialize
+
+
+def recurrent(make):
+  def case(ns):
+    cell = make(ns.rnn)
+    state, outputs = cell.zero_state(2, ns.tf.float32), []
+    with ns.tf.variable_scope("rnn") as scope:
+      for step in range(5):
+        if step:
+          scope.reuse_variables()
+        output, state = cell(words(ns)[:, step], state)
+        outputs.append(output)
+    return outputs[-1]
+
+  return case
+
+
+def two_towers(ns):
+  """Scopes, reuse, and names that are made unique."""
+  tf, layers = ns.tf, ns.layers
+  with tf.variable_scope("tower"):
+    first = layers.dense(rows(ns), 3)
+    second = layers.dense(first, 3)
+  with tf.variable_scope("tower", reuse=True):
+    third = layers.dense(rows(ns), 3)
+  layer = layers.Dense(3, name="shared")
+  return layer(first) + layer(second) + third
+
+
+def batch_norm_in_training(ns):
+  outputs = ns.layers.batch_normalization(images(ns), training=True, momentum=0.9)
+  with ns.tf.control_dependencies(ns.tf.get_collection(ns.tf.GraphKeys.UPDATE_OPS)):
+    return ns.tf.identity(outputs)
+
+
+def contrib_batch_norm(ns):
+  outputs = ns.contrib.batch_norm(rows(ns), scale=True, is_training=True, decay=0.9)
+  with ns.tf.control_dependencies(ns.tf.get_collection(ns.tf.GraphKeys.UPDATE_OPS)):
+    return ns.tf.identity(outputs)
+
+
+def regularized(ns):
+  contrib = ns.contrib
+  contrib.fully_connected(
+    rows(ns),
+    3,
+    weights_initializer=ramp(ns.tf),
+    weights_regularizer=contrib.l2_regularizer(0.5),
+  )
+  ns.layers.dense(rows(ns), 2, kernel_regularizer=contrib.l1_regularizer(0.1))
+  return ns.tf.losses.get_regularization_loss()
+
+
+def arg_scope(ns):
+  contrib = ns.contrib
+  with ns.arg_scope([contrib.conv2d], stride=2, activation_fn=ns.tf.nn.relu):
+    return contrib.conv2d(images(ns), 3, [3, 3], weights_initializer=ramp(ns.tf))
+
+
+CASES = {
+  "dense": lambda ns: ns.layers.dense(rows(ns), 3, activation=ns.tf.nn.relu),
+  "dense of words": lambda ns: ns.layers.dense(words(ns), 3, use_bias=False, name="named"),
+  "dropout": lambda ns: ns.layers.dropout(rows(ns), 0.5, training=False),
+  "conv1d": lambda ns: ns.layers.conv1d(words(ns), 3, 2, padding="same"),
+  "conv2d": lambda ns: ns.layers.conv2d(images(ns), 3, 3, strides=2, padding="same"),
+  "conv2d dilated": lambda ns: ns.layers.conv2d(images(ns), 3, (3, 2), dilation_rate=2),
+  "conv2d_transpose": lambda ns: ns.layers.conv2d_transpose(images(ns), 3, 3, 2, padding="valid"),
+  "separable_conv2d": lambda ns: ns.layers.separable_conv2d(images(ns), 3, 3, depth_multiplier=2),
+  "max_pooling2d": lambda ns: ns.layers.max_pooling2d(images(ns), 3, 2, padding="same"),
+  "average_pooling2d": lambda ns: ns.layers.average_pooling2d(images(ns), 2, 2),
+  "flatten": lambda ns: ns.layers.flatten(images(ns)),
+  "batch_normalization": lambda ns: ns.layers.batch_normalization(images(ns)),
+  "batch_normalization in training": batch_norm_in_training,
+  "two towers": two_towers,
+  "contrib.batch_norm": contrib_batch_norm,
+  "contrib.conv2d": arg_scope,
+  "contrib.fully_connected": lambda ns: ns.contrib.fully_connected(
+    words(ns), 3, weights_initializer=ramp(ns.tf)
+  ),
+  "contrib.layer_norm": lambda ns: ns.contrib.layer_norm(
+    words(ns), begin_norm_axis=-1, begin_params_axis=-1
+  ),
+  "contrib.layer_norm of all": lambda ns: ns.contrib.layer_norm(words(ns)),
+  "contrib.max_pool2d": lambda ns: ns.contrib.max_pool2d(images(ns), [2, 2]),
+  "contrib.separable_conv2d": lambda ns: ns.contrib.separable_conv2d(
+    images(ns), None, 3, depth_multiplier=1, weights_initializer=ramp(ns.tf)
+  ),
+  "contrib.flatten": lambda ns: ns.contrib.flatten(images(ns)),
+  "regularized": regularized,
+  "BasicRNNCell": recurrent(lambda rnn: rnn.BasicRNNCell(3)),
+  "BasicLSTMCell": recurrent(lambda rnn: rnn.BasicLSTMCell(3)),
+  "LSTMCell": recurrent(lambda rnn: rnn.LSTMCell(3, use_peepholes=True, num_proj=2)),
+  "GRUCell": recurrent(lambda rnn: rnn.GRUCell(3)),
+  "MultiRNNCell": recurrent(
+    lambda rnn: rnn.MultiRNNCell([rnn.BasicLSTMCell(3), rnn.DropoutWrapper(rnn.GRUCell(2))])
+  ),
+}
+
+
+def run(ns, case):
+  """{"names": of the variables, "output": ..., "after": the variables' values}, rounded."""
+  tf = ns.tf
+  with tf.Graph().as_default(), tf.Session() as session:
+    with tf.variable_scope(tf.get_variable_scope(), initializer=ramp(tf)):
+      output = case(ns)
+    session.run(tf.global_variables_initializer())
+    value = session.run(output)
+    variables = sorted(tf.global_variables(), key=lambda variable: variable.name)
+    after = session.run(variables)
+    return {
+      "names": [f"{v.op.name} {v.shape.as_list()}" for v in variables],
+      "trainable": sorted(v.op.name for v in tf.trainable_variables()),
+      "output": _told(value),
+      "after": [_told(one) for one in after],
+    }
+
+
+def _told(array):
+  array = np.asarray(array, np.float64)
+  flat = array.ravel()
+  weights = np.cos(np.arange(flat.size))  # a sum that tells entries apart
+  return [list(array.shape), float(flat.mean()), float(flat.std()), float((flat * weights).sum())]

@@ -1,0 +1,111 @@
+"""python -m trainer.compat: the imports that change, the names that are used, what cannot work."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+from trainer.compat.scan import imports, report, source, verdicts
+
+
+def changed(text):
+  """The text of a program with its imports changed."""
+  tree = source.ast.parse(textwrap.dedent(text))
+  found = [one for node in source.ast.walk(tree) for one in source._imports(node)]
+  return imports.changed(source.Source(None, textwrap.dedent(text), found, []))
+
+
+def test_imports_change_and_nothing_else():
+  assert changed("import tensorflow as tf  # noqa\nx = 1\n") == (
+    "import trainer.compat.v1 as tf  # noqa\nx = 1\n"
+  )
+  assert changed("import tensorflow.compat.v1 as tf") == "import trainer.compat.v1 as tf\n"
+  assert changed("from tensorflow.contrib import tpu as contrib_tpu\n") == (
+    "from trainer.compat.v1.contrib import tpu as contrib_tpu\n"
+  )
+  assert changed("from tensorflow.compat.v1 import estimator as tf_estimator\n") == (
+    "from trainer.compat.v1 import estimator as tf_estimator\n"
+  )
+  assert changed("import tensorflow.contrib.slim as slim\n") == (
+    "from trainer.compat.v1.contrib import slim\n"
+  )
+  assert changed("import tf_slim as slim\n") == "from trainer.compat.v1.contrib import slim\n"
+  assert changed("from tensorflow.contrib.tpu import RunConfig, TPUConfig\n") == (
+    "from trainer.compat.v1.contrib.tpu import RunConfig\n"
+    "from trainer.compat.v1.contrib.tpu import TPUConfig\n"
+  )
+  assert changed("def f():\n  import tensorflow_hub as hub\n") == (
+    "def f():\n  from trainer.compat.v1 import hub\n"
+  )
+  assert changed("import gin.tf\n") == "from trainer.compat.v1 import gin\n"
+
+
+def test_imports_that_stay():
+  for text in (
+    "import tensorflow_datasets as tfds\n",
+    "from tensorflow.keras import layers\n",
+    "from tensorflow.python.ops import math_ops\n",
+    "import numpy as np\n",
+    "from . import tensorflow\n",
+    "import gin\n",
+  ):
+    assert changed(text) == text
+
+
+def write(tmp_path, text):
+  path = tmp_path / "program.py"
+  path.write_text(textwrap.dedent(text))
+  return path
+
+
+def test_names_are_found_with_their_places(tmp_path):
+  path = write(
+    tmp_path,
+    """
+    import tensorflow.compat.v1 as tf
+    from tensorflow.contrib import layers as contrib_layers
+
+    def f(x):
+      y = tf.layers.dense(x, 3).shape
+      return contrib_layers.nonsense(tf.compat.v1.reduce_sum(y))
+    """,
+  )
+  uses = {(use.name, use.line) for use in source.read(path).uses}
+  assert uses == {("layers.dense", 6), ("contrib.layers.nonsense", 7), ("reduce_sum", 7)}
+
+
+def test_verdicts_are_those_of_the_package():
+  assert verdicts.of("reduce_sum").status == verdicts.WORKS
+  assert verdicts.of("layers.dense").status == verdicts.SHIM
+  assert verdicts.of("estimator.ModeKeys.TRAIN").status == verdicts.SHIM
+  assert verdicts.of("train.AdamOptimizer").status == verdicts.WORKS
+  absent = verdicts.of("contrib.crf.crf_log_likelihood")
+  assert absent.status == verdicts.ABSENT
+  assert "package of its own" in absent.advice
+  assert verdicts.of("no_such_name").status == verdicts.ABSENT
+
+
+def test_what_cannot_work_comes_first(tmp_path):
+  path = write(tmp_path, "import tensorflow as tf\ntf.reduce_sum\ntf.contrib.seq2seq.Helper\n")
+  rows = report.rows([source.read(path)])
+  assert [row["status"] for row in rows] == [verdicts.ABSENT, verdicts.WORKS]
+  assert rows[0]["places"] == [f"{path}:3"]
+  assert "1 that cannot work" in report.table(rows)
+
+
+def test_the_command_writes_and_tells_by_its_exit_code(tmp_path):
+  path = write(tmp_path, "import tensorflow as tf\ntf.layers.dense\ntf.contrib.crf.x\n")
+
+  def run(*arguments):
+    command = [sys.executable, "-m", "trainer.compat", *arguments, str(tmp_path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+  done = run("--json", "--write")
+  assert done.returncode == 1, done.stderr
+  told = json.loads(done.stdout)
+  assert [row["name"] for row in told["names"]] == ["contrib.crf.x", "layers.dense"]
+  assert told["diffs"][str(path)].endswith("+import trainer.compat.v1 as tf\n tf.layers.dense\n tf.contrib.crf.x\n")  # fmt: skip
+  path.write_text(path.read_text().replace("tf.contrib.crf.x\n", ""))
+  done = run()
+  assert done.returncode == 0, done.stderr
+  assert path.read_text() == "import trainer.compat.v1 as tf\ntf.layers.dense\n"

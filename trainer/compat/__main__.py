@@ -1,0 +1,47 @@
+"""python -m trainer.compat PATH...: what programs for TensorFlow 1 and 2.15 need to run on Octet.
+
+Reads the Python files, without running them, and prints the changes of their imports as a diff, and
+each name of TensorFlow that they use: whether it is TensorFlow's own, comes from trainer.compat.v1,
+or cannot work. Leaves with 1 where a name cannot work.
+"""
+
+import sys
+
+from absl import flags
+
+from trainer import command, errors
+
+_WRITE = flags.DEFINE_bool("write", False, "Make the changes of the imports.")
+_JSON = flags.DEFINE_bool("json", False, "Print JSON.")
+
+
+def main(argv: list[str]) -> None:
+  from trainer.compat.scan import imports, report, source, verdicts
+
+  if len(argv) < 2:
+    raise errors.SettingError(
+      "Which programs? Give files or folders: python -m trainer.compat PATH"
+    )
+  sources = []
+  for path in source.files(argv[1:]):
+    try:
+      sources.append(source.read(path))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+      raise errors.SettingError(f"{path} cannot be read as Python 3: {error}") from error
+  found = report.rows(sources)
+  if _JSON.value:
+    print(report.as_json(sources, found))
+  else:
+    for one in sources:
+      print(report.diff(one), end="")
+    print(report.table(found))
+  if _WRITE.value:
+    for one in sources:
+      changed = imports.changed(one)
+      if changed != one.text:
+        one.path.write_text(changed)
+  sys.exit(any(row["status"] == verdicts.ABSENT for row in found))
+
+
+if __name__ == "__main__":
+  command.run(main, positional=True)

@@ -1,0 +1,62 @@
+"""Whether a name of TensorFlow works in trainer.compat.v1: asked of the package itself."""
+
+import dataclasses
+import functools
+import importlib
+import types
+from typing import Any
+
+_PACKAGE = "trainer.compat.v1"
+
+WORKS = "works"
+SHIM = "shim"
+ABSENT = "absent"
+
+# Names that TensorFlow still has and that lean on sessions: what to know of them.
+_ADVICE = {
+  "Session": "a session runs in a tf.Graph of its own, not on what a model_fn makes",
+  "InteractiveSession": "a session runs in a tf.Graph of its own, not on what a model_fn makes",
+  "placeholder": "works in a serving_input_receiver_fn and in a tf.Graph of its own",
+  "train.MonitoredTrainingSession": "a session runs in a tf.Graph of its own",
+  "train.Saver": "in a model_fn it says under which names variables are restored",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+  """What is known of a name.
+
+  Attributes:
+    status: WORKS (TensorFlow's own), SHIM (this package's) or ABSENT.
+    where: the module that has it, or "".
+    advice: what to know or to do, or "".
+  """
+
+  status: str
+  where: str
+  advice: str = ""
+
+
+@functools.cache
+def of(name: str) -> Verdict:
+  """The Verdict of a dotted name. Attributes of what is no module are not looked at."""
+  from trainer.compat.v1 import absent
+
+  advice = _ADVICE.get(name, "")
+  found: Any = importlib.import_module(_PACKAGE)
+  home = _PACKAGE
+  for part in name.split("."):
+    try:
+      found = getattr(found, part)
+    except absent.AbsentNameError as error:
+      reason = f"{error.reason} Use {error.replacement}." if error.replacement else error.reason
+      return Verdict(ABSENT, "", reason)
+    except AttributeError:
+      return Verdict(ABSENT, "", f"{home} has no {part!r}.")
+    if isinstance(found, types.ModuleType | types.SimpleNamespace):
+      home = getattr(found, "__name__", home)
+      continue
+    home = getattr(found, "__module__", None) or home
+    break
+  is_own = home.startswith("trainer") or getattr(found, "__wrapped__", None) is not None
+  return Verdict(SHIM if is_own and home.startswith("trainer") else WORKS, home, advice)

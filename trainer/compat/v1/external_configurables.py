@@ -1,0 +1,4 @@
+"""`import gin.tf.external_configurables`: TensorFlow's functions and classes under gin's names.
+
+They are registered as Octet has them, see docs/gin.md; those of the program come first.
+"""
