@@ -5,6 +5,7 @@ before anything is traced, so that it is looked up in the dataset, and the train
 (anew) where it is not what it was before. A TPUEstimator knows its sizes from the beginning.
 """
 
+import contextlib
 import dataclasses
 import os
 import tempfile
@@ -112,7 +113,7 @@ class Estimator:
       self._given_model_fn,
       config=self._config,
       make_params=self._make_params,
-      given_hooks=lambda mode: self._given_hooks[mode],
+      given_hooks=lambda mode: self._given_hooks.get(mode) or fetches.GivenHooks([]),
     )
     return trainer.Estimator(
       model_fn,
@@ -127,6 +128,10 @@ class Estimator:
     if name.startswith("_"):
       raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
     return getattr(self.octet, name)
+
+  def alone_in_model_dir(self) -> contextlib.AbstractContextManager[None]:
+    """Nothing: each training holds the folder by itself, for it may be another trainer.Estimator."""
+    return contextlib.nullcontext()
 
   def get_variable_names(self) -> list[str]:
     return self.octet.get_variable_names()

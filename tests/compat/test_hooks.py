@@ -1,0 +1,113 @@
+"""Hooks of sessions: what they fetch, and when they are called."""
+
+import numpy as np
+import pytest
+from absl import logging
+
+import trainer.compat.v1 as tf
+from tests.compat import programs
+from tests.compat.test_estimator import batches
+from trainer import errors
+from trainer.compat.v1 import estimator as tf_estimator
+
+
+class Recorder(tf.train.SessionRunHook):
+  """Notes what it is told."""
+
+  def __init__(self, *fetches):
+    self.fetches, self.told, self.calls = fetches, [], []
+
+  def begin(self):
+    self.calls.append("begin")
+    self.global_step = tf.train.get_global_step()
+
+  def after_create_session(self, session, coord):
+    self.calls.append("session")
+    self.first_step = session.run(self.global_step)
+
+  def before_run(self, run_context):
+    return tf.train.SessionRunArgs([self.global_step, *self.fetches])
+
+  def after_run(self, run_context, run_values):
+    self.told.append(run_values.results)
+
+  def end(self, session):
+    self.calls.append("end")
+
+
+def model_fn(features, labels, mode):
+  """With tensors that have names."""
+  spec = programs.model_fn(features, labels, mode)
+  if mode != tf_estimator.ModeKeys.PREDICT:
+    tf.identity(features["x"][0], name="first_row")
+    with tf.name_scope("inner"):
+      tf.identity(spec.loss, name="loss_again")
+  return spec
+
+
+def test_a_hook_of_an_estimator_sees_every_step(tmp_path):
+  hook = Recorder("first_row:0", "inner/loss_again", "loss")
+  programs.estimator(tmp_path, fn=model_fn).train(batches(16), hooks=[hook], steps=3)
+  assert hook.calls == ["begin", "session", "end"]
+  assert hook.first_step == 0
+  assert [told[0] for told in hook.told] == [1, 2, 3]
+  for (_, row, again, loss), start in zip(hook.told, (0, 16, 32), strict=True):
+    np.testing.assert_allclose(row, programs.arrays()[0][start])
+    assert again == loss
+
+
+def test_hooks_of_a_model_fn_fetch_its_tensors_on_every_device(tmp_path):
+  hooks = []
+
+  def with_hook(features, labels, mode, params):
+    spec = programs.tpu_model_fn(features, labels, mode, params)
+    hooks.append(Recorder(spec.loss, features["x"]) if mode == "train" else Recorder(spec.loss))
+    return spec._replace(training_hooks=hooks[-1:]) if mode == "train" else spec
+
+  estimator = programs.tpu_estimator(tmp_path, "cpu:2", fn=with_hook, iterations_per_loop=2)
+  estimator.train(programs.train_input_fn, steps=4)
+  told = hooks[-1].told  # those of the last replica
+  assert [values[0] for values in told] == [2, 4]
+  assert np.isfinite(told[0][1])
+  np.testing.assert_allclose(told[0][2], programs.arrays()[0][24:32])
+
+
+def test_a_hook_of_an_evaluation_is_told_of_each_batch(tmp_path):
+  estimator = programs.estimator(tmp_path, fn=model_fn)
+  estimator.train(batches(16), steps=2)
+  hook = Recorder("first_row")
+  result = estimator.evaluate(batches(20, epochs=1), hooks=[hook])
+  assert [told[0] for told in hook.told] == [2, 2, 2]
+  for told, start in zip(hook.told, (0, 20, 40), strict=True):
+    np.testing.assert_allclose(told[1], programs.arrays()[0][start])
+  assert set(result) == {"accuracy", "loss", "mean_loss", "global_step"}
+
+
+def test_tensors_are_logged(tmp_path, monkeypatch):
+  lines = []
+  monkeypatch.setattr(logging, "info", lambda text, *args: lines.append(text % args))
+  hook = tf.train.LoggingTensorHook(
+    {"again": "inner/loss_again"}, every_n_iter=2, formatter=lambda values: f"told {len(values)}"
+  )
+  programs.estimator(tmp_path, fn=model_fn).train(batches(16), hooks=[hook], steps=5)
+  assert lines.count("told 1") == 3  # at steps 1, 3 and 5
+
+
+def test_a_hook_ends_the_training(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  estimator.train(batches(16), hooks=[tf.train.StopAtStepHook(last_step=3)], steps=10)
+  assert estimator.latest_step() == 3
+  estimator.train(batches(16), hooks=[tf_estimator.StopAtStepHook(num_steps=2)])
+  assert estimator.latest_step() == 5
+
+
+def test_a_hook_saves_checkpoints(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  hook = tf_estimator.CheckpointSaverHook(str(tmp_path), save_steps=2)
+  estimator.train(batches(16), hooks=[hook], steps=5)
+  assert estimator.checkpoint_steps() == [0, 2, 4, 5]
+
+
+def test_what_cannot_be_fetched_is_refused(tmp_path):
+  with pytest.raises(errors.SettingError, match="asks for 'no_such_tensor:0'"):
+    programs.estimator(tmp_path).train(batches(16), hooks=[Recorder("no_such_tensor")], steps=1)
