@@ -51,7 +51,9 @@ setuptools.setup(
         "plot": ["matplotlib>=3.8"],
         "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
         "sweep": ["cmaes", "matplotlib>=3.8", "optuna>=4"],  # cmaes is for the sampler of that name
-        "test": ["cmaes", "hypothesis", "matplotlib>=3.8", "optuna>=4", "psycopg[binary]", "pytest", "pytest-timeout", "pytest-xdist", "ruff"],
+        "test": [
+            "cmaes", "fastapi>=0.110", "httpx", "hypothesis", "matplotlib>=3.8", "optuna>=4", "psycopg[binary]", "pytest", "pytest-timeout",
+            "pytest-xdist", "ruff", "uvicorn>=0.29"],
     },
     classifiers=["Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.12", "Programming Language :: Python :: 3.13"],
 )

@@ -270,7 +270,7 @@ def _prepare(chunk, loaded):
     features = []
     for place, values in list(rows.items()):
       try:
-        features.append(_features([values], loaded))
+        features.append(features_of([values], loaded))
       except errors.OctetError as error:
         found[place] = str(error)
     features = {name: np.concatenate([one[name] for one in features]) for name in loaded.inputs
@@ -282,12 +282,12 @@ def _together(rows, loaded):
   if not rows:
     return {}
   try:
-    return _features(list(rows.values()), loaded)
+    return features_of(list(rows.values()), loaded)
   except errors.OctetError:
     return None
 
 
-def _features(rows, loaded):
+def features_of(rows: Sequence[Mapping[str, Any]], loaded: Loaded) -> dict[str, np.ndarray]:
   """Features of examples' values, decoded and checked."""
   columns = {name: [row[name] for row in rows] for name in loaded.inputs}
   for name in loaded.decoders:
@@ -301,7 +301,7 @@ def _features(rows, loaded):
 def _values(example, loaded):
   """What an example has for each feature: bytes of a file, or a value."""
   if "" in example.values:
-    return _parsed(example.values[""].content, loaded)
+    return parsed(example.values[""].content, loaded)
   values = {}
   for name, value in example.values.items():
     if isinstance(value, File):
@@ -314,7 +314,7 @@ def _values(example, loaded):
   return values
 
 
-def _parsed(content, loaded):
+def parsed(content: bytes, loaded: Loaded) -> dict[str, Any]:
   """The values of a serialised tf.train.Example, in the shapes that the model takes."""
   try:
     stored = tf.train.Example.FromString(content).features.feature

@@ -1,0 +1,61 @@
+"""The command that serves: mistakes are told before a model is loaded, and it answers."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.trainer.serving import exported as exported_lib
+from trainer import errors
+from trainer.serve import run as run_lib
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"export_base": None}, "No --export_base"),
+    ({"export_base": "x", "name": "a/b"}, "--name=a/b: expected letters"),
+    ({"export_base": "x", "host": "no.such.host.invalid"}, "cannot be had"),
+    ({"export_base": "nowhere", "port": 0}, "There is no export in nowhere"),
+])
+def test_mistakes(settings, message, monkeypatch):
+  if "nowhere" not in settings.values():
+    monkeypatch.setattr(run_lib.importlib.util, "find_spec", lambda name: True)
+  else:
+    pytest.importorskip("fastapi", reason="needs the extra [serve]")
+    pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+  with pytest.raises(errors.OctetError, match=message):
+    run_lib.run(**settings)
+
+
+def test_the_extra_that_is_missing(monkeypatch):
+  monkeypatch.setattr(run_lib.importlib.util, "find_spec", lambda name: None)
+  with pytest.raises(errors.SettingError, match=r"pip install octet\[serve\]"):
+    run_lib.run("x")
+
+
+def test_it_answers_and_ends(tmp_path):
+  pytest.importorskip("fastapi", reason="needs the extra [serve]")
+  pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+  exported_lib.make(tmp_path)
+  command = [
+      sys.executable, "-m", "trainer.serve", f"--export_base={tmp_path / 'export'}", "--port=0",
+      "--engine=tensorflow"]
+  with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    try:
+      address = next(
+          found[1] for line in process.stderr if (found := re.search(r"at (http://\S+)/$", line)))
+      body = json.dumps({"signature_name": "from_bytes", "instances": []}).encode()
+      with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(f"{address}/v1/models/model:predict", body, timeout=60)
+      with urllib.request.urlopen(f"{address}/readyz", timeout=60) as answer:
+        assert json.load(answer) == {"status": "ok"}
+      process.send_signal(signal.SIGINT)
+      process.stderr.read()
+      process.wait(60)
+    finally:
+      process.kill()
+  assert process.returncode in (0, 130)

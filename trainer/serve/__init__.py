@@ -1,0 +1,1 @@
+"""The command that serves a model: `python -m trainer.serve`."""

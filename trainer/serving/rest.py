@@ -1,0 +1,186 @@
+"""TensorFlow Serving's REST shapes: what requests ask for, and how they are answered.
+
+    {"instances": [{"image": ...}, ...]}  or  {"instances": [..., ...]}      an example each
+        → {"predictions": [{"class": 3, ...}, ...]}
+    {"inputs": {"image": [...]}}  or  {"inputs": [...]}                      features of all examples
+        → {"outputs": {"class": [3, ...], ...}}
+    {"examples": [{"image": ...}, ...]}                                      :classify
+        → {"result": [[["ant", 0.9], ["bee", 0.1]], ...]}
+
+Bytes are {"b64": "..."}. "signature_name" is serving_default, from_bytes or from_examples.
+"""
+
+import base64
+import binascii
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer import errors, predictions
+from trainer.outputs import signatures
+from trainer.serving import examples
+from trainer.serving.predictor import Loaded
+
+DEFAULT = "serving_default"
+SIGNATURES = (DEFAULT, signatures.FROM_BYTES, signatures.FROM_EXAMPLES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+  """What a body asks for.
+
+  Attributes:
+    features: dict of feature → array, as the model takes them.
+    by_row: whether the answer has an entry for each example.
+  """
+
+  features: Mapping[str, np.ndarray]
+  by_row: bool
+
+
+def predict_request(body: bytes, loaded: Loaded) -> Request:
+  """What a body of :predict asks for.
+
+  Raises:
+    InputError: it cannot be used; one sentence says why.
+  """
+  message = _message(body)
+  signature = message.get("signature_name", DEFAULT)
+  if signature not in SIGNATURES or signature not in loaded.description["signatures"]:
+    known = [name for name in SIGNATURES if name in loaded.description["signatures"]]
+    raise errors.InputError(
+        f"\"signature_name\" is {signature!r}: expected one of {', '.join(known)}.")
+  if ("instances" in message) == ("inputs" in message):
+    raise errors.InputError('Expected one of "instances" and "inputs".')
+  inputs = [signatures.EXAMPLES] if signature == signatures.FROM_EXAMPLES else list(loaded.inputs)
+  if "instances" in message:
+    columns = _columns_of_rows(message["instances"], inputs)
+  else:
+    columns = message["inputs"]
+    if not isinstance(columns, dict) or "b64" in columns:
+      columns = {_only(inputs): columns}
+  columns = {name: _with_bytes(value) for name, value in columns.items()}
+  if signature == signatures.FROM_EXAMPLES:
+    return Request(_of_examples(columns.get(signatures.EXAMPLES), loaded), "instances" in message)
+  if signature == signatures.FROM_BYTES:
+    columns = {name: _decoded(name, value, loaded) for name, value in columns.items()}
+  return Request(loaded.check(columns), "instances" in message)
+
+
+def classify_request(body: bytes, loaded: Loaded) -> Request:
+  """What a body of :classify asks for; InputError if it cannot be used."""
+  if signatures.CLASSIFY not in loaded.description["signatures"]:
+    raise errors.InputError("The model has no signature 'classify': its classes have no names.")
+  columns = _columns_of_rows(_message(body).get("examples"), list(loaded.inputs), "examples")
+  columns = {name: _decoded(name, _with_bytes(value), loaded) for name, value in columns.items()}
+  return Request(loaded.check(columns), True)
+
+
+def predict_answer(request: Request, outputs: Mapping[str, np.ndarray]) -> bytes:
+  """The body of the answer to :predict."""
+  columns = {name: predictions.plain(array) for name, array in outputs.items()}
+  single = len(columns) == 1
+  if not request.by_row:
+    return _encoded({"outputs": next(iter(columns.values())) if single else columns})
+  if single:
+    return _encoded({"predictions": next(iter(columns.values()))})
+  names = list(columns)
+  return _encoded({"predictions": [
+      dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]})
+
+
+def classify_answer(outputs: Mapping[str, np.ndarray], class_names: Sequence[str]) -> bytes:
+  """The body of the answer to :classify."""
+  scores = predictions.plain(outputs["probabilities"])
+  return _encoded({"result": [
+      [list(pair) for pair in zip(class_names, row, strict=True)] for row in scores]})
+
+
+def metadata(name: str, loaded: Loaded) -> dict:
+  """What /metadata answers."""
+  def tensors(infos):
+    return {key: {
+        "dtype": "DT_" + {"float32": "FLOAT", "float64": "DOUBLE"}.get(
+            info["dtype"], info["dtype"].upper()),
+        "tensor_shape": {
+            "dim": [{"size": str(-1 if size is None else size), "name": ""}
+                    for size in info["shape"] or ()],
+            "unknown_rank": info["shape"] is None},
+        "name": key} for key, info in infos.items()}
+
+  return {
+      "model_spec": {"name": name, "signature_name": "", "version": loaded.version},
+      "metadata": {"signature_def": {"signature_def": {
+          signature: {
+              "inputs": tensors(parts["inputs"]), "outputs": tensors(parts["outputs"]),
+              "method_name": "tensorflow/serving/" + (
+                  "classify" if signature == signatures.CLASSIFY else "predict")}
+          for signature, parts in loaded.description["signatures"].items()}}}}
+
+
+def _message(body):
+  try:
+    message = json.loads(body)
+  except (ValueError, RecursionError) as error:  # a body that is no UTF-8 is a ValueError too
+    raise errors.InputError(f"The body is no JSON: {str(error)[:200]}.") from error
+  if not isinstance(message, dict):
+    raise errors.InputError(f"The body is a JSON {type(message).__name__}: expected an object.")
+  return message
+
+
+def _encoded(value: Any) -> bytes:
+  return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _columns_of_rows(rows, inputs, key="instances"):
+  if not isinstance(rows, list) or not rows:
+    raise errors.InputError(f"Expected \"{key}\", a list of at least one example.")
+  if not all(isinstance(row, dict) and "b64" not in row for row in rows):
+    return {_only(inputs): rows}
+  names = set(rows[0])
+  for place, row in enumerate(rows):
+    if set(row) != names:
+      raise errors.InputError(
+          f"\"{key}\"[{place}] has {', '.join(sorted(row)) or 'nothing'}, and the first one has "
+          f"{', '.join(sorted(names)) or 'nothing'}.")
+  return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _only(inputs):
+  if len(inputs) != 1:
+    raise errors.InputError(f"The model takes {', '.join(sorted(inputs))}: give each by its name.")
+  return inputs[0]
+
+
+def _with_bytes(value):
+  """A value with bytes in the place of {"b64": ...}."""
+  if isinstance(value, dict):
+    encoded = value.get("b64")
+    if set(value) != {"b64"} or not isinstance(encoded, str):
+      raise errors.InputError('Expected numbers, texts, or bytes as {"b64": "..."}.')
+    try:
+      return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as error:
+      raise errors.InputError(f'"b64" is no base64: {error}.') from error
+  if isinstance(value, list) and value and isinstance(value[0], dict):
+    return [_with_bytes(item) for item in value]
+  return value
+
+
+def _decoded(name, value, loaded):
+  """Features of encoded files; of what cannot be decoded, the value as it is."""
+  if name not in loaded.decoders:
+    return value
+  if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
+    raise errors.InputError(f'{name!r} must be files, as {{"b64": "..."}} each.')
+  return loaded.decode(name, value)
+
+
+def _of_examples(serialised, loaded):
+  if not isinstance(serialised, list) or not all(isinstance(item, bytes) for item in serialised):
+    raise errors.InputError('Expected serialised tf.train.Examples, as {"b64": "..."} each.')
+  rows = [examples.parsed(item, loaded) for item in serialised]
+  return examples.features_of(rows, loaded)
