@@ -120,3 +120,13 @@ def test_params_that_a_model_fn_does_not_take_are_refused(tmp_path):
 def test_a_batch_that_cores_cannot_share_is_refused(tmp_path):
   with pytest.raises(errors.SettingError, match="batches of 12, which 8 cores cannot share"):
     programs.estimator(tmp_path, "cpu:8").train(batches(12), steps=1)
+
+
+def test_a_checkpoint_has_three_files(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  estimator.train(batches(16), steps=2)
+  names = {path.name for path in tmp_path.glob("model.ckpt-2.*")}
+  assert names == {f"model.ckpt-2.{end}" for end in ("data-00000-of-00001", "index", "meta")}
+  (tmp_path / "model.ckpt-0.index").unlink()
+  estimator.train(batches(16), steps=1)
+  assert not (tmp_path / "model.ckpt-0.meta").exists()

@@ -20,6 +20,7 @@ from trainer.compat.v1 import notes
 from trainer.compat.v1.estimator import (
   fetches,
   input_fns,
+  meta_files,
   model_fns,
   run_config,
   session_hooks,
@@ -159,7 +160,10 @@ class Estimator:
     adapted = self._adapted(trainer.ModeKeys.TRAIN, hooks)
     reader = self._reader("train", input_fn)
     self._trainings += 1
-    self.octet.train(reader, adapted, steps, max_steps, saving_listeners)
+    listeners = list(saving_listeners or [])
+    if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
+      listeners.insert(0, meta_files.MetaFiles(self.model_dir))
+    self.octet.train(reader, adapted, steps, max_steps, listeners)
     return self
 
   def evaluate(
