@@ -79,7 +79,25 @@ def test_private_modules_of_a_library_are_imported_in_one_file(path):
   assert [(line, private) for line, private in found if PRIVATE[private] != path] == []
 
 
+def own_registrations(source):
+  """What a file registers with gin itself, as "line: name": where a configuration is locked, gin takes none."""
+  for node in ast.walk(ast.parse(source)):
+    is_of_gin = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "gin"
+    if is_of_gin and node.attr in ("configurable", "constant", "constants_from_enum", "external_configurable", "register"):
+      yield f"{node.lineno}: gin.{node.attr}"
+
+
+# What registers for others, and the file by which the rest register.
+REGISTER = ("trainer/gin_names.py", "trainer/compat/v1/gin.py")
+
+
+@pytest.mark.parametrize("path", [path for path in files("trainer") if path not in REGISTER])
+def test_trainer_registers_its_names_so_that_they_may_load_late(path):
+  assert list(own_registrations((ROOT / path).read_text())) == []
+
+
 def test_the_rules_find_what_breaks_them():
+  assert list(own_registrations("import gin\n@gin.configurable\ndef f(): ...")) == ["2: gin.configurable"]
   assert list(libraries_internals("import keras.src")) == [(1, "keras.src")]
   assert list(libraries_internals("from keras.src.utils import naming")) == [(1, "keras.src")]
   assert list(libraries_internals("from gin import config")) == [(1, "gin.config")]

@@ -21,9 +21,7 @@ import os
 import re
 import time
 
-import gin
-
-from trainer import errors, inputs, tensorflow_internals
+from trainer import errors, gin_names, inputs, tensorflow_internals
 
 # Stages that neither change how many elements there are nor what is in one: their elements count as those of the stage that follows.
 _ONE_TO_ONE = (
@@ -79,7 +77,7 @@ class Report:
     return "\n".join(lines)
 
 
-@gin.configurable(module="trainer.benchmark_input", allowlist=["seconds"])
+@gin_names.configurable(module="trainer.benchmark_input", allowlist=["seconds"])
 def benchmark(dataset, batch_size, seconds=3.0, clock=time.perf_counter):
   """Times a dataset and its stages.
 

@@ -18,10 +18,22 @@ import dataclasses
 import os
 import tempfile
 
-import gin
 from absl import logging
 
-from trainer import batch_sizes, checkpoint, config, durations, environment, errors, estimator, predictions, run_config, summaries, train_evaluate
+from trainer import (
+  batch_sizes,
+  checkpoint,
+  config,
+  durations,
+  environment,
+  errors,
+  estimator,
+  gin_names,
+  predictions,
+  run_config,
+  summaries,
+  train_evaluate,
+)
 from trainer import exporters as exporters_lib
 from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401  which gin files name without an import
 from trainer.outputs import completion
@@ -39,7 +51,7 @@ _KINDS = {
 }
 
 
-@gin.configurable(module="trainer", denylist=[
+@gin_names.configurable(module="trainer", denylist=[
     "model_dir", "mode", "device", "tpu", "precision", "seed", "force", "dry_run", "benchmark_input", "profile", "strict_gin"])
 def run(
     *,

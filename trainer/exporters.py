@@ -17,11 +17,10 @@ import json
 import math
 import os
 
-import gin
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, metrics, run_config
+from trainer import errors, files, gin_names, metrics, run_config
 
 _RECORD = "exported.json"
 
@@ -77,7 +76,7 @@ class Exporter:
       tf.io.gfile.rmtree(os.path.join(export_path, name))
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 class LatestExporter(Exporter):
   """Exports every checkpoint that is evaluated."""
 
@@ -88,7 +87,7 @@ class LatestExporter(Exporter):
     return record is None or record["metrics"]["global_step"] != result["global_step"]
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 class FinalExporter(Exporter):
   """Exports the model that the training ends with; again only when it was trained further."""
 
@@ -99,7 +98,7 @@ class FinalExporter(Exporter):
     return final and (record is None or record["metrics"]["global_step"] != result["global_step"])
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 class BestExporter(Exporter):
   """Exports a model that is better than all before it, those of earlier processes too.
 

@@ -8,16 +8,15 @@
 
 import re
 
-import gin
 import keras
 import tensorflow as tf
 
-from trainer import checkpoint, errors, keras_internals, keras_scope, optimizers, spec
+from trainer import checkpoint, errors, gin_names, keras_internals, keras_scope, optimizers, spec
 
 ModeKeys = spec.ModeKeys
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 def model_fn_from_keras(build_model, loss=None, optimizer=None, metrics=None):
   """Makes a model_fn of a Keras model.
 

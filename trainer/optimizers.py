@@ -10,11 +10,10 @@ replicas × b and 1 replica × 8b do is the same. That holds for optimizers used
 
 import functools
 
-import gin
 import keras
 import tensorflow as tf
 
-from trainer import combined_gradients, errors, variables
+from trainer import combined_gradients, errors, gin_names, variables
 
 v1 = tf.compat.v1
 
@@ -27,7 +26,7 @@ def ema_name(name):
   return f"{EMA_SCOPE}/{name}"
 
 
-@gin.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
+@gin_names.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
 def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, accumulate_steps=1, ema_decay=None):
   """Makes the train_op of a step: gradients → combine over replicas → accumulate → clip → apply → average.
 

@@ -26,10 +26,9 @@ import threading
 import time
 import uuid
 
-import gin
 import tensorflow as tf
 
-from trainer import errors, file_locks, files, run_config
+from trainer import errors, file_locks, files, gin_names, run_config
 
 # A process that reads a checkpoint renews its lease more often than this; one that was killed holds it no longer.
 LEASE_SECONDS = 600.0
@@ -46,7 +45,7 @@ _own = {}  # by directory: (path of this process's own file, what it has noted t
 _own_lock = threading.Lock()
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class Retention:
   """What is kept.

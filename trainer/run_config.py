@@ -6,12 +6,10 @@ import numbers
 import re
 from typing import Any
 
-import gin
-
-from trainer import durations, errors
+from trainer import durations, errors, gin_names
 
 
-@gin.constants_from_enum(module="trainer")
+@gin_names.constants_from_enum(module="trainer")
 class InputPipelineConfig(enum.Enum):
   """What `params["batch_size"]` an input_fn gets, and how its batches go to the cores."""
 
@@ -32,7 +30,7 @@ def seconds_of(duration, name):
   return float(match[1]) * _SECONDS[match[2]]
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class TPUConfig:
   """The part of a run's configuration that TPU programs know.
@@ -81,7 +79,7 @@ class TPUConfig:
     return self.eval_training_input_configuration == InputPipelineConfig.BROADCAST
 
 
-@gin.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force"])
+@gin_names.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force"])
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
   """The configuration of an Estimator.

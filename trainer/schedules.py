@@ -22,14 +22,13 @@ import itertools
 import math
 import numbers
 
-import gin
 import keras
 import tensorflow as tf
 
-from trainer import durations, errors, patches
+from trainer import durations, errors, gin_names, patches
 
 
-@gin.configurable(module="schedules")
+@gin_names.configurable(module="schedules")
 def constant(learning_rate, warmup=0):
   """The same all the time, after a warm-up.
 
@@ -46,7 +45,7 @@ def constant(learning_rate, warmup=0):
   return Schedule("constant", {"learning_rate": learning_rate, "warmup": warmup})
 
 
-@gin.configurable(module="schedules")
+@gin_names.configurable(module="schedules")
 def cosine(learning_rate, warmup=0, duration="100 %", final=0.0):
   """From `learning_rate` to `final` along half a cosine.
 
@@ -61,20 +60,20 @@ def cosine(learning_rate, warmup=0, duration="100 %", final=0.0):
   return Schedule("cosine", {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final})
 
 
-@gin.configurable(module="schedules")
+@gin_names.configurable(module="schedules")
 def linear(learning_rate, warmup=0, duration="100 %", final=0.0):
   """From `learning_rate` to `final` along a line; arguments as those of `cosine`."""
   return Schedule("linear", {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final})
 
 
-@gin.configurable(module="schedules")
+@gin_names.configurable(module="schedules")
 def polynomial(learning_rate, power=2.0, warmup=0, duration="100 %", final=0.0):
   """From `learning_rate` to `final` by `(1 - progress) ** power`; power: float > 0, the other arguments as those of `cosine`."""
   arguments = {"learning_rate": learning_rate, "power": power, "warmup": warmup, "duration": duration, "final": final}
   return Schedule("polynomial", arguments)
 
 
-@gin.configurable(module="schedules")
+@gin_names.configurable(module="schedules")
 def exponential(learning_rate, factor, every, staircase=False, warmup=0):
   """`learning_rate × factor ** (steps since the warm-up / every)`.
 
@@ -89,7 +88,7 @@ def exponential(learning_rate, factor, every, staircase=False, warmup=0):
   return Schedule("exponential", arguments)
 
 
-@gin.configurable(module="schedules")
+@gin_names.configurable(module="schedules")
 def piecewise(learning_rates, boundaries, warmup=0):
   """One learning rate after another.
 

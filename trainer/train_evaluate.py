@@ -10,10 +10,9 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-import gin
 from absl import logging
 
-from trainer import errors, retention, run_config
+from trainer import errors, gin_names, retention, run_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +33,7 @@ class TrainSpec:
       run_config.require_positive_int(self.max_steps, "TrainSpec.max_steps")
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class EvalSpec:
   """What to evaluate, and how often; see Estimator.evaluate.

@@ -16,17 +16,16 @@ import os
 import re
 from typing import Any
 
-import gin
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, optimizers, weight_sources
+from trainer import errors, gin_names, optimizers, weight_sources
 
 _SHOWN = 20  # names of a kind that a table lists
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class WarmStartSettings:
   """Which variables start from which values.

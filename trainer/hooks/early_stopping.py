@@ -9,10 +9,9 @@ It keeps nothing of its own: each decision is made from the evaluations that mod
 evaluations may be another process's.
 """
 
-import gin
 from absl import logging
 
-from trainer import errors, retention, run_config
+from trainer import errors, gin_names, retention, run_config
 from trainer import metrics as metrics_lib
 from trainer.hooks import every
 
@@ -20,7 +19,7 @@ from trainer.hooks import every
 _LOOK_SECONDS = 10.0
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 class EarlyStopping:
   """A hook.
 

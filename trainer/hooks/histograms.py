@@ -4,13 +4,12 @@
     Histograms.steps = 500
 """
 
-import gin
 
-from trainer import run_config, summaries, warm_start
+from trainer import gin_names, run_config, summaries, warm_start
 from trainer.hooks import every
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 class Histograms:
   """Writes the distribution of each of a model's own variables, moving statistics too, beside the training's scalars.
 

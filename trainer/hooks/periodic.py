@@ -6,13 +6,12 @@
     Periodic.at_end = True
 """
 
-import gin
 
-from trainer import errors
+from trainer import errors, gin_names
 from trainer.hooks import every
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 class Periodic:
   """Calls a function every so many steps or seconds, at certain steps, at the end; whichever of them is set.
 

@@ -9,14 +9,13 @@
 
 import dataclasses
 
-import gin
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, run_config, step_times
+from trainer import errors, gin_names, run_config, step_times
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 class Profiler:
   """Profiles the loops from one step to another, of host and device.
 

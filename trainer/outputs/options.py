@@ -7,13 +7,11 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-import gin
-
-from trainer import errors
+from trainer import errors, gin_names
 from trainer.outputs import decodable
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
   """What `Estimator.export_saved_model` writes, and how it is checked.

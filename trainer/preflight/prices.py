@@ -7,9 +7,7 @@
 import dataclasses
 import datetime
 
-import gin
-
-from trainer import errors
+from trainer import errors, gin_names
 from trainer.preflight import topology
 
 
@@ -23,7 +21,7 @@ class Price:
   source: str
 
 
-@gin.configurable(module="trainer.preflight")
+@gin_names.configurable(module="trainer.preflight")
 def prices(table=None):
   """dict of topology → Price.
 

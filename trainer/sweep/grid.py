@@ -11,13 +11,11 @@ import dataclasses
 import itertools
 from typing import Any
 
-import gin
-
-from trainer import errors
+from trainer import errors, gin_names
 from trainer.sweep import gin_text
 
 
-@gin.configurable("product", module="trainer.sweep")
+@gin_names.configurable("product", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Product:
   """Each point of the first part with each of the second and so on; the last part changes first.
@@ -33,7 +31,7 @@ class Product:
     return [_merged(points) for points in itertools.product(*_parts(self, "product"))]
 
 
-@gin.configurable("zip", module="trainer.sweep")
+@gin_names.configurable("zip", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Zip:
   """The first points of all parts together, the second ones, and so on. Parts as in Product; SettingError if they are not equally many."""
@@ -49,7 +47,7 @@ class Zip:
     return [_merged(points) for points in zip(*parts, strict=True)]
 
 
-@gin.configurable("chain", module="trainer.sweep")
+@gin_names.configurable("chain", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Chain:
   """The points of the first part, then those of the second, and so on. Parts as in Product."""

@@ -9,10 +9,9 @@ Macros that the sweep file sets are its own; other macros are the experiment's.
 import dataclasses
 from typing import Any
 
-import gin
 from gin import config_parser
 
-from trainer import config, config_binding, config_checks, config_files, dead_bindings, errors, gin_state
+from trainer import config, config_binding, config_checks, config_files, dead_bindings, errors, gin_names, gin_state
 from trainer.sweep import gin_text, grid, optuna_parts, space
 
 _ROOT = "trainer.sweep"
@@ -47,7 +46,7 @@ class Settings:
     return {"space": self.space.definition(), "metric": list(self.metrics), "mode": list(self.modes), "bindings": list(self.bindings)}
 
 
-@gin.configurable(module="trainer")
+@gin_names.configurable(module="trainer")
 def sweep(
     metric, mode, space=None, grid=None, sampler=None, sampler_options=None, pruner="none", pruner_options=None, bindings=None, seed=0):
   """What a sweep file binds.

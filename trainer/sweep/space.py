@@ -18,13 +18,11 @@ import decimal
 import math
 from typing import Any
 
-import gin
-
-from trainer import config_files, errors
+from trainer import config_files, errors, gin_names
 from trainer.sweep import gin_text
 
 
-@gin.configurable("choice", module="trainer.sweep")
+@gin_names.configurable("choice", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Choice:
   """One of some values.
@@ -56,7 +54,7 @@ class Choice:
     return trial.suggest_categorical(key, self.texts())
 
 
-@gin.configurable("uniform", module="trainer.sweep")
+@gin_names.configurable("uniform", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Uniform:
   """A float in [low, high]. `when` as in Choice. SettingError if low > high."""
@@ -82,7 +80,7 @@ class Uniform:
     return gin_text.text(trial.suggest_float(key, self.low, self.high, log=self.log))
 
 
-@gin.configurable("log_uniform", module="trainer.sweep")
+@gin_names.configurable("log_uniform", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class LogUniform(Uniform):
   """A float in [low, high] whose logarithm is uniform. `when` as in Choice. SettingError unless 0 < low <= high."""
@@ -90,7 +88,7 @@ class LogUniform(Uniform):
   log = True
 
 
-@gin.configurable("int_uniform", module="trainer.sweep")
+@gin_names.configurable("int_uniform", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class IntUniform:
   """An int of low, low + step, ... up to high; with log=True, one whose logarithm is uniform. `when` as in Choice.
@@ -127,7 +125,7 @@ class IntUniform:
     return str(trial.suggest_int(key, self.low, high, step=self.step, log=self.log))
 
 
-@gin.configurable("quantized", module="trainer.sweep")
+@gin_names.configurable("quantized", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Quantized:
   """A float of low, low + step, ... up to high, as one would write it: 0.3, not 0.30000000000000004. `when` as in Choice.
