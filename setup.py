@@ -16,27 +16,33 @@ TENSORFLOW = {
     "tpu": ["tensorflow-tpu>=2.18,<=2.20", "libtpu>=0.0.15,<=0.0.31"],
 }
 
+# cmaes is for the sampler of that name; sqlalchemy is Optuna's way to its databases, and ours.
+SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2,<3"]
+
 setuptools.setup(
     name="octet",
     version=VERSION,
     description="model_fn, input_fn and gin: train on TPUs, GPUs and CPUs with today's TensorFlow",
     long_description=(ROOT / "README.md").read_text(),
     long_description_content_type="text/markdown",
-    python_requires=">=3.11",
+    python_requires=">=3.11,<3.14",
     packages=setuptools.find_namespace_packages(include=["trainer*", "models*", "input_pipelines*", "gin_configs*"]),
     package_data={"gin_configs": ["*.gin", "**/*.gin"]},
+    # What was tried is declared, both ends: see docs/versions.md.
     install_requires=[
         "absl-py",
         "etils[epath]",  # files on local disks and on gs://, without TensorFlow
-        "gin-config>=0.5",
+        "gin-config==0.5.0",  # whose internals trainer.gin_state reads
+        "h5py>=3.11",  # .weights.h5 and .keras files
         "importlib_resources",  # which tensorflow-datasets 4.9.10 needs and does not declare
-        "keras>=3.5",
-        "numpy",
+        "keras>=3.5,<3.16",
+        "ml_dtypes>=0.4",  # bfloat16 in numpy
+        "numpy>=1.26,<3",
         "rich",  # the progress bar
         "scikit-learn",  # the digits
         "setuptools<81",  # tensorboard imports pkg_resources
-        "tensorboard>=2.18",  # tf.summary; from 2.21 on, TensorFlow does not bring it along
-        "tensorflow-datasets>=4.9.7",
+        "tensorboard>=2.18,<2.22",  # tf.summary; from 2.21 on, TensorFlow does not bring it along
+        "tensorflow-datasets>=4.9.7,<5",
     ],
     extras_require={
         **TENSORFLOW,
@@ -50,10 +56,9 @@ setuptools.setup(
         "serve": ["fastapi>=0.110", "uvicorn[standard]>=0.29"],  # trainer.serve: the web framework and its server
         "plot": ["matplotlib>=3.8"],
         "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
-        "sweep": ["cmaes", "matplotlib>=3.8", "optuna>=4"],  # cmaes is for the sampler of that name
+        "sweep": SWEEP,
         "test": [
-            "cmaes", "fastapi>=0.110", "httpx", "hypothesis", "matplotlib>=3.8", "optuna>=4", "psycopg[binary]", "pytest", "pytest-timeout",
-            "pytest-xdist", "ruff", "uvicorn>=0.29"],
+            *SWEEP, "fastapi>=0.110", "httpx", "hypothesis", "psycopg[binary]", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "uvicorn>=0.29"],
     },
     classifiers=["Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.12", "Programming Language :: Python :: 3.13"],
 )

@@ -1,0 +1,198 @@
+"""Octet with each TensorFlow that is declared, the oldest and the newest Keras that fit it, and each Python.
+
+    python -m tests.slow.versions                                  all corners, one after another
+    python -m tests.slow.versions --only=2.18 --only=2.19
+    python -m tests.slow.versions --python=/usr/bin/python3.12 --quick --keep=out/versions
+
+For each TensorFlow and Python it makes an environment, as `pip install '.[cpu,test]'` does but for
+the versions, and there runs, with the newest Keras and then with the oldest,
+
+1. the README's first command, from the installed package, which must read more than 97 % of the digits;
+2. the conformance tests, those of what earlier versions left on disks, and those of private names.
+
+All TensorFlows are tried with the first Python; each other Python with the oldest TensorFlow that is
+built for it, and with the newest. The table that it prints is that of docs/versions.md.
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from tests import declared
+
+TENSORFLOWS = ("2.18", "2.19", "2.20", "2.21")
+PYTHONS = ("3.11", "3.12", "3.13")
+FIRST_TENSORFLOW = {"3.13": "2.20"}  # that is built for a Python; for the others, all are
+TESTS = (
+  "tests/conformance",
+  "tests/golden",
+  "tests/trainer/test_keras_internals.py",
+  "tests/trainer/test_tensorflow_internals.py",
+)
+
+
+@dataclasses.dataclass
+class Result:
+  """A line of the table."""
+
+  python: str
+  tensorflow: str = ""
+  keras: str = ""
+  command: str = ""
+  tests: str = ""
+
+  @property
+  def is_good(self) -> bool:
+    return self.command.endswith("%") and "failed" not in self.tests and "error" not in self.tests
+
+
+class Environment:
+  """One Python with one TensorFlow.
+
+  Args:
+    folder: where it is made.
+    python: the interpreter.
+    tensorflow: such as "2.18".
+    wheel: Octet's.
+  """
+
+  def __init__(self, folder: pathlib.Path, python: str, tensorflow: str, wheel: pathlib.Path):
+    self.python = str(folder / "bin" / "python")
+    _run([python, "-m", "venv", folder])
+    # One that was kept from an earlier run gets this wheel all the same, and the newest Keras again.
+    self._install("--force-reinstall", "--no-deps", str(wheel))
+    self._install(f"{wheel}[cpu,test]", f"tensorflow-cpu=={tensorflow}.*")
+    self._install("--upgrade", str(declared.requirements()["keras"]))
+
+  def _install(self, *requirements: str) -> None:
+    _run([self.python, "-m", "pip", "install", "-q", *requirements])
+
+  def use_oldest_keras(self) -> bool:
+    """Whether that is another one than the newest, which is there at first."""
+    before = self.version("keras")
+    code = "import importlib.metadata as m; print('\\n'.join(m.requires('tensorflow-cpu')))"
+    needs = next(r for r in map(Requirement, self.output(code).splitlines()) if r.name == "keras")
+    oldest = max(map(declared.lowest, (needs, declared.requirements()["keras"])), key=Version)
+    self._install(f"keras=={oldest}.*" if oldest.count(".") < 2 else f"keras=={oldest}")
+    return self.version("keras") != before
+
+  def version(self, package: str) -> str:
+    return self.output(f"import importlib.metadata as m; print(m.version({package!r}))")
+
+  def output(self, code: str) -> str:
+    done = subprocess.run([self.python, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+  def try_out(self, quick: bool) -> Result:
+    versions = [self.output("import platform; print(platform.python_version())")]
+    versions += [self.version(name) for name in ("tensorflow-cpu", "keras")]
+    result = Result(*versions, command=self._first_command())
+    if not quick:
+      result.tests = self._tests()
+    return result
+
+  def _first_command(self) -> str:
+    """The accuracy that it ends with, or what went wrong."""
+    text = (declared.ROOT / "README.md").read_text()
+    (line,) = re.findall(r"^\S*python (-m trainer\.main .*)$", text, re.M)[:1]
+    with tempfile.TemporaryDirectory() as folder:
+      run = _captured([self.python, *line.split()], cwd=folder)
+    found = re.findall(r"accuracy = ([\d.]+)", run)
+    if not found or float(found[-1]) < 0.97:
+      print(run)
+      return "failed: " + (run.splitlines() or [""])[-1][:80]
+    return f"{100 * float(found[-1]):.1f} %"
+
+  def _tests(self) -> str:
+    """pytest's last line."""
+    command = [self.python, "-m", "pytest", "-n", "0", "-q", "--timeout=900", *TESTS]
+    run = _captured(command, cwd=declared.ROOT, PYTHONPATH=str(declared.ROOT))
+    last = (run.splitlines() or [""])[-1]
+    if " failed" in last or " error" in last or " passed" not in last:
+      print(run)
+    return re.sub(r" in .*| warnings?|\x1b\[\d+m|, \d+ warnings?", "", last)
+
+
+def _captured(command, cwd, **environment):
+  run = subprocess.run(
+    command,
+    cwd=cwd,
+    env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **environment},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    text=True,
+    check=False,
+  )
+  return run.stdout
+
+
+def _run(command):
+  print("$", *command, flush=True)
+  subprocess.run(list(map(str, command)), check=True)
+
+
+def interpreters(given: list[str]) -> dict[str, str]:
+  """Path by "3.11": those that are given, and those on PATH."""
+  found = {name: path for name in PYTHONS if (path := shutil.which(f"python{name}"))}
+  for path in given:
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    name = subprocess.run([path, "-c", code], capture_output=True, text=True, check=True).stdout
+    found[name.strip()] = path
+  return {name: found[name] for name in PYTHONS if name in found}
+
+
+def corners(pythons: dict[str, str], only: list[str]) -> list[tuple[str, str]]:
+  """(Python, TensorFlow) of each environment."""
+  first, *others = pythons
+  found = [(first, tensorflow) for tensorflow in TENSORFLOWS]
+  for python in others:
+    oldest = FIRST_TENSORFLOW.get(python, TENSORFLOWS[0])
+    found += [(python, oldest), (python, TENSORFLOWS[-1])]
+  return [corner for corner in found if not only or corner[1] in only]
+
+
+def table(results: list[Result]) -> str:
+  lines = ["| Python | TensorFlow | Keras | digits | tests |", "|---|---|---|---|---|"]
+  lines += [f"| {' | '.join(dataclasses.astuple(result))} |" for result in results]
+  return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument("--python", action="append", default=[], help="an interpreter")
+  parser.add_argument("--only", action="append", default=[], help="a TensorFlow, such as 2.18")
+  parser.add_argument("--quick", action="store_true", help="the first command alone")
+  parser.add_argument("--keep", type=pathlib.Path, help="a folder for the environments")
+  arguments = parser.parse_args()
+  pythons = interpreters(arguments.python)
+  results = []
+  with tempfile.TemporaryDirectory() as scratch:
+    wheels = pathlib.Path(scratch, "wheel")
+    pip = [next(iter(pythons.values())), "-m", "pip", "wheel", "-q", "--no-deps"]
+    _run([*pip, "-w", wheels, declared.ROOT])
+    (wheel,) = wheels.iterdir()
+    for python, tensorflow in corners(pythons, arguments.only):
+      folder = (arguments.keep or pathlib.Path(scratch)).absolute() / f"{python}-{tensorflow}"
+      environment = Environment(folder, pythons[python], tensorflow, wheel)
+      results.append(environment.try_out(arguments.quick))
+      if environment.use_oldest_keras():
+        results.append(environment.try_out(arguments.quick))
+      if not arguments.keep:
+        shutil.rmtree(folder)
+      print(table(results), flush=True)
+  sys.exit(not all(result.is_good for result in results))
+
+
+if __name__ == "__main__":
+  main()
