@@ -21,6 +21,7 @@ import glob
 import json
 import os
 import re
+import threading
 
 import tensorflow as tf
 from absl import logging
@@ -34,6 +35,8 @@ _TPU_VARIABLES = ("COLAB_TPU_ADDR", "TPU_NAME")
 
 # A TPU VM's own chips: up to v4, and from v5e on.
 _TPU_CHIPS = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
+
+_lock = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +111,8 @@ def connect(name="auto", tpu=""):
   if kind == "auto":
     kind, reason = choose(tpu)
     logging.info("--device=auto: %s (%s)", kind, reason)
-  return _connect(kind, count, tpu, os.environ.get("TF_CONFIG", ""))
+  with _lock:  # functools.cache would let a second thread make the same device again
+    return _connect(kind, count, tpu, os.environ.get("TF_CONFIG", ""))
 
 
 def choose(tpu=""):
