@@ -110,7 +110,8 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
     signatures |= completion.signatures(traced, outputs, feature_spec)
     module.decoders = completion.decoder_functions(feature_spec)
   give_values(program.store.variables)
-  module.model_variables = list(program.store.variables.values())
+  # What counts is in no checkpoint, and is served as it begins.
+  module.model_variables = [*program.store.variables.values(), *program.store.local_variables()]
 
   def call(arrays):
     """The model's outputs, of what its own signatures take by name."""

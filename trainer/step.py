@@ -24,6 +24,13 @@ from trainer import (
 
 ModeKeys = spec.ModeKeys
 
+# A model_fn may make its train_op in every mode, and what is served counts nothing.
+_MAY_CHANGE = {
+  ModeKeys.TRAIN: variables.ANY,
+  ModeKeys.EVAL: variables.LOCAL,
+  ModeKeys.PREDICT: variables.NOTHING,
+}
+
 
 class Program:
   """A model_fn on the replicas of a strategy, with the variables that it makes. Its methods are called while a tf.function is traced.
@@ -87,7 +94,7 @@ class Program:
       return tf.cast(result.loss, tf.float32), tensors
 
     step = self.global_step.read_value()
-    losses, host_tensors = self._on_each_replica(replica_step, batches)
+    losses, host_tensors = self._on_each_replica(replica_step, batches, ModeKeys.TRAIN)
     for fn, every in self.store.take_after_step():
       self._run_if(tf.equal((step + 1) % every, 0), fn)
     return tf.reduce_mean(losses), host_tensors
@@ -99,14 +106,14 @@ class Program:
       self.metric_fn, tensors = result.eval_metrics or (None, {})
       return tf.cast(result.loss, tf.float32), tensors
 
-    return self._on_each_replica(replica_step, batches, training=False)
+    return self._on_each_replica(replica_step, batches, ModeKeys.EVAL)
 
   def predict(self, batches):
     """Returns the model_fn's predictions, the replicas' batches one after another."""
     def replica_step(*element):
       return self._call(ModeKeys.PREDICT, element[:1]).predictions
 
-    return self._on_each_replica(replica_step, batches, training=False)
+    return self._on_each_replica(replica_step, batches, ModeKeys.PREDICT)
 
   @contextlib.contextmanager
   def wrapped(self, context):
@@ -117,7 +124,7 @@ class Program:
     finally:
       self._around_model_fn = contextlib.nullcontext
 
-  def _on_each_replica(self, fn, batches, training=True):
+  def _on_each_replica(self, fn, batches, mode):
     """fn on every replica with its own batch; its results over the replicas, concatenated (scalars: stacked)."""
     if len(batches) == 1:
       arguments = batches[0]
@@ -125,17 +132,18 @@ class Program:
       # Of several workers, each feeds its own replicas.
       arguments = self.strategy.experimental_distribute_values_from_function(
           lambda context: batches[context.replica_id_in_sync_group % len(batches)])
-    results = self._run_on_replicas(fn, *arguments, training=training)
+    results = self._run_on_replicas(fn, *arguments, mode=mode)
     return tf.nest.map_structure(lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0), *self._per_replica(results))
 
-  def _run_on_replicas(self, fn, *arguments, training=True):
+  def _run_on_replicas(self, fn, *arguments, mode=ModeKeys.TRAIN):
+    training = mode == ModeKeys.TRAIN
     step = self.global_step.read_value()
     with (
         summaries.intercepted(),
         combined_gradients.training() if training else combined_gradients.idle(),
         schedules.during(self.training_length, step) if training else schedules.idle(),
     ):
-      return self.store.run(fn, arguments, step, self.global_step)
+      return self.store.run(fn, arguments, step, self.global_step, _MAY_CHANGE[mode])
 
   def _run_if(self, condition, fn):
     def run():

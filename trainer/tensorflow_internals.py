@@ -15,6 +15,16 @@ _FREEZE = private_names.find(
   "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
 )
 
+# What makes each operation of a function.
+CREATE_OPERATION = private_names.member(
+  "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal"
+)
+
+# Makes what a tf.function's traces are told apart by, beside its arguments.
+FUNCTION_CONTEXT = private_names.member(
+  "tensorflow.python.eager.polymorphic_function.function_context.make_function_context"
+)
+
 # The seed of random operations that run eagerly, the seeds that operations get from it, and its setting.
 GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.global_seed")
 OPERATION_SEED = private_names.member(
@@ -55,7 +65,14 @@ _PrefetchDataset = private_names.find("tensorflow.python.data.ops.prefetch_op._P
 _tf2 = private_names.find("tensorflow.python.tf2")
 
 
-# Optimizers.
+# Variables and optimizers.
+
+
+def handles(variable: tf.Variable) -> list[tf.Tensor]:
+  """Those of a variable: one for each replica, and one for all where they are packed."""
+  packed = getattr(variable, "_packed_var", None)
+  of_replicas = [part.handle for part in getattr(variable, "_values", (variable,))]
+  return of_replicas + ([] if packed is None else [packed.packed_handle])
 
 
 def newest_loss_is_sum(graph: tf.Graph) -> bool:

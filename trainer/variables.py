@@ -18,6 +18,7 @@ import threading
 import tensorflow as tf
 
 from trainer import (
+  assignments,
   errors,
   graph_collections,
   initial_values,
@@ -32,11 +33,17 @@ v1 = tf.compat.v1
 
 _running = threading.local()
 
+# Which variables a function may change: see VariableStore.run.
+ANY, LOCAL, NOTHING = "any", "local", "nothing"
+
 # Whether the variables that are made are changed alike on all replicas.
 _changed_alike = contextvars.ContextVar("variables are changed alike", default=False)
 
 # The store whose `run` this thread is in, on a replica or between the replicas, or None.
 _current = contextvars.ContextVar("current store", default=None)
+
+# The graph in which this replica is traced.
+_graph = contextvars.ContextVar("graph of this replica", default=None)
 
 
 class VariableStore:
@@ -61,16 +68,19 @@ class VariableStore:
     self._initial_values = {}
     self._keras_variables = {}  # the Keras object of the newest trace around a variable, by name
     self._after_step = []  # for each replica of the newest run, a list of what it asked for
-    self._scratch = {}  # what is in no checkpoint: see scratch(), and the state of Keras's seed generators, which nobody reads
+    # What is in no checkpoint: see scratch(); local variables, in which tf.compat.v1.metrics count;
+    # and the state of Keras's seed generators, which nobody reads.
+    self._scratch = {}
 
-  def run(self, fn, args, step, global_step=None):
+  def run(self, fn, args, step, global_step=None, may_change=ANY):
     """`strategy.run(fn, args)` with this store's variables. Called while a tf.function is being traced.
 
     Args:
       fn: called once per replica.
       args: tuple of (nests of) per-replica values.
       step: int64 scalar tensor, the step that random numbers are for.
-      global_step: the variable that `tf.compat.v1.train.get_global_step()` returns inside, or None.
+      global_step: the variable that `tf.compat.v1.train.get_global_step()` returns inside, or None. What changes it is left out.
+      may_change: ANY variable, or only LOCAL ones, in which metrics count, or NOTHING. What changes others is left out.
 
     Returns:
       Per-replica values of what fn returns.
@@ -85,11 +95,11 @@ class VariableStore:
 
     def replica_fn(*args):
       with (
-          keras_state.replica(), own_collections.of_replica(), tf.name_scope("model_fn") as root, tf.variable_creator_scope(collect)):
+          keras_state.replica(), own_collections.of_replica(), tf.name_scope("model_fn") as root,
+          tf.variable_creator_scope(collect), patches.setting(_graph, v1.get_default_graph())):
         roots.append(root)
         self._after_step.append(after_step := [])
         _running.after_step = after_step
-        _running.graph = v1.get_default_graph()
         return fn(*args)
 
     def creator(next_creator, **kwargs):
@@ -109,11 +119,16 @@ class VariableStore:
       own_collections.add_variable(variable, _collections(variable, kwargs))
       return variable
 
+    def is_left_out(handle):
+      if may_change == ANY:  # but the step, which the loop counts
+        return global_step is not None and _is_handle(handle, [global_step])
+      return may_change == NOTHING or not _is_handle(handle, self._scratch.values())
+
     # Else those of stateful operations come from what the process last drew numbers for.
     v1.get_default_graph().seed = self._seed
     with (
         patches.setting(_current, self), keras_state.trace(), variable_ops.named(),
-        graph_collections.of_replicas(global_step) as own_collections):
+        graph_collections.of_replicas(global_step) as own_collections, assignments.left_out(is_left_out)):
       with self.strategy.scope(), tf.variable_creator_scope(creator):
         return self.strategy.run(patches.carried(replica_fn), args)
 
@@ -141,6 +156,10 @@ class VariableStore:
     variables = [self._keras_variables.get(name, variable) for name, variable in self.variables.items()]
     return [variable for variable in variables if variable.trainable]
 
+  def local_variables(self):
+    """Those that the model's functions use and that are in no checkpoint."""
+    return list(self._scratch.values())
+
   def snapshot(self):
     """dict of name → tensor, the values to save. Statistics that each replica has of its own become their mean, on the replicas too.
 
@@ -165,11 +184,15 @@ class VariableStore:
   def reset(self):
     """Gives each variable its initial value."""
     for name, value in self._initial_values.items():
-      if name in self.variables:
-        self.variables[name].assign(value())
+      for home in (self.variables, self._scratch):
+        if name in home:
+          home[name].assign(value())
 
   def _get(self, next_creator, name, maker, kwargs):
-    scratch = getattr(_running, "scratch", False) or name.endswith("seed_generator_state")
+    scratch = (
+        getattr(_running, "scratch", False)
+        or name.endswith("seed_generator_state")
+        or v1.GraphKeys.LOCAL_VARIABLES in (kwargs.get("collections") or ()))
     home = self._scratch if scratch else self.variables
     if name in home:
       _check_same(home[name], name, maker, kwargs)
@@ -193,9 +216,14 @@ class VariableStore:
     return variable
 
 
+def _is_handle(handle, variables):
+  """Whether a handle is that of one of the variables."""
+  return any(handle is own for variable in variables for own in tensorflow_internals.handles(variable))
+
+
 def replica_graph() -> tf.Graph | None:
   """The graph in which this replica is traced: not that of a branch or a function in it."""
-  return getattr(_running, "graph", None)
+  return _graph.get()
 
 
 def alike() -> contextlib.AbstractContextManager[None]:
