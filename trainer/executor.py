@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from trainer import tensorflow_internals
 
-# Floating-point operations of a step up to which a single thread is faster. Measured on two cores, dense networks with Adam: 1.7 times as fast at 1.7
-# million and 1.5 at 6.5 million, 0.7 at 26 million and beyond.
+# Floating-point operations of a step up to which a single thread is faster. Measured on two cores of
+# an Intel Xeon, dense networks with Adam: 1.7 times as fast at 1.7 million and 1.5 at 6.5 million,
+# 0.7 at 26 million and beyond.
 LIGHT_FLOPS = 10_000_000
 _COSTLY = ("Conv", "MaxPool", "AvgPool", "Einsum", "BatchMatMul", "FFT", "Svd", "Qr", "Cholesky", "Xla", "PyFunc", "Resize")
 
