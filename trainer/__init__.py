@@ -21,6 +21,7 @@ _HOMES = {
     "LatestExporter": "trainer.exporters",
     "ModeKeys": "trainer.spec",
     "Periodic": "trainer.hooks.periodic",
+    "Predictor": "trainer.serving.predictor",
     "Profiler": "trainer.hooks.profiler",
     "Retention": "trainer.retention",
     "RunConfig": "trainer.run_config",

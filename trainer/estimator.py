@@ -511,7 +511,7 @@ class Estimator:
         completion=completion.Completion(
             self._export_options, self._about(source),
             {} if dataset is None else decodable.decoders_of(dataset),
-            None if dataset is None else lambda: export.first_batch(dataset, kind)))
+            None if dataset is None else lambda count: export.sample(dataset, kind, count)))
     logging.info("Exported %s to %s", source, exported)
     return exported
 

@@ -14,6 +14,7 @@ import os
 import re
 import time
 
+import numpy as np
 import tensorflow as tf
 
 from trainer import errors, inputs, spec, step
@@ -43,11 +44,20 @@ def free_batch(feature_spec):
   return tf.nest.pack_sequence_as(feature_spec, specs)
 
 
-def first_batch(dataset, kind):
-  """The features of a dataset's first element: dict of the names by which they are served → array."""
-  for element in dataset.take(1).as_numpy_iterator():
-    return {_served_name(path): array for path, array in inputs.named_leaves(element[:1])}
-  raise errors.InputError(f"The {kind} input_fn gives no batch, with which the export could be checked.")
+def sample(dataset, kind, count):
+  """The first examples of a dataset, `count` at most: (dict of the names by which features are served → array, labels or None)."""
+  features, labels, rows = {}, [], 0
+  for element in dataset.as_numpy_iterator():
+    for path, array in inputs.named_leaves(element[:1]):
+      features.setdefault(_served_name(path), []).append(array)
+    if len(element) == 2 and isinstance(element[1], np.ndarray):
+      labels.append(element[1])
+    rows += len(array)
+    if rows >= count:
+      break
+  if not rows:
+    raise errors.InputError(f"The {kind} input_fn gives no batch, with which the export could be checked.")
+  return {name: np.concatenate(parts)[:count] for name, parts in features.items()}, np.concatenate(labels)[:count] if labels else None
 
 
 def _served_name(path):

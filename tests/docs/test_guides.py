@@ -13,6 +13,9 @@ GUIDES = [guide.ROOT / "README.md", *sorted((guide.ROOT / "docs").glob("*.md"))]
 RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 
+NEEDS = {"serve": ("fastapi", "uvicorn")}  # guides that need an extra
+
+
 def run_guide(path, folder):
   command = [sys.executable, guide.__file__, path, folder]
   return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
@@ -20,6 +23,8 @@ def run_guide(path, folder):
 
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
 def test_a_guide_does_what_it_says(path, tmp_path):
+  for module in NEEDS.get(path.stem, ()):
+    pytest.importorskip(module)
   done = run_guide(path, tmp_path)
   assert done.returncode == 0, done.stdout
 

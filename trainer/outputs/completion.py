@@ -1,7 +1,7 @@
 """What an export gets after its graph is written, and before anybody can see it: a description,
 requests to warm up with, and a check by another process.
 
-    completion = Completion(options, about, batch)
+    completion = Completion(options, about, decoders, sample)
     completion.prepare()                             # while the graph is being built
     made = completion.signatures(predict, outputs, feature_spec)
     completion.finish("export/.writing-1732283000", ...)
@@ -29,14 +29,14 @@ class Completion:
     options: an ExportOptions.
     about: for `description.describe`.
     decoders: dict of feature → function of a string scalar.
-    batch: function that returns a real batch of features (nest of arrays with as many examples as
-      it likes), or None where no input has been seen.
+    sample: function of a number that returns so many examples of the data, or fewer: features by
+      name, and labels or None. None where no input has been seen.
   """
 
   options: options_lib.ExportOptions = dataclasses.field(default_factory=options_lib.ExportOptions)
   about: Mapping = dataclasses.field(default_factory=dict)
   decoders: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
-  batch: Callable | None = None
+  sample: Callable | None = None
 
   def __post_init__(self):
     if self.options.decoders is not None:
@@ -92,16 +92,19 @@ class Completion:
     if self.options.verify:
       described["verified"] = verification.verify(saved_model, checks)
       self._say_unverified(set(found) - {check.signature for check in checks})
+    if self.options.runtimes:
+      from trainer.outputs import runtimes
+
+      sample = self.sample if received is None else None
+      default = next((check for check in checks if check.signature == "serving_default"), None)
+      described["runtimes"] = runtimes.add(saved_model, self.options.runtimes, default, sample)
     description.write(saved_model, described)
 
   def _arrays(self, received):
     """What the model's own signatures are tried with, by name; None where nothing is at hand."""
     if received is not None:
       return checks_lib.made_up(received)
-    if self.batch is None:
-      return None
-    features = self.batch()
-    return {name: np.asarray(array)[: checks_lib.ROWS] for name, array in features.items()}
+    return None if self.sample is None else dict(self.sample(checks_lib.ROWS)[0])
 
   def _warm_up(self, saved_model, checks):
     logs = [

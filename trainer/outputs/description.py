@@ -12,6 +12,7 @@
       "metrics": {"accuracy": 0.98},  of the evaluation of this checkpoint, where there was one
       "gin_config": "...",
       "versions": {"octet": "0.1.0", ...},
+      "runtimes": {"onnx": {"file": "model.onnx", ...}},   see `outputs.runtimes`
       "verified": {"serving_default": {"class": 0.0, "probabilities": 1.2e-08}}   largest differences
     }
 """

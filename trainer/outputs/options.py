@@ -23,6 +23,8 @@ class ExportOptions:
     from_examples: whether there is a signature that takes serialised tf.train.Examples.
     warm_up_batches: numbers of examples of the requests that TensorFlow Serving runs before it
       takes any; () for none.
+    runtimes: some of "onnx", "openvino", "tflite" and "tflite_int8", for which the export has files
+      too, see `outputs.runtimes`.
     verify: whether another process loads each export and compares, before it is published.
 
   Raises:
@@ -33,6 +35,7 @@ class ExportOptions:
   decoders: Mapping[str, Callable] | None = None
   from_examples: bool = True
   warm_up_batches: Sequence[int] = (1,)
+  runtimes: Sequence[str] = ()
   verify: bool = True
 
   def __post_init__(self):
@@ -42,6 +45,10 @@ class ExportOptions:
       raise errors.SettingError(
           f"ExportOptions.warm_up_batches is {self.warm_up_batches!r}: expected numbers of "
           "examples, such as (1, 32), or () for no requests.")
+    if self.runtimes:
+      from trainer.outputs import runtimes  # which brings TensorFlow Lite and others along
+
+      runtimes.check_names(self.runtimes)
     names = self.class_names
     if names is not None and not (
         isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names)):

@@ -20,7 +20,8 @@ _OUTPUT = flags.DEFINE_string(
     "output.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 128, "Examples of a call.", lower_bound=1)
 _ENGINE = flags.DEFINE_string(
-    "engine", "auto", "tensorflow, onnx, openvino, tflite, or auto for the fastest installed one.")
+    "engine", "auto", "tensorflow, onnx, openvino, tflite, tflite_int8, or auto for the fastest "
+    "installed one.")
 _PRECISION = flags.DEFINE_string(
     "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone.")
 _KEEP_GOING = flags.DEFINE_bool(

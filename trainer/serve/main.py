@@ -15,7 +15,8 @@ _HOST = flags.DEFINE_string(
     "host", "127.0.0.1", "The address to listen at; 0.0.0.0 for all networks of this machine.")
 _PORT = flags.DEFINE_integer("port", 8501, "The port.", lower_bound=0, upper_bound=65535)
 _ENGINE = flags.DEFINE_string(
-    "engine", "auto", "tensorflow, onnx, openvino, tflite, or auto for the fastest installed one.")
+    "engine", "auto", "tensorflow, onnx, openvino, tflite, tflite_int8, or auto for the fastest "
+    "installed one.")
 _PRECISION = flags.DEFINE_string(
     "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone.")
 _MAX_BATCH = flags.DEFINE_integer(

@@ -140,3 +140,8 @@ def test_a_model_of_texts_runs_in_tensorflow_alone(tmp_path):
   assert engines.load(path).name == "tensorflow"
   with pytest.raises(errors.SettingError, match="--engine=tflite cannot run .*: its inputs are texts"):
     engines.load(path, "tflite")
+
+
+def test_int8_is_made_at_export(saved_model):
+  with pytest.raises(errors.SettingError, match="has no model_int8.tflite. It is made of a sample"):
+    engines.load(saved_model, "tflite_int8")

@@ -8,6 +8,7 @@
     "onnx"         ONNX Runtime; the extra [onnx]
     "openvino"     OpenVINO; the extra [openvino]
     "tflite"       TensorFlow Lite, which TensorFlow brings along; one call at a time
+    "tflite_int8"  what an export has of it, see `outputs.runtimes`
     "auto"         the fastest of the first three that are installed, by measuring: which one that is
                    hangs on the model, the processor and the batch
 """

@@ -16,12 +16,19 @@ def convert(frozen: freezing.Frozen) -> bytes:
   import tf2onnx
 
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
+  logging.getLogger("tensorflow").addFilter(_is_ours)  # which is added once, however often
   model, _ = tf2onnx.convert.from_graph_def(
       frozen.graph_def, input_names=list(frozen.inputs.values()),
       output_names=list(frozen.outputs.values()), opset=_OPSET)
   for tensors, names in ((model.graph.input, frozen.inputs), (model.graph.output, frozen.outputs)):
     _rename(model.graph, tensors, {tensor: name for name, tensor in names.items()})
   return model.SerializeToString()
+
+
+def _is_ours(record):
+  """Whether a log record of TensorFlow's is not about the old functions that tf2onnx calls."""
+  return not any("tf2onnx" in str(argument) or argument == "extract_sub_graph"
+                 for argument in record.args or ())
 
 
 def _rename(graph, tensors, names):

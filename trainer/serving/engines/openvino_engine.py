@@ -1,5 +1,6 @@
 """OpenVINO, which reads the frozen graph. The extra [openvino] brings it."""
 
+import logging
 import os
 import queue
 import tempfile
@@ -13,17 +14,28 @@ from trainer.serving.engines import engine
 _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 
 
-def convert(frozen: freezing.Frozen, path: str) -> None:
-  """Writes <path>.xml and <path>.bin, OpenVINO's own format."""
+def _import():
+  """openvino; its import takes away whatever writes the log, and here it gets that back."""
+  root = logging.getLogger()
+  handlers, level = list(root.handlers), root.level
   import openvino
 
+  for handler in handlers:
+    if handler not in root.handlers:
+      root.addHandler(handler)
+  root.setLevel(level)
+  return openvino
+
+
+def convert(frozen: freezing.Frozen, path: str) -> None:
+  """Writes <path>.xml and <path>.bin, OpenVINO's own format."""
+  openvino = _import()
   openvino.save_model(read(frozen), f"{path}.xml", compress_to_fp16=False)
 
 
 def read(frozen: freezing.Frozen):
   """An openvino.Model, whose inputs and outputs have the names that people know."""
-  import openvino
-
+  openvino = _import()
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "frozen.pb")
     with open(path, "wb") as file:
@@ -49,8 +61,7 @@ class OpenVinoEngine(engine.Engine):
   name = "openvino"
 
   def __init__(self, model, threads: int | None = None, precision: str = "float32"):
-    import openvino
-
+    openvino = _import()
     settings = {
         "INFERENCE_PRECISION_HINT": _PRECISIONS[precision],
         "INFERENCE_NUM_THREADS": threads or engine.cpu_count(),

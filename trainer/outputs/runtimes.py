@@ -1,0 +1,143 @@
+"""An export for other runtimes: files in its assets.extra, each compared with the model.
+
+    model.onnx             for ONNX Runtime and what else reads ONNX; needs the extra [onnx]
+    model.xml, model.bin   for OpenVINO; needs the extra [openvino]
+    model.tflite           for TensorFlow Lite, in float32
+    model_int8.tflite      the same with int8 inside, quantised after the training: ranges of all
+                           tensors are learnt from a sample of the data
+"""
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer.outputs import freezing, verification
+from trainer.serving.engines import choose, onnx_engine, openvino_engine, tflite_engine
+
+INT8 = "tflite_int8"
+NAMES = ("onnx", "openvino", "tflite", INT8)
+_NEEDS = {"onnx": ("onnxruntime", "tf2onnx"), "openvino": ("openvino",)}
+_SAMPLE = 128  # examples from which the ranges of int8 are learnt
+_MEASURED = 512  # examples whose accuracy is compared
+_BATCH = 64
+
+Sample = Callable[[int], tuple[Mapping[str, np.ndarray], np.ndarray | None]]
+
+
+def check_names(names: object) -> None:
+  """SettingError unless names are a list of some of `NAMES`, and what they need is installed."""
+  if not isinstance(names, list | tuple) or not set(names) <= set(NAMES):
+    raise errors.SettingError(
+        f"ExportOptions.runtimes is {names!r}: expected a list of some of {', '.join(NAMES)}.")
+  for name in names:
+    missing = [package for package in _NEEDS.get(name, ()) if not importlib.util.find_spec(package)]
+    if missing:
+      raise errors.SettingError(
+          f"ExportOptions.runtimes has {name!r}, which needs {', '.join(missing)}: "
+          f"`pip install octet[{name}]` brings it.")
+
+
+def add(
+    saved_model: str, names: Sequence[str], check: verification.Check | None,
+    sample: Sample | None) -> dict[str, dict]:
+  """Writes the files of runtimes into an export that is not published yet.
+
+  Args:
+    saved_model: its folder.
+    names: some of `NAMES`.
+    check: what serving_default must give; None where nothing is at hand to run it with.
+    sample: function of a number of examples that returns at most so many: features by name, and
+      labels or None.
+
+  Returns:
+    For octet.json: dict of runtime → {"file", "differences"}, and of int8 what it costs.
+
+  Raises:
+    ExportError: one gives something else than the model.
+    SettingError: the model cannot be converted.
+  """
+  frozen = freezing.freeze(choose.load_signature(saved_model))
+  told = {}
+  for name in names:
+    file = choose.FILES[name]
+    try:
+      contents, engine = _convert(name, frozen, sample)
+    except errors.OctetError:
+      raise
+    except Exception as error:  # of whatever kind the converters raise
+      line = (str(error).splitlines() or [""])[0]
+      raise errors.SettingError(
+          f"ExportOptions.runtimes: the model cannot be converted for {name!r}: "
+          f"{type(error).__name__}: {line}") from error
+    told[name] = {"file": file}
+    if name == INT8:
+      told[name] |= _compare_int8(frozen, engine, sample)
+    elif check is not None:
+      told[name]["differences"] = verification.compare(
+          check.expected, engine.predict_batch(check.inputs), f"The export for {name!r}",
+          choose.TOLERANCE[name])
+    for ending, content in contents.items():
+      path = os.path.join(saved_model, "assets.extra", os.path.splitext(file)[0] + ending)
+      tf.io.gfile.makedirs(os.path.dirname(path))
+      with tf.io.gfile.GFile(path, "wb") as opened:
+        opened.write(content)
+  return told
+
+
+def _convert(name, frozen, sample):
+  """(dict of a file's ending → its content, an Engine that runs it)."""
+  if name == "onnx":
+    content = onnx_engine.convert(frozen)
+    return {".onnx": content}, onnx_engine.OnnxEngine(content)
+  if name == "openvino":
+    with tempfile.TemporaryDirectory() as folder:
+      path = os.path.join(folder, "model")
+      openvino_engine.convert(frozen, path)
+      contents = {}
+      for ending in (".xml", ".bin"):
+        with open(path + ending, "rb") as file:
+          contents[ending] = file.read()
+      return contents, openvino_engine.OpenVinoEngine(path + ".xml")
+  if name == INT8 and sample is None:
+    raise errors.SettingError(
+        f"ExportOptions.runtimes has {INT8!r}, which learns from a sample of the data: evaluate "
+        "first, so that there is one.")
+  examples = (lambda: _one_by_one(sample)) if name == INT8 else None
+  content = tflite_engine.convert(frozen, examples)
+  return {".tflite": content}, tflite_engine.TfliteEngine(content)
+
+
+def _one_by_one(sample: Sample) -> Iterator[dict[str, np.ndarray]]:
+  features, _ = sample(_SAMPLE)
+  for row in range(len(next(iter(features.values())))):
+    yield {name: array[row:row + 1] for name, array in features.items()}
+
+
+def _compare_int8(frozen, engine, sample):
+  """What int8 costs: accuracies where there are labels, and how often both say the same class."""
+  features, labels = sample(_MEASURED)
+  if "class" not in frozen.outputs:
+    logging.info("int8: the model predicts no \"class\", so that nothing can be compared.")
+    return {}
+  rows = len(next(iter(features.values())))
+  before, after = [], []
+  for first in range(0, rows, _BATCH):
+    part = {name: array[first:first + _BATCH] for name, array in features.items()}
+    before.append(frozen(**{name: tf.constant(array) for name, array in part.items()})["class"])
+    after.append(engine.predict_batch(part)["class"])
+  before, after = np.concatenate(before), np.concatenate(after)
+  told = {"examples": rows, "same_class": float(np.mean(before == after))}
+  shown = f"int8 gives the same class for {100 * told['same_class']:.1f} % of {rows} examples"
+  if labels is not None and labels.shape == before.shape:
+    told |= {"accuracy": float(np.mean(before == labels)),
+             "accuracy_int8": float(np.mean(after == labels))}
+    shown += (f"; accuracy {100 * told['accuracy']:.2f} % in float32, "
+              f"{100 * told['accuracy_int8']:.2f} % in int8")
+  logging.info("%s", shown)
+  return told
