@@ -74,12 +74,15 @@ def test_an_input_fn_gets_the_batch_size_of_its_configuration(tmp_path, kind, tr
   assert set(seen) == {(train, 1), (evaluate, 2)}
 
 
-def test_a_batch_that_an_input_fn_fixes_itself_is_shared_by_the_cores(tmp_path):
+@pytest.mark.parametrize("kind", ["PER_HOST_V1", "PER_HOST_V2"])
+def test_a_batch_that_an_input_fn_fixes_itself_is_shared_by_the_cores(tmp_path, kind):
   def input_fn(params):
     x, y = programs.arrays()
     return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(16, drop_remainder=True)
 
-  estimator = programs.tpu_estimator(tmp_path, "cpu:2")
+  estimator = programs.tpu_estimator(
+    tmp_path, "cpu:2", per_host_input_for_training=contrib_tpu.InputPipelineConfig[kind]
+  )
   estimator.train(input_fn, steps=2)
   assert estimator.evaluate(input_fn, steps=3)["global_step"] == 2
 

@@ -316,7 +316,7 @@ class Estimator:
       return self._for_cores(dataset, params["batch_size"])
     if start and not again and dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
       dataset = dataset.skip(start // self._sizes[kind])
-    return dataset
+    return self._cut(dataset, params["batch_size"])
 
   def _note_size(self, kind: str, size: int) -> None:
     replicas = self.octet.device.replicas
@@ -338,6 +338,24 @@ class Estimator:
       params=self._make_params(params),
       config=self._config,
     )
+
+  def _cut(self, dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
+    """A dataset to train on, in whole batches of this size where several cores need them.
+
+    Some programs take params["batch_size"] on a TPU alone, and elsewhere the size of a flag.
+    """
+    given = tf.nest.flatten(dataset.element_spec)[0].shape[0]
+    device = self.octet.device
+    if given == batch_size or device.replicas == 1:
+      return dataset
+    if given is None:
+      notes.tell_once(
+        "The train input_fn gives batches whose size is not known before they come. Several cores "
+        "need whole ones: the examples of a smaller batch are trained on with the next ones."
+      )
+    elif given != self._sizes["train"] // device.hosts:
+      return dataset
+    return dataset.rebatch(batch_size, drop_remainder=True)
 
   def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
     """A dataset to evaluate, in batches for one core."""

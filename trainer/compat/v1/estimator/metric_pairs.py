@@ -108,7 +108,7 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
   """
   if tensor.shape.rank == 0:
     return tf.fill([batch], tensor), lambda gathered: gathered
-  rows = tensor.shape[0]
+  rows = tensor.shape.as_list()[0] if tensor.shape.rank is not None else None
   if not isinstance(batch, int) or rows is None or rows == batch or rows % batch:
     return tensor, lambda gathered: gathered
   shape = tensor.shape[1:].as_list()

@@ -97,7 +97,7 @@ def _octet_spec(made: Any, mode: str, features: Any, given_hooks: fetches.GivenH
 
 def _batch(features: Any) -> Any:
   leaf = tf.nest.flatten(features)[0]
-  size = leaf.shape[0]
+  size = leaf.shape.as_list()[0]  # shape[0] is what the program wants it to be
   return tf.shape(leaf)[0] if size is None else int(size)
 
 

@@ -174,7 +174,11 @@ class RunConfig:
       use_tpu: whether the program asks for a TPU.
     """
     given = dict(self._octet)
-    given["device"] = os.environ.get(DEVICE_VARIABLE) or given.get("device") or _device(use_tpu)
+    given["device"] = (
+      os.environ.get(DEVICE_VARIABLE)
+      or given.get("device")
+      or _device(use_tpu, self.train_distribute)
+    )
     if given["device"] == "tpu":
       given["tpu"] = given.get("tpu") or _address(self.cluster) or self.master or ""
     for name in ("model_dir", "tf_random_seed", "save_summary_steps", "log_step_count_steps"):
@@ -215,9 +219,14 @@ class TPURunConfig(RunConfig):
     )
 
 
-def _device(use_tpu: bool) -> str:
+def _device(use_tpu: bool, strategy: tf.distribute.Strategy | None) -> str:
   if use_tpu:
     return "tpu"
+  if strategy is not None and strategy.num_replicas_in_sync > 1:
+    devices = {
+      tf.DeviceSpec.from_string(name).device_type for name in strategy.extended.worker_devices
+    }
+    return f"{devices.pop().lower()}:{strategy.num_replicas_in_sync}"
   return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
 
 

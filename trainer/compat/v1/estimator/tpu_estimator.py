@@ -12,11 +12,6 @@ from trainer.compat.v1.estimator import params as params_lib
 
 _RESERVED = ("batch_size", "context")
 
-_NO_EFFECT = {
-  "batch_axis": "the first axis of a tensor is its batch.",
-  "embedding_config_spec": "",
-}
-
 
 class TPUEstimator(estimator.Estimator):
   """A program's TPUEstimator. Arguments, methods and results as in 2.15.
@@ -108,6 +103,3 @@ class TPUEstimator(estimator.Estimator):
     if kind != "train" and self._gives_host_batches:
       params["batch_size"] *= self.octet.device.local_replicas
     return super()._call(kind, input_fn, params)
-
-  def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
-    return super()._for_cores(dataset, per_core) if self._gives_host_batches else dataset

@@ -63,7 +63,7 @@ class _Convolution(base.Layer):
     return _FORMATS[self.rank][self._is_channels_first]
 
   def _channels(self, input_shape: Any) -> int:
-    channels = input_shape[1 if self._is_channels_first else -1]
+    channels = input_shape.as_list()[1 if self._is_channels_first else -1]
     if channels is None:
       raise ValueError("The channel dimension of the inputs should be defined. Found `None`.")
     return int(channels)
@@ -126,15 +126,15 @@ class _Transposed(_Convolution):
 
   def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
     first = 2 if self._is_channels_first else 1
-    sizes = []
+    known, sizes = inputs.shape.as_list(), []
     for axis in range(self.rank):
-      size = inputs.shape[first + axis]
+      size = known[first + axis]
       size = tf.shape(inputs)[first + axis] if size is None else int(size)
       size = size * self.strides[axis]
       if self.padding == "valid":
         size += max(self.kernel_size[axis] - self.strides[axis], 0)
       sizes.append(size)
-    batch = tf.shape(inputs)[0] if inputs.shape[0] is None else int(inputs.shape[0])
+    batch = tf.shape(inputs)[0] if known[0] is None else known[0]
     channels_first = [batch, self.filters, *sizes]
     shape = channels_first if self._is_channels_first else [batch, *sizes, self.filters]
     outputs = tf.nn.conv_transpose(

@@ -41,9 +41,10 @@ class Dense(base.Layer):
     )
 
   def build(self, input_shape: Any) -> None:
-    if input_shape[-1] is None:
+    width = input_shape.as_list()[-1]
+    if width is None:
       raise ValueError("The last dimension of the inputs to `Dense` should be defined.")
-    self.kernel = self.add_weight("kernel", [input_shape[-1], self.units], **self._of_kernel)
+    self.kernel = self.add_weight("kernel", [width, self.units], **self._of_kernel)
     self.bias = self.add_weight("bias", [self.units], **self._of_bias) if self.use_bias else None
     self.built = True
 
@@ -88,9 +89,9 @@ class Flatten(base.Layer):
     rank = inputs.shape.rank
     if self._channels_first and rank and rank > 2:
       inputs = tf.transpose(inputs, [0, *range(2, rank), 1])
-    size = inputs.shape[1:].num_elements()
+    batch, size = inputs.shape.as_list()[0], inputs.shape[1:].num_elements()
     if size is not None:
-      return tf.reshape(inputs, [inputs.shape[0] or -1, size])
+      return tf.reshape(inputs, [-1 if batch is None else batch, size])
     outputs = tf.reshape(inputs, [tf.shape(inputs)[0], -1])
-    outputs.set_shape([inputs.shape[0], None])
+    outputs.set_shape([batch, None])
     return outputs

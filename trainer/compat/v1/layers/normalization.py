@@ -72,16 +72,16 @@ class BatchNormalization(base.Layer):
     self._initial_variance = base.initializer(moving_variance_initializer)
 
   def build(self, input_shape: Any) -> None:
-    rank = input_shape.rank
+    known, rank = input_shape.as_list(), input_shape.rank
     given = self.axis if isinstance(self.axis, list | tuple) else [self.axis]
     self._axes = [axis % rank for axis in given]
     if self.fused is None:
       self.fused = rank == 4 and self._axes in ([1], [3])
-    if None in (input_shape[axis] for axis in self._axes):
+    if None in (known[axis] for axis in self._axes):
       raise ValueError(f"BatchNormalization: the axes {self._axes} of {input_shape} must be known.")
-    shape = [int(input_shape[axis]) for axis in self._axes]
+    shape = [known[axis] for axis in self._axes]
     if len(shape) > 1:
-      shape = [int(input_shape[axis]) if axis in self._axes else 1 for axis in range(rank)]
+      shape = [known[axis] if axis in self._axes else 1 for axis in range(rank)]
     dtype = tf.float32 if self._dtype in (tf.float16, tf.bfloat16) else self._dtype
     self.gamma = self.add_weight("gamma", shape, dtype, **self._of_gamma) if self.scale else None
     self.beta = self.add_weight("beta", shape, dtype, **self._of_beta) if self.center else None

@@ -1,0 +1,91 @@
+"""Trains a canned estimator on toy columns; TensorFlow 2.15 and trainer.compat.v1 run the same.
+
+With 2.15: `tf215/bin/python tests/compat/canned_2_15.py` prints what test_canned.py has as numbers.
+"""
+
+import numpy as np
+
+ROWS = 32
+
+
+def columns(tf):
+  """(wide, deep)."""
+  fc = tf.feature_column
+  age = fc.numeric_column("age")
+  city = fc.categorical_column_with_vocabulary_list("city", ["a", "b", "c"])
+  ages = fc.bucketized_column(age, [-0.5, 0.5])
+  wide = [city, ages, fc.crossed_column([ages, "city"], 16)]
+  deep = [
+    age,
+    fc.indicator_column(city),
+    fc.embedding_column(city, 2, initializer=tf.ones_initializer()),
+  ]
+  return wide, deep
+
+
+def input_fn(tf, label, epochs=None):
+  random = np.random.RandomState(0)
+  age = random.randn(ROWS).astype(np.float32)
+  city = np.array(["a", "b", "c", "d"])[random.randint(0, 4, ROWS)]
+  labels = {
+    "binary": ((age > 0) | (city == "b")).astype(np.int32),
+    "classes": (np.digitize(age, [-0.5, 0.5])).astype(np.int32),
+    "number": (2 * age + (city == "a")).astype(np.float32),
+  }[label]
+
+  def read():
+    dataset = tf.data.Dataset.from_tensor_slices(({"age": age, "city": city}, labels))
+    return dataset.repeat(epochs).batch(16)
+
+  return read
+
+
+def estimators(tf, estimator, folder, **config):
+  """By name, (Estimator, its labels)."""
+  wide, deep = columns(tf)
+
+  def settings(name):
+    return dict(model_dir=f"{folder}/{name}", config=estimator.RunConfig(**config))
+
+  return {
+    "linear": (lambda: estimator.LinearClassifier(wide, **settings("linear")), "binary"),
+    "linear of classes": (
+      lambda: estimator.LinearClassifier(wide, n_classes=3, **settings("classes")),
+      "classes",
+    ),
+    "linear number": (lambda: estimator.LinearRegressor(wide, **settings("number")), "number"),
+    "baseline": (lambda: estimator.BaselineRegressor(**settings("baseline")), "number"),
+    "dnn": (lambda: estimator.DNNClassifier([4], deep, **settings("dnn")), "binary"),
+    "both": (
+      lambda: estimator.DNNLinearCombinedRegressor(
+        linear_feature_columns=wide,
+        dnn_feature_columns=deep,
+        dnn_hidden_units=[3],
+        **settings("both"),
+      ),
+      "number",
+    ),
+  }
+
+
+def run(tf, make, label):
+  """(names of the variables, result of the evaluation) after five steps."""
+  made = make()
+  made.train(input_fn(tf, label), steps=5)
+  result = made.evaluate(input_fn(tf, label, epochs=1))
+  return sorted(made.get_variable_names()), {key: float(value) for key, value in result.items()}
+
+
+if __name__ == "__main__":
+  import json
+  import pathlib
+  import tempfile
+
+  import tensorflow.compat.v1 as tf15
+
+  found = {
+    name: run(tf15, *one)
+    for name, one in estimators(tf15, tf15.estimator, tempfile.mkdtemp()).items()
+  }
+  path = pathlib.Path(__file__).with_name("canned_2_15.json")
+  path.write_text(json.dumps(found, indent=1) + "\n")

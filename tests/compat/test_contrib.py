@@ -1,0 +1,129 @@
+"""tf.contrib: what is no layer."""
+
+import numpy as np
+import pytest
+
+import trainer.compat.v1 as tf
+from tests.compat import programs
+from trainer.compat.v1 import contrib
+from trainer.compat.v1.contrib import tpu as contrib_tpu
+
+
+def test_hparams_keep_their_types():
+  hparams = contrib.training.HParams(rate=0.1, layers=[1, 2], name="a", deep=True, width=3)
+  hparams.parse("rate=1,layers=[3,4,5],name=b,deep=false,width=7")
+  assert hparams.values() == dict(rate=1.0, layers=[3, 4, 5], name="b", deep=False, width=7)
+  assert hparams.parse("layers[1]=9").layers == [3, 9, 5]
+  hparams.add_hparam("more", 2)
+  assert ("more" in hparams, hparams.get("other", 5)) == (True, 5)
+  assert contrib.training.HParams(a=1).to_json() == '{"a": 1}'
+  with pytest.raises(ValueError, match="Could not cast"):
+    hparams.set_hparam("width", 1.5)
+  with pytest.raises(ValueError, match="Unknown hyperparameter"):
+    hparams.parse("nothing=1")
+  with pytest.raises(ValueError, match="reserved"):
+    hparams.add_hparam("more", 2)
+
+
+def test_hparams_are_params(tmp_path):
+  seen = []
+
+  def model_fn(features, labels, mode, params):
+    seen.append((params.width, params.batch_size, params.use_tpu))
+    return programs.tpu_model_fn(features, labels, mode, params)
+
+  def input_fn(params):
+    assert params.context.num_hosts == 1
+    return programs.train_input_fn({"batch_size": params.batch_size})
+
+  params = contrib.training.HParams(width=3)
+  estimator = programs.tpu_estimator(tmp_path, fn=model_fn, params=params)
+  estimator.train(input_fn, steps=1)
+  assert seen == [(3, 16, False)]
+  assert params.values() == {"width": 3}
+
+
+def test_arg_scopes_nest_and_are_taken_again():
+  @contrib.framework.add_arg_scope
+  def layer(x, a=1, b=2):
+    return x, a, b
+
+  with contrib.framework.arg_scope([layer], a=3) as scope:
+    assert layer(0) == (0, 3, 2)
+    with contrib.framework.arg_scope([layer], b=4):
+      assert layer(0, a=5) == (0, 5, 4)
+  with contrib.framework.arg_scope(scope):
+    assert layer(0) == (0, 3, 2)
+  assert layer(0) == (0, 1, 2)
+  with pytest.raises(ValueError, match="not decorated"):
+    contrib.framework.arg_scope([len], a=1).__enter__()
+
+
+def test_correlations_are_those_of_numpy(tmp_path):
+  def model_fn(features, labels, mode, params):
+    spec = programs.tpu_model_fn(features, labels, mode, params)
+    if mode != "eval":
+      return spec
+
+    def metric_fn(a, b):
+      return {
+        "pearson": contrib.metrics.streaming_pearson_correlation(a, b),
+        "covariance": contrib.metrics.streaming_covariance(a, b),
+      }
+
+    return spec._replace(eval_metrics=(metric_fn, [features["x"][:, 0], features["x"][:, 1]]))
+
+  estimator = programs.tpu_estimator(tmp_path, fn=model_fn)
+  estimator.train(programs.train_input_fn, steps=1)
+  result = estimator.evaluate(programs.eval_input_fn)
+  a, b = programs.arrays()[0][:, :2].T
+  assert result["pearson"] == pytest.approx(np.corrcoef(a, b)[0, 1], rel=1e-5)
+  assert result["covariance"] == pytest.approx(np.cov(a, b)[0, 1], rel=1e-5)
+
+
+def test_a_host_call_writes_summaries(tmp_path):
+  def model_fn(features, labels, mode, params):
+    spec = programs.tpu_model_fn(features, labels, mode, params)
+    writer = contrib.summary.create_file_writer(str(tmp_path))  # as some do, for nothing
+    with tf.control_dependencies([writer.init()]):
+      step = tf.reshape(tf.train.get_global_step(), [1])
+
+    def host_call(step, loss):
+      with contrib.summary.create_file_writer(str(tmp_path / "host"), max_queue=10).as_default():
+        with contrib.summary.always_record_summaries():
+          contrib.summary.scalar("loss", loss[0], step=step[0])
+        return contrib.summary.all_summary_ops()
+
+    return spec._replace(host_call=(host_call, [step, tf.reshape(spec.loss, [1])]))
+
+  estimator = programs.tpu_estimator(tmp_path / "model", fn=model_fn)
+  estimator.train(programs.train_input_fn, steps=3)
+  (path,) = (tmp_path / "host").glob("events*")
+  steps = [event.step for event in tf.train.summary_iterator(str(path)) if event.summary.value]
+  assert steps == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+  "make,names",
+  [
+    (lambda: contrib.opt.AdamWOptimizer(0.1, 0.01), {"AdamW", "AdamW_1"}),
+    (lambda: contrib.opt.LazyAdamOptimizer(0.01), {"Adam", "Adam_1"}),
+    (
+      lambda: contrib.estimator.clip_gradients_by_norm(tf.train.MomentumOptimizer(0.1, 0.9), 1e-3),
+      {"Momentum"},
+    ),
+  ],
+)
+def test_optimizers_train_alike_on_one_core_and_two(tmp_path, make, names):
+  def model_fn(features, labels, mode, params):
+    spec = programs.tpu_model_fn(features, labels, "eval", params)
+    train_op = make().minimize(spec.loss, tf.train.get_global_step())
+    return contrib_tpu.TPUEstimatorSpec(mode, loss=spec.loss, train_op=train_op)
+
+  values = []
+  for device in ("cpu", "cpu:2"):
+    estimator = programs.tpu_estimator(tmp_path / device, device, fn=model_fn)
+    estimator.train(programs.train_input_fn, steps=3)
+    values.append(estimator.get_variable_value("net/dense/kernel"))
+  assert names <= {name.rpartition("/")[2] for name in estimator.get_variable_names()}
+  np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-6)

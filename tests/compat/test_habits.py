@@ -1,0 +1,84 @@
+"""What a program takes for granted in its model_fn, and what stays as it is elsewhere."""
+
+import pytest
+import tensorflow
+
+import trainer.compat.v1 as tf
+from tests.compat import programs
+from trainer.compat.v1 import absent, contrib
+
+
+def in_a_model_fn(tmp_path, look):
+  """Calls `look` with the features of a model_fn."""
+
+  def model_fn(features, labels, mode):
+    look(features["x"])
+    return programs.model_fn(features, labels, mode)
+
+  def input_fn():
+    return programs.eval_input_fn({"batch_size": 16})
+
+  programs.estimator(tmp_path, fn=model_fn).train(input_fn, steps=1)
+
+
+def test_equality_is_identity_in_the_graph_of_a_model_fn(tmp_path):
+  seen = {}
+
+  def look(x):
+    other = tf.identity(x)
+    with tf.variable_scope("looked_at"):
+      variable = tf.get_variable("v", [2])
+    seen.update(
+      tensors=[x == other, x == x, x in [other], {x: 1}[x]],
+      variables=[variable in tf.trainable_variables(), variable != variable],
+      compared=tf.data.Dataset.range(3).map(lambda number: number == 1),
+    )
+
+  in_a_model_fn(tmp_path, look)
+  assert seen["tensors"] == [False, True, False, 1]
+  assert seen["variables"] == [True, False]
+  a = tensorflow.constant([1, 2])
+  assert (a == a).numpy().tolist() == [True, True]
+  with pytest.raises(TypeError, match="unhashable"):
+    hash(a)
+
+
+def test_a_dimension_has_a_value_in_a_model_fn(tmp_path):
+  seen = []
+  in_a_model_fn(
+    tmp_path, lambda x: seen.extend([x.shape[-1].value, [d.value for d in x.shape[1:]]])
+  )
+  assert seen == [6, [6]]
+  assert not hasattr(tensorflow.zeros([3]).shape[0], "value")
+
+
+@pytest.fixture
+def _v2_behavior_afterwards():
+  yield
+  tf.enable_v2_behavior()
+
+
+@pytest.mark.usefixtures("_v2_behavior_afterwards")
+def test_an_unknown_dimension_is_none_or_a_dimension(tmp_path):
+  for switch, kind in ((tf.disable_v2_behavior, tf.Dimension), (tf.enable_v2_behavior, type(None))):
+    switch()
+    seen = []
+    in_a_model_fn(tmp_path / kind.__name__, lambda x: seen.append(tf.TensorShape([None, 2])[0]))
+    assert type(seen[0]) is kind
+
+
+def test_an_absent_name_says_why_and_what_to_use():
+  assert not hasattr(contrib, "crf")
+  with pytest.raises(absent.AbsentNameError, match="no contrib.crf: it left") as raised:
+    contrib.crf  # noqa: B018
+  assert raised.value.name == "contrib.crf"
+  assert raised.value.replacement
+  with pytest.raises(AttributeError, match="no no_such_name: neither"):
+    tf.no_such_name  # noqa: B018
+
+
+def test_names_are_tensorflows_and_those_that_left():
+  assert tf.reduce_sum is tensorflow.compat.v1.reduce_sum
+  assert tf.compat.v1 is tf
+  assert tf.optimizers is tensorflow.optimizers  # which tf.compat.v1 does not have
+  assert {"layers", "estimator", "contrib", "reduce_sum"} <= set(dir(tf))
