@@ -419,8 +419,9 @@ def restore(path, variables, stored_as=None):
   differing = [name for name in variables if name not in missing and tuple(variables[name].shape.as_list()) != found[stored_as[name]][0]]
   unexpected = sorted(set(found) - set(variables) - set(stored_as.values()) - {EXAMPLES_SEEN})
   if missing or differing:
-    lines = [f"  {name}: not in the checkpoint; {tuple(variables[name].shape.as_list())} in the model" for name in missing]
-    lines += [f"  {name}: {found[stored_as[name]][0]} in the checkpoint; {tuple(variables[name].shape.as_list())} in the model" for name in differing]
+    what = {name: "not" if stored_as[name] == name else f"no {stored_as[name]}" for name in missing}
+    what |= {name: found[stored_as[name]][0] for name in differing}
+    lines = [f"  {name}: {there} in the checkpoint; {tuple(variables[name].shape.as_list())} in the model" for name, there in what.items()]
     raise errors.CheckpointError(
         f"The checkpoint {path} does not fit the model: {len(variables) - len(missing) - len(differing)} variables matched, {len(missing)} missing, "
         f"{len(unexpected)} unexpected, {len(differing)} of wrong shape.\n" + "\n".join(lines[:20]) + ("\n  ..." if len(lines) > 20 else "") +

@@ -226,6 +226,8 @@ class Estimator:
       return
     position = self._position(input_fn, latest)
     dataset, iterator = self._traced("train", input_fn, start=position)
+    if latest is None:
+      self._program.restored_names(ModeKeys.TRAIN)  # which may ask for initial values from a checkpoint
     self._values.load(latest or model_values.WARM_START)
     start = int(self._program.global_step.numpy())
     final_step = start + steps if steps is not None else max_steps
@@ -390,6 +392,7 @@ class Estimator:
     """(what `evaluate` returns, all hooks, which have begun)."""
     source = self._values.source(checkpoint_path)
     _, iterator = self._traced("eval", input_fn, name or "")
+    names = self._program.restored_names(ModeKeys.EVAL)
     hooks = session_run.adapted([*(hooks or []), *(self._program.specs[ModeKeys.EVAL].evaluation_hooks or [])], "evaluate")
     _begin(hooks, self)
     own = self._values.is_own(source)
@@ -397,7 +400,7 @@ class Estimator:
         self.watchdog.stage("evaluation"),
         inputs.reading(input_fn, "eval"),
         retention.lease(source) if own else contextlib.nullcontext(),
-        self._values.in_use(source, self._training),
+        self._values.in_use(source, self._training, names),
     ):
       result = evaluation.run(self._loops, iterator, name or "", steps, self.watchdog.beat)
     if not result.examples:
@@ -444,11 +447,14 @@ class Estimator:
     source = self._values.source(checkpoint_path)
     dataset, iterator = self._traced("predict", input_fn)
     self._check_predict_keys(predict_keys)
-    with self._values.in_use(source, self._training):  # which finds what does not fit
+    with self._values_to_predict(source):  # which finds what does not fit
       pass
     all_hooks = session_run.adapted([*(hooks or []), *(self._program.specs[ModeKeys.PREDICT].prediction_hooks or [])], "predict")
     groups = self._loops.predict(self._loops.trace_predict(iterator), iterator, _cardinality(dataset), with_examples)
     return self._predictions(input_fn, groups, source, predict_keys, yield_single_examples, with_examples, all_hooks)
+
+  def _values_to_predict(self, source):
+    return self._values.in_use(source, self._training, self._program.restored_names(ModeKeys.PREDICT))
 
   def _check_predict_keys(self, predict_keys):
     predictions = self._program.specs[ModeKeys.PREDICT].predictions
@@ -465,7 +471,7 @@ class Estimator:
     while True:
       with (
           self._turns.taken("predict"),
-          self._values.in_use(source, self._training),  # others may have used the variables since the last `next()`
+          self._values_to_predict(source),  # others may have used the variables since the last `next()`
           step.running(self._model_fn.name, "predict"), inputs.reading(input_fn, "predict"), self.watchdog.stage("a batch to predict")):
         result = next(groups, None)
         step_ = int(self._program.global_step.numpy())
@@ -503,10 +509,14 @@ class Estimator:
     """
     source = self._values.source(checkpoint_path)
     kind, dataset = self._feature_dataset
+
+    def give_values(program):
+      self._values.give(source, program.store, program.restored_names(ModeKeys.PREDICT))
+
     exported = export.save(
         self._model_fn, params=self._all_params(), config=self.config,
         feature_spec=None if dataset is None else export.free_batch(dataset.element_spec[0]),
-        give_values=lambda variables: self._values.give(source, variables), export_dir_base=export_dir_base,
+        give_values=give_values, export_dir_base=export_dir_base,
         serving_input_receiver_fn=serving_input_receiver_fn, assets_extra=assets_extra,
         completion=completion.Completion(
             self._export_options, self._about(source),

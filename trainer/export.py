@@ -76,7 +76,7 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
     model_fn: a spec.ModelFn.
     params: dict for it, without "batch_size".
     config: the RunConfig.
-    give_values: function of the model's variables (dict of name → tf.Variable) that assigns them.
+    give_values: function of the step.Program, traced to predict, that gives its variables their values.
     feature_spec: nest of tf.TensorSpec, what the model takes where there is no serving_input_receiver_fn.
     export_dir_base: the folder that gets a new one, named by the time.
     serving_input_receiver_fn: a function as TPUEstimator programs have it: it makes placeholders and returns an object with `features` and
@@ -119,7 +119,7 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
   if receive is None:
     signatures |= completion.signatures(traced, outputs, feature_spec)
     module.decoders = completion.decoder_functions(feature_spec)
-  give_values(program.store.variables)
+  give_values(program)
   # What counts is in no checkpoint, and is served as it begins.
   module.model_variables = [*program.store.variables.values(), *program.store.local_variables()]
 

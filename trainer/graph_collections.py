@@ -86,6 +86,11 @@ class GraphCollections(collections.abc.MutableMapping):
     return len(self._asked())
 
 
+def of_this_replica() -> dict:
+  """A copy of the collections of the replica that is being traced: dict of key → list."""
+  return {key: list(members) for key, members in _own.get().items()}
+
+
 @contextlib.contextmanager
 def of_replicas(global_step: tf.Variable | None = None) -> Iterator[GraphCollections]:
   """Inside, the graph that is traced has GraphCollections."""

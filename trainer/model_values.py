@@ -10,7 +10,7 @@ A source is the path of a checkpoint, or WARM_START where model_dir has none yet
 import contextlib
 import os
 
-from trainer import checkpoint, errors, optimizers, warm_start
+from trainer import checkpoint, errors, initial_checkpoints, moving_averages, optimizers, warm_start
 
 # The source of a model that begins: its initial values, and over these what a warm start brings.
 WARM_START = "warm start"
@@ -31,6 +31,7 @@ class ModelValues:
     self._checkpoints = checkpoints
     self._settings = settings
     self._use_averages = averages
+    self._found_averages = None, {}  # those of a checkpoint: its path; dict of variable → its moving average
     self.has_changed()
 
   def source(self, path=None):
@@ -57,88 +58,110 @@ class ModelValues:
 
   def has_changed(self):
     """A step of training has changed the variables: they are those of no source."""
-    self._held, self._names, self._averaged = None, frozenset(), None
+    self._held, self._names, self._restored_as = None, frozenset(), {}
 
   def was_saved(self, path, names):
     """The variables of these names are now those of a checkpoint."""
-    self._held, self._names, self._averaged = path, frozenset(names), False if self._live_averages() else None
+    self._held, self._names, self._restored_as = path, frozenset(names), {}
+    self._found_averages = path, _averages(names) if self._use_averages else {}
 
   def load(self, source):
     """Gives the variables the values of a source as the training had them; those of WARM_START also where no warm start is set."""
-    if not self._has(source, averaged=False):
-      self._load(source, averaged=False)
+    if not self._has(source, {}):
+      self._load(source, {})
 
   @contextlib.contextmanager
-  def in_use(self, source, training=False):
+  def in_use(self, source, training=False, names=None):
     """Inside, the variables have the values of a source that are evaluated.
 
     Args:
       source: see above.
       training: whether a training goes on, whose values must not be lost.
+      names: dict of variable → its name in checkpoints, as a Saver of the model_fn says; None where there is none. It takes the place of `averages`.
 
     Raises:
       SettingError: it does, and has gone on from the source.
     """
-    if self._has(source, averaged=True):
+    wanted = self._wanted(source, names, self._store.variables)
+    if self._has(source, wanted):
       yield
-    elif self._has(source, averaged=False):
-      with self._swapped():
+    elif self._has(source, {}):
+      with self._swapped(source, wanted):
         yield
     elif training:
       raise errors.SettingError(f"A hook asks for {source} while the training goes on with other values: use another Estimator for that.")
     else:
-      self._load(source, averaged=True)
+      self._load(source, wanted)
       yield
 
-  def give(self, source, variables):
-    """Gives the values of a source that are evaluated to the variables (dict of name → tf.Variable) of an exported model."""
+  def give(self, source, store, names=None):
+    """Gives the values of a source that are evaluated to the variables of an exported model's store; names as for `in_use`."""
+    variables = store.variables
     if source == WARM_START:
-      warm_start.apply(self._settings, variables)
+      self._begin(store)
     else:
-      stored_as = {name: name for name in variables} | self._stored_as(source, variables)
+      stored_as = {name: name for name in variables} | self._wanted(source, names, variables)
       values = checkpoint.read(source, list(stored_as.values()))
       for name, variable in variables.items():
         variable.assign(values[stored_as[name]])
 
-  def _has(self, source, averaged):
-    """Whether the variables have the values of a source. `_averaged` is None where there are no averages, so that both kinds are one."""
-    return self._held == source and self._names >= self._store.variables.keys() and self._averaged in (None, averaged)
-
-  def _load(self, source, averaged):
-    variables = self._store.variables
-    stored_as = {}
+  def _wanted(self, source, names, variables):
+    """dict of variable → its name in a source, of those that are evaluated with what has another name there."""
     if source == WARM_START:
-      self._store.reset()
-      variables["global_step"].assign(0)
-      if self._settings is not None:
-        warm_start.apply(self._settings, variables)
-    else:
-      stored_as = self._stored_as(source, variables)
-      checkpoint.restore(source, variables, stored_as if averaged else {})
-    self._held, self._names, self._averaged = source, frozenset(variables), averaged if stored_as else None
+      return {}
+    if names is None:
+      names = self._averages_in(source)
+    return {name: there for name, there in names.items() if there != name and name in variables}
 
-  def _stored_as(self, path, variables):
+  def _averages_in(self, path):
     """dict of variable → its moving average in a checkpoint."""
     if not self._use_averages:
       return {}
-    found = checkpoint.shapes(path)
-    return {name: optimizers.ema_name(name) for name in variables if optimizers.ema_name(name) in found}
+    if self._found_averages[0] != path:
+      self._found_averages = path, _averages(checkpoint.shapes(path))
+    return self._found_averages[1]
 
-  def _live_averages(self):
-    """dict of variable → the variable that is its moving average."""
-    variables = self._store.variables
-    averages = {name: variables.get(optimizers.ema_name(name)) for name in variables} if self._use_averages else {}
-    return {name: average for name, average in averages.items() if average is not None}
+  def _has(self, source, wanted):
+    """Whether the variables have the values of a source, those of `wanted` from other names there."""
+    return self._held == source and self._names >= self._store.variables.keys() and self._restored_as == wanted
+
+  def _load(self, source, wanted):
+    if source == WARM_START:
+      self._begin(self._store)
+    else:
+      checkpoint.restore(source, self._store.variables, wanted)
+    self._held, self._names, self._restored_as = source, frozenset(self._store.variables), dict(wanted)
+
+  def _begin(self, store):
+    """The values of a model that begins. The order is important: each goes over what was before it."""
+    # 1. Initial values.
+    store.reset()
+    store.variables["global_step"].assign(0)
+    # 2. What the model_fn or its scaffold_fn takes from checkpoints.
+    given = initial_checkpoints.apply(store.initializers, store.variables)
+    # 3. A warm start, as TPUEstimator has it: after the model_fn.
+    if self._settings is not None:
+      given |= set(warm_start.apply(self._settings, store.variables).loaded)
+    # 4. Moving averages, of what their variables have by now.
+    moving_averages.begin(store, given)
 
   @contextlib.contextmanager
-  def _swapped(self):
+  def _swapped(self, source, wanted):
+    """Inside, the variables have the values of `wanted`; they have those that the training goes on with again after."""
     variables = self._store.variables
-    averages = self._live_averages()
-    kept = {name: variables[name].read_value() for name in averages}
+    elsewhere = [there for there in wanted.values() if there not in variables]
+    read = checkpoint.read(source, elsewhere) if elsewhere else {}
+    kept = {name: variables[name].read_value() for name in wanted}
     try:
-      for name, average in averages.items():
-        variables[name].assign(average.read_value())
+      for name, there in wanted.items():
+        variables[name].assign(variables[there].read_value() if there in variables else read[there])
       yield
     finally:
       for name, value in kept.items():
         variables[name].assign(value)
+
+
+def _averages(names):
+  """dict of variable → the name of its moving average, of those that have one among names."""
+  prefix = optimizers.ema_name("")
+  return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}

@@ -15,6 +15,7 @@ from trainer import (
   durations,
   errors,
   inputs,
+  scaffolds,
   schedules,
   spec,
   summaries,
@@ -74,6 +75,7 @@ class Program:
     self.specs = {}
     self._around_model_fn = contextlib.nullcontext
     self.traces = dict.fromkeys((ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), 0)
+    self._scaffold_fns = {}
 
   def train(self, batches):
     """One training step.
@@ -114,6 +116,18 @@ class Program:
       return self._call(ModeKeys.PREDICT, element[:1]).predictions
 
     return self._on_each_replica(replica_step, batches, ModeKeys.PREDICT)
+
+  def restored_names(self, mode: str) -> dict[str, str] | None:
+    """Calls the scaffold_fn of a mode that was traced, once; dict of variable → its name in checkpoints, as its Saver says.
+
+    Returns:
+      None where there is no scaffold_fn, or no Saver in its Scaffold.
+
+    Raises:
+      OctetError: as `scaffolds.ScaffoldFn.names` does.
+    """
+    scaffold_fn = self._scaffold_fns.get(mode)
+    return scaffold_fn and scaffold_fn.names(self.store, self._config)
 
   @contextlib.contextmanager
   def wrapped(self, context):
@@ -174,6 +188,8 @@ class Program:
       raise errors.ModelFnError(_message(self._model_fn.name, mode, element, error)) from error
     self._check(result, mode, features)
     self.specs[mode] = result
+    if mode not in self._scaffold_fns:  # which has called it, or will
+      self._scaffold_fns[mode] = scaffolds.noted(result, self._model_fn.name)
     return result
 
   def _check(self, result, mode, features):

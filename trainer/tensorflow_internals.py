@@ -40,6 +40,11 @@ DISTRIBUTED_VARIABLE_OP = private_names.member(
   "tensorflow.python.distribute.values.DistributedVariable.op"
 )
 
+# Changes how variables are initialized, by an assignment map.
+INIT_FROM_CHECKPOINT = private_names.member(
+  "tensorflow.python.training.checkpoint_utils._init_from_checkpoint"
+)
+
 # What is used as it is.
 
 AutomaticControlDependencies = private_names.find(
@@ -78,6 +83,19 @@ def handles(variable: tf.Variable) -> list[tf.Tensor]:
 def newest_loss_is_sum(graph: tf.Graph) -> bool:
   """Whether the newest loss that tf.compat.v1.losses made in a graph is a sum, not a mean."""
   return graph._last_loss_reduction in (tf.compat.v1.losses.Reduction.SUM, "sum")
+
+
+# Savers.
+
+
+def saved_by(saver: tf.compat.v1.train.Saver) -> Any:
+  """The list of variables, or dict of name → variable, that it was given; None for all."""
+  return saver._var_list
+
+
+def kept_by(saver: tf.compat.v1.train.Saver) -> tuple[int | None, float]:
+  """(max_to_keep, keep_checkpoint_every_n_hours)."""
+  return saver._max_to_keep, saver._keep_checkpoint_every_n_hours
 
 
 # Variables.

@@ -14,6 +14,8 @@ import collections
 import contextlib
 import contextvars
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -57,6 +59,8 @@ class VariableStore:
 
   Attributes:
     variables: dict of name → tf.Variable, in the order of their making.
+    initializers: what `tf.compat.v1.train.init_from_checkpoint` was asked for, in the order of the calls; see initial_checkpoints.
+    averages: dict of the name of a variable → that of the variable whose moving average it is; see moving_averages.
   """
 
   def __init__(self, strategy, precision="float32", seed=0, on_cpu=False):
@@ -68,6 +72,9 @@ class VariableStore:
     self._initial_values = {}
     self._keras_variables = {}  # the Keras object of the newest trace around a variable, by name
     self._after_step = []  # for each replica of the newest run, a list of what it asked for
+    self._present = {}  # the variables that the newest run has asked for so far
+    self.initializers = []
+    self.averages = {}
     # What is in no checkpoint: see scratch(); local variables, in which tf.compat.v1.metrics count;
     # and the state of Keras's seed generators, which nobody reads.
     self._scratch = {}
@@ -92,6 +99,7 @@ class VariableStore:
     counts = collections.Counter()
     roots = []
     self._after_step = []
+    self._present = {}
 
     def replica_fn(*args):
       with (
@@ -127,10 +135,31 @@ class VariableStore:
     # Else those of stateful operations come from what the process last drew numbers for.
     v1.get_default_graph().seed = self._seed
     with (
-        patches.setting(_current, self), keras_state.trace(), variable_ops.named(),
-        graph_collections.of_replicas(global_step) as own_collections, assignments.left_out(is_left_out)):
+        self._as_current(), keras_state.trace(), graph_collections.of_replicas(global_step) as own_collections,
+        assignments.left_out(is_left_out)):
       with self.strategy.scope(), tf.variable_creator_scope(creator):
         return self.strategy.run(patches.carried(replica_fn), args)
+
+  @contextlib.contextmanager
+  def as_current(self) -> Iterator[None]:
+    """Inside, what asks for the variables of a run, as init_from_checkpoint does, finds all of this store's."""
+    self._present = dict(self.variables)
+    with self._as_current():
+      yield
+
+  @contextlib.contextmanager
+  def _as_current(self):
+    with patches.setting(_current, self), variable_ops.named():
+      yield
+
+  def present(self) -> dict[str, tf.Variable]:
+    """By name, the variables that the newest `run` has asked for so far."""
+    return dict(self._present)
+
+  def note_initializer(self, initializer: Any) -> None:
+    """Adds to `initializers`; a later trace asks for the same again."""
+    if initializer not in self.initializers:
+      self.initializers.append(initializer)
 
   def after_step(self, fn, every):
     """Asks for fn to be called, by a later `run`, on this replica after every so many steps: what is under a condition cannot be in the step itself,
@@ -199,6 +228,8 @@ class VariableStore:
     else:
       home[name] = self._create(next_creator, name, kwargs)
     variable = home[name]
+    if home is self.variables:
+      self._present[name] = variable
     if maker is not None and home is self.variables:
       self._keras_variables[name] = maker
     return variable
@@ -234,6 +265,11 @@ def alike() -> contextlib.AbstractContextManager[None]:
 def current():
   """The store of the function that is being traced under `VariableStore.run`, or None."""
   return _current.get()
+
+
+def is_traced_here() -> bool:
+  """Whether what is made here is made for a store's `run`: not so in a graph that a model_fn makes for itself."""
+  return current() is not None and v1.get_default_graph().building_function
 
 
 def _path(name, root):

@@ -5,6 +5,7 @@ To have a model tested for every property, add a line to CASES.
 
 import dataclasses
 import functools
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
+from tests.trainer import programs
 from trainer import schedules
 
 v1 = tf.compat.v1
@@ -158,6 +160,37 @@ def own_gradients(features, labels, mode, params):
   return spec(mode, labels, logits, train_op)
 
 
+@functools.cache
+def _pretrained():
+  """The path of a checkpoint with the first layer of `fine_tuned`."""
+  values = np.random.RandomState(3).randn(32, 32) / 8
+  return programs.v1_checkpoint(tempfile.mkdtemp(), {"pretrained/hidden/w": values})
+
+
+def fine_tuned(features, labels, mode, params):
+  """From pretrained weights, and evaluated with moving averages; a scaffold_fn asks for both."""
+  with v1.variable_scope("hidden"):
+    w = v1.get_variable("w", [32, 32])
+  with v1.variable_scope("output"):
+    logits = tf.nn.relu(tf.reshape(features["image"], [-1, 32]) @ w) @ v1.get_variable("w", [32, 5])
+  average = v1.train.ExponentialMovingAverage(0.5)
+
+  def scaffold_fn():
+    if mode != ModeKeys.TRAIN:
+      return v1.train.Scaffold(saver=v1.train.Saver(average.variables_to_restore()))
+    v1.train.init_from_checkpoint(_pretrained(), {"pretrained/hidden/": "hidden/"})
+    return v1.train.Scaffold()
+
+  def train_op(loss):
+    step = v1.train.AdamOptimizer().minimize(loss, v1.train.get_global_step())
+    with tf.control_dependencies([step]):
+      return average.apply(v1.trainable_variables())
+
+  made = spec(mode, labels, logits, train_op)
+  made.scaffold_fn = scaffold_fn
+  return made
+
+
 CASES = [
     Case("keras_layers", keras_layers),
     Case("batch_norm_and_dropout", functools.partial(keras_layers, norm=True, dropout=0.3), deterministic=False),
@@ -167,6 +200,7 @@ CASES = [
     Case("v1_variables", v1_variables),
     Case("cross_shard", cross_shard),
     Case("own_gradients", own_gradients),
+    Case("scaffold_fn", fine_tuned),
     Case("scheduled", functools.partial(keras_layers, train_op=minimized(
         lambda: v1.train.AdamOptimizer(schedules.cosine(0.01, warmup=2, duration=80))))),
 ]

@@ -69,3 +69,12 @@ def estimator(model_dir, model_fn=line, device="cpu", params=None, batch_size=8,
 def fixed_loops(steps):
   """RunConfig arguments for loops of so many steps."""
   return dict(tpu_config=trainer.TPUConfig(iterations_per_loop=steps))
+
+
+def v1_checkpoint(folder, values):
+  """The path of a checkpoint as TensorFlow 1 writes it, of values (arrays) by the names of variables."""
+  with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    for name, value in values.items():
+      tf.compat.v1.get_variable(name, initializer=np.asarray(value, np.float32))
+    session.run(tf.compat.v1.global_variables_initializer())
+    return tf.compat.v1.train.Saver().save(session, f"{folder}/bert_model.ckpt")
