@@ -1,6 +1,9 @@
 """Replacements that stay: installed once, by whichever thread is first, and asleep outside of a trace."""
 
 import contextvars
+import pathlib
+import subprocess
+import sys
 import threading
 import types
 
@@ -8,8 +11,11 @@ import keras
 import pytest
 import tensorflow as tf
 
+import trainer
 from tests.trainer import programs
 from trainer import patches
+
+ROOT = pathlib.Path(trainer.__file__).resolve().parents[1]
 
 _factor = contextvars.ContextVar("factor", default=None)
 
@@ -123,3 +129,68 @@ def test_traces_that_overlap_in_two_threads_leave_keras_as_it_was(tmp_path):
   variable = keras.Variable([1.0])
   keras.optimizers.SGD(0.5).apply_gradients([(tf.constant([1.0]), variable)])
   assert variable.numpy() == [0.5]
+
+
+OUTSIDE = """
+import sys
+import keras
+import numpy as np
+import tensorflow as tf
+import trainer.estimator
+from trainer import patches
+
+v1 = tf.compat.v1
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+x = np.random.RandomState(1).randn(16, 4, 4, 16).astype("float32")
+y = x.mean((1, 2, 3))
+
+
+def fit(strategy):
+  keras.utils.set_random_seed(3)
+  with strategy.scope():
+    layers = [keras.layers.BatchNormalization(), keras.layers.Dropout(0.25), keras.layers.Flatten()]
+    model = keras.Sequential([*layers, keras.layers.Dense(64), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
+  history = model.fit(x, y, batch_size=8, epochs=2, verbose=0)
+  return [*model.get_weights(), np.array(history.history["loss"])]
+
+
+def session():
+  with tf.Graph().as_default(), v1.Session() as running:
+    v1.set_random_seed(4)
+    w = v1.get_variable("w", [16], initializer=v1.random_normal_initializer())
+    loss = tf.reduce_mean(tf.square(tf.linalg.matvec(x.mean((1, 2)), w) - y))
+    summary = v1.summary.scalar("loss", loss)
+    train_op = v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+    running.run(v1.global_variables_initializer())
+    return [running.run([train_op, summary, w])[i] for i in (1, 2)]
+
+
+def eager():
+  tf.random.set_seed(5)
+  noise = tf.random.normal([4])
+  with tf.summary.create_file_writer(sys.argv[1]).as_default():
+    written = tf.function(lambda: tf.summary.scalar("a", 1.5, step=1))()
+  return [noise.numpy(), tf.random.normal([4]).numpy(), written.numpy()]
+
+
+def everything():
+  strategies = tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+  return [value for strategy in strategies for value in fit(strategy)] + session() + eager()
+
+
+assert not patches.installed()
+before = everything()
+patches.install()
+assert len(patches.installed()) > 15
+after = everything()
+assert len(before) == len(after) == 2 * 9 + 2 + 3
+print([i for i, (a, b) in enumerate(zip(before, after)) if not np.array_equal(a, b)])
+"""
+
+
+def test_outside_of_a_trace_all_numbers_are_those_of_keras_and_tensorflow_to_the_bit(tmp_path):
+  command = [sys.executable, "-c", OUTSIDE, str(tmp_path)]
+  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+  assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr[-3000:]

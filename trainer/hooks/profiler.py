@@ -49,8 +49,13 @@ class Profiler:
       self._stop(step, estimator)
     elif not self._done and self._first <= step < self._last:
       self._directory = self._directory or estimator.model_dir
-      tf.profiler.experimental.start(self._directory)
-      self._runs = self._done = True
+      self._done = True
+      try:
+        tf.profiler.experimental.start(self._directory)
+      except tf.errors.AlreadyExistsError:  # of a training in another thread, or the program's own
+        logging.warning("No profile is taken at step %d: this process is taking another one.", step)
+        return
+      self._runs = True
       self._begun = step
 
   def end(self, step, estimator):

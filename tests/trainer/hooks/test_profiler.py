@@ -22,6 +22,17 @@ def test_a_training_that_does_not_get_there_has_none(tmp_path):
   assert not (tmp_path / "plugins").exists()
 
 
+def test_a_training_goes_on_where_the_process_is_taking_another_profile(tmp_path, caplog):
+  tf.profiler.experimental.start(str(tmp_path / "other"))
+  try:
+    estimator = programs.estimator(tmp_path / "model")
+    estimator.train(programs.train_input, hooks=[Profiler(1, 2)], max_steps=3)
+  finally:
+    tf.profiler.experimental.stop()
+  assert "No profile is taken at step 1: this process is taking another one." in caplog.text
+  assert estimator.latest_step() == 3
+
+
 def test_values_that_cannot_work():
   with pytest.raises(errors.SettingError, match="Profiler.last must be greater than Profiler.first; got 5 and 5"):
     Profiler(5, 5)
