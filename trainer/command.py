@@ -76,8 +76,8 @@ def _call(main, argv):
     if _DEBUG.value:
       raise
     _fail(message(error))
-  except KeyboardInterrupt:
-    print("interrupted", file=sys.stderr)
+  except KeyboardInterrupt as error:
+    print("interrupted" + (f": {error}" if error.args else ""), file=sys.stderr)
     sys.exit(130)
 
 

@@ -131,6 +131,7 @@ class Estimator:
     self._prepared = {}  # by kind: (input_fn, dataset, iterator) that trace() has made, for the next call of the kind
     self._feature_dataset = None, None  # (kind, dataset): what gives an export its features, of evaluation or prediction if there was one
     self._training = False
+    self._boundaries = None  # the training.Training of the newest training, from its first step on
     self._rollbacks = collections.Counter()  # by checkpoint
     self._train_input_fn = None  # that of the newest training
     self._examples_seen = 0  # of its data
@@ -204,11 +205,14 @@ class Estimator:
     for name, value in (("steps", steps), ("max_steps", max_steps)):
       if value is not None:
         run_config.require_positive_int(value, f"train: {name}")
+    self._boundaries = None
     with self._lock.held():
       try:
         self._train(input_fn, session_run.adapted(hooks, "train"), steps, max_steps, saving_listeners or [])
-      except KeyboardInterrupt:  # who wants to go does not wait
-        raise
+      except KeyboardInterrupt as error:  # who wants to go does not wait
+        if error.args or self._boundaries is not None:
+          raise
+        raise preemption.Interrupted(preemption.NOTHING_TO_SAVE) from None
       except BaseException:
         self._checkpoints.wait_and_warn()  # else what is being written would come into the next training
         raise
@@ -260,7 +264,7 @@ class Estimator:
     watch = preemption.Watch()
     with watch.listening(), self.workers.watched(self.model_dir), training.Training(
         self, all_hooks, saving_listeners, start, final_step, size, watch, is_saved=latest is not None) as boundaries:
-      self._training = True
+      self._training, self._boundaries = True, boundaries
       try:
         reached, exhausted = start, False
         while not boundaries.stopped:
@@ -402,7 +406,7 @@ class Estimator:
         retention.lease(source) if own else contextlib.nullcontext(),
         self._values.in_use(source, self._training, names),
     ):
-      result = evaluation.run(self._loops, iterator, name or "", steps, self.watchdog.beat)
+      result = evaluation.run(self._loops, iterator, name or "", steps, self._beat)
     if not result.examples:
       raise errors.InputError(f"The eval input_fn {spec.name_of(input_fn)} gave no example: there is nothing to evaluate.")
     values = dict(result.values, global_step=int(self._program.global_step.numpy()))
@@ -417,6 +421,12 @@ class Estimator:
     shown = ", ".join(f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items())
     logging.info("Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown)
     return values, hooks
+
+  def _beat(self):
+    """What is done between the batches of an evaluation."""
+    self.watchdog.beat()
+    if self._training:
+      self._boundaries.leave_if_saved()
 
   def evaluation_dir(self, name=None):
     """Where the summaries of the evaluations of this name go."""

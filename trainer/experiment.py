@@ -30,6 +30,7 @@ from trainer import (
   estimator,
   gin_names,
   predictions,
+  preemption,
   run_config,
   summaries,
   train_evaluate,
@@ -180,8 +181,9 @@ def run(
       pass
 
   # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all branches of the model_fn.
-  for kind in _KINDS[mode]:
-    runner.trace(kind, input_fns[kind])
+  with preemption.telling(preemption.NOTHING_TO_SAVE):
+    for kind in _KINDS[mode]:
+      runner.trace(kind, input_fns[kind])
 
   # 5. Bindings that nobody uses: after the tracing, which calls what the model_fn calls.
   _report_dead_bindings(strict_gin)

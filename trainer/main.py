@@ -6,7 +6,7 @@
 
 from absl import flags
 
-from trainer import command, config, errors
+from trainer import command, config, errors, preemption
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file: a path, as given or below the folder of the packages, or gs://...")
 _GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000".')
@@ -32,12 +32,13 @@ def main(argv):
     raise errors.SettingError("No --gin_file. Try: python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits")
   if not (_MODEL_DIR.value or _DRY_RUN.value or _BENCHMARK_INPUT.value):
     raise errors.SettingError("No --model_dir: give the folder for checkpoints and summaries, such as --model_dir=out/digits.")
-  config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
-  from trainer import experiment  # brings TensorFlow, for which a misspelt flag or file name need not wait
+  with preemption.own_process():
+    config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
+    from trainer import experiment  # brings TensorFlow, for which a misspelt flag or file name need not wait
 
-  experiment.run(
-      model_dir=_MODEL_DIR.value, mode=_MODE.value, device=_DEVICE.value, tpu=_TPU.value, precision=_PRECISION.value, seed=_SEED.value,
-      force=_FORCE.value, dry_run=_DRY_RUN.value, strict_gin=_STRICT_GIN.value, benchmark_input=_BENCHMARK_INPUT.value, profile=_PROFILE.value)
+    experiment.run(
+        model_dir=_MODEL_DIR.value, mode=_MODE.value, device=_DEVICE.value, tpu=_TPU.value, precision=_PRECISION.value, seed=_SEED.value,
+        force=_FORCE.value, dry_run=_DRY_RUN.value, strict_gin=_STRICT_GIN.value, benchmark_input=_BENCHMARK_INPUT.value, profile=_PROFILE.value)
 
 
 if __name__ == "__main__":

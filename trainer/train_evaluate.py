@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from absl import logging
 
-from trainer import errors, gin_names, retention, run_config
+from trainer import errors, gin_names, preemption, retention, run_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,8 @@ def train_and_evaluate(estimator, train_spec, *eval_specs, clock=time.monotonic)
     estimator.train(
         train_spec.input_fn, hooks=list(train_spec.hooks), max_steps=train_spec.max_steps,
         saving_listeners=[*train_spec.saving_listeners, _EvaluateWhenSaved(evaluations, train_spec.hooks)])
-    evaluations.finish()
+    with preemption.telling("in the last evaluation; the training is saved, and the same command goes on with what is left"):
+      evaluations.finish()
   return evaluations.results
 
 
@@ -198,6 +199,9 @@ class _Evaluations:
 
 class _EvaluateWhenSaved:
   """A saving listener that evaluates each checkpoint but that of step 0."""
+
+  # What is saved because the training is asked to end is not evaluated: it is in a hurry, and an undisturbed training would have no such checkpoint.
+  only_if_due = True
 
   def __init__(self, evaluations, hooks):
     self._evaluations = evaluations

@@ -40,6 +40,8 @@ class Training:
     self._final_step = final_step
     self._saved_at = start if is_saved else None
     self._position_changed = False
+    self._step = start
+    self._has_stepped = False  # since this training began
     cadences = [config.log_step_count_steps, config.save_summary_steps, config.checkpoint_steps]
     self._length = loop.LoopLength(config.tpu_config.iterations_per_loop, tuple(cadence for cadence in cadences if cadence), tuple(
         hook.next_step for hook in hooks if hasattr(hook, "next_step")))
@@ -62,7 +64,11 @@ class Training:
 
   def loop_length(self, step, final_step):
     """How many steps the next loop has, on all workers."""
-    return self._estimator.workers.agree(self._length(step, final_step))
+    self._step = step
+    self.leave_if_saved()
+    length = self._estimator.workers.agree(self._length(step, final_step))
+    self._preemption.in_loop(at_stake=self._has_stepped or length > 1)
+    return length
 
   def after_loop(self, result):
     """Takes a loop.LoopResult; returns whether the training shall stop. The order is important."""
@@ -72,6 +78,7 @@ class Training:
     if workers.total(result.non_finite_step >= 0) and result.non_finite_step < 0:
       result = dataclasses.replace(result, non_finite_step=result.step)
     self._length.took(result.steps, result.seconds)
+    self._step, self._has_stepped = result.step, True
 
     # 1. A loss that is no number: before anything is written or anyone is told.
     non_finite.check(result)
@@ -93,13 +100,22 @@ class Training:
     if workers.agree(self._checkpoint_due.due(result.step)):
       stop = self._save(result.step) or stop
 
-    # 5. Whether the machine is being taken away.
-    if workers.total(self._preemption.requested):
+    # 5. Whether the training is asked to end: by Ctrl-C, or because the machine is being taken away.
+    if asked := workers.total(self._preemption.asked):
       if self._saved_at != result.step:
-        self._save(result.step)
-      self._estimator.wait_for_checkpoint()
-      raise preemption.Preempted
+        self._save(result.step, is_due=False)
+      self._leave(asked)
     return bool(workers.total(stop))
+
+  def leave_if_saved(self):
+    """Leaves if the training is asked to end and has nothing left to save, as in an evaluation. Several workers can do that only together: they leave
+    after their next loop."""
+    if self._preemption.asked and self._saved_at == self._step and not self._estimator.device.is_multi_worker:
+      self._leave(self._preemption.asked)
+
+  def _leave(self, asked):
+    self._estimator.wait_for_checkpoint()
+    preemption.leave(asked, self._estimator.latest_step(), self._estimator.model_dir)
 
   def _report(self, step, log, summary):
     if log and self._writes and not self._log_totals.is_empty:
@@ -126,21 +142,26 @@ class Training:
         self._call(hook, hook.end, step, self._estimator)
     for listener in self._listeners:
       listener.end(None, step)
+    if asked := self._estimator.workers.total(self._preemption.asked):
+      self._leave(asked)
 
   def _call(self, hook, method, *arguments):
     with self._estimator.watchdog.stage(f"hook {spec.name_of(hook)}"):
       return method(*arguments)
 
-  def _save(self, step):
-    """Saves; returns whether a listener wants to stop."""
-    for listener in self._listeners:
+  def _save(self, step, is_due=True):
+    """Saves; returns whether a listener wants to stop. `is_due`: whether an undisturbed training would save here too; if not, those listeners that
+    have `only_if_due` are not told."""
+    listeners = [listener for listener in self._listeners if is_due or not getattr(listener, "only_if_due", False)]
+    for listener in listeners:
       listener.before_save(None, step)
     self._estimator.save_checkpoint()
-    if self._listeners:  # to whom it is a file
+    if listeners:  # to whom it is a file
       self._estimator.wait_for_checkpoint()
     self._saved_at = step
+    self._preemption.is_saved(step)
     stop = False
-    for listener in self._listeners:  # each of them, whatever the others say
+    for listener in listeners:  # each of them, whatever the others say
       stop = bool(listener.after_save(None, step)) or stop
     return stop
 

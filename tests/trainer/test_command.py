@@ -10,7 +10,7 @@ from absl import app
 from absl import logging as absl_logging
 from absl.testing import flagsaver
 
-from trainer import command, errors
+from trainer import command, errors, preemption
 
 
 @gin.configurable(module="program")
@@ -99,6 +99,7 @@ def test_a_crash_keeps_its_traceback(monkeypatch):
 
 def test_an_interrupt_is_one_line(run):
   assert run(raiser(KeyboardInterrupt())) == (130, "", "interrupted\n")
+  assert run(raiser(preemption.Interrupted("saved at step 3"))) == (130, "", "interrupted: saved at step 3\n")
 
 
 @pytest.mark.parametrize(("argument", "message"), [

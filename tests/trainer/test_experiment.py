@@ -1,6 +1,7 @@
 """The story of a run in all modes, by plain Python arguments."""
 
 import json
+import signal
 
 import gin
 import pytest
@@ -222,6 +223,18 @@ def test_the_folder_is_held_until_what_is_exported_after_the_training(tmp_path):
 
   run(tmp_path, "train_and_evaluate", exporters=[Exporter(name="")])
   assert len(list((tmp_path / "export").glob("[0-9]*"))) == 1
+
+
+def test_ctrl_c_while_steps_are_built_leaves_the_files_of_the_one_before(tmp_path):
+  run(tmp_path, "train")
+  before = contents(tmp_path)
+
+  def input_fn(params):
+    signal.raise_signal(signal.SIGINT)
+
+  with pytest.raises(KeyboardInterrupt, match="before the first step there was nothing to save"):
+    run(tmp_path, "train", train_input_fn=input_fn, train_steps=9)
+  assert contents(tmp_path) == before
 
 
 def test_a_training_that_is_complete_leaves_the_files_of_the_one_that_trained(tmp_path):
