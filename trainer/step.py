@@ -149,7 +149,7 @@ class Program:
     results = self._run_on_replicas(fn, *arguments, mode=mode)
     return tf.nest.map_structure(lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0), *self._per_replica(results))
 
-  def _run_on_replicas(self, fn, *arguments, mode=ModeKeys.TRAIN):
+  def _run_on_replicas(self, fn, *arguments, mode=ModeKeys.TRAIN, goes_on=False):
     training = mode == ModeKeys.TRAIN
     step = self.global_step.read_value()
     with (
@@ -157,11 +157,12 @@ class Program:
         combined_gradients.training() if training else combined_gradients.idle(),
         schedules.during(self.training_length, step) if training else schedules.idle(),
     ):
-      return self.store.run(fn, arguments, step, self.global_step, _MAY_CHANGE[mode])
+      return self.store.run(
+          fn, arguments, step, self.global_step, _MAY_CHANGE[mode], goes_on)
 
   def _run_if(self, condition, fn):
     def run():
-      self._run_on_replicas(fn)
+      self._run_on_replicas(fn, goes_on=True)
       return True
     tf.cond(condition, run, lambda: False)
 

@@ -71,6 +71,7 @@ class VariableStore:
     self._on_cpu = on_cpu
     self._initial_values = {}
     self._keras_variables = {}  # the Keras object of the newest trace around a variable, by name
+    self._names = _Names()  # of the newest run
     self._after_step = []  # for each replica of the newest run, a list of what it asked for
     self._present = {}  # the variables that the newest run has asked for so far
     self.initializers = []
@@ -79,7 +80,7 @@ class VariableStore:
     # and the state of Keras's seed generators, which nobody reads.
     self._scratch = {}
 
-  def run(self, fn, args, step, global_step=None, may_change=ANY):
+  def run(self, fn, args, step, global_step=None, may_change=ANY, goes_on=False):
     """`strategy.run(fn, args)` with this store's variables. Called while a tf.function is being traced.
 
     Args:
@@ -88,6 +89,7 @@ class VariableStore:
       step: int64 scalar tensor, the step that random numbers are for.
       global_step: the variable that `tf.compat.v1.train.get_global_step()` returns inside, or None. What changes it is left out.
       may_change: ANY variable, or only LOCAL ones, in which metrics count, or NOTHING. What changes others is left out.
+      goes_on: whether this belongs to the step of the last run, so that variables of the same name are others.
 
     Returns:
       Per-replica values of what fn returns.
@@ -96,7 +98,8 @@ class VariableStore:
       errors.ModelFnError: fn makes a variable with a shape or dtype other than an earlier trace gave it.
     """
     keras_state = keras_scope.KerasScope(self._precision, self._seed, step, self._on_cpu)
-    counts = collections.Counter()
+    names = self._names if goes_on else _Names()
+    self._names = names
     roots = []
     self._after_step = []
     self._present = {}
@@ -114,9 +117,7 @@ class VariableStore:
       # A mirrored strategy calls this for its first replica, and hands that variable to the others.
       maker = keras_state.variable_being_made
       path = maker.path if maker is not None else _path(kwargs["name"], roots[0])
-      counts[path] += 1
-      name = path if counts[path] == 1 else f"{path}_{counts[path] - 1}"
-      variable = self._get(next_creator, name, maker, kwargs)
+      variable = self._get(next_creator, names.unique(path), maker, kwargs)
       own_collections.add_variable(variable, _collections(variable, kwargs))
       return variable
 
@@ -245,6 +246,23 @@ class VariableStore:
       variable = next_creator(**kwargs)
     self._initial_values[name] = initial_value
     return variable
+
+
+class _Names:
+  """The names of the variables of one trace of a step."""
+
+  def __init__(self):
+    self._asked_for = collections.Counter()
+    self._taken = set()
+
+  def unique(self, name):
+    """`name` where it is first asked for, then `name_1`, `name_2`: the same in each trace."""
+    found = name
+    while found in self._taken:
+      self._asked_for[name] += 1
+      found = f"{name}_{self._asked_for[name]}"
+    self._taken.add(found)
+    return found
 
 
 def _is_handle(handle, variables):

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
+from tests.conformance import optimizers
 from tests.trainer import programs
 from trainer import schedules
 
@@ -191,6 +192,66 @@ def fine_tuned(features, labels, mode, params):
   return made
 
 
+def layer(x, size, name):
+  """A layer of get_variable, with a bias that is not zero, for the sake of Lars."""
+  with v1.variable_scope(name):
+    w = v1.get_variable("w", [x.shape[-1], size])
+    b = v1.get_variable("b", [size], initializer=v1.constant_initializer(0.1))
+    return x @ w + b
+
+
+def as_bert_trains(loss):
+  trained = v1.trainable_variables()
+  optimizer = trainer.CrossShardOptimizer(optimizers.AdamWeightDecay(0.01))
+  global_step = v1.train.get_or_create_global_step()
+  train_op = optimizer.apply_gradients(
+    zip(tf.gradients(loss, trained), trained, strict=True), global_step=global_step
+  )
+  return tf.group(train_op, [global_step.assign(global_step + 1)])
+
+
+def as_simclr_trains(loss):
+  return optimizers.Lars(0.1).minimize(loss, v1.train.get_or_create_global_step())
+
+
+def v1_layers(features, labels, mode, params, train_op):
+  x = tf.reshape(features["image"], [-1, 32])
+  return spec(mode, labels, layer(tf.nn.relu(layer(x, 8, "hidden")), 5, "output"), train_op)
+
+
+def two_optimizers(features, labels, mode, params):
+  """A network and one that learns to tell its outputs from random numbers, as in GANs."""
+  logits = layer(tf.reshape(features["image"], [-1, 32]), 5, "network")
+  judged = layer(tf.tanh(layer(logits, 4, "judge")), 1, "judgement")
+
+  def train_op(loss):
+    global_step = v1.train.get_global_step()
+    of_judge = tf.reduce_mean(tf.square(judged - tf.reduce_max(logits, -1, keepdims=True)))
+    ops = []
+    for optimized, scope in ((loss + 0.01 * tf.reduce_mean(judged), "network"), (of_judge, "judge")):
+      optimizer = v1.train.AdamOptimizer(0.01)
+      ops.append(optimizer.minimize(optimized, global_step, v1.trainable_variables(scope)))
+    return tf.group(*ops)
+
+  return spec(mode, labels, logits, train_op)
+
+
+def losses_collections(features, labels, mode, params):
+  """The loss is what tf.compat.v1.losses and regularizers have put into collections."""
+  with v1.variable_scope("network", regularizer=lambda w: 0.001 * tf.nn.l2_loss(w)):
+    logits = layer(tf.reshape(features["image"], [-1, 32]), 5, "layer")
+  v1.add_to_collection("magnitudes", 0.001 * tf.reduce_mean(tf.square(logits)))
+
+  def train_op(_):
+    v1.losses.sparse_softmax_cross_entropy(labels, logits)
+    v1.losses.add_loss(tf.add_n(v1.get_collection("magnitudes")))
+    total = v1.losses.get_total_loss()
+    with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+      return v1.train.MomentumOptimizer(0.1, 0.9).minimize(total)
+
+  return spec(mode, labels, logits, train_op)
+
+
 CASES = [
     Case("keras_layers", keras_layers),
     Case("batch_norm_and_dropout", functools.partial(keras_layers, norm=True, dropout=0.3), deterministic=False),
@@ -203,4 +264,8 @@ CASES = [
     Case("scaffold_fn", fine_tuned),
     Case("scheduled", functools.partial(keras_layers, train_op=minimized(
         lambda: v1.train.AdamOptimizer(schedules.cosine(0.01, warmup=2, duration=80))))),
+    Case("as_bert_trains", functools.partial(v1_layers, train_op=as_bert_trains)),
+    Case("as_simclr_trains", functools.partial(v1_layers, train_op=as_simclr_trains)),
+    Case("two_optimizers", two_optimizers),
+    Case("losses_collections", losses_collections),
 ]

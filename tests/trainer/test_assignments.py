@@ -185,6 +185,7 @@ def everything(features, labels, mode, params):
   count = v1.get_variable("count", [], initializer=v1.zeros_initializer(), trainable=False)
   branch = v1.get_variable("branch", [], tf.int32, v1.zeros_initializer(), trainable=False)
   raw = v1.get_variable("raw", [1], initializer=v1.zeros_initializer(), trainable=False)
+  pair = v1.get_variable("pair", [2], initializer=v1.zeros_initializer(), trainable=False)
   y = tf.linalg.matvec(features["x"], w)
   loss = tf.reduce_mean(tf.square(y - (0.0 if labels is None else labels)))
   descent = Descent().minimize(loss, v1.train.get_global_step(), [w])
@@ -196,6 +197,7 @@ def everything(features, labels, mode, params):
   train_op = tf.group(
     averaged,
     v1.assign_add(count, 1.0),
+    in_a_function(pair),
     tf.cond(global_step >= 0, lambda: branch.assign_add(1), lambda: 0),
     tf.raw_ops.ResourceApplyGradientDescent(var=raw.handle, alpha=-1.0, delta=[1.0]),
     global_step.assign(global_step + 1),
@@ -209,7 +211,7 @@ def test_neither_evaluation_nor_prediction_changes_anything(tmp_path, device):
   estimator = programs.estimator(tmp_path / "model", everything, device)
   estimator.train(programs.train_input, steps=2)
   before = _on_each_replica(estimator)
-  names = {"count": 2, "branch": 2, "raw": 2, "descents": 2, "global_step": 2}
+  names = {"count": 2, "branch": 2, "raw": 2, "pair": 4, "descents": 2, "global_step": 2}
   assert {name: float(before[name][0].sum()) for name in names} == names
   assert all(before[name][0].any() for name in before)
   estimator.evaluate(programs.examples(20))

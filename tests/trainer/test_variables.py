@@ -85,6 +85,16 @@ def test_names_are_those_of_the_code(store):
   assert list(store.variables) == ["dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias", "hidden/w", "outer/v", "v", "v_1", "Variable"]
 
 
+def test_a_name_that_is_asked_for_twice_is_not_that_of_another(store):
+  def fn():
+    made = [tf.Variable(0.0, name=name) for name in ("v", "v_1", "v", "v_1")]
+    return made[0].read_value()
+
+  for _ in range(2):
+    run(store, fn)
+    assert list(store.variables) == ["v", "v_1", "v_2", "v_1_1"]
+
+
 def test_another_shape_or_dtype_is_an_error_that_names_the_variable(store):
   run(store, lambda: tf.Variable(tf.zeros([2, 3]), name="w").read_value())
   for value in (tf.zeros([2, 4]), tf.zeros([2, 3], tf.int32)):
