@@ -32,7 +32,7 @@ setuptools.setup(
     install_requires=[
         "absl-py",
         "etils[epath]",  # files on local disks and on gs://, without TensorFlow
-        "gin-config==0.5.0",  # whose internals trainer.gin_state reads
+        "gin-config==0.5.0",  # whose internals trainer.config.gin_internals reads
         "h5py>=3.11",  # .weights.h5 and .keras files
         "importlib_resources",  # which tensorflow-datasets 4.9.10 needs and does not declare
         "keras>=3.5,<3.16",

@@ -23,8 +23,18 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import results, sides
-from input_pipelines import augment, digits, image_cache, image_pipeline, shard_writer, tf_flowers, tfds_images, tfrecord
-from trainer import errors, inputs
+from input_pipelines import (
+  augment,
+  digits,
+  image_cache,
+  image_pipeline,
+  shard_writer,
+  tf_flowers,
+  tfds_images,
+  tfrecord,
+)
+from trainer import errors
+from trainer.inputs import groups
 
 AUTOTUNE = tf.data.AUTOTUNE
 _WARM = 32  # batches before the clock starts: those that were waiting
@@ -179,7 +189,7 @@ def measure(tfds=None, flowers=None, pairs=20, seconds=0.5, only=None):
       except errors.InputError as error:
         print(f"{title} is left out: {error}", flush=True)
         continue
-      walls, work, batches = compare(inputs.read_ahead(ours), bare, pairs, seconds)  # as training takes them
+      walls, work, batches = compare(groups.read_ahead(ours), bare, pairs, seconds)  # as training takes them
     ours_at_best, bare_at_best = batches * batch / np.percentile(walls, 10, axis=1)
     rows.append(results.Row(
         "input", f"{title}, batch {batch}", "bare tf.data", tuple((walls[1] / walls[0]).tolist()), at_least=0.95,

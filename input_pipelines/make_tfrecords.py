@@ -24,7 +24,9 @@ def main(argv):
   for flag in (_SOURCE, _OUTPUT):
     if not flag.value:
       raise errors.SettingError(f"No --{flag.name}. Try: --source=folder:/photos/birds --output=/data/birds --shards=8")
-  from input_pipelines import shard_writer  # brings TensorFlow, for which a missing flag need not wait
+  from input_pipelines import (
+    shard_writer,  # brings TensorFlow, for which a missing flag need not wait
+  )
 
   shard_writer.write(shard_writer.parse_source(_SOURCE.value, _DATA_DIR.value, _CHANNELS.value), _OUTPUT.value, _SHARDS.value)
 

@@ -18,7 +18,15 @@ import tensorflow as tf
 from absl import logging
 
 import trainer
-from input_pipelines import damage, hosts, image_pipeline, images, labelled_images, records, shard_index
+from input_pipelines import (
+  damage,
+  hosts,
+  image_pipeline,
+  images,
+  labelled_images,
+  records,
+  shard_index,
+)
 from trainer import errors
 
 IMAGE = ("image", "jpeg")  # names in a feature spec of an encoded image, of whatever format

@@ -7,7 +7,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import gin
 import pytest
 
-from trainer import device as device_lib
+from trainer.devices import device as device_lib
 
 device_lib.connect("cpu:8")
 

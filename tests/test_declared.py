@@ -14,8 +14,8 @@ from tests import declared
 EXTRAS = {
   "trainer/sweep": ["sweep"],
   "trainer/preflight": ["preflight"],
-  "trainer/curves.py": ["plot"],
-  "trainer/contact_sheet.py": ["plot"],
+  "trainer/plot/curves.py": ["plot"],
+  "trainer/outputs/contact_sheet.py": ["plot"],
   "trainer/serving": ["onnx", "openvino", "serve"],
   "trainer/serve": ["serve"],
   "benchmarks": ["benchmarks"],

@@ -8,7 +8,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from trainer import checkpoint, config, experiment, testing
+from trainer import config, experiment, testing
+from trainer.checkpoints import reader
 
 ROOT = pathlib.Path(__file__).parents[1] / "gin_configs"
 FILES = sorted(path.name for path in ROOT.glob("*.gin"))
@@ -123,11 +124,11 @@ def check_what_all_can_be_told(file, folder):
   assert smoothing.partition(".")[2] in (run / "operative_config.gin").read_text()
 
   before, after = (str(run / f"model.ckpt-{step}") for step in (0, 3))
-  names = checkpoint.shapes(after)
+  names = reader.shapes(after)
   trained = [name.removeprefix("ema/") for name in names if name.startswith("ema/") and name != "ema/updates"]
   waiting = [f"accumulated/{name}" for name in trained]
   assert set(waiting) <= set(names)
-  assert checkpoint.read(after, ["ema/updates"])["ema/updates"] == 1, "one update in three steps"
-  old, new, gradients = checkpoint.read(before, trained), checkpoint.read(after, trained), checkpoint.read(after, waiting)
+  assert reader.read(after, ["ema/updates"])["ema/updates"] == 1, "one update in three steps"
+  old, new, gradients = reader.read(before, trained), reader.read(after, trained), reader.read(after, waiting)
   assert max(np.abs(gradient).max() for gradient in gradients.values()) > 1e-4
   testing.assert_same_values(old, new, tolerance=1e-6)

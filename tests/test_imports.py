@@ -45,10 +45,10 @@ def upward_imports(source):
 
 # The modules of each library that are its own business, and the one file of trainer that may know.
 PRIVATE = {
-    "gin.config": "trainer/gin_state.py",
-    "keras.src": "trainer/keras_internals.py",
-    "tensorflow.compiler": "trainer/tensorflow_internals.py",
-    "tensorflow.python": "trainer/tensorflow_internals.py",
+    "gin.config": "trainer/config/gin_internals.py",
+    "keras.src": "trainer/internals/keras_internals.py",
+    "tensorflow.compiler": "trainer/internals/tensorflow_internals.py",
+    "tensorflow.python": "trainer/internals/tensorflow_internals.py",
 }
 
 
@@ -88,7 +88,7 @@ def own_registrations(source):
 
 
 # What registers for others, and the file by which the rest register.
-REGISTER = ("trainer/gin_names.py", "trainer/compat/v1/gin.py")
+REGISTER = ("trainer/config/gin_names.py", "trainer/compat/v1/gin.py")
 
 
 @pytest.mark.parametrize("path", [path for path in files("trainer") if path not in REGISTER])
@@ -108,7 +108,7 @@ def test_the_rules_find_what_breaks_them():
   assert list(private_uses("import trainer\nfrom trainer import errors\nimport trainer.errors\ntrainer.EstimatorSpec")) == []
   assert list(private_uses("from trainer import command")) == ["1: from trainer import command"]
   assert list(private_uses('from trainer import command\nif __name__ == "__main__":\n  command.run(main)')) == []
-  assert list(private_uses("from trainer import loop")) == ["1: from trainer import loop"]
+  assert list(private_uses("from trainer import estimator")) == ["1: from trainer import estimator"]
   assert list(private_uses("import trainer.loop")) == ["1: trainer.loop"]
   assert list(private_uses("from trainer.optimizers import minimize")) == ["1: trainer.optimizers"]
   assert list(private_uses("import trainer\n\ntrainer.step.run()")) == ["3: trainer.step"]

@@ -15,7 +15,10 @@ import functools
 
 import tensorflow as tf
 
-from trainer import errors, keras_internals, patches, summaries, tensorflow_internals, variables
+from trainer import errors
+from trainer.internals import keras_internals, patches, tensorflow_internals
+from trainer.reporting import summaries
+from trainer.tracing import variable_store
 
 v1 = tf.compat.v1
 
@@ -61,7 +64,7 @@ def combine(gradients, op=tf.distribute.ReduceOp.MEAN):
   if context.num_replicas_in_sync == 1:
     return list(gradients)
   present = [gradient for gradient in gradients if gradient is not None]
-  graph = variables.replica_graph()
+  graph = variable_store.replica_graph()
   if any(getattr(gradient, "graph", graph) is not graph for gradient in present):
     raise errors.ModelFnError(
       "Gradients that are computed under tf.cond or in a tf.function cannot be combined over several "
@@ -132,7 +135,7 @@ def _apply_own(apply_gradients, grads_and_vars, *args, **kwargs):
   if is_idle():
     return tf.no_op()
   pairs = grads_and_vars if _combined.get() else _combined_pairs(grads_and_vars)
-  with already(), variables.alike():
+  with already(), variable_store.alike():
     return apply_gradients(pairs, *args, **kwargs)
 
 
@@ -142,7 +145,7 @@ def _combined_pairs(grads_and_vars):
   To a sum where the newest loss of `tf.compat.v1.losses` is one, as TensorFlow has it.
   """
   gradients, trained = zip(*grads_and_vars, strict=True)
-  is_sum = tensorflow_internals.newest_loss_is_sum(variables.replica_graph())
+  is_sum = tensorflow_internals.newest_loss_is_sum(variable_store.replica_graph())
   op = tf.distribute.ReduceOp.SUM if is_sum else tf.distribute.ReduceOp.MEAN
   return list(zip(combine(gradients, op), trained, strict=True))
 

@@ -19,37 +19,36 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import batch_sizes as batch_sizes_lib
-from trainer import (
-  benchmark_input,
-  checkpoint,
-  errors,
-  evaluation,
-  export,
-  inputs,
-  loop,
-  metrics,
-  metrics_file,
+from trainer import errors, run_config, spec
+from trainer.checkpoints import (
+  directory,
   model_values,
-  non_finite,
-  parameters,
-  preemption,
+  reader,
   retention,
-  run_config,
-  spec,
+  variable_table,
+  warm_start,
+)
+from trainer.devices import device as device_lib
+from trainer.devices import tensorflow_behavior, workers
+from trainer.hooks import session_run
+from trainer.inputs import benchmark, decodable, elements, tpu_tiles
+from trainer.inputs import call as inputs
+from trainer.inputs import groups as groups_lib
+from trainer.loop import boundaries as training
+from trainer.loop import (
+  device_loops,
+  evaluation,
+  non_finite,
+  outer_loop,
+  preemption,
   step,
-  summaries,
-  tensorflow_behavior,
-  tiles,
-  training,
   training_lock,
   turns,
-  warm_start,
   watchdog,
-  workers,
 )
-from trainer import device as device_lib
-from trainer.hooks import session_run
-from trainer.outputs import completion, decodable
+from trainer.outputs import completion, saved_model
+from trainer.reporting import host_metrics as metrics
+from trainer.reporting import metrics_file, summaries
 
 ModeKeys = spec.ModeKeys
 
@@ -57,7 +56,7 @@ _MODE_OF = {"train": ModeKeys.TRAIN, "eval": ModeKeys.EVAL, "predict": ModeKeys.
 
 
 def _in_turn(method):
-  """A method during which no other thread uses the Estimator, see `trainer.turns`."""
+  """A method during which no other thread uses the Estimator, see `trainer.loop.turns`."""
 
   @functools.wraps(method)
   def call(estimator, *args, **kwargs):
@@ -81,7 +80,7 @@ class Estimator:
     params: dict that model_fn and the input_fns get, with "batch_size" added (their per-core batch). Keys "batch_size" and "context" are reserved.
     train_batch_size, eval_batch_size, predict_batch_size: global sizes, of all replicas together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: per-core sizes, in place of the global ones.
-    warm_start_from: a path or WarmStartSettings, see `trainer.warm_start`; for as long as model_dir has no checkpoint, all methods start from it.
+    warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`; for as long as model_dir has no checkpoint, all methods start from it.
     export_options: an ExportOptions, of the SavedModels that are exported.
 
   Raises:
@@ -117,7 +116,7 @@ class Estimator:
     self._batch_sizes.check(self.device.replicas)
     self.workers = workers.Workers(self.device)
     keep = self.config.retention or retention.Retention(newest=self.config.keep_checkpoint_max)
-    self._checkpoints = checkpoint.CheckpointDirectory(self.model_dir, keep, self.config.on_checkpoint_failure)
+    self._checkpoints = directory.CheckpointDirectory(self.model_dir, keep, self.config.on_checkpoint_failure)
     self._lock = training_lock.TrainingLock(self.model_dir, self.config.force, is_needed=self.device.is_chief)
     sizes = {_MODE_OF[kind]: size.per_core for kind, size in self.batch_sizes().items()}
     self._program = step.Program(
@@ -125,7 +124,7 @@ class Estimator:
         on_cpu=self.device.kind == "cpu")
     settings = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
     self._values = model_values.ModelValues(self._program.store, self._checkpoints, settings, self.config.evaluate_ema)
-    self._loops = loop.DeviceLoops(
+    self._loops = device_loops.DeviceLoops(
         self._program, self.device.local_replicas, self.config.tpu_config.host_call_every_n_steps,
         on_one_cpu=self.device.kind == "cpu" and self.device.replicas == 1)
     self._prepared = {}  # by kind: (input_fn, dataset, iterator) that trace() has made, for the next call of the kind
@@ -153,11 +152,11 @@ class Estimator:
 
   def get_variable_names(self):
     """Names of the variables in the latest checkpoint, sorted."""
-    return sorted(set(checkpoint.shapes(self._needed_checkpoint())) - {checkpoint.EXAMPLES_SEEN})
+    return sorted(set(reader.shapes(self._needed_checkpoint())) - {reader.EXAMPLES_SEEN})
 
   def get_variable_value(self, name):
     """The value (numpy array) of a variable in the latest checkpoint."""
-    return checkpoint.read(self._needed_checkpoint(), [name])[name]
+    return reader.read(self._needed_checkpoint(), [name])[name]
 
   def latest_checkpoint(self):
     """The path of the newest checkpoint in model_dir that is not damaged, or None."""
@@ -175,7 +174,7 @@ class Estimator:
   def latest_step(self):
     """The step of the newest checkpoint in model_dir that is not damaged, or None; waits for one that is being written."""
     latest = self.latest_checkpoint()
-    return checkpoint.step_of(latest) if latest else None
+    return directory.step_of(latest) if latest else None
 
   # ------------------------------------------------------------------ train
 
@@ -225,8 +224,8 @@ class Estimator:
     # The newest checkpoint is looked up once: another may appear at any moment, and the weights, the step and the place in the
     # data must be those of one.
     latest = self._values.latest()
-    if max_steps is not None and latest and checkpoint.read_step(latest) >= max_steps:
-      logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, checkpoint.read_step(latest), max_steps)
+    if max_steps is not None and latest and reader.read_step(latest) >= max_steps:
+      logging.info("Training is complete: %s is at step %d, max_steps is %d.", latest, reader.read_step(latest), max_steps)
       return
     position = self._position(input_fn, latest)
     dataset, iterator = self._traced("train", input_fn, start=position)
@@ -242,7 +241,7 @@ class Estimator:
       )
     all_hooks = [*hooks, *session_run.adapted(self._program.specs[ModeKeys.TRAIN].training_hooks, "training_hooks")]
     if self.device.is_chief:
-      logging.info("%s", parameters.table(self._program.store.variables))
+      logging.info("%s", variable_table.table(self._program.store.variables))
     size = self._batch_sizes.resolve("train", self.device.replicas).global_size
     self._examples_seen = position
     self._train_input_fn = input_fn
@@ -269,7 +268,7 @@ class Estimator:
         reached, exhausted = start, False
         while not boundaries.stopped:
           try:
-            reached, exhausted = loop.train(run_loop, reached, final_step or _NO_END, boundaries.loop_length, boundaries.after_loop)
+            reached, exhausted = outer_loop.train(run_loop, reached, final_step or _NO_END, boundaries.loop_length, boundaries.after_loop)
             break
           except non_finite.Found as found:
             reached = self._roll_back(found, input_fn)
@@ -341,7 +340,7 @@ class Estimator:
     if self.device.is_chief:
       self._lock.check()
       with self.watchdog.stage("save a checkpoint"):  # which waits for the one before
-        self._checkpoints.save(current, dict(values, **{checkpoint.EXAMPLES_SEEN: tf.constant(self._examples_seen, tf.int64)}))
+        self._checkpoints.save(current, dict(values, **{reader.EXAMPLES_SEEN: tf.constant(self._examples_seen, tf.int64)}))
     if self.device.is_multi_worker:  # nobody goes on before it is there
       self.wait_for_checkpoint()
       self.workers.agree(current)
@@ -358,9 +357,9 @@ class Estimator:
     the same function. Another function in the same process starts at its beginning."""
     if latest is None or self._train_input_fn not in (None, input_fn):
       return 0
-    if checkpoint.EXAMPLES_SEEN in checkpoint.shapes(latest):
-      return int(checkpoint.read(latest, [checkpoint.EXAMPLES_SEEN])[checkpoint.EXAMPLES_SEEN])
-    return checkpoint.read_step(latest) * self._batch_sizes.resolve("train", self.device.replicas).global_size
+    if reader.EXAMPLES_SEEN in reader.shapes(latest):
+      return int(reader.read(latest, [reader.EXAMPLES_SEEN])[reader.EXAMPLES_SEEN])
+    return reader.read_step(latest) * self._batch_sizes.resolve("train", self.device.replicas).global_size
 
   def _next_position(self, kind, input_fn):
     """Where a run of a kind would begin in its data if it were started now, in examples."""
@@ -523,22 +522,22 @@ class Estimator:
     def give_values(program):
       self._values.give(source, program.store, program.restored_names(ModeKeys.PREDICT))
 
-    exported = export.save(
+    exported = saved_model.save(
         self._model_fn, params=self._all_params(), config=self.config,
-        feature_spec=None if dataset is None else export.free_batch(dataset.element_spec[0]),
+        feature_spec=None if dataset is None else saved_model.free_batch(dataset.element_spec[0]),
         give_values=give_values, export_dir_base=export_dir_base,
         serving_input_receiver_fn=serving_input_receiver_fn, assets_extra=assets_extra,
         completion=completion.Completion(
             self._export_options, self._about(source),
             {} if dataset is None else decodable.decoders_of(dataset),
-            None if dataset is None else lambda count: export.sample(dataset, kind, count)))
+            None if dataset is None else lambda count: saved_model.sample(dataset, kind, count)))
     logging.info("Exported %s to %s", source, exported)
     return exported
 
   def _about(self, source):
     """What an export says of where it comes from."""
     own = self._values.is_own(source)
-    step_ = checkpoint.read_step(source) if source != model_values.WARM_START else 0
+    step_ = reader.read_step(source) if source != model_values.WARM_START else 0
     return {
         "model": self._model_fn.name, "checkpoint": source, "global_step": step_,
         "metrics": retention.read_evaluations(self.model_dir, "").get(step_, {}) if own else {}}
@@ -572,7 +571,7 @@ class Estimator:
       result = next(self._loops.predict(self._loops.trace_predict(iterator), iterator), None)
       done = result is not None
       what = "" if result is None else ", ".join(
-          f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in inputs.named_leaves(result[:1], ["predictions"]))
+          f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in elements.named_leaves(result[:1], ["predictions"]))
     if not done:
       raise errors.InputError(f"The {kind} input_fn {spec.name_of(input_fn)} gave no batch: its dataset is empty or too small.")
     return f"one {kind} step in {time.monotonic() - start:.2f} s: {what}"
@@ -585,7 +584,7 @@ class Estimator:
     """
     dataset, batch_size = self._input(kind, input_fn, self._next_position(kind, input_fn))
     with inputs.reading(input_fn, kind):
-      return benchmark_input.benchmark(dataset, batch_size)
+      return benchmark.benchmark(dataset, batch_size)
 
   def _traced(self, kind, input_fn, name="", start=0):
     """(dataset, iterator) of a run of a kind, whose device loop has been traced: of per-core batches to train, of groups to evaluate and predict.
@@ -615,7 +614,7 @@ class Estimator:
     with self.watchdog.stage(f"{kind} input_fn {spec.name_of(input_fn)}"):
       dataset = inputs.call(input_fn, self._all_params(), batch_size, self.config.tf_random_seed, kind, context, start)
     static = self.config.static_shapes or self.device.replicas > 1 or self.device.kind == "tpu"
-    inputs.check_shapes(dataset, batch_size, kind, static)
+    elements.check_shapes(dataset, batch_size, kind, static)
     return dataset, batch_size
 
   def _dataset(self, kind, input_fn, start=0):
@@ -626,11 +625,11 @@ class Estimator:
     if kind != "train" or self._feature_dataset[0] in (None, "train"):
       self._feature_dataset = kind, dataset
     if kind == "train":
-      dataset = inputs.cut(dataset, cores) if batch_size != per_core else dataset
-      for sentence in tiles.warnings(dataset.element_spec, per_core) if self.device.resembles_tpu else []:
+      dataset = groups_lib.cut(dataset, cores) if batch_size != per_core else dataset
+      for sentence in tpu_tiles.warnings(dataset.element_spec, per_core) if self.device.resembles_tpu else []:
         logging.warning("%s", sentence)
-      return inputs.read_ahead(dataset)
-    return inputs.grouped(dataset, per_core, cores, config.broadcasts)
+      return groups_lib.read_ahead(dataset)
+    return groups_lib.grouped(dataset, per_core, cores, config.broadcasts)
 
   def _all_params(self):
     return dict(self.params, use_tpu=self.device.kind == "tpu")

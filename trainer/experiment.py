@@ -4,14 +4,14 @@
     run.train_input_fn = @train/digits.input_fn
     run.train_batch_size = 32
 
-Layout of what it writes, beside what `trainer.checkpoint` does:
+Layout of what it writes, beside what `trainer.checkpoints.directory` does:
 
     <model_dir>/config.gin               the bindings as parsed, when a training begins
     <model_dir>/operative_config.gin     those that took effect, after the first loop
     <model_dir>/environment.json         what the training runs on
     <model_dir>/eval/                    TensorBoard files of evaluations
-    <model_dir>/export/                  SavedModels, see `trainer.exporters`
-    <model_dir>/predictions-<step>.*     see `trainer.predictions`
+    <model_dir>/export/                  SavedModels, see `trainer.outputs.exporters`
+    <model_dir>/predictions-<step>.*     see `trainer.outputs.predictions`
 """
 
 import dataclasses
@@ -20,24 +20,16 @@ import tempfile
 
 from absl import logging
 
-from trainer import (
-  batch_sizes,
-  checkpoint,
-  config,
-  durations,
-  environment,
-  errors,
-  estimator,
-  gin_names,
-  predictions,
-  preemption,
-  run_config,
-  summaries,
-  train_evaluate,
+from trainer import batch_sizes, config, durations, errors, estimator, run_config, train_evaluate
+from trainer.checkpoints import reader
+from trainer.config import gin_names
+from trainer.hooks import (
+  profiler,
 )
-from trainer import exporters as exporters_lib
-from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401  which gin files name without an import
-from trainer.outputs import completion
+from trainer.loop import preemption
+from trainer.outputs import completion, predictions
+from trainer.outputs import exporters as exporters_lib
+from trainer.reporting import environment, summaries
 
 MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export")
 
@@ -101,13 +93,13 @@ def run(
     eval_throttle_secs: the least time between two evaluations while training.
     eval_timeout_secs: of --mode=continuous_eval, which ends when no checkpoint has come for so long.
     eval_specs: list of EvalSpecs, of sets that are evaluated as well; each needs a name.
-    exporters: list of exporters, see `trainer.exporters`; None for one SavedModel at the end, in <model_dir>/export/<timestamp>.
+    exporters: list of exporters, see `trainer.outputs.exporters`; None for one SavedModel at the end, in <model_dir>/export/<timestamp>.
     train_batch_size, eval_batch_size, predict_batch_size: of all cores together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: of one core, in place of the former.
     train_hooks: list of hooks, see `trainer.hooks`.
     class_names: list of str, the classes' names in the order of their numbers, for predictions; None to show numbers.
     contact_sheet_images: how many images the contact sheet of predictions has; 0 for no contact sheet.
-    warm_start_from: a path or WarmStartSettings, see `trainer.warm_start`.
+    warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`.
     export_options: an ExportOptions; by default it has the class_names above.
     model_dir: where everything is written.
     mode: one of MODES.
@@ -211,7 +203,7 @@ def run(
     return runner.evaluate(eval_input_fn, steps=eval_steps)
   if mode == "predict":
     latest = runner.latest_checkpoint()  # looked up once: a training beside may write another at any moment
-    path = os.path.join(model_dir, f"predictions-{checkpoint.read_step(latest) if latest else 0}")
+    path = os.path.join(model_dir, f"predictions-{reader.read_step(latest) if latest else 0}")
     predicted = runner.predict(input_fns["predict"], with_examples=True, checkpoint_path=latest)
     predictions.save(path, predicted, class_names, contact_sheet_images)
     return None

@@ -11,7 +11,11 @@ import re
 import keras
 import tensorflow as tf
 
-from trainer import checkpoint, errors, gin_names, keras_internals, keras_scope, optimizers, spec
+from trainer import errors, optimizers, spec
+from trainer.checkpoints import directory, reader
+from trainer.config import gin_names
+from trainer.internals import keras_internals
+from trainer.tracing import keras_scope
 
 ModeKeys = spec.ModeKeys
 
@@ -80,7 +84,7 @@ def load_into_keras(checkpoint_path, model):
   variables = {variable.path: variable for variable in model.weights}
   if not variables:
     raise errors.SettingError(f"load_into_keras: the model {model.name!r} has no variables yet: build it, or call it once.")
-  checkpoint.restore(checkpoint.resolve(str(checkpoint_path)), {path: variable.value for path, variable in variables.items()})
+  reader.restore(directory.resolve(str(checkpoint_path)), {path: variable.value for path, variable in variables.items()})
   return model
 
 

@@ -6,7 +6,8 @@
 
 from absl import flags
 
-from trainer import command, config, errors, preemption
+from trainer import command, config, errors
+from trainer.loop import preemption
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file: a path, as given or below the folder of the packages, or gs://...")
 _GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000".')
@@ -34,7 +35,9 @@ def main(argv):
     raise errors.SettingError("No --model_dir: give the folder for checkpoints and summaries, such as --model_dir=out/digits.")
   with preemption.own_process():
     config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
-    from trainer import experiment  # brings TensorFlow, for which a misspelt flag or file name need not wait
+    from trainer import (
+      experiment,  # brings TensorFlow, for which a misspelt flag or file name need not wait
+    )
 
     experiment.run(
         model_dir=_MODEL_DIR.value, mode=_MODE.value, device=_DEVICE.value, tpu=_TPU.value, precision=_PRECISION.value, seed=_SEED.value,

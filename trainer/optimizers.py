@@ -13,7 +13,9 @@ import functools
 import keras
 import tensorflow as tf
 
-from trainer import combined_gradients, errors, gin_names, variables
+from trainer import combined_gradients, errors
+from trainer.config import gin_names
+from trainer.tracing import variable_store
 
 v1 = tf.compat.v1
 
@@ -56,7 +58,7 @@ def minimize(optimizer, loss, global_step=None, var_list=None, clip_norm=None, a
     raise errors.SettingError(f"minimize: ema_decay must be between 0 and 1; got {ema_decay} (gin: minimize.ema_decay).")
   if not isinstance(optimizer, keras.optimizers.Optimizer | v1.train.Optimizer | CrossShardOptimizer):
     raise errors.SettingError(f"minimize: expected a Keras or a tf.compat.v1.train optimizer, got {optimizer!r}; a class must be called first.")
-  store = variables.current()
+  store = variable_store.current()
   if store is None:
     raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
   if combined_gradients.is_idle():
@@ -101,7 +103,7 @@ class CrossShardOptimizer:
 
   def compute_gradients(self, loss, var_list=None, **kwargs):
     """Returns this replica's [(gradient, variable)] of those variables that have a gradient."""
-    store = variables.current()
+    store = variable_store.current()
     if store is None:
       raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
     combined_gradients.record_learning_rate(self._optimizer)

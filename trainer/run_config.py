@@ -6,7 +6,8 @@ import numbers
 import re
 from typing import Any
 
-from trainer import durations, errors, gin_names
+from trainer import durations, errors
+from trainer.config import gin_names
 
 
 @gin_names.constants_from_enum(module="trainer")
@@ -86,7 +87,7 @@ class RunConfig:
 
   Attributes:
     model_dir: where checkpoints, summaries and configurations go.
-    device: see `trainer.device.connect`: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "tpu".
+    device: see `trainer.devices.device.connect`: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "tpu".
     tpu: the name or address of a TPU, where device is "tpu"; "" to find it.
     precision: "float32" or "bfloat16", that of Keras layers; variables are float32 in both.
     tf_random_seed: int, the run's seed.
@@ -107,7 +108,7 @@ class RunConfig:
     epoch_examples: the examples of an epoch, for durations in epochs.
     static_shapes: whether the shapes of a batch must be known before it comes. False lets them differ from batch to batch on a single CPU or GPU,
       as Estimator programs may have them; several cores and TPUs need them in any case.
-    force: whether a training takes model_dir from another one that goes on there, which then ends at its next save (see `trainer.training_lock`).
+    force: whether a training takes model_dir from another one that goes on there, which then ends at its next save (see `trainer.loop.training_lock`).
     tpu_config: a TPUConfig.
   """
 

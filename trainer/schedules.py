@@ -25,7 +25,9 @@ import numbers
 import keras
 import tensorflow as tf
 
-from trainer import durations, errors, gin_names, patches
+from trainer import durations, errors
+from trainer.config import gin_names
+from trainer.internals import patches
 
 
 @gin_names.configurable(module="schedules")

@@ -42,7 +42,7 @@ class EstimatorSpec:
     export_outputs: dict of signature name → predictions; by default one, "serving_default", of `predictions`. One output under another name is also
       served as "serving_default"; of several, one must have that name.
     scaffold_fn: a function that returns a tf.compat.v1.train.Scaffold; called once when a training begins without a checkpoint, and once for
-      evaluation, for prediction and for each export. See `trainer.scaffolds` for what it may ask for.
+      evaluation, for prediction and for each export. See `trainer.checkpoints.scaffolds` for what it may ask for.
     host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over replicas; fn is called with them on the host.
     training_hooks, evaluation_hooks, prediction_hooks: hooks that the model brings along.
 

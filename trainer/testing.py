@@ -20,11 +20,11 @@ Arguments that several of them have:
     input_fn: one to train with: whole batches of (features, labels), without end.
     batch_size: global, of all cores together.
     params: dict for both.
-    device: see `trainer.device`.
+    device: see `trainer.devices.device`.
 
 Eight virtual cores must be made before TensorFlow starts to compute. In a session of several tests, put this into conftest.py or setUpModule:
 
-    from trainer import device
+    from trainer.devices import device
     device.connect("cpu:8")
 """
 
@@ -35,8 +35,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import config, errors, estimator, experiment, export, inputs, run_config
-from trainer.outputs import options
+from trainer import config, errors, estimator, experiment, run_config
+from trainer.inputs import call
+from trainer.outputs import options, saved_model
 
 _SHOWN = 8  # variables in a message
 
@@ -196,7 +197,7 @@ def assert_export_matches(model_fn, input_fn, *, tolerance=1e-5, batch_size=16, 
   with tempfile.TemporaryDirectory() as folder:
     runner = _estimator(model_fn, folder, batch_size, params, device, export_options=options.ExportOptions(verify=False))  # it is, below
     runner.train(input_fn, max_steps=1)
-    features = next(iter(inputs.call(input_fn, dict(params or {}), batch_size, runner.config.tf_random_seed, "train")))[0]
+    features = next(iter(call.call(input_fn, dict(params or {}), batch_size, runner.config.tf_random_seed, "train")))[0]
     predictions = next(runner.predict(
         lambda params: tf.data.Dataset.from_tensor_slices(features).batch(params["batch_size"]), yield_single_examples=False))
     path = runner.export_saved_model(os.path.join(folder, "export"))
@@ -220,7 +221,7 @@ def assert_serves(path, features, predictions, tolerance=1e-5):
   """
   serve = tf.saved_model.load(path).signatures["serving_default"]
   features = tf.nest.map_structure(tf.convert_to_tensor, features)
-  spec = export.free_batch(tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), features))
+  spec = saved_model.free_batch(tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), features))
   arguments = {leaf.name: tensor for leaf, tensor in zip(tf.nest.flatten(spec), tf.nest.flatten(features), strict=True)}
   served = {name: tensor.numpy() for name, tensor in serve(**arguments).items()}
   predicted = predictions if isinstance(predictions, dict) else dict.fromkeys(served, predictions)

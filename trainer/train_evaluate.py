@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 
 from absl import logging
 
-from trainer import errors, gin_names, preemption, retention, run_config
+from trainer import errors, run_config
+from trainer.checkpoints import retention
+from trainer.config import gin_names
+from trainer.loop import preemption
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +45,7 @@ class EvalSpec:
     steps: global batches; None for the whole set.
     name: keeps the summaries of several evaluations apart.
     throttle_secs: the least time between two evaluations; the last checkpoint is always evaluated.
-    exporters: see trainer.exporters; asked after each evaluation.
+    exporters: see trainer.outputs.exporters; asked after each evaluation.
 
   Raises:
     SettingError: a value that cannot work.

@@ -5,7 +5,9 @@ import tensorflow as tf
 
 import trainer
 from tests import fake_tpu
-from trainer import inputs, loop, spec, step
+from trainer import spec
+from trainer.inputs import groups
+from trainer.loop import device_loops, step
 
 CORES, PER_CORE = 8, 2
 
@@ -22,7 +24,7 @@ def strategy():
 @pytest.fixture
 def loops(case, strategy):
   program = step.Program(spec.ModelFn(case.model_fn), strategy=strategy, params={}, batch_sizes={}, config=trainer.RunConfig())
-  return loop.DeviceLoops(program, CORES)
+  return device_loops.DeviceLoops(program, CORES)
 
 
 def replicated(nodes):
@@ -48,7 +50,7 @@ def test_train(case, loops):
 
 
 def test_evaluate_and_predict(case, loops):
-  dataset = inputs.grouped(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
+  dataset = groups.grouped(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
   count = tf.TensorSpec([], tf.int64)
   evaluation = check_region(loops.evaluate.get_concrete_function(iter(dataset), dataset.element_spec, count, ""))
   prediction = check_region(loops.trace_predict(iter(dataset)))

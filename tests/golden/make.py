@@ -33,7 +33,7 @@ import numpy as np
 import programs  # beside this file
 
 import trainer
-from trainer import device
+from trainer.devices import device
 
 MORE_STEPS = 2
 

@@ -7,8 +7,10 @@ import pytest
 
 import trainer
 from tests import golden
-from trainer import config, curves, experiment, report, retention
+from trainer import config, experiment
+from trainer.checkpoints import retention
 from trainer.hooks import early_stopping
+from trainer.plot import curves, run_report
 from trainer.sweep import report as sweep_report
 from trainer.sweep import study
 
@@ -26,7 +28,7 @@ def test_its_metrics_are_drawn_and_told(version, tmp_path):
   assert accuracy["eval"].steps == accuracy["eval_train"].steps == [20, 40, 60]
   losses = next(curve for curve in found["loss"] if curve.kind == "train")
   assert losses.steps == [10, 20, 30, 40, 50, 60]
-  report.save(str(tmp_path / "report.html"), str(run), {})
+  run_report.save(str(tmp_path / "report.html"), str(run), {})
   page = (tmp_path / "report.html").read_text()
   for told in (f"{accuracy['eval'].values[-1]:.4g}"[:5], "EarlyStopping.patience = 3", "best"):
     assert told in page

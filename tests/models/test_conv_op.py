@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from models import conv_op
 from tests.models import small_runs
-from trainer import device as device_lib
 from trainer import errors
+from trainer.devices import device as device_lib
 
 small = functools.partial(conv_op.model_fn, filters=6, filter_size=3, classes=10)
 

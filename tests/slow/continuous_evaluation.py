@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 
-from trainer import checkpoint, metrics_file
+from trainer.checkpoints import directory
+from trainer.reporting import metrics_file
 
 
 def start(model_dir, mode, steps, log):
@@ -24,7 +25,7 @@ def start(model_dir, mode, steps, log):
 
 
 def newest(model_dir):
-  return max(checkpoint.CheckpointDirectory(model_dir).steps(), default=0)
+  return max(directory.CheckpointDirectory(model_dir).steps(), default=0)
 
 
 def run(kills, steps, poll=0.2):
@@ -49,7 +50,7 @@ def run(kills, steps, poll=0.2):
     assert codes == (0, 0), f"exit codes {codes}:\n{log.read()[-3000:]}"
     with open(os.path.join(model_dir, metrics_file.NAME)) as file:  # as written: metrics_file.read would hide what is there twice
       evaluated = collections.Counter(int(line.split('"step": ')[1].split(",")[0]) for line in file if '"kind": "eval"' in line)
-    kept = [step for step in checkpoint.CheckpointDirectory(model_dir).steps() if step]
+    kept = [step for step in directory.CheckpointDirectory(model_dir).steps() if step]
     assert evaluated == dict.fromkeys(kept, 1), f"kept {kept}, evaluated {sorted(evaluated.items())}"
     return evaluated
 

@@ -10,7 +10,7 @@ import time
 
 from tests import test_gin_configs
 from tests.conformance import test_experiments
-from trainer import device as device_lib
+from trainer.devices import device as device_lib
 
 
 def main():

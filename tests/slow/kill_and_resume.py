@@ -19,7 +19,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.summary import summary_iterator
 
-from trainer import checkpoint
+from trainer.checkpoints import directory as checkpoint
+from trainer.checkpoints import reader
 
 
 def command(model_dir, device, steps):
@@ -64,7 +65,7 @@ def losses(directory):
 
 def values(model_dir):
   path = checkpoint.CheckpointDirectory(model_dir).latest()
-  return checkpoint.read(path, list(checkpoint.shapes(path)))
+  return reader.read(path, list(reader.shapes(path)))
 
 
 def compare(kills, device, steps, seed=0, clock=time.monotonic):

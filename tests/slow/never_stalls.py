@@ -14,7 +14,7 @@ import time
 import tensorflow as tf
 
 from tests.conformance import cases
-from trainer import device as device_lib
+from trainer.devices import device as device_lib
 
 _STALLED_SECONDS = 60
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests.conformance import cases
 from tests.trainer import test_replicas
-from trainer import device as device_lib
+from trainer.devices import device as device_lib
 
 v1 = tf.compat.v1
 

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from input_pipelines import digits
-from trainer import exporters, metrics_file
+from trainer.outputs import exporters
+from trainer.reporting import metrics_file
 
 DEVICES = ("cpu:8", "cpu")
 

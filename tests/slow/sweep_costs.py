@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from tests.slow import sweep_kill
-from trainer import metrics_file
+from trainer.reporting import metrics_file
 from trainer.sweep import report, study
 
 _SAME_TRIALS = "include 'gin_configs/sweeps/digits.gin'\nsweep.sampler = 'random'\nsweep.pruner = "

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from trainer import metrics_file
+from trainer.reporting import metrics_file
 from trainer.sweep import report, study
 
 # A network that does not learn.

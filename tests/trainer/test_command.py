@@ -10,7 +10,8 @@ from absl import app
 from absl import logging as absl_logging
 from absl.testing import flagsaver
 
-from trainer import command, errors, preemption
+from trainer import command, errors
+from trainer.loop import preemption
 
 
 @gin.configurable(module="program")

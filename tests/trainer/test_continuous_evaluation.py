@@ -5,7 +5,8 @@ import os
 import pytest
 
 from tests.trainer import programs
-from trainer import checkpoint, errors, retention
+from trainer import errors
+from trainer.checkpoints import directory, retention
 from trainer.train_evaluate import EvalSpec, TrainSpec, evaluate_continuously, train_and_evaluate
 
 
@@ -87,7 +88,7 @@ def test_what_is_read_is_held_until_it_is_exported(tmp_path):
   train_to(tmp_path, 5)()
   Training().evaluate(tmp_path, EvalSpec(programs.examples(11), exporters=[Looks()]), max_steps=5)
   assert held == [True, False]  # that the training has ended is told later
-  assert not retention.is_held(checkpoint.CheckpointDirectory(str(tmp_path)).path(5))
+  assert not retention.is_held(directory.CheckpointDirectory(str(tmp_path)).path(5))
 
 
 def test_there_must_be_something_to_evaluate(tmp_path):

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import errors, executor, loop
+from trainer import errors
+from trainer.loop import device_loops, executor
 
 # ---------------------------------------------------------------- constructor
 
@@ -119,7 +120,7 @@ def test_predictions_come_with_their_examples(trained):
 def test_several_batches_are_predicted_at_once_if_it_is_known_that_they_come(model_dir, is_known, is_small, least, most, monkeypatch):
   """The next is made ready while one is predicted."""
   monkeypatch.setattr(executor, "is_light", lambda graph: is_small)
-  monkeypatch.setattr(loop, "_LARGE_GROUPS", 16)
+  monkeypatch.setattr(device_loops, "_LARGE_GROUPS", 16)
   read = []
 
   def input_fn(params):

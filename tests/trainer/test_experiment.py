@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import config, errors, estimator, experiment, exporters, train_evaluate
+from trainer import config, errors, estimator, experiment, train_evaluate
+from trainer.outputs import exporters
 
 SETTINGS = dict(
     model_fn=programs.line, train_input_fn=programs.train_input, eval_input_fn=programs.examples(11), train_steps=4, train_batch_size=8,

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from trainer import config_files, experiment
+from trainer import experiment
+from trainer.config import files
 
 START = """
 import runpy, sys
@@ -31,7 +32,7 @@ sys.modules["trainer.experiment"] = types.SimpleNamespace(run=lambda **given: pr
 
 def run(*arguments, before=""):
   code = START.format(argv=["main", *arguments], before=before)
-  return subprocess.run([sys.executable, "-c", code], cwd=config_files.ROOT, capture_output=True, text=True, timeout=60, check=False)
+  return subprocess.run([sys.executable, "-c", code], cwd=files.ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(("arguments", "code", "said"), [

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import config, durations, errors, registry, run_config, schedules
+from trainer import config, durations, errors, run_config, schedules
+from trainer.config import keras_names
 
 v1 = tf.compat.v1
 
@@ -194,7 +195,7 @@ RunConfig.epoch_examples = 40
 
 
 def test_a_gin_file_binds_it(tmp_path):
-  registry.register()
+  keras_names.register()
   config.load([], [GIN, "keras.optimizers.SGD.learning_rate = @schedules.cosine()"], root=None)
   make = gin.get_configurable("keras.optimizers.SGD")
   settings = run_config.RunConfig(device="cpu", train_steps="4 epochs")

@@ -11,9 +11,11 @@ evaluations may be another process's.
 
 from absl import logging
 
-from trainer import errors, gin_names, retention, run_config
-from trainer import metrics as metrics_lib
+from trainer import errors, run_config
+from trainer.checkpoints import retention
+from trainer.config import gin_names
 from trainer.hooks import every
+from trainer.reporting import host_metrics as metrics_lib
 
 # How often it looks for the evaluations of another process.
 _LOOK_SECONDS = 10.0

@@ -5,8 +5,11 @@
 """
 
 
-from trainer import gin_names, run_config, summaries, warm_start
+from trainer import run_config
+from trainer.checkpoints import warm_start
+from trainer.config import gin_names
 from trainer.hooks import every
+from trainer.reporting import summaries
 
 
 @gin_names.configurable(module="trainer")

@@ -12,7 +12,9 @@ import dataclasses
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, gin_names, run_config, step_times
+from trainer import errors, run_config
+from trainer.config import gin_names
+from trainer.reporting import step_times
 
 
 @gin_names.configurable(module="trainer")

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from trainer import tensorflow_internals
+from trainer.internals import tensorflow_internals
 
 v1 = tf.compat.v1
 

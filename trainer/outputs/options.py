@@ -7,8 +7,9 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from trainer import errors, gin_names
-from trainer.outputs import decodable
+from trainer import errors
+from trainer.config import gin_names
+from trainer.inputs import decodable
 
 
 @gin_names.configurable(module="trainer")

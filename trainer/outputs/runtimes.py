@@ -18,7 +18,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.outputs import freezing, verification
-from trainer.serving.engines import choose, onnx_engine, openvino_engine, tflite_engine
+from trainer.outputs.engines import choose, onnx_engine, openvino_engine, tflite_engine
 
 INT8 = "tflite_int8"
 NAMES = ("onnx", "openvino", "tflite", INT8)

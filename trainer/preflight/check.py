@@ -8,7 +8,7 @@ import dataclasses
 import time
 
 from trainer import command, errors
-from trainer.preflight import compiler, estimates, hlo, lower, memory, misleading, search
+from trainer.preflight import compiler, cpu_lowering, estimates, hlo, lower, memory, search
 
 STAGES = ("contract", "trace", "lower", "compile", "fit")
 
@@ -99,7 +99,7 @@ class Check:
       serialized = self._stage(report, "lower", lambda: steps.lower(function, element))
       graph = lower.graph_of(function, element)
       trainable = sum(v.shape.num_elements() * v.dtype.size for v in steps.variables.values() if v.trainable)
-      self._lowered[key] = _Lowered(serialized, element, graph, misleading.warnings(graph), trainable, dict(report.seconds))
+      self._lowered[key] = _Lowered(serialized, element, graph, cpu_lowering.warnings(graph), trainable, dict(report.seconds))
     else:
       report.seconds.update(self._lowered[key].seconds)
     return self._lowered[key]
@@ -195,6 +195,6 @@ def _place(graph, op_name):
   """Where the user's program makes the op of this name in the compiled program."""
   while op_name:
     with contextlib.suppress(KeyError):
-      return misleading.place_of(graph.get_operation_by_name(op_name))
+      return cpu_lowering.place_of(graph.get_operation_by_name(op_name))
     op_name = op_name.rpartition("/")[0]
   return ""

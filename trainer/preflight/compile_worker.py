@@ -21,11 +21,11 @@ from jax._src.lib import _jax, xla_client
 from jax.experimental import topologies
 from jaxlib.mlir import ir
 
-from trainer.preflight import orphans
+from trainer.preflight import processes
 
 
 def main(path):
-  orphans.end_with_parent()
+  processes.end_with_parent()
   with open(path) as file:
     request = json.load(file)
   try:

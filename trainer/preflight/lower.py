@@ -4,8 +4,11 @@ import re
 
 import tensorflow as tf
 
-from trainer import errors, inputs, spec, step, user_frames
+from trainer import errors, spec
+from trainer.inputs import call, elements
+from trainer.loop import step
 from trainer.preflight import bindings, replica
+from trainer.tracing import user_frames
 
 _METHODS = {"train": "train", "eval": "evaluate", "predict": "predict"}
 _MODES = {"train": spec.ModeKeys.TRAIN, "eval": spec.ModeKeys.EVAL, "predict": spec.ModeKeys.PREDICT}
@@ -69,9 +72,9 @@ class Steps:
     size = per_core * self._replicas if host_batches else per_core
     context = tf.distribute.InputContext(1, 0, self._replicas)
     try:
-      dataset = inputs.call(input_fn, self._params, size, self._experiment.config.tf_random_seed, kind, context)
-      inputs.check_shapes(dataset, size, kind)
-      for path, leaf in inputs.named_leaves(dataset.element_spec):
+      dataset = call.call(input_fn, self._params, size, self._experiment.config.tf_random_seed, kind, context)
+      elements.check_shapes(dataset, size, kind)
+      for path, leaf in elements.named_leaves(dataset.element_spec):
         if leaf.dtype in (tf.string, tf.variant, tf.resource):
           raise errors.InputError(f"{path} ({kind}) has dtype {leaf.dtype.name}, which a TPU does not have: turn it into numbers in the input_fn.")
     except errors.InputError as error:

@@ -11,7 +11,7 @@ import sys
 from absl import flags
 
 from trainer import command, config, errors
-from trainer.preflight import compiler, html, prices, report
+from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file, as for trainer.main; may be repeated.")
@@ -39,7 +39,10 @@ def main(argv):
 
   # 2. The experiment, as `python -m trainer.main` would have it.
   config.load([*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])], _GIN_BINDINGS.value)
-  from trainer.preflight import bindings, check  # bring TensorFlow
+  from trainer.preflight import (
+    bindings,
+    check,  # bring TensorFlow
+  )
 
   experiment = bindings.from_gin(_PRECISION.value)
   price_table = prices.prices()
@@ -59,7 +62,7 @@ def main(argv):
   if _JSON.value:
     _write(_JSON.value, json.dumps(dicts, indent=2) + "\n")
   if _HTML.value:
-    _write(_HTML.value, html.page(dicts, " ".join(_GIN_FILE.value)))
+    _write(_HTML.value, page.page(dicts, " ".join(_GIN_FILE.value)))
   if any(result.failed for result in results):
     sys.exit(1)
 

@@ -7,7 +7,8 @@
 import dataclasses
 import datetime
 
-from trainer import errors, gin_names
+from trainer import errors
+from trainer.config import gin_names
 from trainer.preflight import topology
 
 

@@ -6,7 +6,7 @@ norm, the replica's number in a random seed) becomes XLA's own operation over N 
 
 import tensorflow as tf
 
-from trainer import tensorflow_internals
+from trainer.internals import tensorflow_internals
 
 
 class OneOfMany(tf.distribute.OneDeviceStrategy):

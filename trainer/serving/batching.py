@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from absl import logging
 
-from trainer.serving import engines
+from trainer.outputs import engines
 
 
 class Busy(Exception):

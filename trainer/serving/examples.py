@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
-from trainer.serving.engines import engine
+from trainer.outputs.engines import engine
 from trainer.serving.predictor import Loaded
 
 IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")

@@ -22,8 +22,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.outputs import description as description_lib
-from trainer.outputs import signatures
-from trainer.serving import engines
+from trainer.outputs import engines, signatures
 
 _SIGNATURE = "serving_default"
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from trainer import errors, predictions
-from trainer.outputs import signatures
+from trainer import errors
+from trainer.outputs import predictions, signatures
 from trainer.serving import examples
 from trainer.serving.predictor import Loaded
 

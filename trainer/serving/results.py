@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer import contact_sheet, errors, files, predictions
+from trainer import errors, files
+from trainer.outputs import contact_sheet, predictions
 from trainer.serving.predictor import Loaded
 
 ENDINGS = (".jsonl", ".csv", ".png")

@@ -8,7 +8,9 @@ import dataclasses
 
 from gin import config_parser
 
-from trainer import config_files, config_text, errors
+from trainer import errors
+from trainer.config import files
+from trainer.config import text as config_text
 
 _BRACKETS = {list: "[]", tuple: "()", dict: "{}"}
 
@@ -38,7 +40,7 @@ def binding(key, value):
   """"key = value", where value is gin as `text` gives it; SettingError if key is not the name of one parameter or macro."""
   line = f"{key} = {value}"
   try:
-    statements = config_files.parse(line).statements
+    statements = files.parse(line).statements
   except errors.SettingError as error:
     raise errors.SettingError(f"{key!r} is not the name of a gin parameter such as 'run.train_steps', or of a macro ({error}).") from None
   if len(statements) != 1 or not isinstance(statements[0], config_parser.BindingStatement):

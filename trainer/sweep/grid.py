@@ -11,7 +11,8 @@ import dataclasses
 import itertools
 from typing import Any
 
-from trainer import errors, gin_names
+from trainer import errors
+from trainer.config import gin_names
 from trainer.sweep import gin_text
 
 

@@ -14,8 +14,9 @@ import tempfile
 
 from absl import flags, logging
 
-from trainer import command, errors, preemption
-from trainer.sweep import engine, grid, machine, server, settings, study, trial
+from trainer import command, errors
+from trainer.loop import preemption
+from trainer.sweep import engine, grid, machine, settings, study, trial, trial_server
 from trainer.sweep import report as report_lib
 
 _GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file of the experiment, as for trainer.main; may be repeated.")
@@ -97,7 +98,7 @@ def _starter(sweep_dir):
     os.makedirs(sweep_dir, exist_ok=True)
   except OSError as error:
     raise errors.OutputError(f"Cannot make the folder {sweep_dir} (--sweep_dir): {error}") from error
-  return server.Starter(_START.value, os.path.join(sweep_dir, f"server-{os.getpid()}.log"))
+  return trial_server.Starter(_START.value, os.path.join(sweep_dir, f"server-{os.getpid()}.log"))
 
 
 def _check(starter, asked):

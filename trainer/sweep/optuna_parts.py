@@ -4,7 +4,8 @@ import inspect
 import warnings
 import zlib
 
-from trainer import config_files, errors
+from trainer import errors
+from trainer.config import files
 
 SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "grid": "RandomSampler", "cmaes": "CmaEsSampler", "nsgaii": "NSGAIISampler"}
 PRUNERS = {"none": "NopPruner", "median": "MedianPruner", "asha": "SuccessiveHalvingPruner", "hyperband": "HyperbandPruner"}
@@ -60,7 +61,7 @@ def pruner(name, options):
 
 def _check_name(name, known, where):
   if name not in known:
-    near = config_files.did_you_mean(str(name), known)
+    near = files.did_you_mean(str(name), known)
     raise errors.SettingError(f"{where} = {name!r}: expected one of {', '.join(known)}.{near}")
 
 

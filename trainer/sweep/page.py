@@ -3,7 +3,8 @@
 import html
 import os
 
-from trainer import curves, html_page, metrics_file
+from trainer.plot import curves, html_page
+from trainer.reporting import metrics_file
 from trainer.sweep import figures, report, trial
 
 _TOP = 5

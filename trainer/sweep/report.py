@@ -12,7 +12,8 @@ import csv
 import io
 import os
 
-from trainer import config_files, errors
+from trainer import errors
+from trainer.config import files
 from trainer.sweep import gin_text, optuna_parts
 
 _ROWS_SHOWN = 20
@@ -199,4 +200,4 @@ def write(path, text):
 
 def _findable(path):
   """A gin file as it is found from any working directory."""
-  return path if "://" in path or (config_files.ROOT / path).is_file() else os.path.abspath(path)
+  return path if "://" in path or (files.ROOT / path).is_file() else os.path.abspath(path)

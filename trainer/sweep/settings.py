@@ -11,7 +11,8 @@ from typing import Any
 
 from gin import config_parser
 
-from trainer import config, config_binding, config_checks, config_files, dead_bindings, errors, gin_names, gin_state
+from trainer import config, errors
+from trainer.config import binding, checks, files, gin_internals, gin_names, unused_bindings
 from trainer.sweep import gin_text, grid, optuna_parts, space
 
 _ROOT = "trainer.sweep"
@@ -98,15 +99,15 @@ def load(path):
   Raises:
     SettingError: names the file and line where it can, what was found there, and near names.
   """
-  file = config_files.read(path)
+  file = files.read(path)
   config.clear()
   try:
     places = {}
-    config_binding.apply(_as_written(file, _macros(file)), places)
-    config_checks.check(places, gin_state.configurable_of(sweep))
-    dead = dead_bindings.find([_ROOT])
+    binding.apply(_as_written(file, _macros(file)), places)
+    checks.check(places, gin_internals.configurable_of(sweep))
+    dead = unused_bindings.find([_ROOT])
     if dead:
-      raise errors.SettingError(f"Set and never used: {dead_bindings.shown(dead[0], places)}")
+      raise errors.SettingError(f"Set and never used: {unused_bindings.shown(dead[0], places)}")
     return sweep()
   finally:
     config.clear()
@@ -127,7 +128,7 @@ def _macros(file):
   """The names of the macros that a config_files.File sets."""
   names = set()
   for statement in file.statements:
-    if isinstance(statement, config_files.File):
+    if isinstance(statement, files.File):
       names |= _macros(statement)
     elif isinstance(statement, config_parser.BindingStatement) and not statement.arg_name:
       names.add(f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector)
@@ -138,15 +139,15 @@ def _as_written(file, macros):
   """The File with gin_text.Written in place of what belongs to the experiment."""
   statements = []
   for statement in file.statements:
-    if isinstance(statement, config_files.File):
+    if isinstance(statement, files.File):
       statement = _as_written(statement, macros)
     elif isinstance(statement, config_parser.BindingStatement):
       if statement.arg_name and not _is_own(statement.selector):
         name = f"{statement.scope}/" * bool(statement.scope) + f"{statement.selector}.{statement.arg_name}"
-        own = [selector.rpartition(".")[2] for selector in gin_state.registered() if _is_own(selector)]
-        near = config_files.did_you_mean(statement.selector, own)
+        own = [selector.rpartition(".")[2] for selector in gin_internals.registered() if _is_own(selector)]
+        near = files.did_you_mean(statement.selector, own)
         raise errors.SettingError(
-            f"{config_files.place(statement.location)}: {name} is not of the sweep.{near} To set something of the experiment for all trials, write "
+            f"{files.place(statement.location)}: {name} is not of the sweep.{near} To set something of the experiment for all trials, write "
             f"sweep.bindings = {{'{name}': ...}}.")
       statement = statement._replace(value=_value(statement.value, macros))
     statements.append(statement)
@@ -155,13 +156,13 @@ def _as_written(file, macros):
 
 def _is_own(selector):
   """Whether a selector may be that of something that a sweep is made of."""
-  return any(f"{found}.".startswith(f"{_ROOT}.") for found in gin_state.matching(selector))
+  return any(f"{found}.".startswith(f"{_ROOT}.") for found in gin_internals.matching(selector))
 
 
 def _value(value, macros):
-  if isinstance(value, config_files.Reference):
+  if isinstance(value, files.Reference):
     return value if _is_own(value.name.rpartition("/")[2]) else gin_text.Written(f"@{value.name}{'()' * value.evaluate}")
-  if isinstance(value, config_files.Macro):
+  if isinstance(value, files.Macro):
     return value if value.name in macros else gin_text.Written(f"%{value.name}")
   if isinstance(value, dict):
     return {_value(key, macros): _value(item, macros) for key, item in value.items()}

@@ -18,7 +18,8 @@ import decimal
 import math
 from typing import Any
 
-from trainer import config_files, errors, gin_names
+from trainer import errors
+from trainer.config import files, gin_names
 from trainer.sweep import gin_text
 
 
@@ -251,7 +252,7 @@ class Space:
     found = {}
     for other, values in when.items():
       if other not in self._distributions or other == key:
-        near = config_files.did_you_mean(str(other), [name for name in self._distributions if name != key])
+        near = files.did_you_mean(str(other), [name for name in self._distributions if name != key])
         raise errors.SettingError(f"sweep.space[{key!r}]: `when` names {other!r}, which is no other parameter of the space.{near}")
       found[other] = [gin_text.text(value) for value in (values if isinstance(values, list) else [values])]
       possible = self._distributions[other].texts()

@@ -13,7 +13,9 @@ import time
 
 from absl import logging
 
-from trainer import errors, metrics_file, preemption
+from trainer import errors
+from trainer.loop import preemption
+from trainer.reporting import metrics_file
 from trainer.sweep import gin_text
 
 _LAST_LINES = 20

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.trainer import programs
-from trainer import errors, retention
+from trainer import errors
+from trainer.checkpoints import retention
 from trainer.hooks.early_stopping import EarlyStopping
 from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 

@@ -7,8 +7,10 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import errors, executor, step_times
+from trainer import errors
 from trainer.hooks.profiler import Profiler
+from trainer.loop import executor
+from trainer.reporting import step_times
 
 
 @pytest.mark.parametrize("max_steps", [30, 12])  # 12: the training ends inside

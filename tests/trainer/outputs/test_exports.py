@@ -261,7 +261,7 @@ def test_a_pipeline_that_goes_on_after_its_mark_has_none(tmp_path, exported):
 
 
 def test_a_mark_outlives_what_the_framework_does_to_a_dataset():
-  from trainer import inputs
+  from trainer.inputs import call as inputs
 
   def features_alone(params):
     dataset = tf.data.Dataset.from_tensors({"image": tf.zeros([2, *SHAPE])})

@@ -9,8 +9,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
-from trainer.outputs import description, runtimes, verification
-from trainer.serving import engines
+from trainer.outputs import description, engines, runtimes, verification
 
 HAS = {"onnx": "tf2onnx", "openvino": "openvino"}
 INSTALLED = [name for name in runtimes.NAMES if name not in HAS or importlib.util.find_spec(HAS[name])]

@@ -3,8 +3,9 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.preflight import programs
-from trainer import errors, user_frames
-from trainer.preflight import bindings, lower, misleading, replica
+from trainer import errors
+from trainer.preflight import bindings, cpu_lowering, lower, replica
+from trainer.tracing import user_frames
 
 
 def steps_of(experiment, replicas=8):
@@ -116,10 +117,10 @@ def test_what_xla_cannot_compile_is_named_with_its_place(model, op, comment, adv
 
 def test_warns_where_a_cpu_lowering_misleads():
   _, element, function = traced(programs.experiment(programs.resizes))
-  sentences = misleading.warnings(lower.graph_of(function, element))
+  sentences = cpu_lowering.warnings(lower.graph_of(function, element))
   assert any("bilinear resize" in sentence and f"programs.py:{programs.line_of('resizes')}" in sentence for sentence in sentences)
   _, element, function = traced(programs.experiment())
-  assert misleading.warnings(lower.graph_of(function, element)) == []
+  assert cpu_lowering.warnings(lower.graph_of(function, element)) == []
 
 
 def test_user_frame_skips_packages_and_the_framework():

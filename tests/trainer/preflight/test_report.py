@@ -4,7 +4,18 @@ import json
 import pytest
 
 from trainer import errors
-from trainer.preflight import check, compiler, estimates, hlo, html, memory, prices, report, search, topology
+from trainer.preflight import (
+  check,
+  compiler,
+  estimates,
+  hlo,
+  memory,
+  prices,
+  report,
+  search,
+  topology,
+)
+from trainer.preflight import page as html
 
 V2 = topology.find("v2-8")
 

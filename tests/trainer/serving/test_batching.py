@@ -6,7 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-from trainer.serving import batching, engines
+from trainer.outputs import engines
+from trainer.serving import batching
 
 
 class Doubling(engines.Engine):

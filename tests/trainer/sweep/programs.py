@@ -4,7 +4,7 @@ import os
 import pathlib
 import re
 
-from trainer import metrics_file
+from trainer.reporting import metrics_file
 from trainer.sweep import settings as settings_lib
 
 STEPS = 5

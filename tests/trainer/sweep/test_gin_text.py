@@ -6,7 +6,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from trainer import config_files, errors
+from trainer import errors
+from trainer.config import files
 from trainer.sweep import gin_text, trial
 
 _LEAVES = st.one_of(
@@ -19,7 +20,7 @@ REFERENCES = st.sampled_from(["@keras.optimizers.Adam", "@a/b.c()", "%BATCH", "%
 
 
 def parsed(line):
-  (statement,) = config_files.parse(line).statements
+  (statement,) = files.parse(line).statements
   return statement
 
 
@@ -27,8 +28,8 @@ def as_read(value):
   """The value with references as config_files has them."""
   if isinstance(value, gin_text.Written):
     if value.text.startswith("%"):
-      return config_files.Macro(value.text[1:])
-    return config_files.Reference(value.text[1:].removesuffix("()"), value.text.endswith("()"))
+      return files.Macro(value.text[1:])
+    return files.Reference(value.text[1:].removesuffix("()"), value.text.endswith("()"))
   if isinstance(value, dict):
     return {as_read(key): as_read(item) for key, item in value.items()}
   return type(value)(map(as_read, value)) if isinstance(value, list | tuple) else value

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from trainer import metrics_file
-from trainer.sweep import server
+from trainer.reporting import metrics_file
+from trainer.sweep import trial_server
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -72,7 +72,7 @@ def test_bindings_to_what_does_not_exist_fail_before_the_first_trial(tmp_path):
 
 def test_every_value_is_tried_out(tmp_path):
   good = "digits_mlp.model_fn.hidden_units = (3,)"
-  with contextlib.closing(server.Starter("fork", str(tmp_path / "log"))) as starter:
+  with contextlib.closing(trial_server.Starter("fork", str(tmp_path / "log"))) as starter:
     for bad, message in [
         ("digits_mlp.model_fn.hidden_units = @digits_mpl.model_fn", "nothing is registered as digits_mpl.model_fn"),
         ("STEPS = 3", "The macro STEPS is set, and nothing in the experiment mentions %STEPS"),

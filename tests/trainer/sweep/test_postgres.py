@@ -9,7 +9,7 @@ import tempfile
 import pytest
 
 from tests.trainer.sweep import postgres, programs
-from tests.trainer.sweep.test_server import until_written
+from tests.trainer.sweep.test_trial_server import until_written
 from trainer.sweep import study
 
 ROOT = pathlib.Path(__file__).parents[3]

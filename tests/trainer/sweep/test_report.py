@@ -7,7 +7,8 @@ import xml.dom.minidom
 import pytest
 
 from tests.trainer.sweep import programs
-from trainer import config_files, errors
+from trainer import errors
+from trainer.config import files
 from trainer.sweep import page, report, study, trial
 
 TRIALS = 6
@@ -66,7 +67,7 @@ def test_the_best_bindings_are_a_gin_file(tmp_path):
   found = read(tmp_path)
   (path,) = found.write_bindings(str(tmp_path))
   assert path == str(tmp_path / "best.gin")
-  file = config_files.read(path)
+  file = files.read(path)
   assert file.statements[0].name == "gin_configs/digits.gin"
   bound = {f"{one.selector}.{one.arg_name}": one.value for one in file.statements[1:]}
   x = float(dict(binding.split(" = ") for binding in found.best()[0].user_attrs["bindings"])["experiment.x"])

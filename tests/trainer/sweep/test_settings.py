@@ -3,7 +3,8 @@
 import pytest
 
 from tests.trainer.sweep import programs
-from trainer import errors, gin_state
+from trainer import errors
+from trainer.config import gin_internals
 from trainer.sweep import settings
 
 PLAIN = "sweep.metric = 'accuracy'\nsweep.mode = 'max'\n"
@@ -23,7 +24,7 @@ sweep.bindings = {'run.model_fn': @digits_mlp.model_fn, 'NAME': "it's"}
       "OPT": ["@keras.optimizers.Adam", "@scope/schedule()"], "a.b": ["0.1"], "a.c": ["(8,)", "%WIDE"], "a.d": ["0.5", "%OTHER", "{'k': @f}"]}
   assert found.bindings == ("run.model_fn = @digits_mlp.model_fn", 'NAME = "it\'s"')
   assert (found.sampler, found.pruner) == ("tpe", "none")
-  assert gin_state.each_binding() == []
+  assert gin_internals.each_binding() == []
 
 
 def test_several_metrics(tmp_path):
@@ -68,7 +69,7 @@ def test_included_files_count(tmp_path):
 def test_mistakes(tmp_path, text, message):
   with pytest.raises(errors.SettingError, match=message):
     programs.settings(tmp_path, text)
-  assert gin_state.each_binding() == []
+  assert gin_internals.each_binding() == []
 
 
 def test_no_such_file():

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.trainer.sweep import programs
-from trainer import metrics_file
+from trainer.reporting import metrics_file
 from trainer.sweep import study
 from trainer.sweep import trial as trial_lib
 

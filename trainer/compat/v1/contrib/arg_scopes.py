@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trainer import patches
+from trainer.internals import patches
 
 # By function, dict of argument → value. Each replica is traced on a thread of its own.
 _scope: contextvars.ContextVar[Mapping[str, dict[str, Any]]] = contextvars.ContextVar(

@@ -25,9 +25,7 @@ from trainer.compat.v1.estimator import (
   run_config,
   session_hooks,
 )
-from trainer.compat.v1.estimator import (
-  params as params_lib,
-)
+from trainer.compat.v1.estimator import params as params_lib
 
 _KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from absl import logging
 
-from trainer import metrics_file
 from trainer.compat.v1 import overlay
 from trainer.compat.v1.estimator.hooks import NativeHook
+from trainer.reporting import metrics_file
 
 
 class _EarlyStoppingHook(NativeHook):

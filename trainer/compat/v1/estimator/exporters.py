@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import files, metrics
+from trainer import files
+from trainer.reporting import host_metrics
 
 _BEST = "best.json"
 
@@ -144,5 +145,5 @@ class BestExporter(_SavedModelExporter):
         return None
     exported = self._save(estimator, export_path, checkpoint_path)
     with files.whole(path) as file:
-      file.write(json.dumps(metrics.scalars(eval_result)))
+      file.write(json.dumps(host_metrics.scalars(eval_result)))
     return exported

@@ -13,7 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import errors, patches, spec
+from trainer import errors, spec
+from trainer.internals import patches
 
 v1 = tf.compat.v1
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import errors, patches
+from trainer import errors
+from trainer.internals import patches
 
 _evaluating: contextvars.ContextVar[bool] = contextvars.ContextVar(
   "compat_evaluating", default=False

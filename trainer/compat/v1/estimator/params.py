@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import device as device_lib
+from trainer.devices import device as device_lib
 
 
 @dataclasses.dataclass(frozen=True)

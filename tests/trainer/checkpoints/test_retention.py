@@ -1,0 +1,167 @@
+"""Which checkpoints are kept."""
+
+import errno
+import json
+import os
+from concurrent import futures
+
+import pytest
+import tensorflow as tf
+
+from tests.trainer import programs
+from trainer import errors, file_locks
+from trainer.checkpoints import directory as checkpoint
+from trainer.checkpoints import retention
+
+HOUR = 3600.0
+
+
+def kept(steps, metrics=None, **settings):
+  written = {step: step * HOUR for step in steps}
+  removed = retention.Retention(**settings).to_remove(written, metrics or {})
+  return [step for step in steps if step not in removed]
+
+
+@pytest.mark.parametrize(("settings", "expected"), [
+    ({"newest": 2}, [8, 9]),
+    ({"newest": 0}, list(range(10))),
+    ({"newest": 1, "every_n_steps": 4}, [0, 4, 8, 9]),
+    ({"newest": 1, "every_n_hours": 3}, [0, 3, 6, 9]),
+    ({"newest": 1, "best": 2}, [2, 3, 9]),
+    ({"newest": 1, "best": 2, "mode": "max"}, [5, 7, 9]),
+])
+def test_the_newest_and_those_that_have_a_reason(settings, expected):
+  metrics = {2: 0.1, 3: 0.2, 5: 0.9, 7: 0.8, 8: 0.5}
+  assert kept(list(range(10)), metrics, **settings) == expected
+
+
+@pytest.mark.parametrize("settings", [{"mode": "most"}, {"newest": -1}, {"best": "two"}, {"newest": 2.5}])
+def test_settings_that_cannot_work(settings):
+  with pytest.raises(errors.SettingError, match="Retention"):
+    retention.Retention(**settings)
+
+
+@pytest.fixture
+def directory(tmp_path):
+  return checkpoint.CheckpointDirectory(str(tmp_path), retention.Retention(newest=1))
+
+
+def save(directory, *steps):
+  for step in steps:
+    directory.save(step, {"w": tf.constant(1.0)})
+  directory.wait()
+  return directory.steps()
+
+
+def test_a_pinned_checkpoint_stays(directory, tmp_path):
+  save(directory, 1)
+  (tmp_path / "model.ckpt-1.pinned").touch()
+  assert save(directory, 2, 3) == [1, 3]
+
+
+def test_a_lease_holds_until_it_is_given_back(directory):
+  save(directory, 1)
+  with retention.lease(directory.path(1)):
+    assert save(directory, 2, 3) == [1, 3]
+  assert save(directory, 4) == [4]
+
+
+def test_the_lease_of_a_process_that_was_killed_runs_out(directory):
+  save(directory, 1)
+  with retention.lease(directory.path(1)):
+    old = os.stat(directory.path(1) + f".lease-{os.getpid()}").st_mtime - retention.LEASE_SECONDS - 1
+    os.utime(directory.path(1) + f".lease-{os.getpid()}", (old, old))
+    assert save(directory, 2) == [2]
+
+
+def test_a_lease_that_goes_while_it_is_looked_at_holds_no_longer(directory, monkeypatch):
+  save(directory, 1)
+  stat = tf.io.gfile.stat
+
+  def stat_later(path):
+    if ".lease-" in path:  # its process has come to its end since the folder was listed
+      os.remove(path)
+    return stat(path)
+
+  monkeypatch.setattr(tf.io.gfile, "stat", stat_later)
+  with retention.lease(directory.path(1)):
+    assert save(directory, 2) == [2]
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_checkpoint_that_owes_an_evaluation_stays(name, directory, tmp_path):
+  save(directory, 1)
+  owed = tmp_path / f"model.ckpt-1.owed-{name}"
+  owed.touch()
+  assert save(directory, 2, 3) == [1, 3]
+  owed.unlink()
+  assert save(directory, 4) == [4]
+
+
+def note(directory, evaluation, steps):
+  for step in steps:
+    retention.note_evaluation(str(directory), evaluation, step, {"loss": float(step)})
+
+
+def noted(directory, *names):
+  return {name: sorted(retention.read_evaluations(str(directory), name)) for name in names}
+
+
+def test_evaluations_that_several_note_at_a_time_are_all_there(tmp_path):
+  """Threads are to each other what processes are: each opens the files for itself."""
+  names = ["a", "b", "c", "d"]
+  with futures.ThreadPoolExecutor(len(names)) as threads:
+    for done in [threads.submit(note, tmp_path, name, range(15)) for name in names]:
+      done.result()
+  assert noted(tmp_path, *names) == {name: list(range(15)) for name in names}
+  assert sorted(path.name for path in tmp_path.iterdir()) == [
+      "evaluations.json", "evaluations.json.lock"]
+
+
+@pytest.fixture
+def no_locks(tmp_path, monkeypatch):
+  """A folder whose file system has no locks."""
+  def refuse(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+  monkeypatch.setattr(file_locks.fcntl, "flock", refuse)
+  return str(tmp_path)
+
+
+@pytest.mark.parametrize("where", ["gs", "local"])
+def test_where_files_have_no_locks_each_process_has_one_of_its_own(where, request, monkeypatch):
+  """ram:// is a file system of TensorFlow's, as gs:// is."""
+  folder = "ram://evaluations" if where == "gs" else request.getfixturevalue("no_locks")
+  tf.io.gfile.makedirs(folder)
+  old = {"": {"5": {"loss": 5.0}, "10": {"loss": 3.0}}}  # of version 0.1.0
+  with tf.io.gfile.GFile(folder + "/evaluations.json", "w") as file:
+    file.write(json.dumps(old))
+  note(folder, "", [10])
+  monkeypatch.setattr(retention, "_own", {})  # another process
+  note(folder, "", [20])
+  note(folder, "b", [20])
+  assert noted(folder, "", "b") == {"": [5, 10, 20], "b": [20]}
+  assert retention.read_metrics(folder, "", "loss") == {5: 5.0, 10: 10.0, 20: 20.0}
+  assert len(tf.io.gfile.glob(folder + "/evaluations-*.json")) == 2
+
+
+def test_evaluations_that_cannot_be_noted(tmp_path):
+  with pytest.raises(errors.OutputError, match="evaluation of step 5 cannot be noted in .*gone"):
+    note(tmp_path / "gone", "", [5])
+
+
+def test_the_best_of_a_training_are_kept(tmp_path):
+  """The loss of the line falls, so that by a reversed order the first ones are the best."""
+  estimator = programs.estimator(
+      tmp_path, save_checkpoints_steps=2, retention=retention.Retention(newest=1, best=1, metric="loss", mode="max"))
+
+  class Evaluate:
+    def begin(self): ...
+    def before_save(self, session, step): ...
+    def end(self, session, step): ...
+    def after_save(self, session, step):
+      if step:
+        estimator.evaluate(programs.examples(8))
+
+  estimator.train(programs.train_input, steps=8, saving_listeners=[Evaluate()])
+  assert checkpoint.CheckpointDirectory(str(tmp_path)).steps() == [2, 8]

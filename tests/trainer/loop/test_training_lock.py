@@ -1,0 +1,422 @@
+"""One training at a time in a model_dir: by a lock of the system, or by a file that tells of life."""
+
+import dataclasses
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from tests.trainer import programs
+from trainer import errors, files, processes
+from trainer.checkpoints import directory
+from trainer.loop import training_lock
+from trainer.loop.training_lock import TrainingLock
+
+
+def file_of(model_dir):
+  return os.path.join(str(model_dir), training_lock.NAME)
+
+
+def told(model_dir):
+  with tf.io.gfile.GFile(file_of(model_dir)) as file:
+    return json.loads(file.read())
+
+
+# ------------------------------------------------------------------- a local disk
+
+
+def test_it_tells_who_has_it_and_is_gone_at_the_end(tmp_path):
+  lock = TrainingLock(str(tmp_path))
+  with lock.held():
+    assert told(tmp_path)["pid"] == os.getpid()
+    with lock.held():  # as a training inside of train_and_evaluate
+      lock.check()
+    assert os.path.exists(file_of(tmp_path))
+  assert list(tmp_path.iterdir()) == []
+  with lock.held(), pytest.raises(errors.ModelDirBusyError, match="this process"):
+    with TrainingLock(str(tmp_path)).held():
+      pass
+
+
+def test_a_folder_that_is_not_there_is_held_from_when_it_is(tmp_path):
+  lock = TrainingLock(str(tmp_path / "model"))
+  with lock.held():
+    assert not (tmp_path / "model").exists()
+    (tmp_path / "model").mkdir()
+    assert lock.take()
+    assert not lock.take()
+    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path / "model")).held():
+      pass
+  assert list((tmp_path / "model").iterdir()) == []
+
+
+HOLDER = """
+import fcntl, json, os, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(file, fcntl.LOCK_EX)
+told = {"host": "far", "pid": os.getpid(), "started": "2026-01-02T03:04:05+00:00"}
+os.write(file, json.dumps(dict(told, boot=None, process=None, token="x")).encode())
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_lock_of_another_process_ends_with_it_however_it_ends(tmp_path):
+  command = [sys.executable, "-c", HOLDER, file_of(tmp_path)]
+  with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    assert other.stdout.readline() == b"locked\n"
+    said = f"Another training goes on in {tmp_path} .*: process {other.pid} on host far, started 2026-01-02T03:04:05.*--force"
+    with pytest.raises(errors.ModelDirBusyError, match=said), TrainingLock(str(tmp_path)).held():
+      pass
+    other.kill()
+  assert told(tmp_path)["pid"] == other.pid  # what is left of it
+  with TrainingLock(str(tmp_path)).held():
+    assert told(tmp_path)["pid"] == os.getpid()
+
+
+def test_a_fork_does_not_have_the_lock(tmp_path):
+  """A worker process that outlives its parent must not keep a restart away, and must not end the lock."""
+  lock = TrainingLock(str(tmp_path))
+  with lock.held():
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if not child:
+      ours.close()
+      lock._taken.release()  # as where an exception ends the fork: the file stays
+      theirs.send(b"x")
+      theirs.recv(1)
+      os._exit(0)
+    theirs.close()
+    assert ours.recv(1) == b"x"
+    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path)).held():
+      pass
+    os.close(lock._taken._file)  # as the death of this process would
+    with TrainingLock(str(tmp_path)).held():
+      pass
+    ours.close()
+    assert os.waitpid(child, 0)[1] == 0
+    lock._taken = None
+
+
+def test_force_takes_it_and_the_other_one_ends_at_its_next_save(tmp_path, caplog):
+  first, second = TrainingLock(str(tmp_path)), TrainingLock(str(tmp_path), force=True)
+  with first.held():
+    with second.held():
+      assert f"--force: {tmp_path} is taken from process {os.getpid()} on host" in caplog.text
+      with pytest.raises(errors.ModelDirBusyError, match=f"was taken from this training: process {os.getpid()} .*It ends"):
+        first.check()
+      second.check()
+    with pytest.raises(errors.ModelDirBusyError):  # also where the other one has ended before it looks
+      first.check()
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_the_end_of_one_that_lost_it_leaves_the_lock_of_the_other(tmp_path):
+  second = TrainingLock(str(tmp_path), force=True)
+  first = TrainingLock(str(tmp_path))
+  with first.held():
+    holding = second.held()
+    holding.__enter__()
+  assert os.path.exists(file_of(tmp_path))
+  second.check()
+  holding.__exit__(None, None, None)
+
+
+def test_to_remove_the_file_is_to_take_the_folder(tmp_path):
+  lock = TrainingLock(str(tmp_path))
+  with lock.held():
+    os.remove(file_of(tmp_path))
+    with pytest.raises(errors.ModelDirBusyError, match="its file training.lock was removed. It ends"):
+      lock.check()
+    with TrainingLock(str(tmp_path)).held():
+      pass
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+  def pwrite(*arguments):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+  with monkeypatch.context() as patch:
+    patch.setattr(training_lock.os, "pwrite", pwrite)
+    with pytest.raises(errors.OutputError, match="Cannot write .*training.lock.*No space left"), TrainingLock(str(tmp_path)).held():
+      pass
+  assert list(tmp_path.iterdir()) == []
+  assert not training_lock._open_files
+
+
+def test_a_folder_in_its_place(tmp_path):
+  (tmp_path / training_lock.NAME).mkdir()
+  with pytest.raises(errors.OutputError, match=r"Cannot write .*training.lock \(--model_dir\)"):
+    with TrainingLock(str(tmp_path)).held():
+      pass
+
+
+def test_a_process_that_does_not_write_needs_none(tmp_path):
+  lock = TrainingLock(str(tmp_path), is_needed=False)
+  with lock.held():
+    assert not lock.take()
+    lock.check()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_without_locks_has_the_other_kind(tmp_path, monkeypatch):
+  def flock(file, operation):
+    raise OSError(errno.ENOLCK, "no locks available")
+
+  monkeypatch.setattr(training_lock.fcntl, "flock", flock)
+  with TrainingLock(str(tmp_path)).held():
+    assert told(tmp_path)["beat"] == 1
+    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path)).held():
+      pass
+  assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------- where there are no locks
+
+
+class Elsewhere:
+  """A folder of another file system, the clock of who waits there, and what happens while it waits.
+
+  Attributes:
+    events: by the number of the look: functions that are called before it.
+    looks: how often was looked.
+  """
+
+  def __init__(self, folder):
+    self.folder = folder
+    tf.io.gfile.makedirs(folder)
+    self.time = 0.0
+    self.looks = 0
+    self.events = {}
+
+  def lock(self, **settings):
+    return TrainingLock(self.folder, clock=lambda: self.time, sleep=self.sleep, **settings)
+
+  def sleep(self, seconds):
+    self.time += seconds
+    self.looks += 1
+    self.events.get(self.looks, lambda: None)()
+
+  def write(self, beat=1, **more):
+    """What another process would write."""
+    holder = dict(host="far", pid=7, started="2026-01-02T03:04:05+00:00", boot="b", process="p", token="t")
+    with files.whole(file_of(self.folder)) as file:
+      file.write(json.dumps(dict(holder, beat=beat, **more)))
+
+
+@pytest.fixture
+def elsewhere(request):
+  folder = Elsewhere(f"ram://{request.node.name}")
+  yield folder
+  tf.io.gfile.rmtree(folder.folder)
+
+
+def test_it_is_there_while_it_is_held(elsewhere):
+  lock = elsewhere.lock()
+  with lock.held():
+    assert told(elsewhere.folder)["pid"] == os.getpid()
+    with pytest.raises(errors.ModelDirBusyError, match="this process"), elsewhere.lock().held():
+      pass
+    lock.check()
+  assert not tf.io.gfile.exists(file_of(elsewhere.folder))
+  assert elsewhere.looks == 0
+
+
+def test_one_without_a_sign_of_life_is_waited_for_so_long_and_it_is_said(elsewhere, caplog):
+  elsewhere.write()
+  with elsewhere.lock().held():
+    assert told(elsewhere.folder)["pid"] == os.getpid()
+  assert elsewhere.time == training_lock.EXPIRES_SECONDS
+  assert "process 7 on host far, started 2026-01-02T03:04:05+00:00. If it does not show in 90 s that it goes on" in caplog.text
+
+
+def test_one_that_shows_a_sign_of_life_keeps_the_folder(elsewhere):
+  elsewhere.write()
+  elsewhere.events[4] = lambda: elsewhere.write(beat=2)
+  with pytest.raises(errors.ModelDirBusyError, match="process 7 on host far"), elsewhere.lock().held():
+    pass
+  assert elsewhere.looks == 4
+  assert told(elsewhere.folder)["pid"] == 7
+
+
+def test_one_that_ends_is_not_waited_for_any_longer(elsewhere):
+  elsewhere.write()
+  elsewhere.events[2] = lambda: tf.io.gfile.remove(file_of(elsewhere.folder))
+  with elsewhere.lock().held():
+    assert elsewhere.looks == 2
+
+
+def test_a_process_of_this_machine_that_is_gone_is_not_waited_for(elsewhere):
+  elsewhere.write(boot=processes.boot(), pid=2**22 + 1)
+  with elsewhere.lock().held():
+    assert elsewhere.looks == 0
+
+
+def test_one_of_this_machine_that_is_alive_is_known_at_once(elsewhere):
+  pid = os.getppid()
+  elsewhere.write(boot=processes.boot(), pid=pid, process=processes.started(pid))
+  with pytest.raises(errors.ModelDirBusyError), elsewhere.lock().held():
+    pass
+  assert elsewhere.looks == 0
+
+
+def test_a_file_that_tells_nothing_is_waited_for_too(elsewhere):
+  with tf.io.gfile.GFile(file_of(elsewhere.folder), "w") as file:
+    file.write("{")
+  with elsewhere.lock().held():
+    assert elsewhere.time == training_lock.EXPIRES_SECONDS
+
+
+def test_force_does_not_wait(elsewhere, caplog):
+  elsewhere.write()
+  with elsewhere.lock(force=True).held():
+    assert told(elsewhere.folder)["pid"] == os.getpid()
+  assert "is taken from process 7 on host far" in caplog.text
+  assert elsewhere.looks == 0
+  assert not tf.io.gfile.exists(file_of(elsewhere.folder))
+
+
+def test_one_whose_folder_was_taken_ends_at_its_next_save_and_leaves_the_other_alone(elsewhere):
+  lock = elsewhere.lock()
+  with lock.held():
+    elsewhere.write()
+    for _ in range(2):
+      with pytest.raises(errors.ModelDirBusyError, match="taken from this training: process 7 on host far"):
+        lock.check()
+  assert told(elsewhere.folder)["pid"] == 7
+
+
+class Beats:
+  """In place of the event that ends the thread: so many beats, then the end."""
+
+  def __init__(self, *before):
+    self._before = list(before)
+
+  def wait(self, seconds):
+    assert seconds == training_lock.BEAT_SECONDS
+    if not self._before:
+      return True
+    self._before.pop(0)()
+    return False
+
+  def set(self):
+    pass
+
+
+def beat(lock, *before):
+  """Has a lock beat so many times, each after something has happened."""
+  heartbeat = lock._taken
+  ended, heartbeat._ended = heartbeat._ended, Beats(*before)
+  heartbeat._beat()
+  heartbeat._ended = ended
+
+
+def test_a_beat_is_a_change_of_the_file(elsewhere):
+  lock = elsewhere.lock()
+  with lock.held():
+    before = told(elsewhere.folder)
+    beat(lock, lambda: None, lambda: None)
+    assert told(elsewhere.folder) == dict(before, beat=3)
+
+
+def test_nothing_is_written_over_another_ones_file(elsewhere):
+  lock = elsewhere.lock()
+  with lock.held():
+    beat(lock, elsewhere.write, pytest.fail)
+    assert told(elsewhere.folder)["pid"] == 7
+
+
+def test_a_network_that_is_down_for_a_while_is_a_warning(elsewhere, monkeypatch, caplog):
+  lock = elsewhere.lock()
+
+  def is_down(*arguments):
+    raise tf.errors.UnavailableError(None, None, "the network is down")
+
+  with lock.held():
+    with monkeypatch.context() as patch:
+      patch.setattr(tf.io.gfile, "GFile", is_down)
+      beat(lock, lambda: None)
+      lock.check()
+    assert caplog.text.count("training.lock cannot be") == 2
+    beat(lock, lambda: None)
+    assert told(elsewhere.folder)["beat"] == 2
+
+
+# ------------------------------------------------------------------- trainings
+
+
+def test_a_second_training_in_a_folder_is_refused_and_evaluations_are_not(tmp_path):
+  other = programs.estimator(tmp_path)
+  seen = []
+
+  def hook(step, metrics, estimator):
+    with pytest.raises(errors.ModelDirBusyError, match=f"process {os.getpid()} on host"):
+      other.train(programs.train_input, steps=1)
+    seen.append(other.evaluate(programs.examples(8))["global_step"])
+    seen.append(len(list(other.predict(programs.examples(8)))))
+
+  programs.estimator(tmp_path, **programs.fixed_loops(2)).train(programs.train_input, steps=2, hooks=[hook])
+  assert seen == [0, 8]
+  assert not os.path.exists(file_of(tmp_path))
+  other.train(programs.train_input, steps=1)
+  assert other.latest_step() == 3
+
+
+def test_a_refused_training_reads_no_input(tmp_path):
+  with TrainingLock(str(tmp_path)).held(), pytest.raises(errors.ModelDirBusyError):
+    programs.estimator(tmp_path).train(lambda params: pytest.fail("called"), steps=1)
+
+
+def test_a_training_whose_folder_was_taken_ends_and_spoils_nothing(tmp_path):
+  def hook(step, metrics, estimator):
+    if step == 2:
+      programs.estimator(tmp_path, force=True).train(programs.train_input, steps=5)
+
+  first = programs.estimator(tmp_path, save_checkpoints_steps=2)
+  with pytest.raises(errors.ModelDirBusyError, match="was taken from this training"):
+    first.train(programs.train_input, steps=10, hooks=[hook])
+  assert directory.CheckpointDirectory(str(tmp_path)).steps() == [0, 5]
+
+
+def test_two_trainings_that_begin_in_a_folder_that_is_not_there(tmp_path):
+  def input_fn(params):
+    programs.estimator(tmp_path / "model").train(programs.train_input, steps=2)
+    return programs.train_input(params)
+
+  estimator = programs.estimator(tmp_path / "model")
+  with pytest.raises(errors.ModelDirBusyError, match="since this one began: start again"):
+    estimator.train(input_fn, steps=5)
+  estimator.train(programs.train_input, max_steps=5)
+  assert estimator.latest_step() == 5
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit])
+def test_whatever_ends_a_training_frees_the_folder(error, tmp_path):
+  def hook(step, metrics, estimator):
+    raise error
+
+  estimator = programs.estimator(tmp_path)
+  with pytest.raises(error):
+    estimator.train(programs.train_input, steps=2, hooks=[hook])
+  assert not os.path.exists(file_of(tmp_path))
+  estimator.train(programs.train_input, steps=2)
+
+
+def test_a_training_elsewhere(elsewhere):
+  estimator = programs.estimator(elsewhere.folder)
+  seen = []
+  estimator.train(programs.train_input, steps=2, hooks=[lambda step, metrics, _: seen.append(told(elsewhere.folder)["pid"])])
+  assert set(seen) == {os.getpid()}
+  assert estimator.latest_step() == 2
+  assert not tf.io.gfile.exists(file_of(elsewhere.folder))
+
+
+def test_an_unknown_field_of_a_later_version_does_no_harm(elsewhere):
+  elsewhere.write(boot=processes.boot(), pid=2**22 + 1, later="field")
+  with elsewhere.lock().held():
+    assert set(told(elsewhere.folder)) == {field.name for field in dataclasses.fields(training_lock._Holder)} | {"beat"}

@@ -1,0 +1,72 @@
+"""Turns: one thread at a time, the same one again at once, and nobody waits for a training."""
+
+import threading
+from concurrent import futures
+
+import pytest
+from absl import logging
+
+from trainer import errors
+from trainer.loop import turns
+
+
+def test_a_thread_waits_until_the_other_is_done():
+  estimator, order = turns.Turns("the Estimator"), []
+  inside, waits = threading.Event(), threading.Event()
+
+  def second():
+    assert inside.wait(60)
+    waits.set()
+    with estimator.taken("predict"):
+      order.append("second")
+
+  with futures.ThreadPoolExecutor(1) as pool:
+    done = pool.submit(second)
+    with estimator.taken("evaluate"):
+      inside.set()
+      assert waits.wait(60)
+      with estimator.taken("predict"):  # as a hook does
+        assert not done.done()
+      order.append("first")
+    done.result(60)
+  assert order == ["first", "second"]
+
+
+def test_a_turn_ends_with_an_error():
+  estimator = turns.Turns("the Estimator")
+  with pytest.raises(KeyError), estimator.taken("evaluate"):
+    raise KeyError
+  with futures.ThreadPoolExecutor(1) as pool:
+    assert pool.submit(lambda: estimator.taken("train").__enter__()).result(60) is None
+
+
+def test_a_training_is_not_waited_for():
+  estimator = turns.Turns("the Estimator of out/digits")
+
+  def evaluate():
+    with estimator.taken("evaluate"):
+      pass
+
+  with futures.ThreadPoolExecutor(1) as pool:
+    with estimator.taken("train"):
+      evaluate()  # a hook of the training's own
+      said = "^evaluate: another thread trains with the Estimator of out/digits, .* of its own"
+      with pytest.raises(errors.SettingError, match=said):
+        pool.submit(evaluate).result(60)
+    pool.submit(evaluate).result(60)
+
+
+def test_a_long_wait_is_logged_once(monkeypatch):
+  estimator, lines, logged = turns.Turns("the Estimator", patience=0), [], threading.Event()
+
+  def info(line, *arguments):
+    lines.append(line % arguments)
+    logged.set()
+
+  monkeypatch.setattr(logging, "info", info)
+  with futures.ThreadPoolExecutor(1) as pool:
+    with estimator.taken("evaluate"):
+      waiting = pool.submit(lambda: estimator.taken("predict").__enter__())
+      assert logged.wait(60)
+    waiting.result(60)
+  assert lines == ["predict waits: in another thread, the Estimator is at evaluate."]

@@ -1,0 +1,147 @@
+"""All engines give what the SavedModel gives; the fastest is chosen by measuring."""
+
+import concurrent.futures
+import importlib.util
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainer import programs
+from tests.trainer.serving import exported as exported_lib
+from trainer import errors
+from trainer.outputs import engines
+from trainer.outputs.engines import choose, engine
+
+HAS = {"onnx": "onnxruntime", "openvino": "openvino"}
+
+
+def needs(name):
+  return pytest.mark.skipif(
+      name in HAS and importlib.util.find_spec(HAS[name]) is None,
+      reason=f"needs the extra [{name}]")
+
+
+@pytest.fixture(scope="module")
+def saved_model(tmp_path_factory):
+  return exported_lib.make(tmp_path_factory.mktemp("engines"))[1]
+
+
+def images(count):
+  return np.random.RandomState(9).rand(count, *exported_lib.SHAPE).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=needs(name)) for name in ("tensorflow", "onnx", "openvino", "tflite")])
+def test_an_engine_gives_what_the_saved_model_gives(name, saved_model):
+  loaded = engines.load(saved_model, name)
+  assert loaded.name == name
+  serve = tf.saved_model.load(saved_model).signatures["serving_default"]
+
+  def check(count):
+    found = loaded.predict_batch({"image": images(count)})
+    wanted = serve(image=tf.constant(images(count)))
+    assert set(found) == set(wanted)
+    for key, tensor in wanted.items():
+      assert found[key].dtype == tensor.dtype
+      np.testing.assert_allclose(found[key], tensor, atol=1e-5)
+
+  with concurrent.futures.ThreadPoolExecutor(4) as pool:  # at once, and of different sizes
+    list(pool.map(check, [1, 8, 3, 1, 5, 8]))
+
+
+class Clock:
+  """Seconds that pass when an engine is called."""
+
+  now = 0.0
+
+  def __call__(self):
+    return self.now
+
+
+class Timed(engine.Engine):
+  """Takes so many seconds for an example, and so many more for a call."""
+
+  def __init__(self, name, clock, call, example):
+    self.name, self.clock, self.call, self.example = name, clock, call, example
+    self.sizes = []
+
+  def predict_batch(self, features):
+    self.sizes.append(len(features["x"]))
+    self.clock.now += self.call + self.example * self.sizes[-1]
+    return features
+
+
+def test_the_fastest_is_the_one_that_takes_the_least_time():
+  clock = Clock()
+  one = Timed("quick to start", clock, 1, 5)
+  other = Timed("quick at work", clock, 10, 1)
+  by_size = {}
+  for size in (1, 20):
+    seconds = choose.measure([one, other], {"x": np.zeros(size)}, clock)
+    by_size[size] = min((one, other), key=lambda candidate: seconds[candidate.name])
+  assert list(by_size.values()) == [one, other]
+  fastest = choose.FastestEngine(by_size)
+  assert fastest.name == "quick to start+quick at work"
+  one.sizes, other.sizes = [], []
+  for rows in (1, 19, 20, 21):
+    fastest.predict_batch({"x": np.zeros(rows)})
+  assert (one.sizes, other.sizes) == ([1, 19], [20, 21])
+
+
+def test_auto_works_with_what_is_installed(saved_model):
+  found = engines.load(saved_model, batch_sizes=(1, 4)).predict_batch({"image": images(3)})
+  assert found["probabilities"].shape == (3, 2)
+
+
+def test_an_engine_that_gives_something_else_is_refused(saved_model, monkeypatch):
+  class Wrong(choose.tensorflow_engine.TensorFlowEngine):
+    def predict_batch(self, features):
+      found = super().predict_batch(features)
+      return dict(found, probabilities=found["probabilities"] + 0.01)
+
+  monkeypatch.setattr(choose, "_engine", lambda name, file, frozen, *_: Wrong(frozen))
+  with pytest.raises(errors.ExportError, match="engine 'tflite': the output 'probabilities' differs"):
+    engines.load(saved_model, "tflite")
+
+
+@pytest.mark.parametrize(("name", "precision", "message"), [
+    ("torch", "float32", "--engine=torch: expected one of auto, tensorflow, onnx"),
+    ("onnx", "bfloat16", "--precision=bfloat16 is OpenVINO's alone"),
+    ("openvino", "int4", "--precision=int4: expected one of float32, bfloat16"),
+])
+def test_settings_that_cannot_work(name, precision, message):
+  with pytest.raises(errors.SettingError, match=message):
+    engines.check_name(name, precision)
+
+
+def test_an_engine_that_is_not_installed(monkeypatch):
+  monkeypatch.setitem(choose._NEEDS, "onnx", ("no_such_package",))
+  with pytest.raises(errors.SettingError, match=r"needs no_such_package: `pip install octet\[onnx\]`"):
+    engines.check_name("onnx")
+
+
+def test_what_is_no_export(tmp_path):
+  with pytest.raises(errors.InputError, match="is no SavedModel"):
+    engines.load(str(tmp_path))
+
+
+def test_a_model_of_texts_runs_in_tensorflow_alone(tmp_path):
+  def model_fn(features, labels, mode, params):
+    length = tf.cast(tf.strings.length(features["text"]), tf.float32)
+    return programs.line({"x": tf.stack([length] * 3, -1)}, labels, mode, params)
+
+  def input_fn(params):
+    texts = tf.data.Dataset.from_tensor_slices(({"text": ["a", "bb"] * 8}, np.zeros(16, np.float32)))
+    return texts.repeat().batch(params["batch_size"], drop_remainder=True)
+
+  estimator = programs.estimator(tmp_path / "model", model_fn).train(input_fn, steps=1)
+  path = estimator.export_saved_model(tmp_path / "export")
+  assert engines.load(path).name == "tensorflow"
+  with pytest.raises(errors.SettingError, match="--engine=tflite cannot run .*: its inputs are texts"):
+    engines.load(path, "tflite")
+
+
+def test_int8_is_made_at_export(saved_model):
+  with pytest.raises(errors.SettingError, match="has no model_int8.tflite. It is made of a sample"):
+    engines.load(saved_model, "tflite_int8")

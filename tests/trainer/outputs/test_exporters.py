@@ -1,0 +1,125 @@
+"""What is exported, when, and that a restart does not forget what was the best."""
+
+import json
+import os
+
+import pytest
+import tensorflow as tf
+
+from tests.trainer import programs
+from trainer import errors
+from trainer.outputs import exporters
+from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+
+
+class Recorder:
+  """Stands in for an Estimator that exports."""
+
+  def __init__(self):
+    self.exported = []
+
+  def export_saved_model(self, base, receiver_fn=None, assets_extra=None, checkpoint_path=None):
+    path = os.path.join(base, str(1000 + len(self.exported)))
+    os.makedirs(path)
+    self.exported.append(checkpoint_path)
+    return path
+
+
+def told(exporter, folder, values, final_at=None, metric="loss"):
+  """The steps that an exporter exports of evaluations with these values, at steps 10, 20, ..."""
+  recorder = Recorder()
+  for index, value in enumerate(values):
+    step = 10 * (index + 1)
+    exporter.export(recorder, str(folder), f"ckpt-{step}", {metric: value, "global_step": step, "table": object()}, step == final_at)
+  return [int(path.removeprefix("ckpt-")) for path in recorder.exported]
+
+
+def test_the_newest_each_time(tmp_path):
+  assert told(exporters.LatestExporter(), tmp_path, [3, 2, 4]) == [10, 20, 30]
+
+
+def test_the_final_one_and_only_when_it_is_owed(tmp_path):
+  final = exporters.FinalExporter()
+  assert told(final, tmp_path, [3, 2, 4], final_at=30) == [30]
+  assert told(final, tmp_path, [3, 2, 4], final_at=30) == []  # the same command again
+  assert told(final, tmp_path / "other", [3, 2, 4, 1], final_at=40) == [40]
+
+
+@pytest.mark.parametrize("mode, values, steps", [
+    ("min", [3.0, 2.0, 2.0, 4.0, float("nan"), 1.0], [10, 20, 60]),
+    ("max", [0.5, 0.4, 0.6, 0.6, 0.7], [10, 30, 50]),
+    ("min", [float("nan"), 5.0], [20]),
+])
+def test_the_best(mode, values, steps, tmp_path):
+  assert told(exporters.BestExporter("m", mode), tmp_path, values, metric="m") == steps
+
+
+def test_a_restart_knows_the_best(tmp_path):
+  assert told(exporters.BestExporter(), tmp_path, [3.0, 1.0]) == [10, 20]
+  assert told(exporters.BestExporter(), tmp_path, [2.0, 1.0, 1.5]) == []
+  assert told(exporters.BestExporter(), tmp_path / "..", [2.0])  # another folder knows nothing of it
+
+
+def test_old_exports_are_removed(tmp_path):
+  told(exporters.LatestExporter(exports_to_keep=2), tmp_path, [4, 3, 2, 1])
+  assert sorted(path.name for path in tmp_path.iterdir()) == ["1002", "1003", "exported.json"]
+  assert exporters.newest(str(tmp_path)) == str(tmp_path / "1003")
+  assert exporters.newest(str(tmp_path / "nothing")) is None
+
+
+def test_a_metric_that_no_evaluation_gives_is_said_at_the_first(tmp_path):
+  with pytest.raises(errors.SettingError, match=r"BestExporter.metric is 'auc'; the evaluation gives loss\."):
+    told(exporters.BestExporter("auc"), tmp_path, [1.0])
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: exporters.BestExporter(mode="lowest"), "BestExporter.mode is 'lowest'"),
+    (lambda: exporters.LatestExporter(exports_to_keep=0), "LatestExporter.exports_to_keep must be an int greater than 0"),
+])
+def test_values_that_cannot_work(make, message):
+  with pytest.raises(errors.SettingError, match=message):
+    make()
+
+
+def test_a_damaged_record_is_named(tmp_path):
+  (tmp_path / "exported.json").write_text("{")
+  with pytest.raises(errors.OutputError, match="exported.json is damaged"):
+    told(exporters.LatestExporter(), tmp_path, [1.0])
+
+
+class Noting:
+  """An exporter of a user's own."""
+
+  name = "noting"
+
+  def __init__(self):
+    self.calls = []
+
+  def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    self.calls.append((os.path.basename(export_path), os.path.basename(checkpoint_path), eval_result["global_step"], is_the_final_export))
+
+
+def test_exporters_are_told_of_each_evaluation_and_once_that_it_was_the_last(tmp_path):
+  noting = Noting()
+  spec = EvalSpec(programs.examples(11), exporters=[noting, exporters.LatestExporter(), exporters.FinalExporter()])
+  train_and_evaluate(programs.estimator(tmp_path, save_checkpoints_steps=10), TrainSpec(programs.train_input, max_steps=22), spec)
+  assert noting.calls == [
+      ("noting", "model.ckpt-10", 10, False), ("noting", "model.ckpt-20", 20, False), ("noting", "model.ckpt-22", 22, False),
+      ("noting", "model.ckpt-22", 22, True)]
+  record = json.loads((tmp_path / "export" / "latest" / "exported.json").read_text())
+  assert record["metrics"]["global_step"] == 22
+  assert len(list((tmp_path / "export" / "latest").glob("[0-9]*"))) == 3
+  model = tf.saved_model.load(exporters.newest(str(tmp_path / "export" / "final")))
+  x, _ = programs.arrays(2)
+  assert model.signatures["serving_default"](x=tf.constant(x))["y"].shape == (2,)
+
+
+def test_a_training_that_is_complete_exports_what_is_owed_and_no_more(tmp_path):
+  def again(*wanted):
+    train_and_evaluate(programs.estimator(tmp_path, save_checkpoints_steps=10), TrainSpec(programs.train_input, max_steps=20),
+                       EvalSpec(programs.examples(11), exporters=wanted))
+    return sorted(path.parent.name for path in (tmp_path / "export").glob("*/[0-9]*")) if (tmp_path / "export").exists() else []
+
+  assert again() == []
+  assert again(exporters.FinalExporter()) == ["final"]
+  assert again(exporters.FinalExporter(), exporters.BestExporter()) == ["best", "final"]

@@ -1,0 +1,173 @@
+"""Predictions as JSON lines, as a table and as a contact sheet."""
+
+import json
+
+import numpy as np
+import pytest
+
+from trainer import errors
+from trainer.outputs import predictions
+
+
+def written(path, values):
+  count = predictions.write(str(path), iter(values))
+  lines = path.read_text().splitlines()
+  assert count == len(lines)
+  return [json.loads(line) for line in lines]
+
+
+def test_one_object_for_each_example_in_order(tmp_path):
+  values = [{"class": np.int32(index), "probabilities": np.float32([0.1, 0.9])} for index in range(3)]
+  assert written(tmp_path / "p.jsonl", values) == [{"class": index, "probabilities": [0.1, 0.9]} for index in range(3)]
+
+
+@pytest.mark.parametrize("value, plain", [
+    pytest.param(np.float32(0.1), 0.1, id="float"),
+    pytest.param(np.float32([0.1, 1 / 3]), [0.1, 0.3333333], id="floats"),
+    pytest.param(np.float32([[0.1], [1 / 3]]), [[0.1], [0.3333333]], id="matrix"),
+    pytest.param(np.int64(2**62), 2**62, id="int"),
+    pytest.param(np.bool_(True), True, id="bool"),
+    pytest.param(b"caf\xc3\xa9", "café", id="text"),
+    pytest.param(np.array([b"a", b"b"], object), ["a", "b"], id="texts"),
+    pytest.param({"inner": np.float32([0.5])}, {"inner": [0.5]}, id="dict"),
+    pytest.param((np.int32(1), np.int32(2)), [1, 2], id="tuple"),
+])
+def test_values_are_written_as_what_they_are(value, plain, tmp_path):
+  assert written(tmp_path / "p.jsonl", [{"x": value}]) == [{"x": plain}]
+
+
+def test_a_prediction_that_is_one_tensor_has_a_name_too(tmp_path):
+  assert written(tmp_path / "p.jsonl", [np.float32([1, 2])]) == [{"output": [1, 2]}]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_no_number_is_json_all_the_same(value, tmp_path):
+  def refuse(name):
+    raise AssertionError(f"{name} is no JSON")
+
+  predictions.write(str(tmp_path / "p.jsonl"), [{"x": np.float32([value])}])
+  json.loads((tmp_path / "p.jsonl").read_text(), parse_constant=refuse)
+
+
+def test_no_predictions(tmp_path):
+  assert written(tmp_path / "p.jsonl", []) == []
+
+
+def test_the_file_is_whole_or_not_there(tmp_path):
+  def fails():
+    yield {"x": np.float32(1)}
+    raise RuntimeError("on purpose")
+
+  with pytest.raises(RuntimeError, match="on purpose"):
+    predictions.write(str(tmp_path / "p.jsonl"), fails())
+  assert not (tmp_path / "p.jsonl").exists()
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+  with pytest.raises(errors.OutputError, match=r"The predictions cannot be written to .*p.jsonl \(--model_dir\)"):
+    predictions.write(str(tmp_path / "nowhere" / "p.jsonl"), [{"x": np.float32(1)}])
+
+
+NAMES = ["ant", "bee", "cow"]
+SHARES = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.25, 0.35, 0.4]]
+
+
+def pairs(image=(4, 4, 3), labels=(0, 2, 2), keys=("class", "probabilities")):
+  """What a classifier says of three examples: ant, bee, cow."""
+  for index, shares in enumerate(SHARES):
+    prediction = {"class": np.int32(index), "probabilities": np.float32(shares)}
+    features = {"x": np.full(image, index / 3, np.float32)}
+    yield {key: prediction[key] for key in keys}, (features,) if labels is None else (features, np.int32(labels[index]))
+
+
+def saved(tmp_path, *args, **kwargs):
+  count = predictions.save(str(tmp_path / "p"), *args, **kwargs)
+  lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+  assert count == len(lines)
+  return lines
+
+
+def rows(capsys):
+  """The cells of the table that was printed."""
+  lines = [line for line in capsys.readouterr().out.replace("┃", "│").splitlines() if line.startswith("│")]
+  return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+def test_classes_have_names(tmp_path, capsys):
+  lines = saved(tmp_path, pairs(), NAMES, images=2)
+  assert [line["class_name"] for line in lines] == NAMES
+  assert list(lines[0]) == ["class", "class_name", "probabilities"]
+  assert rows(capsys)[-3:] == [
+      ["0", "ant", "70.0 %", "bee 20.0 %", "ant"], ["1", "bee", "60.0 %", "cow 30.0 %", "cow"], ["2", "cow", "40.0 %", "bee 35.0 %", "cow"]]
+  assert (tmp_path / "p.png").exists()
+
+
+def test_without_names_there_are_numbers(tmp_path, capsys):
+  lines = saved(tmp_path, pairs(labels=None, keys=["class"]))
+  assert lines == [{"class": 0}, {"class": 1}, {"class": 2}]
+  assert rows(capsys) == [["", "predicted"], ["0", "0"], ["1", "1"], ["2", "2"]]
+
+
+def test_captions_say_what_is_right(tmp_path, monkeypatch):
+  seen = []
+  monkeypatch.setattr(predictions.contact_sheet, "write", lambda path, images, captions: seen.extend(zip(images, captions, strict=True)))
+  saved(tmp_path, pairs(), NAMES)
+  assert [(caption.lines, caption.right) for _, caption in seen] == [
+      (["ant 70.0 %"], True), (["bee 60.0 %", "is cow"], False), (["cow 40.0 %"], True)]
+  assert [image[0, 0, 0] for image, _ in seen] == pytest.approx([0, 1 / 3, 2 / 3])
+
+
+def test_a_class_for_each_token_has_names_too(tmp_path):
+  prediction = {"class": np.array([2, 0], np.int32), "probabilities": np.zeros([2, 3], np.float32)}
+  assert saved(tmp_path, [(prediction, ({"tokens": np.zeros(2)},))], NAMES)[0]["class_name"] == ["cow", "ant"]
+
+
+def test_what_is_no_class_is_in_the_table_by_its_name(tmp_path, capsys):
+  prediction = {"y": np.float32(0.5), "states": np.arange(5), "text": b"[red]no", "map": np.zeros([2, 3], np.float32)}
+  saved(tmp_path, [(prediction, (np.zeros([3]),))])
+  assert rows(capsys) == [["", "y", "states", "text", "map"], ["0", "0.5", "[0, 1, 2, …]", "[red]no", "float32[2, 3]"]]
+  assert not (tmp_path / "p.png").exists()
+
+
+@pytest.mark.parametrize("given", [dict(images=0), dict(image=(4, 4)), dict(image=(4, 4, 2)), dict(keys=["probabilities"])])
+def test_no_contact_sheet(given, tmp_path):
+  images = given.pop("images", 24)
+  assert len(saved(tmp_path, pairs(**given), images=images)) == 3
+  assert not (tmp_path / "p.png").exists()
+
+
+@pytest.mark.parametrize("names, keys, said", [
+    (["ant", "bee"], ["class", "probabilities"], "run.class_names has 2 names, and the model_fn predicts the probabilities of 3 classes"),
+    (NAMES, ["probabilities"], 'run.class_names are given, and the model_fn predicts no "class"'),
+])
+def test_names_that_do_not_fit(names, keys, said, tmp_path):
+  with pytest.raises(errors.SettingError, match=said):
+    predictions.save(str(tmp_path / "p"), pairs(keys=keys), names)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_a_class_that_has_no_name(tmp_path):
+  with pytest.raises(errors.SettingError, match="The class 2 was predicted or is a label, and run.class_names has 2 names"):
+    predictions.save(str(tmp_path / "p"), pairs(keys=["class"]), NAMES[:2])
+
+
+@pytest.mark.parametrize("names, images, said", [
+    ("ant", 1, "run.class_names is 'ant': expected a list of strings"),
+    ([0, 1], 1, "run.class_names is"),
+    ([], 1, "run.class_names is"),
+    (NAMES, -1, "run.contact_sheet_images is -1: expected how many images"),
+    (NAMES, True, "run.contact_sheet_images is True"),
+])
+def test_settings_that_cannot_work(names, images, said):
+  with pytest.raises(errors.SettingError, match=said):
+    predictions.check_settings(names, images)
+
+
+def test_settings_that_work():
+  predictions.check_settings(None, 0)
+  predictions.check_settings(tuple(NAMES), 24)
+
+
+def test_nothing_to_show(tmp_path, capsys):
+  assert saved(tmp_path, [], NAMES) == []
+  assert capsys.readouterr().out == ""

@@ -1,0 +1,46 @@
+"""environment.json tells what a training ran on, and what those before it did."""
+
+import json
+import sys
+
+import pytest
+
+import trainer
+from trainer import errors
+from trainer.devices import device as device_lib
+from trainer.reporting import environment
+
+
+def save(model_dir, **config):
+  environment.save(str(model_dir), device_lib.connect(config.get("device", "cpu")), trainer.RunConfig(**config))
+  return json.loads((model_dir / environment.NAME).read_text())
+
+
+def test_what_a_training_runs_on(tmp_path, monkeypatch):
+  monkeypatch.setattr(sys, "argv", ["/somewhere/pytest/__main__.py", "--model_dir=out/a b"])
+  found = save(tmp_path, device="cpu:8", precision="bfloat16", tf_random_seed=5)
+  expected = {"device": "cpu, 8 cores", "cores": 8, "hosts": 1, "precision": "bfloat16", "seed": 5, "octet": trainer.__version__, "earlier": []}
+  assert {name: found[name] for name in expected} == expected
+  assert found["command"].startswith("python ")
+  assert found["command"].endswith(" '--model_dir=out/a b'")
+
+
+def test_earlier_trainings_are_kept_the_oldest_first(tmp_path):
+  for seed in (1, 2):
+    save(tmp_path, tf_random_seed=seed)
+  found = save(tmp_path, tf_random_seed=3)
+  assert [found["seed"], *(earlier["seed"] for earlier in found["earlier"])] == [3, 1, 2]
+  assert all("earlier" not in earlier for earlier in found["earlier"])
+
+
+@pytest.mark.parametrize("text", ["{", "3", '"text"', ""])
+def test_a_damaged_file_is_said_and_replaced(text, tmp_path, caplog):
+  (tmp_path / environment.NAME).write_text(text)
+  assert save(tmp_path)["earlier"] == []
+  assert "environment.json is damaged" in caplog.text
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+  (tmp_path / "file").write_text("in the way of a folder")
+  with pytest.raises(errors.OutputError, match=r"Cannot write .*environment.json"):
+    environment.save(str(tmp_path / "file"), device_lib.connect("cpu"), trainer.RunConfig())

@@ -1,0 +1,1 @@
+"""Checkpoints: write, read, keep, and start from them."""

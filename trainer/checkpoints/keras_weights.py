@@ -1,0 +1,223 @@
+"""The values in Keras's own files, by the names of their layers.
+
+Layout of a .weights.h5 (a .keras file is a zip archive with one inside; Keras 3, `keras/src/saving/saving_lib.py`):
+
+    layers/dense/vars/0            the first value of a layer (its kernel): trainable ones first, in the order of their making
+    layers/dense/vars/1            the second (its bias)
+    layers/dense/vars              attribute "name": what the layer is called, such as "head"; its place has the name of its class, and a number
+    layers/lstm/cell/vars/0        layers have layers
+    optimizer/vars/0               left out here
+
+Names here are those of the layers from the outermost to the one that has the value, and the value's number: `head/0`, `lstm/lstm_cell/2`. The .h5
+files of Keras 2 have names of variables, `conv1/kernel`, which are taken as they are.
+"""
+
+import collections
+import inspect
+import io
+import itertools
+import re
+import zipfile
+
+import h5py
+import keras
+import ml_dtypes
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors, files
+from trainer.internals import keras_internals
+
+_IN_ARCHIVE = "model.weights.h5"
+_NUMBERED = re.compile(r"(.+?)(?:_(\d+))?")
+
+# The order of a layer's values, for the layers of Keras whose values are all their own.
+_ORDER = ("gamma", "kernel", "depthwise_kernel", "pointwise_kernel", "embeddings", "alpha", "bias", "beta", "moving_mean", "moving_variance")
+
+
+def read(path):
+  """dict of name → numpy array.
+
+  Raises:
+    CheckpointNotFoundError: there is no such file.
+    CheckpointDamagedError: it is not a file of Keras, or only a part of one.
+  """
+  try:
+    with tf.io.gfile.GFile(path, "rb") as file:
+      data = file.read()
+  except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError) as error:
+    raise errors.CheckpointNotFoundError(f"There is no file {path}.") from error
+  try:
+    if path.endswith(".keras"):
+      data = zipfile.ZipFile(io.BytesIO(data)).read(_IN_ARCHIVE)
+    with h5py.File(io.BytesIO(data), "r") as file:
+      root = file.get("model_weights", file)
+      values = _read_keras_2(root) if "layer_names" in root.attrs else _read_keras_3(file)
+  except (OSError, KeyError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
+    raise errors.CheckpointDamagedError(f"{path} cannot be read as a weights file of Keras: {error}") from error
+  if not values:
+    raise errors.CheckpointDamagedError(f"{path} cannot be read as a weights file of Keras: there are no values in it.")
+  return values
+
+
+def _read_keras_2(root):
+  values = {}
+  for layer in root.attrs["layer_names"]:
+    group = root[layer]
+    for name in group.attrs["weight_names"]:
+      values[(name.decode() if isinstance(name, bytes) else name).removesuffix(":0")] = np.array(group[name])
+  return values
+
+
+def _read_keras_3(file):
+  names = {}  # what each layer is called, by its place
+
+  def visit(place, item):
+    if isinstance(item, h5py.Group) and (place == "vars" or place.endswith("/vars")):
+      layer = place.removesuffix("vars").strip("/")
+      names[layer] = item.attrs.get("name", layer.rpartition("/")[2])
+
+  file.visititems(visit)
+  layers = [layer for layer in names if layer.split("/")[0] not in ("", "optimizer")]
+  chains = {layer: "/".join(names[outer] for outer in _outermost_first(layer) if outer in names) for layer in layers}
+  uses = collections.Counter(chains.values())
+  values = {}
+  for layer, chain in chains.items():
+    group = file[f"{layer}/vars"]
+    for key in sorted(group, key=lambda key: (len(key), key)):
+      values[f"{chain if uses[chain] == 1 else layer}/{key}"] = _value(group[key])
+  root = file.get("vars")
+  values.update({f"{names['']}/{key}": _value(root[key]) for key in root or ()})
+  return values
+
+
+def _outermost_first(place):
+  return itertools.accumulate(place.split("/"), "{}/{}".format)
+
+
+def _value(dataset):
+  return np.array(dataset, ml_dtypes.bfloat16 if dataset.attrs.get("dtype") == "bfloat16" else None)
+
+
+def find(names, wanted, layers):
+  """Which value of a file a variable means.
+
+  The layers of a variable are found by their names. Keras numbers what was given no name ("dense", "dense_1") anew in each process, but not for each
+  model, so that a file may start at dense_7: where more is found that way, the numbers of each kind of layer are counted from 0.
+
+  Args:
+    names: the names in the file.
+    wanted: list of names of variables, `dense/kernel`.
+    layers: dict of each to (index, count): which variable of its layer it is.
+
+  Returns:
+    (found, notes): dict of wanted name → name in the file; dict of wanted name → why there is none, where there is more to say than that.
+  """
+  names = set(names)
+  sizes = collections.Counter(name.rpartition("/")[0] for name in names)
+  as_named = _match({layer: layer for layer in sizes}, sizes, names, wanted, layers)
+  counted = _match(_counted_from_0(list(sizes)), sizes, names, wanted, layers)
+  (found, notes), (other, _) = (as_named, counted) if len(as_named[0]) >= len(counted[0]) else (counted, as_named)
+  if len(found) == len(other):
+    for name in [name for name in found if other.get(name) != found[name]]:
+      notes[name] = f"it could be {found[name]} or {other.get(name)}, as the layers are counted"
+    found = {name: value for name, value in found.items() if name not in notes}
+  return found, notes
+
+
+def _match(layer_names, sizes, names, wanted, layers):
+  """find() for layers that are called by layer_names, a dict of layer in the file → name."""
+  of_name = {name: layer for layer, name in layer_names.items()}
+  parents = {name: name.rpartition("/")[0] for name in wanted}
+  candidates = {parent: [parent] if parent in of_name else [name for name in of_name if _same_end(name, parent)] for parent in set(parents.values())}
+  claims = collections.Counter(claimed for names in candidates.values() for claimed in names)
+  found, notes = {}, {}
+  for name in wanted:
+    index, count = layers[name]
+    layers_of_it = candidates[parents[name]]
+    if name in names:
+      found[name] = name
+    elif len(layers_of_it) > 1 or any(claims[layer] > 1 for layer in layers_of_it):
+      notes[name] = f"the layer {parents[name]} could be " + " or ".join(sorted(layers_of_it)) + (
+          "" if len(layers_of_it) > 1 else ", and so could another")
+    elif layers_of_it:
+      layer = of_name[layers_of_it[0]]
+      if sizes[layer] == count and f"{layer}/{index}" in names:
+        found[name] = f"{layer}/{index}"
+      else:
+        notes[name] = f"the layer {layer} has {sizes[layer]} values, {parents[name]} has {count}"
+  return found, notes
+
+
+def _same_end(one, other):
+  return (bool(other) and f"/{one}".endswith(f"/{other}")) or f"/{other}".endswith(f"/{one}")
+
+
+def _counted_from_0(layers):
+  """dict of layer → its name when each kind of layer is counted from 0: dense_7 and dense_9 are dense and dense_1."""
+  numbers = collections.defaultdict(set)
+  for part in itertools.chain.from_iterable(layer.split("/") for layer in layers):
+    base, number = _NUMBERED.fullmatch(part).groups()
+    numbers[base].add(int(number or 0))
+
+  def counted(part):
+    base, number = _NUMBERED.fullmatch(part).groups()
+    index = sorted(numbers[base]).index(int(number or 0))
+    return f"{base}_{index}" if index else base
+
+  return {layer: "/".join(map(counted, layer.split("/"))) for layer in layers}
+
+
+def write(path, values):
+  """Writes a .weights.h5 that `keras.Model.load_weights` takes, for a model that is a plain row or graph of Keras's own layers.
+
+  Args:
+    path: the file, ending in `.weights.h5`.
+    values: dict of name → numpy array, named as Keras names them from the start of a process: `dense/kernel`, `dense_1/kernel`.
+
+  Raises:
+    SettingError: a name does not say which layer of Keras it is of, or which of its values.
+    OutputError: the file cannot be written.
+  """
+  layers = collections.defaultdict(dict)
+  for name, value in values.items():
+    layer, _, variable = name.rpartition("/")
+    layers[layer][variable] = value
+  _check_layers(layers)
+  data = io.BytesIO()
+  with h5py.File(data, "w") as file:
+    for layer, variables in layers.items():
+      group = file.create_group(f"layers/{layer}/vars")
+      group.attrs["name"] = layer
+      for index, variable in enumerate(sorted(variables, key=_ORDER.index)):
+        group.create_dataset(str(index), data=variables[variable])
+  put(path, data.getvalue())
+
+
+def put(path, data):
+  """Writes a file aside and then in its place; OutputError if it cannot be written."""
+  try:
+    with files.whole(path, "wb") as file:
+      file.write(data)
+  except (tf.errors.OpError, OSError) as error:
+    raise errors.OutputError(f"{path} (--output) cannot be written: {error}") from error
+
+
+def _check_layers(layers):
+  known = {
+      keras_internals.to_snake_case(name) for name, value in vars(keras.layers).items()
+      if inspect.isclass(value) and issubclass(value, keras.Layer)}
+  bases = collections.defaultdict(set)
+  for layer, variables in layers.items():
+    base, number = _NUMBERED.fullmatch(layer).groups() if layer else ("", None)
+    if base not in known or not set(variables) <= set(_ORDER):
+      name = f"{layer}/{next(iter(variables))}".strip("/")
+      raise errors.SettingError(
+          f"The name {name!r} does not tell which value of which layer of Keras it is: give --model=module.function, a function that makes the Keras "
+          "model.")
+    bases[base].add(int(number or 0))
+  for base, numbers in bases.items():
+    if numbers != set(range(len(numbers))):
+      raise errors.SettingError(
+          f"The layers {base} have the numbers {sorted(numbers)}, of which some are missing: give --model=module.function, a function that makes the "
+          "Keras model.")

@@ -1,0 +1,167 @@
+"""Looks into checkpoints, compares them, and takes the weights out of them.
+
+  python -m trainer.checkpoints list out/digits
+  python -m trainer.checkpoints show out/digits --stats
+  python -m trainer.checkpoints diff out/digits/model.ckpt-1000 out/digits/model.ckpt-2000
+  python -m trainer.checkpoints export-weights out/digits --weights_file=digits.weights.h5
+
+`show` and `diff` read whatever a warm start reads (a folder's newest checkpoint, a SavedModel, Keras files). `export-weights` writes a file for
+`keras.Model.load_weights`. By the names alone it does so for plain rows and graphs of Keras's layers; other models need --model=module.function, a
+function that makes the Keras model. No model and no gin file is needed otherwise.
+"""
+
+import datetime
+import importlib
+import os
+import pathlib
+import tempfile
+
+from absl import flags
+
+from trainer import errors, formatting
+
+_OUTPUT = flags.DEFINE_string("weights_file", None, "export-weights: the file, *.weights.h5.")
+_MODEL = flags.DEFINE_string("model", None, "export-weights: module.function that makes the Keras model, where names do not tell its structure.")
+_STATS = flags.DEFINE_bool("stats", False, "show: the mean and the standard deviation of each variable too.")
+
+
+def main(argv):
+  name, *arguments = argv[1:] or [""]
+  if name not in _COMMANDS:
+    raise errors.SettingError(f"The command is {name!r}; expected one of {', '.join(_COMMANDS)}. Try: python -m trainer.checkpoints list out/digits")
+  function, takes = _COMMANDS[name]
+  if len(arguments) != len(takes):
+    raise errors.SettingError(f"{name} got {len(arguments)} arguments ({' '.join(arguments)}); expected: {name} {' '.join(takes)}")
+  print("\n".join(function(*arguments)))
+
+
+def list_checkpoints(model_dir):
+  """Lines: step, size, date of each checkpoint in a folder, oldest first, and which is the newest."""
+  import tensorflow as tf
+
+  from trainer.checkpoints import directory as checkpoint
+
+  directory = checkpoint.CheckpointDirectory(model_dir)
+  steps = directory.steps()
+  if not steps:
+    raise errors.CheckpointNotFoundError(f"There is no checkpoint in {model_dir}.")
+  rows = []
+  for step in steps:
+    stats = [tf.io.gfile.stat(file) for file in tf.io.gfile.glob(directory.path(step) + ".*")]
+    date = datetime.datetime.fromtimestamp(max(stat.mtime_nsec for stat in stats) / 1e9)
+    rows.append([str(step), formatting.readable(sum(stat.length for stat in stats)), f"{date:%Y-%m-%d %H:%M:%S}", "newest" if step == steps[-1] else ""])
+  return _columns(["step", "size", "written", ""], rows, right=(0, 1))
+
+
+def show(path, stats=False):
+  """Lines: name, shape, dtype, number of values and bytes of each variable, sorted by name, and the sums.
+
+  Args:
+    path: what weight_sources.open_source takes.
+    stats: whether to add the mean and the standard deviation.
+  """
+  import numpy as np
+  import tensorflow as tf
+
+  from trainer.checkpoints import weight_sources
+
+  source = weight_sources.open_source(path)
+  rows, totals = [], [0, 0]
+  for name, (shape, kind) in sorted(source.shapes.items()):
+    dtype = tf.as_dtype(kind) if kind != "string" else None
+    count = int(np.prod(shape, dtype=np.int64))
+    size = count * dtype.size if dtype else 0
+    totals = [totals[0] + count, totals[1] + size]
+    rows.append([name, _shape(shape), kind, f"{count:,}", formatting.readable(size)])
+    if stats:
+      values = source.read([name])[name].astype(np.float64) if dtype and count else None
+      rows[-1] += ["", ""] if values is None else [f"{values.mean():.4g}", f"{values.std():.4g}"]
+  header = ["name", "shape", "dtype", "values", "size", *(["mean", "std"] if stats else [])]
+  return [source.path, *_columns(header, rows, right=(3, 4, 5, 6)), f"{len(rows)} variables, {totals[0]:,} values, {formatting.readable(totals[1])}"]
+
+
+def diff(one, other):
+  """Lines: what is only in one of two sources, what has another shape, and the largest absolute difference of each variable that differs."""
+  import numpy as np
+
+  from trainer.checkpoints import weight_sources
+
+  sources = [weight_sources.open_source(path) for path in (one, other)]
+  shapes, others = (source.shapes for source in sources)
+  lines = [f"only in {sources[0].path}: {name} {_shape(shapes[name][0])}" for name in sorted(shapes.keys() - others.keys())]
+  lines += [f"only in {sources[1].path}: {name} {_shape(others[name][0])}" for name in sorted(others.keys() - shapes.keys())]
+  both = sorted(shapes.keys() & others.keys())
+  lines += [f"shapes differ: {name} {_shape(shapes[name][0])}, {_shape(others[name][0])}" for name in both if shapes[name][0] != others[name][0]]
+  rows, same = [], 0
+  for name in [name for name in both if shapes[name][0] == others[name][0]]:
+    a, b = (source.read([name])[name] for source in sources)
+    if {a.dtype.kind, b.dtype.kind} & set("OSU"):  # texts
+      distance = float(not np.array_equal(a, b))
+    else:
+      a, b = a.astype(np.float64), b.astype(np.float64)
+      with np.errstate(invalid="ignore"):  # of infinities
+        distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b)).max(initial=0.0)
+    same += int(distance == 0)
+    if distance != 0:
+      rows.append([name, _shape(shapes[name][0]), f"{distance:.6g}"])
+  lines += _columns(["name", "shape", "largest difference"], rows, right=(2,)) if rows else []
+  return [*lines, f"{same} of {len(both)} variables in both are equal"]
+
+
+def export_weights(path, output, model=None):
+  """Writes the model's own weights in a checkpoint as a Keras .weights.h5; a line on it.
+
+  Args:
+    path: a checkpoint, or a folder, whose newest is meant.
+    output: the file, ending in .weights.h5.
+    model: "module.function" of a function that makes the Keras model, or None.
+  """
+  from trainer.checkpoints import keras_weights, warm_start, weight_sources
+
+  if not output or not output.endswith(".weights.h5"):
+    raise errors.SettingError(f"--weights_file is {output!r}: expected a file that ends in .weights.h5.")
+  if model:
+    keras_weights.put(output, _as_saved_by_keras(path, _function(model)))
+    return [f"Wrote {output}, the weights of {model} from {path}"]
+  source = weight_sources.open_source(path)
+  names = sorted(warm_start.own_names(source.shapes, set(source.shapes)))
+  keras_weights.write(output, source.read(names))
+  # Keras loads by the order of a model's layers; a name tells the order in which they were made. Where these differ, only the model can tell.
+  return [f"Wrote {output}, {len(names)} variables from {source.path}",
+          "It is for a model whose layers of each class come in the order of their numbers (dense, dense_1, ...); else give --model."]
+
+
+def _as_saved_by_keras(path, build_model):
+  from trainer import keras_model
+
+  with tempfile.TemporaryDirectory() as folder:
+    file = os.path.join(folder, "model.weights.h5")
+    keras_model.load_into_keras(path, build_model).save_weights(file)
+    return pathlib.Path(file).read_bytes()
+
+
+def _function(name):
+  module, _, attribute = name.rpartition(".")
+  try:
+    return getattr(importlib.import_module(module), attribute)
+  except (ImportError, AttributeError, ValueError) as error:
+    raise errors.SettingError(f"--model is {name!r}: expected module.function, and there is none: {error}.") from error
+
+
+def _columns(header, rows, right):
+  """Lines of a table; columns whose index is in `right` are aligned there."""
+  widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+  return ["  ".join(cell.rjust(width) if i in right else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+          for row in [header, *rows]]
+
+
+def _shape(shape):
+  return "×".join(map(str, shape)) or "scalar"
+
+
+_COMMANDS = {
+    "list": (list_checkpoints, ["MODEL_DIR"]),
+    "show": (lambda path: show(path, _STATS.value), ["PATH"]),
+    "diff": (diff, ["PATH", "PATH"]),
+    "export-weights": (lambda path: export_weights(path, _OUTPUT.value, _MODEL.value), ["PATH"]),
+}

@@ -1,0 +1,178 @@
+"""What a model_fn's scaffold_fn asks for, in place of the session that it is made for.
+
+A `tf.compat.v1.train.Scaffold` tells a session how variables begin and which names they have in a
+checkpoint. Octet has no session. It honours
+
+    init_from_checkpoint, called in the scaffold_fn     see `trainer.checkpoints.initial_checkpoints`
+    saver = Saver({name: variable})                     evaluation, prediction and export restore these
+                                                        names, such as those of moving averages
+
+What else a Scaffold holds is an error that names it.
+"""
+
+import dataclasses
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors, run_config, spec
+from trainer.checkpoints import initial_checkpoints
+from trainer.internals import patches, tensorflow_internals
+from trainer.tracing import graph_collections, user_frames, variable_store
+
+v1 = tf.compat.v1
+
+# What is run where there is no checkpoint, and what is run always.
+_AT_THE_BEGINNING = ("init_op", "init_feed_dict", "init_fn")
+_ALWAYS = (
+  "ready_op",
+  "ready_for_local_init_op",
+  "local_init_op",
+  "local_init_feed_dict",
+  "summary_op",
+)
+
+
+@dataclasses.dataclass
+class ScaffoldFn:
+  """A scaffold_fn that a model_fn returned; it is called once, if at all.
+
+  Attributes:
+    fn: the scaffold_fn.
+    mode: the mode in which it was returned.
+    model_fn_name: the model_fn's name, for messages.
+    collections: those of the replica that returned it: dict of key → list.
+  """
+
+  fn: Callable
+  mode: str
+  model_fn_name: str
+  collections: dict[Any, list]
+  _names: dict[str, str] | None = None
+  _is_called: bool = False
+
+  def names(
+    self, store: variable_store.VariableStore, config: run_config.RunConfig
+  ) -> dict[str, str] | None:
+    """dict of variable → its name in checkpoints, as a Saver says; None where there is no Saver.
+
+    Args:
+      store: the model's variables, which notes the scaffold_fn's init_from_checkpoint.
+      config: the run's.
+
+    Raises:
+      ModelFnError: the scaffold_fn raised.
+      SpecError: it returned no Scaffold.
+      SettingError: the Scaffold holds what cannot be honoured.
+    """
+    if not self._is_called:
+      scaffold = self._call(store)
+      self._check(scaffold)
+      saver = scaffold.saver
+      if saver is not None:
+        self._names = self._restored_names(saver, store.variables)
+        if self.mode == spec.ModeKeys.TRAIN:
+          self._check_saver(saver, config)
+      self._is_called = True
+      self.fn = self.collections = None  # which hold on to the graph of a trace
+    return self._names
+
+  def _call(self, store):
+    graph = tensorflow_internals.scratch_graph()  # what it makes there is never run
+    tensorflow_internals.swap_collections(graph, self.collections)
+    try:
+      with graph.as_default(), store.strategy.scope(), tf.variable_creator_scope(_make_none):
+        with store.as_current():
+          return self.fn()
+    except errors.OctetError:
+      raise
+    except Exception as error:
+      frames = traceback.extract_tb(error.__traceback__)
+      where = user_frames.where([(frame.filename, frame.lineno) for frame in frames])
+      raise errors.ModelFnError(f"{self} failed{where}: {type(error).__name__}: {error}") from error
+
+  def _check(self, scaffold):
+    if not isinstance(scaffold, v1.train.Scaffold):
+      raise errors.SpecError(
+        f"{self} must return a tf.compat.v1.train.Scaffold; it returned {scaffold!r}."[:500]
+      )
+    training = self.mode == spec.ModeKeys.TRAIN
+    looked_at = (*_AT_THE_BEGINNING, *_ALWAYS) if training else _ALWAYS
+    given = [name for name in looked_at if getattr(scaffold, name) is not None]
+    if type(scaffold).finalize is not v1.train.Scaffold.finalize:
+      given.append("finalize")
+    if given:
+      raise errors.SettingError(
+        f"{self} returns a Scaffold with {', '.join(given)}, for which there is no session: take "
+        "that out. Variables start from their initializers, from tf.compat.v1.train."
+        "init_from_checkpoint in the scaffold_fn, or from Estimator(warm_start_from=...); lookup "
+        "tables initialize themselves; scalars for summaries go to tf.summary.scalar."
+      )
+
+  def _restored_names(self, saver, model):
+    wanted = tensorflow_internals.saved_by(saver)
+    if wanted is None:
+      return {}
+    is_named = isinstance(wanted, Mapping)
+    names = {}
+    for there, variable in wanted.items() if is_named else ((None, v) for v in wanted):
+      name = initial_checkpoints.name_of(variable, model)
+      if name is None:
+        raise errors.SettingError(
+          f"{self} returns a Saver of {there or variable!r}, which is none of the variables that the "
+          "model_fn makes, or is partitioned: leave it out."
+        )
+      names[name] = there or name
+    return names
+
+  def _check_saver(self, saver, config):
+    """A training saves every variable under its own name, and as many checkpoints as RunConfig says."""
+    renamed = [f"{name} as {there}" for name, there in self._names.items() if name != there]
+    if renamed:
+      raise errors.SettingError(
+        f"{self} returns a Saver that saves {renamed[0]}: a training saves each variable under its "
+        "own name. Return a Saver of other names for evaluation and prediction alone."
+      )
+    newest, hours = tensorflow_internals.kept_by(saver)
+    default_newest, default_hours = tensorflow_internals.kept_by(_default_saver())
+    if newest not in (default_newest, config.keep_checkpoint_max) and config.retention is None:
+      raise errors.SettingError(
+        f"{self} returns a Saver with max_to_keep={newest}: give RunConfig("
+        f"keep_checkpoint_max={newest or 0}), by which Octet keeps checkpoints."
+      )
+    if hours != default_hours and config.retention is None:
+      raise errors.SettingError(
+        f"{self} returns a Saver with keep_checkpoint_every_n_hours={hours}: give RunConfig("
+        f"retention=Retention(every_n_hours={hours})), by which Octet keeps checkpoints."
+      )
+
+  def __str__(self):
+    return f"The scaffold_fn of model_fn {self.model_fn_name}, mode {self.mode!r},"
+
+
+def noted(result: spec.EstimatorSpec, model_fn_name: str) -> ScaffoldFn | None:
+  """The scaffold_fn of what a model_fn returned, or None; called on the replica, after the model_fn."""
+  if result.scaffold_fn is None:
+    return None
+  collections = graph_collections.of_this_replica()
+  return ScaffoldFn(result.scaffold_fn, result.mode, model_fn_name, collections)
+
+
+def _make_none(next_creator, **kwargs):
+  del next_creator
+  raise errors.ModelFnError(
+    f"A scaffold_fn makes the variable {kwargs.get('name')}: make it in the model_fn."
+  )
+
+
+def _default_saver():
+  with tensorflow_internals.scratch_graph().as_default():
+    return v1.train.Saver(defer_build=True)
+
+
+@patches.replaces(v1.train.Saver, "build")
+def _build(original, saver):
+  """A Saver's operations would run in every step that is traced, and write files."""
+  return None if variable_store.is_traced_here() else original(saver)

@@ -1,0 +1,143 @@
+"""Binds what the statements of gin files say, and checks it: gin's mistakes become one or two sentences with file, line and near names."""
+
+import inspect
+import os
+import sys
+import traceback
+
+import gin
+from gin import config_parser
+
+from trainer import errors
+from trainer.config import files as config_files
+from trainer.config import gin_internals
+
+
+def apply(file, places):
+  """Imports and binds what a file says, in order.
+
+  Args:
+    file: a config_files.File.
+    places: dict, gets (scope, complete selector, parameter) → where it was bound.
+
+  Raises:
+    errors.SettingError: names the file and line.
+  """
+  with gin_internals.file_scope() as scope:
+    for statement in file.statements:
+      if isinstance(statement, config_files.File):
+        apply(statement, places)
+        continue
+      place = config_files.place(statement.location)
+      if isinstance(statement, config_parser.ImportStatement):
+        _import(scope, statement, place)
+      elif isinstance(statement, config_parser.BlockDeclaration):
+        find(statement.selector, place)
+      else:
+        places[_bind(statement, place)] = place
+
+
+def find(selector, place):
+  """What is registered under a selector, complete or not; SettingError if nothing is, or several are."""
+  try:
+    found = gin_internals.find(selector)
+  except KeyError:
+    raise errors.SettingError(f"{place}: {selector} is ambiguous: write one of {', '.join(gin_internals.matching(selector))}.") from None
+  except (NameError, AttributeError) as error:  # with dynamic registration
+    raise errors.SettingError(f"{place}: {error}") from None
+  if found:
+    return found
+  module = selector.rpartition(".")[0].rpartition(".")[2]
+  unused = [name for name in _modules() if name.rpartition(".")[2] == module and name not in sys.modules]
+  if unused:
+    hint = f" Add `import {unused[0]}` to the gin file."
+  else:
+    length = selector.count(".") + 1
+    hint = config_files.did_you_mean(selector, [".".join(name.split(".")[-length:]) for name in gin_internals.registered()])
+  raise errors.SettingError(f"{place}: nothing is registered as {selector}.{hint or ' Does the gin file import the module that registers it?'}")
+
+
+def parameters(configurable):
+  """{name: inspect.Parameter} of the parameters that can be given by name."""
+  try:
+    found = inspect.signature(configurable.wrapped).parameters.values()
+  except ValueError:  # some builtins tell no signature: Python checks the call
+    return {}
+  return {parameter.name: parameter for parameter in found if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)}
+
+
+# Their names are those of trainer.config.keras_names: where TensorFlow has no tf.estimator, which is from 2.16 on, they cannot be imported.
+_GIN_TF = ("gin.tf", "gin.tf.external_configurables")
+
+
+def _import(scope, statement, place):
+  if statement.module in _GIN_TF and statement.module not in sys.modules:
+    return
+  try:
+    scope.process_import(statement)
+  except errors.OctetError:
+    raise
+  except Exception as error:
+    name = statement.module
+    if name.startswith("__gin__."):  # which is no module, but a word of gin
+      raise errors.SettingError(f"{place}: {str(getattr(error, 'msg', error)).splitlines()[0]}") from None
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
+      raise errors.SettingError(f"{place}: there is no module {name}.{config_files.did_you_mean(name, _modules())}") from None
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}:{last.lineno})"
+    raise errors.SettingError(f"{place}: {name} cannot be imported. {what}") from error
+
+
+def _bind(statement, place):
+  """Binds, and returns (scope, complete selector, parameter)."""
+  value = _looked_up(statement.value, place)
+  if not statement.arg_name:  # NAME = value, a macro
+    name = f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector
+    gin.bind_parameter((name, "gin.macro", "value"), value)
+    return name, "gin.macro", "value"
+  configurable = find(statement.selector, place)
+  try:
+    gin.bind_parameter((statement.scope, statement.selector, statement.arg_name), value)
+  except ValueError:
+    raise errors.SettingError(f"{place}: {_why_not(configurable, statement.selector, statement.arg_name)}") from None
+  return statement.scope, configurable.selector, statement.arg_name
+
+
+def _looked_up(value, place):
+  """The value with gin's references in place of those as written."""
+  if isinstance(value, config_files.Reference):
+    find(value.name.rpartition("/")[2], place)
+    return gin_internals.ConfigurableReference(value.name, value.evaluate)
+  if isinstance(value, config_files.Macro):
+    matches = gin_internals.constants(value.name)
+    if len(matches) > 1:
+      raise errors.SettingError(f"{place}: %{value.name} is ambiguous: write one of {', '.join(f'%{name}' for name in matches)}.")
+    return gin_internals.macro_or_constant(value.name)
+  if isinstance(value, dict):
+    return {_looked_up(key, place): _looked_up(item, place) for key, item in value.items()}
+  if isinstance(value, list | tuple):
+    return type(value)(_looked_up(item, place) for item in value)
+  return value
+
+
+def _why_not(configurable, selector, name):
+  """Why gin does not bind a parameter."""
+  known = parameters(configurable)
+  denied = configurable.denylist or ()
+  allowed = [other for other in configurable.allowlist or known if other not in denied]
+  if name in denied:
+    run = gin_internals.configurable("trainer.run") if "trainer.run" in gin_internals.registered() else None
+    if run and name in parameters(run) and name not in run.denylist:  # which `run` passes on
+      return f"{selector}.{name} is not set in gin: bind run.{name}."
+    return f"{selector}.{name} is not set in gin: give the flag --{name}, or the argument where {selector} is called."
+  if name in known:
+    return f"{selector}.{name} is not set in gin; these are: {', '.join(allowed)}."
+  near = config_files.did_you_mean(name, allowed) or f" It has: {', '.join(allowed) or 'none'}."
+  return f"{selector} has no parameter {name}.{near}"
+
+
+def _modules():
+  """The modules that come with Octet and that a gin file may import."""
+  folders = [config_files.ROOT / name for name in ("input_pipelines", "models", "trainer")]
+  files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+  return [".".join(file.relative_to(config_files.ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]

@@ -1,0 +1,161 @@
+"""Reads gin files into statements: finds them, expands includes, checks the syntax. Nothing is imported or bound yet (`trainer.config` does that).
+
+    read("gin_configs/digits.gin").statements   # bindings, imports, block headers; a File in place of an include
+
+A file is looked for as it is given, and then below the folder in which `trainer` is installed, so that `gin_configs/digits.gin` is found from any
+working directory. Addresses such as gs://bucket/a.gin are read by tf.io.gfile; TensorFlow is imported for those alone.
+"""
+
+import dataclasses
+import difflib
+import io
+import os
+import pathlib
+import tokenize
+
+from gin import config_parser
+
+from trainer import errors
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# The name that stands for a file where a binding comes from the command line.
+COMMAND_LINE = "--gin_bindings"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+  """`@scope/selector` or `@scope/selector()`, as written: what it refers to is not looked up yet."""
+
+  name: str
+  evaluate: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Macro:
+  """`%name`, as written."""
+
+  name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+  """A gin file, or one --gin_bindings; statements are gin's BindingStatement, BlockDeclaration, ImportStatement, and a File for each include."""
+
+  name: str
+  statements: tuple
+
+
+class _AsWritten(config_parser.ParserDelegate):
+
+  def configurable_reference(self, scoped_configurable_name, evaluate):
+    return Reference(scoped_configurable_name, evaluate)
+
+  def macro(self, macro_name):
+    return Macro(macro_name)
+
+
+def read(path, included_from=()):
+  """The File at path.
+
+  Args:
+    path: str or os.PathLike.
+    included_from: the places ("a.gin:3") that led here, outermost first.
+
+  Raises:
+    errors.SettingError: it, or a file that it includes, does not exist or is not valid gin.
+  """
+  path = os.fspath(path)
+  if any(place.rpartition(":")[0] == path for place in included_from):
+    raise errors.SettingError(f"{included_from[-1]}: the file includes itself: {' → '.join(included_from)} → {path}.")
+  return parse(_text(_find(path, included_from), path), path, included_from)
+
+
+def parse(text, name=COMMAND_LINE, included_from=()):
+  """The File with this text; name stands for it in messages. Raises SettingError as `read` does."""
+  source = io.StringIO(text)
+  source.name = name  # where the parser looks for it
+  statements = []
+  parser = None
+  try:
+    parser = config_parser.ConfigParser(source, _AsWritten())
+    for statement in parser:
+      if isinstance(statement, config_parser.IncludeStatement):
+        statement = read(statement.filename, (*included_from, place(statement.location)))
+      statements.append(statement)
+  except SyntaxError as error:
+    raise _syntax_error(name, error.lineno, _explain(error.msg), text) from None
+  except tokenize.TokenError as error:
+    raise _syntax_error(name, error.args[1][0], f"the statement has no end ({error.args[0]}): is a bracket or a quote left open?", text) from None
+  except TypeError as error:  # a list or dict as the key of a dict
+    raise _syntax_error(name, parser.current_token.start[0], str(error), text) from None
+  return File(name, tuple(statements))
+
+
+def place(location):
+  """Where a statement is: "a.gin:12", or "--gin_bindings"."""
+  return location.filename if location.filename == COMMAND_LINE else f"{location.filename}:{location.line_num}"
+
+
+def did_you_mean(name, candidates):
+  """" Did you mean a or b?" with the candidates that resemble name, "" if none does."""
+  near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.75)
+  return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def value_error(token):
+  """What to write in place of a token that is no value."""
+  meant = {"true": "True", "false": "False", "none": "None", "null": "None", "nan": "a number", "inf": "1e999"}.get(token.lower())
+  hint = f"did you mean {meant}?" if meant else "strings need quotes, functions an @ and macros a % in front."
+  return f"{token} is not a value: {hint}"
+
+
+def _explain(message):
+  """gin's message for a syntax error, in one sentence."""
+  marker = "Failed to parse token "
+  if marker in message:
+    return value_error(message.partition(marker)[2].strip("'"))
+  return message.splitlines()[0].rstrip(".") + "."
+
+
+def _syntax_error(name, line_number, message, text):
+  lines = text.splitlines()
+  line = lines[line_number - 1].strip() if line_number and line_number <= len(lines) else ""
+  where = name if name == COMMAND_LINE else f"{name}:{line_number}"
+  return errors.SettingError(f"{where}: {message}" + (f"\n  {line}" if line else ""))
+
+
+def _is_remote(path):
+  return "://" in path
+
+
+def _find(path, included_from):
+  """The path to open; SettingError that says where it was looked for."""
+  if _is_remote(path):
+    return path
+  for candidate in (path, os.path.join(ROOT, path)):
+    if os.path.isfile(candidate):
+      return candidate
+  by = f" (included at {included_from[-1]})" if included_from else ""
+  if os.path.isdir(path):
+    raise errors.SettingError(f"--gin_file={path}{by} is a folder: give the file.")
+  shipped = [str(file.relative_to(ROOT)) for file in ROOT.glob("gin_configs/**/*.gin")]
+  near = did_you_mean(path, shipped) or did_you_mean(f"gin_configs/{os.path.basename(path)}", shipped)
+  folders = [os.path.dirname(path)] if os.path.isabs(path) else dict.fromkeys([os.getcwd(), str(ROOT)])
+  raise errors.SettingError(f"There is no gin file {path}{by}. Looked in {' and in '.join(folders)}.{near} (--gin_file)")
+
+
+def _text(found, name):
+  try:
+    if not _is_remote(found):
+      return pathlib.Path(found).read_text(encoding="utf-8")
+    import tensorflow as tf
+
+    try:
+      return tf.io.gfile.GFile(found).read()
+    except tf.errors.OpError as error:
+      raise errors.SettingError(f"Cannot read the gin file {name}: {error.message} (--gin_file)") from error
+  except UnicodeDecodeError:
+    raise errors.SettingError(f"{name} is not a text file (--gin_file).") from None
+  except OSError as error:
+    raise errors.SettingError(f"Cannot read the gin file {name}: {error.strerror} (--gin_file)") from error

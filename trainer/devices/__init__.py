@@ -1,0 +1,1 @@
+"""Where a run computes: CPUs, GPUs, TPUs and machines, and whether what is installed fits them."""

@@ -1,0 +1,62 @@
+"""What an element of a dataset holds: its leaves by name, and whether their shapes can be used."""
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.internals import tensorflow_internals
+
+
+def check_shapes(dataset, batch_size, kind, static=True):
+  """Every device needs static shapes; training also in the batch, which evaluation and prediction pad.
+
+  Args:
+    dataset: what `call` returns.
+    batch_size: params["batch_size"].
+    kind: "train", "eval" or "predict".
+    static: False where shapes may differ from batch to batch.
+
+  Raises:
+    InputError: names the features or labels that cannot be used and says what to change.
+  """
+  for path, leaf in named_leaves(dataset.element_spec):
+    if not isinstance(leaf, tf.TensorSpec):
+      raise errors.InputError(f"{path} ({kind}) is a {type(leaf).__name__}: make it dense, as with Dataset.padded_batch or to_tensor.")
+    shape = leaf.shape
+    if shape.rank is None or shape.rank == 0:
+      raise errors.InputError(f"{path} ({kind}) has shape {shape}: the first axis must be the batch.")
+    sizes = shape.as_list()
+    if static and kind == "train" and sizes[0] is None:
+      raise errors.InputError(f"{path} has shape {_shown(sizes)}: batch with drop_remainder=True")
+    if sizes[0] not in (None, batch_size):
+      raise errors.InputError(f'{path} ({kind}) has shape {_shown(sizes)}: the batch must be params["batch_size"], which is {batch_size}.')
+    if static and None in sizes[1:]:
+      raise errors.InputError(f"{path} ({kind}) has shape {_shown(sizes)}: pad or resize so that all axes but the batch are known.")
+
+
+def _shown(sizes):
+  return f"({', '.join(map(str, sizes))})"
+
+
+def named_leaves(element, roots=("features", "labels")):
+  """[(path, leaf)] of an element: `features["image"]`, `labels`."""
+  leaves = []
+  for root, part in zip(roots, element, strict=False):
+    for path, leaf in _paths(part, root):
+      leaves.append((path, leaf))
+  return leaves
+
+
+def _paths(part, path):
+  if part is None or isinstance(part, tensorflow_internals.NoneTensorSpec):
+    return
+  if isinstance(part, dict):
+    for key in sorted(part):  # as tf.nest has them
+      yield from _paths(part[key], f'{path}["{key}"]')
+  elif isinstance(part, tuple) and hasattr(part, "_fields"):
+    for key, value in zip(part._fields, part, strict=True):
+      yield from _paths(value, f"{path}.{key}")
+  elif isinstance(part, tuple | list):
+    for index, value in enumerate(part):
+      yield from _paths(value, f"{path}[{index}]")
+  else:
+    yield path, part

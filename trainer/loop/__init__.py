@@ -1,0 +1,1 @@
+"""Steps, many steps in one call of the device, and the loop around them."""

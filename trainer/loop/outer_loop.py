@@ -1,0 +1,96 @@
+"""The outer loop in plain Python: how long each device loop is, and what it gave."""
+
+import dataclasses
+import time
+
+import tensorflow as tf
+
+from trainer import run_config
+
+
+@dataclasses.dataclass
+class LoopLength:
+  """How many steps the next device loop has. It never changes the numbers, but when the hooks are called.
+
+  Args:
+    iterations_per_loop: see run_config.TPUConfig.
+    cadences: the numbers of steps that a loop must not run over a multiple of, where iterations_per_loop is None.
+    next_steps: functions of a step that return the next one that a loop must not run over, or None; the same.
+  """
+
+  iterations_per_loop: int | str | None
+  cadences: tuple[int, ...] = ()
+  next_steps: tuple = ()
+  # A loop whose length is chosen for the user should not keep Ctrl-C, a progress bar or a time-based checkpoint waiting for longer.
+  patience_seconds: float = 10.0
+  _length: int = 1
+
+  @property
+  def _is_set(self):
+    return self.iterations_per_loop is not None and not isinstance(self.iterations_per_loop, str)
+
+  def __call__(self, step, final_step):
+    """Steps in the loop that starts at `step`."""
+    left = final_step - step
+    if self._is_set:
+      return min(self.iterations_per_loop, left)
+    length = min(self._length, left)
+    if self.iterations_per_loop is None:
+      ends = [ask(step) for ask in self.next_steps]
+      length = min([length] + [cadence - step % cadence for cadence in self.cadences] + [end - step for end in ends if end is not None])
+    return length
+
+  def took(self, steps, seconds):
+    """Learns from a loop: twice its length next time, until a loop takes as long as it may."""
+    if self._is_set:
+      return
+    limit = self.patience_seconds
+    if self.iterations_per_loop is not None:
+      limit = run_config.seconds_of(self.iterations_per_loop, "iterations_per_loop")
+    fits = int(limit * steps / max(seconds, 1e-9))
+    self._length = max(1, min(2 * max(self._length, steps), fits))
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopResult:
+  """What a device loop did: see DeviceLoops._train; on the host, with its wall-clock seconds."""
+
+  step: int
+  steps: int
+  seconds: float
+  loss: float
+  non_finite_step: int
+  input_seconds: float
+  scalars: dict[str, float]
+  exhausted: bool
+
+
+def train(run_loop, step, final_step, loop_length, after_loop, clock=time.monotonic):
+  """Trains from `step` to `final_step`, or until the input ends or after_loop returns true.
+
+  Args:
+    run_loop: function of a number of steps that runs the device loop and returns what DeviceLoops.train does.
+    loop_length: function of the step and final_step that returns how many steps the next loop has.
+    after_loop: called with the LoopResult of each loop; returns whether to stop.
+    clock: seconds.
+
+  Returns:
+    (step, exhausted): the step that was reached, and whether the input ended before final_step.
+  """
+  while step < final_step:
+    wanted = loop_length(step, final_step)
+    start = clock()
+    result = tf.nest.map_structure(lambda tensor: tensor.numpy(), run_loop(wanted))
+    seconds = clock() - start
+    done = int(result["steps"])
+    step += done
+    exhausted = done < wanted
+    if done:
+      scalars = {tag: float(value) for tag, value in result["scalars"].items()}
+      stop = after_loop(LoopResult(
+          step, done, seconds, float(result["loss"]), int(result["non_finite_step"]), float(result["input_seconds"]), scalars, exhausted))
+      if stop:
+        return step, False
+    if exhausted:
+      return step, True
+  return step, False

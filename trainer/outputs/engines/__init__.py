@@ -1,0 +1,19 @@
+"""Engines: what runs an export's serving_default on the CPU, all with one face.
+
+    engine = engines.load("out/digits/export/1732283000", "auto", batch_size=128)
+    engine.predict_batch({"image": images})["probabilities"]
+    engine.name                                                # "onnx"
+
+    "tensorflow"   the frozen graph, see `outputs.freezing`; always there
+    "onnx"         ONNX Runtime; the extra [onnx]
+    "openvino"     OpenVINO; the extra [openvino]
+    "tflite"       TensorFlow Lite, which TensorFlow brings along; one call at a time
+    "tflite_int8"  what an export has of it, see `outputs.runtimes`
+    "auto"         the fastest of the first three that are installed, by measuring: which one that is
+                   hangs on the model, the processor and the batch
+"""
+
+from trainer.outputs.engines.choose import NAMES, check_name, load
+from trainer.outputs.engines.engine import Engine
+
+__all__ = ["NAMES", "Engine", "check_name", "load"]

@@ -1,0 +1,220 @@
+"""Loads an engine by name, or the fastest."""
+
+import importlib.util
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer.outputs import description, freezing, verification
+from trainer.outputs.engines import (
+  engine,
+  onnx_engine,
+  openvino_engine,
+  tensorflow_engine,
+  tflite_engine,
+)
+
+NAMES = ("auto", "tensorflow", "onnx", "openvino", "tflite", "tflite_int8")
+PRECISIONS = ("float32", "bfloat16")
+SIGNATURE = "serving_default"
+
+# Files that an export may have for an engine, below assets.extra: ExportOptions.runtimes.
+FILES = {"onnx": "model.onnx", "openvino": "model.xml", "tflite": "model.tflite",
+         "tflite_int8": "model_int8.tflite"}
+
+# What each is made of, and so the largest difference that an export's other engines may have.
+TOLERANCE = {"onnx": 1e-4, "openvino": 1e-4, "tflite": 1e-3}
+
+_NEEDS = {"onnx": ("onnxruntime",), "openvino": ("openvino",)}
+_CONVERTER = {"onnx": "tf2onnx"}
+_MEASURED = ("tensorflow", "onnx", "openvino")
+_ROUNDS = 5
+_CHECKED_EXAMPLES = 4
+
+
+def check_name(name: str, precision: str = "float32") -> None:
+  """SettingError unless there is such an engine, and it can compute in this precision."""
+  if name not in NAMES:
+    raise errors.SettingError(f"--engine={name}: expected one of {', '.join(NAMES)}.")
+  if precision not in PRECISIONS:
+    raise errors.SettingError(f"--precision={precision}: expected one of {', '.join(PRECISIONS)}.")
+  if precision != "float32" and name != "openvino":
+    raise errors.SettingError(
+        f"--precision={precision} is OpenVINO's alone here: give --engine=openvino with it.")
+  if name in _NEEDS and _missing(name):
+    raise errors.SettingError(
+        f"--engine={name} needs {', '.join(_missing(name))}: `pip install octet[{name}]` brings it.")
+
+
+def _missing(name, has_file=True):
+  wanted = [*_NEEDS.get(name, ())]
+  if not has_file and name in _CONVERTER:
+    wanted.append(_CONVERTER[name])
+  return [package for package in wanted if importlib.util.find_spec(package) is None]
+
+
+def load(
+    saved_model: str, name: str = "auto", *, batch_sizes: Sequence[int] = (128,),
+    precision: str = "float32", threads: int | None = None, clock: Callable = time.perf_counter) -> engine.Engine:
+  """An engine for an export.
+
+  Args:
+    saved_model: its folder.
+    name: one of `NAMES`.
+    batch_sizes: examples of a call, with which "auto" measures, in rising order. Each size has the
+      engine that is the fastest with it; batches between two sizes have that of the smaller.
+    precision: of OpenVINO; all others compute in float32.
+    threads: of one call; None for all CPUs of this process.
+    clock: seconds, for measuring.
+
+  Returns:
+    An Engine, which was compared with the SavedModel if it is not TensorFlow.
+
+  Raises:
+    SettingError: the engine is not installed, or cannot run the export.
+    ExportError: it does not give what the SavedModel gives.
+    InputError: it is no SavedModel with this signature.
+  """
+  check_name(name, precision)
+  signature = load_signature(saved_model)
+  frozen = freezing.freeze(signature)
+  reference = tensorflow_engine.TensorFlowEngine(frozen)
+  if name == "tensorflow":
+    return reference
+  if name == "auto":
+    return _fastest(saved_model, frozen, reference, batch_sizes, threads, clock)
+  return _made(name, saved_model, frozen, reference, precision, threads)
+
+
+def load_signature(saved_model: str, signature: str = SIGNATURE):
+  """A signature of a SavedModel; InputError if there is none."""
+  names = description.signatures_of(saved_model)
+  if signature not in names:
+    raise errors.InputError(
+        f"{saved_model} has no signature {signature!r}; it has {', '.join(names) or 'none'}.")
+  loaded = tf.saved_model.load(saved_model)
+  function = loaded.signatures[signature]
+  function.keeps_alive = loaded  # or its variables would go with it
+  return function
+
+
+def made_up(frozen: freezing.Frozen, examples: int) -> dict[str, np.ndarray] | None:
+  """Numbers to try an engine with; None where the model takes texts, or sizes are free."""
+  random = np.random.RandomState(3)
+  features = {}
+  for name, tensor in zip(frozen.inputs, frozen.function.inputs, strict=True):
+    if tensor.dtype == tf.string or tensor.shape.rank is None or None in tensor.shape[1:]:
+      return None
+    shape = [examples, *tensor.shape[1:]]
+    if tensor.dtype.is_floating:
+      features[name] = random.rand(*shape).astype(tensor.dtype.as_numpy_dtype)
+    else:
+      features[name] = random.randint(0, 2, shape).astype(tensor.dtype.as_numpy_dtype)
+  return features
+
+
+def _made(name, saved_model, frozen, reference, precision, threads):
+  """An engine, converted if the export does not have its file, and compared with TensorFlow."""
+  features = made_up(frozen, _CHECKED_EXAMPLES)
+  if features is None:
+    raise errors.SettingError(
+        f"--engine={name} cannot run {saved_model}: its inputs are texts, or their sizes are free. "
+        "Use --engine=tensorflow.")
+  file = os.path.join(saved_model, "assets.extra", FILES[name])
+  has_file = tf.io.gfile.exists(file)
+  if name == "tflite_int8" and not has_file:
+    raise errors.SettingError(
+        f"--engine=tflite_int8: {saved_model} has no {FILES[name]}. It is made of a sample of the "
+        'data at export: ExportOptions.runtimes = ["tflite_int8"].')
+  if missing := _missing(name, has_file):
+    raise errors.SettingError(
+        f"--engine={name} needs {', '.join(missing)} to convert the export: "
+        f"`pip install octet[{name}]` brings it.")
+  try:
+    made = _engine(name, file if has_file else None, frozen, precision, threads)
+    found = made.predict_batch(features)
+  except errors.OctetError:
+    raise
+  except Exception as error:  # of whatever kind the engine's own library raises
+    line = (str(error).splitlines() or [""])[0]
+    raise errors.SettingError(
+        f"--engine={name} cannot run {saved_model}: {type(error).__name__}: {line}") from error
+  if precision == "float32" and name in TOLERANCE:
+    expected = reference.predict_batch(features)
+    verification.compare(
+        expected, found, f"{saved_model} in the engine {name!r}", TOLERANCE[name])
+  return made
+
+
+def _engine(name, file, frozen, precision, threads):
+  if name == "openvino":
+    return openvino_engine.OpenVinoEngine(
+        file or openvino_engine.read(frozen), threads, precision)
+  content = None
+  if file:
+    with tf.io.gfile.GFile(file, "rb") as opened:
+      content = opened.read()
+  if name == "onnx":
+    return onnx_engine.OnnxEngine(content or onnx_engine.convert(frozen), threads)
+  return tflite_engine.TfliteEngine(content or tflite_engine.convert(frozen), threads)
+
+
+class FastestEngine(engine.Engine):
+  """Engines by the size of a batch.
+
+  Args:
+    by_size: dict of batch size → Engine, in rising order.
+  """
+
+  def __init__(self, by_size: Mapping[int, engine.Engine]):
+    self._by_size = dict(by_size)
+    self.name = "+".join(dict.fromkeys(chosen.name for chosen in self._by_size.values()))
+
+  def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    rows = len(next(iter(features.values())))
+    sizes = list(self._by_size)
+    size = max((size for size in sizes if size <= rows), default=sizes[0])
+    return self._by_size[size].predict_batch(features)
+
+
+def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
+  if made_up(frozen, 1) is None:
+    logging.info("Engine: tensorflow, since the model takes texts, or features of a free size.")
+    return reference
+  candidates = [reference]
+  for name in _MEASURED[1:]:
+    if missing := _missing(name):
+      logging.info(
+          "%s is not installed; `pip install octet[%s]` brings an engine that may be faster.",
+          missing[0], name)
+      continue
+    try:
+      candidates.append(_made(name, saved_model, frozen, reference, "float32", threads))
+    except errors.OctetError as error:
+      logging.warning("%s", error)
+  if len(candidates) == 1:
+    return reference
+  by_size = {}
+  for size in batch_sizes:
+    seconds = measure(candidates, made_up(frozen, size), clock)
+    by_size[size] = min(candidates, key=lambda candidate: seconds[candidate.name])
+    logging.info("Engine for batches of %d: %s; they take %s.", size, by_size[size].name, ", ".join(
+        f"{1000 * seconds[one.name]:.3g} ms with {one.name}" for one in candidates))
+  return FastestEngine(by_size)
+
+
+def measure(candidates, features, clock=time.perf_counter) -> dict[str, float]:
+  """dict of engine's name → seconds that a call takes: the least of some, which take turns."""
+  least = {candidate.name: float("inf") for candidate in candidates}
+  for number in range(-1, _ROUNDS):  # the first warms up
+    for candidate in candidates:
+      start = clock()
+      candidate.predict_batch(features)
+      if number >= 0:
+        least[candidate.name] = min(least[candidate.name], clock() - start)
+  return least

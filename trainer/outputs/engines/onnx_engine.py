@@ -1,0 +1,74 @@
+"""ONNX Runtime. The extra [onnx] brings it, and tf2onnx, which converts."""
+
+import logging
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainer.outputs import freezing
+from trainer.outputs.engines import engine
+
+_OPSET = 17
+
+
+def convert(frozen: freezing.Frozen) -> bytes:
+  """A serialised ONNX model; its inputs and outputs have the names that the frozen graph has."""
+  import tf2onnx
+
+  logging.getLogger("tf2onnx").setLevel(logging.ERROR)
+  logging.getLogger("tensorflow").addFilter(_is_ours)  # which is added once, however often
+  model, _ = tf2onnx.convert.from_graph_def(
+      frozen.graph_def, input_names=list(frozen.inputs.values()),
+      output_names=list(frozen.outputs.values()), opset=_OPSET)
+  for tensors, names in ((model.graph.input, frozen.inputs), (model.graph.output, frozen.outputs)):
+    _rename(model.graph, tensors, {tensor: name for name, tensor in names.items()})
+  return model.SerializeToString()
+
+
+def _is_ours(record):
+  """Whether a log record of TensorFlow's is not about the old functions that tf2onnx calls."""
+  return not any("tf2onnx" in str(argument) or argument == "extract_sub_graph"
+                 for argument in record.args or ())
+
+
+def _rename(graph, tensors, names):
+  """Gives inputs or outputs the names that people know, wherever they are used."""
+  taken = {name for node in graph.node for name in (*node.input, *node.output)}
+  for tensor in tensors:
+    wanted = names[tensor.name]
+    if wanted == tensor.name:
+      continue
+    if wanted in taken:  # by a tensor inside, which makes room
+      _replace(graph, wanted, f"{wanted}/inside")
+    _replace(graph, tensor.name, wanted)
+    tensor.name = wanted
+
+
+def _replace(graph, name, by):
+  for node in graph.node:
+    node.input[:] = [by if used == name else used for used in node.input]
+    node.output[:] = [by if made == name else made for made in node.output]
+
+
+class OnnxEngine(engine.Engine):
+  """Runs an ONNX model.
+
+  Args:
+    model: what `convert` gives.
+    threads: of one call.
+  """
+
+  name = "onnx"
+
+  def __init__(self, model: bytes, threads: int | None = None):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or engine.cpu_count()
+    options.log_severity_level = 3
+    self._session = onnxruntime.InferenceSession(
+        model, options, providers=["CPUExecutionProvider"])
+    self._names = [output.name for output in self._session.get_outputs()]
+
+  def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return dict(zip(self._names, self._session.run(None, dict(features)), strict=True))

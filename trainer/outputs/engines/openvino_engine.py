@@ -1,0 +1,83 @@
+"""OpenVINO, which reads the frozen graph. The extra [openvino] brings it."""
+
+import logging
+import os
+import queue
+import tempfile
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainer.outputs import freezing
+from trainer.outputs.engines import engine
+
+_PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
+
+
+def _import():
+  """openvino; its import takes away whatever writes the log, and here it gets that back."""
+  root = logging.getLogger()
+  handlers, level = list(root.handlers), root.level
+  import openvino
+
+  for handler in handlers:
+    if handler not in root.handlers:
+      root.addHandler(handler)
+  root.setLevel(level)
+  return openvino
+
+
+def convert(frozen: freezing.Frozen, path: str) -> None:
+  """Writes <path>.xml and <path>.bin, OpenVINO's own format."""
+  openvino = _import()
+  openvino.save_model(read(frozen), f"{path}.xml", compress_to_fp16=False)
+
+
+def read(frozen: freezing.Frozen):
+  """An openvino.Model, whose inputs and outputs have the names that people know."""
+  openvino = _import()
+  with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "frozen.pb")
+    with open(path, "wb") as file:
+      file.write(frozen.graph_def.SerializeToString())
+    model = openvino.Core().read_model(path)
+  for tensors, names in ((model.inputs, frozen.inputs), (model.outputs, frozen.outputs)):
+    known = {tensor: name for name, tensor in names.items()}
+    known |= {tensor.removesuffix(":0"): name for tensor, name in known.items()}
+    for tensor in tensors:
+      tensor.get_tensor().set_names({next(known[name] for name in tensor.names if name in known)})
+  return model
+
+
+class OpenVinoEngine(engine.Engine):
+  """Runs an OpenVINO model.
+
+  Args:
+    model: an openvino.Model, or the path of an .xml file.
+    threads: of one call.
+    precision: "float32", or "bfloat16" where the processor has it.
+  """
+
+  name = "openvino"
+
+  def __init__(self, model, threads: int | None = None, precision: str = "float32"):
+    openvino = _import()
+    settings = {
+        "INFERENCE_PRECISION_HINT": _PRECISIONS[precision],
+        "INFERENCE_NUM_THREADS": threads or engine.cpu_count(),
+        "PERFORMANCE_HINT": "LATENCY",  # all threads for one call
+    }
+    self._compiled = openvino.Core().compile_model(model, "CPU", settings)
+    self._names = [output.any_name for output in self._compiled.outputs]
+    self._idle = queue.SimpleQueue()  # requests, each of which is one thread's at a time
+
+  def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    try:
+      request = self._idle.get_nowait()
+    except queue.Empty:
+      request = self._compiled.create_infer_request()
+    request.infer(dict(features))
+    outputs = {
+        name: request.get_output_tensor(place).data.copy() for place, name in enumerate(self._names)}
+    self._idle.put(request)
+    return outputs

@@ -1,0 +1,207 @@
+"""Predictions, for programs and for people: JSON lines, one object for each example in order; a table of the first; a contact sheet of images.
+
+    <model_dir>/predictions-<step>.jsonl      {"class": 3, "class_name": "cat", "probabilities": [0.01, ...]}
+    <model_dir>/predictions-<step>.png        see `trainer.outputs.contact_sheet`
+
+What a classifier predicts is shown by name: it has "class", an integer for each example, and perhaps "probabilities" of all classes.
+"""
+
+import itertools
+import json
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors, files
+from trainer.outputs import contact_sheet
+
+_ROWS = 10  # of the table
+_NUMBERS = 3  # of an array in a cell of the table
+
+
+def check_settings(class_names, images):
+  """SettingError unless class_names is None or a list of str, and images an int of at least 0."""
+  if class_names is not None and not (isinstance(class_names, list | tuple) and class_names and all(isinstance(name, str) for name in class_names)):
+    raise errors.SettingError(f"run.class_names is {class_names!r}: expected a list of strings, the classes' names in the order of their numbers.")
+  if isinstance(images, bool) or not isinstance(images, int) or images < 0:
+    raise errors.SettingError(f"run.contact_sheet_images is {images!r}: expected how many images to show, or 0 for no contact sheet.")
+
+
+def save(path, pairs, class_names=None, images=24):
+  """Writes all predictions, and shows the first ones: in a table on the terminal and, where they are of images, on a contact sheet.
+
+  Args:
+    path: of the files, without their endings.
+    pairs: iterable of (prediction, example), nests of numpy arrays; an example is (features,) or (features, labels).
+    class_names: the classes' names in the order of their numbers, or None.
+    images: how many are on the contact sheet; 0 for none.
+
+  Returns:
+    The number of predictions.
+
+  Raises:
+    SettingError: class_names are given and do not fit what is predicted. Nothing was written then.
+    OutputError: a file cannot be written.
+  """
+  pairs = iter(pairs)
+  first = list(itertools.islice(pairs, max(_ROWS, images)))
+  if first and class_names is not None:
+    _check_names(first[0][0], class_names)
+  rest = (prediction for prediction, _ in itertools.chain(first, pairs))
+  count = write(f"{path}.jsonl", (_with_names(prediction, class_names) for prediction in rest))
+  if first:
+    _print_table(first[:_ROWS], class_names)
+  logging.info("Wrote %d predictions to %s.jsonl", count, path)
+  if first and images:
+    _write_sheet(f"{path}.png", first[:images], class_names)
+  return count
+
+
+def write(path, predictions):
+  """Writes predictions, each a numpy array or a nest of them, and returns their number; OutputError if that cannot be done."""
+  count = 0
+  try:
+    with files.whole(path) as file:
+      for prediction in predictions:
+        value = tf.nest.map_structure(plain, prediction)
+        file.write(json.dumps(value if isinstance(value, dict) else {"output": value}, ensure_ascii=False) + "\n")
+        count += 1
+  except (tf.errors.OpError, OSError) as error:
+    raise errors.OutputError(f"The predictions cannot be written to {path} (--model_dir): {error}") from error
+  return count
+
+
+def _check_names(prediction, class_names):
+  if not isinstance(prediction, dict) or np.asarray(prediction.get("class", "")).dtype.kind not in "iu":
+    raise errors.SettingError('run.class_names are given, and the model_fn predicts no "class", an integer: take the names out or predict it.')
+  count = np.shape(prediction.get("probabilities", class_names))[-1]
+  if count != len(class_names):
+    raise errors.SettingError(f"run.class_names has {len(class_names)} names, and the model_fn predicts the probabilities of {count} classes.")
+
+
+def _name(number, class_names):
+  if class_names is None:
+    return str(number)
+  if not 0 <= number < len(class_names):
+    raise errors.SettingError(f"The class {number} was predicted or is a label, and run.class_names has {len(class_names)} names.")
+  return class_names[number]
+
+
+def _with_names(prediction, class_names):
+  """With "class_name" after "class"."""
+  if class_names is None:
+    return prediction
+  named = {}
+  for key, value in prediction.items():
+    named[key] = value
+    if key == "class":
+      numbers = np.asarray(value)
+      named["class_name"] = np.array([_name(number, class_names) for number in numbers.ravel()], object).reshape(numbers.shape)
+  return named
+
+
+def _is_classified(prediction):
+  return isinstance(prediction, dict) and "class" in prediction and np.ndim(prediction["class"]) == 0 and (
+      np.ndim(prediction.get("probabilities", [0])) == 1)
+
+
+def _label(example):
+  """The label, where it is one integer; else None."""
+  label = np.asarray(example[1]) if len(example) == 2 and not isinstance(example[1], dict | list | tuple) else None
+  return int(label) if label is not None and label.ndim == 0 and label.dtype.kind in "iu" else None
+
+
+def _percent(share):
+  return f"{100 * float(share):.1f} %"
+
+
+def _print_table(pairs, class_names):
+  from rich import console, table
+
+  shown = table.Table(title=f"The first {len(pairs)} predictions", title_justify="left")
+  if _is_classified(pairs[0][0]):
+    _fill_with_classes(shown, pairs, class_names)
+  else:
+    _fill_with_values(shown, [prediction if isinstance(prediction, dict) else {"output": prediction} for prediction, _ in pairs])
+  console.Console().print(shown)
+
+
+def _fill_with_classes(shown, pairs, class_names):
+  """A row: number, predicted class, its probability, the next likely one, and the label, in green or red."""
+  from rich import text
+
+  has_probabilities = "probabilities" in pairs[0][0]
+  has_labels = _label(pairs[0][1]) is not None
+  for name in ["", "predicted", *(["probability", "next"] if has_probabilities else []), *(["label"] if has_labels else [])]:
+    shown.add_column(name, justify="right" if name in ("", "probability") else "left")
+  for number, (prediction, example) in enumerate(pairs):
+    predicted = int(prediction["class"])
+    row = [str(number), _name(predicted, class_names)]
+    if has_probabilities:
+      probabilities = np.asarray(prediction["probabilities"])
+      others = [other for other in np.argsort(-probabilities) if other != predicted]
+      row += [_percent(probabilities[predicted]), f"{_name(others[0], class_names)} {_percent(probabilities[others[0]])}" if others else ""]
+    if has_labels:
+      label = _label(example)
+      row.append(_name(label, class_names))
+    colours = ["" for _ in row[:-1]] + ["green" if has_labels and label == predicted else "red" if has_labels else ""]
+    shown.add_row(*(text.Text(cell, colour) for cell, colour in zip(row, colours, strict=True)))
+
+
+def _fill_with_values(shown, predictions):
+  from rich import text
+
+  for name in ["", *predictions[0]]:
+    shown.add_column(name)
+  for number, prediction in enumerate(predictions):
+    shown.add_row(str(number), *(text.Text(_cell(value)) for value in prediction.values()))
+
+
+def _cell(value):
+  """A number or text as it is, the first values of a row of them, the shape of what is larger."""
+  if np.ndim(value) > 1:
+    return f"{np.asarray(value).dtype.name}{list(np.shape(value))}"
+  shown = tf.nest.map_structure(plain, value)
+  if isinstance(shown, list):
+    return f"[{', '.join(map(_cell, shown[:_NUMBERS]))}{', …' if len(shown) > _NUMBERS else ''}]"
+  return f"{shown:.4g}" if isinstance(shown, float) else str(shown)
+
+
+def _write_sheet(path, pairs, class_names):
+  images = [contact_sheet.image_of(example[0]) for _, example in pairs]
+  if images[0] is None or not _is_classified(pairs[0][0]):
+    logging.info('No contact sheet: it takes a "class" for each example and a feature that is an image, [height, width, 1 or 3] for an example.')
+    return
+  if contact_sheet.write(path, images, [_caption(prediction, _label(example), class_names) for prediction, example in pairs]):
+    logging.info("Drew the first %d to %s", len(images), path)
+
+
+def _caption(prediction, label, class_names):
+  predicted = int(prediction["class"])
+  name = _name(predicted, class_names)
+  if "probabilities" in prediction:
+    name += f" {_percent(prediction['probabilities'][predicted])}"
+  if label is None:
+    return contact_sheet.Caption([name])
+  right = label == predicted
+  return contact_sheet.Caption([name] if right else [name, f"is {_name(label, class_names)}"], right)
+
+
+def plain(array):
+  """An array as JSON has it: numbers, texts and lists of them; null for what is no number."""
+  array = np.asarray(array)
+  convert = {"S": _text, "O": _text, "f": _number, "V": _number}.get(array.dtype.kind)  # V: bfloat16, which numpy does not know
+  if convert is None:
+    return array.tolist()
+  values = array.astype(np.float64) if convert is _number else array
+  return np.array([convert(value) for value in values.ravel()], object).reshape(array.shape).tolist()
+
+
+def _text(value):
+  return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _number(value):
+  """A float of the seven digits that a float32 has; None, JSON's null, for what is no number."""
+  return float(f"{value:.7g}") if np.isfinite(value) else None
