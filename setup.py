@@ -8,57 +8,78 @@ import setuptools
 ROOT = pathlib.Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "trainer" / "__init__.py").read_text())[1]
 
-# tensorflow, tensorflow-cpu and tensorflow-tpu are different packages that overwrite each other, so that TensorFlow comes by an extra, one of three.
+# tensorflow, tensorflow-cpu and tensorflow-tpu are different packages that overwrite each other, so
+# that TensorFlow comes by an extra, one of three.
 TENSORFLOW = {
-    "cpu": ["tensorflow-cpu>=2.18,<2.22"],
-    "gpu": ["tensorflow[and-cuda]>=2.18,<2.22"],
-    # From libtpu 0.0.32 on, `import tensorflow` aborts: ConfigureDistributedTpuOp_DoWork not available in this library.
-    "tpu": ["tensorflow-tpu>=2.18,<=2.20", "libtpu>=0.0.15,<=0.0.31"],
+  "cpu": ["tensorflow-cpu>=2.18,<2.22"],
+  "gpu": ["tensorflow[and-cuda]>=2.18,<2.22"],
+  # From libtpu 0.0.32 on, `import tensorflow` aborts: ConfigureDistributedTpuOp_DoWork not
+  # available in this library.
+  "tpu": ["tensorflow-tpu>=2.18,<=2.20", "libtpu>=0.0.15,<=0.0.31"],
 }
 
 # cmaes is for the sampler of that name; sqlalchemy is Optuna's way to its databases, and ours.
 SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2,<3"]
 
 setuptools.setup(
-    name="octet",
-    version=VERSION,
-    description="model_fn, input_fn and gin: train on TPUs, GPUs and CPUs with today's TensorFlow",
-    long_description=(ROOT / "README.md").read_text(),
-    long_description_content_type="text/markdown",
-    python_requires=">=3.11,<3.14",
-    packages=setuptools.find_namespace_packages(include=["trainer*", "models*", "input_pipelines*", "gin_configs*"]),
-    package_data={"gin_configs": ["*.gin", "**/*.gin"]},
-    # What was tried is declared, both ends: see docs/versions.md.
-    install_requires=[
-        "absl-py",
-        "etils[epath]",  # files on local disks and on gs://, without TensorFlow
-        "gin-config==0.5.0",  # whose internals trainer.config.gin_internals reads
-        "h5py>=3.11",  # .weights.h5 and .keras files
-        "importlib_resources",  # which tensorflow-datasets 4.9.10 needs and does not declare
-        "keras>=3.5,<3.16",
-        "ml_dtypes>=0.4",  # bfloat16 in numpy
-        "numpy>=1.26,<3",
-        "rich",  # the progress bar
-        "scikit-learn",  # the digits
-        "setuptools<81",  # tensorboard imports pkg_resources
-        "tensorboard>=2.18,<2.22",  # tf.summary; from 2.21 on, TensorFlow does not bring it along
-        "tensorflow-datasets>=4.9.7,<5",
+  name="octet",
+  version=VERSION,
+  description="model_fn, input_fn and gin: train on TPUs, GPUs and CPUs with today's TensorFlow",
+  long_description=(ROOT / "README.md").read_text(),
+  long_description_content_type="text/markdown",
+  python_requires=">=3.11,<3.14",
+  packages=setuptools.find_namespace_packages(
+    include=["trainer*", "models*", "input_pipelines*", "gin_configs*"]
+  ),
+  package_data={"gin_configs": ["*.gin", "**/*.gin"]},
+  # What was tried is declared, both ends: see docs/versions.md.
+  install_requires=[
+    "absl-py",
+    "etils[epath]",  # files on local disks and on gs://, without TensorFlow
+    "gin-config==0.5.0",  # whose internals trainer.config.gin_internals reads
+    "h5py>=3.11",  # .weights.h5 and .keras files
+    "importlib_resources",  # which tensorflow-datasets 4.9.10 needs and does not declare
+    "keras>=3.5,<3.16",
+    "ml_dtypes>=0.4",  # bfloat16 in numpy
+    "numpy>=1.26,<3",
+    "rich",  # the progress bar
+    "scikit-learn",  # the digits
+    "setuptools<81",  # tensorboard imports pkg_resources
+    "tensorboard>=2.18,<2.22",  # tf.summary; from 2.21 on, TensorFlow does not bring it along
+    "tensorflow-datasets>=4.9.7,<5",
+  ],
+  extras_require={
+    **TENSORFLOW,
+    # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: the
+    # three are pinned together. libtpu is under Google Cloud's terms and is installed by
+    # whoever wants it; nothing of it is in this package.
+    "preflight": ["jax==0.10.2", "jaxlib==0.10.2", "libtpu==0.0.51"],
+    # Engines for exports on the CPU, which trainer.predict and trainer.serve try beside
+    # TensorFlow: which is the fastest hangs on the model and the processor. TensorFlow Lite
+    # needs no extra: TensorFlow has it.
+    "onnx": ["onnxruntime>=1.20", "tf2onnx>=1.16"],  # tf2onnx converts
+    "openvino": ["openvino>=2025.0"],  # reads the export's graph by itself
+    # Trainer.serve: the web framework and its server.
+    "serve": ["fastapi>=0.110", "uvicorn[standard]>=0.29"],
+    "plot": ["matplotlib>=3.8"],
+    "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
+    "sweep": SWEEP,
+    "test": [
+      *SWEEP,
+      "fastapi>=0.110",
+      "httpx",
+      "hypothesis",
+      "psycopg[binary]",
+      "pytest",
+      "pytest-timeout",
+      "pytest-xdist",
+      "ruff",
+      "uvicorn>=0.29",
     ],
-    extras_require={
-        **TENSORFLOW,
-        # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: the three are pinned together. libtpu is under Google
-        # Cloud's terms and is installed by whoever wants it; nothing of it is in this package.
-        "preflight": ["jax==0.10.2", "jaxlib==0.10.2", "libtpu==0.0.51"],
-        # Engines for exports on the CPU, which trainer.predict and trainer.serve try beside TensorFlow: which is
-        # the fastest hangs on the model and the processor. TensorFlow Lite needs no extra: TensorFlow has it.
-        "onnx": ["onnxruntime>=1.20", "tf2onnx>=1.16"],  # tf2onnx converts
-        "openvino": ["openvino>=2025.0"],  # reads the export's graph by itself
-        "serve": ["fastapi>=0.110", "uvicorn[standard]>=0.29"],  # trainer.serve: the web framework and its server
-        "plot": ["matplotlib>=3.8"],
-        "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
-        "sweep": SWEEP,
-        "test": [
-            *SWEEP, "fastapi>=0.110", "httpx", "hypothesis", "psycopg[binary]", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "uvicorn>=0.29"],
-    },
-    classifiers=["Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.12", "Programming Language :: Python :: 3.13"],
+  },
+  classifiers=[
+    "Programming Language :: Python :: 3.11",
+    "Programming Language :: Python :: 3.12",
+    "Programming Language :: Python :: 3.13",
+  ],
 )

@@ -1,1 +1,4 @@
-"""Questions of speed, each answered by one script. Every figure is a ratio from one run in which both sides alternate."""
+"""Questions of speed, each answered by one script.
+
+Every figure is a ratio from one run in which both sides alternate.
+"""

@@ -38,9 +38,11 @@ class Case:
     return f"{self.name}, batch {self.batch_size}"
 
   def data(self):
-    """(images uint8 [n, *shape], labels int32 [n]): of `examples`, or as many digits as Octet trains on, ten times; made once.
+    """(images uint8 [n, *shape], labels int32 [n]): of `examples`, or as many digits as Octet
+    trains on, ten times; made once.
 
-    Without TensorFlow, which the side that is PyTorch has no use for: in one process the two may not even load.
+    Without TensorFlow, which the side that is PyTorch has no use for: in one process the two may
+    not even load.
     """
     return _data(self)
 
@@ -56,20 +58,24 @@ def _data(case):
     from sklearn import datasets
 
     digits = datasets.load_digits()
-    images, labels = digits.images[:1437, :, :, np.newaxis].astype(np.uint8), digits.target[:1437].astype(np.int32)
+    images, labels = (
+      digits.images[:1437, :, :, np.newaxis].astype(np.uint8),
+      digits.target[:1437].astype(np.int32),
+    )
     return np.tile(images, (10, 1, 1, 1)), np.tile(labels, 10)
   generator = np.random.default_rng(1)
   return (
-      generator.integers(0, 256, (case.examples, *case.shape), dtype=np.uint8),
-      generator.integers(0, case.classes, case.examples, dtype=np.int32))
+    generator.integers(0, 256, (case.examples, *case.shape), dtype=np.uint8),
+    generator.integers(0, case.classes, case.examples, dtype=np.int32),
+  )
 
 
 CASES = {
-    "digits": Case("digits MLP", "digits_mlp", (8, 8, 1), 32, 2000, host_bound=True),
-    "cifar128": Case("CIFAR-10 CNN", "cifar10_cnn", (32, 32, 3), 128, 20),
-    "cifar1024": Case("CIFAR-10 CNN", "cifar10_cnn", (32, 32, 3), 1024, 2),
-    "fashion": Case("Fashion-MNIST CNN", "fashion_mnist_cnn", (28, 28, 1), 128, 6),
-    "resnet50": Case("ResNet50 at 64×64", "resnet50", (64, 64, 3), 32, 2, classes=5, examples=512),
+  "digits": Case("digits MLP", "digits_mlp", (8, 8, 1), 32, 2000, host_bound=True),
+  "cifar128": Case("CIFAR-10 CNN", "cifar10_cnn", (32, 32, 3), 128, 20),
+  "cifar1024": Case("CIFAR-10 CNN", "cifar10_cnn", (32, 32, 3), 1024, 2),
+  "fashion": Case("Fashion-MNIST CNN", "fashion_mnist_cnn", (28, 28, 1), 128, 6),
+  "resnet50": Case("ResNet50 at 64×64", "resnet50", (64, 64, 3), 32, 2, classes=5, examples=512),
 }
 
 
@@ -85,10 +91,12 @@ def model_fn(case):
   from models import cifar10_cnn, digits_mlp, fashion_mnist_cnn, keras_applications
 
   return {
-      "digits_mlp": digits_mlp.model_fn,
-      "cifar10_cnn": cifar10_cnn.model_fn,
-      "fashion_mnist_cnn": fashion_mnist_cnn.model_fn,
-      "resnet50": functools.partial(keras_applications.model_fn, name="ResNet50", classes=case.classes),
+    "digits_mlp": digits_mlp.model_fn,
+    "cifar10_cnn": cifar10_cnn.model_fn,
+    "fashion_mnist_cnn": fashion_mnist_cnn.model_fn,
+    "resnet50": functools.partial(
+      keras_applications.model_fn, name="ResNet50", classes=case.classes
+    ),
   }[case.network]
 
 
@@ -106,10 +114,13 @@ def keras_model(case):
   elif case.network == "fashion_mnist_cnn":
     logits = fashion_mnist_cnn.network(image, None, case.classes, (64, 128, 256), 256, 0.25, 0.5)
   else:
-    x = keras.layers.Rescaling(255.0)(image)  # then as the model does: BGR, the mean colour taken away
+    # Then as the model does: BGR, the mean colour taken away.
+    x = keras.layers.Rescaling(255.0)(image)
     x = keras.layers.Lambda(keras.applications.resnet50.preprocess_input)(x)
     x = keras_applications.build("ResNet50", case.shape)(x)
-    logits = keras.layers.Dense(case.classes, dtype="float32")(keras.layers.GlobalAveragePooling2D()(x))
+    logits = keras.layers.Dense(case.classes, dtype="float32")(
+      keras.layers.GlobalAveragePooling2D()(x)
+    )
   return keras.Model(image, logits)
 
 
@@ -124,4 +135,6 @@ def dataset(case, batch_size, training):
   def scaled(features, labels):
     return {"image": tf.cast(features["image"], tf.float32) * (1 / case.white)}, labels
 
-  return in_memory.batches({"image": images}, labels, batch_size, training=training, preprocess=scaled)
+  return in_memory.batches(
+    {"image": images}, labels, batch_size, training=training, preprocess=scaled
+  )

@@ -1,9 +1,11 @@
-"""What checkpoints cost a training: throughput with one every 20 steps against none, of a model of 100 MB.
+"""What checkpoints cost a training: throughput with one every 20 steps against none, of a model of
+100 MB.
 
     python -m benchmarks.run checkpoint
 
-One training alternates blocks of steps with and without checkpoints. A block with checkpoints has one in the middle of each EVERY steps, and ends
-when its last one is written, so that it pays for all of them.
+One training alternates blocks of steps with and without checkpoints. A block with checkpoints has
+one in the middle of each EVERY steps, and ends when its last one is written, so that it pays for
+all of them.
 """
 
 import statistics
@@ -26,7 +28,9 @@ def model_fn(features, labels, mode, params, width):
   for _ in range(2):
     x = keras.layers.Dense(width, activation="relu")(x)
   loss = tf.reduce_mean(tf.square(tf.reduce_mean(x, -1) - labels))
-  return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(1e-3), loss))
+  return trainer.EstimatorSpec(
+    mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(1e-3), loss)
+  )
 
 
 class Blocks:
@@ -60,7 +64,10 @@ class Blocks:
 
 
 def run(pairs, width, batch_size, block):
-  """The ratios of throughput with checkpoints to that without, one for each pair of blocks; and the seconds of a step without."""
+  """The ratios of throughput with checkpoints to that without, one for each pair of blocks; and
+  the seconds of a step without.
+  """
+
   def input_fn(params):
     x = tf.random.stateless_normal([params["batch_size"], width], (1, 2))
     return tf.data.Dataset.from_tensors((x, x[:, 0])).repeat()
@@ -68,16 +75,32 @@ def run(pairs, width, batch_size, block):
   blocks = Blocks(block)
   with tempfile.TemporaryDirectory() as folder:
     estimator = trainer.Estimator(
-        lambda features, labels, mode, params: model_fn(features, labels, mode, params, width), folder,
-        trainer.RunConfig(save_checkpoints_steps=0, keep_checkpoint_max=2, log_step_count_steps=10**6, save_summary_steps=10**6),
-        train_batch_size=batch_size)
+      lambda features, labels, mode, params: model_fn(features, labels, mode, params, width),
+      folder,
+      trainer.RunConfig(
+        save_checkpoints_steps=0,
+        keep_checkpoint_max=2,
+        log_step_count_steps=10**6,
+        save_summary_steps=10**6,
+      ),
+      train_batch_size=batch_size,
+    )
     estimator.train(input_fn, hooks=[blocks], max_steps=block * (2 * pairs + 1))
   plain, saving = blocks.seconds[::2], blocks.seconds[1::2]
-  return tuple(one / other for one, other in zip(plain, saving, strict=True)), statistics.median(plain) / block
+  return tuple(one / other for one, other in zip(plain, saving, strict=True)), statistics.median(
+    plain
+  ) / block
 
 
 def measure(rounds=7, width=3536, batch_size=128, block=60):
   """One row: throughput with checkpoints beside that without."""
   ratios, seconds = run(rounds, width, batch_size, block)
   size = 2 * width**2 * 4 / 1e6
-  return [results.Row("checkpoint", f"{size:.0f} MB every {EVERY} steps of {1000 * seconds:.0f} ms", "the same without checkpoints", ratios)]
+  return [
+    results.Row(
+      "checkpoint",
+      f"{size:.0f} MB every {EVERY} steps of {1000 * seconds:.0f} ms",
+      "the same without checkpoints",
+      ratios,
+    )
+  ]

@@ -1,8 +1,10 @@
-"""Evaluation and prediction of a whole set, beside Keras `evaluate` and `predict` as they are called by default.
+"""Evaluation and prediction of a whole set, beside Keras `evaluate` and `predict` as they are
+called by default.
 
     python -m benchmarks.run inference
 
-A slice is one call, with all that belongs to it: ours looks for the newest checkpoint, makes the input and computes accuracy and loss.
+A slice is one call, with all that belongs to it: ours looks for the newest checkpoint, makes the
+input and computes accuracy and loss.
 """
 
 import itertools
@@ -16,13 +18,27 @@ def measure(names=tuple(cases.CASES), rounds=10):
   rows = []
   for name, precision in itertools.product(names, ("float32", "bfloat16")):
     case = cases.CASES[name]
-    for kind, octets in (("evaluate", {"octet": {}}), ("predict", {"octet": {"single": False}, "octet, example by example": {"single": True}})):
+    for kind, octets in (
+      ("evaluate", {"octet": {}}),
+      ("predict", {"octet": {"single": False}, "octet, example by example": {"single": True}}),
+    ):
       same = {"case": case, "kind": kind, "precision": precision}
-      slices = sides.alternate({ours: sides.Side(octet, same | more) for ours, more in octets.items()} | {"keras": sides.Side(keras, same)}, rounds)
+      slices = sides.alternate(
+        {ours: sides.Side(octet, same | more) for ours, more in octets.items()}
+        | {"keras": sides.Side(keras, same)},
+        rounds,
+      )
       for ours in octets:
-        rows.append(results.Row(
-            kind, f"{case.title}, {precision}" + ours.removeprefix("octet"), f"Keras {kind}", sides.ratios(slices, "keras", ours), at_least=1.3,
-            note=sides.note(slices, len(case.data()[1]), "keras", ours)))
+        rows.append(
+          results.Row(
+            kind,
+            f"{case.title}, {precision}" + ours.removeprefix("octet"),
+            f"Keras {kind}",
+            sides.ratios(slices, "keras", ours),
+            at_least=1.3,
+            note=sides.note(slices, len(case.data()[1]), "keras", ours),
+          )
+        )
   return rows
 
 
@@ -35,8 +51,12 @@ def octet(turns, case, kind, precision, single=False):
 
   with tempfile.TemporaryDirectory() as folder:
     estimator = trainer.Estimator(
-        cases.model_fn(case), folder, trainer.RunConfig(device="cpu", precision=precision), train_batch_size=case.batch_size,
-        eval_batch_size=case.batch_size)
+      cases.model_fn(case),
+      folder,
+      trainer.RunConfig(device="cpu", precision=precision),
+      train_batch_size=case.batch_size,
+      eval_batch_size=case.batch_size,
+    )
     estimator.train(lambda params: cases.dataset(case, case.batch_size, training=True), max_steps=1)
     while turns.take():
       if kind == "evaluate":
@@ -52,7 +72,9 @@ def keras(turns, case, kind, precision):
 
   keras.mixed_precision.set_global_policy(cases.policy(precision))
   model = cases.keras_model(case)
-  model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+  model.compile(
+    loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
+  )
   images, labels = case.data()
   images = images.astype("float32") / case.white
   while turns.take():

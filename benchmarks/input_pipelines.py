@@ -1,16 +1,21 @@
-"""The input pipelines beside bare tf.data pipelines that do the same work, in one run that alternates between the two.
+"""The input pipelines beside bare tf.data pipelines that do the same work, in one run that
+alternates between the two.
 
     python -m benchmarks.input_pipelines --tfds=/data/tfds --pairs=40
     python -m benchmarks.input_pipelines --only=digits --only=cifar10
 
-For each pair, each of the two gives the same number of batches, which take about `--seconds`; who begins changes from pair to pair. Shown is ours ÷
-bare in examples a second by the clock, as the median over the pairs. The note has the fastest tenth of the slices of each, since other work on the
-machine makes a slice slower and never faster, and CPU time of all threads, where less is better. The bare pipelines are as TensorFlow's guide to
-input performance has them: parallel calls and prefetch by AUTOTUNE, shuffle buffers as large as ours. Where all images have one size, both know it.
+For each pair, each of the two gives the same number of batches, which take about `--seconds`; who
+begins changes from pair to pair. Shown is ours ÷ bare in examples a second by the clock, as the
+median over the pairs. The note has the fastest tenth of the slices of each, since other work on the
+machine makes a slice slower and never faster, and CPU time of all threads, where less is better.
+The bare pipelines are as TensorFlow's guide to input performance has them: parallel calls and
+prefetch by AUTOTUNE, shuffle buffers as large as ours. Where all images have one size, both know
+it.
 
-Left alone, tf.data would keep ever more batches ready in the pauses between slices, up to half of the memory, and slices would time these. Both
-sides have a budget for no more than the batches that are taken before the clock starts. A rate that no decoder can have tells that `--seconds` is
-too small.
+Left alone, tf.data would keep ever more batches ready in the pauses between slices, up to half of
+the memory, and slices would time these. Both sides have a budget for no more than the batches that
+are taken before the clock starts. A rate that no decoder can have tells that `--seconds` is too
+small.
 """
 
 import argparse
@@ -48,7 +53,9 @@ def of_digits(folder, tfds):
     return {"image": tf.cast(image, tf.float32) / 16}, label
 
   bare = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(labels)).repeat()
-  bare = bare.batch(32, drop_remainder=True).map(scaled, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
+  bare = (
+    bare.batch(32, drop_remainder=True).map(scaled, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
+  )
   return digits.input_fn({"batch_size": 32}, training=True), bare, 32
 
 
@@ -60,7 +67,9 @@ def of_cifar10(folder, tfds):
     return {"image": tf.cast(image, tf.float32) * (1 / 255)}, label
 
   bare = tf.data.Dataset.from_tensor_slices((pixels, labels)).shuffle(len(labels)).repeat()
-  bare = bare.batch(128, drop_remainder=True).map(scaled, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
+  bare = (
+    bare.batch(128, drop_remainder=True).map(scaled, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE)
+  )
   return image_pipeline.batches(source, 128, training=True, cache="memory"), bare, 128
 
 
@@ -69,14 +78,23 @@ def of_cifar10_jpeg(folder, tfds):
 
   def encode(position, example):
     identity, features, label = example
-    return position, (identity, {"image": tf.io.encode_jpeg(tf.io.decode_png(features["image"]), quality=95)}, label)
+    return position, (
+      identity,
+      {"image": tf.io.encode_jpeg(tf.io.decode_png(features["image"]), quality=95)},
+      label,
+    )
 
   def part(index, parts):
     source = _cifar10(tfds, tf.distribute.InputContext(parts, index, parts))
-    return dataclasses.replace(source, stream=lambda *arguments: source.stream(*arguments).map(encode))
+    return dataclasses.replace(
+      source, stream=lambda *arguments: source.stream(*arguments).map(encode)
+    )
 
   shard_writer.write(shard_writer.Input("CIFAR-10 as JPEG", part, ()), folder, shards=8)
-  spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+  spec = {
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+  }
 
   def parse(record):
     example = tf.io.parse_single_example(record, spec)
@@ -85,19 +103,34 @@ def of_cifar10_jpeg(folder, tfds):
 
   bare = tf.data.Dataset.list_files(os.path.join(folder, "*.tfrecord"))
   bare = bare.interleave(tf.data.TFRecordDataset, cycle_length=8, num_parallel_calls=AUTOTUNE)
-  bare = bare.shuffle(5000).repeat().map(parse, num_parallel_calls=AUTOTUNE).batch(128, drop_remainder=True).prefetch(AUTOTUNE)
-  return tfrecord.input_fn({"batch_size": 128}, folder, training=True, shuffle_buffer=5000), bare, 128
+  bare = (
+    bare.shuffle(5000)
+    .repeat()
+    .map(parse, num_parallel_calls=AUTOTUNE)
+    .batch(128, drop_remainder=True)
+    .prefetch(AUTOTUNE)
+  )
+  return (
+    tfrecord.input_fn({"batch_size": 128}, folder, training=True, shuffle_buffer=5000),
+    bare,
+    128,
+  )
 
 
 def _cifar10(tfds, input_context=None):
-  return tfds_images.source("cifar10", "train[:10000]", tfds, download=False, input_context=input_context)
+  return tfds_images.source(
+    "cifar10", "train[:10000]", tfds, download=False, input_context=input_context
+  )
 
 
 def of_flowers(folder, tfds):
   """Photos decoded, cropped, resized, mirrored and shifted in every epoch."""
   builder = tfds_images.prepared("tf_flowers", tfds, False, "tf_flowers.input_fn")
   files = [str(path) for path in builder.info.splits["train"].filepaths]
-  spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+  spec = {
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+  }
 
   def parse(record):
     example = tf.io.parse_single_example(record, spec)
@@ -107,21 +140,32 @@ def of_flowers(folder, tfds):
     image = tf.image.resize_with_crop_or_pad(image, side, side)
     image = tf.image.resize(image, (_FLOWER, _FLOWER)) * (1 / 255)
     image = tf.image.random_flip_left_right(image)
-    image = tf.image.random_crop(tf.pad(image, [[4, 4], [4, 4], [0, 0]], "REFLECT"), [_FLOWER, _FLOWER, 3])
+    image = tf.image.random_crop(
+      tf.pad(image, [[4, 4], [4, 4], [0, 0]], "REFLECT"), [_FLOWER, _FLOWER, 3]
+    )
     return {"image": image}, tf.cast(example["label"], tf.int32)
 
-  bare = tf.data.TFRecordDataset(files).shuffle(500).repeat().map(parse, num_parallel_calls=AUTOTUNE)
+  bare = (
+    tf.data.TFRecordDataset(files).shuffle(500).repeat().map(parse, num_parallel_calls=AUTOTUNE)
+  )
   bare = bare.batch(32, drop_remainder=True).prefetch(AUTOTUNE)
   ours = tf_flowers.input_fn(
-      {"batch_size": 32}, training=True, data_dir=tfds, image_size=_FLOWER, augment=augment.standard, cache=None, shuffle_buffer=500)
+    {"batch_size": 32},
+    training=True,
+    data_dir=tfds,
+    image_size=_FLOWER,
+    augment=augment.standard,
+    cache=None,
+    shuffle_buffer=500,
+  )
   return ours, bare, 32
 
 
 CASES = {
-    "digits": ("digits in memory", of_digits),
-    "cifar10": ("CIFAR-10 decoded once", of_cifar10),
-    "cifar10_jpeg": ("CIFAR-10 JPEG TFRecords", of_cifar10_jpeg),
-    "flowers": ("tf_flowers TFRecords, augmented", of_flowers),
+  "digits": ("digits in memory", of_digits),
+  "cifar10": ("CIFAR-10 decoded once", of_cifar10),
+  "cifar10_jpeg": ("CIFAR-10 JPEG TFRecords", of_cifar10_jpeg),
+  "flowers": ("tf_flowers TFRecords, augmented", of_flowers),
 }
 
 
@@ -130,7 +174,9 @@ class Side:
 
   def __init__(self, dataset):
     options = tf.data.Options()
-    options.autotune.ram_budget = _WARM * sum(spec.shape.num_elements() * spec.dtype.size for spec in tf.nest.flatten(dataset.element_spec))
+    options.autotune.ram_budget = _WARM * sum(
+      spec.shape.num_elements() * spec.dtype.size for spec in tf.nest.flatten(dataset.element_spec)
+    )
     self._iterator = iter(dataset.with_options(options))
 
     @tf.function(autograph=False)
@@ -139,7 +185,9 @@ class Side:
         features, labels = next(iterator)
         return done + 1, total + features["image"][0, 0, 0, 0] + tf.cast(labels[0], tf.float32)
 
-      return tf.while_loop(lambda done, _: done < count, body, [tf.constant(0), tf.constant(0.0)])[1]
+      return tf.while_loop(lambda done, _: done < count, body, [tf.constant(0), tf.constant(0.0)])[
+        1
+      ]
 
     self._take = take
 
@@ -160,7 +208,10 @@ def compare(ours, bare, pairs, seconds):
   for side in both:
     side.seconds(_WARM)
   batches = 2 * _WARM
-  while min(side.seconds(batches)[0] for side in both for _ in range(2)) < seconds / 2 and batches < 1 << 14:
+  while (
+    min(side.seconds(batches)[0] for side in both for _ in range(2)) < seconds / 2
+    and batches < 1 << 14
+  ):
     batches *= 2
   measured = np.zeros([2, 2, pairs])
   for pair in range(pairs):
@@ -177,7 +228,8 @@ def measure(tfds=None, flowers=None, pairs=20, seconds=0.5, only=None):
     flowers: the same for tf_flowers, if it is elsewhere.
     pairs: slices of each of the two pipelines.
     seconds: length of a slice, about.
-    only: names of CASES; None for all. Those whose data set is not there are left out, which is printed.
+    only: names of CASES; None for all. Those whose data set is not there are left out, which is
+      printed.
   """
   rows = []
   for name in only or CASES:
@@ -189,11 +241,20 @@ def measure(tfds=None, flowers=None, pairs=20, seconds=0.5, only=None):
       except errors.InputError as error:
         print(f"{title} is left out: {error}", flush=True)
         continue
-      walls, work, batches = compare(groups.read_ahead(ours), bare, pairs, seconds)  # as training takes them
+      # As training takes them.
+      walls, work, batches = compare(groups.read_ahead(ours), bare, pairs, seconds)
     ours_at_best, bare_at_best = batches * batch / np.percentile(walls, 10, axis=1)
-    rows.append(results.Row(
-        "input", f"{title}, batch {batch}", "bare tf.data", tuple((walls[1] / walls[0]).tolist()), at_least=0.95,
-        note=f"at best {ours_at_best:,.0f} and {bare_at_best:,.0f} examples/s; CPU time {np.median(work[0] / work[1]):.2f}"))
+    rows.append(
+      results.Row(
+        "input",
+        f"{title}, batch {batch}",
+        "bare tf.data",
+        tuple((walls[1] / walls[0]).tolist()),
+        at_least=0.95,
+        note=f"at best {ours_at_best:,.0f} and {bare_at_best:,.0f} examples/s; CPU time "
+        f"{np.median(work[0] / work[1]):.2f}",
+      )
+    )
   return rows
 
 

@@ -19,7 +19,8 @@ class Row:
     question: the benchmark it is of, such as "train".
     case: what was run, such as "CIFAR-10 CNN, batch 128, bfloat16".
     against: what Octet was compared with.
-    ratios: one for each pair of neighbouring slices; their median is the figure. () where a side failed, which the note tells.
+    ratios: one for each pair of neighbouring slices; their median is the figure. () where a side
+      failed, which the note tells.
     at_least, at_most: what the median must be, or None.
     note: what else is to be known, such as the speeds and memories of both.
   """
@@ -55,7 +56,9 @@ class Row:
     if not self.ratios:
       return False
     shown = round(self.median, 2)
-    return (self.at_least is None or shown >= self.at_least) and (self.at_most is None or shown <= self.at_most)
+    return (self.at_least is None or shown >= self.at_least) and (
+      self.at_most is None or shown <= self.at_most
+    )
 
 
 def _shown(row):
@@ -73,26 +76,44 @@ def show(rows):
     table.add_column(name, justify="right", no_wrap=True)
   table.add_column("note", overflow="fold")
   for row in rows:
-    table.add_row(row.question, row.case, row.against, *_shown(row), row.bound + ("" if row.holds else " ✗"), row.note)
+    table.add_row(
+      row.question,
+      row.case,
+      row.against,
+      *_shown(row),
+      row.bound + ("" if row.holds else " ✗"),
+      row.note,
+    )
   rich.console.Console(width=None if os.isatty(1) else 180).print(table)
 
 
 def markdown(rows):
   """The table as Markdown."""
-  lines = ["| question | case | against | ratio | quartiles | must be |", "|---|---|---|---|---|---|"]
+  lines = [
+    "| question | case | against | ratio | quartiles | must be |",
+    "|---|---|---|---|---|---|",
+  ]
   for row in rows:
-    lines.append(f"| {' | '.join([row.question, row.case, row.against, *_shown(row), row.bound])} |")
+    lines.append(
+      f"| {' | '.join([row.question, row.case, row.against, *_shown(row), row.bound])} |"
+    )
   return "\n".join(lines) + "\n"
 
 
 def add(rows, folder):
-  """Writes results.json, results.md and results.png into a folder, with those rows that it has already and that these do not replace."""
+  """Writes results.json, results.md and results.png into a folder, with those rows that it has
+  already and that these do not replace.
+  """
   os.makedirs(folder, exist_ok=True)
   path = os.path.join(folder, "results.json")
   replaced = {(row.question, row.case, row.against) for row in rows}
   earlier = read(path) if os.path.exists(path) else []
-  rows = [row for row in earlier if (row.question, row.case, row.against) not in replaced] + list(rows)
-  written = [dict(dataclasses.asdict(row), median=row.median if row.ratios else None) for row in rows]
+  rows = [row for row in earlier if (row.question, row.case, row.against) not in replaced] + list(
+    rows
+  )
+  written = [
+    dict(dataclasses.asdict(row), median=row.median if row.ratios else None) for row in rows
+  ]
   with open(path, "w") as file:
     json.dump({"machine": machine(), "rows": written}, file, indent=1)
     file.write("\n")
@@ -106,18 +127,27 @@ def read(path):
   with open(path) as file:
     rows = json.load(file)["rows"]
   names = [field.name for field in dataclasses.fields(Row)]
-  return [Row(**{name: row[name] for name in names} | {"ratios": tuple(row["ratios"])}) for row in rows]
+  return [
+    Row(**{name: row[name] for name in names} | {"ratios": tuple(row["ratios"])}) for row in rows
+  ]
 
 
 def machine():
   """dict that says what the figures were taken on."""
   import tensorflow as tf
 
-  return {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version(), "tensorflow": tf.__version__}
+  return {
+    "processor": _processor(),
+    "cores": os.cpu_count(),
+    "python": platform.python_version(),
+    "tensorflow": tf.__version__,
+  }
 
 
 def computes_bfloat16():
-  """Whether the processor has instructions for products of bfloat16, without which it is slower than float32."""
+  """Whether the processor has instructions for products of bfloat16, without which it is slower
+  than float32.
+  """
   return not {"amx_bf16", "avx512_bf16"}.isdisjoint(_cpuinfo("flags").split())
 
 
@@ -146,7 +176,12 @@ def _draw(rows, path):
   figure, axes = plt.subplots(figsize=(9, 1 + 0.32 * len(rows)), layout="constrained")
   places = np.arange(len(rows))[::-1]
   lows, highs = np.transpose([row.quartiles for row in rows])
-  axes.barh(places, [row.median for row in rows], height=0.6, color=["#4878a8" if row.holds else "#c8553d" for row in rows])
+  axes.barh(
+    places,
+    [row.median for row in rows],
+    height=0.6,
+    color=["#4878a8" if row.holds else "#c8553d" for row in rows],
+  )
   axes.hlines(places, lows, highs, color="black", linewidth=1)
   for place, row in zip(places, rows, strict=True):
     bound = row.at_least if row.at_least is not None else row.at_most

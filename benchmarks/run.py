@@ -3,7 +3,8 @@
     python -m benchmarks.run
     python -m benchmarks.run train inference --cases=digits,cifar128 --rounds=20 --out=out/benchmarks
 
-Every figure is a ratio from one run in which both sides alternate: the median over the rounds. PyTorch comes with `pip install octet[benchmarks]`.
+Every figure is a ratio from one run in which both sides alternate: the median over the rounds.
+PyTorch comes with `pip install octet[benchmarks]`.
 """
 
 import argparse
@@ -14,32 +15,54 @@ from benchmarks import cases, results
 
 def questions(arguments):
   """dict of name → list of functions that return its rows, a part each."""
-  # Not at the top: the processes of the sides import this module, and shall have in memory what is theirs alone.
+  # Not at the top: the processes of the sides import this module, and shall have in memory what is
+  # theirs alone.
   from benchmarks import checkpoint_stall, endurance, inference, input_pipelines, start_up, train
 
   return {
-      "train": [functools.partial(train.measure, [case], arguments.rounds) for case in arguments.cases],
-      "inference": [functools.partial(inference.measure, [case], arguments.rounds) for case in arguments.cases],
-      "input": [
-          functools.partial(input_pipelines.measure, arguments.tfds, arguments.flowers, arguments.rounds, only=[case])
-          for case in input_pipelines.CASES],
-      "start": [functools.partial(start_up.measure, arguments.rounds)],
-      "checkpoint": [functools.partial(checkpoint_stall.measure, arguments.rounds)],
-      "endurance": [functools.partial(endurance.measure, arguments.rounds)],
+    "train": [
+      functools.partial(train.measure, [case], arguments.rounds) for case in arguments.cases
+    ],
+    "inference": [
+      functools.partial(inference.measure, [case], arguments.rounds) for case in arguments.cases
+    ],
+    "input": [
+      functools.partial(
+        input_pipelines.measure, arguments.tfds, arguments.flowers, arguments.rounds, only=[case]
+      )
+      for case in input_pipelines.CASES
+    ],
+    "start": [functools.partial(start_up.measure, arguments.rounds)],
+    "checkpoint": [functools.partial(checkpoint_stall.measure, arguments.rounds)],
+    "endurance": [functools.partial(endurance.measure, arguments.rounds)],
   }
 
 
 def main():
-  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
   parser.add_argument("names", nargs="*", metavar="NAME", help="which; default: all")
-  parser.add_argument("--cases", type=lambda text: text.split(","), default=list(cases.CASES), help=f"of {','.join(cases.CASES)}")
+  parser.add_argument(
+    "--cases",
+    type=lambda text: text.split(","),
+    default=list(cases.CASES),
+    help=f"of {','.join(cases.CASES)}",
+  )
   parser.add_argument("--rounds", type=int, default=10)
   parser.add_argument("--tfds", help="TFDS's folder with cifar10 and tf_flowers; default: its own")
   parser.add_argument("--flowers", help="the same for tf_flowers, if it is elsewhere")
-  parser.add_argument("--out", default="out/benchmarks", help="the folder of results.json and results.png; rows of other runs that are there stay")
+  parser.add_argument(
+    "--out",
+    default="out/benchmarks",
+    help="the folder of results.json and results.png; rows of other runs that are there stay",
+  )
   arguments = parser.parse_args()
   known = questions(arguments)
-  for chosen, names, what in ((arguments.names, known, "benchmark"), (arguments.cases, cases.CASES, "case")):
+  for chosen, names, what in (
+    (arguments.names, known, "benchmark"),
+    (arguments.cases, cases.CASES, "case"),
+  ):
     if unknown := [name for name in chosen if name not in names]:
       parser.error(f"there is no {what} {', '.join(unknown)}; expected some of {', '.join(names)}")
   for name in arguments.names or known:

@@ -8,8 +8,9 @@
     slices = sides.alternate({"octet": Side(octet, {"case": case}), "bare": Side(bare, {"case": case})}, rounds=10)
     slices["octet"].seconds          # one for each round
 
-A process of its own gives each side thread pools, settings and a peak of memory of its own. While one works, the others rest: before a side gives its
-turn away it waits until its threads have filled what they may fill ahead.
+A process of its own gives each side thread pools, settings and a peak of memory of its own. While
+one works, the others rest: before a side gives its turn away it waits until its threads have filled
+what they may fill ahead.
 """
 
 import dataclasses
@@ -53,7 +54,9 @@ class _SideFailed(Exception):
 
 
 class Turns:
-  """The side's end: `take` ends the slice before, and returns at the start of the next, or false where there is none."""
+  """The side's end: `take` ends the slice before, and returns at the start of the next, or
+  false where there is none.
+  """
 
   def __init__(self, connection):
     self._connection = connection
@@ -62,7 +65,9 @@ class Turns:
   def take(self):
     seconds = None if self._start is None else time.perf_counter() - self._start
     until_idle()
-    self._connection.send(("done", (seconds, _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)))
+    self._connection.send(
+      ("done", (seconds, _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+    )
     go = self._connection.recv()
     self._start = time.perf_counter()
     return go
@@ -77,7 +82,8 @@ def alternate(sides, rounds, warm=2):
     warm: slices of each before those, in which compilers and caches do what they do once.
 
   Returns:
-    dict of name → Slices. One that fails is asked no more, and its Slices say why; the others go on.
+    dict of name → Slices. One that fails is asked no more, and its Slices say why; the others go
+    on.
   """
   context = multiprocessing.get_context("spawn")
   workers, slices = {}, {name: Slices([], []) for name in sides}
@@ -124,16 +130,22 @@ def ratios(slices, other, ours="octet"):
   """Our speed ÷ the other's, of each round: a tuple of floats, () if one of them failed."""
   if failure(slices, ours, other):
     return ()
-  return tuple(theirs / mine for mine, theirs in zip(slices[ours].seconds, slices[other].seconds, strict=True))
+  return tuple(
+    theirs / mine for mine, theirs in zip(slices[ours].seconds, slices[other].seconds, strict=True)
+  )
 
 
 def note(slices, examples, other, ours="octet"):
-  """What stands beside a ratio: the speeds of both, of slices of so many examples, and the most memory that they had; or which of them failed."""
+  """What stands beside a ratio: the speeds of both, of slices of so many examples, and the most
+  memory that they had; or which of them failed.
+  """
   if failed := failure(slices, ours, other):
     return failed
   speeds = [examples / statistics.median(slices[name].seconds) for name in (ours, other)]
   peaks = [slices[name].peak / 2**30 for name in (ours, other)]
-  return f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s; peaks {peaks[0]:.1f} and {peaks[1]:.1f} GiB"
+  return (
+    f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s; peaks {peaks[0]:.1f} and {peaks[1]:.1f} GiB"
+  )
 
 
 def _work(connection, side):
@@ -159,7 +171,9 @@ def _cause(exitcode):
 
 
 def until_idle(limit=1.0):
-  """Returns when this process's threads rest, so that they do not work in the time of another side; at the latest after `limit` seconds."""
+  """Returns when this process's threads rest, so that they do not work in the time of another
+  side; at the latest after `limit` seconds.
+  """
   deadline, before = time.monotonic() + limit, time.process_time()
   while time.monotonic() < deadline:
     time.sleep(0.05)

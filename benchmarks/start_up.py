@@ -1,9 +1,11 @@
-"""How long a command takes: to the first training step of the digits, and to an answer that needs no TensorFlow.
+"""How long a command takes: to the first training step of the digits, and to an answer that needs
+no TensorFlow.
 
     python -m benchmarks.start_up
 
-The first step is compared with that of a script of fifteen lines with the same network, optimizer and data. Keras's `fit` is told not to compile with
-XLA, which it would do on the CPU too and which would take it longer. Each run is a process of its own, timed from its start.
+The first step is compared with that of a script of fifteen lines with the same network, optimizer
+and data. Keras's `fit` is told not to compile with XLA, which it would do on the CPU too and which
+would take it longer. Each run is a process of its own, timed from its start.
 """
 
 import argparse
@@ -48,11 +50,20 @@ def mark(step, metrics, estimator):
 
 
 def measure(rounds=10):
-  """The results.Rows; each round runs every command once, and what it is compared with right after it or, in each second round, before it."""
+  """The results.Rows; each round runs every command once, and what it is compared with right
+  after it or, in each second round, before it.
+  """
   first_step = _Pairs(rounds, _command_to_first_step, _script_to_first_step)
   rows = [first_step.row("digits, command to first training step", "minimal Keras script", 1.25)]
-  for case, arguments in (("--help", ["--help"]), ("a gin file that is not there", ["--gin_file=gin_configs/digit.gin", "--model_dir=out"])):
-    pairs = _Pairs(rounds, lambda arguments=arguments: _seconds([*MAIN, *arguments]), lambda: _seconds([sys.executable, "-c", "import tensorflow"]))
+  for case, arguments in (
+    ("--help", ["--help"]),
+    ("a gin file that is not there", ["--gin_file=gin_configs/digit.gin", "--model_dir=out"]),
+  ):
+    pairs = _Pairs(
+      rounds,
+      lambda arguments=arguments: _seconds([*MAIN, *arguments]),
+      lambda: _seconds([sys.executable, "-c", "import tensorflow"]),
+    )
     rows.append(pairs.row(case, "import tensorflow", 0.5))
   return rows
 
@@ -74,14 +85,28 @@ class _Pairs:
 
     ours, theirs = (statistics.median(seconds) for seconds in zip(*self._seconds, strict=True))
     return results.Row(
-        "start", case, against, tuple(one / other for one, other in self._seconds), at_most=at_most, note=f"{ours:.2f} s against {theirs:.2f} s")
+      "start",
+      case,
+      against,
+      tuple(one / other for one, other in self._seconds),
+      at_most=at_most,
+      note=f"{ours:.2f} s against {theirs:.2f} s",
+    )
 
 
 def _command_to_first_step():
   with tempfile.TemporaryDirectory() as folder:
-    return _to_mark([
-        *MAIN, "--gin_file=gin_configs/digits.gin", f"--model_dir={folder}/run", "--mode=train", "--gin_bindings=run.train_steps = 1",
-        "--gin_bindings=import benchmarks.start_up", "--gin_bindings=run.train_hooks = [@start_up.mark]"])
+    return _to_mark(
+      [
+        *MAIN,
+        "--gin_file=gin_configs/digits.gin",
+        f"--model_dir={folder}/run",
+        "--mode=train",
+        "--gin_bindings=run.train_steps = 1",
+        "--gin_bindings=import benchmarks.start_up",
+        "--gin_bindings=run.train_hooks = [@start_up.mark]",
+      ]
+    )
 
 
 def _script_to_first_step():
@@ -99,12 +124,15 @@ def _to_mark(command):
 
 def _seconds(command):
   start = time.monotonic()
-  subprocess.run(command, cwd=ROOT, capture_output=True, check=False)  # a mistake is what one of them is about
+  # A mistake is what one of them is about.
+  subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
   return time.monotonic() - start
 
 
 def main():
-  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
   parser.add_argument("--rounds", type=int, default=10)
   from benchmarks import results
 

@@ -3,8 +3,9 @@
     python -m benchmarks.run train
     python -m benchmarks.run train --cases=digits,cifar128 --rounds=20
 
-One run of a case has all sides: Octet in float32, in bfloat16 and on eight virtual cores; in both precisions a loop on the device and a loop that
-calls each step, both written by hand; Keras `fit` as it is called by default and with the best settings; PyTorch, eager, channels last.
+One run of a case has all sides: Octet in float32, in bfloat16 and on eight virtual cores; in both
+precisions a loop on the device and a loop that calls each step, both written by hand; Keras `fit`
+as it is called by default and with the best settings; PyTorch, eager, channels last.
 """
 
 import tempfile
@@ -31,11 +32,11 @@ def _sides(case, precisions):
   for precision in precisions:
     same = {"case": case, "precision": precision}
     found |= {
-        f"octet {precision}": sides.Side(octet, same),
-        f"bare {precision}": sides.Side(bare, same),
-        f"one call {precision}": sides.Side(bare, same | {"on_device": False}),
-        f"fit tuned {precision}": sides.Side(keras_fit, same | {"tuned": True}),
-        f"torch {precision}": sides.Side(torch, same),
+      f"octet {precision}": sides.Side(octet, same),
+      f"bare {precision}": sides.Side(bare, same),
+      f"one call {precision}": sides.Side(bare, same | {"on_device": False}),
+      f"fit tuned {precision}": sides.Side(keras_fit, same | {"tuned": True}),
+      f"torch {precision}": sides.Side(torch, same),
     }
     if precision == "float32":
       found["fit float32"] = sides.Side(keras_fit, same | {"tuned": False})
@@ -47,27 +48,59 @@ def _sides(case, precisions):
 def _rows(case, precisions, slices):
   def row(ours, other, against, precision, **bound):
     return results.Row(
-        "train", f"{case.title}, {precision}", against, sides.ratios(slices, other, ours),
-        note=sides.note(slices, case.steps * case.batch_size, other, ours), **bound)
+      "train",
+      f"{case.title}, {precision}",
+      against,
+      sides.ratios(slices, other, ours),
+      note=sides.note(slices, case.steps * case.batch_size, other, ours),
+      **bound,
+    )
 
   rows = []
   for precision in precisions:
     ours = f"octet {precision}"
     rows.append(row(ours, f"bare {precision}", "bare loop on the device", precision, at_least=0.98))
-    rows.append(row(ours, f"one call {precision}", "bare loop, a call a step", precision, at_least=3 if case.host_bound else 1.1))
+    rows.append(
+      row(
+        ours,
+        f"one call {precision}",
+        "bare loop, a call a step",
+        precision,
+        at_least=3 if case.host_bound else 1.1,
+      )
+    )
     if precision == "float32":
-      rows.append(row(ours, "fit float32", "Keras fit", precision, at_least=5 if case.host_bound else 1.7))
-    rows.append(row(ours, f"fit tuned {precision}", "Keras fit, tuned", precision, at_least=1.2 if case.host_bound else 1))
+      rows.append(
+        row(ours, "fit float32", "Keras fit", precision, at_least=5 if case.host_bound else 1.7)
+      )
+    rows.append(
+      row(
+        ours,
+        f"fit tuned {precision}",
+        "Keras fit, tuned",
+        precision,
+        at_least=1.2 if case.host_bound else 1,
+      )
+    )
     rows.append(row(ours, f"torch {precision}", "PyTorch", precision, at_least=1))
   if len(precisions) == 2:
     pays = not case.host_bound and results.computes_bfloat16()
-    rows.append(row("octet bfloat16", "octet float32", "Octet in float32", "bfloat16", at_least=1.7 if pays else None))
+    rows.append(
+      row(
+        "octet bfloat16",
+        "octet float32",
+        "Octet in float32",
+        "bfloat16",
+        at_least=1.7 if pays else None,
+      )
+    )
   if "octet cpu:8" in slices:
     rows.append(row("octet cpu:8", "octet float32", "Octet on cpu", "cpu:8", at_least=0.5))
   return rows
 
 
-# ---------------------------------------------------------------------- the sides, each in a process of its own
+# ---------------------------------------------------------------------- the sides, each in a
+# process of its own
 
 
 class Slice:
@@ -86,16 +119,27 @@ class Slice:
 
 
 def octet(turns, case, precision, device="cpu", age=0):
-  """Estimator.train, all settings the default ones but for the length of the device loop; `age` steps come before the first turn."""
+  """Estimator.train, all settings the default ones but for the length of the device loop; `age`
+  steps come before the first turn.
+  """
   import trainer
 
   replicas = 8 if device == "cpu:8" else 1
   with tempfile.TemporaryDirectory() as folder:
     estimator = trainer.Estimator(
-        cases.model_fn(case), folder, trainer.RunConfig(
-            device=device, precision=precision, tpu_config=trainer.TPUConfig(iterations_per_loop=case.steps)),
-        train_batch_size=case.batch_size)
-    estimator.train(lambda params: cases.dataset(case, case.batch_size // replicas, training=True), hooks=[Slice(turns, case.steps, age)])
+      cases.model_fn(case),
+      folder,
+      trainer.RunConfig(
+        device=device,
+        precision=precision,
+        tpu_config=trainer.TPUConfig(iterations_per_loop=case.steps),
+      ),
+      train_batch_size=case.batch_size,
+    )
+    estimator.train(
+      lambda params: cases.dataset(case, case.batch_size // replicas, training=True),
+      hooks=[Slice(turns, case.steps, age)],
+    )
 
 
 def bare(turns, case, precision, on_device=True):
@@ -120,7 +164,9 @@ def bare(turns, case, precision, on_device=True):
 
     if not on_device:
       return step(0, 0.0)[1]
-    return tf.while_loop(lambda done, _: done < case.steps, step, [tf.constant(0), tf.constant(0.0)])[1]
+    return tf.while_loop(
+      lambda done, _: done < case.steps, step, [tf.constant(0), tf.constant(0.0)]
+    )[1]
 
   iterator = iter(cases.dataset(case, case.batch_size, training=True))
   while turns.take():
@@ -130,7 +176,9 @@ def bare(turns, case, precision, on_device=True):
 
 
 def keras_fit(turns, case, precision, tuned):
-  """`fit` with arrays and nothing set; or, tuned, with a dataset, without XLA, and with all steps of a slice in one execution."""
+  """`fit` with arrays and nothing set; or, tuned, with a dataset, without XLA, and with all
+  steps of a slice in one execution.
+  """
   import keras
 
   class Turn(keras.callbacks.Callback):
@@ -141,14 +189,29 @@ def keras_fit(turns, case, precision, tuned):
   keras.mixed_precision.set_global_policy(cases.policy(precision))
   model = cases.keras_model(case)
   model.compile(
-      keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-      **({"jit_compile": False, "steps_per_execution": case.steps} if tuned else {}))
+    keras.optimizers.Adam(),
+    keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    **({"jit_compile": False, "steps_per_execution": case.steps} if tuned else {}),
+  )
   if tuned:
-    model.fit(cases.dataset(case, case.batch_size, training=True), steps_per_epoch=case.steps, epochs=10**6, callbacks=[Turn()], verbose=0)
+    model.fit(
+      cases.dataset(case, case.batch_size, training=True),
+      steps_per_epoch=case.steps,
+      epochs=10**6,
+      callbacks=[Turn()],
+      verbose=0,
+    )
     return
   images, labels = case.data()
   rows = np.arange(case.steps * case.batch_size) % len(labels)
-  model.fit(images[rows].astype("float32") / case.white, labels[rows], batch_size=case.batch_size, epochs=10**6, callbacks=[Turn()], verbose=0)
+  model.fit(
+    images[rows].astype("float32") / case.white,
+    labels[rows],
+    batch_size=case.batch_size,
+    epochs=10**6,
+    callbacks=[Turn()],
+    verbose=0,
+  )
 
 
 def torch(turns, case, precision):
@@ -160,13 +223,17 @@ def torch(turns, case, precision):
   from benchmarks import torch_networks
 
   images, labels = case.data()
-  images = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+  images = (
+    torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+  )
   labels = torch.from_numpy(labels).long()
   model = torch_networks.build(case)
   model(torch.zeros([2, *images.shape[1:]]))  # lazy layers get their sizes
   model = model.to(memory_format=torch.channels_last).train()
   optimizer = torch.optim.Adam(model.parameters())
-  autocast = torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
+  autocast = (
+    torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
+  )
   order, place = torch.randperm(len(labels)), 0
   while turns.take():
     for _ in range(case.steps):

@@ -3,8 +3,9 @@
     train/cifar10.input_fn.augment = @augment.standard
     augment.standard.cutout = 8
 
-An augmentation is a function `augment(images, draw)`: images uint8 [b, h, w, c], `draw` a `randomness.Draws`; it returns images of the same shape,
-uint8 or float32 in 0..255. It works on the whole batch at once, each example with numbers of its own.
+An augmentation is a function `augment(images, draw)`: images uint8 [b, h, w, c], `draw` a
+`randomness.Draws`; it returns images of the same shape, uint8 or float32 in 0..255. It works on the
+whole batch at once, each example with numbers of its own.
 """
 
 import gin
@@ -14,15 +15,19 @@ _GREY_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R BT.601
 
 
 @gin.configurable
-def standard(images, draw, flip=True, shift=4, cutout=0, brightness=0.0, contrast=0.0, saturation=0.0):
+def standard(
+  images, draw, flip=True, shift=4, cutout=0, brightness=0.0, contrast=0.0, saturation=0.0
+):
   """What small photos usually get. Nothing but `flip` and `shift` is on by default.
 
   Args:
     images: uint8 [b, h, w, c].
     draw: a randomness.Draws.
     flip: whether half of the images are mirrored, left to right.
-    shift: pixels, at most, by which an image moves in each direction; what comes in at the border is its mirror image.
-    cutout: side of a square that is made grey, at a random place (T. DeVries, G. Taylor, 2017); 0 for none.
+    shift: pixels, at most, by which an image moves in each direction; what comes in at the border
+      is its mirror image.
+    cutout: side of a square that is made grey, at a random place (T. DeVries, G. Taylor, 2017); 0
+      for none.
     brightness: the share of the full range, at most, that is added or taken away.
     contrast, saturation: how much, at most, they are multiplied by 1 ± this.
 
@@ -66,7 +71,9 @@ def _cut_out(images, draw, side):
     distance = tf.abs(tf.range(size, dtype=tf.float32) + 0.5 - numbers[:, tf.newaxis] * size)
     return distance < side / 2
 
-  square = inside(height, centres[:, 0])[:, :, tf.newaxis] & inside(width, centres[:, 1])[:, tf.newaxis, :]
+  square = (
+    inside(height, centres[:, 0])[:, :, tf.newaxis] & inside(width, centres[:, 1])[:, tf.newaxis, :]
+  )
   return tf.where(square[..., tf.newaxis], tf.constant(128, images.dtype), images)
 
 

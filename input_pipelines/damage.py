@@ -1,7 +1,9 @@
 """Damaged TFRecord files: finds each record that cannot be read, and saves those around it.
 
+Example:
     reports = damage.scan(paths)                    # reads everything once
-    paths = damage.repaired(reports, folder)        # the files themselves, and copies without the damaged parts
+    paths = damage.repaired(reports, folder)        # the files themselves, and copies without the
+                                                    # damaged parts
 """
 
 import dataclasses
@@ -27,7 +29,8 @@ class Report:
     path: the file.
     count: its good records.
     good: list of (start, stop), in bytes, of what can be read.
-    damaged: list of the bytes at which a damaged part begins. Where the length of a record is damaged, its part may hold several records.
+    damaged: list of the bytes at which a damaged part begins. Where the length of a record is
+      damaged, its part may hold several records.
   """
 
   path: str
@@ -49,8 +52,14 @@ def scan(paths):
 
 
 def repaired(reports, folder=None):
-  """Paths to read in place of those of the reports: a damaged file's good parts are copied to `folder`, by default a new temporary one."""
-  folder = folder or (tempfile.mkdtemp(prefix="repaired_records_") if any(report.damaged for report in reports) else None)
+  """Paths to read in place of those of the reports: a damaged file's good parts are copied to
+  `folder`, by default a new temporary one.
+  """
+  folder = folder or (
+    tempfile.mkdtemp(prefix="repaired_records_")
+    if any(report.damaged for report in reports)
+    else None
+  )
   paths = []
   for number, report in enumerate(reports):
     if not report.damaged:
@@ -70,7 +79,9 @@ def _scan(path):
   try:
     size = tf.io.gfile.stat(path).length
   except tf.errors.OpError as error:
-    raise errors.InputError(f"The file {path} cannot be read: {error.message.splitlines()[0]}") from error
+    raise errors.InputError(
+      f"The file {path} cannot be read: {error.message.splitlines()[0]}"
+    ) from error
   count, good, damaged = 0, [], []
   start = 0
   with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +111,9 @@ def _readable(path):
 
 
 def _next_record(path, start, size):
-  """The byte after a damaged record; where its length cannot be trusted, the next byte that looks like the beginning of one."""
+  """The byte after a damaged record; where its length cannot be trusted, the next byte that
+  looks like the beginning of one.
+  """
   with tf.io.gfile.GFile(path, "rb") as file:
     file.seek(start)
     header = file.read(_HEADER)
@@ -110,7 +123,7 @@ def _next_record(path, start, size):
     file.seek(start + 1)
     rest = file.read(size - start - 1)
   for position in range(len(rest) - _HEADER):
-    length = _length(rest[position:position + _HEADER])
+    length = _length(rest[position : position + _HEADER])
     if length is not None and position + records.FRAME + length <= len(rest):
       return start + 1 + position
   return size
@@ -125,7 +138,9 @@ def _length(header):
 
 
 def masked_checksum(data):
-  """The checksum that TFRecord files store for these bytes: CRC-32C, rotated by 15 bits, plus a constant."""
+  """The checksum that TFRecord files store for these bytes: CRC-32C, rotated by 15 bits, plus a
+  constant.
+  """
   crc = 0xFFFFFFFF
   for byte in data:
     crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)

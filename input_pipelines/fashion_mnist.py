@@ -2,15 +2,18 @@
 
     run.train_input_fn = @train/fashion_mnist.input_fn
     train/fashion_mnist.input_fn.training = True
-    fashion_mnist.input_fn.idx_dir = "/data/fashion"       # only where the set is in none of the usual places
+    fashion_mnist.input_fn.idx_dir = "/data/fashion"       # only where the set is in none of the
+                                                           # usual places
 
 It is read, as the log says, from the first of:
 
     <data_dir>/fashion_mnist/<version>/    as TensorFlow Datasets (TFDS) prepares it
-    <idx_dir>/*-ubyte.gz                   the four files in which it is published; by default, where Debian's dataset-fashion-mnist puts them
+    <idx_dir>/*-ubyte.gz                   the four files in which it is published; by default,
+                                           where Debian's dataset-fashion-mnist puts them
     a download by TFDS into data_dir
 
-Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms" (2017), which also gives
+Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a Novel Image Dataset for Benchmarking
+  Machine Learning Algorithms" (2017), which also gives
 the names of the classes.
 """
 
@@ -31,12 +34,24 @@ from input_pipelines import images as image_files
 from input_pipelines import in_memory
 from trainer import errors
 
-CLASS_NAMES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
-gin.constant("fashion_mnist.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %fashion_mnist.CLASS_NAMES
+CLASS_NAMES = (
+  "T-shirt/top",
+  "Trouser",
+  "Pullover",
+  "Dress",
+  "Coat",
+  "Sandal",
+  "Shirt",
+  "Sneaker",
+  "Bag",
+  "Ankle boot",
+)
+# Run.class_names = %fashion_mnist.CLASS_NAMES.
+gin.constant("fashion_mnist.CLASS_NAMES", CLASS_NAMES)
 DEBIAN_FOLDER = "/usr/share/datasets/fashion-mnist"
 _FILES = {
-    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
-    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+  "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+  "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
 }
 _SIDE = 28
 _UNSIGNED_BYTE = 8  # how IDX files name the type of their numbers
@@ -63,30 +78,51 @@ def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None,
     InputError: the set is nowhere, or a file of it is damaged.
   """
   images, labels = load(split, data_dir, idx_dir)
-  batches = in_memory.batches({"image": images}, labels, params["batch_size"], training=training, preprocess=_scale, start=start)
+  batches = in_memory.batches(
+    {"image": images},
+    labels,
+    params["batch_size"],
+    training=training,
+    preprocess=_scale,
+    start=start,
+  )
   return trainer.mark_decodable(batches, {"image": _from_file})
 
 
 @functools.cache  # every evaluation calls input_fn anew
 def load(split, data_dir=None, idx_dir=None):
-  """(images uint8 [n, 28, 28, 1], labels int32 [n]) of a split; arguments and errors as those of input_fn."""
+  """(images uint8 [n, 28, 28, 1], labels int32 [n]) of a split; arguments and errors as those
+  of input_fn.
+  """
   if split not in _FILES:
-    raise errors.SettingError(f"fashion_mnist: there is no split {split!r}; expected one of {', '.join(_FILES)} (gin: fashion_mnist.input_fn.split).")
+    raise errors.SettingError(
+      f"fashion_mnist: there is no split {split!r}; expected one of "
+      f"{', '.join(_FILES)} (gin: fashion_mnist.input_fn.split)."
+    )
   return _find(data_dir, idx_dir)(split)
 
 
 @functools.cache  # so that both splits come from one place, and the log says once which
 def _find(data_dir, idx_dir):
   """A function of a split that reads it, from the first source that is there."""
-  data_dir = os.path.expanduser(data_dir or os.environ.get("TFDS_DATA_DIR") or os.path.join("~", "tensorflow_datasets"))
-  prepared = sorted(tf.io.gfile.glob(os.path.join(data_dir, "fashion_mnist", "[0-9]*", "dataset_info.json")))
+  data_dir = os.path.expanduser(
+    data_dir or os.environ.get("TFDS_DATA_DIR") or os.path.join("~", "tensorflow_datasets")
+  )
+  prepared = sorted(
+    tf.io.gfile.glob(os.path.join(data_dir, "fashion_mnist", "[0-9]*", "dataset_info.json"))
+  )
   if prepared:
     folder = os.path.dirname(prepared[-1])
     logging.info("Fashion-MNIST: reading what TensorFlow Datasets has prepared in %s", folder)
     return functools.partial(_read_prepared, folder)
 
   folder = os.path.expanduser(idx_dir or DEBIAN_FOLDER)
-  missing = [name for names in _FILES.values() for name in names if not tf.io.gfile.exists(os.path.join(folder, name))]
+  missing = [
+    name
+    for names in _FILES.values()
+    for name in names
+    if not tf.io.gfile.exists(os.path.join(folder, name))
+  ]
   if not missing:
     logging.info("Fashion-MNIST: reading the IDX files in %s", folder)
     return functools.partial(_read_idx_files, folder)
@@ -97,27 +133,34 @@ def _find(data_dir, idx_dir):
   try:
     return functools.partial(_read_prepared, _download(data_dir))
   except Exception as error:  # of many kinds: the network, the disk, checksums, TFDS itself
-    raise _not_found(data_dir, folder, missing, f"failed: {type(error).__name__}: {error}") from error
+    raise _not_found(
+      data_dir, folder, missing, f"failed: {type(error).__name__}: {error}"
+    ) from error
 
 
 def _not_found(data_dir, folder, missing, download):
   return errors.InputError(
-      "Fashion-MNIST was not found. There are three ways to give it:\n"
-      "  1. a folder in which TensorFlow Datasets has prepared it:\n"
-      "       --gin_bindings=\"fashion_mnist.input_fn.data_dir = '/path/to/tensorflow_datasets'\"\n"
-      f"     (there is no {os.path.join(data_dir, 'fashion_mnist', '<version>', 'dataset_info.json')})\n"
-      f"  2. a folder with the files {', '.join(name for names in _FILES.values() for name in names)}:\n"
-      "       apt-get install dataset-fashion-mnist      on Debian and Ubuntu, or\n"
-      "       --gin_bindings=\"fashion_mnist.input_fn.idx_dir = '/path/to/folder'\"\n"
-      f"     ({folder} is without {', '.join(missing)})\n"
-      "  3. a network connection: TensorFlow Datasets then downloads it.\n"
-      f"     ({download})")
+    "Fashion-MNIST was not found. There are three ways to give it:\n"
+    "  1. a folder in which TensorFlow Datasets has prepared it:\n"
+    "       --gin_bindings=\"fashion_mnist.input_fn.data_dir = '/path/to/tensorflow_datasets'\"\n"
+    "     (there is no "
+    f"{os.path.join(data_dir, 'fashion_mnist', '<version>', 'dataset_info.json')})\n"
+    "  2. a folder with the files "
+    f"{', '.join(name for names in _FILES.values() for name in names)}:\n"
+    "       apt-get install dataset-fashion-mnist      on Debian and Ubuntu, or\n"
+    "       --gin_bindings=\"fashion_mnist.input_fn.idx_dir = '/path/to/folder'\"\n"
+    f"     ({folder} is without {', '.join(missing)})\n"
+    "  3. a network connection: TensorFlow Datasets then downloads it.\n"
+    f"     ({download})"
+  )
 
 
 def _download(data_dir):
   """Downloads and prepares the set; returns the folder that it is then in."""
   try:  # TFDS would try for three minutes before it says that there is no network
-    urllib.request.urlopen(urllib.request.Request(_DOWNLOAD_HOST, method="HEAD"), timeout=15).close()
+    urllib.request.urlopen(
+      urllib.request.Request(_DOWNLOAD_HOST, method="HEAD"), timeout=15
+    ).close()
   except urllib.error.HTTPError:
     logging.debug("%s answers", _DOWNLOAD_HOST)  # which is all that was asked
   import tensorflow_datasets as tfds
@@ -130,7 +173,9 @@ def _download(data_dir):
 def _read_prepared(folder, split):
   import tensorflow_datasets as tfds
 
-  examples = tfds.as_numpy(tfds.builder_from_directory(folder).as_dataset(split=split, batch_size=-1))
+  examples = tfds.as_numpy(
+    tfds.builder_from_directory(folder).as_dataset(split=split, batch_size=-1)
+  )
   return examples["image"], examples["label"].astype(np.int32)
 
 
@@ -139,14 +184,17 @@ def _read_idx_files(folder, split):
   images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
   if images.shape != (len(labels), _SIDE, _SIDE):
     raise errors.InputError(
-        f"{images_path} has images of shape {list(images.shape)}; expected [{len(labels)}, 28, 28]: there are {len(labels)} labels in {labels_path}.")
+      f"{images_path} has images of shape {list(images.shape)}; expected [{len(labels)}, 28, "
+      f"28]: there are {len(labels)} labels in {labels_path}."
+    )
   if labels.size and labels.max() >= len(CLASS_NAMES):
     raise errors.InputError(f"{labels_path} has the label {labels.max()}; expected 0 to 9.")
   return images[..., np.newaxis], labels.astype(np.int32)
 
 
 def read_idx(path, rank):
-  """Reads a gzipped IDX file of bytes: two zeros, the type, the rank, each size as a big-endian uint32, the values.
+  """Reads a gzipped IDX file of bytes: two zeros, the type, the rank, each size as a big-endian
+  uint32, the values.
 
   Args:
     path: the file, local or gs://...
@@ -163,16 +211,24 @@ def read_idx(path, rank):
   try:
     content = gzip.decompress(compressed)
   except (EOFError, OSError, zlib.error) as error:
-    raise errors.InputError(f"{path} is damaged: it cannot be decompressed ({error}). Get it again.") from error
+    raise errors.InputError(
+      f"{path} is damaged: it cannot be decompressed ({error}). Get it again."
+    ) from error
   magic = bytes([0, 0, _UNSIGNED_BYTE, rank])
   if content[:4] != magic:
-    raise errors.InputError(f"{path} starts with {content[:4].hex(' ')!r}; expected {magic.hex(' ')!r}: this is no IDX file of {rank} axes of bytes.")
+    raise errors.InputError(
+      f"{path} starts with {content[:4].hex(' ')!r}; expected "
+      f"{magic.hex(' ')!r}: this is no IDX file of {rank} axes of bytes."
+    )
   header = 4 + 4 * rank
   if len(content) >= header:
     shape = np.frombuffer(content, ">u4", rank, 4).astype(np.int64)
     if len(content) == header + shape.prod():
       return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
-  raise errors.InputError(f"{path} is damaged: its {len(content)} bytes, decompressed, are not what its header announces. Get it again.")
+  raise errors.InputError(
+    f"{path} is damaged: its {len(content)} bytes, decompressed, are not "
+    "what its header announces. Get it again."
+  )
 
 
 def _from_file(encoded):

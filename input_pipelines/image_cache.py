@@ -2,12 +2,14 @@
 
     images, labels = image_cache.load(source, size=(32, 32, 3), crop="central", cache="memory")
 
-Layout of a folder that is used as a cache; a name is made from what the images are and how they were decoded:
+Layout of a folder that is used as a cache; a name is made from what the images are and how they
+were decoded:
 
     <name>.pixels         uint8 [count, height, width, channels], nothing else
     <name>.labels.npy     int32 [count]; its presence means that both are whole
 
-Pixels are kept as uint8, a quarter of what float32 takes. A cache that is read from disk costs memory only as far as the system has room.
+Pixels are kept as uint8, a quarter of what float32 takes. A cache that is read from disk costs
+memory only as far as the system has room.
 """
 
 import hashlib
@@ -57,7 +59,9 @@ def load(source, size, crop, cache):
   with tf.io.gfile.GFile(path + ".labels.npy", "rb") as file:
     labels = np.load(file)
   with tf.device("CPU"):
-    pixels = tf.raw_ops.ImmutableConst(dtype=tf.uint8, shape=[source.count, *size], memory_region_name=path + ".pixels")
+    pixels = tf.raw_ops.ImmutableConst(
+      dtype=tf.uint8, shape=[source.count, *size], memory_region_name=path + ".pixels"
+    )
   return pixels, labels
 
 
@@ -71,8 +75,10 @@ def _check_memory(source, size):
   free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
   if needed > free:
     raise errors.SettingError(
-        f'{source.name}.cache = "memory" needs {needed / 1e9:.1f} GB for {source.count:,} images of {size}, and {free / 1e9:.1f} GB are free: '
-        "set it to a folder, or to None to decode in every epoch.")
+      f'{source.name}.cache = "memory" needs {needed / 1e9:.1f} GB for {source.count:,} images '
+      f"of {size}, and {free / 1e9:.1f} GB are free: "
+      "set it to a folder, or to None to decode in every epoch."
+    )
 
 
 def _write(source, size, crop, path):
@@ -82,7 +88,10 @@ def _write(source, size, crop, path):
   try:
     tf.io.gfile.makedirs(folder)
     if os.path.isdir(folder) and needed > shutil.disk_usage(folder).free:
-      raise errors.SettingError(f"{source.name}.cache = {folder!r} needs {needed / 1e9:.1f} GB, which its disk does not have.")
+      raise errors.SettingError(
+        f"{source.name}.cache = {folder!r} needs {needed / 1e9:.1f} GB, "
+        "which its disk does not have."
+      )
     with tf.io.gfile.GFile(aside, "wb") as file:
       labels = _fill(source, size, crop, _Appended(file))
     tf.io.gfile.rename(aside, path + ".pixels", overwrite=True)
@@ -90,7 +99,9 @@ def _write(source, size, crop, path):
       np.save(file, labels)
     tf.io.gfile.rename(aside, path + ".labels.npy", overwrite=True)
   except (tf.errors.OpError, OSError) as error:
-    raise errors.OutputError(f"The cache of {source.name} cannot be written to {folder}: {error}") from error
+    raise errors.OutputError(
+      f"The cache of {source.name} cannot be written to {folder}: {error}"
+    ) from error
   finally:
     if tf.io.gfile.exists(aside):
       tf.io.gfile.remove(aside)
@@ -110,8 +121,16 @@ def _fill(source, size, crop, pixels):
   """Decodes everything into pixels; returns the labels."""
   start = time.monotonic()
   labels = np.empty([source.count], np.int32)
-  for first, (batch, batch_labels) in labelled_images.checked(source, lambda features, label: (images.decode(features["image"], size, crop), label)):
-    pixels[first:first + len(batch)] = batch
-    labels[first:first + len(batch)] = batch_labels
-  logging.info("Decoded %d images of %s in %.1f s: %.0f MB", source.count, source.name, time.monotonic() - start, labels.size * np.prod(size) / 1e6)
+  for first, (batch, batch_labels) in labelled_images.checked(
+    source, lambda features, label: (images.decode(features["image"], size, crop), label)
+  ):
+    pixels[first : first + len(batch)] = batch
+    labels[first : first + len(batch)] = batch_labels
+  logging.info(
+    "Decoded %d images of %s in %.1f s: %.0f MB",
+    source.count,
+    source.name,
+    time.monotonic() - start,
+    labels.size * np.prod(size) / 1e6,
+  )
   return labels

@@ -4,7 +4,8 @@ Crops, of an image of any size:
 
     "squash"     the whole image, whatever that does to its proportions
     "central"    the largest part in the middle that has the proportions wanted
-    "random"     a random part, in training: of an area between a setting and all, with sides in a ratio of 3:4 to 4:3 times that wanted
+    "random"     a random part, in training: of an area between a setting and all, with sides in a
+                 ratio of 3:4 to 4:3 times that wanted
                  (C. Szegedy et al., "Going Deeper with Convolutions", 2014); "central" otherwise
 """
 
@@ -14,7 +15,8 @@ import tensorflow as tf
 from trainer import errors
 
 CROPS = ("central", "squash", "random")
-_SIGNATURES = (b"\xff\xd8\xff", b"\x89PN", b"GIF")  # JPEG, PNG, GIF; and BMP, whose two letters are looked at apart
+# JPEG, PNG, GIF; and BMP, whose two letters are looked at apart.
+_SIGNATURES = (b"\xff\xd8\xff", b"\x89PN", b"GIF")
 
 
 def size_of(image_size, shape, gin_name):
@@ -22,7 +24,8 @@ def size_of(image_size, shape, gin_name):
 
   Args:
     image_size: int, (height, width) or None for the size that the data has.
-    shape: of the data: (height, width, channels), where height and width may be None and channels may too, for three.
+    shape: of the data: (height, width, channels), where height and width may be None and channels
+      may too, for three.
     gin_name: whose setting image_size is, for messages.
 
   Raises:
@@ -32,11 +35,16 @@ def size_of(image_size, shape, gin_name):
   channels = channels or 3
   if image_size is None:
     if height is None or width is None:
-      raise errors.SettingError(f"The images differ in size: set {gin_name}.image_size to the side in pixels, or to (height, width).")
+      raise errors.SettingError(
+        f"The images differ in size: set {gin_name}.image_size to the side "
+        "in pixels, or to (height, width)."
+      )
     return height, width, channels
   sides = (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
   if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
-    raise errors.SettingError(f"{gin_name}.image_size is {image_size!r}: expected the side in pixels, or (height, width).")
+    raise errors.SettingError(
+      f"{gin_name}.image_size is {image_size!r}: expected the side in pixels, or (height, width)."
+    )
   return *sides, channels
 
 
@@ -47,7 +55,8 @@ def check_crop(crop, gin_name):
 
 
 def checked(encoded, path, ordinals):
-  """Encoded images (string [n]) as they are, or an error that names the first one that TensorFlow has no decoder for.
+  """Encoded images (string [n]) as they are, or an error that names the first one that TensorFlow
+  has no decoder for.
 
   Args:
     encoded: string [n].
@@ -66,17 +75,23 @@ def checked(encoded, path, ordinals):
 
 def checked_file(encoded, path):
   """The same for the contents of one file (string scalar)."""
-  with tf.control_dependencies([tf.cond(_are_images(encoded), lambda: True, lambda: _refuse(path))]):
+  with tf.control_dependencies(
+    [tf.cond(_are_images(encoded), lambda: True, lambda: _refuse(path))]
+  ):
     return tf.identity(encoded)
 
 
 def _are_images(encoded):
   start, two = tf.strings.substr(encoded, 0, 3), tf.strings.substr(encoded, 0, 2)
-  return tf.reduce_any(tf.equal(start[..., tf.newaxis], tf.constant(_SIGNATURES)), -1) | tf.equal(two, b"BM")
+  return tf.reduce_any(tf.equal(start[..., tf.newaxis], tf.constant(_SIGNATURES)), -1) | tf.equal(
+    two, b"BM"
+  )
 
 
 def _refuse(name):
-  with tf.control_dependencies([tf.debugging.Assert(False, [tf.strings.join([name, " is no JPEG, PNG, GIF or BMP image"])])]):
+  with tf.control_dependencies(
+    [tf.debugging.Assert(False, [tf.strings.join([name, " is no JPEG, PNG, GIF or BMP image"])])]
+  ):
     return tf.constant(False)
 
 
@@ -102,7 +117,9 @@ def decode(encoded, size, crop="central", numbers=None):
   else:
     pixels = _window(encoded, channels, lambda shape: central_window(shape, width / height))
   as_is = tf.reduce_all(tf.equal(tf.shape(pixels)[:2], (height, width)))
-  return tf.ensure_shape(tf.cond(as_is, lambda: pixels, lambda: _resized(pixels, height, width)), size)
+  return tf.ensure_shape(
+    tf.cond(as_is, lambda: pixels, lambda: _resized(pixels, height, width)), size
+  )
 
 
 def _decoded(encoded, channels):
@@ -123,13 +140,15 @@ def _window(encoded, channels, choose):
   def of_others():
     pixels = _decoded(encoded, channels)
     top, left, height, width = tf.unstack(choose(tf.shape(pixels)[:2]))
-    return pixels[top:top + height, left:left + width]
+    return pixels[top : top + height, left : left + width]
 
   return tf.cond(tf.io.is_jpeg(encoded), of_jpeg, of_others)
 
 
 def central_window(shape, ratio):
-  """int32 [4] (top, left, height, width): the largest window in the middle whose width ÷ height is ratio. shape: int32 [2], height and width."""
+  """int32 [4] (top, left, height, width): the largest window in the middle whose width ÷ height
+  is ratio. shape: int32 [2], height and width.
+  """
   sides = tf.cast(shape, tf.float32)
   height = tf.minimum(sides[0], sides[1] / ratio)
   return _placed(shape, tf.stack([height, height * ratio]), tf.constant([0.5, 0.5]))
@@ -137,14 +156,16 @@ def central_window(shape, ratio):
 
 @gin.configurable
 def random_window(shape, ratio, numbers, min_area=0.25, max_stretch=4 / 3):
-  """int32 [4] (top, left, height, width): a random window, cut off where it would be larger than the image.
+  """int32 [4] (top, left, height, width): a random window, cut off where it would be larger than
+  the image.
 
   Args:
     shape: int32 [2], height and width of the image.
     ratio: width ÷ height that the window will be brought to.
     numbers: float32 [4] in [0, 1).
     min_area: the least share of the image's area; shares are uniform between this and 1.
-    max_stretch: how far the window's ratio may be from `ratio`, either way; its logarithm is uniform.
+    max_stretch: how far the window's ratio may be from `ratio`, either way; its logarithm is
+      uniform.
   """
   sides = tf.cast(shape, tf.float32)
   area = sides[0] * sides[1] * (min_area + (1.0 - min_area) * numbers[0])
@@ -164,7 +185,8 @@ def to_float(pixels, standardise=None):
   """float32 from pixels in 0..255 (uint8 or float32, [b, h, w, c]).
 
   Args:
-    standardise: None for 0..1; "image" for a mean of 0 and a deviation of 1 in each image; or (means, deviations), of the channels in 0..1.
+    standardise: None for 0..1; "image" for a mean of 0 and a deviation of 1 in each image; or
+      (means, deviations), of the channels in 0..1.
 
   Raises:
     SettingError: standardise is none of these.
@@ -179,4 +201,6 @@ def to_float(pixels, standardise=None):
     return (pixels - tf.constant(means, tf.float32)) * (1.0 / tf.constant(deviations, tf.float32))
   except (TypeError, ValueError) as error:
     raise errors.SettingError(
-        f"standardise is {standardise!r}: expected None, \"image\", or (means, deviations) with a number or one for each channel in each.") from error
+      f'standardise is {standardise!r}: expected None, "image", or (means, deviations) with a '
+      "number or one for each channel in each."
+    ) from error

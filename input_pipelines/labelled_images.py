@@ -18,9 +18,10 @@ class Source:
     key: what tells this set, split and part from any other: any value with a repr.
     count: number of examples, or None if that is not known.
     image_shape: (height, width, channels), each None where images differ.
-    stream: `stream(training, shuffle_buffer, start)` → dataset of (position, (id, features, label)): position counts the elements over all epochs,
-      and is `start` at the first; id (int64) tells the examples apart; features has the encoded image as "image", and what else goes with it. In
-      training shuffled and repeated without end.
+    stream: `stream(training, shuffle_buffer, start)` → dataset of (position, (id, features,
+      label)): position counts the elements over all epochs, and is `start` at the first; id (int64)
+      tells the examples apart; features has the encoded image as "image", and what else goes with
+      it. In training shuffled and repeated without end.
     example_name: of the example at a position of the stream that is not for training, for messages.
   """
 
@@ -46,11 +47,16 @@ def checked(source, function, batch_size=256):
   Raises:
     InputError: the function failed at an example.
   """
+
   def apply(_, example):
     return function(example[1], example[2])
 
   stream = source.stream(False, None, 0)
-  results = stream.map(apply, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).batch(batch_size).prefetch(1)
+  results = (
+    stream.map(apply, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    .batch(batch_size)
+    .prefetch(1)
+  )
   done = 0
   try:
     for result in results.as_numpy_iterator():
@@ -58,13 +64,17 @@ def checked(source, function, batch_size=256):
       done += len(result[0])
   except tf.errors.OpError as error:
     # It is among the next batch's: TensorFlow's error does not tell which one.
-    raise errors.InputError(_found(source, stream.skip(done), function) or _reason(error)) from error
+    raise errors.InputError(
+      _found(source, stream.skip(done), function) or _reason(error)
+    ) from error
   if done < source.count:
     raise errors.InputError(f"{source.name}: {done:,} of {source.count:,} examples could be read.")
 
 
 def _found(source, stream, function):
-  """A sentence on the first example at which the function, or reading, fails; None if there is none."""
+  """A sentence on the first example at which the function, or reading, fails; None if there is
+  none.
+  """
   try:
     for position, (_, features, label) in stream:
       try:
@@ -79,4 +89,8 @@ def _found(source, stream, function):
 def _reason(error):
   """What TensorFlow's error says, or what an assertion of ours says in it."""
   asserted = re.search(r"assertion failed: \[(.*)\]", error.message)
-  return asserted[1] if asserted else re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", error.message.splitlines()[0]).strip()
+  return (
+    asserted[1]
+    if asserted
+    else re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", error.message.splitlines()[0]).strip()
+  )

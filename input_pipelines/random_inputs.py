@@ -1,10 +1,12 @@
-"""Batches made from a spec: to test a model without its data, and to measure it without its input pipeline.
+"""Batches made from a spec: to test a model without its data, and to measure it without its input
+pipeline.
 
     run.train_input_fn = @random_inputs.input_fn
     random_inputs.input_fn.features = {"image": ((32, 32, 3), "float32")}
     random_inputs.input_fn.classes = 10
 
-A few batches are made when the dataset is, and are given again and again, so that the host has next to nothing to do.
+A few batches are made when the dataset is, and are given again and again, so that the host has next
+to nothing to do.
 """
 
 import gin
@@ -14,12 +16,22 @@ from trainer import errors
 
 
 @gin.configurable
-def input_fn(params, features, labels=((), "int32"), classes=10, vocabulary_size=100, batches=4, examples=None, training=True):
+def input_fn(
+  params,
+  features,
+  labels=((), "int32"),
+  classes=10,
+  vocabulary_size=100,
+  batches=4,
+  examples=None,
+  training=True,
+):
   """Random batches.
 
   Args:
     params: dict with "batch_size".
-    features: dict of name → (shape of one example, dtype). Floats are uniform in [0, 1), integers in [0, vocabulary_size).
+    features: dict of name → (shape of one example, dtype). Floats are uniform in [0, 1), integers
+      in [0, vocabulary_size).
     labels: (shape, dtype) or None for none; integers are in [0, classes).
     classes: number of classes.
     vocabulary_size: number of values of integer features.
@@ -28,15 +40,23 @@ def input_fn(params, features, labels=((), "int32"), classes=10, vocabulary_size
     training: whether to repeat without end.
 
   Returns:
-    A dataset of (features, labels), or of features where labels is None. The numbers come from the seed of tf.random.set_seed.
+    A dataset of (features, labels), or of features where labels is None. The numbers come from the
+    seed of tf.random.set_seed.
 
   Raises:
     SettingError: a spec is not (shape, dtype).
   """
   size = params["batch_size"]
-  made = {name: _made(spec, f"features[{name!r}]", batches * size, vocabulary_size) for name, spec in features.items()}
+  made = {
+    name: _made(spec, f"features[{name!r}]", batches * size, vocabulary_size)
+    for name, spec in features.items()
+  }
   elements = made if labels is None else (made, _made(labels, "labels", batches * size, classes))
-  dataset = tf.data.Dataset.from_tensor_slices(tf.nest.map_structure(lambda tensor: tf.reshape(tensor, [batches, size, *tensor.shape[1:]]), elements))
+  dataset = tf.data.Dataset.from_tensor_slices(
+    tf.nest.map_structure(
+      lambda tensor: tf.reshape(tensor, [batches, size, *tensor.shape[1:]]), elements
+    )
+  )
   if training:
     return dataset.repeat()
   if examples is None:
@@ -50,11 +70,15 @@ def _made(spec, name, count, limit):
     shape, dtype = [count, *shape], tf.as_dtype(dtype)
   except (TypeError, ValueError) as error:
     expected = '(shape of one example, dtype), as ((32, 32, 3), "float32")'
-    raise errors.SettingError(f"random_inputs.input_fn.{name} is {spec!r}: expected {expected}.") from error
+    raise errors.SettingError(
+      f"random_inputs.input_fn.{name} is {spec!r}: expected {expected}."
+    ) from error
   if dtype.is_floating:
     return tf.cast(tf.random.uniform(shape), dtype)
   if dtype.is_integer:
     return tf.cast(tf.random.uniform(shape, maxval=limit, dtype=tf.int32), dtype)
   if dtype.is_bool:
     return tf.random.uniform(shape) < 0.5
-  raise errors.SettingError(f"random_inputs.input_fn.{name} has dtype {dtype.name}: expected a float, integer or bool.")
+  raise errors.SettingError(
+    f"random_inputs.input_fn.{name} has dtype {dtype.name}: expected a float, integer or bool."
+  )

@@ -1,12 +1,15 @@
-"""Random numbers for augmentation: a function of the run's seed, the epoch and the example, and of nothing else.
+"""Random numbers for augmentation: a function of the run's seed, the epoch and the example, and of
+nothing else.
 
     draw = Draws(base_seed(), epochs, examples)       # inside a map over batches
     flip = draw(1)[:, 0] < 0.5                         # one number for each example of the batch
 
-Neither the number of threads, the batch size, the order of the examples nor a restart changes what an example gets in an epoch. A whole batch is
-drawn by a handful of vector operations, where one stateless generator an example would cost more than the augmentation.
+Neither the number of threads, the batch size, the order of the examples nor a restart changes what
+an example gets in an epoch. A whole batch is drawn by a handful of vector operations, where one
+stateless generator an example would cost more than the augmentation.
 
-The generator is SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), used as a hash.
+The generator is SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number
+Generators", OOPSLA 2014), used as a hash.
 """
 
 import tensorflow as tf
@@ -18,7 +21,9 @@ _FLOAT_BITS = 24  # of a float32's significand
 
 
 def base_seed():
-  """A scalar int64 tensor drawn from the seed of tf.random.set_seed, from which everything random in one dataset follows."""
+  """A scalar int64 tensor drawn from the seed of tf.random.set_seed, from which everything
+  random in one dataset follows.
+  """
   return tf.random.uniform([], maxval=2**62, dtype=tf.int64)
 
 

@@ -3,7 +3,8 @@
 Layout of a folder:
 
     data-00000-of-00008.tfrecord, ...
-    shards.json        {"version": 1, "source": "tfds:cifar10:train", "count": 50000, "features": {"image": "image", "label": [[], "int64"]},
+    shards.json        {"version": 1, "source": "tfds:cifar10:train", "count": 50000, "features":
+                       {"image": "image", "label": [[], "int64"]},
                         "image_shape": [32, 32, 3], "class_names": [...],
                         "shards": [{"file": ..., "count": 6250, "bytes": 14203344, "sha256": ...} or null where it is not written yet, ...]}
 """
@@ -70,7 +71,12 @@ def write(folder, index):
 
 def entry(path, count):
   """The entry of a shard that has been written."""
-  return {"file": os.path.basename(path), "count": count, "bytes": tf.io.gfile.stat(path).length, "sha256": checksum(path)}
+  return {
+    "file": os.path.basename(path),
+    "count": count,
+    "bytes": tf.io.gfile.stat(path).length,
+    "sha256": checksum(path),
+  }
 
 
 def checksum(path):
@@ -94,13 +100,18 @@ def verify(folder, shards, how):
     InputError: a shard is missing or differs; it is named.
   """
   if how not in VERIFY:
-    raise errors.SettingError(f"verify is {how!r}: expected one of {', '.join(VERIFY)} (gin: tfrecord.input_fn.verify).")
+    raise errors.SettingError(
+      f"verify is {how!r}: expected one of {', '.join(VERIFY)} (gin: tfrecord.input_fn.verify)."
+    )
   for shard in shards if how != "off" else ():
     path = os.path.join(folder, shard["file"])
     if not tf.io.gfile.exists(path):
       raise errors.InputError(f"{path} is missing: {NAME} lists it.")
     size = tf.io.gfile.stat(path).length
     if size != shard["bytes"]:
-      raise errors.InputError(f"{path} has {size} bytes, and {NAME} tells of {shard['bytes']}: it is damaged or was written anew.")
+      raise errors.InputError(
+        f"{path} has {size} bytes, and {NAME} tells of {shard['bytes']}: it "
+        "is damaged or was written anew."
+      )
     if how == "full" and checksum(path) != shard["sha256"]:
       raise errors.InputError(f"{path} is damaged: its SHA-256 is not the one in {NAME}.")

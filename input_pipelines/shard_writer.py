@@ -16,7 +16,8 @@ from trainer import errors
 
 _FEATURES = {"image": "image", "label": [[], "int64"]}
 _ORDER_SEED = 0
-_TFDS = re.compile(r"(?P<name>[^:]*(:\d[\d.*]*)?)(:(?P<split>.*))?")  # a name may end in a version: "mnist:3.0.1"
+# A name may end in a version: "mnist:3.0.1".
+_TFDS = re.compile(r"(?P<name>[^:]*(:\d[\d.*]*)?)(:(?P<split>.*))?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +56,9 @@ def parse_source(text, data_dir=None, channels=3):
     names, labels, classes = image_folder.listed(rest)
     order = np.random.RandomState(_ORDER_SEED).permutation(len(names))
     names, labels = [names[number] for number in order], [labels[number] for number in order]
-    return Input(text, functools.partial(image_folder.source_of, rest, names, labels, channels), classes)
+    return Input(
+      text, functools.partial(image_folder.source_of, rest, names, labels, channels), classes
+    )
   raise errors.SettingError(f"--source={text}: expected tfds:NAME, tfds:NAME:SPLIT or folder:PATH.")
 
 
@@ -77,9 +80,17 @@ def write(source, output, shards):
   """
   whole = source.part(0, 1)
   if shards > whole.count:
-    raise errors.SettingError(f"--shards={shards} for {whole.count} examples: each shard needs one at least.")
+    raise errors.SettingError(
+      f"--shards={shards} for {whole.count} examples: each shard needs one at least."
+    )
   index = shard_index.ShardIndex(
-      source.name, whole.count, _FEATURES, list(whole.image_shape), list(source.class_names), [None] * shards)
+    source.name,
+    whole.count,
+    _FEATURES,
+    list(whole.image_shape),
+    list(source.class_names),
+    [None] * shards,
+  )
   try:
     tf.io.gfile.makedirs(output)
     index.shards = _written_before(output, index)
@@ -96,7 +107,13 @@ def write(source, output, shards):
     if isinstance(error, errors.OctetError):
       raise
     raise errors.OutputError(f"{output} (--output) cannot be written: {error}") from error
-  logging.info("%s: %d examples in %d shards, %.1f MB.", output, index.count, shards, sum(shard["bytes"] for shard in index.shards) / 1e6)
+  logging.info(
+    "%s: %d examples in %d shards, %.1f MB.",
+    output,
+    index.count,
+    shards,
+    sum(shard["bytes"] for shard in index.shards) / 1e6,
+  )
   return index
 
 
@@ -108,10 +125,19 @@ def _written_before(output, index):
   same = [dataclasses.replace(one, shards=[None] * len(one.shards)) for one in (before, index)]
   if same[0] != same[1]:
     raise errors.SettingError(
-        f"{output} has {before.count} examples of {before.source} in {len(before.shards)} shards; asked for are {index.count} of {index.source} in "
-        f"{len(index.shards)}: choose another --output, or remove it.")
-  entries = [entry if entry is not None and _is_there(output, entry) else None for entry in before.shards]
-  logging.info("%s: %d of %d shards are there already.", output, len(entries) - entries.count(None), len(entries))
+      f"{output} has {before.count} examples of {before.source} in {len(before.shards)} shards; "
+      f"asked for are {index.count} of {index.source} in "
+      f"{len(index.shards)}: choose another --output, or remove it."
+    )
+  entries = [
+    entry if entry is not None and _is_there(output, entry) else None for entry in before.shards
+  ]
+  logging.info(
+    "%s: %d of %d shards are there already.",
+    output,
+    len(entries) - entries.count(None),
+    len(entries),
+  )
   return entries
 
 
@@ -125,17 +151,23 @@ def _write_shard(source, path):
 
   def check(features, label):
     # The shape is asked for so that the image has to be decoded.
-    return features["image"], label, tf.shape(tf.io.decode_image(features["image"], expand_animations=False))
+    return (
+      features["image"],
+      label,
+      tf.shape(tf.io.decode_image(features["image"], expand_animations=False)),
+    )
 
   aside = path + ".writing"
   with tf.io.TFRecordWriter(aside) as writer:
     for _, (images, labels, _) in labelled_images.checked(source, check):
       for image, label in zip(images, labels, strict=True):
         features = {
-            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
-            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(label)])),
+          "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
+          "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(label)])),
         }
-        writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+        writer.write(
+          tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+        )
   tf.io.gfile.rename(aside, path, overwrite=True)
   return source.count
 
@@ -144,5 +176,7 @@ def _progress(index, number, done, seconds):
   left = index.count - sum(shard["count"] for shard in index.shards if shard is not None)
   rate = done / seconds
   return (
-      f"shard {number + 1} of {len(index.shards)}: {index.shards[number]['count']:,} examples, {index.shards[number]['bytes'] / 1e6:.1f} MB; "
-      f"{rate:,.0f} examples/s, {left / rate:.0f} s left")
+    f"shard {number + 1} of {len(index.shards)}: {index.shards[number]['count']:,} examples, "
+    f"{index.shards[number]['bytes'] / 1e6:.1f} MB; "
+    f"{rate:,.0f} examples/s, {left / rate:.0f} s left"
+  )

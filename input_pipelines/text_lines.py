@@ -6,9 +6,11 @@
     train/text_lines.input_fn.path = "/data/reviews/train.tsv"
     train/text_lines.input_fn.training = True
 
-Which format a file has, its ending says: .csv and .tsv (with a first line that names the columns), .jsonl (an object a line). Text is put into lower
-case and cut at white space; punctuation marks are words of their own. The vocabulary has one word a line: the first line is id 1, and so on; 0 is
-padding, and a word that is not there has the id after the last one. Cut to `length` words, or padded to it.
+Which format a file has, its ending says: .csv and .tsv (with a first line that names the columns),
+.jsonl (an object a line). Text is put into lower case and cut at white space; punctuation marks are
+words of their own. The vocabulary has one word a line: the first line is id 1, and so on; 0 is
+padding, and a word that is not there has the id after the last one. Cut to `length` words, or
+padded to it.
 """
 
 import csv
@@ -29,7 +31,17 @@ _FIELD_LIMIT = 1 << 30  # characters in a field, where csv's own limit is 128 Ki
 
 @gin.configurable
 def input_fn(
-    params, path, vocabulary_file, length=128, training=False, text_key="text", label_key="label", classes=None, input_context=None, start=0):
+  params,
+  path,
+  vocabulary_file,
+  length=128,
+  training=False,
+  text_key="text",
+  label_key="label",
+  classes=None,
+  input_context=None,
+  start=0,
+):
   """Batches of token ids.
 
   Args:
@@ -39,21 +51,26 @@ def input_fn(
     length: ids in each example.
     training: whether to shuffle and repeat without end.
     text_key, label_key: names of the columns or of the object's keys.
-    classes: names of the classes, whose places in this list are the labels; None where the labels are integers.
-    input_context: tf.distribute.InputContext, or None for one host; each host takes an even range of the lines.
+    classes: names of the classes, whose places in this list are the labels; None where the labels
+      are integers.
+    input_context: tf.distribute.InputContext, or None for one host; each host takes an even range
+      of the lines.
     start: examples that all hosts together have seen before; the framework sets it.
 
   Returns:
     A dataset of ({"tokens": int32 [b, length]}, labels int32 [b]).
 
   Raises:
-    InputError: a file cannot be read, or has a line without text or label; the message names file and line.
+    InputError: a file cannot be read, or has a line without text or label; the message names file
+      and line.
   """
   texts, labels = load(path, text_key, label_key, None if classes is None else tuple(classes))
   first, stop = hosts.even_range(len(texts), *hosts.part_of(input_context))
   tokens = tokenize(texts[first:stop], load_vocabulary(vocabulary_file), length)
   seen = hosts.seen_here(start, input_context)
-  return in_memory.batches({"tokens": tokens}, labels[first:stop], params["batch_size"], training=training, start=seen)
+  return in_memory.batches(
+    {"tokens": tokens}, labels[first:stop], params["batch_size"], training=training, start=seen
+  )
 
 
 @functools.cache
@@ -63,10 +80,17 @@ def load_vocabulary(path):
     with tf.io.gfile.GFile(path) as file:
       words = [line.rstrip("\r\n") for line in file]
   except (tf.errors.OpError, UnicodeDecodeError) as error:
-    raise errors.InputError(f"The vocabulary {path} (text_lines.input_fn.vocabulary_file) cannot be read: {_first_line(error)}") from error
+    raise errors.InputError(
+      f"The vocabulary {path} (text_lines.input_fn.vocabulary_file) cannot "
+      f"be read: {_first_line(error)}"
+    ) from error
   if not words or len(set(words)) < len(words):
     twice = next((word for number, word in enumerate(words) if word in words[:number]), None)
-    raise errors.InputError(f"The vocabulary {path} is empty." if not words else f"The vocabulary {path} has the word {twice!r} twice.")
+    raise errors.InputError(
+      f"The vocabulary {path} is empty."
+      if not words
+      else f"The vocabulary {path} has the word {twice!r} twice."
+    )
   return tuple(words)
 
 
@@ -87,7 +111,9 @@ def tokenize(texts, vocabulary, length):
   with tf.device("CPU"):
     keys = tf.constant(vocabulary)
     ids = tf.range(1, len(vocabulary) + 1, dtype=tf.int32)
-    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=len(vocabulary) + 1)
+    table = tf.lookup.StaticHashTable(
+      tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=len(vocabulary) + 1
+    )
     words = words_of(texts)[:, :length]
     return words.with_values(table.lookup(words.values)).to_tensor(PAD_ID, shape=[None, length])
 
@@ -102,9 +128,16 @@ def load(path, text_key, label_key, classes):
   for file in paths:
     for number, row in _rows(file):
       place = f"{file}, line {number}"
-      if not isinstance(row, dict) or not isinstance(row.get(text_key), str) or row.get(label_key) is None:
+      if (
+        not isinstance(row, dict)
+        or not isinstance(row.get(text_key), str)
+        or row.get(label_key) is None
+      ):
         found = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
-        raise errors.InputError(f"{place} has no {text_key!r} or no {label_key!r}; it has {found} (text_lines.input_fn.text_key, label_key).")
+        raise errors.InputError(
+          f"{place} has no {text_key!r} or no {label_key!r}; it has {found} "
+          "(text_lines.input_fn.text_key, label_key)."
+        )
       texts.append(row[text_key])
       labels.append(_label(row[label_key], classes, place))
   if not texts:
@@ -143,12 +176,18 @@ def _parsed(line, path, number):
 def _label(value, classes, place):
   if classes is not None:
     if value not in classes:
-      raise errors.InputError(f"{place} has the label {value!r}: expected one of {', '.join(classes)} (text_lines.input_fn.classes).")
+      raise errors.InputError(
+        f"{place} has the label {value!r}: expected one of "
+        f"{', '.join(classes)} (text_lines.input_fn.classes)."
+      )
     return classes.index(value)
   try:
     return int(value)
   except (TypeError, ValueError) as error:
-    raise errors.InputError(f"{place} has the label {value!r}: expected an integer, or set text_lines.input_fn.classes to the names.") from error
+    raise errors.InputError(
+      f"{place} has the label {value!r}: expected an integer, or set "
+      "text_lines.input_fn.classes to the names."
+    ) from error
 
 
 def _first_line(error):

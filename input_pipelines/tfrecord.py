@@ -2,13 +2,15 @@
 
     run.train_input_fn = @train/tfrecord.input_fn
     tfrecord.input_fn.image_size = 160
-    train/tfrecord.input_fn.path = "/data/birds/train"           # a folder with a shards.json tells what is in it
+    train/tfrecord.input_fn.path = "/data/birds/train"  # a folder with a shards.json tells what is
+                                                        # in it
     train/tfrecord.input_fn.training = True
 
     train/tfrecord.input_fn.path = "gs://bucket/sensors-*"       # others: say what is in them
     tfrecord.input_fn.features = {"signal": ((128, 3), "float32"), "label": ((), "int64")}
 
-Hosts read different files where there are enough; else even ranges of the records where their numbers are known, else every n-th record.
+Hosts read different files where there are enough; else even ranges of the records where their
+numbers are known, else every n-th record.
 """
 
 import os
@@ -35,60 +37,106 @@ ON_DAMAGE = ("raise", "skip")
 
 @gin.configurable
 def input_fn(
-    params, path, features=None, label_key="label", training=False, image_size=None, crop="central", augment=None, standardise=None, cache=None,
-    shuffle_buffer=10_000, verify="size", on_damage="raise", compression="", input_context=None, start=0):
+  params,
+  path,
+  features=None,
+  label_key="label",
+  training=False,
+  image_size=None,
+  crop="central",
+  augment=None,
+  standardise=None,
+  cache=None,
+  shuffle_buffer=10_000,
+  verify="size",
+  on_damage="raise",
+  compression="",
+  input_context=None,
+  start=0,
+):
   """Batches of records, each a serialized tf.train.Example.
 
   Args:
     params: dict with "batch_size".
     path: a folder or a glob.
-    features: dict of name → (shape, dtype), or "image" for an encoded image; None to take it from shards.json. Dtypes other than float32, int64 and
-      string are cast from int64 if they are integers of 32 bits, and read from raw bytes else.
+    features: dict of name → (shape, dtype), or "image" for an encoded image; None to take it from
+      shards.json. Dtypes other than float32, int64 and string are cast from int64 if they are
+      integers of 32 bits, and read from raw bytes else.
     label_key: which of the features is the label; None if there is none.
     training: whether to shuffle, augment and repeat.
-    image_size, crop, augment, standardise, cache, shuffle_buffer: see `image_pipeline.batches`, for sets with an image.
+    image_size, crop, augment, standardise, cache, shuffle_buffer: see `image_pipeline.batches`, for
+      sets with an image.
     verify: "size", "full" or "off": how files are compared with shards.json before they are read.
-    on_damage: "raise" for an error that names file and byte of a damaged record; "skip" to look through all files first, to leave out what is
-      damaged, and to say how much that is.
+    on_damage: "raise" for an error that names file and byte of a damaged record; "skip" to look
+      through all files first, to leave out what is damaged, and to say how much that is.
     compression: "" or "GZIP".
     input_context: tf.distribute.InputContext, or None for one host.
     start: examples that all hosts together have seen before; the framework sets it.
 
   Returns:
-    A dataset of (features, label), or of features without a label. An image, whatever its feature is called, is "image": float32 [b, h, w, c].
+    A dataset of (features, label), or of features without a label. An image, whatever its feature
+    is called, is "image": float32 [b, h, w, c].
 
   Raises:
     SettingError: a setting cannot work.
     InputError: there are no files, or they are not those of shards.json.
   """
   if on_damage not in ON_DAMAGE or (on_damage == "skip" and compression):
-    raise errors.SettingError(f"tfrecord.input_fn.on_damage is {on_damage!r}: expected raise, or, for files without compression, skip.")
+    raise errors.SettingError(
+      f"tfrecord.input_fn.on_damage is {on_damage!r}: expected raise, or, "
+      "for files without compression, skip."
+    )
   paths, counts, index = _files(path, verify)
   spec = _spec(features, index, label_key, path)
   segments, shard = _share(paths, counts, on_damage, input_context)
   image_keys = [key for key, value in spec.items() if value in IMAGE]
   if len(image_keys) > 1:
-    raise errors.SettingError(f"tfrecord.input_fn.features has {len(image_keys)} images, {', '.join(image_keys)}: expected one at most.")
+    raise errors.SettingError(
+      f"tfrecord.input_fn.features has {len(image_keys)} images, "
+      f"{', '.join(image_keys)}: expected one at most."
+    )
   parse = _parser(spec, label_key, image_keys)
 
   def stream(is_training, buffer, seen):
     return records.stream(
-        segments, parse, training=is_training, shuffle_buffer=buffer, compression=compression, element_shard=shard, start=seen)
+      segments,
+      parse,
+      training=is_training,
+      shuffle_buffer=buffer,
+      compression=compression,
+      element_shard=shard,
+      start=seen,
+    )
 
   seen = hosts.seen_here(start, input_context)
 
   if not image_keys:
     dataset = stream(training, shuffle_buffer, seen).map(lambda position, example: example[1:])
-    dataset = dataset.batch(params["batch_size"], drop_remainder=training).prefetch(tf.data.AUTOTUNE)
+    dataset = dataset.batch(params["batch_size"], drop_remainder=training).prefetch(
+      tf.data.AUTOTUNE
+    )
   else:
     known = shard is None and all(segment.take >= 0 for segment in segments)
     source = labelled_images.Source(
-        name="tfrecord.input_fn", key=[(segment, tf.io.gfile.stat(segment.path).mtime_nsec) for segment in segments],
-        count=sum(segment.take for segment in segments) if known else None,
-        image_shape=tuple(index.image_shape) if index else (None, None, None), stream=stream, example_name=records.namer(segments))
+      name="tfrecord.input_fn",
+      key=[(segment, tf.io.gfile.stat(segment.path).mtime_nsec) for segment in segments],
+      count=sum(segment.take for segment in segments) if known else None,
+      image_shape=tuple(index.image_shape) if index else (None, None, None),
+      stream=stream,
+      example_name=records.namer(segments),
+    )
     dataset = image_pipeline.batches(
-        source, params["batch_size"], training=training, image_size=image_size, crop=crop, augment=augment, standardise=standardise, cache=cache,
-        shuffle_buffer=shuffle_buffer, start=seen)
+      source,
+      params["batch_size"],
+      training=training,
+      image_size=image_size,
+      crop=crop,
+      augment=augment,
+      standardise=standardise,
+      cache=cache,
+      shuffle_buffer=shuffle_buffer,
+      start=seen,
+    )
   if label_key is not None:
     return dataset
   features = dataset.map(lambda batch, _: batch)
@@ -104,30 +152,47 @@ def _files(path, verify):
   else:
     paths = sorted(tf.io.gfile.glob(os.path.join(path, "*.tfrecord*") if folder == path else path))
     if not paths:
-      raise errors.InputError(f"There are no files {path} (tfrecord.input_fn.path): expected a folder with TFRecord files, or a glob.")
+      raise errors.InputError(
+        f"There are no files {path} (tfrecord.input_fn.path): expected a "
+        "folder with TFRecord files, or a glob."
+      )
   if index is None:
     return paths, None, None
   if not index.complete:
     raise errors.InputError(
-        f"{folder} has {len(index.shards) - index.shards.count(None)} of {len(index.shards)} shards: run make_tfrecords again to write the others.")
-  shards = [shard for shard in index.shards if paths is None or os.path.join(folder, shard["file"]) in paths]
+      f"{folder} has {len(index.shards) - index.shards.count(None)} of {len(index.shards)} "
+      "shards: run make_tfrecords again to write the others."
+    )
+  shards = [
+    shard for shard in index.shards if paths is None or os.path.join(folder, shard["file"]) in paths
+  ]
   if paths is not None and len(shards) < len(paths):
     return paths, None, None  # the glob is of other files beside those of the index
   shard_index.verify(folder, shards, verify)
-  return [os.path.join(folder, shard["file"]) for shard in shards], [shard["count"] for shard in shards], index
+  return (
+    [os.path.join(folder, shard["file"]) for shard in shards],
+    [shard["count"] for shard in shards],
+    index,
+  )
 
 
 def _spec(features, index, label_key, path):
   spec = features if features is not None else index.features if index else None
   if spec is None:
     raise errors.SettingError(
-        f'{path} has no {shard_index.NAME} that tells what is in its records: set tfrecord.input_fn.features, such as {{"image": "image", '
-        '"label": ((), "int64")}.')
+      f"{path} has no {shard_index.NAME} that tells what is in its records: set "
+      f'tfrecord.input_fn.features, such as {{"image": "image", '
+      '"label": ((), "int64")}.'
+    )
   for key, value in spec.items():
     if value not in IMAGE and not (isinstance(value, tuple | list) and len(value) == 2):
-      raise errors.SettingError(f'tfrecord.input_fn.features[{key!r}] is {value!r}: expected (shape, dtype) or "image".')
+      raise errors.SettingError(
+        f'tfrecord.input_fn.features[{key!r}] is {value!r}: expected (shape, dtype) or "image".'
+      )
   if label_key is not None and label_key not in spec:
-    raise errors.SettingError(f"tfrecord.input_fn.label_key is {label_key!r}, and the features are {', '.join(spec)}.")
+    raise errors.SettingError(
+      f"tfrecord.input_fn.label_key is {label_key!r}, and the features are {', '.join(spec)}."
+    )
   return spec
 
 
@@ -141,13 +206,22 @@ def _share(paths, counts, on_damage, input_context):
     for report in found:
       logging.warning("%s", report)
     if found:
-      logging.warning("Skipped %d damaged places in %d of %d files.", sum(len(report.damaged) for report in found), len(found), len(reports))
+      logging.warning(
+        "Skipped %d damaged places in %d of %d files.",
+        sum(len(report.damaged) for report in found),
+        len(found),
+        len(reports),
+      )
     takes = [report.count for report in reports]
     names = damage.repaired(reports)
   else:
     takes = [-1 if counts is None else counts[number] for number in chosen]
     names = [paths[number] for number in chosen]
-  segments = [records.Segment(name, number, 0, take) for name, number, take in zip(names, chosen, takes, strict=True) if take]
+  segments = [
+    records.Segment(name, number, 0, take)
+    for name, number, take in zip(names, chosen, takes, strict=True)
+    if take
+  ]
   if len(paths) >= parts:
     return segments, None
   if -1 in takes:
@@ -156,12 +230,17 @@ def _share(paths, counts, on_damage, input_context):
 
 
 def _parser(spec, label_key, image_keys):
-  """A function for records.stream that returns (features, label); the label is 0 where there is none."""
+  """A function for records.stream that returns (features, label); the label is 0 where there is
+  none.
+  """
   stored = {key: _stored(key, value) for key, value in spec.items()}
 
   def parse(path, ordinals, serialized):
     parsed = tf.io.parse_example(serialized, stored)
-    tensors = {key: parsed[key] if value in IMAGE else _as(parsed[key], *value) for key, value in spec.items()}
+    tensors = {
+      key: parsed[key] if value in IMAGE else _as(parsed[key], *value)
+      for key, value in spec.items()
+    }
     label = tensors.pop(label_key) if label_key is not None else tf.zeros_like(serialized, tf.int32)
     if image_keys:
       tensors["image"] = images.checked(tensors.pop(image_keys[0]), path, ordinals)
@@ -177,10 +256,17 @@ def _stored(key, value):
   try:
     dtype = tf.as_dtype(dtype)
   except TypeError as error:
-    raise errors.SettingError(f"tfrecord.input_fn.features[{key!r}] has the dtype {dtype!r}, which TensorFlow does not know.") from error
+    raise errors.SettingError(
+      f"tfrecord.input_fn.features[{key!r}] has the dtype {dtype!r}, which "
+      "TensorFlow does not know."
+    ) from error
   if dtype in (tf.float32, tf.int64, tf.string):
     return tf.io.FixedLenFeature(shape, dtype)
-  return tf.io.FixedLenFeature(shape, tf.int64) if dtype in (tf.int32, tf.uint32) else tf.io.FixedLenFeature([], tf.string)
+  return (
+    tf.io.FixedLenFeature(shape, tf.int64)
+    if dtype in (tf.int32, tf.uint32)
+    else tf.io.FixedLenFeature([], tf.string)
+  )
 
 
 def _as(tensor, shape, dtype):

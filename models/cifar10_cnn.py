@@ -1,5 +1,6 @@
 """The CIFAR-10 CNN: four convolutions with batch norm before each pair, and one hidden layer.
 
+Example:
     BatchNorm → Conv 32 3×3 same ReLU ×2 → MaxPool 2 → Dropout .25
     BatchNorm → Conv 64 3×3 same ReLU → Conv 64 3×3 valid ReLU → MaxPool 2 → Dropout .25
     Flatten → Dense 512 ReLU → Dropout .5 → Dense 10
@@ -14,8 +15,18 @@ from models import classification
 
 @gin.configurable
 def model_fn(
-    features, labels, mode, params, classes=10, filters=(32, 64), units=512, conv_dropout=0.25, dense_dropout=0.5, optimizer=keras.optimizers.Adam,
-    label_smoothing=0.0):
+  features,
+  labels,
+  mode,
+  params,
+  classes=10,
+  filters=(32, 64),
+  units=512,
+  conv_dropout=0.25,
+  dense_dropout=0.5,
+  optimizer=keras.optimizers.Adam,
+  label_smoothing=0.0,
+):
   """A classifier of small images.
 
   Args:
@@ -26,12 +37,21 @@ def model_fn(
     classes: number of classes.
     filters: of the first and the second pair of convolutions.
     units: width of the hidden layer.
-    conv_dropout, dense_dropout: the share dropped after each pair of convolutions, and after the hidden layer.
+    conv_dropout, dense_dropout: the share dropped after each pair of convolutions, and after the
+      hidden layer.
     optimizer: a class or callable that makes the optimizer.
     label_smoothing: see `classification.spec`.
   """
   del params
-  logits = network(features["image"], mode == trainer.ModeKeys.TRAIN, classes, filters, units, conv_dropout, dense_dropout)
+  logits = network(
+    features["image"],
+    mode == trainer.ModeKeys.TRAIN,
+    classes,
+    filters,
+    units,
+    conv_dropout,
+    dense_dropout,
+  )
   return classification.spec(mode, logits, labels, optimizer, label_smoothing)
 
 

@@ -1,4 +1,6 @@
-"""What the classifiers here have in common once a network has given its logits: loss, train_op, metrics and predictions."""
+"""What the classifiers here have in common once a network has given its logits: loss, train_op,
+metrics and predictions.
+"""
 
 import keras
 import tensorflow as tf
@@ -12,28 +14,40 @@ def spec(mode, logits, labels, optimizer, label_smoothing=0.0, penalties=()):
 
   Args:
     mode: one of trainer.ModeKeys.
-    logits: float [b, ..., classes]. The loss is computed in float32, whatever the precision of the network.
+    logits: float [b, ..., classes]. The loss is computed in float32, whatever the precision of the
+      network.
     labels: int [b, ...], None to predict.
     optimizer: a class or callable that makes the optimizer.
-    label_smoothing: float in [0, 1), the share of a label that is spread evenly over the classes; in training only, so that what is evaluated can
-      be compared between recipes. C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2016).
+    label_smoothing: float in [0, 1), the share of a label that is spread evenly over the classes;
+      in training only, so that what is evaluated can be compared between recipes. C. Szegedy et
+      al., "Rethinking the Inception Architecture for Computer Vision" (2016).
     penalties: scalars that are added to the loss in training, such as `model.losses`.
 
   Returns:
-    A trainer.EstimatorSpec; predictions are "class" int32 [b, ...], "probabilities" and "logits" float32 [b, ..., classes].
+    A trainer.EstimatorSpec; predictions are "class" int32 [b, ...], "probabilities" and "logits"
+    float32 [b, ..., classes].
 
   Raises:
     SettingError: label_smoothing is out of range.
   """
   if not 0 <= label_smoothing < 1:
-    raise errors.SettingError(f"label_smoothing must be at least 0 and less than 1; got {label_smoothing} (gin: model_fn.label_smoothing).")
+    raise errors.SettingError(
+      "label_smoothing must be at least 0 and less than 1; got "
+      f"{label_smoothing} (gin: model_fn.label_smoothing)."
+    )
   logits = tf.cast(logits, tf.float32)
   if mode == trainer.ModeKeys.PREDICT:
-    predictions = {"class": tf.argmax(logits, -1, tf.int32), "probabilities": tf.nn.softmax(logits), "logits": logits}
+    predictions = {
+      "class": tf.argmax(logits, -1, tf.int32),
+      "probabilities": tf.nn.softmax(logits),
+      "logits": logits,
+    }
     return trainer.EstimatorSpec(mode, predictions=predictions)
   if mode == trainer.ModeKeys.EVAL:
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-    return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "logits": logits}))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "logits": logits})
+    )
   loss = tf.reduce_mean(_smoothed_cross_entropy(labels, logits, label_smoothing))
   for penalty in penalties:
     loss += tf.cast(penalty, tf.float32)
@@ -52,4 +66,6 @@ def _smoothed_cross_entropy(labels, logits, smoothing):
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
   classes = logits.shape.as_list()[-1]
   even = smoothing / classes
-  return tf.nn.softmax_cross_entropy_with_logits(tf.one_hot(labels, classes, on_value=1 - smoothing + even, off_value=even), logits)
+  return tf.nn.softmax_cross_entropy_with_logits(
+    tf.one_hot(labels, classes, on_value=1 - smoothing + even, off_value=even), logits
+  )

@@ -1,5 +1,7 @@
-"""A five-layer network for Fashion-MNIST: three convolutions, each with batch norm before and pooling and dropout behind, and two dense layers.
+"""A five-layer network for Fashion-MNIST: three convolutions, each with batch norm before and
+pooling and dropout behind, and two dense layers.
 
+Example:
     BatchNorm → Conv 64 5×5 same ELU → MaxPool 2 → Dropout .25
     BatchNorm → Conv 128 5×5 same ELU → MaxPool 2 → Dropout .25
     BatchNorm → Conv 256 5×5 same ELU → MaxPool 2 → Dropout .25
@@ -15,8 +17,19 @@ from models import classification
 
 @gin.configurable
 def model_fn(
-    features, labels, mode, params, classes=10, filters=(64, 128, 256), units=256, conv_dropout=0.25, dense_dropout=0.5,
-    norm_momentum=0.99, optimizer=keras.optimizers.Adam, label_smoothing=0.0):
+  features,
+  labels,
+  mode,
+  params,
+  classes=10,
+  filters=(64, 128, 256),
+  units=256,
+  conv_dropout=0.25,
+  dense_dropout=0.5,
+  norm_momentum=0.99,
+  optimizer=keras.optimizers.Adam,
+  label_smoothing=0.0,
+):
   """A classifier of small grey images.
 
   Args:
@@ -27,17 +40,31 @@ def model_fn(
     classes: number of classes.
     filters: of the convolutions, one after another.
     units: width of the hidden layer.
-    conv_dropout, dense_dropout: the share dropped after each convolution, and after the hidden layer.
-    norm_momentum: of batch norm's moving averages, which evaluation uses: they follow over about 1 / (1 - norm_momentum) steps.
-    optimizer: a class or callable that makes the optimizer; Adam's learning rate is 0.001 where nobody sets it.
+    conv_dropout, dense_dropout: the share dropped after each convolution, and after the hidden
+      layer.
+    norm_momentum: of batch norm's moving averages, which evaluation uses: they follow over about 1
+      / (1 - norm_momentum) steps.
+    optimizer: a class or callable that makes the optimizer; Adam's learning rate is 0.001 where
+      nobody sets it.
     label_smoothing: see `classification.spec`.
   """
   del params
-  logits = network(features["image"], mode == trainer.ModeKeys.TRAIN, classes, filters, units, conv_dropout, dense_dropout, norm_momentum)
+  logits = network(
+    features["image"],
+    mode == trainer.ModeKeys.TRAIN,
+    classes,
+    filters,
+    units,
+    conv_dropout,
+    dense_dropout,
+    norm_momentum,
+  )
   return classification.spec(mode, logits, labels, optimizer, label_smoothing)
 
 
-def network(image, training, classes, filters, units, conv_dropout, dense_dropout, norm_momentum=0.99):
+def network(
+  image, training, classes, filters, units, conv_dropout, dense_dropout, norm_momentum=0.99
+):
   """float32 [b, classes], logits."""
   x = image
   for count in filters:

@@ -1,13 +1,16 @@
-"""ParaDnn: networks whose width, depth and input size are numbers to sweep, to compare hardware and not to be accurate.
+"""ParaDnn: networks whose width, depth and input size are numbers to sweep, to compare hardware and
+not to be accurate.
 
     paradnn.model_fn.family = "bottleneck"
     paradnn.model_fn.blocks = (3, 4, 6, 3)
     paradnn.model_fn.filters = 64
 
-Source: Y. E. Wang, G.-Y. Wei, D. Brooks, "Benchmarking TPU, GPU, and CPU Platforms for Deep Learning" (2019), arXiv:1907.10701. Its sweeps:
+Source: Y. E. Wang, G.-Y. Wei, D. Brooks, "Benchmarking TPU, GPU, and CPU Platforms for Deep
+  Learning" (2019), arXiv:1907.10701. Its sweeps:
 
     fully connected   4 to 128 layers of 32 to 8192 nodes, input 2000 to 8000, output 200 to 1000
-    CNN               1 to 8 blocks a group, 16 to 64 filters in the first group, images of 100 to 300 pixels, output 500 to 1500
+    CNN               1 to 8 blocks a group, 16 to 64 filters in the first group, images of 100 to
+                      300 pixels, output 500 to 1500
     RNN               1 to 13 layers, sequences of 10 to 90 tokens, embeddings of 100 to 900
 
 The sizes of the input (vector, image, length of the sequence, batch) are those of the input_fn.
@@ -27,14 +30,28 @@ FAMILIES = ("fully_connected", "residual", "bottleneck", *_CELLS)
 
 @gin.configurable
 def model_fn(
-    features, labels, mode, params, family="fully_connected", layers=4, units=1024, blocks=(1, 1, 1, 1), filters=16, classes=1000,
-    vocabulary_size=1024, optimizer=keras.optimizers.RMSprop, label_smoothing=0.0):
+  features,
+  labels,
+  mode,
+  params,
+  family="fully_connected",
+  layers=4,
+  units=1024,
+  blocks=(1, 1, 1, 1),
+  filters=16,
+  classes=1000,
+  vocabulary_size=1024,
+  optimizer=keras.optimizers.RMSprop,
+  label_smoothing=0.0,
+):
   """A network of one of the families.
 
   Args:
-    features: for "fully_connected" {"vector": float32 [b, n]}; for "residual" and "bottleneck" {"image": float32 [b, h, w, c]}; for "rnn", "lstm" and
-      "gru" {"tokens": int32 [b, length + 1]}, of which the network sees all but the last and predicts all but the first.
-    labels: int32 [b], or None. The recurrent networks have theirs in the tokens and do not look at it.
+    features: for "fully_connected" {"vector": float32 [b, n]}; for "residual" and "bottleneck"
+      {"image": float32 [b, h, w, c]}; for "rnn", "lstm" and "gru" {"tokens": int32 [b, length +
+      1]}, of which the network sees all but the last and predicts all but the first.
+    labels: int32 [b], or None. The recurrent networks have theirs in the tokens and do not look at
+      it.
     mode: one of trainer.ModeKeys.
     params: not used.
     family: one of FAMILIES.
@@ -52,10 +69,16 @@ def model_fn(
   """
   del params
   if family not in FAMILIES:
-    raise errors.SettingError(f"paradnn: family is {family!r}; expected one of {', '.join(FAMILIES)} (gin: paradnn.model_fn.family).")
+    raise errors.SettingError(
+      f"paradnn: family is {family!r}; expected one of "
+      f"{', '.join(FAMILIES)} (gin: paradnn.model_fn.family)."
+    )
   needed = "tokens" if family in _CELLS else "vector" if family == "fully_connected" else "image"
   if needed not in features:
-    raise errors.SettingError(f"paradnn: the family {family!r} needs features[{needed!r}]; the input_fn gives {', '.join(sorted(features))}.")
+    raise errors.SettingError(
+      f"paradnn: the family {family!r} needs features[{needed!r}]; the "
+      f"input_fn gives {', '.join(sorted(features))}."
+    )
   if family in _CELLS:
     tokens = features["tokens"]
     logits = recurrent(tokens[:, :-1], _CELLS[family], layers, units, vocabulary_size)
@@ -63,7 +86,14 @@ def model_fn(
   if family == "fully_connected":
     logits = fully_connected(features["vector"], layers, units, classes)
   else:
-    logits = convolutional(features["image"], mode == trainer.ModeKeys.TRAIN, family == "bottleneck", blocks, filters, classes)
+    logits = convolutional(
+      features["image"],
+      mode == trainer.ModeKeys.TRAIN,
+      family == "bottleneck",
+      blocks,
+      filters,
+      classes,
+    )
   return classification.spec(mode, logits, labels, optimizer, label_smoothing)
 
 
@@ -76,8 +106,11 @@ def fully_connected(vector, layers, units, classes):
 
 
 def convolutional(image, training, bottleneck, blocks, filters, classes):
-  """float32 [b, classes]: a ResNet with as many groups as `blocks` has numbers. With bottlenecks, (3, 4, 6, 3) and 64 filters it is ResNet-50
-  (with the stride in the 3×3 convolutions); with blocks (2, 2, 2, 2) of the residual kind, ResNet-18."""
+  """float32 [b, classes]: a ResNet with as many groups as `blocks` has numbers.
+
+  With bottlenecks, (3, 4, 6, 3) and 64 filters it is ResNet-50 (with the stride in the 3×3
+  convolutions); with blocks (2, 2, 2, 2) of the residual kind, ResNet-18.
+  """
   x = _norm_relu(_conv(image, filters, 7, 2), training)
   x = keras.layers.MaxPooling2D(3, strides=2, padding="same")(x)
   for group, count in enumerate(blocks):
@@ -89,7 +122,10 @@ def convolutional(image, training, bottleneck, blocks, filters, classes):
 
 
 def recurrent(tokens, cell, layers, units, vocabulary_size):
-  """float32 [b, length, vocabulary_size]: what follows each token. Unrolled, since the gradient of a loop of unknown length compiles on no TPU."""
+  """float32 [b, length, vocabulary_size]: what follows each token.
+
+  Unrolled, since the gradient of a loop of unknown length compiles on no TPU.
+  """
   x = keras.layers.Embedding(vocabulary_size, units)(tokens)
   for _ in range(layers):
     x = cell(units, return_sequences=True, unroll=True)(x)
@@ -97,7 +133,9 @@ def recurrent(tokens, cell, layers, units, vocabulary_size):
 
 
 def _block(x, training, bottleneck, filters, stride):
-  """Convolutions 3×3, 3×3, or 1×1, 3×3, 1×1 with four times the filters, around which x is added."""
+  """Convolutions 3×3, 3×3, or 1×1, 3×3, 1×1 with four times the filters, around which x is
+  added.
+  """
   outputs = 4 * filters if bottleneck else filters
   fits = stride == 1 and x.shape[-1] == outputs  # in all but the first block of most groups
   shortcut = x if fits else _norm(_conv(x, outputs, 1, stride), training)

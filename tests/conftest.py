@@ -1,4 +1,6 @@
-"""Eight virtual cores for the whole session, made before TensorFlow starts; and no gin state that outlives a test."""
+"""Eight virtual cores for the whole session, made before TensorFlow starts; and no gin state
+that outlives a test.
+"""
 
 import os
 

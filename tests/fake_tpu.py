@@ -22,7 +22,12 @@ class _Resolver:
     host = "/job:localhost/replica:0/task:0/device:"
     cores = [_Device(f"{host}TPU:{index}", "TPU") for index in range(self._cores)]
     return tpu_system_metadata.TPUSystemMetadata(
-        num_cores=self._cores, num_hosts=1, num_of_cores_per_host=self._cores, topology=None, devices=[*cores, _Device(f"{host}CPU:0", "CPU")])
+      num_cores=self._cores,
+      num_hosts=1,
+      num_of_cores_per_host=self._cores,
+      topology=None,
+      devices=[*cores, _Device(f"{host}CPU:0", "CPU")],
+    )
 
   def cluster_spec(self):
     return tf.train.ClusterSpec({})

@@ -1,4 +1,6 @@
-"""setup.py declares what is imported, and of what is relied on closely the versions that were tried."""
+"""setup.py declares what is imported, and of what is relied on closely the versions that were
+tried.
+"""
 
 import ast
 import functools
@@ -10,7 +12,8 @@ import pytest
 
 from tests import declared
 
-# Which extra brings what a folder or file imports beyond the rest; any of those of TensorFlow will do.
+# Which extra brings what a folder or file imports beyond the rest; any of those of TensorFlow will
+# do.
 EXTRAS = {
   "trainer/sweep": ["sweep"],
   "trainer/preflight": ["preflight"],

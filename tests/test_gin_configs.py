@@ -1,4 +1,5 @@
-"""Every shipped gin file parses, binds nothing that nobody uses, and trains, evaluates and exports; with the settings that all have in common.
+"""Every shipped gin file parses, binds nothing that nobody uses, and trains, evaluates and exports;
+with the settings that all have in common.
 
 Where the data of a file are not at hand, batches made up from their shapes stand in for them.
 """
@@ -16,19 +17,20 @@ FILES = sorted(path.name for path in ROOT.glob("*.gin"))
 
 SIZES = ["run.train_batch_size = 16", "run.eval_batch_size = 16"]
 
-# What every experiment can be told. Gradients of this norm move nothing by more than a rounding error, whichever optimizer applies them.
+# What every experiment can be told. Gradients of this norm move nothing by more than a rounding
+# error, whichever optimizer applies them.
 COMMON = ["minimize.clip_norm = 1e-12", "minimize.accumulate_steps = 2", "minimize.ema_decay = 0.5"]
 
 
 def made_up(shape, classes, key="image", dtype="float32"):
   """Bindings that put made-up batches in the place of a file's data."""
   return [
-      "import input_pipelines.random_inputs",
-      "run.train_input_fn = @random_inputs.input_fn",
-      "run.eval_input_fn = @made_up_eval/random_inputs.input_fn",
-      "made_up_eval/random_inputs.input_fn.training = False",
-      f'random_inputs.input_fn.features = {{"{key}": ({shape}, "{dtype}")}}',
-      f"random_inputs.input_fn.classes = {classes}",
+    "import input_pipelines.random_inputs",
+    "run.train_input_fn = @random_inputs.input_fn",
+    "run.eval_input_fn = @made_up_eval/random_inputs.input_fn",
+    "made_up_eval/random_inputs.input_fn.training = False",
+    f'random_inputs.input_fn.features = {{"{key}": ({shape}, "{dtype}")}}',
+    f"random_inputs.input_fn.classes = {classes}",
   ]
 
 
@@ -36,38 +38,55 @@ FLOWERS = [*made_up((72, 72, 3), 5), "IMAGE_SIZE = 72"]
 
 # What a file needs to run here: its data, and a size at which that takes seconds.
 RUNS = {
-    "digits.gin": [],
-    "fashion_mnist_cnn.gin": [*made_up((28, 28, 1), 10), "fashion_mnist_cnn.model_fn.filters = (2, 2, 2)"],
-    "cifar10_cnn.gin": made_up((32, 32, 3), 10),
-    # Updates of a size from the first one on, and of gradients alone.
-    "cifar10_cnn_best.gin": [
-        *made_up((32, 32, 3), 10), "keras.optimizers.schedules.CosineDecay.initial_learning_rate = 0.001",
-        "keras.optimizers.AdamW.weight_decay = 0.0"],
-    "flowers_resnet50.gin": FLOWERS,
-    "flowers_vgg16.gin": FLOWERS,
-    "flowers_xception.gin": FLOWERS,
-    "conv_op.gin": ['random_inputs.input_fn.features = {"image": ((16, 16, 3), "float32")}'],
-    "paradnn_bottleneck.gin": [],
-    "paradnn_fully_connected.gin": [],
-    "paradnn_lstm.gin": [],
-    "paradnn_residual.gin": [],
+  "digits.gin": [],
+  "fashion_mnist_cnn.gin": [
+    *made_up((28, 28, 1), 10),
+    "fashion_mnist_cnn.model_fn.filters = (2, 2, 2)",
+  ],
+  "cifar10_cnn.gin": made_up((32, 32, 3), 10),
+  # Updates of a size from the first one on, and of gradients alone.
+  "cifar10_cnn_best.gin": [
+    *made_up((32, 32, 3), 10),
+    "keras.optimizers.schedules.CosineDecay.initial_learning_rate = 0.001",
+    "keras.optimizers.AdamW.weight_decay = 0.0",
+  ],
+  "flowers_resnet50.gin": FLOWERS,
+  "flowers_vgg16.gin": FLOWERS,
+  "flowers_xception.gin": FLOWERS,
+  "conv_op.gin": ['random_inputs.input_fn.features = {"image": ((16, 16, 3), "float32")}'],
+  "paradnn_bottleneck.gin": [],
+  "paradnn_fully_connected.gin": [],
+  "paradnn_lstm.gin": [],
+  "paradnn_residual.gin": [],
 }
 
 # The model of a file, by the first word of its name.
 MODELS = {
-    "digits.gin": "digits_mlp", "fashion": "fashion_mnist_cnn", "cifar10": "cifar10_cnn", "flowers": "keras_applications", "conv": "conv_op",
-    "paradnn": "paradnn", "transformer": "transformer_classifier",
+  "digits.gin": "digits_mlp",
+  "fashion": "fashion_mnist_cnn",
+  "cifar10": "cifar10_cnn",
+  "flowers": "keras_applications",
+  "conv": "conv_op",
+  "paradnn": "paradnn",
+  "transformer": "transformer_classifier",
 }
 
-# Networks so deep that eight cores take minutes to trace, and all that an experiment can be told takes one: for these `python -m
-# tests.slow.deep_networks` does the same.
+# Networks so deep that eight cores take minutes to trace, and all that an experiment can be told
+# takes one: for these `python -m tests.slow.deep_networks` does the same.
 DEEP = ["flowers_resnet50.gin", "flowers_xception.gin"]
 
-# Those that take a step of each kind and no more, and the device: eight cores where they take no longer than a quick test may.
+# Those that take a step of each kind and no more, and the device: eight cores where they take no
+# longer than a quick test may.
 STEPS = [("digits.gin", "cpu:8"), ("conv_op.gin", "cpu:8"), *((file, "cpu") for file in DEEP)]
 
 # The file's own data are files of the user's.
-REQUIRED = {"transformer_classifier.gin": ['TRAIN_FILE = "train.tsv"', 'TEST_FILE = "test.tsv"', 'VOCABULARY_FILE = "words.txt"']}
+REQUIRED = {
+  "transformer_classifier.gin": [
+    'TRAIN_FILE = "train.tsv"',
+    'TEST_FILE = "test.tsv"',
+    'VOCABULARY_FILE = "words.txt"',
+  ]
+}
 
 
 def test_every_file_is_listed():
@@ -77,7 +96,8 @@ def test_every_file_is_listed():
 @pytest.mark.parametrize("file", FILES)
 def test_parses_and_binds_nothing_in_vain(file):
   config.load([f"gin_configs/{file}"], REQUIRED.get(file, []))
-  assert config.dead_bindings(("trainer.run", "trainer.RunConfig", "trainer.minimize")) == []  # model_fns call the last
+  # Model_fns call the last.
+  assert config.dead_bindings(("trainer.run", "trainer.RunConfig", "trainer.minimize")) == []
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -112,12 +132,18 @@ def test_runs_with_what_all_experiments_can_be_told(file, texts, tmp_path):
 
 
 def check_what_all_can_be_told(file, folder):
-  """Three steps of which two are applied: the mean of their gradients, clipped to nothing; the third one's gradient waits."""
+  """Three steps of which two are applied: the mean of their gradients, clipped to nothing; the
+  third one's gradient waits.
+  """
   smoothing = f"{MODELS[file.partition('_')[0]]}.model_fn.label_smoothing = 0.1"
   run = folder / "run"
   metrics = testing.run_gin(
-      ROOT / file, steps=3, bindings=[*SIZES, *RUNS.get(file, []), *REQUIRED.get(file, []), *COMMON, smoothing], model_dir=run,
-      strict_gin=False)  # the file's own data are bound in vain where others are in their place
+    ROOT / file,
+    steps=3,
+    bindings=[*SIZES, *RUNS.get(file, []), *REQUIRED.get(file, []), *COMMON, smoothing],
+    model_dir=run,
+    strict_gin=False,
+  )  # the file's own data are bound in vain where others are in their place
   assert metrics["global_step"] == 3
   assert np.isfinite(metrics["loss"])
   assert len(list((run / "export").glob("*/saved_model.pb"))) == 1
@@ -125,10 +151,16 @@ def check_what_all_can_be_told(file, folder):
 
   before, after = (str(run / f"model.ckpt-{step}") for step in (0, 3))
   names = reader.shapes(after)
-  trained = [name.removeprefix("ema/") for name in names if name.startswith("ema/") and name != "ema/updates"]
+  trained = [
+    name.removeprefix("ema/") for name in names if name.startswith("ema/") and name != "ema/updates"
+  ]
   waiting = [f"accumulated/{name}" for name in trained]
   assert set(waiting) <= set(names)
   assert reader.read(after, ["ema/updates"])["ema/updates"] == 1, "one update in three steps"
-  old, new, gradients = reader.read(before, trained), reader.read(after, trained), reader.read(after, waiting)
+  old, new, gradients = (
+    reader.read(before, trained),
+    reader.read(after, trained),
+    reader.read(after, waiting),
+  )
   assert max(np.abs(gradient).max() for gradient in gradients.values()) > 1e-4
   testing.assert_same_values(old, new, tolerance=1e-6)

@@ -1,6 +1,7 @@
 """Imports run one way, and what is typed wrongly need not wait for TensorFlow."""
 
 import ast
+import functools
 import pathlib
 import subprocess
 import sys
@@ -20,11 +21,16 @@ def imports(source):
     if isinstance(node, ast.Import):
       yield from ((node.lineno, alias.name, None) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-      yield from ((node.lineno, "." * node.level + (node.module or ""), alias.name) for alias in node.names)
+      yield from (
+        (node.lineno, "." * node.level + (node.module or ""), alias.name) for alias in node.names
+      )
 
 
 def private_uses(source):
-  """What a file takes from trainer beside its public names, as "line: what". A command may be run as those of trainer are."""
+  """What a file takes from trainer beside its public names, as "line: what".
+
+  A command may be run as those of trainer are.
+  """
   public = PUBLIC | {"command"} if '__name__ == "__main__"' in source else PUBLIC
   for line, module, name in imports(source):
     if module == "trainer" and name is not None and name not in public:
@@ -32,7 +38,12 @@ def private_uses(source):
     elif module.startswith("trainer.") and module != "trainer.errors":
       yield f"{line}: {module}"
   for node in ast.walk(ast.parse(source)):
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "trainer" and node.attr not in public:
+    if (
+      isinstance(node, ast.Attribute)
+      and isinstance(node.value, ast.Name)
+      and node.value.id == "trainer"
+      and node.attr not in public
+    ):
       yield f"{node.lineno}: trainer.{node.attr}"
 
 
@@ -45,10 +56,10 @@ def upward_imports(source):
 
 # The modules of each library that are its own business, and the one file of trainer that may know.
 PRIVATE = {
-    "gin.config": "trainer/config/gin_internals.py",
-    "keras.src": "trainer/internals/keras_internals.py",
-    "tensorflow.compiler": "trainer/internals/tensorflow_internals.py",
-    "tensorflow.python": "trainer/internals/tensorflow_internals.py",
+  "gin.config": "trainer/config/gin_internals.py",
+  "keras.src": "trainer/internals/keras_internals.py",
+  "tensorflow.compiler": "trainer/internals/tensorflow_internals.py",
+  "tensorflow.python": "trainer/internals/tensorflow_internals.py",
 }
 
 
@@ -60,7 +71,121 @@ def libraries_internals(source):
 
 
 def files(*folders):
-  return [str(path.relative_to(ROOT)) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+  return [
+    str(path.relative_to(ROOT))
+    for folder in folders
+    for path in sorted((ROOT / folder).rglob("*.py"))
+  ]
+
+
+# The rooms of trainer/ from the bottom to the top: a room imports from those before it.
+ROOMS = (
+  "errors",
+  "formatting",
+  "file_locks",
+  "files",
+  "processes",
+  "internals",
+  "command",
+  "devices",
+  "config",
+  "durations",
+  "run_config",
+  "batch_sizes",
+  "schedules",
+  "spec",
+  "tracing",
+  "inputs",
+  "reporting",
+  "combined_gradients",
+  "optimizers",
+  "checkpoints",
+  "keras_model",
+  "hooks",
+  "loop",
+  "outputs",
+  "estimator",
+  "train_evaluate",
+  "experiment",
+  "testing",
+  "main",
+  "plot",
+  "sweep",
+  "sweep_report",
+  "preflight",
+  "serving",
+  "predict",
+  "serve",
+  "compat",
+)
+
+
+def imported_modules(source):
+  """(line, name below trainer) of every module of trainer that a file imports."""
+  for line, module, name in imports(source):
+    if module == "trainer" and name is not None:
+      yield line, name
+    elif module.startswith("trainer."):
+      below = module.removeprefix("trainer.")
+      yield line, below if name is None else f"{below}.{name}"
+
+
+def room_of(path):
+  """The room of a file below the repository's root: a folder of trainer/, or a file beside them."""
+  return pathlib.Path(path).parts[1].removesuffix(".py")
+
+
+def backward_imports(room, source):
+  """What a file of a room imports from its own level or above, as "line: module"."""
+  before = ROOMS[: ROOMS.index(room)]
+  for line, module in imported_modules(source):
+    other = module.partition(".")[0]
+    if other != room and other not in before and other not in PUBLIC and other != "__version__":
+      yield f"{line}: {module}"
+
+
+def names_past_the_face(room, source):
+  """What a file imports from another package of trainer that this package does not show."""
+  for line, module in imported_modules(source):
+    package, _, below = module.partition(".")
+    name = below.partition(".")[0]
+    init = ROOT / "trainer" / package / "__init__.py"
+    if name and package != room and init.exists() and name not in face_of(package):
+      yield f"{line}: {module}"
+
+
+@functools.cache
+def face_of(package):
+  """The names in __all__ of a package of trainer."""
+  tree = ast.parse((ROOT / "trainer" / package / "__init__.py").read_text())
+  for node in tree.body:
+    if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+      return ast.literal_eval(node.value)
+  return []
+
+
+@pytest.mark.parametrize("path", files("trainer"))
+def test_rooms_import_downwards_and_by_their_faces(path):
+  room, source = room_of(path), (ROOT / path).read_text()
+  if path == "trainer/__init__.py":
+    return
+  assert list(backward_imports(room, source)) == []
+  assert list(names_past_the_face(room, source)) == []
+
+
+def test_the_room_rules_find_what_breaks_them():
+  assert list(backward_imports("inputs", "from trainer import estimator")) == ["1: estimator"]
+  assert list(backward_imports("inputs", "from trainer.loop import step")) == ["1: loop.step"]
+  assert list(backward_imports("loop", "from trainer.inputs import call")) == []
+  assert list(names_past_the_face("loop", "from trainer.checkpoints import keras_weights")) == [
+    "1: checkpoints.keras_weights"
+  ]
+  assert list(names_past_the_face("checkpoints", "from trainer.checkpoints import reader")) == []
+
+
+def test_every_room_has_its_place():
+  rooms = {room_of(path) for path in files("trainer")} - {"__init__"}
+  assert rooms == set(ROOMS)
 
 
 @pytest.mark.parametrize("path", files("trainer"))
@@ -80,10 +205,22 @@ def test_private_modules_of_a_library_are_imported_in_one_file(path):
 
 
 def own_registrations(source):
-  """What a file registers with gin itself, as "line: name": where a configuration is locked, gin takes none."""
+  """What a file registers with gin itself, as "line: name": where a configuration is locked,
+  gin takes none.
+  """
   for node in ast.walk(ast.parse(source)):
-    is_of_gin = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "gin"
-    if is_of_gin and node.attr in ("configurable", "constant", "constants_from_enum", "external_configurable", "register"):
+    is_of_gin = (
+      isinstance(node, ast.Attribute)
+      and isinstance(node.value, ast.Name)
+      and node.value.id == "gin"
+    )
+    if is_of_gin and node.attr in (
+      "configurable",
+      "constant",
+      "constants_from_enum",
+      "external_configurable",
+      "register",
+    ):
       yield f"{node.lineno}: gin.{node.attr}"
 
 
@@ -97,7 +234,9 @@ def test_trainer_registers_its_names_so_that_they_may_load_late(path):
 
 
 def test_the_rules_find_what_breaks_them():
-  assert list(own_registrations("import gin\n@gin.configurable\ndef f(): ...")) == ["2: gin.configurable"]
+  assert list(own_registrations("import gin\n@gin.configurable\ndef f(): ...")) == [
+    "2: gin.configurable"
+  ]
   assert list(libraries_internals("import keras.src")) == [(1, "keras.src")]
   assert list(libraries_internals("from keras.src.utils import naming")) == [(1, "keras.src")]
   assert list(libraries_internals("from gin import config")) == [(1, "gin.config")]
@@ -105,9 +244,21 @@ def test_the_rules_find_what_breaks_them():
   assert list(upward_imports("def f():\n  from models import digits_mlp")) == ["2: models"]
   assert list(upward_imports("import input_pipelines.digits as d")) == ["1: input_pipelines.digits"]
   assert list(upward_imports("import modelsmith")) == []
-  assert list(private_uses("import trainer\nfrom trainer import errors\nimport trainer.errors\ntrainer.EstimatorSpec")) == []
+  assert (
+    list(
+      private_uses(
+        "import trainer\nfrom trainer import errors\nimport trainer.errors\ntrainer.EstimatorSpec"
+      )
+    )
+    == []
+  )
   assert list(private_uses("from trainer import command")) == ["1: from trainer import command"]
-  assert list(private_uses('from trainer import command\nif __name__ == "__main__":\n  command.run(main)')) == []
+  assert (
+    list(
+      private_uses('from trainer import command\nif __name__ == "__main__":\n  command.run(main)')
+    )
+    == []
+  )
   assert list(private_uses("from trainer import estimator")) == ["1: from trainer import estimator"]
   assert list(private_uses("import trainer.loop")) == ["1: trainer.loop"]
   assert list(private_uses("from trainer.optimizers import minimize")) == ["1: trainer.optimizers"]
@@ -116,7 +267,9 @@ def test_the_rules_find_what_breaks_them():
 
 def test_the_command_and_its_configuration_do_not_import_tensorflow():
   code = "import sys, trainer, trainer.main, trainer.config; print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules])"
-  done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+  done = subprocess.run(
+    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+  )
   assert done.stdout == "[]\n"
 
 
@@ -127,5 +280,7 @@ from trainer import config
 config.load(["gin_configs/digits.gin"])
 print([name for name in ("jax", "optuna", "tensorflow_datasets", "torch", "trainer.preflight", "trainer.sweep") if name in sys.modules])
 """
-  done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+  done = subprocess.run(
+    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+  )
   assert done.stdout == "[]\n"

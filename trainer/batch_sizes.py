@@ -45,7 +45,9 @@ class BatchSizes:
       given, per_core = getattr(self, kind), getattr(self, f"{kind}_per_core")
       if given is not None and per_core is not None:
         raise errors.SettingError(
-            f"{kind}_batch_size ({given}, of all cores together) and {kind}_per_core_batch_size ({per_core}) are both set: set one of them.")
+          f"{kind}_batch_size ({given}, of all cores together) and {kind}_per_core_batch_size "
+          f"({per_core}) are both set: set one of them."
+        )
       if given is not None:
         run_config.require_positive_int(given, f"{kind}_batch_size")
       if per_core is not None:
@@ -56,10 +58,15 @@ class BatchSizes:
     for kind in KINDS:
       size = getattr(self, kind)
       if size is not None and size % replicas:
-        raise errors.SettingError(f"{kind} batch size {size} must be divisible by number of replicas {replicas}")
+        raise errors.SettingError(
+          f"{kind} batch size {size} must be divisible by number of replicas {replicas}"
+        )
 
   def resolve(self, kind, replicas):
-    """The BatchSize of a kind on so many replicas; SettingError if none was given. Predict falls back to the sizes of eval, eval to no other."""
+    """The BatchSize of a kind on so many replicas; SettingError if none was given.
+
+    Predict falls back to the sizes of eval, eval to no other.
+    """
     kinds = (kind, "eval") if kind == "predict" else (kind,)
     for name in kinds:
       if getattr(self, name) is not None:
@@ -67,7 +74,9 @@ class BatchSizes:
       if getattr(self, f"{name}_per_core") is not None:
         return BatchSize(getattr(self, f"{name}_per_core"), replicas)
     raise errors.SettingError(
-        f"No {kind} batch size: set {kind}_batch_size (of all cores together) or {kind}_per_core_batch_size (gin: run.{kind}_batch_size).")
+      f"No {kind} batch size: set {kind}_batch_size (of all cores together) or "
+      f"{kind}_per_core_batch_size (gin: run.{kind}_batch_size)."
+    )
 
   def given(self, kind):
     """Whether a size of this kind was given."""
@@ -82,6 +91,13 @@ def table(sizes, hosts):
     hosts: number of machines with an input pipeline each.
   """
   rows = [("batch sizes", "global", "per core", "replicas", "hosts")]
-  rows += [(kind, str(size.global_size), str(size.per_core), str(size.replicas), str(hosts)) for kind, size in sizes.items()]
+  rows += [
+    (kind, str(size.global_size), str(size.per_core), str(size.replicas), str(hosts))
+    for kind, size in sizes.items()
+  ]
   widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-  return "\n".join(f"{row[0]:<{widths[0]}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)) for row in rows)
+  return "\n".join(
+    f"{row[0]:<{widths[0]}}"
+    + "".join(f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+    for row in rows
+  )

@@ -67,10 +67,12 @@ def combine(gradients, op=tf.distribute.ReduceOp.MEAN):
   graph = variable_store.replica_graph()
   if any(getattr(gradient, "graph", graph) is not graph for gradient in present):
     raise errors.ModelFnError(
-      "Gradients that are computed under tf.cond or in a tf.function cannot be combined over several "
+      "Gradients that are computed under tf.cond or in a tf.function cannot be combined over "
+      "several "
       "cores: compute them before it (optimizer.compute_gradients), and only apply them inside."
     )
-  with graph.as_default():  # so that an optimizer under tf.cond gets what was combined outside of it
+  # So that an optimizer under tf.cond gets what was combined outside of it.
+  with graph.as_default():
     combined = iter(context.all_reduce(op, present))
   return [None if gradient is None else next(combined) for gradient in gradients]
 
@@ -100,7 +102,8 @@ def _minimize(original, *args, **kwargs):
 def _compute_gradients(original, optimizer, loss, *args, **kwargs):
   if _mode.get() is None or not tf.is_tensor(loss) or loss.graph is v1.get_default_graph():
     return original(optimizer, loss, *args, **kwargs)
-  with loss.graph.as_default():  # under tf.cond TensorFlow finds no way back to a loss outside of it
+  # Under tf.cond TensorFlow finds no way back to a loss outside of it.
+  with loss.graph.as_default():
     return original(optimizer, loss, *args, **kwargs)
 
 

@@ -6,7 +6,8 @@
     if __name__ == "__main__":
       command.run(main)
 
-What it leaves with: 0; 1 for a crash; 2 for a mistake that the message tells how to mend (a flag, or an errors.OctetError); 130 after Ctrl-C.
+What it leaves with: 0; 1 for a crash; 2 for a mistake that the message tells how to mend (a flag,
+or an errors.OctetError); 130 after Ctrl-C.
 """
 
 import functools
@@ -26,11 +27,18 @@ _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
 
 
 def run(main, positional=False):
-  """Parses the flags, calls main(argv), and leaves the process. argv has the program's name, and what is no flag where `positional` allows it."""
-  # TensorFlow reads this when it is imported: its messages about the machine would hide the lines that are about the run.
+  """Parses the flags, calls main(argv), and leaves the process.
+
+  argv has the program's name, and what is no flag where `positional` allows it.
+  """
+  # TensorFlow reads this when it is imported: its messages about the machine would hide the lines
+  # that are about the run.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-  flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["debug"])  # so that --help lists it
-  app.run(lambda argv: _call(main, argv), flags_parser=functools.partial(_parse, positional=positional))
+  # So that --help lists it.
+  flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["debug"])
+  app.run(
+    lambda argv: _call(main, argv), flags_parser=functools.partial(_parse, positional=positional)
+  )
 
 
 def message(error):
@@ -46,8 +54,14 @@ def message(error):
 
 
 def original(error):
-  """The error itself where gin raised another in its place, of a class that it derives and with a text that ends in "In call to configurable ..."."""
-  while error.__suppress_context__ and error.__cause__ is None and type(error).__bases__ == (type(error.__context__),):
+  """The error itself where gin raised another in its place, of a class that it derives and with
+  a text that ends in "In call to configurable ...".
+  """
+  while (
+    error.__suppress_context__
+    and error.__cause__ is None
+    and type(error).__bases__ == (type(error.__context__),)
+  ):
     error = error.__context__
   return error
 
@@ -87,8 +101,12 @@ def _fail(text):
 
 
 def _about_the_run(record):
-  """Whether a log record is shown: not what TensorFlow says of its own doings below a warning, such as how long it took to write a file."""
-  return record.levelno > logging.INFO or "tensorflow" not in pathlib.PurePath(record.pathname).parts
+  """Whether a log record is shown: not what TensorFlow says of its own doings below a warning,
+  such as how long it took to write a file.
+  """
+  return (
+    record.levelno > logging.INFO or "tensorflow" not in pathlib.PurePath(record.pathname).parts
+  )
 
 
 class _Lines(logging.Formatter):

@@ -1,4 +1,5 @@
-"""Durations in the unit in which they are known: steps, epochs, examples, or a share of the training.
+"""Durations in the unit in which they are known: steps, epochs, examples, or a share of the
+training.
 
     length = TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps="50 epochs")
     length.total()                                  # 2441
@@ -11,7 +12,8 @@
 | "5 epochs"          | epochs × examples of an epoch / global batch     | that, and RunConfig.epoch_examples            |
 | "10 %"              | this share of the steps of the training          | run.train_steps                               |
 
-A step is one of the global step: one global batch. Units may be in the singular, "%" may be "percent".
+A step is one of the global step: one global batch. Units may be in the singular, "%" may be
+"percent".
 """
 
 import dataclasses
@@ -22,8 +24,14 @@ from trainer import errors
 
 _PATTERN = re.compile(r"(\d+(?:_\d+)*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([a-z%]+)")
 _UNITS = {
-    "step": "steps", "steps": "steps", "epoch": "epochs", "epochs": "epochs", "example": "examples", "examples": "examples",
-    "%": "percent", "percent": "percent",
+  "step": "steps",
+  "steps": "steps",
+  "epoch": "epochs",
+  "epochs": "epochs",
+  "example": "examples",
+  "examples": "examples",
+  "%": "percent",
+  "percent": "percent",
 }
 
 
@@ -37,18 +45,27 @@ def parse(duration, name):
   Raises:
     SettingError: it is none, or negative.
   """
-  if isinstance(duration, int | float) and not isinstance(duration, bool) and math.isfinite(duration) and duration >= 0:
+  if (
+    isinstance(duration, int | float)
+    and not isinstance(duration, bool)
+    and math.isfinite(duration)
+    and duration >= 0
+  ):
     return float(duration), "steps"
   match = _PATTERN.fullmatch(duration.strip()) if isinstance(duration, str) else None
   if not match or match[2] not in _UNITS:
     raise errors.SettingError(
-        f"{name} is {duration!r}: expected a duration of at least 0, such as 245, '245 steps', '5 epochs', '250000 examples' or '10 %'.")
+      f"{name} is {duration!r}: expected a duration of at least 0, such as 245, '245 steps', '5 "
+      "epochs', '250000 examples' or '10 %'."
+    )
   return float(match[1]), _UNITS[match[2]]
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingLength:
-  """What durations are measured by. What is None is not known, and is asked for by a duration that needs it.
+  """What durations are measured by.
+
+  What is None is not known, and is asked for by a duration that needs it.
 
   Attributes:
     batch_size: examples in a step, of all cores together.
@@ -71,12 +88,17 @@ class TrainingLength:
       valid = self.train_steps is None or _is_positive_int(self.train_steps)
     if not valid:
       raise errors.SettingError(
-          f"run.train_steps must be an int greater than 0, or a duration such as '50 epochs' or '2500000 examples'; got {self.train_steps!r}.")
+        "run.train_steps must be an int greater than 0, or a duration such as '50 epochs' or "
+        f"'2500000 examples'; got {self.train_steps!r}."
+      )
     if self.epoch_examples is not None and not _is_positive_int(self.epoch_examples):
-      raise errors.SettingError(f"RunConfig.epoch_examples must be an int greater than 0; got {self.epoch_examples!r}.")
+      raise errors.SettingError(
+        f"RunConfig.epoch_examples must be an int greater than 0; got {self.epoch_examples!r}."
+      )
 
   def total(self):
-    """The steps of the whole training, an int: the nearest whole number where it is given as a duration; None where it is not given.
+    """The steps of the whole training, an int: the nearest whole number where it is given as a
+    duration; None where it is not given.
 
     Raises:
       SettingError: what it is measured by is not known, or it is less than a step.
@@ -85,7 +107,9 @@ class TrainingLength:
       return self.train_steps
     steps = math.floor(self.steps(self.train_steps, "run.train_steps") + 0.5)
     if not steps:
-      raise errors.SettingError(f"run.train_steps is {self.train_steps!r}: less than a step of {self.batch_size} examples.")
+      raise errors.SettingError(
+        f"run.train_steps is {self.train_steps!r}: less than a step of {self.batch_size} examples."
+      )
     return steps
 
   def steps(self, duration, name):
@@ -102,18 +126,44 @@ class TrainingLength:
     if unit == "steps":
       return number
     if unit == "percent":
-      return number / 100 * self._known(self.total(), duration, name, "the length of the training", "run.train_steps", "RunConfig(train_steps=...)")
+      return (
+        number
+        / 100
+        * self._known(
+          self.total(),
+          duration,
+          name,
+          "the length of the training",
+          "run.train_steps",
+          "RunConfig(train_steps=...)",
+        )
+      )
     batch_size = self._known(
-        self.batch_size, duration, name, "the global batch", "run.train_batch_size", "Estimator(train_batch_size=...)")
+      self.batch_size,
+      duration,
+      name,
+      "the global batch",
+      "run.train_batch_size",
+      "Estimator(train_batch_size=...)",
+    )
     if unit == "examples":
       return number / batch_size
     epoch = self._known(
-        self.epoch_examples, duration, name, "the examples of an epoch", "RunConfig.epoch_examples", "RunConfig(epoch_examples=...)")
+      self.epoch_examples,
+      duration,
+      name,
+      "the examples of an epoch",
+      "RunConfig.epoch_examples",
+      "RunConfig(epoch_examples=...)",
+    )
     return number * epoch / batch_size
 
   def _known(self, value, duration, name, what, gin_name, argument):
     if value is None:
-      raise errors.SettingError(f"{name} is {duration!r}, and {what} is not known: set {gin_name} (without gin: {argument}).")
+      raise errors.SettingError(
+        f"{name} is {duration!r}, and {what} is not known: set {gin_name} "
+        f"(without gin: {argument})."
+      )
     return value
 
 

@@ -1,7 +1,8 @@
 """Errors for what a user can mend: a setting, an input, a model_fn, a checkpoint.
 
-Each one is also the built-in exception that its kind of mistake calls for, so that a program may catch either. The message is whole: what was
-given, what was expected, which flag, argument or gin name to change. Commands print it without a traceback (see `trainer.main`).
+Each one is also the built-in exception that its kind of mistake calls for, so that a program may
+catch either. The message is whole: what was given, what was expected, which flag, argument or gin
+name to change. Commands print it without a traceback (see `trainer.main`).
 """
 
 
@@ -18,7 +19,9 @@ class SpecError(OctetError, TypeError):
 
 
 class ModelFnError(OctetError, RuntimeError):
-  """A model_fn raised; the message names the mode, the shapes it was given and the line that failed."""
+  """A model_fn raised; the message names the mode, the shapes it was given and the line that
+  failed.
+  """
 
 
 class InputError(OctetError, ValueError):

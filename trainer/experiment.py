@@ -1,4 +1,6 @@
-"""The story of a run: device → inputs → estimator → loop, by mode. `run` is the one function that a gin config must bind.
+"""The story of a run: device → inputs → estimator → loop, by mode.
+
+`run` is the one function that a gin config must bind.
 
     run.model_fn = @digits_mlp.model_fn
     run.train_input_fn = @train/digits.input_fn
@@ -23,9 +25,7 @@ from absl import logging
 from trainer import batch_sizes, config, durations, errors, estimator, run_config, train_evaluate
 from trainer.checkpoints import reader
 from trainer.config import gin_names
-from trainer.hooks import (
-  profiler,
-)
+from trainer.hooks import profiler
 from trainer.loop import preemption
 from trainer.outputs import completion, predictions
 from trainer.outputs import exporters as exporters_lib
@@ -35,70 +35,91 @@ MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict"
 
 # What a mode does, by the kinds of step that it runs.
 _KINDS = {
-    "train": ("train",),
-    "evaluate": ("eval",),
-    "train_and_evaluate": ("train", "eval"),
-    "continuous_eval": ("eval",),
-    "predict": ("predict",),
-    "export": ("predict",),
+  "train": ("train",),
+  "evaluate": ("eval",),
+  "train_and_evaluate": ("train", "eval"),
+  "continuous_eval": ("eval",),
+  "predict": ("predict",),
+  "export": ("predict",),
 }
 
 
-@gin_names.configurable(module="trainer", denylist=[
-    "model_dir", "mode", "device", "tpu", "precision", "seed", "force", "dry_run", "benchmark_input", "profile", "strict_gin"])
+@gin_names.configurable(
+  module="trainer",
+  denylist=[
+    "model_dir",
+    "mode",
+    "device",
+    "tpu",
+    "precision",
+    "seed",
+    "force",
+    "dry_run",
+    "benchmark_input",
+    "profile",
+    "strict_gin",
+  ],
+)
 def run(
-    *,
-    model_fn,
-    train_input_fn=None,
-    eval_input_fn=None,
-    predict_input_fn=None,
-    params=None,
-    train_steps=None,
-    eval_steps=None,
-    eval_throttle_secs=0,
-    eval_timeout_secs=3600.0,
-    eval_specs=(),
-    exporters=None,
-    train_batch_size=None,
-    eval_batch_size=None,
-    predict_batch_size=None,
-    train_per_core_batch_size=None,
-    eval_per_core_batch_size=None,
-    predict_per_core_batch_size=None,
-    train_hooks=(),
-    class_names=None,
-    contact_sheet_images=24,
-    warm_start_from=None,
-    export_options=None,
-    model_dir=None,
-    mode="train_and_evaluate",
-    device="auto",
-    tpu="",
-    precision="float32",
-    seed=None,
-    force=False,
-    dry_run=False,
-    benchmark_input=False,
-    profile=False,
-    strict_gin=False,
+  *,
+  model_fn,
+  train_input_fn=None,
+  eval_input_fn=None,
+  predict_input_fn=None,
+  params=None,
+  train_steps=None,
+  eval_steps=None,
+  eval_throttle_secs=0,
+  eval_timeout_secs=3600.0,
+  eval_specs=(),
+  exporters=None,
+  train_batch_size=None,
+  eval_batch_size=None,
+  predict_batch_size=None,
+  train_per_core_batch_size=None,
+  eval_per_core_batch_size=None,
+  predict_per_core_batch_size=None,
+  train_hooks=(),
+  class_names=None,
+  contact_sheet_images=24,
+  warm_start_from=None,
+  export_options=None,
+  model_dir=None,
+  mode="train_and_evaluate",
+  device="auto",
+  tpu="",
+  precision="float32",
+  seed=None,
+  force=False,
+  dry_run=False,
+  benchmark_input=False,
+  profile=False,
+  strict_gin=False,
 ):
   """Runs an experiment.
 
   Args:
     model_fn: see `trainer.spec`.
-    train_input_fn, eval_input_fn, predict_input_fn: see `trainer.inputs`; predict_input_fn is eval_input_fn by default.
+    train_input_fn, eval_input_fn, predict_input_fn: see `trainer.inputs`; predict_input_fn is
+      eval_input_fn by default.
     params: dict for all of them.
-    train_steps: the global step to end at, or a duration such as "50 epochs", see `trainer.durations`; None for the end of the input.
+    train_steps: the global step to end at, or a duration such as "50 epochs", see
+      `trainer.durations`; None for the end of the input.
     eval_steps: global batches to evaluate; None for the whole set.
     eval_throttle_secs: the least time between two evaluations while training.
-    eval_timeout_secs: of --mode=continuous_eval, which ends when no checkpoint has come for so long.
+    eval_timeout_secs: of --mode=continuous_eval, which ends when no checkpoint has come for so
+      long.
     eval_specs: list of EvalSpecs, of sets that are evaluated as well; each needs a name.
-    exporters: list of exporters, see `trainer.outputs.exporters`; None for one SavedModel at the end, in <model_dir>/export/<timestamp>.
+    exporters: list of exporters, see `trainer.outputs.exporters`; None for one SavedModel at the
+      end, in <model_dir>/export/<timestamp>.
     train_batch_size, eval_batch_size, predict_batch_size: of all cores together.
-    train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: of one core, in place of the former.
+    train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: of one core,
+      in place of the former.
     train_hooks: list of hooks, see `trainer.hooks`.
-    class_names: list of str, the classes' names in the order of their numbers, for predictions; None to show numbers.
-    contact_sheet_images: how many images the contact sheet of predictions has; 0 for no contact sheet.
+    class_names: list of str, the classes' names in the order of their numbers, for predictions;
+      None to show numbers.
+    contact_sheet_images: how many images the contact sheet of predictions has; 0 for no contact
+      sheet.
     warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`.
     export_options: an ExportOptions; by default it has the class_names above.
     model_dir: where everything is written.
@@ -107,7 +128,8 @@ def run(
     seed: the run's seed; None for RunConfig.tf_random_seed.
     force: take model_dir from another training that goes on there.
     dry_run: run one step of each kind on one batch, say what was found, write nothing.
-    benchmark_input: run the input pipelines of the mode alone, say how fast they are and which stage is the slowest, write nothing.
+    benchmark_input: run the input pipelines of the mode alone, say how fast they are and which
+      stage is the slowest, write nothing.
     profile: say where the time of some training steps goes, with the hook Profiler.
     strict_gin: bindings that nobody uses are an error, not a warning.
 
@@ -115,13 +137,16 @@ def run(
     The metrics of the last evaluation (dict) where there is one, else None.
 
   Raises:
-    errors.OctetError: says what to change. Nothing was written if the mistake is in a setting, an input_fn's shapes or a model_fn.
+    errors.OctetError: says what to change. Nothing was written if the mistake is in a setting, an
+      input_fn's shapes or a model_fn.
   """
   # 1. What is asked for. Before anything is read or made.
   if mode not in MODES:
     raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
   if not model_dir and not dry_run and not benchmark_input:
-    raise errors.SettingError("No model_dir: give --model_dir, the folder for checkpoints and summaries.")
+    raise errors.SettingError(
+      "No model_dir: give --model_dir, the folder for checkpoints and summaries."
+    )
   if profile and "train" not in _KINDS[mode]:
     raise errors.SettingError(f"--profile is of training steps, and --mode={mode} has none.")
   train_hooks = [*train_hooks, profiler.Profiler()] if profile else train_hooks
@@ -129,35 +154,65 @@ def run(
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
   exporters = [exporters_lib.FinalExporter(name="")] if exporters is None else exporters
-  specs = [train_evaluate.EvalSpec(eval_input_fn, steps=eval_steps, throttle_secs=eval_throttle_secs, exporters=exporters), *eval_specs]
+  specs = [
+    train_evaluate.EvalSpec(
+      eval_input_fn, steps=eval_steps, throttle_secs=eval_throttle_secs, exporters=exporters
+    ),
+    *eval_specs,
+  ]
   predictions.check_settings(class_names, contact_sheet_images)
   export_options = completion.check_options(export_options)
   if export_options.class_names is None:
     export_options = dataclasses.replace(export_options, class_names=class_names)
-  input_fns = {"train": train_input_fn, "eval": eval_input_fn, "predict": predict_input_fn or eval_input_fn}
+  input_fns = {
+    "train": train_input_fn,
+    "eval": eval_input_fn,
+    "predict": predict_input_fn or eval_input_fn,
+  }
   for kind in _KINDS[mode]:
     if input_fns[kind] is None:
-      raise errors.SettingError(f"--mode={mode} needs an input_fn: bind run.{kind}_input_fn in a gin file.")
+      raise errors.SettingError(
+        f"--mode={mode} needs an input_fn: bind run.{kind}_input_fn in a gin file."
+      )
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
   settings = dict(
-      model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"), device=device, tpu=tpu, precision=precision, train_steps=train_steps,
-      force=force)
+    model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"),
+    device=device,
+    tpu=tpu,
+    precision=precision,
+    train_steps=train_steps,
+    force=force,
+  )
   if seed is not None:
     settings["tf_random_seed"] = seed
   runner = estimator.Estimator(
-      model_fn, config=run_config.RunConfig(**settings), params=params,
-      train_batch_size=train_batch_size, eval_batch_size=eval_batch_size, predict_batch_size=predict_batch_size,
-      train_per_core_batch_size=train_per_core_batch_size, eval_per_core_batch_size=eval_per_core_batch_size,
-      predict_per_core_batch_size=predict_per_core_batch_size, warm_start_from=warm_start_from,
-      export_options=export_options)
+    model_fn,
+    config=run_config.RunConfig(**settings),
+    params=params,
+    train_batch_size=train_batch_size,
+    eval_batch_size=eval_batch_size,
+    predict_batch_size=predict_batch_size,
+    train_per_core_batch_size=train_per_core_batch_size,
+    eval_per_core_batch_size=eval_per_core_batch_size,
+    predict_per_core_batch_size=predict_per_core_batch_size,
+    warm_start_from=warm_start_from,
+    export_options=export_options,
+  )
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
     mode = "continuous_eval"
   sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in _KINDS[mode]}
-  logging.info("Device: %s. Precision: %s. Seed: %d.\n%s", runner.device, precision, runner.config.tf_random_seed, batch_sizes.table(
-      sizes, runner.device.hosts))
+  logging.info(
+    "Device: %s. Precision: %s. Seed: %d.\n%s",
+    runner.device,
+    precision,
+    runner.config.tf_random_seed,
+    batch_sizes.table(sizes, runner.device.hosts),
+  )
   if "train" in runner.batch_sizes():
-    train_steps = durations.TrainingLength(runner.batch_sizes()["train"].global_size, runner.config.epoch_examples, train_steps).total()
+    train_steps = durations.TrainingLength(
+      runner.batch_sizes()["train"].global_size, runner.config.epoch_examples, train_steps
+    ).total()
 
   if benchmark_input:  # neither a checkpoint nor the model is needed
     for kind in _KINDS[mode]:
@@ -165,14 +220,16 @@ def run(
     logging.info("Nothing was trained or written.")
     return None
 
-  # 3. What is the cheapest thing to miss: a checkpoint, where one is needed, or a folder that no other training is at work in.
+  # 3. What is the cheapest thing to miss: a checkpoint, where one is needed, or a folder that no
+  #   other training is at work in.
   if "train" not in _KINDS[mode] and mode != "continuous_eval" and not dry_run:
     runner.check_values()
   if "train" in _KINDS[mode] and not dry_run:
     with runner.alone_in_model_dir():
       pass
 
-  # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all branches of the model_fn.
+  # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all
+  #   branches of the model_fn.
   with preemption.telling(preemption.NOTHING_TO_SAVE):
     for kind in _KINDS[mode]:
       runner.trace(kind, input_fns[kind])
@@ -193,16 +250,20 @@ def run(
     return None
   if mode == "train_and_evaluate":
     results = train_evaluate.train_and_evaluate(
-        runner, train_evaluate.TrainSpec(train_input_fn, max_steps=train_steps, hooks=hooks), *specs).get(None)
+      runner, train_evaluate.TrainSpec(train_input_fn, max_steps=train_steps, hooks=hooks), *specs
+    ).get(None)
     if results is not None:
       _say_done(model_dir, results, exporters)
     return results
   if mode == "continuous_eval":
-    return train_evaluate.evaluate_continuously(runner, *specs, max_steps=train_steps, timeout_secs=eval_timeout_secs).get(None)
+    return train_evaluate.evaluate_continuously(
+      runner, *specs, max_steps=train_steps, timeout_secs=eval_timeout_secs
+    ).get(None)
   if mode == "evaluate":
     return runner.evaluate(eval_input_fn, steps=eval_steps)
   if mode == "predict":
-    latest = runner.latest_checkpoint()  # looked up once: a training beside may write another at any moment
+    # Looked up once: a training beside may write another at any moment.
+    latest = runner.latest_checkpoint()
     path = os.path.join(model_dir, f"predictions-{reader.read_step(latest) if latest else 0}")
     predicted = runner.predict(input_fns["predict"], with_examples=True, checkpoint_path=latest)
     predictions.save(path, predicted, class_names, contact_sheet_images)
@@ -212,29 +273,41 @@ def run(
 
 
 def _say_done(model_dir, results, exporters):
-  shown = "\n".join(f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}" for name, value in results.items())
-  exported = [exporters_lib.newest(os.path.join(model_dir, "export", exporter.name)) for exporter in exporters]
+  shown = "\n".join(
+    f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}"
+    for name, value in results.items()
+  )
+  exported = [
+    exporters_lib.newest(os.path.join(model_dir, "export", exporter.name)) for exporter in exporters
+  ]
   exported = next(filter(None, exported), None)
   logging.info(
-      "Done.\n%s\n\nNext:\n"
-      "  tensorboard --logdir %s                          learning curves\n"
-      "  python -m trainer.main ... --mode=predict         predictions as JSON lines%s",
-      shown, model_dir, f"\n  tf.saved_model.load({exported!r})    the model, without Octet" if exported else "")
+    "Done.\n%s\n\nNext:\n"
+    "  tensorboard --logdir %s                          learning curves\n"
+    "  python -m trainer.main ... --mode=predict         predictions as JSON lines%s",
+    shown,
+    model_dir,
+    f"\n  tf.saved_model.load({exported!r})    the model, without Octet" if exported else "",
+  )
 
 
 def _report_dead_bindings(strict):
   dead = config.dead_bindings()
   if not dead:
     return
-  text = f"{len(dead)} gin bindings are set and never used:\n" + "\n".join(f"  {binding}" for binding in dead)
+  text = f"{len(dead)} gin bindings are set and never used:\n" + "\n".join(
+    f"  {binding}" for binding in dead
+  )
   if strict:
     raise errors.SettingError(text + "\n(--strict_gin)")
   logging.warning("%s", text)
 
 
 class _WriteConfiguration:
-  """A hook that writes down how a training is configured: as parsed, once it has its folder and its values, since one that is refused must leave
-  those of another as they are; and after the first loop, what took effect."""
+  """A hook that writes down how a training is configured: as parsed, once it has its folder and its
+  values, since one that is refused must leave those of another as they are; and after the first
+  loop, what took effect.
+  """
 
   def __init__(self):
     self._done = False

@@ -1,5 +1,6 @@
 """Files that are there whole or not at all, local or of any file system that tf.io.gfile knows.
 
+Example:
     with files.whole("out/digits/evaluations.json") as file:
       file.write(text)
 """
@@ -29,7 +30,8 @@ def whole(path, mode="w"):
   aside = f"{path}.writing-{socket.gethostname()}-{os.getpid()}-{threading.get_native_id()}"
   try:
     with tf.io.gfile.GFile(aside, mode) as file:
-      file.write("" if mode == "w" else b"")  # which makes the file, also where nothing is written to it
+      # Which makes the file, also where nothing is written to it.
+      file.write("" if mode == "w" else b"")
       yield file
     tf.io.gfile.rename(aside, path, overwrite=True)
   except BaseException:

@@ -1,7 +1,8 @@
 """Trains, evaluates, predicts with or exports the model that a gin file describes.
 
-  python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits
-  python -m trainer.main --gin_file=gin_configs/cifar10_cnn.gin --model_dir=out/cifar10 --device=tpu --gin_bindings="run.train_steps = 1000"
+python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits python -m
+trainer.main --gin_file=gin_configs/cifar10_cnn.gin --model_dir=out/cifar10 --device=tpu
+--gin_bindings="run.train_steps = 1000"
 """
 
 from absl import flags
@@ -9,30 +10,67 @@ from absl import flags
 from trainer import command, config, errors
 from trainer.loop import preemption
 
-_GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file: a path, as given or below the folder of the packages, or gs://...")
-_GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000".')
-_MODEL_DIR = flags.DEFINE_string("model_dir", None, "The folder of the run, local or gs://... A run that is there goes on.")
+_GIN_FILE = flags.DEFINE_multi_string(
+  "gin_file", [], "A gin file: a path, as given or below the folder of the packages, or gs://..."
+)
+_GIN_BINDINGS = flags.DEFINE_multi_string(
+  "gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000".'
+)
+_MODEL_DIR = flags.DEFINE_string(
+  "model_dir", None, "The folder of the run, local or gs://... A run that is there goes on."
+)
 _MODES = ["train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export"]
 _MODE = flags.DEFINE_enum("mode", "train_and_evaluate", _MODES, "What to do.")
-_DEVICE = flags.DEFINE_string("device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N or tpu.")
-_TPU = flags.DEFINE_string("tpu", "", "The name or address of a TPU, where the environment does not give it.")
-_PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "What layers compute in. Variables are float32 in both.")
+_DEVICE = flags.DEFINE_string(
+  "device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N or tpu."
+)
+_TPU = flags.DEFINE_string(
+  "tpu", "", "The name or address of a TPU, where the environment does not give it."
+)
+_PRECISION = flags.DEFINE_enum(
+  "precision",
+  "float32",
+  ["float32", "bfloat16"],
+  "What layers compute in. Variables are float32 in both.",
+)
 _SEED = flags.DEFINE_integer("seed", None, "The run's seed. Default: RunConfig.tf_random_seed.")
-_FORCE = flags.DEFINE_bool("force", False, "Take --model_dir from another training that goes on there, which then ends at its next save.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Run one step of each kind on one batch, say what was found, write nothing.")
-_STRICT_GIN = flags.DEFINE_bool("strict_gin", False, "Bindings that nobody uses are an error, not a warning.")
+_FORCE = flags.DEFINE_bool(
+  "force",
+  False,
+  "Take --model_dir from another training that goes on there, which then ends at its next save.",
+)
+_DRY_RUN = flags.DEFINE_bool(
+  "dry_run", False, "Run one step of each kind on one batch, say what was found, write nothing."
+)
+_STRICT_GIN = flags.DEFINE_bool(
+  "strict_gin", False, "Bindings that nobody uses are an error, not a warning."
+)
 _PROFILE = flags.DEFINE_bool(
-    "profile", False, "Say where the time of some training steps goes (input, host, device), and profile them for TensorBoard: the hook Profiler.")
+  "profile",
+  False,
+  "Say where the time of some training steps goes (input, host, device), and "
+  "profile them for TensorBoard: the hook Profiler.",
+)
 _BENCHMARK_INPUT = flags.DEFINE_bool(
-    "benchmark_input", False, "Run the input pipelines of the mode alone, say how fast they are and which stage is the slowest, write nothing.")
+  "benchmark_input",
+  False,
+  "Run the input pipelines of the mode alone, say how fast they are "
+  "and which stage is the slowest, write nothing.",
+)
 
 
 def main(argv):
   del argv
   if not _GIN_FILE.value:
-    raise errors.SettingError("No --gin_file. Try: python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits")
+    raise errors.SettingError(
+      "No --gin_file. Try: python -m trainer.main "
+      "--gin_file=gin_configs/digits.gin --model_dir=out/digits"
+    )
   if not (_MODEL_DIR.value or _DRY_RUN.value or _BENCHMARK_INPUT.value):
-    raise errors.SettingError("No --model_dir: give the folder for checkpoints and summaries, such as --model_dir=out/digits.")
+    raise errors.SettingError(
+      "No --model_dir: give the folder for checkpoints and summaries, such "
+      "as --model_dir=out/digits."
+    )
   with preemption.own_process():
     config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
     from trainer import (
@@ -40,8 +78,18 @@ def main(argv):
     )
 
     experiment.run(
-        model_dir=_MODEL_DIR.value, mode=_MODE.value, device=_DEVICE.value, tpu=_TPU.value, precision=_PRECISION.value, seed=_SEED.value,
-        force=_FORCE.value, dry_run=_DRY_RUN.value, strict_gin=_STRICT_GIN.value, benchmark_input=_BENCHMARK_INPUT.value, profile=_PROFILE.value)
+      model_dir=_MODEL_DIR.value,
+      mode=_MODE.value,
+      device=_DEVICE.value,
+      tpu=_TPU.value,
+      precision=_PRECISION.value,
+      seed=_SEED.value,
+      force=_FORCE.value,
+      dry_run=_DRY_RUN.value,
+      strict_gin=_STRICT_GIN.value,
+      benchmark_input=_BENCHMARK_INPUT.value,
+      profile=_PROFILE.value,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""How a run goes: where it writes, how often, on what. Plain values, complete once made; gin names `RunConfig` and `TPUConfig`."""
+"""How a run goes: where it writes, how often, on what.
+
+Plain values, complete once made; gin names `RunConfig` and `TPUConfig`.
+"""
 
 import dataclasses
 import enum
@@ -27,7 +30,9 @@ def seconds_of(duration, name):
   """The seconds of "30s", "5m" or "1h"; SettingError under `name` otherwise."""
   match = _DURATION.fullmatch(duration)
   if not match:
-    raise errors.SettingError(f"{name} is {duration!r}: expected a number of steps, or a time such as '30s', '5m', '1h'.")
+    raise errors.SettingError(
+      f"{name} is {duration!r}: expected a number of steps, or a time such as '30s', '5m', '1h'."
+    )
   return float(match[1]) * _SECONDS[match[2]]
 
 
@@ -37,11 +42,15 @@ class TPUConfig:
   """The part of a run's configuration that TPU programs know.
 
   Attributes:
-    iterations_per_loop: steps in one call of the device: a number, a time ("30s", "5m", "1h"), or None for the longest loop that no cadence
-      (checkpoint, summary, log) forbids. It never changes the numbers.
-    num_shards: the number of replicas that the program expects, or None; another number on the device is an error.
-    per_host_input_for_training: one of InputPipelineConfig (True and False as TPU programs know them: PER_HOST_V1).
-    eval_training_input_configuration: PER_HOST_V2, or BROADCAST for evaluation and prediction that give every core the same batch.
+    iterations_per_loop: steps in one call of the device: a number, a time ("30s", "5m", "1h"), or
+      None for the longest loop that no cadence (checkpoint, summary, log) forbids. It never changes
+      the numbers.
+    num_shards: the number of replicas that the program expects, or None; another number on the
+      device is an error.
+    per_host_input_for_training: one of InputPipelineConfig (True and False as TPU programs know
+      them: PER_HOST_V1).
+    eval_training_input_configuration: PER_HOST_V2, or BROADCAST for evaluation and prediction that
+      give every core the same batch.
     host_call_every_n_steps: how often an EstimatorSpec's host_call is made.
   """
 
@@ -61,13 +70,21 @@ class TPUConfig:
       require_positive_int(self.num_shards, "TPUConfig.num_shards")
     require_positive_int(self.host_call_every_n_steps, "TPUConfig.host_call_every_n_steps")
     if not isinstance(self.per_host_input_for_training, InputPipelineConfig | bool) or (
-        self.per_host_input_for_training == InputPipelineConfig.BROADCAST):
+      self.per_host_input_for_training == InputPipelineConfig.BROADCAST
+    ):
       raise errors.SettingError(
-          f"TPUConfig.per_host_input_for_training is {self.per_host_input_for_training}: expected InputPipelineConfig.PER_HOST_V2 or PER_HOST_V1.")
-    if self.eval_training_input_configuration not in (InputPipelineConfig.PER_HOST_V2, InputPipelineConfig.BROADCAST):
+        f"TPUConfig.per_host_input_for_training is {self.per_host_input_for_training}: expected "
+        "InputPipelineConfig.PER_HOST_V2 or PER_HOST_V1."
+      )
+    if self.eval_training_input_configuration not in (
+      InputPipelineConfig.PER_HOST_V2,
+      InputPipelineConfig.BROADCAST,
+    ):
       raise errors.SettingError(
-          f"TPUConfig.eval_training_input_configuration is {self.eval_training_input_configuration}: expected InputPipelineConfig.PER_HOST_V2 or "
-          "BROADCAST.")
+        "TPUConfig.eval_training_input_configuration is "
+        f"{self.eval_training_input_configuration}: expected InputPipelineConfig.PER_HOST_V2 or "
+        "BROADCAST."
+      )
 
   @property
   def gives_host_batches(self):
@@ -80,7 +97,9 @@ class TPUConfig:
     return self.eval_training_input_configuration == InputPipelineConfig.BROADCAST
 
 
-@gin_names.configurable(module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force"])
+@gin_names.configurable(
+  module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force"]
+)
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
   """The configuration of an Estimator.
@@ -91,24 +110,30 @@ class RunConfig:
     tpu: the name or address of a TPU, where device is "tpu"; "" to find it.
     precision: "float32" or "bfloat16", that of Keras layers; variables are float32 in both.
     tf_random_seed: int, the run's seed.
-    save_checkpoints_steps, save_checkpoints_secs: how often; not both; every 600 s if neither is given. 0 for neither but the first and the last.
-    keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all. More can be kept: see retention.
+    save_checkpoints_steps, save_checkpoints_secs: how often; not both; every 600 s if neither is
+      given. 0 for neither but the first and the last.
+    keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all. More can be kept:
+      see retention.
     retention: a retention.Retention; default: the newest keep_checkpoint_max.
     on_checkpoint_failure: "raise", or "warn" to train on where a checkpoint cannot be written.
-    on_non_finite: what follows a loss that is NaN or infinite: "stop" ends the run with an error; "rollback" goes back to the last good checkpoint
-      and on with the examples that follow.
-    stage_timeout_secs: ends the process when a stage (connecting, an input_fn, a device loop, a hook, saving, evaluating) takes longer, and prints
-      the stacks of all threads; None for never.
-    evaluate_ema: whether evaluation, prediction and export take the moving averages of the weights, where the training keeps them (see
-      trainer.minimize, ema_decay).
+    on_non_finite: what follows a loss that is NaN or infinite: "stop" ends the run with an error;
+      "rollback" goes back to the last good checkpoint and on with the examples that follow.
+    stage_timeout_secs: ends the process when a stage (connecting, an input_fn, a device loop, a
+      hook, saving, evaluating) takes longer, and prints the stacks of all threads; None for never.
+    evaluate_ema: whether evaluation, prediction and export take the moving averages of the weights,
+      where the training keeps them (see trainer.minimize, ema_decay).
     save_summary_steps: how often training scalars are written for TensorBoard.
     log_step_count_steps: how often a line is logged.
-    train_steps: how long the whole training is to be, for learning-rate schedules that last as long, or a part of it: a number of steps, or a
-      duration such as "50 epochs" (see `trainer.durations`). It ends no training: Estimator.train is told when to. `run` sets it to run.train_steps.
+    train_steps: how long the whole training is to be, for learning-rate schedules that last as
+      long, or a part of it: a number of steps, or a duration such as "50 epochs" (see
+      `trainer.durations`). It ends no training: Estimator.train is told when to. `run` sets it to
+      run.train_steps.
     epoch_examples: the examples of an epoch, for durations in epochs.
-    static_shapes: whether the shapes of a batch must be known before it comes. False lets them differ from batch to batch on a single CPU or GPU,
-      as Estimator programs may have them; several cores and TPUs need them in any case.
-    force: whether a training takes model_dir from another one that goes on there, which then ends at its next save (see `trainer.loop.training_lock`).
+    static_shapes: whether the shapes of a batch must be known before it comes. False lets them
+      differ from batch to batch on a single CPU or GPU, as Estimator programs may have them;
+      several cores and TPUs need them in any case.
+    force: whether a training takes model_dir from another one that goes on there, which then ends
+      at its next save (see `trainer.loop.training_lock`).
     tpu_config: a TPUConfig.
   """
 
@@ -136,23 +161,47 @@ class RunConfig:
   def __post_init__(self):
     durations.TrainingLength(None, self.epoch_examples, self.train_steps)
     if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
-      raise errors.SettingError("RunConfig: set save_checkpoints_steps or save_checkpoints_secs, not both.")
+      raise errors.SettingError(
+        "RunConfig: set save_checkpoints_steps or save_checkpoints_secs, not both."
+      )
     for name in ("save_summary_steps", "log_step_count_steps"):
       require_positive_int(getattr(self, name), f"RunConfig.{name}")
-    for name, kinds in (("save_checkpoints_steps", int), ("save_checkpoints_secs", int | float), ("keep_checkpoint_max", int)):
+    for name, kinds in (
+      ("save_checkpoints_steps", int),
+      ("save_checkpoints_secs", int | float),
+      ("keep_checkpoint_max", int),
+    ):
       value = getattr(self, name)
-      if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or value < 0):
-        raise errors.SettingError(f"RunConfig.{name} must be {'an int' if kinds is int else 'a number'} of at least 0; got {value!r}.")
+      if value is not None and (
+        isinstance(value, bool) or not isinstance(value, kinds) or value < 0
+      ):
+        raise errors.SettingError(
+          f"RunConfig.{name} must be "
+          f"{'an int' if kinds is int else 'a number'} of at least 0; got "
+          f"{value!r}."
+        )
     if self.on_checkpoint_failure not in ("raise", "warn"):
-      raise errors.SettingError(f"RunConfig.on_checkpoint_failure is {self.on_checkpoint_failure!r}; expected 'raise' or 'warn'.")
+      raise errors.SettingError(
+        "RunConfig.on_checkpoint_failure is "
+        f"{self.on_checkpoint_failure!r}; expected 'raise' or 'warn'."
+      )
     if self.on_non_finite not in ("stop", "rollback"):
-      raise errors.SettingError(f"RunConfig.on_non_finite is {self.on_non_finite!r}; expected 'stop' or 'rollback'.")
+      raise errors.SettingError(
+        f"RunConfig.on_non_finite is {self.on_non_finite!r}; expected 'stop' or 'rollback'."
+      )
     if self.stage_timeout_secs is not None and not self.stage_timeout_secs > 0:
-      raise errors.SettingError(f"RunConfig.stage_timeout_secs must be greater than 0, or None for no limit; got {self.stage_timeout_secs!r}.")
+      raise errors.SettingError(
+        "RunConfig.stage_timeout_secs must be greater than 0, or None for "
+        f"no limit; got {self.stage_timeout_secs!r}."
+      )
     if self.precision not in ("float32", "bfloat16"):
-      raise errors.SettingError(f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision).")
+      raise errors.SettingError(
+        f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision)."
+      )
     if isinstance(self.tf_random_seed, bool) or not isinstance(self.tf_random_seed, int):
-      raise errors.SettingError(f"RunConfig.tf_random_seed must be an int; got {self.tf_random_seed!r} (--seed).")
+      raise errors.SettingError(
+        f"RunConfig.tf_random_seed must be an int; got {self.tf_random_seed!r} (--seed)."
+      )
 
   @property
   def checkpoint_steps(self):
@@ -168,12 +217,15 @@ class RunConfig:
 
 
 def require_min_or_max(value, name):
-  """Raises SettingError unless value, which tells whether less or more of a metric is better, is "min" or "max"."""
+  """Raises SettingError unless value, which tells whether less or more of a metric is better,
+  is "min" or "max".
+  """
   if value not in ("min", "max"):
     raise errors.SettingError(f"{name} is {value!r}; expected 'min' or 'max'.")
 
 
 def require_positive_int(value, name):
   """Raises SettingError unless value is an int > 0."""
-  if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:  # those of numpy too
+  # Those of numpy too.
+  if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
     raise errors.SettingError(f"{name} must be an int greater than 0; got {value!r}.")

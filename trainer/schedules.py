@@ -1,18 +1,22 @@
-"""Learning rates that change while a model trains: constant, cosine, linear, polynomial, exponential, piecewise, each with a warm-up before it.
+"""Learning rates that change while a model trains: constant, cosine, linear, polynomial,
+exponential, piecewise, each with a warm-up before it.
 
     keras.optimizers.AdamW.learning_rate = @schedules.cosine()
     schedules.cosine.learning_rate = 0.003
     schedules.cosine.warmup = "5 epochs"
 
-What lasts a while is a duration, see `trainer.durations`: 245, "5 epochs", "250000 examples", "10 %". A schedule goes to an optimizer as its learning
-rate, to one of Keras as to one of `tf.compat.v1.train`:
+What lasts a while is a duration, see `trainer.durations`: 245, "5 epochs", "250000 examples", "10
+%". A schedule goes to an optimizer as its learning rate, to one of Keras as to one of
+`tf.compat.v1.train`:
 
     trainer.minimize(keras.optimizers.AdamW(schedules.cosine(0.003, warmup="5 epochs")), loss)
 
-Inside a model_fn a schedule follows the global step, whatever its optimizer counts: with `minimize.accumulate_steps = 4` that applies every fourth
-step, with another optimizer that applies several times a step, an epoch is an epoch still. The first step of a training is step 0.
+Inside a model_fn a schedule follows the global step, whatever its optimizer counts: with
+`minimize.accumulate_steps = 4` that applies every fourth step, with another optimizer that applies
+several times a step, an epoch is an epoch still. The first step of a training is step 0.
 
-While `w` is the warm-up, the learning rate is `learning_rate × step / w`, then what the schedule says.
+While `w` is the warm-up, the learning rate is `learning_rate × step / w`, then what the schedule
+says.
 """
 
 import contextlib
@@ -42,7 +46,8 @@ def constant(learning_rate, warmup=0):
     A Schedule.
 
   Raises:
-    SettingError: here a value that can never work; when it is first called, durations that do not fit together or whose measure is missing.
+    SettingError: here a value that can never work; when it is first called, durations that do not
+      fit together or whose measure is missing.
   """
   return Schedule("constant", {"learning_rate": learning_rate, "warmup": warmup})
 
@@ -51,7 +56,8 @@ def constant(learning_rate, warmup=0):
 def cosine(learning_rate, warmup=0, duration="100 %", final=0.0):
   """From `learning_rate` to `final` along half a cosine.
 
-  I. Loshchilov, F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts" (2017), without the restarts.
+  I. Loshchilov, F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts" (2017), without
+  the restarts.
 
   Args:
     learning_rate: float > 0, that at the end of the warm-up.
@@ -59,19 +65,33 @@ def cosine(learning_rate, warmup=0, duration="100 %", final=0.0):
     duration: when `final` is reached, counted from the beginning of the training.
     final: float >= 0, from there on.
   """
-  return Schedule("cosine", {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final})
+  return Schedule(
+    "cosine",
+    {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final},
+  )
 
 
 @gin_names.configurable(module="schedules")
 def linear(learning_rate, warmup=0, duration="100 %", final=0.0):
   """From `learning_rate` to `final` along a line; arguments as those of `cosine`."""
-  return Schedule("linear", {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final})
+  return Schedule(
+    "linear",
+    {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final},
+  )
 
 
 @gin_names.configurable(module="schedules")
 def polynomial(learning_rate, power=2.0, warmup=0, duration="100 %", final=0.0):
-  """From `learning_rate` to `final` by `(1 - progress) ** power`; power: float > 0, the other arguments as those of `cosine`."""
-  arguments = {"learning_rate": learning_rate, "power": power, "warmup": warmup, "duration": duration, "final": final}
+  """From `learning_rate` to `final` by `(1 - progress) ** power`; power: float > 0, the other
+  arguments as those of `cosine`.
+  """
+  arguments = {
+    "learning_rate": learning_rate,
+    "power": power,
+    "warmup": warmup,
+    "duration": duration,
+    "final": final,
+  }
   return Schedule("polynomial", arguments)
 
 
@@ -86,7 +106,13 @@ def exponential(learning_rate, factor, every, staircase=False, warmup=0):
     staircase: whether that happens at once, at its end, and not little by little.
     warmup: duration.
   """
-  arguments = {"learning_rate": learning_rate, "factor": factor, "every": every, "staircase": staircase, "warmup": warmup}
+  arguments = {
+    "learning_rate": learning_rate,
+    "factor": factor,
+    "every": every,
+    "staircase": staircase,
+    "warmup": warmup,
+  }
   return Schedule("exponential", arguments)
 
 
@@ -95,12 +121,16 @@ def piecewise(learning_rates, boundaries, warmup=0):
   """One learning rate after another.
 
   Args:
-    learning_rates: list of floats >= 0, one more than boundaries; the first is that at the end of the warm-up.
-    boundaries: list of durations, in order: when the next learning rate begins, counted from the beginning of the training. The step that a boundary
-      falls on has the next one already.
+    learning_rates: list of floats >= 0, one more than boundaries; the first is that at the end of
+      the warm-up.
+    boundaries: list of durations, in order: when the next learning rate begins, counted from the
+      beginning of the training. The step that a boundary falls on has the next one already.
     warmup: duration, not longer than the first boundary.
   """
-  return Schedule("piecewise", {"learning_rates": list(learning_rates), "boundaries": list(boundaries), "warmup": warmup})
+  return Schedule(
+    "piecewise",
+    {"learning_rates": list(learning_rates), "boundaries": list(boundaries), "warmup": warmup},
+  )
 
 
 @keras.saving.register_keras_serializable("octet")
@@ -129,7 +159,9 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       elif name == "staircase":
         self._require(name, "True or False", isinstance(value, bool))
       elif name == "learning_rates":
-        self._require(name, "numbers of at least 0", all(_is_number(rate) and rate >= 0 for rate in value))
+        self._require(
+          name, "numbers of at least 0", all(_is_number(rate) and rate >= 0 for rate in value)
+        )
         wanted = len(self._arguments["boundaries"]) + 1
         self._require(name, f"{wanted} numbers, one more than boundaries", len(value) == wanted)
       elif name == "boundaries":
@@ -140,7 +172,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     """The learning rate, a float32 scalar.
 
     Args:
-      step: int; where it is None, as for optimizers of tf.compat.v1, or a Keras optimizer's own count, the global step of the training.
+      step: int; where it is None, as for optimizers of tf.compat.v1, or a Keras optimizer's own
+        count, the global step of the training.
     """
     now = _now.get()
     if now is _IDLE:
@@ -149,7 +182,9 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     if now and now.step is not None and (step is None or isinstance(step, keras.Variable)):
       step = now.step
     if step is None:
-      raise errors.SettingError(f"schedules.{self._kind} is called outside of a training: give it the step.")
+      raise errors.SettingError(
+        f"schedules.{self._kind} is called outside of a training: give it the step."
+      )
     step = tf.convert_to_tensor(step)
     warmup = length.steps(self._arguments["warmup"], self._gin_name("warmup"))
     curve, peak = getattr(self, f"_{self._kind}")(warmup, length)
@@ -159,7 +194,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       rate = tf.where(done < warmup, peak * (done / warmup), rate)
     return rate
 
-  # Each of these: (function of the step → float32 scalar, the learning rate at the end of the warm-up).
+  # Each of these: (function of the step → float32 scalar, the learning rate at the end of the
+  # warm-up).
 
   def _constant(self, warmup, length):
     del warmup, length
@@ -167,7 +203,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     return lambda step: tf.constant(peak, tf.float32), peak
 
   def _cosine(self, warmup, length):
-    return self._decay(warmup, length, lambda left: tf.square(tf.sin(math.pi / 2 * left)))  # (1 - cos(π left)) / 2, and no digit lost
+    # (1 - cos(π left)) / 2, and no digit lost.
+    return self._decay(warmup, length, lambda left: tf.square(tf.sin(math.pi / 2 * left)))
 
   def _linear(self, warmup, length):
     return self._decay(warmup, length, lambda left: left)
@@ -181,13 +218,16 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     end = length.steps(self._arguments["duration"], self._gin_name("duration"))
     if not warmup < end:
       raise errors.SettingError(
-          f"{self._gin_name('warmup')} is {self._arguments['warmup']!r} ({warmup:g} steps): it must be shorter than {self._gin_name('duration')}, "
-          f"{self._arguments['duration']!r} ({end:g} steps), of which it is a part.")
+        f"{self._gin_name('warmup')} is {self._arguments['warmup']!r} ({warmup:g} steps): it "
+        f"must be shorter than {self._gin_name('duration')}, "
+        f"{self._arguments['duration']!r} ({end:g} steps), of which it is a part."
+      )
 
     def curve(step):
       left = tf.clip_by_value((end - tf.cast(step, tf.float32)) / (end - warmup), 0.0, 1.0)
       share = shape(left)
       return peak * share + final * (1 - share)  # which is exact at both ends
+
     return curve, peak
 
   def _exponential(self, warmup, length):
@@ -197,22 +237,31 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     def curve(step):
       times = tf.maximum(tf.cast(step, tf.float32) - warmup, 0.0) / every
       return peak * factor ** (tf.floor(times) if self._arguments["staircase"] else times)
+
     return curve, peak
 
   def _piecewise(self, warmup, length):
     name, rates = self._gin_name("boundaries"), self._arguments["learning_rates"]
     boundaries = [length.steps(boundary, name) for boundary in self._arguments["boundaries"]]
     if any(later <= earlier for earlier, later in itertools.pairwise(boundaries)):
-      raise errors.SettingError(f"{name} is {self._arguments['boundaries']}, in steps {boundaries}: each must be greater than the one before.")
+      raise errors.SettingError(
+        f"{name} is {self._arguments['boundaries']}, in steps "
+        f"{boundaries}: each must be greater than the one before."
+      )
     if boundaries and warmup > boundaries[0]:
       raise errors.SettingError(
-          f"{self._gin_name('warmup')} is {self._arguments['warmup']!r} ({warmup:g} steps): it must end before the first of {name}, "
-          f"{self._arguments['boundaries'][0]!r} ({boundaries[0]:g} steps).")
+        f"{self._gin_name('warmup')} is {self._arguments['warmup']!r} ({warmup:g} steps): it "
+        f"must end before the first of {name}, "
+        f"{self._arguments['boundaries'][0]!r} ({boundaries[0]:g} steps)."
+      )
 
     def curve(step):
       # Of whole numbers, which stay exact where a float32 no longer counts single steps.
       passed = [tf.cast(step, tf.int64) >= math.ceil(boundary) for boundary in boundaries]
-      return tf.gather(tf.constant(rates, tf.float32), tf.reduce_sum(tf.cast([*passed, False], tf.int32)))
+      return tf.gather(
+        tf.constant(rates, tf.float32), tf.reduce_sum(tf.cast([*passed, False], tf.int32))
+      )
+
     return curve, rates[0]
 
   def get_config(self):
@@ -224,7 +273,9 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
   def _require(self, argument, expected, holds):
     if not holds:
-      raise errors.SettingError(f"{self._gin_name(argument)} must be {expected}; got {self._arguments[argument]!r}.")
+      raise errors.SettingError(
+        f"{self._gin_name(argument)} must be {expected}; got {self._arguments[argument]!r}."
+      )
 
 
 def _is_number(value):
@@ -233,7 +284,9 @@ def _is_number(value):
 
 @dataclasses.dataclass(frozen=True)
 class _Now:
-  """What schedules go by: a durations.TrainingLength and the global step (int64 scalar tensor, or None)."""
+  """What schedules go by: a durations.TrainingLength and the global step (int64 scalar tensor,
+  or None).
+  """
 
   length: durations.TrainingLength
   step: tf.Tensor | None
@@ -245,10 +298,12 @@ _now = contextvars.ContextVar("what schedules go by", default=None)
 
 
 def during(
-    length: durations.TrainingLength, step: tf.Tensor | None = None
+  length: durations.TrainingLength, step: tf.Tensor | None = None
 ) -> contextlib.AbstractContextManager[None]:
-  """Inside, schedules measure durations by a TrainingLength, and follow `step`; entered around the trace of a training step.
+  """Inside, schedules measure durations by a TrainingLength, and follow `step`; entered around the
+  trace of a training step.
 
+  Example:
       with schedules.during(durations.TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps=2441)):
         schedule(245)
   """
@@ -256,5 +311,7 @@ def during(
 
 
 def idle() -> contextlib.AbstractContextManager[None]:
-  """Inside, schedules are 0 and look at nothing: a model_fn may make its train_op in every mode, and only training runs it."""
+  """Inside, schedules are 0 and look at nothing: a model_fn may make its train_op in every
+  mode, and only training runs it.
+  """
   return patches.setting(_now, _IDLE)

@@ -1,5 +1,6 @@
 """What a model_fn returns, and how it is called.
 
+Example:
     def model_fn(features, labels, mode, params):
       ...
       return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.Adam(), loss))
@@ -21,7 +22,11 @@ class ModeKeys:
   PREDICT = "infer"
 
 
-_NEEDED = {ModeKeys.TRAIN: ("loss", "train_op"), ModeKeys.EVAL: ("loss",), ModeKeys.PREDICT: ("predictions",)}
+_NEEDED = {
+  ModeKeys.TRAIN: ("loss", "train_op"),
+  ModeKeys.EVAL: ("loss",),
+  ModeKeys.PREDICT: ("predictions",),
+}
 _DEFAULT_SIGNATURE = "serving_default"
 _RESERVED_METRICS = ("loss", "global_step")
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
@@ -33,21 +38,28 @@ class EstimatorSpec:
 
   Attributes:
     mode: one of ModeKeys.
-    predictions: a tensor or dict of tensors whose first axis is the batch; needed to predict and export.
+    predictions: a tensor or dict of tensors whose first axis is the batch; needed to predict and
+      export.
     loss: scalar tensor, the mean over this replica's batch; needed to train and evaluate.
-    train_op: what applies the gradients, such as `trainer.minimize(...)` or `optimizer.minimize(loss, global_step)`; needed to train.
-    eval_metrics: `(metric_fn, tensors)`, tensors a list or a dict whose first axis is the batch. They are gathered from all replicas, without what
-      was padded; metric_fn is called with them (as keywords if a dict) on the host and returns a dict of updated Keras metrics or of
+    train_op: what applies the gradients, such as `trainer.minimize(...)` or
+      `optimizer.minimize(loss, global_step)`; needed to train.
+    eval_metrics: `(metric_fn, tensors)`, tensors a list or a dict whose first axis is the batch.
+      They are gathered from all replicas, without what was padded; metric_fn is called with them
+      (as keywords if a dict) on the host and returns a dict of updated Keras metrics or of
       `tf.compat.v1.metrics` pairs.
-    export_outputs: dict of signature name → predictions; by default one, "serving_default", of `predictions`. One output under another name is also
-      served as "serving_default"; of several, one must have that name.
-    scaffold_fn: a function that returns a tf.compat.v1.train.Scaffold; called once when a training begins without a checkpoint, and once for
-      evaluation, for prediction and for each export. See `trainer.checkpoints.scaffolds` for what it may ask for.
-    host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over replicas; fn is called with them on the host.
+    export_outputs: dict of signature name → predictions; by default one, "serving_default", of
+      `predictions`. One output under another name is also served as "serving_default"; of several,
+      one must have that name.
+    scaffold_fn: a function that returns a tf.compat.v1.train.Scaffold; called once when a training
+      begins without a checkpoint, and once for evaluation, for prediction and for each export. See
+      `trainer.checkpoints.scaffolds` for what it may ask for.
+    host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over replicas; fn is called with
+      them on the host.
     training_hooks, evaluation_hooks, prediction_hooks: hooks that the model brings along.
 
   Raises:
-    SettingError: mode is none of ModeKeys, or eval_metrics do not fit their metric_fn, or export_outputs have no default.
+    SettingError: mode is none of ModeKeys, or eval_metrics do not fit their metric_fn, or
+      export_outputs have no default.
     SpecError: something that the mode needs is missing.
   """
 
@@ -65,7 +77,10 @@ class EstimatorSpec:
 
   def __post_init__(self):
     if self.mode not in _NEEDED:
-      raise errors.SettingError(f"EstimatorSpec: mode is {self.mode!r}; expected one of {', '.join(map(repr, _NEEDED))} (trainer.ModeKeys).")
+      raise errors.SettingError(
+        f"EstimatorSpec: mode is {self.mode!r}; expected one of "
+        f"{', '.join(map(repr, _NEEDED))} (trainer.ModeKeys)."
+      )
     missing = [name for name in _NEEDED[self.mode] if getattr(self, name) is None]
     if missing:
       raise errors.SpecError(f"EstimatorSpec: mode {self.mode!r} needs {' and '.join(missing)}.")
@@ -79,20 +94,27 @@ class EstimatorSpec:
     """What an export serves: dict of signature name → predictions, one of them "serving_default".
 
     Raises:
-      SettingError: export_outputs are no dict with something in it, or there are several and none is "serving_default".
+      SettingError: export_outputs are no dict with something in it, or there are several and none
+        is "serving_default".
     """
     outputs = self.export_outputs
     if outputs is None:
       return {_DEFAULT_SIGNATURE: self.predictions}
     if not isinstance(outputs, Mapping) or not outputs:
-      raise errors.SettingError(f"EstimatorSpec: export_outputs must be a dict of signature name → predictions; got {outputs!r}.")
+      raise errors.SettingError(
+        "EstimatorSpec: export_outputs must be a dict of signature name → "
+        f"predictions; got {outputs!r}."
+      )
     outputs = dict(outputs)
     if len(outputs) == 1:
       outputs.setdefault(_DEFAULT_SIGNATURE, *outputs.values())
     if _DEFAULT_SIGNATURE not in outputs:
       raise errors.SettingError(
-          f"EstimatorSpec: export_outputs has {', '.join(map(repr, outputs))}, and none of them is the default: "
-          f"name one {_DEFAULT_SIGNATURE!r}, which is what a server gives to who asks for no other.")
+        f"EstimatorSpec: export_outputs has {', '.join(map(repr, outputs))}, and none of them is "
+        "the default: "
+        f"name one {_DEFAULT_SIGNATURE!r}, which is what a server gives to who asks for no "
+        "other."
+      )
     return outputs
 
 
@@ -101,10 +123,15 @@ TPUEstimatorSpec = EstimatorSpec
 
 def _check_host_function(name, pair):
   if not (isinstance(pair, tuple | list) and len(pair) == 2 and callable(pair[0])):
-    raise errors.SettingError(f"EstimatorSpec: {name} must be a pair (function, tensors); got {pair!r}.")
+    raise errors.SettingError(
+      f"EstimatorSpec: {name} must be a pair (function, tensors); got {pair!r}."
+    )
   fn, tensors = pair
   if not isinstance(tensors, Mapping | list | tuple):
-    raise errors.SettingError(f"EstimatorSpec: the tensors of {name} must be a list or a dict; got {type(tensors).__name__}.")
+    raise errors.SettingError(
+      f"EstimatorSpec: the tensors of {name} must be a list or a dict; got "
+      f"{type(tensors).__name__}."
+    )
   try:
     signature = inspect.signature(fn)
   except ValueError:  # some built-in functions have none
@@ -112,24 +139,37 @@ def _check_host_function(name, pair):
   try:
     signature.bind(**tensors) if isinstance(tensors, Mapping) else signature.bind(*tensors)
   except TypeError as error:
-    given = f"keywords {sorted(tensors)}" if isinstance(tensors, Mapping) else f"{len(tensors)} tensors"
-    raise errors.SettingError(f"EstimatorSpec: {name} gives {given} to {name_of(fn)}{signature}: {error}.") from error
+    given = (
+      f"keywords {sorted(tensors)}" if isinstance(tensors, Mapping) else f"{len(tensors)} tensors"
+    )
+    raise errors.SettingError(
+      f"EstimatorSpec: {name} gives {given} to {name_of(fn)}{signature}: {error}."
+    ) from error
 
 
 def check_metrics(metrics):
-  """Raises SpecError or SettingError unless a metric_fn returned a dict of metrics under names of its own."""
+  """Raises SpecError or SettingError unless a metric_fn returned a dict of metrics under names
+  of its own.
+  """
   if not isinstance(metrics, Mapping):
-    raise errors.SpecError(f"eval_metrics: metric_fn must return a dict of name → metric; it returned {type(metrics).__name__}.")
+    raise errors.SpecError(
+      "eval_metrics: metric_fn must return a dict of name → metric; it "
+      f"returned {type(metrics).__name__}."
+    )
   taken = sorted(set(metrics) & set(_RESERVED_METRICS))
   if taken:
-    raise errors.SettingError(f"eval_metrics: the names {', '.join(_RESERVED_METRICS)} are reserved; rename the metric {taken[0]!r}.")
+    raise errors.SettingError(
+      f"eval_metrics: the names {', '.join(_RESERVED_METRICS)} are "
+      f"reserved; rename the metric {taken[0]!r}."
+    )
 
 
 class ModelFn:
   """A user's model_fn, checked once and called by name.
 
   Args:
-    fn: any callable with some of the arguments features, labels, mode, params, config; further ones must have defaults.
+    fn: any callable with some of the arguments features, labels, mode, params, config; further ones
+      must have defaults.
 
   Raises:
     SettingError: fn is no such callable.
@@ -137,24 +177,36 @@ class ModelFn:
 
   def __init__(self, fn):
     if not callable(fn):
-      raise errors.SettingError(f"model_fn must be callable; got {fn!r}. In gin: run.model_fn = @my_model.model_fn (without brackets).")
+      raise errors.SettingError(
+        f"model_fn must be callable; got {fn!r}. In gin: run.model_fn = "
+        "@my_model.model_fn (without brackets)."
+      )
     self.name = name_of(fn)
     self._fn = fn
     parameters = inspect.signature(fn).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     self._arguments = [name for name in _ARGUMENTS if name in parameters or takes_any]
-    needed = [n for n, p in parameters.items() if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)]
+    needed = [
+      n
+      for n, p in parameters.items()
+      if p.default is p.empty
+      and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)
+    ]
     unknown = [name for name in needed if name not in _ARGUMENTS]
     if unknown:
       raise errors.SettingError(
-          f"model_fn {self.name} has the argument {unknown[0]!r}, which nobody gives: expected {', '.join(_ARGUMENTS)}, or a default value.")
+        f"model_fn {self.name} has the argument {unknown[0]!r}, which nobody gives: expected "
+        f"{', '.join(_ARGUMENTS)}, or a default value."
+      )
     if "features" not in self._arguments:
       raise errors.SettingError(f"model_fn {self.name} must take the argument 'features'.")
 
   def check_params(self, params):
     """Raises SettingError where params were given and fn does not take them."""
     if params and "params" not in self._arguments:
-      raise errors.SettingError(f"model_fn {self.name} does not take 'params', and params {sorted(params)} were given.")
+      raise errors.SettingError(
+        f"model_fn {self.name} does not take 'params', and params {sorted(params)} were given."
+      )
 
   def __call__(self, features, labels, mode, params, config):
     """Calls fn with those of the arguments that it takes.
@@ -165,12 +217,20 @@ class ModelFn:
     """
     given = dict(features=features, labels=labels, mode=mode, params=params, config=config)
     if labels is not None and "labels" not in self._arguments:
-      raise errors.SettingError(f"model_fn {self.name} does not take 'labels', and the input_fn gives labels.")
+      raise errors.SettingError(
+        f"model_fn {self.name} does not take 'labels', and the input_fn gives labels."
+      )
     spec = self._fn(**{name: given[name] for name in self._arguments})
     if not isinstance(spec, EstimatorSpec):
-      raise errors.SpecError(f"model_fn {self.name} must return a trainer.EstimatorSpec in mode {mode!r}; it returned {_described(spec)}.")
+      raise errors.SpecError(
+        f"model_fn {self.name} must return a trainer.EstimatorSpec in mode "
+        f"{mode!r}; it returned {_described(spec)}."
+      )
     if spec.mode != mode:
-      raise errors.SpecError(f"model_fn {self.name} was called in mode {mode!r} and returned an EstimatorSpec of mode {spec.mode!r}.")
+      raise errors.SpecError(
+        f"model_fn {self.name} was called in mode {mode!r} and returned an "
+        f"EstimatorSpec of mode {spec.mode!r}."
+      )
     return spec
 
 
@@ -181,4 +241,8 @@ def name_of(fn):
 
 
 def _described(value):
-  return "None (is a return statement missing?)" if value is None else f"{type(value).__name__}: {value!r}"[:200]
+  return (
+    "None (is a return statement missing?)"
+    if value is None
+    else f"{type(value).__name__}: {value!r}"[:200]
+  )

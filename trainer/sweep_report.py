@@ -1,7 +1,7 @@
 """What a sweep has come to, also while it runs: a table, trials.csv, best.gin and report.html.
 
-  python -m trainer.sweep_report --sweep_dir=out/sweep
-  python -m trainer.sweep_report --sweep_dir=out/sweep --storage=postgresql://user:password@host/name
+python -m trainer.sweep_report --sweep_dir=out/sweep python -m trainer.sweep_report
+--sweep_dir=out/sweep --storage=postgresql://user:password@host/name
 """
 
 import os
@@ -11,22 +11,34 @@ from absl import flags
 from trainer import command, errors
 from trainer.sweep import page, report, study
 
-_SWEEP_DIR = flags.DEFINE_string("sweep_dir", None, "The folder of the sweep, as for trainer.sweep. The files are written there.")
+_SWEEP_DIR = flags.DEFINE_string(
+  "sweep_dir", None, "The folder of the sweep, as for trainer.sweep. The files are written there."
+)
 _STORAGE = flags.DEFINE_string("storage", "", "The database, where it is not that in --sweep_dir.")
-_STUDY = flags.DEFINE_string("study", "", "The sweep's name in the database. Default: the name of the folder --sweep_dir.")
+_STUDY = flags.DEFINE_string(
+  "study", "", "The sweep's name in the database. Default: the name of the folder --sweep_dir."
+)
 
 
 def main(argv):
   del argv
   if not _SWEEP_DIR.value:
-    raise errors.SettingError("No --sweep_dir. Try: python -m trainer.sweep_report --sweep_dir=out/sweep")
+    raise errors.SettingError(
+      "No --sweep_dir. Try: python -m trainer.sweep_report --sweep_dir=out/sweep"
+    )
   sweep_dir = os.path.abspath(_SWEEP_DIR.value)
-  found = report.Report(*study.Study.read(study.url_for(sweep_dir, _STORAGE.value), _STUDY.value or os.path.basename(sweep_dir)))
+  found = report.Report(
+    *study.Study.read(
+      study.url_for(sweep_dir, _STORAGE.value), _STUDY.value or os.path.basename(sweep_dir)
+    )
+  )
   found.print_table()
   try:
     os.makedirs(sweep_dir, exist_ok=True)
   except OSError as error:
-    raise errors.OutputError(f"Cannot make the folder {sweep_dir} (--sweep_dir): {error}") from error
+    raise errors.OutputError(
+      f"Cannot make the folder {sweep_dir} (--sweep_dir): {error}"
+    ) from error
   written = [os.path.join(sweep_dir, "trials.csv"), os.path.join(sweep_dir, "report.html")]
   found.write_csv(written[0])
   report.write(written[1], page.page(found, sweep_dir))

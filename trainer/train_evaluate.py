@@ -1,5 +1,7 @@
-"""Training with an evaluation of each checkpoint, in one process; or the evaluations alone, beside a training in another process.
+"""Training with an evaluation of each checkpoint, in one process; or the evaluations alone, beside
+a training in another process.
 
+Example:
     train_and_evaluate(estimator, TrainSpec(train_input_fn, max_steps=1000), EvalSpec(eval_input_fn, exporters=[BestExporter("accuracy", "max")]))
     evaluate_continuously(estimator, EvalSpec(eval_input_fn), max_steps=1000)
 """
@@ -62,17 +64,22 @@ class EvalSpec:
     if self.steps is not None:
       run_config.require_positive_int(self.steps, "EvalSpec.steps")
     if self.throttle_secs < 0:
-      raise errors.SettingError(f"EvalSpec.throttle_secs must be at least 0; got {self.throttle_secs}.")
+      raise errors.SettingError(
+        f"EvalSpec.throttle_secs must be at least 0; got {self.throttle_secs}."
+      )
 
 
 def train_and_evaluate(estimator, train_spec, *eval_specs, clock=time.monotonic):
-  """Trains to max_steps and evaluates on the way and at the end, also where the training was complete before.
+  """Trains to max_steps and evaluates on the way and at the end, also where the training was
+  complete before.
 
-  On machines that TF_CONFIG tells of, the task "evaluator" evaluates what the others save, and the others then only train.
+  On machines that TF_CONFIG tells of, the task "evaluator" evaluates what the others save, and the
+  others then only train.
 
   Args:
     estimator: an Estimator.
-    train_spec: a TrainSpec. A hook that has `evaluated(step, name, metrics, estimator)` is asked after each evaluation whether to stop.
+    train_spec: a TrainSpec. A hook that has `evaluated(step, name, metrics, estimator)` is asked
+      after each evaluation whether to stop.
     eval_specs: EvalSpecs with names of their own.
     clock: seconds.
 
@@ -87,21 +94,44 @@ def train_and_evaluate(estimator, train_spec, *eval_specs, clock=time.monotonic)
     return evaluate_continuously(estimator, *eval_specs, max_steps=train_spec.max_steps)
   if estimator.device.has_evaluator:
     estimator.train(
-        train_spec.input_fn, hooks=list(train_spec.hooks), max_steps=train_spec.max_steps, saving_listeners=list(train_spec.saving_listeners))
+      train_spec.input_fn,
+      hooks=list(train_spec.hooks),
+      max_steps=train_spec.max_steps,
+      saving_listeners=list(train_spec.saving_listeners),
+    )
     return {}
   with estimator.alone_in_model_dir():  # also at the last evaluation, and what is exported after it
     estimator.train(
-        train_spec.input_fn, hooks=list(train_spec.hooks), max_steps=train_spec.max_steps,
-        saving_listeners=[*train_spec.saving_listeners, _EvaluateWhenSaved(evaluations, train_spec.hooks)])
-    with preemption.telling("in the last evaluation; the training is saved, and the same command goes on with what is left"):
+      train_spec.input_fn,
+      hooks=list(train_spec.hooks),
+      max_steps=train_spec.max_steps,
+      saving_listeners=[
+        *train_spec.saving_listeners,
+        _EvaluateWhenSaved(evaluations, train_spec.hooks),
+      ],
+    )
+    with preemption.telling(
+      "in the last evaluation; the training is saved, and the same command "
+      "goes on with what is left"
+    ):
       evaluations.finish()
   return evaluations.results
 
 
-def evaluate_continuously(estimator, *eval_specs, max_steps=None, timeout_secs=3600.0, poll_secs=1.0, clock=time.monotonic, sleep=time.sleep):
-  """Evaluates each checkpoint that comes into model_dir once, but that of step 0, in the order of their steps.
+def evaluate_continuously(
+  estimator,
+  *eval_specs,
+  max_steps=None,
+  timeout_secs=3600.0,
+  poll_secs=1.0,
+  clock=time.monotonic,
+  sleep=time.sleep,
+):
+  """Evaluates each checkpoint that comes into model_dir once, but that of step 0, in the order of
+  their steps.
 
-  A checkpoint is not removed while it is read. Those that were evaluated before, by a process like this one, are not evaluated again.
+  A checkpoint is not removed while it is read. Those that were evaluated before, by a process like
+  this one, are not evaluated again.
 
   Args:
     estimator: an Estimator.
@@ -118,7 +148,9 @@ def evaluate_continuously(estimator, *eval_specs, max_steps=None, timeout_secs=3
     SettingError: two EvalSpecs have one name, or none is given.
   """
   if not eval_specs:
-    raise errors.SettingError("evaluate_continuously: there is nothing to evaluate: give an EvalSpec.")
+    raise errors.SettingError(
+      "evaluate_continuously: there is nothing to evaluate: give an EvalSpec."
+    )
   evaluations = _Evaluations(estimator, eval_specs, clock)
   last_time, last_step, seen = clock(), 0, set()
   while max_steps is None or last_step < max_steps:
@@ -130,7 +162,12 @@ def evaluate_continuously(estimator, *eval_specs, max_steps=None, timeout_secs=3
     if new:
       last_time = clock()
     elif clock() - last_time >= timeout_secs:
-      logging.warning("No checkpoint has come into %s for %.0f s: the evaluations end at step %d.", estimator.model_dir, timeout_secs, last_step)
+      logging.warning(
+        "No checkpoint has come into %s for %.0f s: the evaluations end at step %d.",
+        estimator.model_dir,
+        timeout_secs,
+        last_step,
+      )
       break
     else:
       sleep(poll_secs)
@@ -145,7 +182,9 @@ class _Evaluations:
     names = [spec.name for spec in specs]
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
-      raise errors.SettingError(f"{len(repeated)} EvalSpecs have the name {repeated[0]!r}; give each its own.")
+      raise errors.SettingError(
+        f"{len(repeated)} EvalSpecs have the name {repeated[0]!r}; give each its own."
+      )
     self.estimator = estimator
     self._specs = specs
     self._clock = clock
@@ -153,14 +192,18 @@ class _Evaluations:
     self.results = {}
 
   def when_saved(self, step):
-    """Evaluates the checkpoint that was just written, by the specs whose time it is; yields (name, result) of each."""
+    """Evaluates the checkpoint that was just written, by the specs whose time it is; yields
+    (name, result) of each.
+    """
     for spec in self._specs:
       if self._clock() - self._last_time.get(spec.name, float("-inf")) >= spec.throttle_secs:
         self._evaluate(spec)
         yield spec.name or "", self.results[spec.name]
 
   def once(self, step):
-    """Evaluates a checkpoint by the specs by which it was not evaluated before; one that is gone or damaged is passed over."""
+    """Evaluates a checkpoint by the specs by which it was not evaluated before; one that is
+    gone or damaged is passed over.
+    """
     for spec in self._specs:
       if step not in retention.evaluated_steps(self.estimator.model_dir, spec.name or ""):
         try:
@@ -169,7 +212,9 @@ class _Evaluations:
           logging.warning("Not evaluated: %s", error)
 
   def finish(self):
-    """Evaluates the last checkpoint by the specs by which this was not done, and tells the exporters that it was the last."""
+    """Evaluates the last checkpoint by the specs by which this was not done, and tells the
+    exporters that it was the last.
+    """
     for spec in self._specs:
       if self._step_of(spec) != self.estimator.latest_step():
         self._evaluate(spec, is_final=True)
@@ -189,7 +234,12 @@ class _Evaluations:
     """Evaluates a checkpoint, the newest by default, and exports, with one lease for both."""
     with retention.lease(path, f"{os.getpid()}-exports") if path else contextlib.nullcontext():
       self.results[spec.name] = self.estimator.evaluate(
-          spec.input_fn, steps=spec.steps, hooks=list(spec.hooks), name=spec.name, checkpoint_path=path)
+        spec.input_fn,
+        steps=spec.steps,
+        hooks=list(spec.hooks),
+        name=spec.name,
+        checkpoint_path=path,
+      )
       self._last_time[spec.name] = self._clock()
       self._export(spec, is_final)
 
@@ -197,13 +247,20 @@ class _Evaluations:
     result = self.results[spec.name]
     path = self.estimator.checkpoint_path(result["global_step"])
     for exporter in spec.exporters if self.estimator.device.is_chief else ():
-      exporter.export(self.estimator, os.path.join(self.estimator.model_dir, "export", exporter.name).rstrip("/"), path, result, is_final)
+      exporter.export(
+        self.estimator,
+        os.path.join(self.estimator.model_dir, "export", exporter.name).rstrip("/"),
+        path,
+        result,
+        is_final,
+      )
 
 
 class _EvaluateWhenSaved:
   """A saving listener that evaluates each checkpoint but that of step 0."""
 
-  # What is saved because the training is asked to end is not evaluated: it is in a hurry, and an undisturbed training would have no such checkpoint.
+  # What is saved because the training is asked to end is not evaluated: it is in a hurry, and an
+  # undisturbed training would have no such checkpoint.
   only_if_due = True
 
   def __init__(self, evaluations, hooks):
@@ -219,7 +276,8 @@ class _EvaluateWhenSaved:
   def after_save(self, session, step):
     """Returns whether one of the hooks ends the training."""
     stop = False
-    written = step in self._evaluations.estimator.checkpoint_steps()  # where the training may go on without, it may not be
+    # Where the training may go on without, it may not be.
+    written = step in self._evaluations.estimator.checkpoint_steps()
     for name, result in self._evaluations.when_saved(step) if step and written else ():
       for hook in self._hooks:
         stop = bool(hook.evaluated(step, name, result, self._evaluations.estimator)) or stop

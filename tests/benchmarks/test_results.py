@@ -13,19 +13,25 @@ def test_the_figure_is_the_median_and_is_judged_as_it_is_shown():
   assert not row("a", [0.974], at_least=0.98).holds
   assert not row("a", [1.26], at_most=1.25).holds
   assert row("a", [9]).holds
-  assert [row("a", [1], **bound).bound for bound in ({"at_least": 0.98}, {"at_most": 1.25}, {})] == ["≥ 0.98", "≤ 1.25", ""]
+  assert [
+    row("a", [1], **bound).bound for bound in ({"at_least": 0.98}, {"at_most": 1.25}, {})
+  ] == ["≥ 0.98", "≤ 1.25", ""]
 
 
 def test_a_run_replaces_its_own_rows_and_leaves_the_others(tmp_path):
   results.add([row("a", [1, 2, 3]), row("b", [4])], tmp_path)
   results.add([row("b", [5], at_least=6)], tmp_path)
   assert results.read(tmp_path / "results.json") == [row("a", [1, 2, 3]), row("b", [5], at_least=6)]
-  assert "| train | a | bare loop | 2.00 | 1.50 to 2.50 |  |" in (tmp_path / "results.md").read_text()
+  assert (
+    "| train | a | bare loop | 2.00 | 1.50 to 2.50 |  |" in (tmp_path / "results.md").read_text()
+  )
   assert (tmp_path / "results.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_side_that_failed_is_a_row_that_says_so(tmp_path, capsys):
-  failed = results.Row("train", "a", "PyTorch", (), at_least=1, note="torch: its process died of SIGABRT")
+  failed = results.Row(
+    "train", "a", "PyTorch", (), at_least=1, note="torch: its process died of SIGABRT"
+  )
   assert not failed.holds
   results.add([failed, row("b", [4])], tmp_path)
   assert results.read(tmp_path / "results.json")[0] == failed

@@ -1,4 +1,6 @@
-"""Sides take turns in processes of their own, are timed in their turns alone, and say what went wrong."""
+"""Sides take turns in processes of their own, are timed in their turns alone, and say what went
+wrong.
+"""
 
 import os
 import signal
@@ -31,13 +33,30 @@ def eater(turns):
 def test_the_order_is_reversed_from_round_to_round_and_ratios_are_of_one_round(tmp_path):
   log = tmp_path / "log"
   slices = sides.alternate(
-      {"octet": sides.Side(sleeper, {"seconds": 0.05, "log": log}), "other": sides.Side(sleeper, {"seconds": 0.1, "log": log})}, rounds=3, warm=1)
+    {
+      "octet": sides.Side(sleeper, {"seconds": 0.05, "log": log}),
+      "other": sides.Side(sleeper, {"seconds": 0.1, "log": log}),
+    },
+    rounds=3,
+    warm=1,
+  )
   turns = [line.split() for line in log.read_text().splitlines()]
-  assert [seconds for seconds, _ in turns] == ["0.1", "0.05", "0.05", "0.1", "0.1", "0.05", "0.05", "0.1"]
+  assert [seconds for seconds, _ in turns] == [
+    "0.1",
+    "0.05",
+    "0.05",
+    "0.1",
+    "0.1",
+    "0.05",
+    "0.05",
+    "0.1",
+  ]
   assert len({process for _, process in turns}) == 2
   assert [len(slices[name].seconds) for name in slices] == [3, 3]
   assert all(0.05 <= seconds < 0.25 for seconds in slices["octet"].seconds)
-  for ratio, mine, theirs in zip(sides.ratios(slices, "other"), slices["octet"].seconds, slices["other"].seconds, strict=True):
+  for ratio, mine, theirs in zip(
+    sides.ratios(slices, "other"), slices["octet"].seconds, slices["other"].seconds, strict=True
+  ):
     assert ratio == theirs / mine
 
 
@@ -47,11 +66,14 @@ def dying(turns, rounds):
   os.kill(os.getpid(), signal.SIGABRT)  # as a library may, without a word to Python
 
 
-@pytest.mark.parametrize(("side", "why"), [
+@pytest.mark.parametrize(
+  ("side", "why"),
+  [
     (sides.Side(failing), "ValueError: no such network"),
     (sides.Side(dying, {"rounds": 0}), "its process died of SIGABRT"),
     (sides.Side(dying, {"rounds": 3}), "its process died of SIGABRT"),
-])
+  ],
+)
 def test_a_side_that_fails_says_why_and_the_others_go_on(side, why, tmp_path, capfd):
   good = sides.Side(sleeper, {"seconds": 0, "log": tmp_path / "log"})
   slices = sides.alternate({"octet": good, "bad": side, "other": good}, rounds=3, warm=1)

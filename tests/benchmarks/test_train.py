@@ -22,7 +22,9 @@ print([name for name in ("tensorflow", "keras") if name in sys.modules])
 
 def test_a_side_that_fails_has_rows_without_a_figure():
   case = cases.CASES["digits"]
-  slices = {name: sides.Slices([1.0], [2**30], 2**30) for name in train._sides(case, train.PRECISIONS)}
+  slices = {
+    name: sides.Slices([1.0], [2**30], 2**30) for name in train._sides(case, train.PRECISIONS)
+  }
   slices["torch float32"].failed = "its process died of SIGABRT"
   rows = {(row.case, row.against): row for row in train._rows(case, train.PRECISIONS, slices)}
   failed = rows.pop(("digits MLP, batch 32, float32", "PyTorch"))

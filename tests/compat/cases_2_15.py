@@ -1,7 +1,8 @@
-"""Layers and cells on fixed weights and inputs, as both TensorFlow 2.15 and trainer.compat.v1 run them.
+"""Layers and cells on fixed weights and inputs, as both TensorFlow 2.15 and trainer.compat.v1 run
+them.
 
-Each case gets a namespace with `tf`, `layers` (tf.layers), `contrib` (tf.contrib.layers; tf_slim for
-2.15) and `rnn` (tf.nn.rnn_cell), and returns tensors.
+Each case gets a namespace with `tf`, `layers` (tf.layers), `contrib` (tf.contrib.layers; tf_slim
+for 2.15) and `rnn` (tf.nn.rnn_cell), and returns tensors.
 """
 
 import numpy as np
@@ -71,10 +72,7 @@ def contrib_batch_norm(ns):
 def regularized(ns):
   contrib = ns.contrib
   contrib.fully_connected(
-    rows(ns),
-    3,
-    weights_initializer=ramp(ns.tf),
-    weights_regularizer=contrib.l2_regularizer(0.5),
+    rows(ns), 3, weights_initializer=ramp(ns.tf), weights_regularizer=contrib.l2_regularizer(0.5)
   )
   ns.layers.dense(rows(ns), 2, kernel_regularizer=contrib.l1_regularizer(0.1))
   return ns.tf.losses.get_regularization_loss()

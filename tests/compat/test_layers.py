@@ -15,11 +15,7 @@ from trainer.compat.v1.contrib import layers as contrib_layers
 VALUES = json.loads(pathlib.Path(__file__).with_name("values_2_15.json").read_text())
 
 NAMESPACE = types.SimpleNamespace(
-  tf=tf,
-  layers=layers,
-  contrib=contrib_layers,
-  rnn=tf.nn.rnn_cell,
-  arg_scope=framework.arg_scope,
+  tf=tf, layers=layers, contrib=contrib_layers, rnn=tf.nn.rnn_cell, arg_scope=framework.arg_scope
 )
 
 

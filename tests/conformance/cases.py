@@ -1,4 +1,6 @@
-"""Small programs, in each of the ways that people write a model_fn. Each test file here holds one property, and tests it on all of them.
+"""Small programs, in each of the ways that people write a model_fn.
+
+Each test file here holds one property, and tests it on all of them.
 
 To have a model tested for every property, add a line to CASES.
 """
@@ -30,7 +32,8 @@ class Case:
 
   Attributes:
     image: shape of the feature of one example; its values are normal.
-    deterministic: whether training draws no random numbers that differ between one replica and eight, nor looks at other examples.
+    deterministic: whether training draws no random numbers that differ between one replica and
+      eight, nor looks at other examples.
   """
 
   name: str
@@ -58,8 +61,13 @@ class Case:
   def estimator(self, model_dir, device="cpu", model_fn=None, **config):
     """An Estimator of this case."""
     return trainer.Estimator(
-        model_fn or self.model_fn, str(model_dir), trainer.RunConfig(device=device, **config), params=self.params,
-        train_batch_size=self.global_batch, eval_batch_size=self.global_batch)
+      model_fn or self.model_fn,
+      str(model_dir),
+      trainer.RunConfig(device=device, **config),
+      params=self.params,
+      train_batch_size=self.global_batch,
+      eval_batch_size=self.global_batch,
+    )
 
 
 def spec(mode, labels, logits, train_op, metric_fn=None):
@@ -69,7 +77,11 @@ def spec(mode, labels, logits, train_op, metric_fn=None):
     return trainer.EstimatorSpec(mode, predictions=predictions)
   loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
   if mode == ModeKeys.EVAL:
-    return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(metric_fn or keras_metric_fn, {"labels": labels, "logits": logits}))
+    return trainer.EstimatorSpec(
+      mode,
+      loss=loss,
+      eval_metrics=(metric_fn or keras_metric_fn, {"labels": labels, "logits": logits}),
+    )
   return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op(loss))
 
 
@@ -101,8 +113,15 @@ def keras_layers(features, labels, mode, params, train_op=ADAM, norm=False, drop
 
 
 def keras_model(features, labels, mode, params):
-  model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(8, "relu"), keras.layers.Dense(5)])
-  return spec(mode, labels, model(features["image"], training=mode == ModeKeys.TRAIN), minimized(keras.optimizers.SGD))
+  model = keras.Sequential(
+    [keras.layers.Flatten(), keras.layers.Dense(8, "relu"), keras.layers.Dense(5)]
+  )
+  return spec(
+    mode,
+    labels,
+    model(features["image"], training=mode == ModeKeys.TRAIN),
+    minimized(keras.optimizers.SGD),
+  )
 
 
 class Linear(tf.Module):
@@ -137,7 +156,12 @@ def v1_variables(features, labels, mode, params):
   with v1.variable_scope("output"):
     logits = x @ v1.get_variable("w", [32, 5])
   return spec(
-      mode, labels, logits, lambda loss: v1.train.AdamOptimizer().minimize(loss, v1.train.get_or_create_global_step()), v1_metric_fn)
+    mode,
+    labels,
+    logits,
+    lambda loss: v1.train.AdamOptimizer().minimize(loss, v1.train.get_or_create_global_step()),
+    v1_metric_fn,
+  )
 
 
 def cross_shard(features, labels, mode, params):
@@ -146,6 +170,7 @@ def cross_shard(features, labels, mode, params):
   def train_op(loss):
     optimizer = trainer.CrossShardOptimizer(v1.train.MomentumOptimizer(0.1, 0.9))
     return optimizer.minimize(loss, global_step=v1.train.get_global_step())
+
   return spec(mode, labels, logits, train_op)
 
 
@@ -153,11 +178,18 @@ def own_gradients(features, labels, mode, params):
   dense = keras.layers.Dense(5)
   with tf.GradientTape() as tape:
     logits = dense(tf.reshape(features["image"], [-1, 32]))
-    loss = None if labels is None else tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    loss = (
+      None
+      if labels is None
+      else tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    )
 
   def train_op(_):
     optimizer = keras.optimizers.SGD(0.1, global_clipnorm=0.5)
-    return optimizer.apply_gradients(zip(tape.gradient(loss, dense.trainable_variables), dense.trainable_variables, strict=True))
+    return optimizer.apply_gradients(
+      zip(tape.gradient(loss, dense.trainable_variables), dense.trainable_variables, strict=True)
+    )
+
   return spec(mode, labels, logits, train_op)
 
 
@@ -228,7 +260,10 @@ def two_optimizers(features, labels, mode, params):
     global_step = v1.train.get_global_step()
     of_judge = tf.reduce_mean(tf.square(judged - tf.reduce_max(logits, -1, keepdims=True)))
     ops = []
-    for optimized, scope in ((loss + 0.01 * tf.reduce_mean(judged), "network"), (of_judge, "judge")):
+    for optimized, scope in (
+      (loss + 0.01 * tf.reduce_mean(judged), "network"),
+      (of_judge, "judge"),
+    ):
       optimizer = v1.train.AdamOptimizer(0.01)
       ops.append(optimizer.minimize(optimized, global_step, v1.trainable_variables(scope)))
     return tf.group(*ops)
@@ -253,19 +288,33 @@ def losses_collections(features, labels, mode, params):
 
 
 CASES = [
-    Case("keras_layers", keras_layers),
-    Case("batch_norm_and_dropout", functools.partial(keras_layers, norm=True, dropout=0.3), deterministic=False),
-    Case("clipped", functools.partial(keras_layers, train_op=minimized(keras.optimizers.Adam, clip_norm=0.1))),
-    Case("keras_model", keras_model),
-    Case("modules", modules),
-    Case("v1_variables", v1_variables),
-    Case("cross_shard", cross_shard),
-    Case("own_gradients", own_gradients),
-    Case("scaffold_fn", fine_tuned),
-    Case("scheduled", functools.partial(keras_layers, train_op=minimized(
-        lambda: v1.train.AdamOptimizer(schedules.cosine(0.01, warmup=2, duration=80))))),
-    Case("as_bert_trains", functools.partial(v1_layers, train_op=as_bert_trains)),
-    Case("as_simclr_trains", functools.partial(v1_layers, train_op=as_simclr_trains)),
-    Case("two_optimizers", two_optimizers),
-    Case("losses_collections", losses_collections),
+  Case("keras_layers", keras_layers),
+  Case(
+    "batch_norm_and_dropout",
+    functools.partial(keras_layers, norm=True, dropout=0.3),
+    deterministic=False,
+  ),
+  Case(
+    "clipped",
+    functools.partial(keras_layers, train_op=minimized(keras.optimizers.Adam, clip_norm=0.1)),
+  ),
+  Case("keras_model", keras_model),
+  Case("modules", modules),
+  Case("v1_variables", v1_variables),
+  Case("cross_shard", cross_shard),
+  Case("own_gradients", own_gradients),
+  Case("scaffold_fn", fine_tuned),
+  Case(
+    "scheduled",
+    functools.partial(
+      keras_layers,
+      train_op=minimized(
+        lambda: v1.train.AdamOptimizer(schedules.cosine(0.01, warmup=2, duration=80))
+      ),
+    ),
+  ),
+  Case("as_bert_trains", functools.partial(v1_layers, train_op=as_bert_trains)),
+  Case("as_simclr_trains", functools.partial(v1_layers, train_op=as_simclr_trains)),
+  Case("two_optimizers", two_optimizers),
+  Case("losses_collections", losses_collections),
 ]

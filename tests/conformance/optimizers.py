@@ -1,4 +1,6 @@
-"""Optimizers of `tf.compat.v1` with an `apply_gradients` of their own, as published programs have."""
+"""Optimizers of `tf.compat.v1` with an `apply_gradients` of their own, as published programs
+have.
+"""
 
 import tensorflow as tf
 
@@ -51,8 +53,6 @@ class Lars(_WithSlots):
     momentum = self.slot(variable, "Momentum")
     gradient += 1e-4 * variable
     of_variable, of_gradient = tf.norm(variable), tf.norm(gradient)
-    trust = tf.where(
-      (of_variable > 0) & (of_gradient > 0), 0.1 * of_variable / of_gradient, 1.0
-    )
+    trust = tf.where((of_variable > 0) & (of_gradient > 0), 0.1 * of_variable / of_gradient, 1.0)
     speed = 0.9 * momentum + self.learning_rate * trust * gradient
     return [variable.assign(variable - speed), momentum.assign(speed)]

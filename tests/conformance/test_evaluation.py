@@ -1,4 +1,6 @@
-"""Evaluation and prediction see each example once and in order; what is served is what was predicted."""
+"""Evaluation and prediction see each example once and in order; what is served is what was
+predicted.
+"""
 
 import numpy as np
 import pytest
@@ -30,9 +32,17 @@ def test_metrics_and_loss_are_those_of_numpy(case, trained):
 
 def test_one_core_predicts_what_eight_do_from_one_checkpoint(case, trained, device, tmp_path):
   other = case.estimator(tmp_path / "model", "cpu" if device == "cpu:8" else "cpu:8")
-  for mine, theirs in zip(trained.predict(case.eval_input_fn), other.predict(case.eval_input_fn), strict=True):
+  for mine, theirs in zip(
+    trained.predict(case.eval_input_fn), other.predict(case.eval_input_fn), strict=True
+  ):
     np.testing.assert_allclose(mine["logits"], theirs["logits"], atol=1e-6)
 
 
 def test_the_export_serves_what_is_predicted(case, device):
-  testing.assert_export_matches(case.model_fn, case.train_input_fn, batch_size=case.global_batch, params=case.params, device=device)
+  testing.assert_export_matches(
+    case.model_fn,
+    case.train_input_fn,
+    batch_size=case.global_batch,
+    params=case.params,
+    device=device,
+  )

@@ -1,6 +1,8 @@
-"""Every shipped experiment: two steps on eight cores; from that checkpoint one more step, an evaluation, an export and predictions on one core.
+"""Every shipped experiment: two steps on eight cores; from that checkpoint one more step, an
+evaluation, an export and predictions on one core.
 
-The sizes are as small as the networks allow; those that are too deep for a quick test are in tests.slow.deep_networks.
+The sizes are as small as the networks allow; those that are too deep for a quick test are in
+tests.slow.deep_networks.
 """
 
 import json
@@ -15,25 +17,37 @@ from trainer import config, experiment
 
 _TINY_CIFAR10 = ["cifar10_cnn.model_fn.filters = (2, 2)", "cifar10_cnn.model_fn.units = 4"]
 _TINY_IMAGES = [
-    'random_inputs.input_fn.features = {"image": ((16, 16, 3), "float32")}', "paradnn.model_fn.blocks = (1,)", "paradnn.model_fn.filters = 2",
-    "CLASSES = 7"]
+  'random_inputs.input_fn.features = {"image": ((16, 16, 3), "float32")}',
+  "paradnn.model_fn.blocks = (1,)",
+  "paradnn.model_fn.filters = 2",
+  "CLASSES = 7",
+]
 
 # A plain optimizer, which has no slots for eight cores to keep.
-PLAIN = ["keras_applications.model_fn.optimizer = @keras.optimizers.SGD", "keras.optimizers.SGD.learning_rate = 1e-6"]
+PLAIN = [
+  "keras_applications.model_fn.optimizer = @keras.optimizers.SGD",
+  "keras.optimizers.SGD.learning_rate = 1e-6",
+]
 
 # What makes an experiment smaller than it need be to take a step on one core.
 SMALLER = {
-    "fashion_mnist_cnn.gin": ["fashion_mnist_cnn.model_fn.units = 4"],
-    "cifar10_cnn.gin": _TINY_CIFAR10,
-    "cifar10_cnn_best.gin": _TINY_CIFAR10,
-    "flowers_vgg16.gin": [*shipped.made_up((32, 32, 3), 5), "IMAGE_SIZE = 32", *PLAIN],
-    "conv_op.gin": ["conv_op.model_fn.filters = 2"],
-    "paradnn_bottleneck.gin": _TINY_IMAGES,
-    "paradnn_residual.gin": _TINY_IMAGES,
-    "paradnn_fully_connected.gin": ["paradnn.model_fn.units = 4", "CLASSES = 7"],
-    "transformer_classifier.gin": [
-        "text_lines.input_fn.length = 8", "transformer_classifier.model_fn.layers = 1", "transformer_classifier.model_fn.units = 4"],
-    "paradnn_lstm.gin": ['random_inputs.input_fn.features = {"tokens": ((6,), "int32")}', "paradnn.model_fn.units = 4"],
+  "fashion_mnist_cnn.gin": ["fashion_mnist_cnn.model_fn.units = 4"],
+  "cifar10_cnn.gin": _TINY_CIFAR10,
+  "cifar10_cnn_best.gin": _TINY_CIFAR10,
+  "flowers_vgg16.gin": [*shipped.made_up((32, 32, 3), 5), "IMAGE_SIZE = 32", *PLAIN],
+  "conv_op.gin": ["conv_op.model_fn.filters = 2"],
+  "paradnn_bottleneck.gin": _TINY_IMAGES,
+  "paradnn_residual.gin": _TINY_IMAGES,
+  "paradnn_fully_connected.gin": ["paradnn.model_fn.units = 4", "CLASSES = 7"],
+  "transformer_classifier.gin": [
+    "text_lines.input_fn.length = 8",
+    "transformer_classifier.model_fn.layers = 1",
+    "transformer_classifier.model_fn.units = 4",
+  ],
+  "paradnn_lstm.gin": [
+    'random_inputs.input_fn.features = {"tokens": ((6,), "int32")}',
+    "paradnn.model_fn.units = 4",
+  ],
 }
 
 
@@ -42,11 +56,17 @@ def check(file, folder, bindings=()):
   model_dir = folder / "model"
 
   def run(mode, device, steps):
-    config.load([f"gin_configs/{file}"], [*shipped.SIZES, *shipped.RUNS.get(file, []), *bindings, f"run.train_steps = {steps}"])
+    config.load(
+      [f"gin_configs/{file}"],
+      [*shipped.SIZES, *shipped.RUNS.get(file, []), *bindings, f"run.train_steps = {steps}"],
+    )
     return experiment.run(model_dir=str(model_dir), mode=mode, device=device)
 
   run("train", "cpu:8", 2)
-  assert sorted(path.stem for path in model_dir.glob("model.ckpt-*.index")) == ["model.ckpt-0", "model.ckpt-2"]
+  assert sorted(path.stem for path in model_dir.glob("model.ckpt-*.index")) == [
+    "model.ckpt-0",
+    "model.ckpt-2",
+  ]
 
   result = run("train_and_evaluate", "cpu", 3)  # which goes on where eight cores have ended
   assert result["global_step"] == 3
@@ -54,16 +74,23 @@ def check(file, folder, bindings=()):
   assert 0 <= result["accuracy"] <= 1
 
   run("predict", "cpu", 3)
-  predictions = [json.loads(line) for line in (model_dir / "predictions-3.jsonl").read_text().splitlines()]
+  predictions = [
+    json.loads(line) for line in (model_dir / "predictions-3.jsonl").read_text().splitlines()
+  ]
   probabilities = np.array([prediction["probabilities"] for prediction in predictions])
   np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-4)
   likeliest = np.array([prediction["class"] for prediction in predictions])[..., np.newaxis]
-  np.testing.assert_allclose(np.take_along_axis(probabilities, likeliest, -1)[..., 0], probabilities.max(-1), rtol=1e-6)
+  np.testing.assert_allclose(
+    np.take_along_axis(probabilities, likeliest, -1)[..., 0], probabilities.max(-1), rtol=1e-6
+  )
   assert ("class_name" in predictions[0]) == ("run.class_names" in config.parsed_text())
 
-  exported, = (model_dir / "export").glob("[0-9]*")
+  (exported,) = (model_dir / "export").glob("[0-9]*")
   serve = tf.saved_model.load(str(exported)).signatures["serving_default"]
-  features = {name: tf.zeros([5, *spec.shape[1:]], spec.dtype) for name, spec in serve.structured_input_signature[1].items()}
+  features = {
+    name: tf.zeros([5, *spec.shape[1:]], spec.dtype)
+    for name, spec in serve.structured_input_signature[1].items()
+  }
   served = serve(**features)
   assert set(served) == set(predictions[0]) - {"class_name"}
   assert all(len(tensor) == 5 for tensor in served.values())

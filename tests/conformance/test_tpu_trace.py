@@ -1,4 +1,6 @@
-"""Under a real TPUStrategy over eight made-up cores, each step traces: one replicated region, its gradients summed over the cores, no host in it."""
+"""Under a real TPUStrategy over eight made-up cores, each step traces: one replicated region,
+its gradients summed over the cores, no host in it.
+"""
 
 import pytest
 import tensorflow as tf
@@ -13,7 +15,15 @@ CORES, PER_CORE = 8, 2
 
 # What a TPU cannot compile, and what would wait for the host at every step.
 HOST_OPERATIONS = {
-    "EagerPyFunc", "PyFunc", "PyFuncStateless", "PrintV2", "StringFormat", "WriteSummary", "IteratorGetNext", "IteratorGetNextAsOptional"}
+  "EagerPyFunc",
+  "PyFunc",
+  "PyFuncStateless",
+  "PrintV2",
+  "StringFormat",
+  "WriteSummary",
+  "IteratorGetNext",
+  "IteratorGetNextAsOptional",
+}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +33,13 @@ def strategy():
 
 @pytest.fixture
 def loops(case, strategy):
-  program = step.Program(spec.ModelFn(case.model_fn), strategy=strategy, params={}, batch_sizes={}, config=trainer.RunConfig())
+  program = step.Program(
+    spec.ModelFn(case.model_fn),
+    strategy=strategy,
+    params={},
+    batch_sizes={},
+    config=trainer.RunConfig(),
+  )
   return device_loops.DeviceLoops(program, CORES)
 
 
@@ -52,7 +68,9 @@ def test_train(case, loops):
 def test_evaluate_and_predict(case, loops):
   dataset = groups.grouped(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
   count = tf.TensorSpec([], tf.int64)
-  evaluation = check_region(loops.evaluate.get_concrete_function(iter(dataset), dataset.element_spec, count, ""))
+  evaluation = check_region(
+    loops.evaluate.get_concrete_function(iter(dataset), dataset.element_spec, count, "")
+  )
   prediction = check_region(loops.trace_predict(iter(dataset)))
   for nodes in (evaluation, prediction):
     assert not any(node.op == "CrossReplicaSum" for node in replicated(nodes))

@@ -8,7 +8,12 @@ from trainer import testing
 
 
 def arguments(case):
-  return dict(model_fn=case.model_fn, input_fn=case.train_input_fn, batch_size=case.global_batch, params=case.params)
+  return dict(
+    model_fn=case.model_fn,
+    input_fn=case.train_input_fn,
+    batch_size=case.global_batch,
+    params=case.params,
+  )
 
 
 def test_it_learns(case, device):
@@ -19,13 +24,19 @@ def test_same_seed_same_bits_whatever_the_loop_length(case, device, tmp_path):
   runs = []
   for length in (1, 3):
     config = dict(tpu_config=trainer.TPUConfig(iterations_per_loop=length))
-    runs.append(case.estimator(tmp_path / str(length), device, **config).train(case.train_input_fn, steps=7))
+    runs.append(
+      case.estimator(tmp_path / str(length), device, **config).train(case.train_input_fn, steps=7)
+    )
   testing.assert_same_values(*map(testing.values, runs))
 
 
-@pytest.mark.parametrize("case", [case for case in cases.CASES if case.deterministic], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+  "case", [case for case in cases.CASES if case.deterministic], ids=lambda case: case.name
+)
 def test_eight_cores_do_what_one_does(case):
-  """But for batch norm, whose statistics are of a core's own batch, and dropout: they are meant to differ."""
+  """But for batch norm, whose statistics are of a core's own batch, and dropout: they are meant
+  to differ.
+  """
   testing.assert_same_on_eight_cores(**arguments(case), steps=20)
 
 

@@ -1,4 +1,6 @@
-"""Variables are made once and have one name, whatever asks for them: a mode, a replica, another run."""
+"""Variables are made once and have one name, whatever asks for them: a mode, a replica, another
+run.
+"""
 
 import numpy as np
 

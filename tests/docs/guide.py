@@ -4,13 +4,16 @@
 
 The language of a fenced block is followed by what to do with it:
 
-    ```bash run          every line is a command; one that begins with "!" must fail. `python -m ...` runs in a fork of this process, so that
+    ```bash run          every line is a command; one that begins with "!" must fail. `python -m
+                         ...` runs in a fork of this process, so that
                          TensorFlow is imported once a guide; with "&" at its end, while the guide goes on
     ```python run        a program of its own
     ```python models/moons.py      a file to write; any language
-    ```text output       what the block before must have printed, line by line; "..." stands for anything
+    ```text output       what the block before must have printed, line by line; "..." stands for
+                         anything
 
-Blocks without a mark are not looked at. Leaves with 1 at the first block that does not do what the guide says, and tells which.
+Blocks without a mark are not looked at. Leaves with 1 at the first block that does not do what the
+guide says, and tells which.
 """
 
 import atexit
@@ -65,10 +68,12 @@ def _command(line):
     process = _fork(runpy.run_module, words[2], words[2:-1], pathlib.Path("background.log"))
     atexit.register(process.kill)
     return ""
-  if words[fails:fails + 2] == ["python", "-m"]:
-    words = words[fails + 2:]
+  if words[fails : fails + 2] == ["python", "-m"]:
+    words = words[fails + 2 :]
     return _python(runpy.run_module, words[0], words, line, fails)
-  done = subprocess.run(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+  done = subprocess.run(
+    line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+  )
   assert done.returncode == 0, f"{line}\nleft with {done.returncode} and said:\n{done.stdout}"
   return done.stdout
 
@@ -78,12 +83,16 @@ def _python(runner, name, argv, shown, fails=False):
   process = _fork(runner, name, argv, log)
   process.join()
   printed = log.read_text()
-  assert (process.exitcode != 0) == fails, f"{shown}\nleft with {process.exitcode} and said:\n{printed}"
+  assert (process.exitcode != 0) == fails, (
+    f"{shown}\nleft with {process.exitcode} and said:\n{printed}"
+  )
   return printed
 
 
 def _fork(runner, name, argv, log):
-  process = multiprocessing.get_context("fork").Process(target=_in_fork, args=(runner, name, argv, log))
+  process = multiprocessing.get_context("fork").Process(
+    target=_in_fork, args=(runner, name, argv, log)
+  )
   process.start()
   return process
 

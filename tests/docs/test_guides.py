@@ -18,7 +18,9 @@ NEEDS = {"serve": ("fastapi", "uvicorn")}  # guides that need an extra
 
 def run_guide(path, folder):
   command = [sys.executable, guide.__file__, path, folder]
-  return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
+  return subprocess.run(
+    command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False
+  )
 
 
 @pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
@@ -55,10 +57,19 @@ def test_the_readme_does_what_it_says(tmp_path):
   assert "pip install" in install
   shown = re.search(r"you will see.*?\n```\n(.*?)```", text, re.S)[1]
   # Times differ between machines, and the last digits of a loss between kinds of CPU.
-  shown = re.sub(r"[\d,.]+ (examples/s|ms/step)|\d+%|ETA \S+|\d{10}|(?<=loss )[= ]*[\d.]+|(?<=accuracy = 0.9)\d+", "...", shown)
+  shown = re.sub(
+    r"[\d,.]+ (examples/s|ms/step)|\d+%|ETA \S+|\d{10}|(?<=loss )[= "
+    r"]*[\d.]+|(?<=accuracy = 0.9)\d+",
+    "...",
+    shown,
+  )
   shown = shown.replace("...\nstep 2000", "step 2000")  # the lines that the README leaves out
   path = tmp_path / "README.md"
-  path.write_text(f"{text}\n```bash run\n{run.replace('.venv/bin/python', 'python')}\n```\n\n```text output\n{shown}```\n{MINE}")
+  path.write_text(
+    f"{text}\n```bash "
+    f"run\n{run.replace('.venv/bin/python', 'python')}\n```\n\n```text "
+    f"output\n{shown}```\n{MINE}"
+  )
   done = run_guide(path, tmp_path / "copy")
   assert done.returncode == 0, done.stdout
 
@@ -73,24 +84,38 @@ def test_the_first_screen_has_two_commands():
 def test_the_readme_has_every_flag():
   main = (guide.ROOT / "trainer" / "main.py").read_text()
   text = (guide.ROOT / "README.md").read_text()
-  assert [name for name in re.findall(r'flags\.DEFINE_\w+\("(\w+)"', main) if f"`--{name}" not in text] == []
+  assert [
+    name for name in re.findall(r'flags\.DEFINE_\w+\("(\w+)"', main) if f"`--{name}" not in text
+  ] == []
 
 
 def test_the_readme_names_files_that_are_there():
   names = re.findall(r"`(\w+\.py|\w+/)`", (guide.ROOT / "README.md").read_text())
-  there = {path.name + "/" * path.is_dir() for folder in (".", "trainer", "tests") for path in (guide.ROOT / folder).iterdir()}
+  there = {
+    path.name + "/" * path.is_dir()
+    for folder in (".", "trainer", "tests")
+    for path in (guide.ROOT / folder).iterdir()
+  }
   assert set(names) <= there
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_links_lead_to_files(path):
   targets = re.findall(r"\]\(([^)#]+)", path.read_text())
-  missing = [target for target in targets if "://" not in target and not (path.parent / target).exists()]
+  missing = [
+    target for target in targets if "://" not in target and not (path.parent / target).exists()
+  ]
   assert not missing
 
 
 def test_guides_that_run_are_found():
-  assert {"bring_your_own_model", "bring_your_own_data", "evaluate_predict_export", "gin", "migrate_from_tpuestimator"} <= {path.stem for path in RUN}
+  assert {
+    "bring_your_own_model",
+    "bring_your_own_data",
+    "evaluate_predict_export",
+    "gin",
+    "migrate_from_tpuestimator",
+  } <= {path.stem for path in RUN}
 
 
 def in_folder(text, tmp_path, monkeypatch):
@@ -100,17 +125,32 @@ def in_folder(text, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("output", ["one two\nthree", "one...\n...ee", "three"])
 def test_output_as_the_guide_has_it(output, tmp_path, monkeypatch):
-  in_folder(f"```bash run\necho one two\necho three\n```\n\n```text output\n{output}\n```\n", tmp_path, monkeypatch)
+  in_folder(
+    f"```bash run\necho one two\necho three\n```\n\n```text output\n{output}\n```\n",
+    tmp_path,
+    monkeypatch,
+  )
 
 
 @pytest.mark.parametrize("output", ["four", "three\none", "one...three"])
 def test_other_output_fails(output, tmp_path, monkeypatch):
   with pytest.raises(AssertionError, match="expected the line"):
-    in_folder(f"```bash run\necho one two\necho three\n```\n\n```text output\n{output}\n```\n", tmp_path, monkeypatch)
+    in_folder(
+      f"```bash run\necho one two\necho three\n```\n\n```text output\n{output}\n```\n",
+      tmp_path,
+      monkeypatch,
+    )
 
 
-@pytest.mark.parametrize(("language", "line"), [
-    ("bash", "ls nowhere"), ("bash", "python -m nowhere"), ("bash", "! python -m this"), ("python", "raise SystemExit(3)")])
+@pytest.mark.parametrize(
+  ("language", "line"),
+  [
+    ("bash", "ls nowhere"),
+    ("bash", "python -m nowhere"),
+    ("bash", "! python -m this"),
+    ("python", "raise SystemExit(3)"),
+  ],
+)
 def test_a_block_that_fails_is_shown(language, line, tmp_path):
   path = tmp_path / "guide.md"
   path.write_text(f"# A guide\n\n```{language} run\n{line}\n```\n")

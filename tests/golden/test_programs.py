@@ -1,4 +1,6 @@
-"""Checkpoints and SavedModels of earlier versions: restored, evaluated, predicted from, trained on."""
+"""Checkpoints and SavedModels of earlier versions: restored, evaluated, predicted from, trained
+on.
+"""
 
 import json
 import shutil

@@ -79,10 +79,7 @@ def test_it_goes_on_by_its_own_config(version, tmp_path):
   config.load([str(run / "config.gin")], ["run.train_steps = 80"])
   result = experiment.run(model_dir=str(run), device="cpu", seed=3)
   assert result["global_step"] == 80
-  assert of(run / "environment.json")["earlier"] == [
-    *earlier.pop("earlier"),
-    earlier,
-  ]
+  assert of(run / "environment.json")["earlier"] == [*earlier.pop("earlier"), earlier]
   accuracies = retention.read_metrics(str(run), "", "accuracy")
   assert list(accuracies) == [20, 40, 60, 80]
   assert result["accuracy"] == pytest.approx(accuracies[80])

@@ -11,7 +11,9 @@ IMAGES = np.random.RandomState(0).randint(0, 256, [64, 12, 10, 3]).astype(np.uin
 
 def apply(images=IMAGES, seed=1, **settings):
   count = len(images)
-  draws = randomness.Draws(tf.constant(seed, tf.int64), tf.zeros([count], tf.int64), tf.range(count, dtype=tf.int64))
+  draws = randomness.Draws(
+    tf.constant(seed, tf.int64), tf.zeros([count], tf.int64), tf.range(count, dtype=tf.int64)
+  )
   off = dict(flip=False, shift=0)
   return augment.standard(tf.constant(images), draws, **{**off, **settings}).numpy()
 
@@ -22,7 +24,9 @@ def test_off_is_nothing():
 
 def test_flip_mirrors_about_half():
   result = apply(flip=True)
-  flipped = [np.array_equal(after, before[:, ::-1]) for after, before in zip(result, IMAGES, strict=True)]
+  flipped = [
+    np.array_equal(after, before[:, ::-1]) for after, before in zip(result, IMAGES, strict=True)
+  ]
   same = [np.array_equal(after, before) for after, before in zip(result, IMAGES, strict=True)]
   assert all(a != b for a, b in zip(flipped, same, strict=True))
   assert 20 < sum(flipped) < 44
@@ -33,7 +37,12 @@ def test_shift_is_a_window_of_the_mirrored_image():
   padded = np.pad(IMAGES, [(0, 0), (2, 2), (2, 2), (0, 0)], "reflect")
   places = set()
   for number, after in enumerate(result):
-    found = [(y, x) for y in range(5) for x in range(5) if np.array_equal(padded[number, y:y + 12, x:x + 10], after)]
+    found = [
+      (y, x)
+      for y in range(5)
+      for x in range(5)
+      if np.array_equal(padded[number, y : y + 12, x : x + 10], after)
+    ]
     assert len(found) == 1
     places.update(found)
   assert len(places) > 15  # of the 25 that there are
@@ -51,16 +60,22 @@ def test_cutout_is_one_square():
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     assert 1 <= len(rows) <= 4
     assert 1 <= len(columns) <= 4
-    assert mask[np.ix_(rows, columns)].mean() > 0.9  # a pixel that was grey before is not seen to change
+    # A pixel that was grey before is not seen to change.
+    assert mask[np.ix_(rows, columns)].mean() > 0.9
 
 
 @pytest.mark.parametrize("setting", ["brightness", "contrast", "saturation"])
 def test_colours_stay_in_range_and_differ_by_example(setting):
-  result = apply(images=np.full_like(IMAGES, 100) + np.arange(3, dtype=np.uint8) * 20 + (IMAGES > 128), **{setting: 0.5})
+  result = apply(
+    images=np.full_like(IMAGES, 100) + np.arange(3, dtype=np.uint8) * 20 + (IMAGES > 128),
+    **{setting: 0.5},
+  )
   assert result.dtype == np.float32
   assert result.min() >= 0
   assert result.max() <= 255
-  spread = result.reshape(64, -1).std(1) if setting != "brightness" else result.reshape(64, -1).mean(1)
+  spread = (
+    result.reshape(64, -1).std(1) if setting != "brightness" else result.reshape(64, -1).mean(1)
+  )
   assert spread.std() > 1
 
 

@@ -11,16 +11,25 @@ from trainer import errors
 def examples(**kwargs):
   """All images and labels of one pass."""
   batches = list(digits.input_fn({"batch_size": 100}, **kwargs).as_numpy_iterator())
-  return np.concatenate([features["image"] for features, _ in batches]), np.concatenate([labels for _, labels in batches])
+  return np.concatenate([features["image"] for features, _ in batches]), np.concatenate(
+    [labels for _, labels in batches]
+  )
 
 
 def test_the_splits_are_disjoint_and_complete():
   """Together they are scikit-learn's set, each image as often as there."""
   parts = [examples(split=split) for split in digits.SPLITS]
   assert [len(labels) for _, labels in parts] == [1437, 360]
-  found = sorted((image.tobytes(), label) for images, labels in parts for image, label in zip(images, labels, strict=True))
+  found = sorted(
+    (image.tobytes(), label)
+    for images, labels in parts
+    for image, label in zip(images, labels, strict=True)
+  )
   source = datasets.load_digits()
-  expected = sorted(((image / 16).astype(np.float32).tobytes(), label) for image, label in zip(source.images, source.target, strict=True))
+  expected = sorted(
+    ((image / 16).astype(np.float32).tobytes(), label)
+    for image, label in zip(source.images, source.target, strict=True)
+  )
   assert found == expected
 
 
@@ -35,7 +44,10 @@ def test_the_split_is_the_documented_one():
 def test_shapes_types_and_range(training):
   dataset = digits.input_fn({"batch_size": 32}, training=training)
   batch = 32 if training else None
-  assert dataset.element_spec == ({"image": tf.TensorSpec([batch, 8, 8, 1], tf.float32)}, tf.TensorSpec([batch], tf.int32))
+  assert dataset.element_spec == (
+    {"image": tf.TensorSpec([batch, 8, 8, 1], tf.float32)},
+    tf.TensorSpec([batch], tf.int32),
+  )
   features, labels = next(iter(dataset))
   assert features["image"].shape == (32, 8, 8, 1)
   assert features["image"].numpy().min() == 0
@@ -62,12 +74,19 @@ def test_the_seed_gives_the_order():
 
 
 def test_an_unknown_split_is_named():
-  with pytest.raises(errors.SettingError, match=r"no split 'validation'; expected one of train, test .*digits\.input_fn\.split"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"no split 'validation'; expected one of train, "
+    r"test .*digits\.input_fn\.split",
+  ):
     digits.input_fn({"batch_size": 32}, split="validation")
 
 
 def test_gin_scopes_bind_it_apart():
   gin.parse_config("train/digits.input_fn.training = True\ntest/digits.input_fn.split = 'test'")
-  bound = {scope: gin.get_configurable(f"{scope}/digits.input_fn")({"batch_size": 90}) for scope in ("train", "test")}
+  bound = {
+    scope: gin.get_configurable(f"{scope}/digits.input_fn")({"batch_size": 90})
+    for scope in ("train", "test")
+  }
   assert bound["train"].cardinality() == tf.data.INFINITE_CARDINALITY
   assert bound["test"].cardinality() == 4

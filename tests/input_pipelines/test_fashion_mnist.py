@@ -15,8 +15,10 @@ from trainer import errors
 
 COUNTS = {"train": 20, "test": 12}
 FILES = {
-    ("train", "images"): "train-images-idx3-ubyte.gz", ("train", "labels"): "train-labels-idx1-ubyte.gz",
-    ("test", "images"): "t10k-images-idx3-ubyte.gz", ("test", "labels"): "t10k-labels-idx1-ubyte.gz",
+  ("train", "images"): "train-images-idx3-ubyte.gz",
+  ("train", "labels"): "train-labels-idx1-ubyte.gz",
+  ("test", "images"): "t10k-images-idx3-ubyte.gz",
+  ("test", "labels"): "t10k-labels-idx1-ubyte.gz",
 }
 
 
@@ -42,13 +44,26 @@ def write_idx_files(folder):
 
 def prepare(data_dir):
   """A prepared TFDS set with other images than the IDX files have."""
-  features = tfds.features.FeaturesDict({"image": tfds.features.Image(shape=(28, 28, 1)), "label": tfds.features.ClassLabel(num_classes=10)})
+  features = tfds.features.FeaturesDict(
+    {
+      "image": tfds.features.Image(shape=(28, 28, 1)),
+      "label": tfds.features.ClassLabel(num_classes=10),
+    }
+  )
   splits = {}
   for split in COUNTS:
     images, labels = made_up(split, offset=5)
-    splits[split] = tf.data.Dataset.from_tensor_slices({"image": images[..., np.newaxis], "label": labels.astype(np.int64)})
+    splits[split] = tf.data.Dataset.from_tensor_slices(
+      {"image": images[..., np.newaxis], "label": labels.astype(np.int64)}
+    )
   tfds.dataset_builders.store_as_tfds_dataset(
-      name="fashion_mnist", version="3.0.1", features=features, split_datasets=splits, data_dir=data_dir, disable_shuffling=True)
+    name="fashion_mnist",
+    version="3.0.1",
+    features=features,
+    split_datasets=splits,
+    data_dir=data_dir,
+    disable_shuffling=True,
+  )
   return data_dir
 
 
@@ -86,7 +101,6 @@ def assert_is(split, offset, **kwargs):
 
 @pytest.mark.parametrize("split", COUNTS)
 class TestSources:
-
   def test_a_folder_of_idx_files(self, idx_dir, split):
     assert_is(split, 0, idx_dir=idx_dir)
 
@@ -106,9 +120,13 @@ class TestSources:
 
     def builder(name, data_dir):
       download = lambda: calls.append((name, data_dir))
-      return types.SimpleNamespace(download_and_prepare=download, data_path=f"{prepared}/fashion_mnist/3.0.1")
+      return types.SimpleNamespace(
+        download_and_prepare=download, data_path=f"{prepared}/fashion_mnist/3.0.1"
+      )
 
-    monkeypatch.setattr(urllib.request, "urlopen", lambda *args, **kwargs: types.SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(
+      urllib.request, "urlopen", lambda *args, **kwargs: types.SimpleNamespace(close=lambda: None)
+    )
     monkeypatch.setattr(tfds, "builder", builder)
     assert_is(split, 5, data_dir="/nowhere")
     assert calls == [("fashion_mnist", "/nowhere")]
@@ -124,7 +142,9 @@ def test_the_source_is_logged_once(idx_dir, caplog):
   with caplog.at_level(logging.INFO, logger="absl"):
     for split in ("train", "test", "test"):
       fashion_mnist.input_fn({"batch_size": 4}, split=split, idx_dir=idx_dir)
-  assert [record.getMessage() for record in caplog.records] == [f"Fashion-MNIST: reading the IDX files in {idx_dir}"]
+  assert [record.getMessage() for record in caplog.records] == [
+    f"Fashion-MNIST: reading the IDX files in {idx_dir}"
+  ]
 
 
 def test_without_any_source_the_error_lists_three_ways(tmp_path):
@@ -132,8 +152,14 @@ def test_without_any_source_the_error_lists_three_ways(tmp_path):
     fashion_mnist.input_fn({"batch_size": 4})
   message = str(caught.value)
   for part in (
-      "fashion_mnist.input_fn.data_dir = ", "apt-get install dataset-fashion-mnist", "fashion_mnist.input_fn.idx_dir = ", "no network",
-      str(tmp_path / "no_tfds"), str(tmp_path / "no_debian"), *FILES.values()):
+    "fashion_mnist.input_fn.data_dir = ",
+    "apt-get install dataset-fashion-mnist",
+    "fashion_mnist.input_fn.idx_dir = ",
+    "no network",
+    str(tmp_path / "no_tfds"),
+    str(tmp_path / "no_debian"),
+    *FILES.values(),
+  ):
     assert part in message
 
 
@@ -141,21 +167,29 @@ def test_a_folder_that_was_named_must_have_the_files(tmp_path, idx_dir, monkeypa
   monkeypatch.setattr(fashion_mnist, "DEBIAN_FOLDER", idx_dir)
   other = write_idx_files(tmp_path / "other")
   (other / FILES["test", "labels"]).unlink()
-  with pytest.raises(errors.InputError, match=f"{other} is without {FILES['test', 'labels']}") as caught:
+  with pytest.raises(
+    errors.InputError, match=f"{other} is without {FILES['test', 'labels']}"
+  ) as caught:
     fashion_mnist.load("train", idx_dir=str(other))
   assert "not tried, because idx_dir is set" in str(caught.value)
 
 
-@pytest.mark.parametrize("damage, message", [
+@pytest.mark.parametrize(
+  "damage, message",
+  [
     (lambda data: gzip.compress(data)[:-40], "cannot be decompressed"),
     (lambda data: gzip.compress(data)[:100], "cannot be decompressed"),
     (lambda data: b"<html>404</html>", "cannot be decompressed"),
     (lambda data: gzip.compress(data[:-1]), "not what its header announces"),
     (lambda data: gzip.compress(data + b"\0"), "not what its header announces"),
     (lambda data: gzip.compress(data[:10]), "not what its header announces"),
-    (lambda data: gzip.compress(b"\1" + data[1:]), "starts with '01 00 08 03'; expected '00 00 08 03'"),
+    (
+      lambda data: gzip.compress(b"\1" + data[1:]),
+      "starts with '01 00 08 03'; expected '00 00 08 03'",
+    ),
     (lambda data: gzip.compress(b""), "starts with ''"),
-])
+  ],
+)
 def test_a_damaged_file_is_named(idx_dir, damage, message):
   path = f"{idx_dir}/{FILES['train', 'images']}"
   with open(path, "wb") as file:
@@ -165,11 +199,14 @@ def test_a_damaged_file_is_named(idx_dir, damage, message):
   assert path in str(caught.value)
 
 
-@pytest.mark.parametrize("kind, array, message", [
+@pytest.mark.parametrize(
+  "kind, array, message",
+  [
     ("labels", np.zeros(7, np.uint8), "7 labels"),
     ("labels", np.full(20, 10, np.uint8), "the label 10; expected 0 to 9"),
     ("images", np.zeros((20, 32, 32), np.uint8), r"shape \[20, 32, 32\]"),
-])
+  ],
+)
 def test_files_must_fit(idx_dir, kind, array, message):
   path = f"{idx_dir}/{FILES['train', kind]}"
   with open(path, "wb") as file:
@@ -183,7 +220,10 @@ def test_files_must_fit(idx_dir, kind, array, message):
 def test_shapes_types_and_range(idx_dir, training):
   dataset = fashion_mnist.input_fn({"batch_size": 8}, training=training, idx_dir=idx_dir)
   batch = 8 if training else None
-  assert dataset.element_spec == ({"image": tf.TensorSpec([batch, 28, 28, 1], tf.float32)}, tf.TensorSpec([batch], tf.int32))
+  assert dataset.element_spec == (
+    {"image": tf.TensorSpec([batch, 28, 28, 1], tf.float32)},
+    tf.TensorSpec([batch], tf.int32),
+  )
   features, labels = next(iter(dataset))
   assert features["image"].numpy().min() == 0
   assert features["image"].numpy().max() == 1
@@ -204,18 +244,32 @@ def test_training_sees_every_example_once_an_epoch(idx_dir):
 
 def test_evaluation_is_once_and_in_order(idx_dir):
   batches = fashion_mnist.input_fn({"batch_size": 5}, split="test", idx_dir=idx_dir)
-  assert [numbers(features) for features, _ in batches.as_numpy_iterator()] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
+  assert [numbers(features) for features, _ in batches.as_numpy_iterator()] == [
+    [0, 1, 2, 3, 4],
+    [5, 6, 7, 8, 9],
+    [10, 11],
+  ]
 
 
 def test_the_seed_gives_the_order(idx_dir):
   def order(seed):
     tf.random.set_seed(seed)
-    return numbers(next(fashion_mnist.input_fn({"batch_size": 20}, training=True, idx_dir=idx_dir).as_numpy_iterator())[0])
+    return numbers(
+      next(
+        fashion_mnist.input_fn(
+          {"batch_size": 20}, training=True, idx_dir=idx_dir
+        ).as_numpy_iterator()
+      )[0]
+    )
 
   assert order(1) == order(1)
   assert order(1) != order(2)
 
 
 def test_an_unknown_split_is_named(idx_dir):
-  with pytest.raises(errors.SettingError, match=r"no split 'valid'; expected one of train, test .*fashion_mnist\.input_fn\.split"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"no split 'valid'; expected one of train, test "
+    r".*fashion_mnist\.input_fn\.split",
+  ):
     fashion_mnist.input_fn({"batch_size": 4}, split="valid", idx_dir=idx_dir)

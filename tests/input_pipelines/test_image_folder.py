@@ -38,7 +38,10 @@ def cache(request, tmp_path):
 
 def test_in_order_with_the_last_partial_batch(folder, cache):
   dataset = read(folder, cache=cache)
-  assert dataset.element_spec == ({"image": tf.TensorSpec([None, 8, 8, 3], tf.float32)}, tf.TensorSpec([None], tf.int32))
+  assert dataset.element_spec == (
+    {"image": tf.TensorSpec([None, 8, 8, 3], tf.float32)},
+    tf.TensorSpec([None], tf.int32),
+  )
   assert tiny_data.values(dataset) == list(range(0, 80, 10))
   assert [len(labels) for _, labels in dataset] == [3, 3, 2]
   assert np.concatenate([labels for _, labels in dataset]).tolist() == [0] * 4 + [1] * 4
@@ -49,12 +52,14 @@ def test_training_is_endless_in_full_batches_each_image_once_an_epoch(folder, ca
   dataset = read(folder, cache=cache, training=True)
   assert dataset.element_spec[0]["image"].shape == [3, 8, 8, 3]
   values = tiny_data.values(dataset.take(16))
-  epochs = [values[start:start + 8] for start in range(0, 48, 8)]
+  epochs = [values[start : start + 8] for start in range(0, 48, 8)]
   assert all(sorted(epoch) == list(range(0, 80, 10)) for epoch in epochs)
   assert len({tuple(epoch) for epoch in epochs}) > 1
 
 
-@pytest.mark.parametrize("settings", [{"cache": "memory"}, {"cache": None}, {"cache": None, "crop": "random"}])
+@pytest.mark.parametrize(
+  "settings", [{"cache": "memory"}, {"cache": None}, {"cache": None, "crop": "random"}]
+)
 def test_the_seed_decides_the_order_and_the_augmentation(folder, settings):
   def first(seed):
     tf.random.set_seed(seed)
@@ -69,7 +74,11 @@ def test_augmentation_differs_between_epochs_and_examples_and_is_off_in_evaluati
   def shown(images, draw):
     return tf.ones(tf.shape(images)) * draw(1)[:, :, tf.newaxis, tf.newaxis] * 255.0
 
-  numbers = [image.flat[0] for features, _ in read(folder, training=True, augment=shown).take(16).as_numpy_iterator() for image in features["image"]]
+  numbers = [
+    image.flat[0]
+    for features, _ in read(folder, training=True, augment=shown).take(16).as_numpy_iterator()
+    for image in features["image"]
+  ]
   assert len(set(numbers)) == len(numbers) == 48
   assert tiny_data.values(read(folder, augment=shown)) == list(range(0, 80, 10))
 
@@ -80,8 +89,17 @@ def test_goes_on_at_its_place(folder, settings, hosts):
   results = []
   for first, passed in ((0, 5), (5 * 3 * hosts, 0)):
     tf.random.set_seed(4)
-    dataset = read(folder, training=True, start=first, input_context=tiny_data.context(0, hosts), augment=_brighter, **settings)
-    results.append([features["image"] for features, _ in dataset.skip(passed).take(6).as_numpy_iterator()])
+    dataset = read(
+      folder,
+      training=True,
+      start=first,
+      input_context=tiny_data.context(0, hosts),
+      augment=_brighter,
+      **settings,
+    )
+    results.append(
+      [features["image"] for features, _ in dataset.skip(passed).take(6).as_numpy_iterator()]
+    )
   np.testing.assert_array_equal(*results)
 
 
@@ -91,12 +109,18 @@ def _brighter(images, draw):
 
 def test_hosts_share_the_files(folder):
   hosts = 3
-  shares = [tiny_data.values(read(folder, input_context=tiny_data.context(index, hosts))) for index in range(hosts)]
+  shares = [
+    tiny_data.values(read(folder, input_context=tiny_data.context(index, hosts)))
+    for index in range(hosts)
+  ]
   assert sorted(tiny_data.joined(shares)) == list(range(0, 80, 10))
 
 
 def test_train_and_validation_are_apart_complete_and_stay(folder):
-  splits = {split: tiny_data.values(read(folder, split=split, validation_share=0.4)) for split in ("train", "validation")}
+  splits = {
+    split: tiny_data.values(read(folder, split=split, validation_share=0.4))
+    for split in ("train", "validation")
+  }
   assert sorted(splits["train"] + splits["validation"]) == list(range(0, 80, 10))
   assert splits["train"]
   assert splits["validation"]
@@ -125,7 +149,11 @@ def test_memory_is_filled_once(folder, monkeypatch):
 
 def test_too_little_memory(folder, monkeypatch):
   monkeypatch.setattr(image_cache.os, "sysconf", lambda name: 10)
-  with pytest.raises(errors.SettingError, match=r'image_folder.input_fn.cache = "memory" needs .* for 8 images'):
+  with pytest.raises(
+    errors.SettingError,
+    match=r'image_folder.input_fn.cache = "memory" needs .* '
+    r"for 8 images",
+  ):
     read(folder)
 
 
@@ -163,13 +191,16 @@ def test_other_files_and_depths(folder):
   assert tiny_data.values(read(folder))[4] == 200
 
 
-@pytest.mark.parametrize(("settings", "message"), [
+@pytest.mark.parametrize(
+  ("settings", "message"),
+  [
     ({"split": "test"}, "split is 'test': expected one of train, validation, all"),
     ({"split": "train"}, "needs validation_share"),
     ({"image_size": None}, "set image_folder.input_fn.image_size"),
     ({"crop": "random", "training": True}, "set cache = None"),
     ({"crop": "left"}, "crop is 'left'"),
-])
+  ],
+)
 def test_settings(folder, settings, message):
   with pytest.raises(errors.SettingError, match=message):
     read(folder, **settings)
@@ -178,7 +209,9 @@ def test_settings(folder, settings, message):
 def test_no_folder_no_images(tmp_path):
   with pytest.raises(errors.InputError, match="There is no folder .*nowhere"):
     read(tmp_path / "nowhere")
-  with pytest.raises(errors.InputError, match="has no images: expected a sub-folder for each class"):
+  with pytest.raises(
+    errors.InputError, match="has no images: expected a sub-folder for each class"
+  ):
     read(tmp_path / "set")
 
 

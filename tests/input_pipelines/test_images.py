@@ -12,9 +12,12 @@ from trainer import errors
 
 _JPEG_ERROR = 8  # of 255, at a quality of 98
 
+
 def gradient(height, width):
   rows, columns = np.mgrid[:height, :width]
-  return np.stack([rows * 255 // height, columns * 255 // width, np.full([height, width], 50)], -1).astype(np.uint8)
+  return np.stack(
+    [rows * 255 // height, columns * 255 // width, np.full([height, width], 50)], -1
+  ).astype(np.uint8)
 
 
 @pytest.mark.parametrize("crop", ["central", "squash", None])
@@ -30,11 +33,15 @@ def test_central_crop_takes_the_middle_in_proportion(encode):
   expected = tf.image.resize(gradient(40, 80)[:, 20:60], (20, 20)).numpy()
   assert np.abs(result - expected).max() <= _JPEG_ERROR
   wide = images.decode(encode(gradient(40, 80)), (10, 40, 3), "central").numpy().astype(int)
-  assert np.abs(wide - tf.image.resize(gradient(40, 80)[10:30], (10, 40)).numpy()).max() <= _JPEG_ERROR
+  assert (
+    np.abs(wide - tf.image.resize(gradient(40, 80)[10:30], (10, 40)).numpy()).max() <= _JPEG_ERROR
+  )
 
 
 def test_squash_takes_everything():
-  result = images.decode(tf.io.encode_png(gradient(40, 80)), (20, 20, 3), "squash").numpy().astype(int)
+  result = (
+    images.decode(tf.io.encode_png(gradient(40, 80)), (20, 20, 3), "squash").numpy().astype(int)
+  )
   assert np.abs(result - tf.image.resize(gradient(40, 80), (20, 20)).numpy()).max() <= 1
 
 
@@ -58,9 +65,16 @@ def test_random_windows_are_inside_and_of_many_places_and_sizes():
 def test_random_crop_of_jpeg_and_png_is_the_same_window():
   numbers = tf.constant([0.3, 0.6, 0.8, 0.1])
   encoded = [encode(gradient(48, 64)) for encode in (tf.io.encode_png, tiny_data.jpeg)]
-  results = [images.decode(file, (16, 16, 3), "random", numbers).numpy().astype(int) for file in encoded]
+  results = [
+    images.decode(file, (16, 16, 3), "random", numbers).numpy().astype(int) for file in encoded
+  ]
   assert np.abs(results[0] - results[1]).max() <= _JPEG_ERROR
-  assert np.abs(results[0] - images.decode(tf.io.encode_png(gradient(48, 64)), (16, 16, 3), "central").numpy()).max() > 10
+  assert (
+    np.abs(
+      results[0] - images.decode(tf.io.encode_png(gradient(48, 64)), (16, 16, 3), "central").numpy()
+    ).max()
+    > 10
+  )
 
 
 def test_grey_and_gif():
@@ -78,13 +92,20 @@ def test_what_is_no_image_is_named(content):
   with pytest.raises(tf.errors.InvalidArgumentError, match=r"birds/7\.jpg is no JPEG"):
     images.checked_file(tf.constant(content), tf.constant("birds/7.jpg"))
   encoded = tf.constant([tiny_data.png(1), content, content])
-  with pytest.raises(tf.errors.InvalidArgumentError, match=r"a\.tfrecord: record 11 \(counted from 0\) is no JPEG"):
+  with pytest.raises(
+    tf.errors.InvalidArgumentError,
+    match=r"a\.tfrecord: record 11 \(counted from "
+    r"0\) is no JPEG",
+  ):
     images.checked(encoded, tf.constant("a.tfrecord"), tf.constant([10, 11, 12], tf.int64))
 
 
 def test_images_pass_unchanged():
   encoded = tf.constant([tiny_data.png(1), tiny_data.jpeg(tiny_data.flat(3)), b"GIF89a", b"BM12"])
-  assert (images.checked(encoded, tf.constant("a"), tf.range(4, dtype=tf.int64)).numpy() == encoded.numpy()).all()
+  assert (
+    images.checked(encoded, tf.constant("a"), tf.range(4, dtype=tf.int64)).numpy()
+    == encoded.numpy()
+  ).all()
   assert images.checked(encoded[:0], tf.constant("a"), tf.range(0, dtype=tf.int64)).shape == [0]
 
 
@@ -95,7 +116,9 @@ def test_to_float():
   assert abs(each.mean()) < 1e-5
   assert abs(each.std() - 1) < 1e-3
   channels = images.to_float(pixels, ((0.1, 0.2, 0.3), (0.5, 0.5, 2.0))).numpy()
-  np.testing.assert_allclose(channels[0, 0, 0], [(0 - 0.1) / 0.5, (0 - 0.2) / 0.5, (50 / 255 - 0.3) / 2], rtol=1e-5)
+  np.testing.assert_allclose(
+    channels[0, 0, 0], [(0 - 0.1) / 0.5, (0 - 0.2) / 0.5, (50 / 255 - 0.3) / 2], rtol=1e-5
+  )
 
 
 def test_errors():

@@ -13,11 +13,15 @@ COUNT = 37
 def batches(batch_size=8, training=True, seed=1, preprocess=None):
   tf.random.set_seed(seed)
   rows = np.arange(COUNT, dtype=np.int32)
-  return in_memory.batches({"twice": 2 * rows}, rows, batch_size, training=training, preprocess=preprocess)
+  return in_memory.batches(
+    {"twice": 2 * rows}, rows, batch_size, training=training, preprocess=preprocess
+  )
 
 
 def labels(dataset, count=None):
-  return np.concatenate([batch[1] for batch in dataset.take(-1 if count is None else count).as_numpy_iterator()])
+  return np.concatenate(
+    [batch[1] for batch in dataset.take(-1 if count is None else count).as_numpy_iterator()]
+  )
 
 
 @pytest.mark.parametrize("batch_size", [1, 8, COUNT, 50, 100])
@@ -65,7 +69,9 @@ def test_only_preprocess_goes_through_autograph():
 
   _, numbers = next(iter(batches(preprocess=preprocess)))
   assert (numbers.numpy() <= 0).all()
-  assert ("in_memory.py", "gather") in [(os.path.basename(frame.filename), frame.name) for frame in frames]
+  assert ("in_memory.py", "gather") in [
+    (os.path.basename(frame.filename), frame.name) for frame in frames
+  ]
 
 
 def test_preprocess_is_given_whole_batches():
@@ -83,7 +89,10 @@ def test_preprocess_is_given_whole_batches():
 def test_training_is_static_and_known_to_be_endless():
   dataset = batches()
   assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
-  assert dataset.element_spec == ({"twice": tf.TensorSpec([8], tf.int32)}, tf.TensorSpec([8], tf.int32))
+  assert dataset.element_spec == (
+    {"twice": tf.TensorSpec([8], tf.int32)},
+    tf.TensorSpec([8], tf.int32),
+  )
   assert batches(training=False).cardinality() == 5
 
 

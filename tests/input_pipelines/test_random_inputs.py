@@ -7,7 +7,12 @@ import tensorflow as tf
 from input_pipelines import random_inputs
 from trainer import errors
 
-FEATURES = {"image": ((4, 4, 3), "float32"), "tokens": ((6,), "int32"), "mask": ((6,), "bool"), "half": ((), "bfloat16")}
+FEATURES = {
+  "image": ((4, 4, 3), "float32"),
+  "tokens": ((6,), "int32"),
+  "mask": ((6,), "bool"),
+  "half": ((), "bfloat16"),
+}
 PARAMS = {"batch_size": 5}
 
 
@@ -18,7 +23,9 @@ def read(**settings):
 
 def test_shapes_types_and_ranges():
   features, labels = next(iter(read(classes=3, vocabulary_size=7)))
-  assert {name: (tuple(tensor.shape[1:]), tensor.dtype.name) for name, tensor in features.items()} == FEATURES
+  assert {
+    name: (tuple(tensor.shape[1:]), tensor.dtype.name) for name, tensor in features.items()
+  } == FEATURES
   assert labels.shape == [5]
   assert labels.dtype == tf.int32
   assert 0 <= features["image"].numpy().min() < features["image"].numpy().max() < 1
@@ -43,7 +50,9 @@ def test_seeded():
   assert (first != other).any()
 
 
-@pytest.mark.parametrize(("examples", "sizes"), [(None, [5] * 4), (12, [5, 5, 2]), (27, [5] * 5 + [2])])
+@pytest.mark.parametrize(
+  ("examples", "sizes"), [(None, [5] * 4), (12, [5, 5, 2]), (27, [5] * 5 + [2])]
+)
 def test_not_training(examples, sizes):
   assert [len(labels) for _, labels in read(training=False, examples=examples)] == sizes
 
@@ -52,7 +61,9 @@ def test_without_labels():
   assert sorted(read(labels=None).element_spec) == sorted(FEATURES)
 
 
-@pytest.mark.parametrize("spec", ["float32", ((4,),), ((4,), "floaty"), (4, "float32"), ((4,), "string")])
+@pytest.mark.parametrize(
+  "spec", ["float32", ((4,),), ((4,), "floaty"), (4, "float32"), ((4,), "string")]
+)
 def test_errors(spec):
   with pytest.raises(errors.SettingError, match=r"random_inputs.input_fn.features\['x'\]"):
     read(features={"x": spec})

@@ -7,7 +7,9 @@ from input_pipelines import randomness
 
 
 def draw(seed, epochs, examples, count):
-  return randomness.Draws(tf.constant(seed, tf.int64), tf.constant(epochs, tf.int64), tf.constant(examples, tf.int64))(count).numpy()
+  return randomness.Draws(
+    tf.constant(seed, tf.int64), tf.constant(epochs, tf.int64), tf.constant(examples, tf.int64)
+  )(count).numpy()
 
 
 def test_uniform_and_independent():
@@ -29,7 +31,9 @@ def test_each_example_has_its_own_whatever_the_batch():
 
 
 def test_calls_go_on_where_the_last_one_ended():
-  draws = randomness.Draws(tf.constant(5, tf.int64), tf.constant([0], tf.int64), tf.constant([1], tf.int64))
+  draws = randomness.Draws(
+    tf.constant(5, tf.int64), tf.constant([0], tf.int64), tf.constant([1], tf.int64)
+  )
   np.testing.assert_array_equal(np.concatenate([draws(2), draws(3)], 1), draw(5, [0], [1], 5))
 
 

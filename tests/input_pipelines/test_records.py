@@ -37,7 +37,10 @@ def read(segments, count=None, **settings):
 
 
 def segments(paths, counts=None):
-  return [records.Segment(path, index, 0, -1 if counts is None else counts[index]) for index, path in enumerate(paths)]
+  return [
+    records.Segment(path, index, 0, -1 if counts is None else counts[index])
+    for index, path in enumerate(paths)
+  ]
 
 
 def test_in_order_once_with_position_and_ids(paths):
@@ -52,7 +55,7 @@ def test_training_shuffles_and_gives_each_once_an_epoch(paths):
   tf.random.set_seed(3)
   total = sum(SIZES)
   values = [value for _, (_, value, _) in read(segments(paths), 3 * total, training=True)]
-  epochs = [values[start:start + total] for start in (0, total, 2 * total)]
+  epochs = [values[start : start + total] for start in (0, total, 2 * total)]
   for epoch in epochs:
     assert sorted(epoch) == list(range(total))
   assert epochs[0] != epochs[1] != epochs[2]
@@ -65,8 +68,10 @@ def test_files_and_records_are_in_another_order_in_each_epoch(paths, buffer):
   tf.random.set_seed(3)
   files = segments(paths) if buffer == 1 else segments(paths[2:3])
   size = sum(SIZES) if buffer == 1 else SIZES[2]
-  values = [value for _, (_, value, _) in read(files, 3 * size, training=True, shuffle_buffer=buffer)]
-  assert len({tuple(values[start:start + size]) for start in range(0, 3 * size, size)}) == 3
+  values = [
+    value for _, (_, value, _) in read(files, 3 * size, training=True, shuffle_buffer=buffer)
+  ]
+  assert len({tuple(values[start : start + size]) for start in range(0, 3 * size, size)}) == 3
 
 
 @pytest.mark.parametrize("other", [3, 4])
@@ -74,13 +79,18 @@ def test_the_order_is_the_seeds(paths, other):
   orders = []
   for seed in (3, other):
     tf.random.set_seed(seed)
-    orders.append([value for _, (_, value, _) in read(segments(paths), 60, training=True, shuffle_buffer=20)])
+    orders.append(
+      [value for _, (_, value, _) in read(segments(paths), 60, training=True, shuffle_buffer=20)]
+    )
   assert (orders[0] == orders[1]) == (other == 3)
 
 
 @pytest.mark.parametrize("parts", [2, 5])
 def test_parts_are_even_and_complete(paths, parts):
-  shares = [[value for _, (_, value, _) in read(records.part(segments(paths, SIZES), index, parts))] for index in range(parts)]
+  shares = [
+    [value for _, (_, value, _) in read(records.part(segments(paths, SIZES), index, parts))]
+    for index in range(parts)
+  ]
   assert sorted(tiny_data.joined(shares)) == list(range(sum(SIZES)))
   sizes = [len(share) for share in shares]
   assert max(sizes) - min(sizes) <= 1
@@ -93,7 +103,10 @@ def test_parts_of_parts_start_where_they_should(paths):
 
 
 def test_every_nth_record(paths):
-  shares = [[value for _, (_, value, _) in read(segments(paths), element_shard=(index, 3))] for index in range(3)]
+  shares = [
+    [value for _, (_, value, _) in read(segments(paths), element_shard=(index, 3))]
+    for index in range(3)
+  ]
   assert sorted(tiny_data.joined(shares)) == list(range(sum(SIZES)))
   assert shares[1][:3] == [1, 4, 7]
 
@@ -106,9 +119,15 @@ def test_parts_and_damage_beyond_the_first_chunk(tmp_path, known):
   halves = [records.Segment(path, 0, skip, 300 if known or not skip else -1) for skip in (0, 300)]
   assert [value for part in halves for _, (_, value, _) in read([part])] == list(range(600))
   assert [ordinal for _, (_, _, ordinal) in read([halves[1]])] == list(range(300, 600))
-  assert {identity for part in halves for _, (identity, _, _) in read([part])} == {identity for _, (identity, _, _) in read([whole])}
+  assert {identity for part in halves for _, (identity, _, _) in read([part])} == {
+    identity for _, (identity, _, _) in read([whole])
+  }
   tiny_data.flip_bit(path, 500 * frame + 12)
-  with pytest.raises(tf.errors.InvalidArgumentError, match=rf"a\.tfrecord: the record at byte {500 * frame} is damaged"):
+  with pytest.raises(
+    tf.errors.InvalidArgumentError,
+    match=r"a\.tfrecord: the record at byte "
+    rf"{500 * frame} is damaged",
+  ):
     read([halves[1]])
   assert len(read([halves[0]])) == 300
 
@@ -123,7 +142,9 @@ def test_chunks_are_not_too_large_for_memory(tmp_path, known, size, least, most)
     del path
     return ordinals, tf.fill([tf.size(serialized)], tf.size(serialized))
 
-  first = next(iter(records.stream([records.Segment(path, 0, 0, 200 if known else -1)], count, training=False)))[1][2]
+  first = next(
+    iter(records.stream([records.Segment(path, 0, 0, 200 if known else -1)], count, training=False))
+  )[1][2]
   assert least <= first <= most
   assert first * size <= (1 << 20 if known else 32 * size)
 
@@ -133,7 +154,9 @@ def test_gzip(tmp_path):
   with tf.io.TFRecordWriter(path, "GZIP") as writer:
     for number in range(50):
       writer.write(str(number).encode())
-  assert [value for _, (_, value, _) in read(segments([path]), compression="GZIP")] == list(range(50))
+  assert [value for _, (_, value, _) in read(segments([path]), compression="GZIP")] == list(
+    range(50)
+  )
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -141,8 +164,15 @@ def test_gzip(tmp_path):
 def test_damage_is_named_by_file_and_byte(paths, training, take):
   frame = 16 + 2  # two digits: the file's records are 43 to 112
   tiny_data.flip_bit(paths[2], 5 * frame + 12)
-  damaged = [records.Segment(path, index, 0, -1 if take < 0 else SIZES[index]) for index, path in enumerate(paths)]
-  with pytest.raises(tf.errors.InvalidArgumentError, match=rf"2\.tfrecord: the record at byte {5 * frame} is damaged"):
+  damaged = [
+    records.Segment(path, index, 0, -1 if take < 0 else SIZES[index])
+    for index, path in enumerate(paths)
+  ]
+  with pytest.raises(
+    tf.errors.InvalidArgumentError,
+    match=r"2\.tfrecord: the record at byte "
+    rf"{5 * frame} is damaged",
+  ):
     read(damaged, 1000, training=training)
 
 
@@ -150,7 +180,12 @@ def test_a_cut_off_file_is_named(paths):
   path = pathlib.Path(paths[0])
   content = path.read_bytes()
   path.write_bytes(content[:-5])
-  with pytest.raises(tf.errors.InvalidArgumentError, match=rf"0\.tfrecord: the record at byte {len(content) - 18} is damaged or cut off"):
+  with pytest.raises(
+    tf.errors.InvalidArgumentError,
+    match=r"0\.tfrecord: the record at byte "
+    rf"{len(content) - 18} is damaged or "
+    r"cut off",
+  ):
     read(segments(paths))
 
 
@@ -172,8 +207,14 @@ def test_goes_on_at_its_place(paths, known, start):
   results = []
   for first, passed in ((0, start), (start, 0)):
     tf.random.set_seed(0)
-    dataset = records.stream(files, parse, training=True, shuffle_buffer=20, start=first).skip(passed).take(40)
-    results.append([(int(position), int(value)) for position, (_, value, _) in dataset.as_numpy_iterator()])
+    dataset = (
+      records.stream(files, parse, training=True, shuffle_buffer=20, start=first)
+      .skip(passed)
+      .take(40)
+    )
+    results.append(
+      [(int(position), int(value)) for position, (_, value, _) in dataset.as_numpy_iterator()]
+    )
   assert results[0] == results[1]
   assert results[0][0][0] == start
 
@@ -184,4 +225,7 @@ def test_goes_on_without_reading_the_epochs_before(paths):
 
 
 def test_training_is_known_to_be_endless(paths):
-  assert records.stream(segments(paths), parse, training=True).cardinality() == tf.data.INFINITE_CARDINALITY
+  assert (
+    records.stream(segments(paths), parse, training=True).cardinality()
+    == tf.data.INFINITE_CARDINALITY
+  )

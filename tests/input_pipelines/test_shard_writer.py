@@ -1,4 +1,6 @@
-"""Shards of labelled images: whole or not there, the same however often the writing was cut short."""
+"""Shards of labelled images: whole or not there, the same however often the writing was cut
+short.
+"""
 
 import pytest
 import tensorflow as tf
@@ -26,13 +28,18 @@ def test_shards_and_index(source, tmp_path):
   assert index.count == 10
   assert index.class_names == ["ant", "bee"]
   assert index.complete
-  assert sorted(contents(tmp_path / "out")) == [*(f"data-0000{number}-of-00003.tfrecord" for number in range(3)), "shards.json"]
+  assert sorted(contents(tmp_path / "out")) == [
+    *(f"data-0000{number}-of-00003.tfrecord" for number in range(3)),
+    "shards.json",
+  ]
   labels = []
   for shard in index.shards:
     path = str(tmp_path / "out" / shard["file"])
     assert tf.io.gfile.stat(path).length == shard["bytes"]
     assert shard_index.checksum(path) == shard["sha256"]
-    examples = [tf.train.Example.FromString(record.numpy()) for record in tf.data.TFRecordDataset(path)]
+    examples = [
+      tf.train.Example.FromString(record.numpy()) for record in tf.data.TFRecordDataset(path)
+    ]
     labels.append([example.features.feature["label"].int64_list.value[0] for example in examples])
   assert sum(tiny_data.joined(labels)) == 5
   assert tiny_data.joined(labels) != sorted(tiny_data.joined(labels))  # the classes are mixed
@@ -73,19 +80,41 @@ def test_finished_shards_are_not_written_again_and_a_damaged_one_is(source, tmp_
   (out / "data-00001-of-00003.tfrecord").write_bytes(b"")
   shard_writer.write(source, str(out), 3)
   assert contents(out) == before
-  assert [path.name for path in sorted(out.glob("*.tfrecord")) if path.stat().st_mtime_ns != times[path.name]] == ["data-00001-of-00003.tfrecord"]
+  assert [
+    path.name
+    for path in sorted(out.glob("*.tfrecord"))
+    if path.stat().st_mtime_ns != times[path.name]
+  ] == ["data-00001-of-00003.tfrecord"]
 
 
 def test_tfds(tmp_path):
-  tiny_data.tfds_set(tmp_path / "tfds", "tiny", "1.0.0", {"train": range(10), "test": range(20, 25)})
-  for text, count in (("tfds:tiny", 10), ("tfds:tiny:train[:5]", 5), ("tfds:tiny:test", 5), ("tfds:tiny:1.0.0", 10)):
-    index = shard_writer.write(shard_writer.parse_source(text, str(tmp_path / "tfds")), str(tmp_path / text.replace(":", "_")), 2)
-    assert (index.count, index.image_shape, index.class_names) == (count, [8, 8, 3], ["class 0", "class 1", "class 2"])
+  tiny_data.tfds_set(
+    tmp_path / "tfds", "tiny", "1.0.0", {"train": range(10), "test": range(20, 25)}
+  )
+  for text, count in (
+    ("tfds:tiny", 10),
+    ("tfds:tiny:train[:5]", 5),
+    ("tfds:tiny:test", 5),
+    ("tfds:tiny:1.0.0", 10),
+  ):
+    index = shard_writer.write(
+      shard_writer.parse_source(text, str(tmp_path / "tfds")),
+      str(tmp_path / text.replace(":", "_")),
+      2,
+    )
+    assert (index.count, index.image_shape, index.class_names) == (
+      count,
+      [8, 8, 3],
+      ["class 0", "class 1", "class 2"],
+    )
 
 
 def test_another_set_in_the_folder(source, tmp_path):
   shard_writer.write(source, str(tmp_path / "out"), 3)
-  with pytest.raises(errors.SettingError, match="has 10 examples of folder:.*in 3 shards; asked for are 10 of .* in 2: choose"):
+  with pytest.raises(
+    errors.SettingError,
+    match="has 10 examples of folder:.*in 3 shards; asked for are 10 of .* in 2: choose",
+  ):
     shard_writer.write(source, str(tmp_path / "out"), 2)
 
 
@@ -100,7 +129,9 @@ def test_settings(source, tmp_path):
   with pytest.raises(errors.SettingError, match="--shards=11 for 10 examples"):
     shard_writer.write(source, str(tmp_path / "out"), 11)
   for text in ("tiny", "tfds:", "folder:", "zip:a"):
-    with pytest.raises(errors.SettingError, match="expected tfds:NAME, tfds:NAME:SPLIT or folder:PATH"):
+    with pytest.raises(
+      errors.SettingError, match="expected tfds:NAME, tfds:NAME:SPLIT or folder:PATH"
+    ):
       shard_writer.parse_source(text)
   (tmp_path / "file").write_text("")
   with pytest.raises(errors.OutputError, match=r"file/out \(--output\) cannot be written"):

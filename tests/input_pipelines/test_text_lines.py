@@ -47,7 +47,10 @@ def read(path, vocabulary, **settings):
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
 def test_ids_in_order(tmp_path, vocabulary, ending):
   dataset = read(write(tmp_path, ending), vocabulary)
-  assert dataset.element_spec == ({"tokens": tf.TensorSpec([None, 4], tf.int32)}, tf.TensorSpec([None], tf.int32))
+  assert dataset.element_spec == (
+    {"tokens": tf.TensorSpec([None, 4], tf.int32)},
+    tf.TensorSpec([None], tf.int32),
+  )
   batches = list(dataset.as_numpy_iterator())
   assert np.concatenate([features["tokens"] for features, _ in batches]).tolist() == IDS
   assert np.concatenate([labels for _, labels in batches]).tolist() == [1, 0, 0, 1, 1]
@@ -59,7 +62,9 @@ def test_training_is_endless_and_seeded(tmp_path, vocabulary):
 
   def order(seed):
     tf.random.set_seed(seed)
-    return [int(label) for _, labels in read(path, vocabulary, training=True).take(15) for label in labels]
+    return [
+      int(label) for _, labels in read(path, vocabulary, training=True).take(15) for label in labels
+    ]
 
   assert sorted(order(1)[:10]) == sorted(order(1)[10:20]) == list(range(10))
   assert order(1) == order(1) != order(2)
@@ -77,38 +82,68 @@ def test_goes_on_at_its_place(tmp_path, vocabulary):
 
 def test_hosts(tmp_path, vocabulary):
   path = write(tmp_path, "csv", [("good", number) for number in range(10)])
-  shares = [[int(label) for _, labels in read(path, vocabulary, input_context=tiny_data.context(index, 3)) for label in labels] for index in range(3)]
+  shares = [
+    [
+      int(label)
+      for _, labels in read(path, vocabulary, input_context=tiny_data.context(index, 3))
+      for label in labels
+    ]
+    for index in range(3)
+  ]
   assert tiny_data.joined(shares) == list(range(10))
 
 
 def test_class_names_and_keys(tmp_path, vocabulary):
-  (tmp_path / "a.jsonl").write_text('{"body": "good", "kind": "pos"}\n\n{"body": "bad", "kind": "neg"}\n')
-  dataset = read(str(tmp_path / "*.jsonl"), vocabulary, text_key="body", label_key="kind", classes=["neg", "pos"])
+  (tmp_path / "a.jsonl").write_text(
+    '{"body": "good", "kind": "pos"}\n\n{"body": "bad", "kind": "neg"}\n'
+  )
+  dataset = read(
+    str(tmp_path / "*.jsonl"), vocabulary, text_key="body", label_key="kind", classes=["neg", "pos"]
+  )
   assert next(dataset.as_numpy_iterator())[1].tolist() == [1, 0]
 
 
 def test_quotes_and_long_fields(tmp_path, vocabulary):
-  (tmp_path / "a.csv").write_text('text,label\n"good, ""good""\nfilm",1\n' + f'"{"bad " * 50_000}",0\n')
-  tokens = next(read(str(tmp_path / "a.csv"), vocabulary, length=7).as_numpy_iterator())[0]["tokens"]
+  (tmp_path / "a.csv").write_text(
+    'text,label\n"good, ""good""\nfilm",1\n' + f'"{"bad " * 50_000}",0\n'
+  )
+  tokens = next(read(str(tmp_path / "a.csv"), vocabulary, length=7).as_numpy_iterator())[0][
+    "tokens"
+  ]
   assert tokens.tolist() == [[1, 5, 7, 1, 7, 3, 0], [2] * 7]
   (tmp_path / "b.tsv").write_text('text\tlabel\nbad "film\t1\n')
-  assert next(read(str(tmp_path / "b.tsv"), vocabulary).as_numpy_iterator())[0]["tokens"].tolist() == [[2, 7, 3, 0]]
+  assert next(read(str(tmp_path / "b.tsv"), vocabulary).as_numpy_iterator())[0][
+    "tokens"
+  ].tolist() == [[2, 7, 3, 0]]
 
 
 def test_vocabulary_size_covers_every_id(vocabulary):
   assert text_lines.vocabulary_size(vocabulary) == 8
 
 
-@pytest.mark.parametrize(("name", "content", "message"), [
-    ("a.csv", "text,label\ngood,1\nbad,x\n", r"a\.csv, line 3 has the label 'x': expected an integer"),
-    ("a.csv", "review,label\ngood,1\n", r"a\.csv, line 2 has no 'text' or no 'label'; it has review, label"),
+@pytest.mark.parametrize(
+  ("name", "content", "message"),
+  [
+    (
+      "a.csv",
+      "text,label\ngood,1\nbad,x\n",
+      r"a\.csv, line 3 has the label 'x': expected an "
+      r"integer",
+    ),
+    (
+      "a.csv",
+      "review,label\ngood,1\n",
+      r"a\.csv, line 2 has no 'text' or no 'label'; it has "
+      r"review, label",
+    ),
     ("a.tsv", "text\tlabel\ngood\n", r"a\.tsv, line 2 has no 'text' or no 'label'"),
     ("a.jsonl", '{"text": "good", "label": 1}\n{"text": \n', r"a\.jsonl, line 2 is not JSON"),
     ("a.jsonl", '{"text": 3, "label": 1}\n', r"a\.jsonl, line 1 has no 'text'"),
     ("a.jsonl", "[1]\n", r"a\.jsonl, line 1 has no 'text'.*it has list"),
     ("a.csv", "text,label\n", "has no line of text"),
     ("a.txt", "good", r"a\.txt: expected a name that ends in \.csv, \.tsv or \.jsonl"),
-])
+  ],
+)
 def test_lines_that_cannot_be_used(tmp_path, vocabulary, name, content, message):
   (tmp_path / name).write_text(content)
   with pytest.raises(errors.InputError, match=message):
@@ -126,7 +161,9 @@ def test_an_unknown_class(tmp_path, vocabulary):
     read(write(tmp_path, "csv"), vocabulary, classes=("neg", "pos"))
 
 
-@pytest.mark.parametrize(("content", "message"), [("", "is empty"), ("a\nb\na\n", "has the word 'a' twice")])
+@pytest.mark.parametrize(
+  ("content", "message"), [("", "is empty"), ("a\nb\na\n", "has the word 'a' twice")]
+)
 def test_vocabularies_that_cannot_be_used(tmp_path, content, message):
   (tmp_path / "v.txt").write_text(content)
   with pytest.raises(errors.InputError, match=message):
@@ -136,5 +173,9 @@ def test_vocabularies_that_cannot_be_used(tmp_path, content, message):
 def test_missing_files(tmp_path, vocabulary):
   with pytest.raises(errors.InputError, match="There is no file .*nothing.csv"):
     read(str(tmp_path / "nothing.csv"), vocabulary)
-  with pytest.raises(errors.InputError, match=r"nowhere \(text_lines.input_fn.vocabulary_file\) cannot be read"):
+  with pytest.raises(
+    errors.InputError,
+    match=r"nowhere \(text_lines.input_fn.vocabulary_file\) "
+    r"cannot be read",
+  ):
     read(write(tmp_path, "csv"), str(tmp_path / "nowhere"))

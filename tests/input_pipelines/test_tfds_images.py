@@ -33,13 +33,19 @@ def read(data_dir, split="test", **settings):
 @pytest.mark.parametrize("cache", ["memory", None])
 def test_evaluation_is_the_split_in_order(data_dir, cache):
   dataset = read(data_dir, cache=cache)
-  assert dataset.element_spec == ({"image": tf.TensorSpec([None, 8, 8, 3], tf.float32)}, tf.TensorSpec([None], tf.int32))
+  assert dataset.element_spec == (
+    {"image": tf.TensorSpec([None, 8, 8, 3], tf.float32)},
+    tf.TensorSpec([None], tf.int32),
+  )
   assert tiny_data.values(dataset) == TEST
   assert np.concatenate([labels for _, labels in dataset]).tolist() == [value % 3 for value in TEST]
 
 
 @pytest.mark.parametrize("cache", ["memory", None])
-@pytest.mark.parametrize(("split", "expected"), [("train[:90%]", TRAIN[:36]), ("train[35:]+test[:2]", TRAIN[35:] + TEST[:2])])
+@pytest.mark.parametrize(
+  ("split", "expected"),
+  [("train[:90%]", TRAIN[:36]), ("train[35:]+test[:2]", TRAIN[35:] + TEST[:2])],
+)
 def test_split_syntax(data_dir, cache, split, expected):
   assert tiny_data.values(read(data_dir, split, cache=cache)) == expected
 
@@ -52,10 +58,18 @@ def test_training_epochs(data_dir, cache):
   assert values[:40] != values[40:] != TRAIN
 
 
-@pytest.mark.parametrize("make", [
-    lambda data_dir, start: tfds_images.input_fn(PARAMS, "tiny", training=True, data_dir=data_dir, cache=None, start=start),
+@pytest.mark.parametrize(
+  "make",
+  [
+    lambda data_dir, start: tfds_images.input_fn(
+      PARAMS, "tiny", training=True, data_dir=data_dir, cache=None, start=start
+    ),
     lambda data_dir, start: cifar10.input_fn(PARAMS, training=True, data_dir=data_dir, start=start),
-    lambda data_dir, start: tf_flowers.input_fn(PARAMS, training=True, data_dir=data_dir, image_size=8, cache=None, start=start)])
+    lambda data_dir, start: tf_flowers.input_fn(
+      PARAMS, training=True, data_dir=data_dir, image_size=8, cache=None, start=start
+    ),
+  ],
+)
 def test_goes_on_at_its_place(data_dir, make):
   results = []
   for first, passed in ((0, 25), (100, 0)):
@@ -67,7 +81,12 @@ def test_goes_on_at_its_place(data_dir, make):
 @pytest.mark.parametrize("hosts", [3])
 @pytest.mark.parametrize("cache", ["memory", None])
 def test_hosts_read_even_parts(data_dir, hosts, cache):
-  shares = [tiny_data.values(read(data_dir, "train[:37]", cache=cache, input_context=tiny_data.context(index, hosts))) for index in range(hosts)]
+  shares = [
+    tiny_data.values(
+      read(data_dir, "train[:37]", cache=cache, input_context=tiny_data.context(index, hosts))
+    )
+    for index in range(hosts)
+  ]
   assert tiny_data.joined(shares) == TRAIN[:37]
   assert max(map(len, shares)) - min(map(len, shares)) == 1
 
@@ -75,7 +94,10 @@ def test_hosts_read_even_parts(data_dir, hosts, cache):
 def test_agrees_with_tfds(data_dir):
   import tensorflow_datasets as tfds
 
-  expected = [int(example["image"][0, 0, 0]) for example in tfds.as_numpy(tfds.load("tiny", split="train[10%:50%]", data_dir=data_dir))]
+  expected = [
+    int(example["image"][0, 0, 0])
+    for example in tfds.as_numpy(tfds.load("tiny", split="train[10%:50%]", data_dir=data_dir))
+  ]
   assert tiny_data.values(read(data_dir, "train[10%:50%]")) == expected
 
 
@@ -87,9 +109,14 @@ def test_cifar10(data_dir):
 
 
 def test_tf_flowers(data_dir):
-  values = {split: tiny_data.values(tf_flowers.input_fn(PARAMS, split, data_dir=data_dir, image_size=8)) for split in tf_flowers.SPLITS}
+  values = {
+    split: tiny_data.values(tf_flowers.input_fn(PARAMS, split, data_dir=data_dir, image_size=8))
+    for split in tf_flowers.SPLITS
+  }
   assert values == {"train": TRAIN[:34], "validation": TRAIN[34:]}
-  with pytest.raises(errors.SettingError, match="split is 'test': expected one of train, validation"):
+  with pytest.raises(
+    errors.SettingError, match="split is 'test': expected one of train, validation"
+  ):
     tf_flowers.input_fn(PARAMS, "test", data_dir=data_dir)
 
 
@@ -100,11 +127,23 @@ def test_class_names(data_dir):
 def test_errors(data_dir, tmp_path):
   with pytest.raises(errors.SettingError, match="has no 'no_such_set'"):
     tfds_images.input_fn(PARAMS, "no_such_set", data_dir=data_dir)
-  with pytest.raises(errors.SettingError, match=r"tfds_images.input_fn.split: tiny has no 'validation'; its splits are test, train"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"tfds_images.input_fn.split: tiny has no "
+    r"'validation'; its splits are test, train",
+  ):
     read(data_dir, "validation")
-  with pytest.raises(errors.InputError, match=r"cifar10 is not in .*: set cifar10.input_fn.data_dir"):
-    tfds_images.source("cifar10", "train", str(tmp_path), download=False, gin_name="cifar10.input_fn")
-  with pytest.raises(errors.SettingError, match="differ in size: set tfds_images.input_fn.image_size"):
+  with pytest.raises(
+    errors.InputError,
+    match=r"cifar10 is not in .*: set "
+    r"cifar10.input_fn.data_dir",
+  ):
+    tfds_images.source(
+      "cifar10", "train", str(tmp_path), download=False, gin_name="cifar10.input_fn"
+    )
+  with pytest.raises(
+    errors.SettingError, match="differ in size: set tfds_images.input_fn.image_size"
+  ):
     tfds_images.input_fn(PARAMS, "tf_flowers", data_dir=data_dir)
 
 
@@ -115,19 +154,31 @@ def test_a_download_that_fails_is_one_sentence(tmp_path, monkeypatch):
     raise ConnectionError("no network")
 
   monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", download_and_prepare)
-  with pytest.raises(errors.InputError, match=r"could not be downloaded \(ConnectionError: no network\).*set cifar10.input_fn.data_dir"):
+  with pytest.raises(
+    errors.InputError,
+    match=r"could not be downloaded \(ConnectionError: no "
+    r"network\).*set cifar10.input_fn.data_dir",
+  ):
     cifar10.input_fn(PARAMS, data_dir=str(tmp_path))
 
 
 def test_a_damaged_image_is_named(tmp_path):
   tiny_data.tfds_set(tmp_path, "broken", "1.0.0", {"train": TRAIN})
-  path, = (tmp_path / "broken" / "1.0.0").glob("*.tfrecord*")
+  (path,) = (tmp_path / "broken" / "1.0.0").glob("*.tfrecord*")
   contents = [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
   contents[23] = tiny_data.example(image=b"no image", label=[0])
   tiny_data.tfrecord(path, contents)
-  with pytest.raises(errors.InputError, match=r"broken-train.*: record 23 \(counted from 0\) is no JPEG"):
+  with pytest.raises(
+    errors.InputError,
+    match=r"broken-train.*: record 23 \(counted from 0\) is no "
+    r"JPEG",
+  ):
     tfds_images.input_fn(PARAMS, "broken", data_dir=str(tmp_path))
   contents[23] = tiny_data.example(image=tiny_data.png(1)[:40], label=[0])
   tiny_data.tfrecord(path, contents)
-  with pytest.raises(errors.InputError, match=r"broken-train.*: record 23 \(counted from 0\) is damaged: \S"):
+  with pytest.raises(
+    errors.InputError,
+    match=r"broken-train.*: record 23 \(counted from 0\) is "
+    r"damaged: \S",
+  ):
     tfds_images.input_fn(PARAMS, "broken", data_dir=str(tmp_path))

@@ -13,7 +13,12 @@ from trainer import errors
 
 PARAMS = {"batch_size": 4}
 VALUES = list(range(0, 250, 10))
-FEATURES = {"signal": ((2, 2), "float32"), "raw": ((3,), "uint8"), "many": ((), "int32"), "label": ((), "int64")}
+FEATURES = {
+  "signal": ((2, 2), "float32"),
+  "raw": ((3,), "uint8"),
+  "many": ((), "int32"),
+  "label": ((), "int64"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +50,18 @@ def shards(written, tmp_path):
 def signals(tmp_path):
   """Two files of ten records each that no index tells of."""
   for number in range(2):
-    tiny_data.tfrecord(tmp_path / f"signals-{number}", [
-        tiny_data.example(signal=[float(10 * number + i)] * 4, raw=bytes([i, 2, 3]), many=[i], label=[10 * number + i]) for i in range(10)])
+    tiny_data.tfrecord(
+      tmp_path / f"signals-{number}",
+      [
+        tiny_data.example(
+          signal=[float(10 * number + i)] * 4,
+          raw=bytes([i, 2, 3]),
+          many=[i],
+          label=[10 * number + i],
+        )
+        for i in range(10)
+      ],
+    )
   return str(tmp_path / "signals-*")
 
 
@@ -61,7 +76,10 @@ def read(path, **settings):
 @pytest.mark.parametrize("cache", [None, "memory"])
 def test_every_image_once_with_its_label(written, cache):
   dataset = read(written, cache=cache)
-  assert dataset.element_spec == ({"image": tf.TensorSpec([None, 8, 8, 3], tf.float32)}, tf.TensorSpec([None], tf.int32))
+  assert dataset.element_spec == (
+    {"image": tf.TensorSpec([None, 8, 8, 3], tf.float32)},
+    tf.TensorSpec([None], tf.int32),
+  )
   values = tiny_data.values(dataset)
   assert sorted(values) == VALUES
   assert labels(dataset) == [value % 3 for value in values]
@@ -72,14 +90,17 @@ def test_every_image_once_with_its_label(written, cache):
 def test_training_epochs(written, cache):
   tf.random.set_seed(0)
   values = tiny_data.values(read(written, training=True, cache=cache).take(50))
-  epochs = [values[start:start + 25] for start in range(0, 200, 25)]
+  epochs = [values[start : start + 25] for start in range(0, 200, 25)]
   assert all(sorted(epoch) == VALUES for epoch in epochs)
   assert len({tuple(epoch) for epoch in epochs}) == 8
 
 
 @pytest.mark.parametrize("hosts", [2, 5])
 def test_hosts_share_files_or_ranges(written, hosts):
-  shares = [tiny_data.values(read(written, input_context=tiny_data.context(index, hosts))) for index in range(hosts)]
+  shares = [
+    tiny_data.values(read(written, input_context=tiny_data.context(index, hosts)))
+    for index in range(hosts)
+  ]
   assert all(shares)
   assert sorted(tiny_data.joined(shares)) == VALUES
 
@@ -111,18 +132,28 @@ def test_goes_on_at_its_place(written, signals, known):
   results = []
   for first, passed in ((0, 9), (36, 0)):
     tf.random.set_seed(4)
-    dataset = read(written, training=True, start=first) if known else read(signals, features=FEATURES, training=True, start=first)
+    dataset = (
+      read(written, training=True, start=first)
+      if known
+      else read(signals, features=FEATURES, training=True, start=first)
+    )
     results.append(labels(dataset.skip(passed).take(6)))
   assert results[0] == results[1]
 
 
 def test_hosts_that_share_files_of_unknown_length(signals):
-  shares = [labels(read(signals, features=FEATURES, input_context=tiny_data.context(index, 3))) for index in range(3)]
+  shares = [
+    labels(read(signals, features=FEATURES, input_context=tiny_data.context(index, 3)))
+    for index in range(3)
+  ]
   assert sorted(tiny_data.joined(shares)) == list(range(20))
 
 
 def test_an_image_beside_other_features(tmp_path):
-  tiny_data.tfrecord(tmp_path / "a.tfrecord", [tiny_data.example(photo=tiny_data.png(i), place=[0.5, float(i)], label=[i]) for i in range(6)])
+  tiny_data.tfrecord(
+    tmp_path / "a.tfrecord",
+    [tiny_data.example(photo=tiny_data.png(i), place=[0.5, float(i)], label=[i]) for i in range(6)],
+  )
   spec = {"photo": "image", "place": ((2,), "float32"), "label": ((), "int64")}
   features, _ = next(read(tmp_path, features=spec).as_numpy_iterator())
   assert sorted(features) == ["image", "place"]
@@ -133,7 +164,11 @@ def test_an_image_beside_other_features(tmp_path):
 def test_a_changed_size_is_found_before_reading(shards):
   path = shards / "data-00001-of-00003.tfrecord"
   path.write_bytes(path.read_bytes()[:-3])
-  with pytest.raises(errors.InputError, match=r"data-00001-of-00003.tfrecord has \d+ bytes, and shards.json tells of \d+"):
+  with pytest.raises(
+    errors.InputError,
+    match=r"data-00001-of-00003.tfrecord has \d+ bytes, and "
+    r"shards.json tells of \d+",
+  ):
     read(shards)
 
 
@@ -145,11 +180,18 @@ def test_a_missing_shard_is_found(shards):
 
 def test_a_changed_byte_is_found_by_the_checksum(shards):
   tiny_data.flip_bit(shards / "data-00001-of-00003.tfrecord", 100)
-  with pytest.raises(errors.InputError, match="data-00001-of-00003.tfrecord is damaged: its SHA-256"):
+  with pytest.raises(
+    errors.InputError, match="data-00001-of-00003.tfrecord is damaged: its SHA-256"
+  ):
     read(shards, verify="full")
-  with pytest.raises(tf.errors.InvalidArgumentError, match="data-00001-of-00003.tfrecord: the record at byte 0 is damaged"):
+  with pytest.raises(
+    tf.errors.InvalidArgumentError,
+    match="data-00001-of-00003.tfrecord: the record at byte 0 is damaged",
+  ):
     list(read(shards))
-  with pytest.raises(errors.InputError, match="data-00001-of-00003.tfrecord: the record at byte 0 is damaged"):
+  with pytest.raises(
+    errors.InputError, match="data-00001-of-00003.tfrecord: the record at byte 0 is damaged"
+  ):
     read(shards, cache="memory")
 
 
@@ -163,7 +205,10 @@ def test_damaged_records_are_skipped_and_counted(shards, cache, caplog):
   assert "data-00001-of-00003.tfrecord: damaged at byte 0; 7 records can be read" in caplog.text
   assert "Skipped 2 damaged places in 2 of 3 files" in caplog.text
   with caplog.at_level("WARNING"):
-    shares = [tiny_data.values(read(shards, on_damage="skip", input_context=tiny_data.context(index, 4))) for index in range(4)]
+    shares = [
+      tiny_data.values(read(shards, on_damage="skip", input_context=tiny_data.context(index, 4)))
+      for index in range(4)
+    ]
   assert sorted(tiny_data.joined(shares)) == sorted(found)
 
 
@@ -186,21 +231,26 @@ def test_an_index_that_cannot_be_read(shards, content):
     read(shards)
 
 
-@pytest.mark.parametrize(("settings", "message"), [
+@pytest.mark.parametrize(
+  ("settings", "message"),
+  [
     ({"features": None}, "set tfrecord.input_fn.features"),
     ({"features": {"signal": "float32"}}, r"features\['signal'\] is 'float32'"),
     ({"features": {"signal": ((), "floaty"), "label": ((), "int64")}}, "has the dtype 'floaty'"),
     ({"features": {"a": "image", "b": "jpeg", "label": ((), "int64")}}, "has 2 images, a, b"),
     ({"label_key": "target"}, "label_key is 'target', and the features are"),
     ({"on_damage": "ignore"}, "on_damage is 'ignore'"),
-])
+  ],
+)
 def test_settings(signals, settings, message):
   with pytest.raises(errors.SettingError, match=message):
     read(signals, **{"features": FEATURES, **settings})
 
 
 def test_settings_with_an_index(written):
-  with pytest.raises(errors.SettingError, match="verify is 'maybe': expected one of size, full, off"):
+  with pytest.raises(
+    errors.SettingError, match="verify is 'maybe': expected one of size, full, off"
+  ):
     read(written, verify="maybe")
 
 

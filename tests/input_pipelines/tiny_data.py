@@ -1,4 +1,7 @@
-"""Small files of each format, written by the tests that read them. Images are flat: the value of their pixels tells which one it is."""
+"""Small files of each format, written by the tests that read them.
+
+Images are flat: the value of their pixels tells which one it is.
+"""
 
 import itertools
 import os
@@ -24,12 +27,18 @@ def jpeg(pixels):
 
 
 def tfds_set(folder, name, version, splits, size=(8, 8), classes=3):
-  """Prepares a TFDS set of flat PNG images: splits is a dict of name → values; the label is the value modulo classes. size None: they differ."""
+  """Prepares a TFDS set of flat PNG images: splits is a dict of name → values; the label is the
+  value modulo classes. size None: they differ.
+  """
   import tensorflow_datasets as tfds
 
   shape = (None, None, 3) if size is None else (*size, 3)
-  features = tfds.features.FeaturesDict({
-      "image": tfds.features.Image(shape=shape), "label": tfds.features.ClassLabel(names=[f"class {number}" for number in range(classes)])})
+  features = tfds.features.FeaturesDict(
+    {
+      "image": tfds.features.Image(shape=shape),
+      "label": tfds.features.ClassLabel(names=[f"class {number}" for number in range(classes)]),
+    }
+  )
 
   def examples(values):
     for value in values:
@@ -37,9 +46,19 @@ def tfds_set(folder, name, version, splits, size=(8, 8), classes=3):
 
   signature = {"image": tf.TensorSpec(shape, tf.uint8), "label": tf.TensorSpec([], tf.int64)}
   datasets = {
-      split: tf.data.Dataset.from_generator(lambda values=values: examples(values), output_signature=signature) for split, values in splits.items()}
+    split: tf.data.Dataset.from_generator(
+      lambda values=values: examples(values), output_signature=signature
+    )
+    for split, values in splits.items()
+  }
   tfds.dataset_builders.store_as_tfds_dataset(
-      name=name, version=version, data_dir=str(folder), split_datasets=datasets, features=features, disable_shuffling=True)
+    name=name,
+    version=version,
+    data_dir=str(folder),
+    split_datasets=datasets,
+    features=features,
+    disable_shuffling=True,
+  )
 
 
 def image_folder(folder, classes=("ant", "bee"), each=4):
@@ -64,7 +83,9 @@ def example(**features):
       return tf.train.Feature(int64_list=tf.train.Int64List(value=value))
     return tf.train.Feature(float_list=tf.train.FloatList(value=value))
 
-  return tf.train.Example(features=tf.train.Features(feature={key: feature(value) for key, value in features.items()})).SerializeToString()
+  return tf.train.Example(
+    features=tf.train.Features(feature={key: feature(value) for key, value in features.items()})
+  ).SerializeToString()
 
 
 def tfrecord(path, records):
@@ -76,7 +97,11 @@ def tfrecord(path, records):
 
 def values(dataset, scale=255):
   """The values of the flat images of a dataset's batches, in order."""
-  return [round(float(image.flat[0]) * scale) for features, _ in dataset.as_numpy_iterator() for image in features["image"]]
+  return [
+    round(float(image.flat[0]) * scale)
+    for features, _ in dataset.as_numpy_iterator()
+    for image in features["image"]
+  ]
 
 
 def joined(lists):
@@ -93,4 +118,6 @@ def flip_bit(path, place):
 
 def context(index, count):
   """The tf.distribute.InputContext of one of so many hosts."""
-  return tf.distribute.InputContext(num_input_pipelines=count, input_pipeline_id=index, num_replicas_in_sync=count)
+  return tf.distribute.InputContext(
+    num_input_pipelines=count, input_pipeline_id=index, num_replicas_in_sync=count
+  )

@@ -18,7 +18,8 @@ def check(model_fn, features, labels, model_dir, *, steps=2, falls=True, device=
     labels: int array [EXAMPLES], each of which is trained on in turn.
     model_dir: a folder.
     steps: how many.
-    falls: whether the loss of the training data has to be lower after them; else it has to be finite.
+    falls: whether the loss of the training data has to be lower after them; else it has to be
+      finite.
     device, config: of the RunConfig.
 
   Returns:
@@ -32,7 +33,13 @@ def check(model_fn, features, labels, model_dir, *, steps=2, falls=True, device=
   def eval_input_fn(params):
     return data.batch(params["batch_size"])
 
-  estimator = trainer.Estimator(model_fn, str(model_dir), trainer.RunConfig(device=device, **config), train_batch_size=8, eval_batch_size=8)
+  estimator = trainer.Estimator(
+    model_fn,
+    str(model_dir),
+    trainer.RunConfig(device=device, **config),
+    train_batch_size=8,
+    eval_batch_size=8,
+  )
   estimator.train(train_input_fn, max_steps=1)
   first = estimator.evaluate(eval_input_fn)
   estimator.train(train_input_fn, max_steps=steps)
@@ -42,29 +49,52 @@ def check(model_fn, features, labels, model_dir, *, steps=2, falls=True, device=
 
   predictions = list(estimator.predict(eval_input_fn))
   assert len(predictions) == EXAMPLES
-  predicted = {name: np.stack([prediction[name] for prediction in predictions]) for name in predictions[0]}
+  predicted = {
+    name: np.stack([prediction[name] for prediction in predictions]) for name in predictions[0]
+  }
   np.testing.assert_allclose(predicted["probabilities"].sum(-1), 1.0, rtol=1e-4)
   if predicted["class"].shape == np.shape(labels):
     assert last["accuracy"] == np.float32(np.mean(predicted["class"] == labels))
 
   exported = estimator.export_saved_model(str(model_dir / "export"))
   tolerance = 2e-2 if config.get("precision") == "bfloat16" else 1e-5
-  testing.assert_serves(exported, features, {"probabilities": predicted["probabilities"]}, tolerance)
+  testing.assert_serves(
+    exported, features, {"probabilities": predicted["probabilities"]}, tolerance
+  )
   return estimator, last
 
 
 def trained(model_fn, features, labels, model_dir, *, steps=1, device="cpu", **config):
-  """An Estimator that has trained a few steps, and nothing else: for what is too slow to trace in all modes."""
-  def input_fn(params):
-    return tf.data.Dataset.from_tensor_slices((features, labels)).repeat().batch(params["batch_size"], drop_remainder=True)
+  """An Estimator that has trained a few steps, and nothing else: for what is too slow to trace
+  in all modes.
+  """
 
-  estimator = trainer.Estimator(model_fn, str(model_dir), trainer.RunConfig(device=device, **config), train_batch_size=8, eval_batch_size=8)
+  def input_fn(params):
+    return (
+      tf.data.Dataset.from_tensor_slices((features, labels))
+      .repeat()
+      .batch(params["batch_size"], drop_remainder=True)
+    )
+
+  estimator = trainer.Estimator(
+    model_fn,
+    str(model_dir),
+    trainer.RunConfig(device=device, **config),
+    train_batch_size=8,
+    eval_batch_size=8,
+  )
   return estimator.train(input_fn, max_steps=steps)
 
 
 def parameters(estimator, *scopes):
-  """The number of values in the model's variables, without those of the optimizer: names that begin with one of `scopes`."""
-  return sum(int(np.prod(variable.shape)) for name, variable in estimator.variables.items() if name.startswith(scopes))
+  """The number of values in the model's variables, without those of the optimizer: names that
+  begin with one of `scopes`.
+  """
+  return sum(
+    int(np.prod(variable.shape))
+    for name, variable in estimator.variables.items()
+    if name.startswith(scopes)
+  )
 
 
 def images(size, channels=3, classes=10):
@@ -72,4 +102,6 @@ def images(size, channels=3, classes=10):
   random = np.random.RandomState(0)
   labels = random.randint(0, classes, EXAMPLES).astype(np.int32)
   noise = random.rand(EXAMPLES, size, size, channels)
-  return {"image": (0.5 * noise + 0.5 * labels[:, None, None, None] / classes).astype(np.float32)}, labels
+  return {
+    "image": (0.5 * noise + 0.5 * labels[:, None, None, None] / classes).astype(np.float32)
+  }, labels

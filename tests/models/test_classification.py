@@ -1,4 +1,6 @@
-"""The losses of classifiers are what Keras computes; smoothing changes what is trained on, not what is evaluated."""
+"""The losses of classifiers are what Keras computes; smoothing changes what is trained on, not
+what is evaluated.
+"""
 
 import keras
 import numpy as np
@@ -15,13 +17,30 @@ LABELS = tf.constant([0, 3, 1, 1, 2])
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_smoothed_cross_entropy_is_that_of_keras(smoothing):
-  expected = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)(tf.one_hot(LABELS, 4), LOGITS)
-  np.testing.assert_allclose(tf.reduce_mean(classification._smoothed_cross_entropy(LABELS, LOGITS, smoothing)), expected, rtol=1e-5)
+  expected = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)(
+    tf.one_hot(LABELS, 4), LOGITS
+  )
+  np.testing.assert_allclose(
+    tf.reduce_mean(classification._smoothed_cross_entropy(LABELS, LOGITS, smoothing)),
+    expected,
+    rtol=1e-5,
+  )
 
 
 def test_evaluation_is_without_smoothing_and_penalties():
-  spec = classification.spec(trainer.ModeKeys.EVAL, LOGITS, LABELS, keras.optimizers.SGD, label_smoothing=0.3, penalties=[tf.constant(7.0)])
-  np.testing.assert_allclose(spec.loss, keras.losses.SparseCategoricalCrossentropy(from_logits=True)(LABELS, LOGITS), rtol=1e-5)
+  spec = classification.spec(
+    trainer.ModeKeys.EVAL,
+    LOGITS,
+    LABELS,
+    keras.optimizers.SGD,
+    label_smoothing=0.3,
+    penalties=[tf.constant(7.0)],
+  )
+  np.testing.assert_allclose(
+    spec.loss,
+    keras.losses.SparseCategoricalCrossentropy(from_logits=True)(LABELS, LOGITS),
+    rtol=1e-5,
+  )
   assert spec.train_op is None
 
 
@@ -30,26 +49,43 @@ def test_smoothing_and_penalties_are_trained_on(tmp_path):
 
   def model_fn(features, labels, mode, params):
     bias = tf.Variable(tf.zeros([4]), name="bias")
-    spec = classification.spec(mode, features + bias, labels, lambda: keras.optimizers.SGD(0.0), 0.3, [tf.constant(7.0)])
+    spec = classification.spec(
+      mode, features + bias, labels, lambda: keras.optimizers.SGD(0.0), 0.3, [tf.constant(7.0)]
+    )
     tf.summary.scalar("loss", spec.loss)
     return spec
 
   def input_fn(params):
-    return tf.data.Dataset.from_tensor_slices((LOGITS, LABELS)).repeat().batch(params["batch_size"], drop_remainder=True)
+    return (
+      tf.data.Dataset.from_tensor_slices((LOGITS, LABELS))
+      .repeat()
+      .batch(params["batch_size"], drop_remainder=True)
+    )
 
   config = trainer.RunConfig(device="cpu", save_summary_steps=1, log_step_count_steps=1)
   estimator = trainer.Estimator(model_fn, str(tmp_path), config, train_batch_size=5)
   estimator.train(input_fn, max_steps=1, hooks=[lambda step, metrics, runner: seen.append(metrics)])
-  expected = 7.0 + float(keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.3)(tf.one_hot(LABELS, 4), LOGITS))
+  expected = 7.0 + float(
+    keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.3)(
+      tf.one_hot(LABELS, 4), LOGITS
+    )
+  )
   assert float(seen[-1]["loss"]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_bfloat16_logits_are_judged_in_float32():
-  spec = classification.spec(trainer.ModeKeys.PREDICT, tf.cast(LOGITS, tf.bfloat16), None, keras.optimizers.SGD)
+  spec = classification.spec(
+    trainer.ModeKeys.PREDICT, tf.cast(LOGITS, tf.bfloat16), None, keras.optimizers.SGD
+  )
   assert {name: tensor.dtype for name, tensor in spec.predictions.items()} == {
-      "class": tf.int32, "probabilities": tf.float32, "logits": tf.float32}
+    "class": tf.int32,
+    "probabilities": tf.float32,
+    "logits": tf.float32,
+  }
 
 
 def test_smoothing_out_of_range_is_named():
   with pytest.raises(errors.SettingError, match=r"label_smoothing .* got 1.0"):
-    classification.spec(trainer.ModeKeys.EVAL, LOGITS, LABELS, keras.optimizers.SGD, label_smoothing=1.0)
+    classification.spec(
+      trainer.ModeKeys.EVAL, LOGITS, LABELS, keras.optimizers.SGD, label_smoothing=1.0
+    )

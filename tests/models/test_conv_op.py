@@ -16,7 +16,9 @@ small = functools.partial(conv_op.model_fn, filters=6, filter_size=3, classes=10
 
 @pytest.mark.parametrize("train_filters", [False, True])
 def test_trains_and_serves(tmp_path, train_filters):
-  estimator, _ = small_runs.check(functools.partial(small, train_filters=train_filters), *small_runs.images(8), tmp_path, steps=6)
+  estimator, _ = small_runs.check(
+    functools.partial(small, train_filters=train_filters), *small_runs.images(8), tmp_path, steps=6
+  )
   assert small_runs.parameters(estimator, "convolution/filters") == 3 * 3 * 3 * 6
 
 
@@ -25,7 +27,12 @@ def test_filters_stay_as_they_were_drawn_unless_they_are_trained(tmp_path):
   for train_filters in (False, True):
     for steps in (1, 3):
       path = tmp_path / f"{train_filters}{steps}"
-      estimator = small_runs.trained(functools.partial(small, train_filters=train_filters), *small_runs.images(8), path, steps=steps)
+      estimator = small_runs.trained(
+        functools.partial(small, train_filters=train_filters),
+        *small_runs.images(8),
+        path,
+        steps=steps,
+      )
       values[train_filters, steps] = estimator.get_variable_value("convolution/filters")
   np.testing.assert_array_equal(values[False, 1], values[False, 3])
   assert np.abs(values[True, 1] - values[True, 3]).max() > 0
@@ -33,7 +40,12 @@ def test_filters_stay_as_they_were_drawn_unless_they_are_trained(tmp_path):
 
 def test_the_articles_sizes():
   specs = tf.TensorSpec((16, 256, 256, 3)), tf.TensorSpec((5, 5, 3, 256))  # one shard of eight
-  assert tf.function(conv_op.convolve).get_concrete_function(*specs).structured_outputs.shape == (16, 128, 128, 256)
+  assert tf.function(conv_op.convolve).get_concrete_function(*specs).structured_outputs.shape == (
+    16,
+    128,
+    128,
+    256,
+  )
 
 
 def test_eight_shards_do_together_what_one_does():
@@ -47,8 +59,12 @@ def test_eight_shards_do_together_what_one_does():
     return {"responses": conv_op.convolve(images, filters), "scaled": scale * 2}
 
   scale = tf.range(16.0)
-  results = conv_op.batch_parallel(computation, [images, scale], device_lib.connect("cpu:8").strategy)
-  np.testing.assert_allclose(results["responses"], conv_op.convolve(images, filters), rtol=1e-4, atol=1e-4)
+  results = conv_op.batch_parallel(
+    computation, [images, scale], device_lib.connect("cpu:8").strategy
+  )
+  np.testing.assert_allclose(
+    results["responses"], conv_op.convolve(images, filters), rtol=1e-4, atol=1e-4
+  )
   np.testing.assert_array_equal(results["scaled"], scale * 2)
   assert seen == [(2, 9, 9, 3)] * 8
 

@@ -39,7 +39,9 @@ def call(mode, batch=None, **kwargs):
 def test_predictions(precision, batch):
   predictions = call(ModeKeys.PREDICT, batch).predictions
   assert {name: (tensor.dtype, tensor.shape.as_list()) for name, tensor in predictions.items()} == {
-      "class": (tf.int32, [batch]), "probabilities": (tf.float32, [batch, 10])}
+    "class": (tf.int32, [batch]),
+    "probabilities": (tf.float32, [batch, 10]),
+  }
 
 
 def test_evaluation(precision):
@@ -60,8 +62,12 @@ def test_the_loss_is_that_of_the_probabilities():
     specs[mode] = digits_mlp.model_fn(features, labels, mode, {})
   probabilities = specs[ModeKeys.PREDICT].predictions["probabilities"].numpy()
   np.testing.assert_allclose(probabilities.sum(-1), 1, rtol=1e-5)
-  np.testing.assert_array_equal(specs[ModeKeys.PREDICT].predictions["class"], probabilities.argmax(-1))
-  np.testing.assert_allclose(specs[ModeKeys.EVAL].loss, -np.log(probabilities[np.arange(6), labels]).mean(), rtol=1e-5)
+  np.testing.assert_array_equal(
+    specs[ModeKeys.PREDICT].predictions["class"], probabilities.argmax(-1)
+  )
+  np.testing.assert_allclose(
+    specs[ModeKeys.EVAL].loss, -np.log(probabilities[np.arange(6), labels]).mean(), rtol=1e-5
+  )
 
 
 def test_it_learns_evaluates_predicts_and_exports(tmp_path):
@@ -89,7 +95,9 @@ def test_dropout_is_for_training_only():
 
 
 def test_accuracy():
-  accuracy = digits_mlp.metric_fn(labels=tf.constant([1, 2, 3, 4]), classes=tf.constant([1, 2, 3, 0]))["accuracy"]
+  accuracy = digits_mlp.metric_fn(
+    labels=tf.constant([1, 2, 3, 4]), classes=tf.constant([1, 2, 3, 0])
+  )["accuracy"]
   assert float(accuracy.result()) == 0.75
 
 
@@ -97,7 +105,11 @@ def test_gin_binds_the_knobs():
   gin.parse_config("digits_mlp.model_fn.hidden_units = (7,)")
   with tf.Graph().as_default() as graph:
     digits_mlp.model_fn({"image": tf.zeros([2, 8, 8, 1])}, None, ModeKeys.PREDICT, {})
-  assert [64, 7] in [op.outputs[0].shape.as_list() for op in graph.get_operations() if op.outputs and op.outputs[0].shape.rank == 2]
+  assert [64, 7] in [
+    op.outputs[0].shape.as_list()
+    for op in graph.get_operations()
+    if op.outputs and op.outputs[0].shape.rank == 2
+  ]
 
 
 def test_it_is_short_enough_to_copy():
@@ -112,11 +124,22 @@ def test_labels_are_smoothed_in_training_alone(tmp_path):
     return tf.data.Dataset.from_tensors((features, labels))
 
   model_fn = functools.partial(digits_mlp.model_fn, dropout=0.0, label_smoothing=0.3)
-  estimator = trainer.Estimator(model_fn, str(tmp_path), trainer.RunConfig(device="cpu"), train_batch_size=8, eval_batch_size=8)
+  estimator = trainer.Estimator(
+    model_fn, str(tmp_path), trainer.RunConfig(device="cpu"), train_batch_size=8, eval_batch_size=8
+  )
   losses = []
-  estimator.train(input_fn, max_steps=1, hooks=[lambda step, metrics, _: losses.append(metrics["loss"])])
+  estimator.train(
+    input_fn, max_steps=1, hooks=[lambda step, metrics, _: losses.append(metrics["loss"])]
+  )
   start = str(tmp_path / "model.ckpt-0")
-  logs = np.log([prediction["probabilities"] for prediction in estimator.predict(input_fn, checkpoint_path=start)])
+  logs = np.log(
+    [
+      prediction["probabilities"]
+      for prediction in estimator.predict(input_fn, checkpoint_path=start)
+    ]
+  )
   hot = np.eye(10)[labels]
   assert losses == pytest.approx([-np.mean(np.sum(logs * (0.7 * hot + 0.03), -1))], rel=1e-5)
-  assert estimator.evaluate(input_fn, checkpoint_path=start)["loss"] == pytest.approx(-np.mean(np.sum(logs * hot, -1)), rel=1e-5)
+  assert estimator.evaluate(input_fn, checkpoint_path=start)["loss"] == pytest.approx(
+    -np.mean(np.sum(logs * hot, -1)), rel=1e-5
+  )

@@ -1,4 +1,6 @@
-"""keras.applications networks: their own preprocessing, weights from a file, frozen or not, and mistakes named."""
+"""keras.applications networks: their own preprocessing, weights from a file, frozen or not, and
+mistakes named.
+"""
 
 import functools
 
@@ -16,6 +18,7 @@ from trainer import errors
 @pytest.fixture
 def small(monkeypatch):
   """A network that costs nothing, in the place of a large one."""
+
   def Small(include_top, weights, input_shape):
     assert not include_top
     assert weights is None
@@ -28,7 +31,12 @@ def small(monkeypatch):
   monkeypatch.setattr(keras.applications, "Small", Small, raising=False)
   keras_applications._read_weights.cache_clear()
   return functools.partial(
-      keras_applications.model_fn, name="Small", classes=10, hidden_units=(6,), optimizer=functools.partial(keras.optimizers.Adam, 0.01))
+    keras_applications.model_fn,
+    name="Small",
+    classes=10,
+    hidden_units=(6,),
+    optimizer=functools.partial(keras.optimizers.Adam, 0.01),
+  )
 
 
 def test_trains_and_serves(tmp_path, small):
@@ -37,7 +45,9 @@ def test_trains_and_serves(tmp_path, small):
 
 @pytest.mark.parametrize("pooling, width", [("avg", 4), ("max", 4), ("flatten", 3 * 3 * 4)])
 def test_the_head_pools_as_it_is_told(tmp_path, small, pooling, width):
-  estimator = small_runs.trained(functools.partial(small, pooling=pooling), *small_runs.images(8), tmp_path)
+  estimator = small_runs.trained(
+    functools.partial(small, pooling=pooling), *small_runs.images(8), tmp_path
+  )
   assert estimator.variables["head_hidden_0/kernel"].shape == (width, 6)
 
 
@@ -52,33 +62,49 @@ def test_statistics_move_as_fast_as_they_are_told(tmp_path, small):
 
 def test_a_real_network_trains(tmp_path):
   features, labels = small_runs.images(32)
-  model_fn = functools.partial(keras_applications.model_fn, name="VGG16", classes=7, optimizer=keras.optimizers.SGD)
+  model_fn = functools.partial(
+    keras_applications.model_fn, name="VGG16", classes=7, optimizer=keras.optimizers.SGD
+  )
   estimator = small_runs.trained(model_fn, features, labels % 7, tmp_path)
   assert small_runs.parameters(estimator, "block") == 14_714_688
   assert small_runs.parameters(estimator, "head") == 513 * 7
 
 
-@pytest.mark.parametrize("name, size, expected", [("ResNet50", 32, 23_587_712), ("Xception", 71, 20_861_480)])
+@pytest.mark.parametrize(
+  "name, size, expected", [("ResNet50", 32, 23_587_712), ("Xception", 71, 20_861_480)]
+)
 def test_networks_have_their_known_sizes(name, size, expected):
   """As Keras publishes them, without the head."""
   assert keras_applications.build(name, (size, size, 3)).count_params() == expected
 
 
-@pytest.mark.parametrize("file, frozen", [("small.weights.h5", False), ("small.h5", True), ("small.h5", False), ("small.keras", True)])
+@pytest.mark.parametrize(
+  "file, frozen",
+  [("small.weights.h5", False), ("small.h5", True), ("small.h5", False), ("small.keras", True)],
+)
 def test_starts_from_a_file(tmp_path, small, file, frozen):
   network = keras_applications.build("Small", (8, 8, 3))
-  weights = [np.full(w.shape, 0.01 * (i + 1), np.float32) for i, w in enumerate(network.get_weights())]
+  weights = [
+    np.full(w.shape, 0.01 * (i + 1), np.float32) for i, w in enumerate(network.get_weights())
+  ]
   network.set_weights(weights)
-  network.save_weights(tmp_path / file) if file == "small.weights.h5" else network.save(tmp_path / file)
+  network.save_weights(tmp_path / file) if file == "small.weights.h5" else network.save(
+    tmp_path / file
+  )
 
   model_fn = functools.partial(small, weights=str(tmp_path / file), frozen=frozen)
   estimator = small_runs.trained(model_fn, *small_runs.images(8), tmp_path / "run", steps=3)
-  first = {name: value.numpy() for name, value in estimator.variables.items() if name.startswith(("conv", "norm"))}
+  first = {
+    name: value.numpy()
+    for name, value in estimator.variables.items()
+    if name.startswith(("conv", "norm"))
+  }
   start = dict(zip([variable.path for variable in network.weights], weights, strict=True))
   assert first.keys() == start.keys()
   same = [name for name in start if np.array_equal(first[name], start[name])]
   assert same == (list(start) if frozen else [])
-  near = [np.abs(first[name] - start[name]).max() < 0.1 for name in start if "moving" not in name]  # three steps of 0.01, and not a random start
+  # Three steps of 0.01, and not a random start.
+  near = [np.abs(first[name] - start[name]).max() < 0.1 for name in start if "moving" not in name]
   assert all(near)
 
 
@@ -87,7 +113,9 @@ def test_eight_cores_start_from_a_file(tmp_path, small):
   network.save_weights(tmp_path / "small.weights.h5")
   model_fn = functools.partial(small, weights=str(tmp_path / "small.weights.h5"), frozen=True)
   estimator = small_runs.trained(model_fn, *small_runs.images(8), tmp_path / "run", device="cpu:8")
-  np.testing.assert_array_equal(estimator.get_variable_value("conv/kernel"), network.get_weights()[0])
+  np.testing.assert_array_equal(
+    estimator.get_variable_value("conv/kernel"), network.get_weights()[0]
+  )
 
 
 def test_the_file_is_needed_to_start_only(tmp_path, small):
@@ -103,30 +131,44 @@ def test_the_file_is_needed_to_start_only(tmp_path, small):
   def input_fn(params):
     return tf.data.Dataset.from_tensor_slices((features, labels)).batch(params["batch_size"])
 
-  estimator = trainer.Estimator(model_fn, str(tmp_path / "run"), trainer.RunConfig(device="cpu"), eval_batch_size=8)
+  estimator = trainer.Estimator(
+    model_fn, str(tmp_path / "run"), trainer.RunConfig(device="cpu"), eval_batch_size=8
+  )
   assert np.isfinite(estimator.evaluate(input_fn)["loss"])
 
 
-@pytest.mark.parametrize("name, low, high", [
+@pytest.mark.parametrize(
+  "name, low, high",
+  [
     ("Xception", [-1.0] * 3, [1.0] * 3),
     ("VGG16", [-103.939, -116.779, -123.68], [151.061, 138.221, 131.32]),
-])
+  ],
+)
 def test_images_are_as_the_network_wants_them(name, low, high):
   for value, expected in ((0.0, low), (1.0, high)):
-    np.testing.assert_allclose(keras_applications.preprocess(name, np.full((1, 2, 2, 3), value, np.float32))[0, 1, 1], expected, rtol=1e-5)
+    np.testing.assert_allclose(
+      keras_applications.preprocess(name, np.full((1, 2, 2, 3), value, np.float32))[0, 1, 1],
+      expected,
+      rtol=1e-5,
+    )
 
 
 def test_red_comes_last_where_the_network_was_trained_with_blue_first():
   red = np.array([1.0, 0.0, 0.0], np.float32) * np.ones((1, 2, 2, 3), np.float32)
-  assert float(keras_applications.preprocess("ResNet50", red)[0, 0, 0, 2]) == pytest.approx(255 - 123.68)
+  assert float(keras_applications.preprocess("ResNet50", red)[0, 0, 0, 2]) == pytest.approx(
+    255 - 123.68
+  )
 
 
-@pytest.mark.parametrize("settings, message", [
+@pytest.mark.parametrize(
+  "settings, message",
+  [
     (dict(name="ResNet5O"), "no network 'ResNet5O'.*ResNet50"),
     (dict(name="Xception"), r"Xception cannot take images of shape \(8, 8, 3\)"),
     (dict(weights="/nowhere/x.h5"), "no weights file '/nowhere/x.h5'.*model_fn.weights"),
     (dict(pooling="mean"), "pooling is 'mean'; expected one of avg"),
-])
+  ],
+)
 def test_mistakes_are_named(tmp_path, small, settings, message):
   with pytest.raises(errors.SettingError, match=message):
     small_runs.check(functools.partial(small, **settings), *small_runs.images(8), tmp_path)
@@ -136,4 +178,8 @@ def test_a_file_for_another_network_is_named(tmp_path, small):
   other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
   other.save_weights(tmp_path / "other.weights.h5")
   with pytest.raises(errors.SettingError, match="does not fit Small with include_top=False"):
-    small_runs.check(functools.partial(small, weights=str(tmp_path / "other.weights.h5")), *small_runs.images(8), tmp_path / "run")
+    small_runs.check(
+      functools.partial(small, weights=str(tmp_path / "other.weights.h5")),
+      *small_runs.images(8),
+      tmp_path / "run",
+    )

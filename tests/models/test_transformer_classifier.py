@@ -19,8 +19,15 @@ TOKENS[:, 2] = np.where(LABELS, 1, 2)  # which says the label
 TOKENS[:, 5:] = 0
 
 small = functools.partial(
-    transformer_classifier.model_fn, vocabulary_size=20, layers=1, units=8, heads=2, mlp_units=16, dropout=0.0,
-    optimizer=functools.partial(keras.optimizers.Adam, 0.02))
+  transformer_classifier.model_fn,
+  vocabulary_size=20,
+  layers=1,
+  units=8,
+  heads=2,
+  mlp_units=16,
+  dropout=0.0,
+  optimizer=functools.partial(keras.optimizers.Adam, 0.02),
+)
 
 
 def test_learns_and_serves(tmp_path):
@@ -29,7 +36,14 @@ def test_learns_and_serves(tmp_path):
 
 
 def test_dropout_and_bfloat16(tmp_path):
-  small_runs.check(functools.partial(small, dropout=0.2), {"tokens": TOKENS}, LABELS, tmp_path, precision="bfloat16", falls=False)
+  small_runs.check(
+    functools.partial(small, dropout=0.2),
+    {"tokens": TOKENS},
+    LABELS,
+    tmp_path,
+    precision="bfloat16",
+    falls=False,
+  )
 
 
 def test_padding_changes_nothing():
@@ -59,19 +73,27 @@ def test_the_size_of_the_vocabulary_comes_from_its_file(tmp_path):
   assert estimator.variables["tokens/embeddings"].shape == (20, 8)
 
 
-@pytest.mark.parametrize("settings, message", [
+@pytest.mark.parametrize(
+  "settings, message",
+  [
     (dict(vocabulary_size=None), "set one of vocabulary_file"),
     (dict(vocabulary_file="x"), "set one of vocabulary_file"),
-    (dict(vocabulary_size=None, vocabulary_file="/nowhere/v.txt"), "no vocabulary file '/nowhere/v.txt'"),
+    (
+      dict(vocabulary_size=None, vocabulary_file="/nowhere/v.txt"),
+      "no vocabulary file '/nowhere/v.txt'",
+    ),
     (dict(units=9), r"units \(9\) must be a multiple of heads \(2\)"),
-])
+  ],
+)
 def test_mistakes_are_named(settings, message):
   with pytest.raises(errors.SettingError, match=message):
     small({"tokens": tf.constant(TOKENS)}, None, trainer.ModeKeys.PREDICT, {}, **settings)
 
 
 def _two_lengths(*batches):
-  """Logits of batches of tokens under the same values; the embedding of positions is cut to each one's length."""
+  """Logits of batches of tokens under the same values; the embedding of positions is cut to
+  each one's length.
+  """
   values = []
   results = []
   for tokens in sorted(batches, key=lambda tokens: -tokens.shape[1]):
@@ -80,13 +102,19 @@ def _two_lengths(*batches):
     def creator(next_creator, made=made, **kwargs):
       kwargs = dict(kwargs)
       if values and (known := next(made, None)) is not None:
-        kwargs["initial_value"] = known[: tokens.shape[1]] if kwargs["name"] == "embeddings" and known.shape[0] != 20 else known
+        kwargs["initial_value"] = (
+          known[: tokens.shape[1]]
+          if kwargs["name"] == "embeddings" and known.shape[0] != 20
+          else known
+        )
       variable = next_creator(**kwargs)
       created.append(variable.numpy())
       return variable
 
     created = []
     with tf.variable_creator_scope(creator):
-      results.append(transformer_classifier.network(tf.constant(tokens), False, 2, 20, 1, 8, 2, 16, 0.0).numpy())
+      results.append(
+        transformer_classifier.network(tf.constant(tokens), False, 2, 20, 1, 8, 2, 16, 0.0).numpy()
+      )
     values = values or created
   return results

@@ -1,8 +1,10 @@
-"""A trainer and a continuous evaluator as two processes on the digits; the trainer is killed with SIGKILL and started again.
+"""A trainer and a continuous evaluator as two processes on the digits; the trainer is killed with
+SIGKILL and started again.
 
     python -m tests.slow.continuous_evaluation --kills=2
 
-Each checkpoint that is kept must have been evaluated once, and both processes must end by themselves.
+Each checkpoint that is kept must have been evaluated once, and both processes must end by
+themselves.
 """
 
 import argparse
@@ -19,9 +21,20 @@ from trainer.reporting import metrics_file
 
 def start(model_dir, mode, steps, log):
   return subprocess.Popen(
-      [sys.executable, "-m", "trainer.main", "--gin_file=gin_configs/digits.gin", f"--model_dir={model_dir}", f"--mode={mode}",
-       f"--gin_bindings=run.train_steps = {steps}", "--gin_bindings=RunConfig.save_checkpoints_steps = 200",
-       "--gin_bindings=RunConfig.keep_checkpoint_max = 0"], stdout=log, stderr=subprocess.STDOUT)
+    [
+      sys.executable,
+      "-m",
+      "trainer.main",
+      "--gin_file=gin_configs/digits.gin",
+      f"--model_dir={model_dir}",
+      f"--mode={mode}",
+      f"--gin_bindings=run.train_steps = {steps}",
+      "--gin_bindings=RunConfig.save_checkpoints_steps = 200",
+      "--gin_bindings=RunConfig.keep_checkpoint_max = 0",
+    ],
+    stdout=log,
+    stderr=subprocess.STDOUT,
+  )
 
 
 def newest(model_dir):
@@ -41,17 +54,25 @@ def run(kills, steps, poll=0.2):
           time.sleep(poll)
         trainer.kill()
         trainer.wait()
-        print(f"kill {kill + 1}/{kills} with the newest checkpoint at step {newest(model_dir)}", flush=True)
+        print(
+          f"kill {kill + 1}/{kills} with the newest checkpoint at step {newest(model_dir)}",
+          flush=True,
+        )
       trainer = start(model_dir, "train", steps, log)
       codes = trainer.wait(timeout=1200), evaluator.wait(timeout=1200)
     finally:
       evaluator.kill()
     log.seek(0)
     assert codes == (0, 0), f"exit codes {codes}:\n{log.read()[-3000:]}"
-    with open(os.path.join(model_dir, metrics_file.NAME)) as file:  # as written: metrics_file.read would hide what is there twice
-      evaluated = collections.Counter(int(line.split('"step": ')[1].split(",")[0]) for line in file if '"kind": "eval"' in line)
+    # As written: metrics_file.read would hide what is there twice.
+    with open(os.path.join(model_dir, metrics_file.NAME)) as file:
+      evaluated = collections.Counter(
+        int(line.split('"step": ')[1].split(",")[0]) for line in file if '"kind": "eval"' in line
+      )
     kept = [step for step in directory.CheckpointDirectory(model_dir).steps() if step]
-    assert evaluated == dict.fromkeys(kept, 1), f"kept {kept}, evaluated {sorted(evaluated.items())}"
+    assert evaluated == dict.fromkeys(kept, 1), (
+      f"kept {kept}, evaluated {sorted(evaluated.items())}"
+    )
     return evaluated
 
 
@@ -61,7 +82,10 @@ def main():
   parser.add_argument("--steps", type=int, default=4000)
   arguments = parser.parse_args()
   evaluated = run(arguments.kills, arguments.steps)
-  print(f"{arguments.kills} kills: {len(evaluated)} checkpoints, each evaluated once; both processes ended by themselves.")
+  print(
+    f"{arguments.kills} kills: {len(evaluated)} checkpoints, each evaluated once; both "
+    "processes ended by themselves."
+  )
 
 
 if __name__ == "__main__":

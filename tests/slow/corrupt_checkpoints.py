@@ -1,5 +1,7 @@
-"""Damages 300 checkpoint directories, each in its own way: never a wrong restore, never a silent one.
+"""Damages 300 checkpoint directories, each in its own way: never a wrong restore, never a silent
+one.
 
+Example:
     python -m tests.slow.corrupt_checkpoints --count=300
 """
 
@@ -38,7 +40,10 @@ def main():
       outcomes[kind, test_checkpoint.check_damaged(pathlib.Path(folder), kind, seed)] += 1
   named = sum(number for (_, outcome), number in outcomes.items() if outcome == "named")
   assert sentences.count == named, (sentences.count, named)
-  print(f"{count} damaged directories: {dict(outcomes)}; {named} times the damaged file was named and the checkpoint before it used.")
+  print(
+    f"{count} damaged directories: {dict(outcomes)}; {named} times the damaged file was named "
+    "and the checkpoint before it used."
+  )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""The deep networks of keras.applications, as quick tests have the others: from eight cores to one, in all modes (tests/conformance/
-test_experiments.py), and with what all experiments can be told (tests/test_gin_configs.py).
+"""The deep networks of keras.applications, as quick tests have the others: from eight cores to one,
+in all modes (tests/conformance/ test_experiments.py), and with what all experiments can be told
+(tests/test_gin_configs.py).
 
     python -m tests.slow.deep_networks
 """
@@ -21,7 +22,11 @@ def main():
       test_experiments.check(file, pathlib.Path(folder), test_experiments.PLAIN)
       test_gin_configs.check_what_all_can_be_told(file, pathlib.Path(folder))
     seconds = time.monotonic() - start
-    print(f"{file}: two steps on eight cores, then one core in all modes, and what it can be told, in {seconds:.0f} s", flush=True)
+    print(
+      f"{file}: two steps on eight cores, then one core in all modes, and what it can be told, "
+      f"in {seconds:.0f} s",
+      flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Fresh runs on eight virtual cores, one after another in one process, each with a watchdog: a run that stalls prints every thread's stack.
+"""Fresh runs on eight virtual cores, one after another in one process, each with a watchdog: a run
+that stalls prints every thread's stack.
 
     python -m tests.slow.never_stalls --runs=200 --steps=12
 
-Each run makes its own Estimator, model_dir, input pipeline and device loops, as a new program would. A run that takes a minute counts as stalled.
+Each run makes its own Estimator, model_dir, input pipeline and device loops, as a new program
+would. A run that takes a minute counts as stalled.
 """
 
 import argparse
@@ -39,8 +41,11 @@ def main():
     faulthandler.cancel_dump_traceback_later()
     seconds.append(time.monotonic() - start)
     print(f"run {run + 1}/{arguments.runs}: {seconds[-1]:.2f} s", flush=True)
-  print(f"{arguments.runs} runs of {arguments.steps} steps on {arguments.device} with TensorFlow {tf.__version__}: none stalled; "
-        f"median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s")
+  print(
+    f"{arguments.runs} runs of {arguments.steps} steps on {arguments.device} with TensorFlow "
+    f"{tf.__version__}: none stalled; "
+    f"median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s"
+  )
 
 
 if __name__ == "__main__":

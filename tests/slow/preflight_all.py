@@ -1,11 +1,13 @@
 """Compiles the three steps of every shipped experiment for TPUs and writes the table of results.
 
-    python -m tests.slow.preflight_all --results=out/preflight                     all of them: an hour or two
-    python -m tests.slow.preflight_all --results=out/preflight --only=digits.gin   one, beside those that are there
+    python -m tests.slow.preflight_all --results=out/preflight  all of them: an hour or two
+    python -m tests.slow.preflight_all --results=out/preflight --only=digits.gin  one, beside those
+                                                                                  that are there
 
-Needs the extra [preflight]. Each experiment's report on each topology is kept as JSON in the results folder, where a run that is started again finds
-it; the table, docs/tpu_compile_results.md, is of all that are there. Where data would have to be downloaded, random batches of the same shapes stand
-in for them: a compiler sees nothing of data but shapes and dtypes.
+Needs the extra [preflight]. Each experiment's report on each topology is kept as JSON in the
+results folder, where a run that is started again finds it; the table, docs/tpu_compile_results.md,
+is of all that are there. Where data would have to be downloaded, random batches of the same shapes
+stand in for them: a compiler sees nothing of data but shapes and dtypes.
 """
 
 import argparse
@@ -26,12 +28,12 @@ TOPOLOGIES = ("v2-8", "v3-8", "v5e-8")
 def stand_in(shape, classes, key="image", dtype="float32"):
   """Bindings by which random batches stand in for the data of an experiment."""
   return (
-      "import input_pipelines.random_inputs",
-      "run.train_input_fn = @random_inputs.input_fn",
-      "run.eval_input_fn = @random_inputs.input_fn",
-      f'random_inputs.input_fn.features = {{"{key}": ({shape}, "{dtype}")}}',
-      f"random_inputs.input_fn.classes = {classes}",
-      "random_inputs.input_fn.batches = 1",
+    "import input_pipelines.random_inputs",
+    "run.train_input_fn = @random_inputs.input_fn",
+    "run.eval_input_fn = @random_inputs.input_fn",
+    f'random_inputs.input_fn.features = {{"{key}": ({shape}, "{dtype}")}}',
+    f"random_inputs.input_fn.classes = {classes}",
+    "random_inputs.input_fn.batches = 1",
   )
 
 
@@ -39,33 +41,48 @@ def stand_in(shape, classes, key="image", dtype="float32"):
 WORDS = 10_000
 
 BINDINGS = {
-    "fashion_mnist_cnn.gin": stand_in((28, 28, 1), 10),
-    "cifar10_cnn.gin": stand_in((32, 32, 3), 10),
-    "cifar10_cnn_best.gin": stand_in((32, 32, 3), 10),
-    "flowers_resnet50.gin": stand_in((224, 224, 3), 5),
-    "flowers_vgg16.gin": stand_in((224, 224, 3), 5),
-    "flowers_xception.gin": stand_in((299, 299, 3), 5),
-    "transformer_classifier.gin": (
-        *stand_in((128,), 2, "tokens", "int32"), 'TRAIN_FILE = ""', 'TEST_FILE = ""', 'VOCABULARY_FILE = "{results}/words.txt"'),
+  "fashion_mnist_cnn.gin": stand_in((28, 28, 1), 10),
+  "cifar10_cnn.gin": stand_in((32, 32, 3), 10),
+  "cifar10_cnn_best.gin": stand_in((32, 32, 3), 10),
+  "flowers_resnet50.gin": stand_in((224, 224, 3), 5),
+  "flowers_vgg16.gin": stand_in((224, 224, 3), 5),
+  "flowers_xception.gin": stand_in((299, 299, 3), 5),
+  "transformer_classifier.gin": (
+    *stand_in((128,), 2, "tokens", "int32"),
+    'TRAIN_FILE = ""',
+    'TEST_FILE = ""',
+    'VOCABULARY_FILE = "{results}/words.txt"',
+  ),
 }
 
 
 def check_experiment(name, topologies, results):
-  """Takes the steps of a gin file through the stages for each topology, whose report is kept as soon as it is there; yields (topology, passed)."""
+  """Takes the steps of a gin file through the stages for each topology, whose report is kept as
+  soon as it is there; yields (topology, passed).
+  """
   print(name, flush=True)
   config.clear()
   gin.clear_config()
-  config.load([f"gin_configs/{name}"], [binding.replace("{results}", str(results)) for binding in BINDINGS.get(name, ())])
+  config.load(
+    [f"gin_configs/{name}"],
+    [binding.replace("{results}", str(results)) for binding in BINDINGS.get(name, ())],
+  )
   experiment = bindings.from_gin()
-  checker = check.Check(experiment, timeout_seconds=3600, tell=_tell)  # what comes before compiling is done once for all topologies
+  # What comes before compiling is done once for all topologies.
+  checker = check.Check(experiment, timeout_seconds=3600, tell=_tell)
   for topology_name in topologies:
     steps = [checker.run(kind, topology.find(topology_name)) for kind in experiment.kinds()]
-    report_path(name, topology_name, results).write_text(json.dumps([report.as_dict(step) for step in steps], indent=2) + "\n")
+    report_path(name, topology_name, results).write_text(
+      json.dumps([report.as_dict(step) for step in steps], indent=2) + "\n"
+    )
     yield topology_name, not any(step.failed for step in steps)
 
 
 def _tell(step, stage, value):
-  print(f"  {step.topology.name} {step.kind}: {stage} {'FAILED' if value is None else f'{value:.1f}'}", flush=True)
+  print(
+    f"  {step.topology.name} {step.kind}: {stage} {'FAILED' if value is None else f'{value:.1f}'}",
+    flush=True,
+  )
 
 
 def report_path(name, topology_name, results):
@@ -74,20 +91,40 @@ def report_path(name, topology_name, results):
 
 def table(results):
   """The page, as Markdown."""
-  reports = [(path.name.split(".")[0], json.loads(path.read_text())) for path in sorted(results.glob("*.gin.*.json"))]
-  versions = {f"{name} {version}" for _, steps in reports for step in steps for name, version in step.get("versions", {}).items()}
+  reports = [
+    (path.name.split(".")[0], json.loads(path.read_text()))
+    for path in sorted(results.glob("*.gin.*.json"))
+  ]
+  versions = {
+    f"{name} {version}"
+    for _, steps in reports
+    for step in steps
+    for name, version in step.get("versions", {}).items()
+  }
   missing = [
-      f"{path.stem} on {topology_name}" for path in sorted((ROOT / "gin_configs").glob("*.gin")) for topology_name in TOPOLOGIES
-      if not report_path(path.name, topology_name, results).exists()]
+    f"{path.stem} on {topology_name}"
+    for path in sorted((ROOT / "gin_configs").glob("*.gin"))
+    for topology_name in TOPOLOGIES
+    if not report_path(path.name, topology_name, results).exists()
+  ]
   lines = [
-      "# What the TPU compiler says of the shipped experiments", "",
-      "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a TPU: the figures are those of the compiler, for one",
-      "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of all stages, on two CPU cores with other work too.",
-      "\"All-reduced\" is what the cores add up in a step, beside the size of the trainable variables, whose gradients it is. Gradients that the",
-      "compiler sees to be the same are added up once: those of the offsets of two batch norms whose outputs are added, as in residual blocks.", "",
-      f"Compiler: {', '.join(sorted(versions))}. Not compiled yet: {', '.join(missing) or 'none'}.", "",
-      "| experiment | step | TPU | batch a core | result | s | memory a core | of | MFLOP an example | all-reduced | trainable |",
-      "|---|---|---|---|---|---|---|---|---|---|---|"]
+    "# What the TPU compiler says of the shipped experiments",
+    "",
+    "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a "
+    "TPU: the figures are those of the compiler, for one",
+    "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of "
+    "all stages, on two CPU cores with other work too.",
+    '"All-reduced" is what the cores add up in a step, beside the size of the trainable '
+    "variables, whose gradients it is. Gradients that the",
+    "compiler sees to be the same are added up once: those of the offsets of two batch norms "
+    "whose outputs are added, as in residual blocks.",
+    "",
+    f"Compiler: {', '.join(sorted(versions))}. Not compiled yet: {', '.join(missing) or 'none'}.",
+    "",
+    "| experiment | step | TPU | batch a core | result | s | memory a core | of | MFLOP an "
+    "example | all-reduced | trainable |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
+  ]
   for name, steps in reports:
     lines += ["| " + " | ".join([name, *_cells(step)]) + " |" for step in steps]
   return "\n".join(lines) + "\n"
@@ -96,17 +133,31 @@ def table(results):
 def _cells(step):
   needed = step.get("allocated_bytes") or step.get("needed_bytes")
   reduces = step.get("all_reduces") or {}
-  reduced = f"{reduces['bytes'] / 2**20:.3f} MiB in {reduces['count']}" if reduces.get("count") else ""
+  reduced = (
+    f"{reduces['bytes'] / 2**20:.3f} MiB in {reduces['count']}" if reduces.get("count") else ""
+  )
   trainable = f"{reduces['trainable_bytes'] / 2**20:.3f} MiB" if reduces.get("count") else ""
   return [
-      step["step"], step["topology"], str(step["per_core_batch"]), "passed" if step["passed"] else f"**failed: {step['failed_stage']}**",
-      f"{sum(step['stage_seconds'].values()):.0f}", f"{needed / 2**20:,.1f} MiB" if needed else "", f"{step['available_bytes'] / 2**30:.2f} GiB",
-      f"{step['flops_per_example'] / 1e6:,.3f}" if "flops_per_example" in step else "", reduced, trainable]
+    step["step"],
+    step["topology"],
+    str(step["per_core_batch"]),
+    "passed" if step["passed"] else f"**failed: {step['failed_stage']}**",
+    f"{sum(step['stage_seconds'].values()):.0f}",
+    f"{needed / 2**20:,.1f} MiB" if needed else "",
+    f"{step['available_bytes'] / 2**30:.2f} GiB",
+    f"{step['flops_per_example'] / 1e6:,.3f}" if "flops_per_example" in step else "",
+    reduced,
+    trainable,
+  ]
 
 
 def main():
-  parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument("--results", type=pathlib.Path, required=True, help="folder for the JSON reports")
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument(
+    "--results", type=pathlib.Path, required=True, help="folder for the JSON reports"
+  )
   parser.add_argument("--only", nargs="*", help="gin files, by their names")
   parser.add_argument("--topology", nargs="*", default=TOPOLOGIES)
   parser.add_argument("--again", action="store_true", help="also what is there")
@@ -116,10 +167,15 @@ def main():
   results.mkdir(parents=True, exist_ok=True)
   (results / "words.txt").write_text("".join(f"{word}\n" for word in range(WORDS)))
   shipped = (path.name for path in (ROOT / "gin_configs").glob("*.gin"))
-  names = arguments.only or sorted(shipped, key=lambda name: (name.startswith("flowers"), name))  # the large ones last
+  # The large ones last.
+  names = arguments.only or sorted(shipped, key=lambda name: (name.startswith("flowers"), name))
   failed = []
   for name in names:
-    missing = [each for each in arguments.topology if arguments.again or not report_path(name, each, results).exists()]
+    missing = [
+      each
+      for each in arguments.topology
+      if arguments.again or not report_path(name, each, results).exists()
+    ]
     for topology_name, passed in check_experiment(name, missing, results) if missing else ():
       TABLE.write_text(table(results))
       if not passed:

@@ -1,5 +1,7 @@
-"""What a sweep costs: the steps that ASHA saves, and the time from a trial's start to its first step, beside that of `python -m trainer.main`.
+"""What a sweep costs: the steps that ASHA saves, and the time from a trial's start to its first
+step, beside that of `python -m trainer.main`.
 
+Example:
     python -m tests.slow.sweep_costs asha --trials=40 --workers=2
     python -m tests.slow.sweep_costs overhead --rounds=3
 """
@@ -17,7 +19,9 @@ from trainer.reporting import metrics_file
 from trainer.sweep import report, study
 
 _SAME_TRIALS = "include 'gin_configs/sweeps/digits.gin'\nsweep.sampler = 'random'\nsweep.pruner = "
-_ASHA = _SAME_TRIALS + "'asha'\nsweep.pruner_options = {'min_resource': 100, 'reduction_factor': 4}\n"
+_ASHA = (
+  _SAME_TRIALS + "'asha'\nsweep.pruner_options = {'min_resource': 100, 'reduction_factor': 4}\n"
+)
 _NONE = _SAME_TRIALS + "'none'\nsweep.pruner_options = {}\n"
 
 _ONE_STEP = """
@@ -39,15 +43,26 @@ def sweep(folder, name, text, trials, workers):
 
 def asha(folder, trials, workers):
   """Runs the same trials with and without ASHA."""
-  found = {name: sweep(folder, name, text, trials, workers) for name, text in (("none", _NONE), ("asha", _ASHA))}
-  steps = {name: sum(trial.user_attrs["steps"] for trial in each.trials) for name, each in found.items()}
+  found = {
+    name: sweep(folder, name, text, trials, workers)
+    for name, text in (("none", _NONE), ("asha", _ASHA))
+  }
+  steps = {
+    name: sum(trial.user_attrs["steps"] for trial in each.trials) for name, each in found.items()
+  }
   best = {name: each.best()[0] for name, each in found.items()}
   for name, each in found.items():
-    print(f"{name}: {each.counts()}, {steps[name]} steps, best accuracy {best[name].value:.2%} (trial {best[name].number})")
+    print(
+      f"{name}: {each.counts()}, {steps[name]} steps, best accuracy {best[name].value:.2%} "
+      f"(trial {best[name].number})"
+    )
   share = steps["asha"] / steps["none"]
   # One standard deviation of an accuracy that is counted on 360 images.
   noise = (best["none"].value * (1 - best["none"].value) / 360) ** 0.5
-  print(f"ASHA took {share:.0%} of the steps; the best differ by {best['none'].value - best['asha'].value:.2%}, of a noise of {noise:.2%}.")
+  print(
+    f"ASHA took {share:.0%} of the steps; the best differ by "
+    f"{best['none'].value - best['asha'].value:.2%}, of a noise of {noise:.2%}."
+  )
   assert share <= 0.5
   assert best["none"].value - best["asha"].value <= noise
 
@@ -59,16 +74,38 @@ def overhead(folder, rounds):
     model_dir = os.path.join(folder, f"hand{number}")
     start = time.time()
     subprocess.run(
-        [sys.executable, "-m", "trainer.main", "--gin_file=gin_configs/digits.gin", f"--model_dir={model_dir}", "--device=cpu",
-         "--gin_bindings=run.train_steps = 1", "--gin_bindings=RunConfig.save_summary_steps = 1", "--gin_bindings=run.eval_steps = 1"],
-        check=True, stderr=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS="2"))
+      [
+        sys.executable,
+        "-m",
+        "trainer.main",
+        "--gin_file=gin_configs/digits.gin",
+        f"--model_dir={model_dir}",
+        "--device=cpu",
+        "--gin_bindings=run.train_steps = 1",
+        "--gin_bindings=RunConfig.save_summary_steps = 1",
+        "--gin_bindings=run.eval_steps = 1",
+      ],
+      check=True,
+      stderr=subprocess.DEVNULL,
+      env=dict(os.environ, OMP_NUM_THREADS="2"),
+    )
     by_hand.append(_first_step(model_dir) - start)
     found = sweep(folder, f"sweep{number}", _ONE_STEP, 4, 1)
     for trial in found.trials:
-      in_sweep.append(_first_step(os.path.join(folder, f"sweep{number}", "trials", str(trial.number))) - trial.datetime_start.timestamp())
-    print(f"round {number}: by hand {by_hand[-1]:.2f} s, trials {', '.join(f'{seconds:.2f}' for seconds in in_sweep[-4:])} s", flush=True)
+      in_sweep.append(
+        _first_step(os.path.join(folder, f"sweep{number}", "trials", str(trial.number)))
+        - trial.datetime_start.timestamp()
+      )
+    print(
+      f"round {number}: by hand {by_hand[-1]:.2f} s, trials "
+      f"{', '.join(f'{seconds:.2f}' for seconds in in_sweep[-4:])} s",
+      flush=True,
+    )
   middle = [statistics.median(seconds) for seconds in (in_sweep, by_hand)]
-  print(f"From its start to its first step, a trial takes {middle[0]:.2f} s, a run by hand {middle[1]:.2f} s: {middle[0] / middle[1]:.0%} (medians)")
+  print(
+    f"From its start to its first step, a trial takes {middle[0]:.2f} s, a run by hand "
+    f"{middle[1]:.2f} s: {middle[0] / middle[1]:.0%} (medians)"
+  )
   assert middle[0] <= 0.5 * middle[1]
 
 

@@ -1,9 +1,10 @@
-"""Finds good settings for the digits from bad ones, in a sweep whose processes are all killed with SIGKILL three times on the way.
+"""Finds good settings for the digits from bad ones, in a sweep whose processes are all killed with
+SIGKILL three times on the way.
 
     python -m tests.slow.sweep_kill --trials=40 --workers=2 --kills=3
 
-In the end every trial is finished once: none is lost or doubled, and none that was finished before a kill has changed. The best must have a test
-accuracy of at least 98 %.
+In the end every trial is finished once: none is lost or doubled, and none that was finished before
+a kill has changed. The best must have a test accuracy of at least 98 %.
 """
 
 import argparse
@@ -20,15 +21,28 @@ from trainer.reporting import metrics_file
 from trainer.sweep import report, study
 
 # A network that does not learn.
-BAD = ["keras.optimizers.Adam.learning_rate = 1e-7", "digits_mlp.model_fn.hidden_units = (2,)", "digits_mlp.model_fn.dropout = 0.9"]
+BAD = [
+  "keras.optimizers.Adam.learning_rate = 1e-7",
+  "digits_mlp.model_fn.hidden_units = (2,)",
+  "digits_mlp.model_fn.dropout = 0.9",
+]
 SWEEP_FILE = "gin_configs/sweeps/digits.gin"
 
 
 def command(sweep_dir, trials, workers, sweep_file=SWEEP_FILE, bindings=BAD):
   """The sweep."""
   return [
-      sys.executable, "-m", "trainer.sweep", "--gin_file=gin_configs/digits.gin", f"--sweep_file={sweep_file}", f"--sweep_dir={sweep_dir}",
-      f"--trials={trials}", f"--workers={workers}", "--device=cpu", *(f"--gin_bindings={binding}" for binding in bindings)]
+    sys.executable,
+    "-m",
+    "trainer.sweep",
+    "--gin_file=gin_configs/digits.gin",
+    f"--sweep_file={sweep_file}",
+    f"--sweep_dir={sweep_dir}",
+    f"--trials={trials}",
+    f"--workers={workers}",
+    "--device=cpu",
+    *(f"--gin_bindings={binding}" for binding in bindings),
+  ]
 
 
 def finished(sweep_dir):
@@ -46,19 +60,36 @@ def starting_accuracy(folder):
   """What the bad settings come to in as many steps as a trial has."""
   model_dir = os.path.join(folder, "start")
   subprocess.run(
-      [sys.executable, "-m", "trainer.main", "--gin_file=gin_configs/digits.gin", f"--model_dir={model_dir}", "--device=cpu",
-       "--gin_bindings=run.train_steps = 600", *(f"--gin_bindings={binding}" for binding in BAD)], check=True, stderr=subprocess.DEVNULL)
-  return next(line["accuracy"] for line in reversed(metrics_file.read(model_dir)) if line["kind"] == "eval")
+    [
+      sys.executable,
+      "-m",
+      "trainer.main",
+      "--gin_file=gin_configs/digits.gin",
+      f"--model_dir={model_dir}",
+      "--device=cpu",
+      "--gin_bindings=run.train_steps = 600",
+      *(f"--gin_bindings={binding}" for binding in BAD),
+    ],
+    check=True,
+    stderr=subprocess.DEVNULL,
+  )
+  return next(
+    line["accuracy"] for line in reversed(metrics_file.read(model_dir)) if line["kind"] == "eval"
+  )
 
 
 def children(pid):
   """The processes that a process started, and those that these started."""
-  found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout.split()
+  found = subprocess.run(
+    ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True
+  ).stdout.split()
   return [each for child in map(int, found) for each in (child, *children(child))]
 
 
 def kill_when(process, sweep_dir, count, delay):
-  """Kills a sweep and all that it started, `delay` seconds after so many trials are finished; returns whether it was still running."""
+  """Kills a sweep and all that it started, `delay` seconds after so many trials are finished;
+  returns whether it was still running.
+  """
   while process.poll() is None and len(finished(sweep_dir)) < count:
     time.sleep(0.5)
   time.sleep(delay)
@@ -79,7 +110,9 @@ def run(folder, trials, workers, kills, seed=0):
   for number in range(kills):
     process = subprocess.Popen(command(sweep_dir, trials, workers))
     count = trials * (number + 1) // (kills + 1)
-    assert kill_when(process, sweep_dir, count, randomness.uniform(0, 3)), "The sweep ended before it was killed."
+    assert kill_when(process, sweep_dir, count, randomness.uniform(0, 3)), (
+      "The sweep ended before it was killed."
+    )
     now = finished(sweep_dir)
     _check_unchanged(before, now)
     before = now
@@ -112,7 +145,9 @@ def main():
     found = run(folder, arguments.trials, arguments.workers, arguments.kills)
     (best,) = found.best()
     print(f"{found.counts()} after {arguments.kills} kills, in {time.monotonic() - start:.0f} s")
-    print(f"Accuracy from {bad:.2%} to {best.value:.2%}, by trial {best.number}: {found.texts(best)}")
+    print(
+      f"Accuracy from {bad:.2%} to {best.value:.2%}, by trial {best.number}: {found.texts(best)}"
+    )
     assert best.value >= 0.98, best.value
 
 

@@ -1,4 +1,5 @@
-"""Octet with each TensorFlow that is declared, the oldest and the newest Keras that fit it, and each Python.
+"""Octet with each TensorFlow that is declared, the oldest and the newest Keras that fit it, and
+each Python.
 
     python -m tests.slow.versions                                  all corners, one after another
     python -m tests.slow.versions --only=2.18 --only=2.19
@@ -7,11 +8,12 @@
 For each TensorFlow and Python it makes an environment, as `pip install '.[cpu,test]'` does but for
 the versions, and there runs, with the newest Keras and then with the oldest,
 
-1. the README's first command, from the installed package, which must read more than 97 % of the digits;
+1. the README's first command, from the installed package, which must read more than 97 % of the
+  digits;
 2. the conformance tests, those of what earlier versions left on disks, and those of private names.
 
-All TensorFlows are tried with the first Python; each other Python with the oldest TensorFlow that is
-built for it, and with the newest. The table that it prints is that of docs/versions.md.
+All TensorFlows are tried with the first Python; each other Python with the oldest TensorFlow that
+is built for it, and with the newest. The table that it prints is that of docs/versions.md.
 """
 
 import argparse
@@ -68,7 +70,8 @@ class Environment:
   def __init__(self, folder: pathlib.Path, python: str, tensorflow: str, wheel: pathlib.Path):
     self.python = str(folder / "bin" / "python")
     _run([python, "-m", "venv", folder])
-    # One that was kept from an earlier run gets this wheel all the same, and the newest Keras again.
+    # One that was kept from an earlier run gets this wheel all the same, and the newest Keras
+    # again.
     self._install("--force-reinstall", "--no-deps", str(wheel))
     self._install(f"{wheel}[cpu,test]", f"tensorflow-cpu=={tensorflow}.*")
     self._install("--upgrade", str(declared.requirements()["keras"]))

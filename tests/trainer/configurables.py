@@ -1,4 +1,6 @@
-"""What the tests of gin configurations configure: a root, as `trainer.experiment.run` is, an input_fn, a model_fn and a layer that it calls."""
+"""What the tests of gin configurations configure: a root, as `trainer.experiment.run` is, an
+input_fn, a model_fn and a layer that it calls.
+"""
 
 import gin
 
@@ -8,7 +10,12 @@ ROOT = f"{__name__}.start"
 @gin.configurable(module="program", denylist=["model_dir"])
 def start(*, model_fn, input_fn=None, eval_input_fn=None, steps=None, params=None, model_dir=None):
   """Calls what it is given; returns what came of it."""
-  return {"input": input_fn and input_fn({}), "model": model_fn({}), "steps": steps, "params": params}
+  return {
+    "input": input_fn and input_fn({}),
+    "model": model_fn({}),
+    "steps": steps,
+    "params": params,
+  }
 
 
 @gin.configurable(module="program", denylist=["model_dir"])
@@ -33,7 +40,6 @@ def layer(units=1):
 
 @gin.configurable(module="optimize")
 class Momentum:
-
   def __init__(self, rate, decay=0.0):
     self.rate = rate
     self.decay = decay

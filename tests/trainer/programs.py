@@ -19,7 +19,9 @@ def arrays(count, width=WIDTH):
 
 
 def line(features, labels, mode, params):
-  """y = x·w + b for features {"x": [batch, 3]} or a tensor, by mean squared error; evaluates the mean absolute error."""
+  """y = x·w + b for features {"x": [batch, 3]} or a tensor, by mean squared error; evaluates
+  the mean absolute error.
+  """
   x = features["x"] if isinstance(features, dict) else features
   w = tf.Variable(tf.zeros([x.shape[-1]]), name="w")
   b = tf.Variable(0.0, name="b")
@@ -29,12 +31,17 @@ def line(features, labels, mode, params):
     return trainer.EstimatorSpec(mode, predictions=predictions)
   loss = tf.reduce_mean(tf.square(y - labels))
   if mode == ModeKeys.EVAL:
-    return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(absolute_error, {"labels": labels, "y": y}))
-  return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, eval_metrics=(absolute_error, {"labels": labels, "y": y})
+    )
+  return trainer.EstimatorSpec(
+    mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss)
+  )
 
 
 def absolute_error(labels, y):
-  metric = keras.metrics.Mean()  # MeanAbsoluteError would take the mean over the last axis first, which is the batch
+  # MeanAbsoluteError would take the mean over the last axis first, which is the batch.
+  metric = keras.metrics.Mean()
   metric.update_state(tf.abs(labels - y))
   return {"absolute_error": metric}
 
@@ -42,28 +49,42 @@ def absolute_error(labels, y):
 def train_input(params):
   """40 points without end."""
   x, y = arrays(40)
-  return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat().batch(params["batch_size"], drop_remainder=True)
+  return (
+    tf.data.Dataset.from_tensor_slices(({"x": x}, y))
+    .repeat()
+    .batch(params["batch_size"], drop_remainder=True)
+  )
 
 
 def examples(count):
   """An input_fn of `count` points, once and in order; the last batch may be partial."""
+
   def input_fn(params):
     x, y = arrays(count)
     return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(params["batch_size"])
+
   return input_fn
 
 
 def batches(count):
   """An input_fn of `count` whole per-core batches."""
+
   def input_fn(params):
     return train_input(params).take(count)
+
   return input_fn
 
 
 def estimator(model_dir, model_fn=line, device="cpu", params=None, batch_size=8, **config):
   """An Estimator with one global batch size for all; `config` goes to the RunConfig."""
   return trainer.Estimator(
-      model_fn, str(model_dir), trainer.RunConfig(device=device, **config), params=params, train_batch_size=batch_size, eval_batch_size=batch_size)
+    model_fn,
+    str(model_dir),
+    trainer.RunConfig(device=device, **config),
+    params=params,
+    train_batch_size=batch_size,
+    eval_batch_size=batch_size,
+  )
 
 
 def fixed_loops(steps):
@@ -72,7 +93,9 @@ def fixed_loops(steps):
 
 
 def v1_checkpoint(folder, values):
-  """The path of a checkpoint as TensorFlow 1 writes it, of values (arrays) by the names of variables."""
+  """The path of a checkpoint as TensorFlow 1 writes it, of values (arrays) by the names of
+  variables.
+  """
   with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     for name, value in values.items():
       tf.compat.v1.get_variable(name, initializer=np.asarray(value, np.float32))

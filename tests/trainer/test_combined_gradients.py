@@ -17,7 +17,9 @@ RATE, DECAY, MOMENTUM = 0.05, 0.1, 0.5
 
 
 class DecayedMomentum(v1.train.Optimizer):
-  """Momentum, and weight decay beside the gradient, with slots by get_variable as BERT makes them."""
+  """Momentum, and weight decay beside the gradient, with slots by get_variable as BERT makes
+  them.
+  """
 
   def __init__(self):
     super().__init__(False, "DecayedMomentum")
@@ -70,11 +72,15 @@ class Halved(v1.train.GradientDescentOptimizer):
 
   def compute_gradients(self, *args, **kwargs):
     pairs = super().compute_gradients(*args, **kwargs)
-    return [(gradient / 2 if gradient is not None else None, variable) for gradient, variable in pairs]
+    return [
+      (gradient / 2 if gradient is not None else None, variable) for gradient, variable in pairs
+    ]
 
 
 def trained_by(train_op, model_dir, device, steps=3, batch=ROWS):
-  """The Estimator of a line after some steps of train_op(loss, variables), each on the same points."""
+  """The Estimator of a line after some steps of train_op(loss, variables), each on the same
+  points.
+  """
 
   def model_fn(features, labels, mode, params):
     w = v1.get_variable("w", [programs.WIDTH], initializer=v1.ones_initializer())
@@ -162,7 +168,9 @@ def test_an_own_apply_gradients_gets_combined_gradients(way, tmp_path, device):
 
 @pytest.mark.parametrize("make", [OWN["by inheritance"], OWN["around another"]], ids=list(OWN)[1:])
 def test_other_ways_to_have_one(make, tmp_path):
-  assert_close(trained_by(lambda *given: directly(make(), *given), tmp_path / "1", "cpu:8"), expected())
+  assert_close(
+    trained_by(lambda *given: directly(make(), *given), tmp_path / "1", "cpu:8"), expected()
+  )
   assert_close(
     trained_by(lambda *given: as_bert_does(make(), *given), tmp_path / "2", "cpu:8"), expected()
   )
@@ -203,7 +211,9 @@ def test_gradients_of_a_few_rows_are_combined_for_it(tmp_path):
     rows = tf.data.Dataset.from_tensor_slices([1, 2, 2, 5] * 4).repeat()
     return rows.batch(params["batch_size"], drop_remainder=True)
 
-  estimator = programs.estimator(tmp_path, model_fn, "cpu:8", batch_size=16).train(input_fn, steps=1)
+  estimator = programs.estimator(tmp_path, model_fn, "cpu:8", batch_size=16).train(
+    input_fn, steps=1
+  )
   counts = np.array([0, 4, 8, 0, 0, 4, 0, 0, 0, 0])[:, None] / 16
   wanted = np.ones([10, 2]) - RATE * (counts + DECAY)
   for value in each_replica(estimator.variables["table"]):
@@ -349,7 +359,9 @@ def test_two_of_one_name_have_their_own_variables(accumulate, tmp_path):
   def train_op(losses, variables, global_step):
     return tf.group(
       *(
-        trainer.minimize(v1.train.AdamOptimizer(0.1), loss, var_list=[w], accumulate_steps=accumulate)
+        trainer.minimize(
+          v1.train.AdamOptimizer(0.1), loss, var_list=[w], accumulate_steps=accumulate
+        )
         for loss, w in zip(losses, variables, strict=True)
       )
     )
@@ -399,7 +411,9 @@ def test_gradients_that_are_computed_under_a_condition_are_an_error_on_several_c
   def train_op(losses, variables, global_step):
     def step():
       x = tf.square(variables[0])
-      return v1.train.GradientDescentOptimizer(0.05).minimize(tf.reduce_sum(x), var_list=variables[:1])
+      return v1.train.GradientDescentOptimizer(0.05).minimize(
+        tf.reduce_sum(x), var_list=variables[:1]
+      )
 
     return tf.cond(global_step > 5, step, tf.no_op)
 

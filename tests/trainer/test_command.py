@@ -1,4 +1,6 @@
-"""Commands tell mistakes without a traceback, and leave with a number that says which kind it was."""
+"""Commands tell mistakes without a traceback, and leave with a number that says which kind it
+was.
+"""
 
 import logging
 import os
@@ -21,7 +23,11 @@ def configured(error):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-  """Runs main with arguments; gives (exit code, stdout, stderr). absl's own set-up, which is done once a process, is left out."""
+  """Runs main with arguments; gives (exit code, stdout, stderr).
+
+  absl's own set-up, which is done once a process, is left out.
+  """
+
   def with_absl(main, flags_parser):
     sys.exit(main(flags_parser(sys.argv)))
 
@@ -44,6 +50,7 @@ def run(monkeypatch, capsys):
 def raiser(error):
   def main(argv):
     raise error
+
   return main
 
 
@@ -52,7 +59,11 @@ def test_a_program_that_ends_well(run):
 
 
 def test_a_mistake_is_one_line(run):
-  assert run(raiser(errors.SettingError("steps is -1: expected an int."))) == (2, "", "error: steps is -1: expected an int.\n")
+  assert run(raiser(errors.SettingError("steps is -1: expected an int."))) == (
+    2,
+    "",
+    "error: steps is -1: expected an int.\n",
+  )
 
 
 def test_the_cause_is_one_more_line_unless_it_is_told(run):
@@ -62,7 +73,11 @@ def test_the_cause_is_one_more_line_unless_it_is_told(run):
     except KeyError as error:
       raise errors.InputError("The input failed.") from error
 
-  assert run(main) == (2, "", "error: The input failed.\n  caused by KeyError: 'inner\\nsecond line'\n")
+  assert run(main) == (
+    2,
+    "",
+    "error: The input failed.\n  caused by KeyError: 'inner\\nsecond line'\n",
+  )
 
   def told(argv):
     try:
@@ -78,7 +93,8 @@ def test_what_gin_adds_to_a_message_is_left_out(run):
     configured(errors.SettingError("steps is -1."))
 
   assert run(main) == (2, "", "error: steps is -1.\n")
-  with pytest.raises(errors.SettingError, match="In call to configurable"):  # which is what gin does
+  # Which is what gin does.
+  with pytest.raises(errors.SettingError, match="In call to configurable"):
     main(None)
 
 
@@ -100,14 +116,21 @@ def test_a_crash_keeps_its_traceback(monkeypatch):
 
 def test_an_interrupt_is_one_line(run):
   assert run(raiser(KeyboardInterrupt())) == (130, "", "interrupted\n")
-  assert run(raiser(preemption.Interrupted("saved at step 3"))) == (130, "", "interrupted: saved at step 3\n")
+  assert run(raiser(preemption.Interrupted("saved at step 3"))) == (
+    130,
+    "",
+    "interrupted: saved at step 3\n",
+  )
 
 
-@pytest.mark.parametrize(("argument", "message"), [
+@pytest.mark.parametrize(
+  ("argument", "message"),
+  [
     ("--debgu", "error: Unknown command line flag 'debgu'. Did you mean: debug ?"),
     ("--debug=perhaps", "error: flag --debug=perhaps: "),
     ("gin_configs/digits.gin", "error: unexpected argument 'gin_configs/digits.gin'"),
-])
+  ],
+)
 def test_wrong_arguments_are_one_line(run, argument, message):
   code, out, err = run(raiser(AssertionError("called")), argument)
   assert (code, out) == (2, "")
@@ -133,12 +156,14 @@ def test_tensorflows_chatter_is_off_unless_asked_for(run, monkeypatch):
 
 def test_log_lines_have_a_time_and_from_warnings_on_a_level(run):
   def main(argv):
-    for level, path in ((logging.INFO, "trainer/a.py"), (logging.WARNING, "tensorflow/b.py"), (logging.INFO, "lib/tensorflow/b.py")):
+    for level, path in (
+      (logging.INFO, "trainer/a.py"),
+      (logging.WARNING, "tensorflow/b.py"),
+      (logging.INFO, "lib/tensorflow/b.py"),
+    ):
       handler = absl_logging.get_absl_handler()
       record = logging.LogRecord("absl", level, path, 1, "%d steps of %s", (3, path), None)
       if handler.filter(record):
         print(handler.python_handler.formatter.format(record)[8:])
 
   assert run(main)[1] == " 3 steps of trainer/a.py\n warning: 3 steps of tensorflow/b.py\n"
-
-

@@ -1,4 +1,6 @@
-"""Beside a training in another process: each checkpoint is evaluated once, held while it is read, and the evaluations end by themselves."""
+"""Beside a training in another process: each checkpoint is evaluated once, held while it is
+read, and the evaluations end by themselves.
+"""
 
 import os
 
@@ -24,15 +26,24 @@ class Training:
 
   def evaluate(self, model_dir, *specs, **settings):
     evaluator = programs.estimator(model_dir)
-    return evaluate_continuously(evaluator, *specs, clock=lambda: self.now, sleep=self.sleep, **settings)
+    return evaluate_continuously(
+      evaluator, *specs, clock=lambda: self.now, sleep=self.sleep, **settings
+    )
 
 
 def train_to(model_dir, step, **config):
-  return lambda: programs.estimator(model_dir, **{"save_checkpoints_steps": 5, **config}).train(programs.train_input, max_steps=step)
+  return lambda: programs.estimator(model_dir, **{"save_checkpoints_steps": 5, **config}).train(
+    programs.train_input, max_steps=step
+  )
 
 
 def evaluated(log, name=None, **kwargs):
-  return EvalSpec(programs.examples(11), name=name, hooks=[lambda step, metrics, _: log.append((name, step))], **kwargs)
+  return EvalSpec(
+    programs.examples(11),
+    name=name,
+    hooks=[lambda step, metrics, _: log.append((name, step))],
+    **kwargs,
+  )
 
 
 def test_each_checkpoint_once_in_order_to_the_last_step(tmp_path):
@@ -100,7 +111,11 @@ def test_there_must_be_something_to_evaluate(tmp_path):
 def test_the_evaluator_of_tf_config_evaluates_and_does_not_train(tmp_path, cluster, monkeypatch):
   monkeypatch.setitem(os.environ, "TF_CONFIG", "")
   train_to(tmp_path, 10)()
-  monkeypatch.setitem(os.environ, "TF_CONFIG", f'{{"cluster": {cluster}, "task": {{"type": "evaluator", "index": 0}}}}'.replace("'", '"'))
+  monkeypatch.setitem(
+    os.environ,
+    "TF_CONFIG",
+    f'{{"cluster": {cluster}, "task": {{"type": "evaluator", "index": 0}}}}'.replace("'", '"'),
+  )
   log = []
   estimator = programs.estimator(tmp_path)
   assert estimator.device.role == "evaluator"
@@ -109,9 +124,16 @@ def test_the_evaluator_of_tf_config_evaluates_and_does_not_train(tmp_path, clust
 
 
 def test_a_chief_with_an_evaluator_leaves_the_evaluations_to_it(tmp_path, monkeypatch):
-  monkeypatch.setitem(os.environ, "TF_CONFIG", '{"cluster": {"chief": ["a:1"], "evaluator": ["b:1"]}, "task": {"type": "chief", "index": 0}}')
+  monkeypatch.setitem(
+    os.environ,
+    "TF_CONFIG",
+    '{"cluster": {"chief": ["a:1"], "evaluator": ["b:1"]}, "task": {"type": "chief", "index": 0}}',
+  )
   log = []
   estimator = programs.estimator(tmp_path)
-  assert train_and_evaluate(estimator, TrainSpec(programs.train_input, max_steps=3), evaluated(log)) == {}
+  assert (
+    train_and_evaluate(estimator, TrainSpec(programs.train_input, max_steps=3), evaluated(log))
+    == {}
+  )
   assert estimator.latest_step() == 3
   assert not log

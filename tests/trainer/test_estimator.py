@@ -1,4 +1,6 @@
-"""The Estimator as a whole: its constructor, predict, and that what was built once is not built again."""
+"""The Estimator as a whole: its constructor, predict, and that what was built once is not built
+again.
+"""
 
 import gc
 import os
@@ -29,17 +31,24 @@ def test_nothing_is_written_or_read_by_the_constructor(tmp_path):
 
 def test_model_dir_is_given_once_or_twice_the_same(tmp_path):
   def model_dir(argument, setting):
-    return trainer.Estimator(programs.line, argument, trainer.RunConfig(device="cpu", model_dir=setting)).model_dir
+    return trainer.Estimator(
+      programs.line, argument, trainer.RunConfig(device="cpu", model_dir=setting)
+    ).model_dir
 
   path = str(tmp_path)
   assert model_dir(path, None) == model_dir(None, path) == model_dir(path, path + "/") == path
-  with pytest.raises(errors.SettingError, match="model_dir is .*config.model_dir is .*set one of them"):
+  with pytest.raises(
+    errors.SettingError, match="model_dir is .*config.model_dir is .*set one of them"
+  ):
     model_dir(path, path + "/other")
 
 
 def test_without_a_model_dir_it_is_a_new_one(caplog):
   with caplog.at_level("WARNING", logger="absl"):
-    folders = {trainer.Estimator(programs.line, config=trainer.RunConfig(device="cpu")).model_dir for _ in range(2)}
+    folders = {
+      trainer.Estimator(programs.line, config=trainer.RunConfig(device="cpu")).model_dir
+      for _ in range(2)
+    }
   assert len(folders) == 2
   assert all(os.path.isdir(folder) for folder in folders)
   assert "No model_dir was given; using the temporary folder" in caplog.text
@@ -52,8 +61,16 @@ def test_a_config_is_a_run_config(config, tmp_path):
 
 
 def test_batch_sizes_are_of_the_kinds_that_have_one(tmp_path):
-  estimator = trainer.Estimator(programs.line, str(tmp_path), trainer.RunConfig(device="cpu:8"), train_batch_size=16, eval_per_core_batch_size=3)
-  sizes = {kind: (size.global_size, size.per_core) for kind, size in estimator.batch_sizes().items()}
+  estimator = trainer.Estimator(
+    programs.line,
+    str(tmp_path),
+    trainer.RunConfig(device="cpu:8"),
+    train_batch_size=16,
+    eval_per_core_batch_size=3,
+  )
+  sizes = {
+    kind: (size.global_size, size.per_core) for kind, size in estimator.batch_sizes().items()
+  }
   assert sizes == {"train": (16, 2), "eval": (24, 3), "predict": (24, 3)}
 
 
@@ -90,17 +107,24 @@ def line_of(estimator, count, step=4):
   return x @ reader.get_tensor("w") + reader.get_tensor("b")
 
 
-@pytest.mark.parametrize("count", [0, 1, 5, 16, 37, 1045])  # the last: two calls of 32 batches, one of one, one of five examples
+# The last: two calls of 32 batches, one of one, one of five examples.
+@pytest.mark.parametrize("count", [0, 1, 5, 16, 37, 1045])
 def test_every_example_is_predicted_once_and_in_order(trained, count):
   predictions = list(trained.predict(programs.examples(count)))
-  assert [prediction["first"] for prediction in predictions] == programs.arrays(count)[0][:, 0].tolist()
-  np.testing.assert_allclose([prediction["y"] for prediction in predictions], line_of(trained, count), atol=1e-6)
+  assert [prediction["first"] for prediction in predictions] == programs.arrays(count)[0][
+    :, 0
+  ].tolist()
+  np.testing.assert_allclose(
+    [prediction["y"] for prediction in predictions], line_of(trained, count), atol=1e-6
+  )
 
 
 def test_batches_are_whole_and_of_real_examples(trained):
   batches = list(trained.predict(programs.examples(37), yield_single_examples=False))
   assert [len(batch["y"]) for batch in batches] == [16, 16, 5]
-  np.testing.assert_allclose(np.concatenate([batch["y"] for batch in batches]), line_of(trained, 37), atol=1e-6)
+  np.testing.assert_allclose(
+    np.concatenate([batch["y"] for batch in batches]), line_of(trained, 37), atol=1e-6
+  )
 
 
 def test_predictions_come_with_their_examples(trained):
@@ -111,13 +135,20 @@ def test_predictions_come_with_their_examples(trained):
     assert label == programs.arrays(21)[1][count]
     count += 1
   assert count == 21
-  (batch, (features, _)), *_ = trained.predict(programs.examples(21), ["first"], yield_single_examples=False, with_examples=True)
+  (batch, (features, _)), *_ = trained.predict(
+    programs.examples(21), ["first"], yield_single_examples=False, with_examples=True
+  )
   assert list(batch) == ["first"]
   assert batch["first"].tolist() == features["x"][:, 0].tolist()
 
 
-@pytest.mark.parametrize(("is_known", "is_small", "least", "most"), [(True, True, 32, 40), (True, False, 16, 24), (False, True, 1, 8)])
-def test_several_batches_are_predicted_at_once_if_it_is_known_that_they_come(model_dir, is_known, is_small, least, most, monkeypatch):
+@pytest.mark.parametrize(
+  ("is_known", "is_small", "least", "most"),
+  [(True, True, 32, 40), (True, False, 16, 24), (False, True, 1, 8)],
+)
+def test_several_batches_are_predicted_at_once_if_it_is_known_that_they_come(
+  model_dir, is_known, is_small, least, most, monkeypatch
+):
   """The next is made ready while one is predicted."""
   monkeypatch.setattr(executor, "is_light", lambda graph: is_small)
   monkeypatch.setattr(device_loops, "_LARGE_GROUPS", 16)
@@ -131,18 +162,28 @@ def test_several_batches_are_predicted_at_once_if_it_is_known_that_they_come(mod
       read.append(len(label))
       return label
 
-    return dataset.map(lambda features, label: (features, tf.ensure_shape(tf.numpy_function(count, [label], tf.float32), label.shape)))
+    return dataset.map(
+      lambda features, label: (
+        features,
+        tf.ensure_shape(tf.numpy_function(count, [label], tf.float32), label.shape),
+      )
+    )
 
   predictions = programs.estimator(model_dir, batch_size=16).predict(input_fn, with_examples=True)
   first, _ = next(predictions)
   assert least <= len(read) <= most
   rest = list(predictions)
-  assert [first["first"], *(prediction["first"] for prediction, _ in rest)] == programs.arrays(70 * 16)[0][:, 0].tolist()
+  assert [first["first"], *(prediction["first"] for prediction, _ in rest)] == programs.arrays(
+    70 * 16
+  )[0][:, 0].tolist()
   assert [label for _, (_, label) in rest] == programs.arrays(70 * 16)[1][1:].tolist()
 
 
 def test_predict_keys_choose(one_core):
-  assert [list(prediction) for prediction in one_core.predict(programs.examples(2), predict_keys=["first"])] == [["first"]] * 2
+  assert [
+    list(prediction)
+    for prediction in one_core.predict(programs.examples(2), predict_keys=["first"])
+  ] == [["first"]] * 2
 
 
 def test_features_alone_will_do(one_core):
@@ -152,12 +193,24 @@ def test_features_alone_will_do(one_core):
   assert len(list(one_core.predict(input_fn))) == 5
 
 
-@pytest.mark.parametrize("call, error, message", [
-    (lambda e: e.predict(programs.examples(5), ["class"]), errors.SettingError, "predict_keys has 'class'; the predictions are first, y"),
+@pytest.mark.parametrize(
+  "call, error, message",
+  [
+    (
+      lambda e: e.predict(programs.examples(5), ["class"]),
+      errors.SettingError,
+      "predict_keys has 'class'; the predictions are first, y",
+    ),
     (lambda e: e.predict(None), errors.SettingError, "predict input_fn must be callable"),
     (lambda e: e.predict(lambda params: None), errors.SpecError, "returned None"),
-    (lambda e: e.predict(programs.examples(5), checkpoint_path="nowhere"), errors.CheckpointNotFoundError, "There is no checkpoint at nowhere"),
-], ids=["keys", "input_fn", "input", "checkpoint"])
+    (
+      lambda e: e.predict(programs.examples(5), checkpoint_path="nowhere"),
+      errors.CheckpointNotFoundError,
+      "There is no checkpoint at nowhere",
+    ),
+  ],
+  ids=["keys", "input_fn", "input", "checkpoint"],
+)
 def test_mistakes_show_at_the_call(one_core, call, error, message):
   with pytest.raises(error, match=message):
     call(one_core)  # and not at the first next()
@@ -179,24 +232,33 @@ def test_keys_are_checked_whatever_was_traced_last(model_dir):
 
 def test_predictions_that_are_one_tensor(model_dir):
   def model_fn(features, labels, mode, params):
-    return trainer.EstimatorSpec(mode, predictions=programs.line(features, labels, mode, params).predictions["y"])
+    return trainer.EstimatorSpec(
+      mode, predictions=programs.line(features, labels, mode, params).predictions["y"]
+    )
 
   estimator = programs.estimator(model_dir, model_fn)
-  np.testing.assert_allclose(list(estimator.predict(programs.examples(5))), line_of(estimator, 5), atol=1e-6)
+  np.testing.assert_allclose(
+    list(estimator.predict(programs.examples(5))), line_of(estimator, 5), atol=1e-6
+  )
   with pytest.raises(errors.SettingError, match="need predictions that are a dict"):
     estimator.predict(programs.examples(5), predict_keys=["y"])
 
 
 def test_generators_may_be_open_at_once_and_of_different_checkpoints(trained):
   def predict(step, count):
-    return trained.predict(programs.examples(count), checkpoint_path=os.path.join(trained.model_dir, f"model.ckpt-{step}"))
+    return trained.predict(
+      programs.examples(count),
+      checkpoint_path=os.path.join(trained.model_dir, f"model.ckpt-{step}"),
+    )
 
   first, second, third = predict(2, 37), predict(4, 37), predict(2, 37)
   found = [[], [], []]
   for index, generator in enumerate((first, second, third)):
     for _ in range(3 + index):
       found[index].append(next(generator)["y"])
-  result = trained.evaluate(programs.examples(43), checkpoint_path=os.path.join(trained.model_dir, "model.ckpt-0"))
+  result = trained.evaluate(
+    programs.examples(43), checkpoint_path=os.path.join(trained.model_dir, "model.ckpt-0")
+  )
   assert result["global_step"] == 0
   for index, generator in enumerate((first, second, third)):
     found[index] += [prediction["y"] for prediction in generator]
@@ -211,12 +273,18 @@ def test_a_generator_keeps_to_its_checkpoint_while_training_goes_on(tmp_path):
   estimator.train(programs.train_input, steps=2)
   first += [prediction["y"] for prediction in generator]
   np.testing.assert_allclose(first, line_of(estimator, 20, 2), atol=1e-6)
-  np.testing.assert_allclose([prediction["y"] for prediction in estimator.predict(programs.examples(20))], line_of(estimator, 20, 4), atol=1e-6)
+  np.testing.assert_allclose(
+    [prediction["y"] for prediction in estimator.predict(programs.examples(20))],
+    line_of(estimator, 20, 4),
+    atol=1e-6,
+  )
 
 
 def test_prediction_hooks_are_called_at_the_end(one_core):
   seen = []
-  generator = one_core.predict(programs.examples(3), hooks=[lambda step, metrics, estimator: seen.append(step)])
+  generator = one_core.predict(
+    programs.examples(3), hooks=[lambda step, metrics, estimator: seen.append(step)]
+  )
   assert len([next(generator) for _ in range(3)]) == 3
   assert seen == []
   assert next(generator, None) is None
@@ -238,7 +306,9 @@ def test_many_evaluations_and_predictions_build_nothing_and_keep_nothing(model_d
   estimator = programs.estimator(model_dir, batch_size=16)
 
   def both():
-    return estimator.evaluate(programs.examples(19)), len(list(estimator.predict(programs.examples(19))))
+    return estimator.evaluate(programs.examples(19)), len(
+      list(estimator.predict(programs.examples(19)))
+    )
 
   first = next(both() for _ in range(3))
   traces, variables = estimator.traces, set(estimator.variables)
@@ -248,7 +318,8 @@ def test_many_evaluations_and_predictions_build_nothing_and_keep_nothing(model_d
   assert estimator.traces == traces
   assert set(estimator.variables) == variables
   gc.collect()
-  # A function of TensorFlow is some thousand objects, a dataset some hundred; of a hundred datasets, none may stay.
+  # A function of TensorFlow is some thousand objects, a dataset some hundred; of a hundred
+  # datasets, none may stay.
   assert len(gc.get_objects()) - before < 2000
 
 
@@ -283,13 +354,18 @@ def test_try_step_runs_one_and_writes_nothing(kind, tmp_path):
   estimator = programs.estimator(tmp_path / "model")
   said = estimator.try_step(kind, programs.train_input)
   assert said.startswith(f"one {kind} step in ")
-  assert {"train": "loss 3", "eval": "absolute_error", "predict": "predictions"}[kind] in said or "loss" in said
+  assert {"train": "loss 3", "eval": "absolute_error", "predict": "predictions"}[
+    kind
+  ] in said or "loss" in said
   assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("kind", ["train", "eval", "predict"])
 def test_try_step_without_input(kind, tmp_path):
-  with pytest.raises(errors.InputError, match=f"The {kind} input_fn .* gave no batch: its dataset is empty or too small"):
+  with pytest.raises(
+    errors.InputError,
+    match=f"The {kind} input_fn .* gave no batch: its dataset is empty or too small",
+  ):
     programs.estimator(tmp_path).try_step(kind, programs.batches(0))
 
 
@@ -307,7 +383,10 @@ def test_a_hook_may_not_use_other_values_while_the_training_goes_on(tmp_path):
     estimator.evaluate(programs.examples(8))
 
   estimator = programs.estimator(tmp_path)
-  with pytest.raises(errors.SettingError, match="A hook asks for .*model.ckpt-0 while the training goes on.*use another Estimator"):
+  with pytest.raises(
+    errors.SettingError,
+    match="A hook asks for .*model.ckpt-0 while the training goes on.*use another Estimator",
+  ):
     estimator.train(programs.train_input, steps=2, hooks=[hook])
 
 
@@ -321,5 +400,7 @@ def test_a_listener_may_evaluate_what_was_saved(tmp_path):
 
   estimator.train(programs.train_input, steps=4, saving_listeners=[Listener()])
   assert seen == [0, 2, 4]
-  plain = programs.estimator(tmp_path / "two", save_checkpoints_steps=2).train(programs.train_input, steps=4)
+  plain = programs.estimator(tmp_path / "two", save_checkpoints_steps=2).train(
+    programs.train_input, steps=4
+  )
   np.testing.assert_array_equal(estimator.variables["w"].numpy(), plain.variables["w"].numpy())

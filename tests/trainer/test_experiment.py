@@ -12,8 +12,14 @@ from trainer import config, errors, estimator, experiment, train_evaluate
 from trainer.outputs import exporters
 
 SETTINGS = dict(
-    model_fn=programs.line, train_input_fn=programs.train_input, eval_input_fn=programs.examples(11), train_steps=4, train_batch_size=8,
-    eval_batch_size=8, device="cpu")
+  model_fn=programs.line,
+  train_input_fn=programs.train_input,
+  eval_input_fn=programs.examples(11),
+  train_steps=4,
+  train_batch_size=8,
+  eval_batch_size=8,
+  device="cpu",
+)
 
 
 def run(model_dir, mode, **settings):
@@ -40,11 +46,15 @@ def test_one_mode_after_the_other(tmp_path):
 
   assert run(tmp_path, "predict") is None
   lines = (tmp_path / "predictions-4.jsonl").read_text().splitlines()
-  assert [json.loads(line)["first"] for line in lines] == pytest.approx(programs.arrays(11)[0][:, 0].tolist(), rel=1e-6)
+  assert [json.loads(line)["first"] for line in lines] == pytest.approx(
+    programs.arrays(11)[0][:, 0].tolist(), rel=1e-6
+  )
 
   assert run(tmp_path, "export") is None
-  exported, = (tmp_path / "export").glob("[0-9]*")
-  assert tf.saved_model.load(str(exported)).signatures["serving_default"](x=tf.ones([2, 3]))["y"].shape == [2]
+  (exported,) = (tmp_path / "export").glob("[0-9]*")
+  assert tf.saved_model.load(str(exported)).signatures["serving_default"](x=tf.ones([2, 3]))[
+    "y"
+  ].shape == [2]
 
 
 def test_predictions_are_of_the_checkpoint_in_their_name(tmp_path, monkeypatch):
@@ -59,16 +69,18 @@ def test_predictions_are_of_the_checkpoint_in_their_name(tmp_path, monkeypatch):
   y = [row["y"] for row in programs.estimator(tmp_path).predict(programs.examples(11))]
   monkeypatch.setattr(estimator.Estimator, "predict", later)
   run(tmp_path, "predict")
-  path, = tmp_path.glob("predictions-*.jsonl")
+  (path,) = tmp_path.glob("predictions-*.jsonl")
   assert path.name == "predictions-4.jsonl"
-  assert [json.loads(line)["y"] for line in path.read_text().splitlines()] == pytest.approx(y, rel=1e-6)
+  assert [json.loads(line)["y"] for line in path.read_text().splitlines()] == pytest.approx(
+    y, rel=1e-6
+  )
 
 
 def test_training_with_evaluations_ends_with_metrics_and_an_export(tmp_path):
   result = run(tmp_path, "train_and_evaluate")
   assert result["global_step"] == 4
   assert result == run(tmp_path, "evaluate")
-  exported, = (tmp_path / "export").glob("[0-9]*")
+  (exported,) = (tmp_path / "export").glob("[0-9]*")
   assert (exported / "saved_model.pb").exists()
 
 
@@ -79,8 +91,12 @@ def test_the_same_command_again_exports_nothing_that_is_there(tmp_path):
 
 
 def test_exporters_and_more_sets_to_evaluate(tmp_path):
-  run(tmp_path, "train_and_evaluate", exporters=[exporters.BestExporter()],
-      eval_specs=[train_evaluate.EvalSpec(programs.examples(5), name="small")])
+  run(
+    tmp_path,
+    "train_and_evaluate",
+    exporters=[exporters.BestExporter()],
+    eval_specs=[train_evaluate.EvalSpec(programs.examples(5), name="small")],
+  )
   assert [path.name for path in (tmp_path / "export").iterdir()] == ["best"]
   assert {"eval", "eval_small"} <= {path.name for path in tmp_path.iterdir()}
 
@@ -95,13 +111,23 @@ def test_a_training_of_so_many_epochs(tmp_path):
   gin.bind_parameter("RunConfig.epoch_examples", 20)
   run(tmp_path, "train", train_steps="2 epochs")
   assert checkpoints(tmp_path) == [0, 5]
-  assert run(tmp_path, "evaluate", train_steps="2 epochs", train_batch_size=None)["global_step"] == 5
+  assert (
+    run(tmp_path, "evaluate", train_steps="2 epochs", train_batch_size=None)["global_step"] == 5
+  )
 
 
 def test_what_run_passes_on_is_bound_there():
-  with pytest.raises(errors.SettingError, match=r"RunConfig.train_steps is not set in gin: bind run.train_steps\."):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"RunConfig.train_steps is not set in gin: bind "
+    r"run.train_steps\.",
+  ):
     config.load([], ["RunConfig.train_steps = 5"], root=None)
-  with pytest.raises(errors.SettingError, match=r"RunConfig.device is not set in gin: give the flag --device"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"RunConfig.device is not set in gin: give the "
+    r"flag --device",
+  ):
     config.load([], ["RunConfig.device = 'cpu'"], root=None)
 
 
@@ -117,7 +143,12 @@ def test_a_dry_run_writes_nothing(mode, tmp_path, caplog):
     assert run(tmp_path / "model", mode, dry_run=True) is None
   assert not (tmp_path / "model").exists()
   assert "Dry run: nothing was written." in caplog.text
-  kinds = {"train_and_evaluate": ("train", "eval"), "evaluate": ("eval",), "continuous_eval": ("eval",), "export": ("predict",)}
+  kinds = {
+    "train_and_evaluate": ("train", "eval"),
+    "evaluate": ("eval",),
+    "continuous_eval": ("eval",),
+    "export": ("predict",),
+  }
   for kind in kinds.get(mode, (mode,)):
     assert f"one {kind} step" in caplog.text
 
@@ -127,41 +158,103 @@ def test_a_dry_run_needs_no_model_dir(tmp_path, monkeypatch):
   monkeypatch.setenv("TMPDIR", str(tmp_path))
   monkeypatch.setattr("tempfile.tempdir", None)
   run("", "train_and_evaluate", dry_run=True)
-  # But for what TensorFlow makes of the Python of an input_fn, and takes away in the end, where no test before has had it make that.
-  assert [path for path in tmp_path.iterdir() if not path.name.startswith("__autograph_generated_file")] == []
+  # But for what TensorFlow makes of the Python of an input_fn, and takes away in the end, where no
+  # test before has had it make that.
+  assert [
+    path for path in tmp_path.iterdir() if not path.name.startswith("__autograph_generated_file")
+  ] == []
 
 
 def test_the_sizes_are_shown_in_one_table(tmp_path, caplog):
   with caplog.at_level("INFO", logger="absl"):
     run(tmp_path, "train_and_evaluate", dry_run=True)
-  table = next(record.getMessage() for record in caplog.records if "batch sizes" in record.getMessage())
+  table = next(
+    record.getMessage() for record in caplog.records if "batch sizes" in record.getMessage()
+  )
   assert [line.split()[:2] for line in table.splitlines()[-2:]] == [["train", "8"], ["eval", "8"]]
 
 
 MISTAKES = {
-    "mode": (dict(mode="fit"), errors.SettingError, "--mode=fit: expected one of train, evaluate, train_and_evaluate, continuous_eval, predict"),
-    "model_dir": (dict(model_dir=""), errors.SettingError, "No model_dir: give --model_dir"),
-    "profile": (dict(mode="predict", profile=True), errors.SettingError, "--profile is of training steps, and --mode=predict has none"),
-    "train_input_fn": (dict(train_input_fn=None), errors.SettingError, "--mode=train_and_evaluate needs an input_fn: bind run.train_input_fn"),
-    "eval_input_fn": (dict(eval_input_fn=None), errors.SettingError, "needs an input_fn: bind run.eval_input_fn"),
-    "predict_input_fn": (dict(eval_input_fn=None, mode="predict"), errors.SettingError, "bind run.predict_input_fn"),
-    "device": (dict(device="abacus"), errors.SettingError, "--device=abacus: expected auto, cpu"),
-    "precision": (dict(precision="int8"), errors.SettingError, "--precision"),
-    "batch size": (dict(train_batch_size=None), errors.SettingError, "No train batch size: set train_batch_size"),
-    "two batch sizes": (dict(eval_per_core_batch_size=8), errors.SettingError, "eval_batch_size .* and eval_per_core_batch_size .* are both set"),
-    "replicas": (dict(device="cpu:8", eval_batch_size=9), errors.SettingError, "eval batch size 9 must be divisible by number of replicas 8"),
-    "train_steps": (dict(train_steps=0), errors.SettingError, "max_steps|train_steps"),
-    "eval_steps": (dict(eval_steps=-1), errors.SettingError, "steps must be an int greater than 0; got -1"),
-    "throttle": (dict(eval_throttle_secs=-1), errors.SettingError, "throttle_secs must be at least 0"),
-    "input": (dict(eval_input_fn=lambda params: None), errors.SpecError, "eval input_fn .*returned None"),
-    "model_fn": (dict(model_fn=lambda features, labels, mode, params: None), errors.SpecError, "must return a trainer.EstimatorSpec"),
-    "evaluate": (dict(mode="evaluate"), errors.CheckpointNotFoundError, "There is no checkpoint in .*train first"),
-    "export": (dict(mode="export"), errors.CheckpointNotFoundError, "There is no checkpoint in .*train first"),
+  "mode": (
+    dict(mode="fit"),
+    errors.SettingError,
+    "--mode=fit: expected one of train, evaluate, train_and_evaluate, continuous_eval, predict",
+  ),
+  "model_dir": (dict(model_dir=""), errors.SettingError, "No model_dir: give --model_dir"),
+  "profile": (
+    dict(mode="predict", profile=True),
+    errors.SettingError,
+    "--profile is of training steps, and --mode=predict has none",
+  ),
+  "train_input_fn": (
+    dict(train_input_fn=None),
+    errors.SettingError,
+    "--mode=train_and_evaluate needs an input_fn: bind run.train_input_fn",
+  ),
+  "eval_input_fn": (
+    dict(eval_input_fn=None),
+    errors.SettingError,
+    "needs an input_fn: bind run.eval_input_fn",
+  ),
+  "predict_input_fn": (
+    dict(eval_input_fn=None, mode="predict"),
+    errors.SettingError,
+    "bind run.predict_input_fn",
+  ),
+  "device": (dict(device="abacus"), errors.SettingError, "--device=abacus: expected auto, cpu"),
+  "precision": (dict(precision="int8"), errors.SettingError, "--precision"),
+  "batch size": (
+    dict(train_batch_size=None),
+    errors.SettingError,
+    "No train batch size: set train_batch_size",
+  ),
+  "two batch sizes": (
+    dict(eval_per_core_batch_size=8),
+    errors.SettingError,
+    "eval_batch_size .* and eval_per_core_batch_size .* are both set",
+  ),
+  "replicas": (
+    dict(device="cpu:8", eval_batch_size=9),
+    errors.SettingError,
+    "eval batch size 9 must be divisible by number of replicas 8",
+  ),
+  "train_steps": (dict(train_steps=0), errors.SettingError, "max_steps|train_steps"),
+  "eval_steps": (
+    dict(eval_steps=-1),
+    errors.SettingError,
+    "steps must be an int greater than 0; got -1",
+  ),
+  "throttle": (
+    dict(eval_throttle_secs=-1),
+    errors.SettingError,
+    "throttle_secs must be at least 0",
+  ),
+  "input": (
+    dict(eval_input_fn=lambda params: None),
+    errors.SpecError,
+    "eval input_fn .*returned None",
+  ),
+  "model_fn": (
+    dict(model_fn=lambda features, labels, mode, params: None),
+    errors.SpecError,
+    "must return a trainer.EstimatorSpec",
+  ),
+  "evaluate": (
+    dict(mode="evaluate"),
+    errors.CheckpointNotFoundError,
+    "There is no checkpoint in .*train first",
+  ),
+  "export": (
+    dict(mode="export"),
+    errors.CheckpointNotFoundError,
+    "There is no checkpoint in .*train first",
+  ),
 }
 
 
-@pytest.mark.parametrize("settings, error, message", [
-    pytest.param(*case, id=name) for name, case in MISTAKES.items()])
+@pytest.mark.parametrize(
+  "settings, error, message", [pytest.param(*case, id=name) for name, case in MISTAKES.items()]
+)
 def test_mistakes_are_said_before_anything_is_written(settings, error, message, tmp_path):
   with pytest.raises(error, match=message):
     experiment.run(**{**SETTINGS, "model_dir": str(tmp_path / "model"), **settings})
@@ -173,7 +266,11 @@ def test_mistakes_are_said_before_anything_is_written(settings, error, message, 
 
 def contents(folder):
   """What is in a folder's own files, but for TensorBoard's."""
-  return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and "tfevents" not in path.name}
+  return {
+    path.name: path.read_bytes()
+    for path in folder.iterdir()
+    if path.is_file() and "tfevents" not in path.name
+  }
 
 
 def wider(features, labels, mode, params):
@@ -195,8 +292,15 @@ def test_a_second_training_in_the_folder_is_refused_before_anything_is_traced_or
     runner.wait_for_checkpoint()
     before.append(contents(tmp_path))
     for mode in ("train", "train_and_evaluate"):
-      with pytest.raises(errors.ModelDirBusyError, match="Another training goes on in .*--force") as raised:
-        run(tmp_path, mode, model_fn=lambda features, labels, mode, params: pytest.fail("traced"), seed=5)
+      with pytest.raises(
+        errors.ModelDirBusyError, match="Another training goes on in .*--force"
+      ) as raised:
+        run(
+          tmp_path,
+          mode,
+          model_fn=lambda features, labels, mode, params: pytest.fail("traced"),
+          seed=5,
+        )
       refused.append(raised.value)
     assert contents(tmp_path) == before[-1]
 
@@ -282,7 +386,15 @@ def test_hooks_are_called(tmp_path):
 def test_the_seed_is_the_runs(tmp_path):
   def shuffled(params):
     x, y = programs.arrays(64)
-    return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).shuffle(64).repeat().batch(params["batch_size"], drop_remainder=True)
+    return (
+      tf.data.Dataset.from_tensor_slices(({"x": x}, y))
+      .shuffle(64)
+      .repeat()
+      .batch(params["batch_size"], drop_remainder=True)
+    )
 
-  losses = [run(tmp_path / name, "train_and_evaluate", train_input_fn=shuffled, seed=seed)["loss"] for name, seed in (("a", 1), ("b", 1), ("c", 2))]
+  losses = [
+    run(tmp_path / name, "train_and_evaluate", train_input_fn=shuffled, seed=seed)["loss"]
+    for name, seed in (("a", 1), ("b", 1), ("c", 2))
+  ]
   assert losses[0] == losses[1] != losses[2]

@@ -1,6 +1,7 @@
 """The command's flags reach the run; what a user types wrongly is told at once, without TensorFlow.
 
-The command runs in processes of its own, in which TensorFlow cannot be imported: flags are global to a process, and the test's own has TensorFlow.
+The command runs in processes of its own, in which TensorFlow cannot be imported: flags are global
+to a process, and the test's own has TensorFlow.
 """
 
 import inspect
@@ -32,19 +33,53 @@ sys.modules["trainer.experiment"] = types.SimpleNamespace(run=lambda **given: pr
 
 def run(*arguments, before=""):
   code = START.format(argv=["main", *arguments], before=before)
-  return subprocess.run([sys.executable, "-c", code], cwd=files.ROOT, capture_output=True, text=True, timeout=60, check=False)
+  return subprocess.run(
+    [sys.executable, "-c", code],
+    cwd=files.ROOT,
+    capture_output=True,
+    text=True,
+    timeout=60,
+    check=False,
+  )
 
 
-@pytest.mark.parametrize(("arguments", "code", "said"), [
-    (["--help"], 0, "python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits"),
+@pytest.mark.parametrize(
+  ("arguments", "code", "said"),
+  [
+    (
+      ["--help"],
+      0,
+      "python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits",
+    ),
     ([], 2, "error: No --gin_file. Try: python -m trainer.main --gin_file="),
-    (["--gin_file=a.gin", "--mode=trian"], 2, "error: flag --mode=trian: value should be one of <train|"),
+    (
+      ["--gin_file=a.gin", "--mode=trian"],
+      2,
+      "error: flag --mode=trian: value should be one of <train|",
+    ),
     (["--gin_file=gin_configs/digits.gin"], 2, "error: No --model_dir: give the folder"),
-    (["--gin_file=gin_configs/nowhere.gin", "--model_dir=out"], 2, "error: There is no gin file gin_configs/nowhere.gin."),
-    (["--gin_file=gin_configs/nowhere.gin", "--dry_run"], 2, "error: There is no gin file gin_configs/nowhere.gin."),
-    (["--gin_file=gin_configs/nowhere.gin", "--benchmark_input"], 2, "error: There is no gin file gin_configs/nowhere.gin."),
-    (["--gin_file=gin_configs/nowhere.gin", "--model_dir=out", "--debug"], 1, "SettingError: There is no gin file"),
-])
+    (
+      ["--gin_file=gin_configs/nowhere.gin", "--model_dir=out"],
+      2,
+      "error: There is no gin file gin_configs/nowhere.gin.",
+    ),
+    (
+      ["--gin_file=gin_configs/nowhere.gin", "--dry_run"],
+      2,
+      "error: There is no gin file gin_configs/nowhere.gin.",
+    ),
+    (
+      ["--gin_file=gin_configs/nowhere.gin", "--benchmark_input"],
+      2,
+      "error: There is no gin file gin_configs/nowhere.gin.",
+    ),
+    (
+      ["--gin_file=gin_configs/nowhere.gin", "--model_dir=out", "--debug"],
+      1,
+      "SettingError: There is no gin file",
+    ),
+  ],
+)
 def test_what_needs_no_tensorflow_does_not_wait_for_it(arguments, code, said):
   done = run(*arguments)
   assert done.returncode == code
@@ -59,13 +94,36 @@ def recorded(*arguments):
 
 def test_flags_reach_the_run():
   loaded, given = recorded(
-      "--gin_file=a.gin", "--gin_file=b.gin", "--gin_bindings=run.train_steps = 3", "--gin_bindings=x.y = [1, 2]", "--model_dir=out", "--mode=train",
-      "--device=cpu:8", "--tpu=node", "--precision=bfloat16", "--seed=7", "--force", "--dry_run", "--strict_gin",
-      "--benchmark_input", "--profile")
+    "--gin_file=a.gin",
+    "--gin_file=b.gin",
+    "--gin_bindings=run.train_steps = 3",
+    "--gin_bindings=x.y = [1, 2]",
+    "--model_dir=out",
+    "--mode=train",
+    "--device=cpu:8",
+    "--tpu=node",
+    "--precision=bfloat16",
+    "--seed=7",
+    "--force",
+    "--dry_run",
+    "--strict_gin",
+    "--benchmark_input",
+    "--profile",
+  )
   assert loaded == [["a.gin", "b.gin"], ["run.train_steps = 3", "x.y = [1, 2]"]]
   assert given == dict(
-      model_dir="out", mode="train", device="cpu:8", tpu="node", precision="bfloat16", seed=7, force=True, dry_run=True, strict_gin=True,
-      benchmark_input=True, profile=True)
+    model_dir="out",
+    mode="train",
+    device="cpu:8",
+    tpu="node",
+    precision="bfloat16",
+    seed=7,
+    force=True,
+    dry_run=True,
+    strict_gin=True,
+    benchmark_input=True,
+    profile=True,
+  )
 
 
 def test_defaults_are_those_of_the_run():

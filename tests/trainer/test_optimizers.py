@@ -1,4 +1,6 @@
-"""train_ops against the arithmetic done by hand: combine, accumulate, clip, apply, average, on one core and on eight."""
+"""train_ops against the arithmetic done by hand: combine, accumulate, clip, apply, average, on
+one core and on eight.
+"""
 
 import keras
 import numpy as np
@@ -21,22 +23,30 @@ def gradient(w, b, x, y):
 
 def program(train_op, var_names=("w", "b")):
   """A model_fn that trains a line by train_op(loss)."""
+
   def model_fn(features, labels, mode, params):
     w = tf.Variable(tf.zeros([programs.WIDTH]), name="w")
     b = tf.Variable(0.0, name="b")
     loss = tf.reduce_mean(tf.square(tf.linalg.matvec(features["x"], w) + b - labels))
     return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op(loss))
+
   return model_fn
 
 
 def one_batch(params):
   """The same 16 points in every step."""
   x, y = programs.arrays(ROWS)
-  return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat().batch(params["batch_size"], drop_remainder=True)
+  return (
+    tf.data.Dataset.from_tensor_slices(({"x": x}, y))
+    .repeat()
+    .batch(params["batch_size"], drop_remainder=True)
+  )
 
 
 def trained(train_op, tmp_path, device, steps=1, loop=2):
-  estimator = programs.estimator(tmp_path, program(train_op), device, batch_size=ROWS, **programs.fixed_loops(loop))
+  estimator = programs.estimator(
+    tmp_path, program(train_op), device, batch_size=ROWS, **programs.fixed_loops(loop)
+  )
   return estimator.train(one_batch, steps=steps)
 
 
@@ -63,26 +73,46 @@ def clipped(norm):
   def clip(gradient_w, gradient_b):
     factor = min(1.0, norm / np.sqrt(np.sum(gradient_w**2) + gradient_b**2))
     return gradient_w * factor, gradient_b * factor
+
   return clip
 
 
 OPTIMIZERS = {
-    "keras": lambda: keras.optimizers.SGD(0.1),
-    "keras with a schedule": lambda: keras.optimizers.SGD(keras.optimizers.schedules.PiecewiseConstantDecay([100], [0.1, 0.0])),
-    "v1": lambda: v1.train.GradientDescentOptimizer(0.1),
-    "cross shard": lambda: trainer.CrossShardOptimizer(v1.train.GradientDescentOptimizer(0.1)),
-    "cross shard of keras": lambda: trainer.CrossShardOptimizer(keras.optimizers.SGD(0.1), reduction="weighted_mean"),
+  "keras": lambda: keras.optimizers.SGD(0.1),
+  "keras with a schedule": lambda: keras.optimizers.SGD(
+    keras.optimizers.schedules.PiecewiseConstantDecay([100], [0.1, 0.0])
+  ),
+  "v1": lambda: v1.train.GradientDescentOptimizer(0.1),
+  "cross shard": lambda: trainer.CrossShardOptimizer(v1.train.GradientDescentOptimizer(0.1)),
+  "cross shard of keras": lambda: trainer.CrossShardOptimizer(
+    keras.optimizers.SGD(0.1), reduction="weighted_mean"
+  ),
 }
 
 
-@pytest.mark.parametrize("name, on", [*((name, "cpu") for name in OPTIMIZERS), ("keras", "cpu:8"), ("v1", "cpu:8"), ("cross shard", "cpu:8")])
+@pytest.mark.parametrize(
+  "name, on",
+  [
+    *((name, "cpu") for name in OPTIMIZERS),
+    ("keras", "cpu:8"),
+    ("v1", "cpu:8"),
+    ("cross shard", "cpu:8"),
+  ],
+)
 def test_a_step_follows_the_mean_gradient_of_the_global_batch(name, on, tmp_path):
-  assert_close(trained(lambda loss: trainer.minimize(OPTIMIZERS[name](), loss), tmp_path, on, steps=2), expected(0.1, 2))
+  assert_close(
+    trained(lambda loss: trainer.minimize(OPTIMIZERS[name](), loss), tmp_path, on, steps=2),
+    expected(0.1, 2),
+  )
 
 
 DIRECT = {
-    "keras": lambda loss: keras.optimizers.SGD(0.1).apply_gradients(zip(tf.gradients(loss, _trainable()), _trainable(), strict=True)),
-    "v1": lambda loss: v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step()),
+  "keras": lambda loss: keras.optimizers.SGD(0.1).apply_gradients(
+    zip(tf.gradients(loss, _trainable()), _trainable(), strict=True)
+  ),
+  "v1": lambda loss: v1.train.GradientDescentOptimizer(0.1).minimize(
+    loss, v1.train.get_global_step()
+  ),
 }
 
 
@@ -99,23 +129,33 @@ def test_optimizers_that_are_called_directly_do_the_same(train_op, tmp_path):
 
 @pytest.mark.parametrize("make", [OPTIMIZERS["keras"], OPTIMIZERS["v1"]], ids=["keras", "v1"])
 def test_clipping_is_of_the_combined_gradient(make, tmp_path, device):
-  estimator = trained(lambda loss: trainer.minimize(make(), loss, clip_norm=0.5), tmp_path, device, steps=2)
+  estimator = trained(
+    lambda loss: trainer.minimize(make(), loss, clip_norm=0.5), tmp_path, device, steps=2
+  )
   assert_close(estimator, expected(0.1, 2, clipped(0.5)))
 
 
 def test_clipping_leaves_small_gradients_alone(tmp_path):
-  estimator = trained(lambda loss: trainer.minimize(keras.optimizers.SGD(0.1), loss, clip_norm=1e6), tmp_path, "cpu")
+  estimator = trained(
+    lambda loss: trainer.minimize(keras.optimizers.SGD(0.1), loss, clip_norm=1e6), tmp_path, "cpu"
+  )
   assert_close(estimator, expected(0.1, 1))
 
 
 def test_the_clipping_of_a_keras_optimizer_is_of_the_combined_gradient_too(tmp_path, device):
-  estimator = trained(lambda loss: trainer.minimize(keras.optimizers.SGD(0.1, global_clipnorm=0.5), loss), tmp_path, device)
+  estimator = trained(
+    lambda loss: trainer.minimize(keras.optimizers.SGD(0.1, global_clipnorm=0.5), loss),
+    tmp_path,
+    device,
+  )
   assert_close(estimator, expected(0.1, 1, clipped(0.5)))
 
 
 def test_a_sum_over_the_replicas_is_that_many_means(tmp_path, device):
   def train_op(loss):
-    return trainer.CrossShardOptimizer(v1.train.GradientDescentOptimizer(0.01), reduction="sum").minimize(loss)
+    return trainer.CrossShardOptimizer(
+      v1.train.GradientDescentOptimizer(0.01), reduction="sum"
+    ).minimize(loss)
 
   replicas = 8 if device == "cpu:8" else 1
   assert_close(trained(train_op, tmp_path, device), expected(0.01 * replicas, 1))
@@ -152,13 +192,19 @@ def test_moving_averages_start_at_the_first_values(tmp_path, device):
   average = expected(0.1, 1)[0]
   for step in (2, 3):
     average = 0.75 * average + 0.25 * expected(0.1, step)[0]
-  np.testing.assert_allclose(estimator.variables[f"{optimizers.EMA_SCOPE}/w"].numpy(), average, atol=2e-6)
+  np.testing.assert_allclose(
+    estimator.variables[f"{optimizers.EMA_SCOPE}/w"].numpy(), average, atol=2e-6
+  )
   assert_close(estimator, expected(0.1, 3))
 
 
 def test_var_list_is_all_that_is_trained(tmp_path):
   def train_op(loss):
-    return trainer.minimize(keras.optimizers.SGD(0.1), loss, var_list=[variable for variable in _trainable() if "w" in variable.name])
+    return trainer.minimize(
+      keras.optimizers.SGD(0.1),
+      loss,
+      var_list=[variable for variable in _trainable() if "w" in variable.name],
+    )
 
   w, b = values(trained(train_op, tmp_path, "cpu"))
   assert b == 0
@@ -167,31 +213,46 @@ def test_var_list_is_all_that_is_trained(tmp_path):
 
 def test_the_global_step_counts_once_however_it_is_given(tmp_path):
   estimator = trained(
-      lambda loss: trainer.minimize(v1.train.GradientDescentOptimizer(0.1), loss, v1.train.get_global_step()), tmp_path, "cpu", steps=3)
+    lambda loss: trainer.minimize(
+      v1.train.GradientDescentOptimizer(0.1), loss, v1.train.get_global_step()
+    ),
+    tmp_path,
+    "cpu",
+    steps=3,
+  )
   assert estimator.latest_step() == 3
 
 
 EMBEDDINGS = {
-    "keras": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss),
-    "v1": lambda loss: trainer.minimize(v1.train.GradientDescentOptimizer(0.5), loss),
-    "clipped": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss, clip_norm=1e6),
-    "accumulated": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss, accumulate_steps=2),
+  "keras": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss),
+  "v1": lambda loss: trainer.minimize(v1.train.GradientDescentOptimizer(0.5), loss),
+  "clipped": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss, clip_norm=1e6),
+  "accumulated": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss, accumulate_steps=2),
 }
 
 
 @pytest.mark.parametrize("name, on", [*((name, "cpu") for name in EMBEDDINGS), ("v1", "cpu:8")])
 def test_gradients_of_a_few_rows(name, on, tmp_path):
   """Embeddings have gradients that are tf.IndexedSlices."""
+
   def model_fn(features, labels, mode, params):
     table = tf.Variable(tf.ones([10, 2]), name="table")
     loss = tf.reduce_mean(tf.square(tf.gather(table, features)))
     return trainer.EstimatorSpec(mode, loss=loss, train_op=EMBEDDINGS[name](loss))
 
   def input_fn(params):
-    return tf.data.Dataset.from_tensor_slices([1, 2, 2, 5] * 4).repeat().batch(params["batch_size"], drop_remainder=True)
+    return (
+      tf.data.Dataset.from_tensor_slices([1, 2, 2, 5] * 4)
+      .repeat()
+      .batch(params["batch_size"], drop_remainder=True)
+    )
 
-  estimator = programs.estimator(tmp_path, model_fn, on, batch_size=16, **programs.fixed_loops(2)).train(input_fn, steps=2)
-  applied = estimator.variables["sgd/iteration"].numpy() if "sgd/iteration" in estimator.variables else 2
+  estimator = programs.estimator(
+    tmp_path, model_fn, on, batch_size=16, **programs.fixed_loops(2)
+  ).train(input_fn, steps=2)
+  applied = (
+    estimator.variables["sgd/iteration"].numpy() if "sgd/iteration" in estimator.variables else 2
+  )
   table = np.ones([10, 2])
   for _ in range(applied):
     table -= 0.5 * np.array([0, 4, 8, 0, 0, 4, 0, 0, 0, 0])[:, None] / 16 * table
@@ -202,30 +263,46 @@ def test_a_schedule_sees_the_steps(tmp_path):
   rates = []
   schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1, 2], [0.5, 0.25, 0.125])
   programs.estimator(
-      tmp_path, program(lambda loss: trainer.minimize(keras.optimizers.SGD(schedule), loss)), **programs.fixed_loops(1)).train(
-          programs.train_input, steps=4, hooks=[lambda step, metrics, _: rates.append(metrics["learning_rate"])])
+    tmp_path,
+    program(lambda loss: trainer.minimize(keras.optimizers.SGD(schedule), loss)),
+    **programs.fixed_loops(1),
+  ).train(
+    programs.train_input,
+    steps=4,
+    hooks=[lambda step, metrics, _: rates.append(metrics["learning_rate"])],
+  )
   assert rates == [0.5, 0.5, 0.25, 0.125]
 
 
-@pytest.mark.parametrize("make", [OPTIMIZERS["keras"], OPTIMIZERS["v1"], OPTIMIZERS["cross shard"]], ids=["keras", "v1", "cross shard"])
+@pytest.mark.parametrize(
+  "make",
+  [OPTIMIZERS["keras"], OPTIMIZERS["v1"], OPTIMIZERS["cross shard"]],
+  ids=["keras", "v1", "cross shard"],
+)
 def test_the_learning_rate_is_told(make, tmp_path):
   seen = []
   programs.estimator(tmp_path, program(lambda loss: trainer.minimize(make(), loss))).train(
-      programs.train_input, steps=1, hooks=[lambda step, metrics, _: seen.append(metrics["learning_rate"])])
+    programs.train_input,
+    steps=1,
+    hooks=[lambda step, metrics, _: seen.append(metrics["learning_rate"])],
+  )
   assert seen == pytest.approx([0.1])
 
 
 # ------------------------------------------------------------------- mistakes
 
 
-@pytest.mark.parametrize("arguments, message", [
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
     ({"clip_norm": 0}, "clip_norm must be greater than 0; got 0"),
     ({"clip_norm": -1.0}, "gin: minimize.clip_norm"),
     ({"accumulate_steps": 0}, "accumulate_steps must be an int greater than 0; got 0"),
     ({"accumulate_steps": 2.0}, "gin: minimize.accumulate_steps"),
     ({"ema_decay": 1.0}, "ema_decay must be between 0 and 1; got 1.0"),
     ({"ema_decay": 0}, "gin: minimize.ema_decay"),
-])
+  ],
+)
 def test_numbers_out_of_range(arguments, message):
   with pytest.raises(errors.SettingError, match=message):
     trainer.minimize(keras.optimizers.SGD(0.1), tf.constant(1.0), **arguments)
@@ -233,7 +310,10 @@ def test_numbers_out_of_range(arguments, message):
 
 @pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, 0.1, "sgd", None])
 def test_what_is_no_optimizer(optimizer):
-  with pytest.raises(errors.SettingError, match="expected a Keras or a tf.compat.v1.train optimizer.*a class must be called first"):
+  with pytest.raises(
+    errors.SettingError,
+    match="expected a Keras or a tf.compat.v1.train optimizer.*a class must be called first",
+  ):
     trainer.minimize(optimizer, tf.constant(1.0))
 
 
@@ -244,7 +324,9 @@ def test_minimize_is_for_model_fns():
 
 @pytest.mark.parametrize("reduction", ["max", None])
 def test_reductions_are_two(reduction):
-  with pytest.raises(errors.SettingError, match=f"reduction must be 'mean' or 'sum'; got {reduction!r}"):
+  with pytest.raises(
+    errors.SettingError, match=f"reduction must be 'mean' or 'sum'; got {reduction!r}"
+  ):
     trainer.CrossShardOptimizer(keras.optimizers.SGD(0.1), reduction=reduction)
 
 
@@ -252,9 +334,15 @@ def test_a_loss_that_no_variable_has_a_part_in(tmp_path):
   def model_fn(features, labels, mode, params):
     tf.Variable(0.0, name="unused")
     loss = tf.reduce_mean(labels)
-    return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.1), loss))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.1), loss)
+    )
 
-  with pytest.raises(errors.ModelFnError, match=r"depends on none of the 1 trainable variables: \['unused"):
+  with pytest.raises(
+    errors.ModelFnError,
+    match=r"depends on none of the 1 trainable variables: "
+    r"\['unused",
+  ):
     programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
 
 

@@ -27,18 +27,24 @@ def test_zero_leaves_the_first_and_the_last_checkpoint(name):
 
 
 def test_both_cadences_are_an_error():
-  with pytest.raises(errors.SettingError, match="save_checkpoints_steps or save_checkpoints_secs, not both"):
+  with pytest.raises(
+    errors.SettingError, match="save_checkpoints_steps or save_checkpoints_secs, not both"
+  ):
     trainer.RunConfig(save_checkpoints_steps=10, save_checkpoints_secs=10)
 
 
 @pytest.mark.parametrize("name", ["save_summary_steps", "log_step_count_steps"])
 @pytest.mark.parametrize("value", [0, -1, 2.5, True, None, "10"])
 def test_steps_between_reports_are_positive_ints(name, value):
-  with pytest.raises(errors.SettingError, match=f"RunConfig.{name} must be an int greater than 0; got"):
+  with pytest.raises(
+    errors.SettingError, match=f"RunConfig.{name} must be an int greater than 0; got"
+  ):
     trainer.RunConfig(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max"])
+@pytest.mark.parametrize(
+  "name", ["save_checkpoints_steps", "save_checkpoints_secs", "keep_checkpoint_max"]
+)
 @pytest.mark.parametrize("value", [-1, True, "10"])
 def test_checkpoint_settings_are_not_negative(name, value):
   with pytest.raises(errors.SettingError, match=f"RunConfig.{name}"):
@@ -53,7 +59,9 @@ def test_numbers_of_steps_and_of_checkpoints_are_whole(name):
 
 def test_precision_is_one_of_two():
   assert trainer.RunConfig(precision="bfloat16").precision == "bfloat16"
-  with pytest.raises(errors.SettingError, match="precision is 'float16'; expected 'float32' or 'bfloat16'"):
+  with pytest.raises(
+    errors.SettingError, match="precision is 'float16'; expected 'float32' or 'bfloat16'"
+  ):
     trainer.RunConfig(precision="float16")
 
 
@@ -68,7 +76,9 @@ def test_a_config_does_not_change_once_made():
     trainer.RunConfig().model_dir = "elsewhere"
 
 
-@pytest.mark.parametrize("text, seconds", [("30s", 30), ("5m", 300), ("1h", 3600), ("0.5s", 0.5), ("2 m", 120)])
+@pytest.mark.parametrize(
+  "text, seconds", [("30s", 30), ("5m", 300), ("1h", 3600), ("0.5s", 0.5), ("2 m", 120)]
+)
 def test_durations(text, seconds):
   assert run_config.seconds_of(text, "x") == seconds
   trainer.TPUConfig(iterations_per_loop=text)
@@ -76,7 +86,11 @@ def test_durations(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "s", "5", "5d", "-5s", "5s5", "fast"])
 def test_what_is_no_duration_is_an_error_that_shows_some(text):
-  with pytest.raises(errors.SettingError, match=r"TPUConfig.iterations_per_loop is .*'30s', '5m', '1h'"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"TPUConfig.iterations_per_loop is .*'30s', '5m', "
+    r"'1h'",
+  ):
     trainer.TPUConfig(iterations_per_loop=text)
 
 
@@ -88,6 +102,8 @@ def test_tpu_config_numbers_are_positive_ints(name, value):
 
 
 def test_the_number_of_shards_is_that_of_the_device(tmp_path):
-  with pytest.raises(errors.SettingError, match="num_shards is 4, and the device .* has 8 replicas"):
+  with pytest.raises(
+    errors.SettingError, match="num_shards is 4, and the device .* has 8 replicas"
+  ):
     programs.estimator(tmp_path, device="cpu:8", tpu_config=trainer.TPUConfig(num_shards=4))
   programs.estimator(tmp_path, device="cpu:8", tpu_config=trainer.TPUConfig(num_shards=8))

@@ -1,4 +1,6 @@
-"""Schedules against formulas in numpy, and in the hands of optimizers: both kinds, one core and eight, accumulated, resumed."""
+"""Schedules against formulas in numpy, and in the hands of optimizers: both kinds, one core and
+eight, accumulated, resumed.
+"""
 
 import gin
 import keras
@@ -27,27 +29,57 @@ def progress(warmup, end):
 
 
 def half_cosine(peak, final, warmup, end):
-  return warmed(final + (peak - final) * (1 + np.cos(np.pi * progress(warmup, end))) / 2, peak, warmup)
+  return warmed(
+    final + (peak - final) * (1 + np.cos(np.pi * progress(warmup, end))) / 2, peak, warmup
+  )
 
 
 CASES = {
-    "constant": (lambda: schedules.constant(0.1), np.full(131, 0.1)),
-    "constant, warm-up": (lambda: schedules.constant(0.1, warmup="1 epoch"), warmed(0.1, 0.1, 20)),
-    "cosine": (lambda: schedules.cosine(0.1), half_cosine(0.1, 0, 0, 100)),
-    "cosine, warm-up": (lambda: schedules.cosine(0.1, warmup="10 %", final=0.02), half_cosine(0.1, 0.02, 10, 100)),
-    "cosine, shorter": (lambda: schedules.cosine(0.1, warmup="320 examples", duration="4 epochs"), half_cosine(0.1, 0, 10, 80)),
-    "linear": (lambda: schedules.linear(0.1, final=0.01), 0.1 - 0.09 * progress(0, 100)),
-    "linear, up": (lambda: schedules.linear(0.1, final=0.3, duration=50), 0.1 + 0.2 * progress(0, 50)),
-    "linear, warm-up": (lambda: schedules.linear(0.1, warmup=7), warmed(0.1 * (1 - progress(7, 100)), 0.1, 7)),
-    "polynomial": (lambda: schedules.polynomial(0.1, power=3, warmup=7), warmed(0.1 * (1 - progress(7, 100)) ** 3, 0.1, 7)),
-    "polynomial, by default": (lambda: schedules.polynomial(0.1, final=0.05), 0.05 + 0.05 * (1 - progress(0, 100)) ** 2),
-    "exponential": (lambda: schedules.exponential(0.1, 0.5, every="1 epoch", warmup=8), warmed(0.1 * 0.5 ** ((STEPS - 8.0) / 20), 0.1, 8)),
-    "staircase": (lambda: schedules.exponential(0.1, 0.9, every=7, staircase=True), 0.1 * 0.9 ** (STEPS // 7)),
-    "piecewise": (
-        lambda: schedules.piecewise([0.1, 0.05, 0], ["1 epoch", "75 %"], warmup=20),
-        warmed(np.select([STEPS < 20, STEPS < 75], [0.1, 0.05], 0), 0.1, 20)),
-    "piecewise, between steps": (lambda: schedules.piecewise([0.2, 0.1], [10.5]), np.where(STEPS < 10.5, 0.2, 0.1)),
-    "piecewise, one": (lambda: schedules.piecewise([0.2], []), np.full(131, 0.2)),
+  "constant": (lambda: schedules.constant(0.1), np.full(131, 0.1)),
+  "constant, warm-up": (lambda: schedules.constant(0.1, warmup="1 epoch"), warmed(0.1, 0.1, 20)),
+  "cosine": (lambda: schedules.cosine(0.1), half_cosine(0.1, 0, 0, 100)),
+  "cosine, warm-up": (
+    lambda: schedules.cosine(0.1, warmup="10 %", final=0.02),
+    half_cosine(0.1, 0.02, 10, 100),
+  ),
+  "cosine, shorter": (
+    lambda: schedules.cosine(0.1, warmup="320 examples", duration="4 epochs"),
+    half_cosine(0.1, 0, 10, 80),
+  ),
+  "linear": (lambda: schedules.linear(0.1, final=0.01), 0.1 - 0.09 * progress(0, 100)),
+  "linear, up": (
+    lambda: schedules.linear(0.1, final=0.3, duration=50),
+    0.1 + 0.2 * progress(0, 50),
+  ),
+  "linear, warm-up": (
+    lambda: schedules.linear(0.1, warmup=7),
+    warmed(0.1 * (1 - progress(7, 100)), 0.1, 7),
+  ),
+  "polynomial": (
+    lambda: schedules.polynomial(0.1, power=3, warmup=7),
+    warmed(0.1 * (1 - progress(7, 100)) ** 3, 0.1, 7),
+  ),
+  "polynomial, by default": (
+    lambda: schedules.polynomial(0.1, final=0.05),
+    0.05 + 0.05 * (1 - progress(0, 100)) ** 2,
+  ),
+  "exponential": (
+    lambda: schedules.exponential(0.1, 0.5, every="1 epoch", warmup=8),
+    warmed(0.1 * 0.5 ** ((STEPS - 8.0) / 20), 0.1, 8),
+  ),
+  "staircase": (
+    lambda: schedules.exponential(0.1, 0.9, every=7, staircase=True),
+    0.1 * 0.9 ** (STEPS // 7),
+  ),
+  "piecewise": (
+    lambda: schedules.piecewise([0.1, 0.05, 0], ["1 epoch", "75 %"], warmup=20),
+    warmed(np.select([STEPS < 20, STEPS < 75], [0.1, 0.05], 0), 0.1, 20),
+  ),
+  "piecewise, between steps": (
+    lambda: schedules.piecewise([0.2, 0.1], [10.5]),
+    np.where(STEPS < 10.5, 0.2, 0.1),
+  ),
+  "piecewise, one": (lambda: schedules.piecewise([0.2], []), np.full(131, 0.2)),
 }
 
 
@@ -55,13 +87,29 @@ CASES = {
 def test_values_are_those_of_the_formula(make, expected):
   schedule = make()
   with schedules.during(LENGTH):
-    values = tf.function(lambda: tf.map_fn(schedule, tf.constant(STEPS), fn_output_signature=tf.TensorSpec([], tf.float32)))()
+    values = tf.function(
+      lambda: tf.map_fn(
+        schedule, tf.constant(STEPS), fn_output_signature=tf.TensorSpec([], tf.float32)
+      )
+    )()
   np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("name, step, rate", [
-    ("cosine, warm-up", 0, 0.0), ("cosine, warm-up", 10, 0.1), ("cosine, warm-up", 100, 0.02), ("linear", 100, 0.01), ("linear", 0, 0.1),
-    ("polynomial", 100, 0.0), ("piecewise", 19, 0.095), ("piecewise", 20, 0.05), ("piecewise", 74, 0.05), ("piecewise", 75, 0.0)])
+@pytest.mark.parametrize(
+  "name, step, rate",
+  [
+    ("cosine, warm-up", 0, 0.0),
+    ("cosine, warm-up", 10, 0.1),
+    ("cosine, warm-up", 100, 0.02),
+    ("linear", 100, 0.01),
+    ("linear", 0, 0.1),
+    ("polynomial", 100, 0.0),
+    ("piecewise", 19, 0.095),
+    ("piecewise", 20, 0.05),
+    ("piecewise", 74, 0.05),
+    ("piecewise", 75, 0.0),
+  ],
+)
 def test_the_ends_are_exact(name, step, rate):
   with schedules.during(LENGTH):
     assert CASES[name][0]()(step).numpy() == np.float32(rate)
@@ -75,11 +123,15 @@ def test_single_steps_count_far_out():
 def test_the_same_numbers_as_kerass_cosine():
   theirs = keras.optimizers.schedules.CosineDecay(0.0, 90, warmup_target=0.1, warmup_steps=10)
   ours = schedules.cosine(0.1, warmup=10, duration=100)
-  np.testing.assert_allclose([ours(step) for step in STEPS], [theirs(step) for step in STEPS], rtol=1e-5, atol=1e-8)
+  np.testing.assert_allclose(
+    [ours(step) for step in STEPS], [theirs(step) for step in STEPS], rtol=1e-5, atol=1e-8
+  )
 
 
 def test_keras_makes_a_copy():
-  copy = keras.optimizers.SGD.from_config(keras.optimizers.SGD(schedules.cosine(0.1, warmup="10 %")).get_config())
+  copy = keras.optimizers.SGD.from_config(
+    keras.optimizers.SGD(schedules.cosine(0.1, warmup="10 %")).get_config()
+  )
   with schedules.during(LENGTH):
     assert [copy._learning_rate(step).numpy() for step in (5, 10)] == pytest.approx([0.05, 0.1])
 
@@ -87,9 +139,9 @@ def test_keras_makes_a_copy():
 # ------------------------------------------------------------ in a training
 
 OPTIMIZERS = {
-    "keras": keras.optimizers.SGD,
-    "v1": v1.train.GradientDescentOptimizer,
-    "cross shard": lambda rate: trainer.CrossShardOptimizer(v1.train.GradientDescentOptimizer(rate)),
+  "keras": keras.optimizers.SGD,
+  "v1": v1.train.GradientDescentOptimizer,
+  "cross shard": lambda rate: trainer.CrossShardOptimizer(v1.train.GradientDescentOptimizer(rate)),
 }
 
 ROWS = 8
@@ -97,10 +149,14 @@ ROWS = 8
 
 def program(make, schedule, **kwargs):
   """A model_fn that moves w by the learning rate each time that it is applied."""
+
   def model_fn(features, labels, mode, params):
     w = tf.Variable(0.0, name="w")
     loss = w + 0 * tf.reduce_mean(labels)
-    return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(make(schedule()), loss, **kwargs))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=trainer.minimize(make(schedule()), loss, **kwargs)
+    )
+
   return model_fn
 
 
@@ -108,8 +164,14 @@ def train(tmp_path, model_fn, device="cpu", steps=8, loop=3, **settings):
   """(the learning rates that were told at the ends of loops, w)."""
   told = []
   settings = dict(train_steps="4 epochs", epoch_examples=2 * ROWS) | settings
-  estimator = programs.estimator(tmp_path, model_fn, device, batch_size=ROWS, **programs.fixed_loops(loop), **settings)
-  estimator.train(programs.train_input, max_steps=steps, hooks=[lambda step, metrics, _: told.append(metrics["learning_rate"])])
+  estimator = programs.estimator(
+    tmp_path, model_fn, device, batch_size=ROWS, **programs.fixed_loops(loop), **settings
+  )
+  estimator.train(
+    programs.train_input,
+    max_steps=steps,
+    hooks=[lambda step, metrics, _: told.append(metrics["learning_rate"])],
+  )
   return told, estimator.variables["w"].numpy()
 
 
@@ -117,10 +179,14 @@ def falling():
   return schedules.linear(0.8, warmup="1 epoch")
 
 
-FALLING = [0, 0.4, 0.8, 0.8 * 5 / 6, 0.8 * 4 / 6, 0.8 * 3 / 6, 0.8 * 2 / 6, 0.8 / 6]  # of the steps 0 to 7
+# Of the steps 0 to 7.
+FALLING = [0, 0.4, 0.8, 0.8 * 5 / 6, 0.8 * 4 / 6, 0.8 * 3 / 6, 0.8 * 2 / 6, 0.8 / 6]
 
 
-@pytest.mark.parametrize("make, on", [("keras", "cpu"), ("keras", "cpu:8"), ("v1", "cpu"), ("v1", "cpu:8"), ("cross shard", "cpu")])
+@pytest.mark.parametrize(
+  "make, on",
+  [("keras", "cpu"), ("keras", "cpu:8"), ("v1", "cpu"), ("v1", "cpu:8"), ("cross shard", "cpu")],
+)
 def test_both_kinds_of_optimizer_follow_it_and_tell(make, on, tmp_path):
   told, w = train(tmp_path, program(OPTIMIZERS[make], falling), on, loop=1)
   assert told == pytest.approx(FALLING)
@@ -164,7 +230,9 @@ def test_a_step_that_is_given_is_the_step(tmp_path):
 def test_it_is_traced_once(tmp_path, monkeypatch):
   calls = []
   call = schedules.Schedule.__call__
-  monkeypatch.setattr(schedules.Schedule, "__call__", lambda self, step=None: calls.append(step) or call(self, step))
+  monkeypatch.setattr(
+    schedules.Schedule, "__call__", lambda self, step=None: calls.append(step) or call(self, step)
+  )
   train(tmp_path / "short", program(OPTIMIZERS["keras"], falling), steps=1, loop=1)
   short = len(calls)
   train(tmp_path / "long", program(OPTIMIZERS["keras"], falling), steps=7, loop=1)
@@ -172,15 +240,27 @@ def test_it_is_traced_once(tmp_path, monkeypatch):
 
 
 def test_only_training_needs_what_durations_are_measured_by(tmp_path):
-  """A model_fn may make its train_op in every mode; an estimator that evaluates, and an export, have no train batch size."""
+  """A model_fn may make its train_op in every mode; an estimator that evaluates, and an export,
+  have no train batch size.
+  """
+
   def model_fn(features, labels, mode, params):
-    optimizer = v1.train.GradientDescentOptimizer(schedules.cosine(0.1, warmup="1 epoch")(v1.train.get_global_step()))
+    optimizer = v1.train.GradientDescentOptimizer(
+      schedules.cosine(0.1, warmup="1 epoch")(v1.train.get_global_step())
+    )
     w = tf.Variable(0.0, name="w")
     loss = w + (0 if labels is None else tf.reduce_mean(labels))
-    return trainer.EstimatorSpec(mode, predictions={"w": features["x"][:, 0] * w}, loss=loss, train_op=trainer.minimize(optimizer, loss))
+    return trainer.EstimatorSpec(
+      mode,
+      predictions={"w": features["x"][:, 0] * w},
+      loss=loss,
+      train_op=trainer.minimize(optimizer, loss),
+    )
 
   train(tmp_path, model_fn, steps=1)
-  other = trainer.Estimator(model_fn, str(tmp_path), trainer.RunConfig(device="cpu"), eval_batch_size=ROWS)
+  other = trainer.Estimator(
+    model_fn, str(tmp_path), trainer.RunConfig(device="cpu"), eval_batch_size=ROWS
+  )
   assert other.evaluate(programs.examples(3))["global_step"] == 1
   assert other.export_saved_model(str(tmp_path / "export"))
 
@@ -199,43 +279,104 @@ def test_a_gin_file_binds_it(tmp_path):
   config.load([], [GIN, "keras.optimizers.SGD.learning_rate = @schedules.cosine()"], root=None)
   make = gin.get_configurable("keras.optimizers.SGD")
   settings = run_config.RunConfig(device="cpu", train_steps="4 epochs")
-  estimator = trainer.Estimator(program(lambda _: make(), lambda: None), str(tmp_path), settings, train_batch_size=8)
+  estimator = trainer.Estimator(
+    program(lambda _: make(), lambda: None), str(tmp_path), settings, train_batch_size=8
+  )
   told = []
-  estimator.train(programs.train_input, max_steps=11, hooks=[lambda step, metrics, _: told.append(metrics["learning_rate"])])
+  estimator.train(
+    programs.train_input,
+    max_steps=11,
+    hooks=[lambda step, metrics, _: told.append(metrics["learning_rate"])],
+  )
   assert told[-1] == 0.5  # that of step 10, where the warm-up ends
 
 
 # ------------------------------------------------------------------ mistakes
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: schedules.cosine(-0.1), "schedules.cosine.learning_rate must be a number greater than 0; got -0.1"),
+@pytest.mark.parametrize(
+  "make, message",
+  [
+    (
+      lambda: schedules.cosine(-0.1),
+      "schedules.cosine.learning_rate must be a number greater than 0; got -0.1",
+    ),
     (lambda: schedules.constant("fast"), "schedules.constant.learning_rate must be a number"),
     (lambda: schedules.linear(float("nan")), "schedules.linear.learning_rate"),
-    (lambda: schedules.linear(0.1, final=-1), "schedules.linear.final must be a number of at least 0; got -1"),
-    (lambda: schedules.cosine(0.1, warmup="5 weeks"), "schedules.cosine.warmup is '5 weeks': expected a duration"),
+    (
+      lambda: schedules.linear(0.1, final=-1),
+      "schedules.linear.final must be a number of at least 0; got -1",
+    ),
+    (
+      lambda: schedules.cosine(0.1, warmup="5 weeks"),
+      "schedules.cosine.warmup is '5 weeks': expected a duration",
+    ),
     (lambda: schedules.cosine(0.1, warmup=-5), "schedules.cosine.warmup is -5"),
-    (lambda: schedules.cosine(0.1, duration=0), "schedules.cosine.duration must be a duration greater than 0; got 0"),
-    (lambda: schedules.polynomial(0.1, power=0), "schedules.polynomial.power must be a number greater than 0"),
-    (lambda: schedules.exponential(0.1, factor=-1, every=5), "schedules.exponential.factor must be a number greater than 0"),
-    (lambda: schedules.exponential(0.1, 0.5, every="0 epochs"), "schedules.exponential.every must be a duration greater than 0"),
-    (lambda: schedules.exponential(0.1, 0.5, every=5, staircase="no"), "schedules.exponential.staircase must be True or False; got 'no'"),
-    (lambda: schedules.piecewise([0.1, 0.2], []), "schedules.piecewise.learning_rates must be 1 numbers, one more than boundaries"),
-    (lambda: schedules.piecewise([0.1, -0.2], [5]), "schedules.piecewise.learning_rates must be numbers of at least 0"),
+    (
+      lambda: schedules.cosine(0.1, duration=0),
+      "schedules.cosine.duration must be a duration greater than 0; got 0",
+    ),
+    (
+      lambda: schedules.polynomial(0.1, power=0),
+      "schedules.polynomial.power must be a number greater than 0",
+    ),
+    (
+      lambda: schedules.exponential(0.1, factor=-1, every=5),
+      "schedules.exponential.factor must be a number greater than 0",
+    ),
+    (
+      lambda: schedules.exponential(0.1, 0.5, every="0 epochs"),
+      "schedules.exponential.every must be a duration greater than 0",
+    ),
+    (
+      lambda: schedules.exponential(0.1, 0.5, every=5, staircase="no"),
+      "schedules.exponential.staircase must be True or False; got 'no'",
+    ),
+    (
+      lambda: schedules.piecewise([0.1, 0.2], []),
+      "schedules.piecewise.learning_rates must be 1 numbers, one more than boundaries",
+    ),
+    (
+      lambda: schedules.piecewise([0.1, -0.2], [5]),
+      "schedules.piecewise.learning_rates must be numbers of at least 0",
+    ),
     (lambda: schedules.piecewise([0.1, 0.2], ["x"]), "schedules.piecewise.boundaries is 'x'"),
-])
+  ],
+)
 def test_what_can_never_work(make, message):
   with pytest.raises(errors.SettingError, match=message):
     make()
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: schedules.cosine(0.1, warmup="100 %"), r"warmup is '100 %' \(100 steps\): it must be shorter than schedules.cosine.duration, '100 %'"),
-    (lambda: schedules.linear(0.1, warmup="2 epochs", duration=30), r"schedules.linear.warmup is '2 epochs' \(40 steps\).*30 \(30 steps\)"),
-    (lambda: schedules.piecewise([1, 2, 3], ["50 %", "1 epoch"]), r"boundaries is .*, in steps \[50.0, 20.0\]: each must be greater than the one"),
+@pytest.mark.parametrize(
+  "make, message",
+  [
+    (
+      lambda: schedules.cosine(0.1, warmup="100 %"),
+      r"warmup is '100 %' \(100 steps\): it must be "
+      r"shorter than schedules.cosine.duration, '100 "
+      r"%'",
+    ),
+    (
+      lambda: schedules.linear(0.1, warmup="2 epochs", duration=30),
+      r"schedules.linear.warmup is "
+      r"'2 epochs' \(40 steps\).*30 "
+      r"\(30 steps\)",
+    ),
+    (
+      lambda: schedules.piecewise([1, 2, 3], ["50 %", "1 epoch"]),
+      r"boundaries is .*, in steps "
+      r"\[50.0, 20.0\]: each must be "
+      r"greater than the one",
+    ),
     (lambda: schedules.piecewise([1, 2, 3], [5, 5]), "each must be greater than the one before"),
-    (lambda: schedules.piecewise([1, 2], [5], warmup=6), r"schedules.piecewise.warmup is 6 \(6 steps\): it must end before the first"),
-])
+    (
+      lambda: schedules.piecewise([1, 2], [5], warmup=6),
+      r"schedules.piecewise.warmup is 6 \(6 "
+      r"steps\): it must end before the first",
+    ),
+  ],
+)
 def test_what_does_not_fit_together(make, message):
   schedule = make()
   with schedules.during(LENGTH), pytest.raises(errors.SettingError, match=message):
@@ -243,11 +384,18 @@ def test_what_does_not_fit_together(make, message):
 
 
 def test_a_missing_measure_is_told_before_anything_is_written(tmp_path):
-  with pytest.raises(errors.SettingError, match="schedules.linear.warmup is '1 epoch', and the examples of an epoch is not known: set RunConfig"):
+  with pytest.raises(
+    errors.SettingError,
+    match="schedules.linear.warmup is '1 epoch', and the "
+    "examples of an epoch is not known: set RunConfig",
+  ):
     train(tmp_path / "run", program(OPTIMIZERS["keras"], falling), epoch_examples=None)
   assert not (tmp_path / "run").exists()
 
 
 def test_outside_of_a_training_it_wants_a_step():
-  with pytest.raises(errors.SettingError, match="schedules.constant is called outside of a training: give it the step"):
+  with pytest.raises(
+    errors.SettingError,
+    match="schedules.constant is called outside of a training: give it the step",
+  ):
     schedules.constant(0.1)()

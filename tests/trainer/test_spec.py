@@ -16,13 +16,16 @@ ModeKeys = trainer.ModeKeys
 # ---------------------------------------------------------------- EstimatorSpec
 
 
-@pytest.mark.parametrize("mode, given, missing", [
+@pytest.mark.parametrize(
+  "mode, given, missing",
+  [
     ("train", {}, "loss and train_op"),
     ("train", {"loss": 1.0}, "train_op"),
     ("train", {"train_op": 1}, "loss"),
     ("eval", {"predictions": 1}, "loss"),
     ("infer", {"loss": 1.0, "train_op": 1}, "predictions"),
-])
+  ],
+)
 def test_a_mode_needs_what_it_needs(mode, given, missing):
   with pytest.raises(errors.SpecError, match=f"mode '{mode}' needs {missing}\\.") as raised:
     trainer.EstimatorSpec(mode, **given)
@@ -30,12 +33,18 @@ def test_a_mode_needs_what_it_needs(mode, given, missing):
 
 
 def test_a_mode_is_one_of_three():
-  with pytest.raises(errors.SettingError, match=r"mode is 'predict'; expected one of 'train', 'eval', 'infer'"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"mode is 'predict'; expected one of 'train', "
+    r"'eval', 'infer'",
+  ):
     trainer.EstimatorSpec("predict", predictions=1)
 
 
 @pytest.mark.parametrize("name", ["eval_metrics", "host_call"])
-@pytest.mark.parametrize("pair, message", [
+@pytest.mark.parametrize(
+  "pair, message",
+  [
     (lambda a: a, "must be a pair"),
     ((1, [2]), "must be a pair"),
     ((lambda a: a, [1], 2), "must be a pair"),
@@ -44,13 +53,17 @@ def test_a_mode_is_one_of_three():
     ((lambda a: a, [1, 2]), "gives 2 tensors to .*too many positional"),
     ((lambda a, b: a, {"a": 1, "c": 2}), r"gives keywords \['a', 'c'\] to .*'b'"),
     ((lambda a: a, {"a": 1, "c": 2}), "unexpected keyword argument 'c'"),
-])
+  ],
+)
 def test_host_functions_fit_their_tensors_at_construction(name, pair, message):
   with pytest.raises(errors.SettingError, match=f"{name}.*{message}"):
     trainer.EstimatorSpec("eval", loss=1.0, **{name: pair})
 
 
-@pytest.mark.parametrize("pair", [(lambda a, b=1: a, [1]), (lambda *a: a, [1, 2]), (lambda **a: a, {"x": 1}), (lambda: {}, [])])
+@pytest.mark.parametrize(
+  "pair",
+  [(lambda a, b=1: a, [1]), (lambda *a: a, [1, 2]), (lambda **a: a, {"x": 1}), (lambda: {}, [])],
+)
 def test_host_functions_may_have_defaults_and_take_any(pair):
   trainer.EstimatorSpec("eval", loss=1.0, eval_metrics=pair)
 
@@ -74,7 +87,9 @@ def test_export_outputs_have_a_default(outputs):
     trainer.EstimatorSpec(ModeKeys.PREDICT, predictions=0, export_outputs=outputs)
   assert isinstance(raised.value, ValueError)
   if isinstance(outputs, dict) and outputs:
-    assert "has 'a', 'b', and none of them is the default: name one 'serving_default'" in str(raised.value)
+    assert "has 'a', 'b', and none of them is the default: name one 'serving_default'" in str(
+      raised.value
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,12 +119,25 @@ class Model:
   __call__ = model_fn
 
 
-@pytest.mark.parametrize("model_fn, name", [
-    (lambda features, labels, mode, params: programs.line(features, labels, mode, params), "<lambda>"),
-    (functools.partial(lambda features, labels, mode, params, rate: programs.line(features, labels, mode, params), rate=0.1), "<lambda>"),
+@pytest.mark.parametrize(
+  "model_fn, name",
+  [
+    (
+      lambda features, labels, mode, params: programs.line(features, labels, mode, params),
+      "<lambda>",
+    ),
+    (
+      functools.partial(
+        lambda features, labels, mode, params, rate: programs.line(features, labels, mode, params),
+        rate=0.1,
+      ),
+      "<lambda>",
+    ),
     (Model().model_fn, "Model.model_fn"),
     (Model(), "Model"),
-], ids=["lambda", "partial", "bound method", "callable object"])
+  ],
+  ids=["lambda", "partial", "bound method", "callable object"],
+)
 def test_any_callable_is_a_model_fn(model_fn, name, tmp_path):
   assert name in spec.ModelFn(model_fn).name
   estimator = programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
@@ -146,12 +174,19 @@ def _no_features(labels, mode):
   pass
 
 
-@pytest.mark.parametrize("model_fn, message", [
-    (_unknown, "model_fn _unknown has the argument 'data', which nobody gives: expected features, labels, mode, params, config"),
+@pytest.mark.parametrize(
+  "model_fn, message",
+  [
+    (
+      _unknown,
+      "model_fn _unknown has the argument 'data', which nobody gives: expected features, "
+      "labels, mode, params, config",
+    ),
     (_no_features, "model_fn _no_features must take the argument 'features'"),
     (None, "model_fn must be callable; got None.*run.model_fn = @"),
     ("my_model", "model_fn must be callable; got 'my_model'"),
-])
+  ],
+)
 def test_what_is_no_model_fn_is_said_in_the_constructor(model_fn, message, tmp_path):
   with pytest.raises(errors.SettingError, match=message) as raised:
     programs.estimator(tmp_path, model_fn)
@@ -162,7 +197,11 @@ def test_params_that_nobody_takes(tmp_path):
   def model_fn(features, labels, mode):
     return programs.line(features, labels, mode, {})
 
-  with pytest.raises(errors.SettingError, match=r"model_fn .*model_fn does not take 'params', and params \['rate'\] were given"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"model_fn .*model_fn does not take 'params', and "
+    r"params \['rate'\] were given",
+  ):
     programs.estimator(tmp_path, model_fn, params={"rate": 0.1})
   programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
 
@@ -171,15 +210,23 @@ def test_labels_that_nobody_takes(tmp_path):
   def model_fn(features, mode):
     return programs.line(features, None, mode, {})
 
-  with pytest.raises(errors.SettingError, match="model_fn .*does not take 'labels', and the input_fn gives labels"):
+  with pytest.raises(
+    errors.SettingError, match="model_fn .*does not take 'labels', and the input_fn gives labels"
+  ):
     programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
 
 
-@pytest.mark.parametrize("returned, message", [
+@pytest.mark.parametrize(
+  "returned, message",
+  [
     (None, r"returned None \(is a return statement missing\?\)"),
     ({"loss": 1}, "must return a trainer.EstimatorSpec in mode 'train'; it returned dict"),
-    (trainer.EstimatorSpec("eval", loss=1.0), "called in mode 'train' and returned an EstimatorSpec of mode 'eval'"),
-])
+    (
+      trainer.EstimatorSpec("eval", loss=1.0),
+      "called in mode 'train' and returned an EstimatorSpec of mode 'eval'",
+    ),
+  ],
+)
 def test_what_a_model_fn_returns_is_checked(returned, message, tmp_path):
   def model_fn(features, labels, mode, params):
     return returned
@@ -216,7 +263,9 @@ def test_params_that_a_model_fn_changes_are_its_own(tmp_path):
     assert params.pop("rate") == 0.1
     return programs.line(features, labels, mode, params)
 
-  estimator = programs.estimator(tmp_path, model_fn, params=given).train(programs.train_input, steps=1)
+  estimator = programs.estimator(tmp_path, model_fn, params=given).train(
+    programs.train_input, steps=1
+  )
   estimator.evaluate(programs.examples(8))
   assert given == {"rate": 0.1}
 
@@ -238,24 +287,30 @@ def unsupervised(features, labels, mode, params):
   loss = tf.reduce_mean(tf.square(predictions))
   if mode == ModeKeys.EVAL:
     return trainer.EstimatorSpec(mode, loss=loss)
-  return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.001), loss))
+  return trainer.EstimatorSpec(
+    mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.001), loss)
+  )
 
 
 STRUCTURES = {
-    "tensor": lambda x: x,
-    "dict": lambda x: {"b": x, "a": 2 * x},
-    "nested dict": lambda x: {"z": {"b": x}, "a": x},
-    "dict of a tuple": lambda x: {"pair": (x, 2 * x)},
+  "tensor": lambda x: x,
+  "dict": lambda x: {"b": x, "a": 2 * x},
+  "nested dict": lambda x: {"z": {"b": x}, "a": x},
+  "dict of a tuple": lambda x: {"pair": (x, 2 * x)},
 }
 
 
-@pytest.mark.parametrize("name, on", [*((name, "cpu") for name in STRUCTURES), ("nested dict", "cpu:8")])
+@pytest.mark.parametrize(
+  "name, on", [*((name, "cpu") for name in STRUCTURES), ("nested dict", "cpu:8")]
+)
 def test_features_without_labels_in_any_structure(name, on, tmp_path):
   x, _ = programs.arrays(24)
   structure = STRUCTURES[name]
 
   def input_fn(params):
-    return tf.data.Dataset.from_tensor_slices(structure(x)).batch(params["batch_size"], drop_remainder=True)
+    return tf.data.Dataset.from_tensor_slices(structure(x)).batch(
+      params["batch_size"], drop_remainder=True
+    )
 
   estimator = programs.estimator(tmp_path, unsupervised, on).train(input_fn, steps=2)
   estimator.evaluate(input_fn)
@@ -268,7 +323,9 @@ def test_features_that_are_a_tuple_beside_labels_that_are_a_dict(tmp_path):
   x, y = programs.arrays(16)
 
   def input_fn(params):
-    return tf.data.Dataset.from_tensor_slices(((x, 2 * x), {"y": y})).batch(params["batch_size"], drop_remainder=True)
+    return tf.data.Dataset.from_tensor_slices(((x, 2 * x), {"y": y})).batch(
+      params["batch_size"], drop_remainder=True
+    )
 
   def model_fn(features, labels, mode, params):
     first, second = features

@@ -1,4 +1,6 @@
-"""What users test their models with: a model that is right passes each test, and each finds the model that is broken in its way."""
+"""What users test their models with: a model that is right passes each test, and each finds the
+model that is broken in its way.
+"""
 
 import pathlib
 import unittest
@@ -18,14 +20,20 @@ LINE = dict(model_fn=programs.line, input_fn=programs.train_input)
 
 
 def line_with(train_op, noise=lambda y: y, reduce=tf.reduce_mean):
-  """A line that is trained by train_op(loss, w), whose output goes through `noise` and whose errors are `reduce`d to the loss."""
+  """A line that is trained by train_op(loss, w), whose output goes through `noise` and whose
+  errors are `reduce`d to the loss.
+  """
+
   def model_fn(features, labels, mode, params):
     w = tf.Variable(tf.zeros([programs.WIDTH]), name="w")
     y = noise(tf.linalg.matvec(features["x"], w))
     if mode == trainer.ModeKeys.PREDICT:
       return trainer.EstimatorSpec(mode, predictions={"y": y, "x": features["x"]})
     loss = reduce(tf.square(y - labels))
-    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op(loss, w) if mode == trainer.ModeKeys.TRAIN else None)
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=train_op(loss, w) if mode == trainer.ModeKeys.TRAIN else None
+    )
+
   return dict(model_fn=model_fn, input_fn=programs.train_input)
 
 
@@ -66,10 +74,13 @@ class ForUnittest(unittest.TestCase):
 # -------------------------------------------------------------- broken models
 
 
-@pytest.mark.parametrize("rate, message", [
+@pytest.mark.parametrize(
+  "rate, message",
+  [
     (-0.05, r"The loss does not fall below .* in 20 steps; its means were .*, "),
     (1e30, "The loss does not stay finite: .*step"),
-])
+  ],
+)
 def test_a_model_that_goes_the_wrong_way(rate, message):
   with pytest.raises(AssertionError, match=message):
     testing.assert_learns(**line_with(lambda loss, w: descend(loss, w, rate)), steps=20)
@@ -93,7 +104,11 @@ def test_a_model_that_counts_in_python():
     calls.append(loss)
     return descend(loss, w, 0.1 / len(calls))
 
-  with pytest.raises(AssertionError, match=r"differ between 6 steps in one go and 3 steps, and the others after a restart:\n  w differs by up to"):
+  with pytest.raises(
+    AssertionError,
+    match=r"differ between 6 steps in one go and 3 steps, and the "
+    r"others after a restart:\n  w differs by up to",
+  ):
     testing.assert_resumes_exactly(**line_with(train_op))
 
 
@@ -118,26 +133,43 @@ def test_gradients_that_are_not_combined():
     return w.assign_sub(0.05 * tf.gradients(loss, w)[0])
 
   def model_fn(features, labels, mode, params):
-    w = tf.Variable(tf.zeros([programs.WIDTH]), name="w", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+    w = tf.Variable(
+      tf.zeros([programs.WIDTH]), name="w", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
+    )
     loss = tf.reduce_mean(tf.square(tf.linalg.matvec(features["x"], w) - labels))
     return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op(loss, w))
 
-  with pytest.raises(AssertionError, match=r"1 of 2 differ by more than 1e-05 between one core and eight cores:\n  w differs by up to"):
+  with pytest.raises(
+    AssertionError,
+    match=r"1 of 2 differ by more than 1e-05 between one core and "
+    r"eight cores:\n  w differs by up to",
+  ):
     testing.assert_same_on_eight_cores(model_fn, programs.train_input)
 
 
 def test_a_loss_that_is_a_sum():
   with pytest.raises(AssertionError, match="w differs by up to"):
-    testing.assert_same_on_eight_cores(**line_with(lambda loss, w: descend(loss, w, 0.001), reduce=tf.reduce_sum))
+    testing.assert_same_on_eight_cores(
+      **line_with(lambda loss, w: descend(loss, w, 0.001), reduce=tf.reduce_sum)
+    )
 
 
-@pytest.mark.parametrize("noise", [lambda y: y - tf.reduce_mean(y) + 1, noisy, dropped], ids=["of the whole batch", "random", "dropout"])
+@pytest.mark.parametrize(
+  "noise",
+  [lambda y: y - tf.reduce_mean(y) + 1, noisy, dropped],
+  ids=["of the whole batch", "random", "dropout"],
+)
 def test_predictions_that_depend_on_more_than_the_example(noise):
-  with pytest.raises(AssertionError, match=r"^1 of 2 differ by more than 1e-05 between predicted for \d+ examples? and served:\n  y differs"):
+  with pytest.raises(
+    AssertionError,
+    match=r"^1 of 2 differ by more than 1e-05 between predicted "
+    r"for \d+ examples? and served:\n  y differs",
+  ):
     testing.assert_export_matches(**line_with(descend, noise))
 
 
 # ------------------------------------------------------------------ gin files
+
 
 @gin.configurable(module="test_testing")
 def rate(value=0.05):
@@ -166,7 +198,13 @@ def gin_file(tmp_path):
 
 
 def test_a_gin_file_is_run(gin_file, tmp_path, device):
-  metrics = testing.run_gin(gin_file, steps=3, device=device, bindings=["run.eval_batch_size = 16"], model_dir=tmp_path / "run")
+  metrics = testing.run_gin(
+    gin_file,
+    steps=3,
+    device=device,
+    bindings=["run.eval_batch_size = 16"],
+    model_dir=tmp_path / "run",
+  )
   assert metrics.keys() == {"loss", "absolute_error", "global_step"}
   assert metrics["global_step"] == 3
   assert list((tmp_path / "run" / "export").iterdir())
@@ -183,7 +221,10 @@ def test_a_gin_file_with_a_mistake(gin_file):
 
 
 def test_a_random_batch_is_what_the_spec_says():
-  spec = ({"image": tf.TensorSpec([None, 4, 3]), "flag": tf.TensorSpec([7], tf.bool)}, tf.TensorSpec([None], tf.int32))
+  spec = (
+    {"image": tf.TensorSpec([None, 4, 3]), "flag": tf.TensorSpec([7], tf.bool)},
+    tf.TensorSpec([None], tf.int32),
+  )
   features, labels = testing.random_batch(spec, batch_size=100, below=5)
   assert (features["image"].shape, features["image"].dtype) == ((100, 4, 3), np.float32)
   assert (features["flag"].shape, features["flag"].dtype) == ((100,), bool)
@@ -195,7 +236,10 @@ def test_a_random_batch_is_what_the_spec_says():
   assert testing.random_batch(tf.TensorSpec([3, 2], tf.bfloat16)).dtype == tf.bfloat16
 
 
-@pytest.mark.parametrize("spec", [tf.TensorSpec([None, 2]), tf.TensorSpec(None), tf.TensorSpec([2], tf.string), tf.TensorSpec([])])
+@pytest.mark.parametrize(
+  "spec",
+  [tf.TensorSpec([None, 2]), tf.TensorSpec(None), tf.TensorSpec([2], tf.string), tf.TensorSpec([])],
+)
 def test_what_no_batch_can_be_made_of(spec):
   with pytest.raises(errors.SettingError, match="random_batch: TensorSpec"):
     testing.random_batch(spec)
@@ -204,20 +248,30 @@ def test_what_no_batch_can_be_made_of(spec):
 # ----------------------------------------------------------------- comparison
 
 
-@pytest.mark.parametrize("second, message", [
+@pytest.mark.parametrize(
+  "second, message",
+  [
     ({"a": [1.0, 2.5], "b": [3]}, r"1 of 2 differ between x and y:\n  a differs by up to 0.5$"),
-    ({"a": [1.0, np.nan], "b": [4]}, r"2 of 2 .*\n  a differs by up to inf\n  b differs by up to 1$"),
+    (
+      {"a": [1.0, np.nan], "b": [4]},
+      r"2 of 2 .*\n  a differs by up to inf\n  b differs by up to "
+      r"1$",
+    ),
     ({"a": [[1.0], [2.0]], "b": [3]}, r"a has shape \(2,\) and \(2, 1\)$"),
     ({"a": [1.0, 2.0]}, "1 of 2 .*\n  b is only in x$"),
     ({"a": [1.0, 2.0], "b": [3], "c": []}, "c is only in y$"),
-])
+  ],
+)
 def test_values_that_differ(second, message):
   with pytest.raises(AssertionError, match=message):
     testing.assert_same_values({"a": [1.0, 2.0], "b": [3]}, second, names=("x", "y"))
 
 
 def test_values_that_are_the_same():
-  testing.assert_same_values({"a": [np.nan, np.inf, 1.0], "s": ["x"], "e": []}, {"a": [np.nan, np.inf, 1.0], "s": ["x"], "e": []})
+  testing.assert_same_values(
+    {"a": [np.nan, np.inf, 1.0], "s": ["x"], "e": []},
+    {"a": [np.nan, np.inf, 1.0], "s": ["x"], "e": []},
+  )
   testing.assert_same_values({"a": 1.0}, {"a": 1.25}, tolerance=0.25)
 
 
@@ -229,4 +283,7 @@ def test_a_message_has_an_end():
 
 
 def test_it_does_not_need_pytest():
-  assert "pytest" not in {module.partition(".")[0] for _, module, _ in test_imports.imports(pathlib.Path(testing.__file__).read_text())}
+  assert "pytest" not in {
+    module.partition(".")[0]
+    for _, module, _ in test_imports.imports(pathlib.Path(testing.__file__).read_text())
+  }

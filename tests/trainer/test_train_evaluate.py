@@ -21,7 +21,12 @@ class Clock:
 
 def evaluated(log, name=None, **kwargs):
   """An EvalSpec that writes down the steps that it is used at."""
-  return EvalSpec(programs.examples(11), name=name, hooks=[lambda step, metrics, _: log.append((name, step))], **kwargs)
+  return EvalSpec(
+    programs.examples(11),
+    name=name,
+    hooks=[lambda step, metrics, _: log.append((name, step))],
+    **kwargs,
+  )
 
 
 def test_every_checkpoint_and_the_last_one(tmp_path):
@@ -29,7 +34,9 @@ def test_every_checkpoint_and_the_last_one(tmp_path):
   estimator = programs.estimator(tmp_path, save_checkpoints_steps=10)
   train = estimator.train
   estimator.train = lambda *args, **kwargs: trainings.append(1) or train(*args, **kwargs)
-  results = train_and_evaluate(estimator, TrainSpec(programs.train_input, max_steps=22), evaluated(log))
+  results = train_and_evaluate(
+    estimator, TrainSpec(programs.train_input, max_steps=22), evaluated(log)
+  )
   assert (log, trainings) == ([(None, 10), (None, 20), (None, 22)], [1])
   assert results == {None: estimator.evaluate(programs.examples(11))}
   assert results[None]["global_step"] == 22
@@ -37,22 +44,31 @@ def test_every_checkpoint_and_the_last_one(tmp_path):
 
 def test_the_last_checkpoint_is_evaluated_once(tmp_path):
   log = []
-  train_and_evaluate(programs.estimator(tmp_path, save_checkpoints_steps=10), TrainSpec(programs.train_input, max_steps=20), evaluated(log))
+  train_and_evaluate(
+    programs.estimator(tmp_path, save_checkpoints_steps=10),
+    TrainSpec(programs.train_input, max_steps=20),
+    evaluated(log),
+  )
   assert log == [(None, 10), (None, 20)]
 
 
 def test_evaluations_change_nothing_of_the_training(tmp_path):
   together = programs.estimator(tmp_path / "together", save_checkpoints_steps=3)
   train_and_evaluate(together, TrainSpec(programs.train_input, max_steps=8), evaluated([]))
-  alone = programs.estimator(tmp_path / "alone", save_checkpoints_steps=3).train(programs.train_input, max_steps=8)
+  alone = programs.estimator(tmp_path / "alone", save_checkpoints_steps=3).train(
+    programs.train_input, max_steps=8
+  )
   np.testing.assert_array_equal(together.get_variable_value("w"), alone.get_variable_value("w"))
 
 
 def test_several_evaluations_of_different_names(tmp_path):
   log = []
   results = train_and_evaluate(
-      programs.estimator(tmp_path, save_checkpoints_steps=5), TrainSpec(programs.train_input, max_steps=10), evaluated(log, "a"),
-      evaluated(log, "b", steps=1))
+    programs.estimator(tmp_path, save_checkpoints_steps=5),
+    TrainSpec(programs.train_input, max_steps=10),
+    evaluated(log, "a"),
+    evaluated(log, "b", steps=1),
+  )
   assert log == [("a", 5), ("b", 5), ("a", 10), ("b", 10)]
   assert set(results) == {"a", "b"}
   assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"eval_a", "eval_b"}
@@ -61,8 +77,11 @@ def test_several_evaluations_of_different_names(tmp_path):
 def test_not_more_often_than_every_so_many_seconds_but_always_at_the_end(tmp_path):
   log = []
   train_and_evaluate(
-      programs.estimator(tmp_path, save_checkpoints_steps=2), TrainSpec(programs.train_input, max_steps=12),
-      evaluated(log, throttle_secs=4), clock=Clock())
+    programs.estimator(tmp_path, save_checkpoints_steps=2),
+    TrainSpec(programs.train_input, max_steps=12),
+    evaluated(log, throttle_secs=4),
+    clock=Clock(),
+  )
   steps = [step for _, step in log]
   # Each save looks at the clock once, each evaluation once more.
   assert steps == [2, 10, 12]
@@ -73,14 +92,20 @@ def test_a_training_that_is_complete_is_evaluated_once_more(again, tmp_path):
   train_spec = TrainSpec(programs.train_input, max_steps=10)
   first = train_and_evaluate(programs.estimator(tmp_path), train_spec, evaluated([]))
   log = []
-  second = train_and_evaluate(programs.estimator(tmp_path), TrainSpec(programs.train_input, max_steps=again), evaluated(log))
+  second = train_and_evaluate(
+    programs.estimator(tmp_path), TrainSpec(programs.train_input, max_steps=again), evaluated(log)
+  )
   assert (second, log) == (first, [(None, 10)])
 
 
 def test_a_resumed_training_evaluates_what_comes(tmp_path):
   programs.estimator(tmp_path).train(programs.train_input, max_steps=7)
   log = []
-  train_and_evaluate(programs.estimator(tmp_path, save_checkpoints_steps=5), TrainSpec(programs.train_input, max_steps=12), evaluated(log))
+  train_and_evaluate(
+    programs.estimator(tmp_path, save_checkpoints_steps=5),
+    TrainSpec(programs.train_input, max_steps=12),
+    evaluated(log),
+  )
   assert log == [(None, 10), (None, 12)]
 
 
@@ -101,8 +126,12 @@ def test_hooks_and_listeners_of_the_training_are_called(tmp_path):
       seen.append("end")
 
   hooks = [lambda step, metrics, _: seen.append("hook")]
-  train_spec = TrainSpec(programs.train_input, max_steps=5, hooks=hooks, saving_listeners=[Listener()])
-  train_and_evaluate(programs.estimator(tmp_path, **programs.fixed_loops(5)), train_spec, evaluated([]))
+  train_spec = TrainSpec(
+    programs.train_input, max_steps=5, hooks=hooks, saving_listeners=[Listener()]
+  )
+  train_and_evaluate(
+    programs.estimator(tmp_path, **programs.fixed_loops(5)), train_spec, evaluated([])
+  )
   assert seen == ["begin", 0, "hook", 5, "end"]
 
 
@@ -112,11 +141,23 @@ def test_without_an_evaluation_it_is_a_training(tmp_path):
   assert estimator.latest_step() == 2
 
 
-@pytest.mark.parametrize("make, message", [
-    (lambda: TrainSpec(programs.train_input, max_steps=0), "TrainSpec.max_steps must be an int greater than 0; got 0"),
-    (lambda: EvalSpec(programs.examples(1), steps=1.5), "EvalSpec.steps must be an int greater than 0; got 1.5"),
-    (lambda: EvalSpec(programs.examples(1), throttle_secs=-1), "EvalSpec.throttle_secs must be at least 0; got -1"),
-])
+@pytest.mark.parametrize(
+  "make, message",
+  [
+    (
+      lambda: TrainSpec(programs.train_input, max_steps=0),
+      "TrainSpec.max_steps must be an int greater than 0; got 0",
+    ),
+    (
+      lambda: EvalSpec(programs.examples(1), steps=1.5),
+      "EvalSpec.steps must be an int greater than 0; got 1.5",
+    ),
+    (
+      lambda: EvalSpec(programs.examples(1), throttle_secs=-1),
+      "EvalSpec.throttle_secs must be at least 0; got -1",
+    ),
+  ],
+)
 def test_values_that_cannot_work(make, message):
   with pytest.raises(errors.SettingError, match=message):
     make()
@@ -125,5 +166,7 @@ def test_values_that_cannot_work(make, message):
 def test_two_evaluations_of_one_name(tmp_path):
   specs = [EvalSpec(programs.examples(1), name="a")] * 2
   with pytest.raises(errors.SettingError, match="2 EvalSpecs have the name 'a'"):
-    train_and_evaluate(programs.estimator(tmp_path / "model"), TrainSpec(programs.train_input, max_steps=1), *specs)
+    train_and_evaluate(
+      programs.estimator(tmp_path / "model"), TrainSpec(programs.train_input, max_steps=1), *specs
+    )
   assert not (tmp_path / "model").exists()

@@ -1,8 +1,9 @@
 """Initial values from checkpoints: what `tf.compat.v1.train.init_from_checkpoint` asks for.
 
 In a graph it changes the operations that initialize variables, which run once, when a training
-begins. Called in a model_fn or in its scaffold_fn it is noted here, and done when a training begins:
-no file is looked at where a checkpoint of the run itself is continued, evaluated or exported.
+begins. Called in a model_fn or in its scaffold_fn it is noted here, and done when a training
+begins: no file is looked at where a checkpoint of the run itself is continued, evaluated or
+exported.
 
     noted = CheckpointInitializer("bert/bert_model.ckpt", {"bert/": "encoder/"}, variables)
     apply([noted], variables)
@@ -84,7 +85,9 @@ class CheckpointInitializer:
     return found
 
   def _resolved_scope(self, there, target, own):
-    """As TensorFlow has it: "/" is the root on either side; a target's last slash ends the scope."""
+    """As TensorFlow has it: "/" is the root on either side; a target's last slash ends the
+    scope.
+    """
     scope = target[: target.rindex("/") + 1].lstrip("/") if "/" in target else ""
     root = "" if there == "/" else there
     found = {
@@ -100,7 +103,9 @@ class CheckpointInitializer:
     return found
 
 
-def apply(initializers: Iterable[CheckpointInitializer], model: Mapping[str, tf.Variable]) -> set[str]:
+def apply(
+  initializers: Iterable[CheckpointInitializer], model: Mapping[str, tf.Variable]
+) -> set[str]:
   """Gives variables their values, those of later calls over those of earlier ones.
 
   Args:
@@ -143,7 +148,9 @@ def _init_from_checkpoint(original, ckpt_dir_or_file, assignment_map):
   if not variable_store.is_traced_here():
     return original(ckpt_dir_or_file, assignment_map)
   store = variable_store.current()
-  return store.note_initializer(CheckpointInitializer(ckpt_dir_or_file, assignment_map, store.present()))
+  return store.note_initializer(
+    CheckpointInitializer(ckpt_dir_or_file, assignment_map, store.present())
+  )
 
 
 def _target(wanted, present):
@@ -172,7 +179,8 @@ def _check_fits(path, name, variable, there, shape, dtype):
   kinds = [kind.is_floating for kind in (dtype, variable.dtype)]
   if tuple(variable.shape.as_list()) != tuple(shape) or kinds[0] != kinds[1]:
     raise errors.CheckpointError(
-      f"init_from_checkpoint: {there} in {path} is {dtype.name}{list(shape)}, and the variable {name} "
+      f"init_from_checkpoint: {there} in {path} is {dtype.name}{list(shape)}, and the variable "
+      f"{name} "
       f"is {variable.dtype.base_dtype.name}{variable.shape.as_list()}."
     )
 

@@ -1,15 +1,19 @@
 """The values in Keras's own files, by the names of their layers.
 
-Layout of a .weights.h5 (a .keras file is a zip archive with one inside; Keras 3, `keras/src/saving/saving_lib.py`):
+Layout of a .weights.h5 (a .keras file is a zip archive with one inside; Keras 3,
+`keras/src/saving/saving_lib.py`):
 
-    layers/dense/vars/0            the first value of a layer (its kernel): trainable ones first, in the order of their making
+    layers/dense/vars/0            the first value of a layer (its kernel): trainable ones first, in
+                                   the order of their making
     layers/dense/vars/1            the second (its bias)
-    layers/dense/vars              attribute "name": what the layer is called, such as "head"; its place has the name of its class, and a number
+    layers/dense/vars              attribute "name": what the layer is called, such as "head"; its
+                                   place has the name of its class, and a number
     layers/lstm/cell/vars/0        layers have layers
     optimizer/vars/0               left out here
 
-Names here are those of the layers from the outermost to the one that has the value, and the value's number: `head/0`, `lstm/lstm_cell/2`. The .h5
-files of Keras 2 have names of variables, `conv1/kernel`, which are taken as they are.
+Names here are those of the layers from the outermost to the one that has the value, and the value's
+number: `head/0`, `lstm/lstm_cell/2`. The .h5 files of Keras 2 have names of variables,
+`conv1/kernel`, which are taken as they are.
 """
 
 import collections
@@ -32,7 +36,18 @@ _IN_ARCHIVE = "model.weights.h5"
 _NUMBERED = re.compile(r"(.+?)(?:_(\d+))?")
 
 # The order of a layer's values, for the layers of Keras whose values are all their own.
-_ORDER = ("gamma", "kernel", "depthwise_kernel", "pointwise_kernel", "embeddings", "alpha", "bias", "beta", "moving_mean", "moving_variance")
+_ORDER = (
+  "gamma",
+  "kernel",
+  "depthwise_kernel",
+  "pointwise_kernel",
+  "embeddings",
+  "alpha",
+  "bias",
+  "beta",
+  "moving_mean",
+  "moving_variance",
+)
 
 
 def read(path):
@@ -54,9 +69,13 @@ def read(path):
       root = file.get("model_weights", file)
       values = _read_keras_2(root) if "layer_names" in root.attrs else _read_keras_3(file)
   except (OSError, KeyError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
-    raise errors.CheckpointDamagedError(f"{path} cannot be read as a weights file of Keras: {error}") from error
+    raise errors.CheckpointDamagedError(
+      f"{path} cannot be read as a weights file of Keras: {error}"
+    ) from error
   if not values:
-    raise errors.CheckpointDamagedError(f"{path} cannot be read as a weights file of Keras: there are no values in it.")
+    raise errors.CheckpointDamagedError(
+      f"{path} cannot be read as a weights file of Keras: there are no values in it."
+    )
   return values
 
 
@@ -65,7 +84,9 @@ def _read_keras_2(root):
   for layer in root.attrs["layer_names"]:
     group = root[layer]
     for name in group.attrs["weight_names"]:
-      values[(name.decode() if isinstance(name, bytes) else name).removesuffix(":0")] = np.array(group[name])
+      values[(name.decode() if isinstance(name, bytes) else name).removesuffix(":0")] = np.array(
+        group[name]
+      )
   return values
 
 
@@ -79,7 +100,10 @@ def _read_keras_3(file):
 
   file.visititems(visit)
   layers = [layer for layer in names if layer.split("/")[0] not in ("", "optimizer")]
-  chains = {layer: "/".join(names[outer] for outer in _outermost_first(layer) if outer in names) for layer in layers}
+  chains = {
+    layer: "/".join(names[outer] for outer in _outermost_first(layer) if outer in names)
+    for layer in layers
+  }
   uses = collections.Counter(chains.values())
   values = {}
   for layer, chain in chains.items():
@@ -102,8 +126,9 @@ def _value(dataset):
 def find(names, wanted, layers):
   """Which value of a file a variable means.
 
-  The layers of a variable are found by their names. Keras numbers what was given no name ("dense", "dense_1") anew in each process, but not for each
-  model, so that a file may start at dense_7: where more is found that way, the numbers of each kind of layer are counted from 0.
+  The layers of a variable are found by their names. Keras numbers what was given no name ("dense",
+  "dense_1") anew in each process, but not for each model, so that a file may start at dense_7:
+  where more is found that way, the numbers of each kind of layer are counted from 0.
 
   Args:
     names: the names in the file.
@@ -111,13 +136,16 @@ def find(names, wanted, layers):
     layers: dict of each to (index, count): which variable of its layer it is.
 
   Returns:
-    (found, notes): dict of wanted name → name in the file; dict of wanted name → why there is none, where there is more to say than that.
+    (found, notes): dict of wanted name → name in the file; dict of wanted name → why there is none,
+    where there is more to say than that.
   """
   names = set(names)
   sizes = collections.Counter(name.rpartition("/")[0] for name in names)
   as_named = _match({layer: layer for layer in sizes}, sizes, names, wanted, layers)
   counted = _match(_counted_from_0(list(sizes)), sizes, names, wanted, layers)
-  (found, notes), (other, _) = (as_named, counted) if len(as_named[0]) >= len(counted[0]) else (counted, as_named)
+  (found, notes), (other, _) = (
+    (as_named, counted) if len(as_named[0]) >= len(counted[0]) else (counted, as_named)
+  )
   if len(found) == len(other):
     for name in [name for name in found if other.get(name) != found[name]]:
       notes[name] = f"it could be {found[name]} or {other.get(name)}, as the layers are counted"
@@ -129,7 +157,10 @@ def _match(layer_names, sizes, names, wanted, layers):
   """find() for layers that are called by layer_names, a dict of layer in the file → name."""
   of_name = {name: layer for layer, name in layer_names.items()}
   parents = {name: name.rpartition("/")[0] for name in wanted}
-  candidates = {parent: [parent] if parent in of_name else [name for name in of_name if _same_end(name, parent)] for parent in set(parents.values())}
+  candidates = {
+    parent: [parent] if parent in of_name else [name for name in of_name if _same_end(name, parent)]
+    for parent in set(parents.values())
+  }
   claims = collections.Counter(claimed for names in candidates.values() for claimed in names)
   found, notes = {}, {}
   for name in wanted:
@@ -138,8 +169,11 @@ def _match(layer_names, sizes, names, wanted, layers):
     if name in names:
       found[name] = name
     elif len(layers_of_it) > 1 or any(claims[layer] > 1 for layer in layers_of_it):
-      notes[name] = f"the layer {parents[name]} could be " + " or ".join(sorted(layers_of_it)) + (
-          "" if len(layers_of_it) > 1 else ", and so could another")
+      notes[name] = (
+        f"the layer {parents[name]} could be "
+        + " or ".join(sorted(layers_of_it))
+        + ("" if len(layers_of_it) > 1 else ", and so could another")
+      )
     elif layers_of_it:
       layer = of_name[layers_of_it[0]]
       if sizes[layer] == count and f"{layer}/{index}" in names:
@@ -154,7 +188,9 @@ def _same_end(one, other):
 
 
 def _counted_from_0(layers):
-  """dict of layer → its name when each kind of layer is counted from 0: dense_7 and dense_9 are dense and dense_1."""
+  """dict of layer → its name when each kind of layer is counted from 0: dense_7 and dense_9 are
+  dense and dense_1.
+  """
   numbers = collections.defaultdict(set)
   for part in itertools.chain.from_iterable(layer.split("/") for layer in layers):
     base, number = _NUMBERED.fullmatch(part).groups()
@@ -169,11 +205,13 @@ def _counted_from_0(layers):
 
 
 def write(path, values):
-  """Writes a .weights.h5 that `keras.Model.load_weights` takes, for a model that is a plain row or graph of Keras's own layers.
+  """Writes a .weights.h5 that `keras.Model.load_weights` takes, for a model that is a plain row or
+  graph of Keras's own layers.
 
   Args:
     path: the file, ending in `.weights.h5`.
-    values: dict of name → numpy array, named as Keras names them from the start of a process: `dense/kernel`, `dense_1/kernel`.
+    values: dict of name → numpy array, named as Keras names them from the start of a process:
+      `dense/kernel`, `dense_1/kernel`.
 
   Raises:
     SettingError: a name does not say which layer of Keras it is of, or which of its values.
@@ -205,19 +243,25 @@ def put(path, data):
 
 def _check_layers(layers):
   known = {
-      keras_internals.to_snake_case(name) for name, value in vars(keras.layers).items()
-      if inspect.isclass(value) and issubclass(value, keras.Layer)}
+    keras_internals.to_snake_case(name)
+    for name, value in vars(keras.layers).items()
+    if inspect.isclass(value) and issubclass(value, keras.Layer)
+  }
   bases = collections.defaultdict(set)
   for layer, variables in layers.items():
     base, number = _NUMBERED.fullmatch(layer).groups() if layer else ("", None)
     if base not in known or not set(variables) <= set(_ORDER):
       name = f"{layer}/{next(iter(variables))}".strip("/")
       raise errors.SettingError(
-          f"The name {name!r} does not tell which value of which layer of Keras it is: give --model=module.function, a function that makes the Keras "
-          "model.")
+        f"The name {name!r} does not tell which value of which layer of Keras it is: give "
+        "--model=module.function, a function that makes the Keras "
+        "model."
+      )
     bases[base].add(int(number or 0))
   for base, numbers in bases.items():
     if numbers != set(range(len(numbers))):
       raise errors.SettingError(
-          f"The layers {base} have the numbers {sorted(numbers)}, of which some are missing: give --model=module.function, a function that makes the "
-          "Keras model.")
+        f"The layers {base} have the numbers {sorted(numbers)}, of which some are missing: give "
+        "--model=module.function, a function that makes the "
+        "Keras model."
+      )

@@ -5,8 +5,9 @@
   python -m trainer.checkpoints diff out/digits/model.ckpt-1000 out/digits/model.ckpt-2000
   python -m trainer.checkpoints export-weights out/digits --weights_file=digits.weights.h5
 
-`show` and `diff` read whatever a warm start reads (a folder's newest checkpoint, a SavedModel, Keras files). `export-weights` writes a file for
-`keras.Model.load_weights`. By the names alone it does so for plain rows and graphs of Keras's layers; other models need --model=module.function, a
+`show` and `diff` read whatever a warm start reads (a folder's newest checkpoint, a SavedModel,
+Keras files). `export-weights` writes a file for `keras.Model.load_weights`. By the names alone it
+does so for plain rows and graphs of Keras's layers; other models need --model=module.function, a
 function that makes the Keras model. No model and no gin file is needed otherwise.
 """
 
@@ -21,22 +22,37 @@ from absl import flags
 from trainer import errors, formatting
 
 _OUTPUT = flags.DEFINE_string("weights_file", None, "export-weights: the file, *.weights.h5.")
-_MODEL = flags.DEFINE_string("model", None, "export-weights: module.function that makes the Keras model, where names do not tell its structure.")
-_STATS = flags.DEFINE_bool("stats", False, "show: the mean and the standard deviation of each variable too.")
+_MODEL = flags.DEFINE_string(
+  "model",
+  None,
+  "export-weights: module.function that makes the Keras "
+  "model, where names do not tell its structure.",
+)
+_STATS = flags.DEFINE_bool(
+  "stats", False, "show: the mean and the standard deviation of each variable too."
+)
 
 
 def main(argv):
   name, *arguments = argv[1:] or [""]
   if name not in _COMMANDS:
-    raise errors.SettingError(f"The command is {name!r}; expected one of {', '.join(_COMMANDS)}. Try: python -m trainer.checkpoints list out/digits")
+    raise errors.SettingError(
+      f"The command is {name!r}; expected one of {', '.join(_COMMANDS)}. "
+      "Try: python -m trainer.checkpoints list out/digits"
+    )
   function, takes = _COMMANDS[name]
   if len(arguments) != len(takes):
-    raise errors.SettingError(f"{name} got {len(arguments)} arguments ({' '.join(arguments)}); expected: {name} {' '.join(takes)}")
+    raise errors.SettingError(
+      f"{name} got {len(arguments)} arguments ({' '.join(arguments)}); "
+      f"expected: {name} {' '.join(takes)}"
+    )
   print("\n".join(function(*arguments)))
 
 
 def list_checkpoints(model_dir):
-  """Lines: step, size, date of each checkpoint in a folder, oldest first, and which is the newest."""
+  """Lines: step, size, date of each checkpoint in a folder, oldest first, and which is the
+  newest.
+  """
   import tensorflow as tf
 
   from trainer.checkpoints import directory as checkpoint
@@ -49,12 +65,20 @@ def list_checkpoints(model_dir):
   for step in steps:
     stats = [tf.io.gfile.stat(file) for file in tf.io.gfile.glob(directory.path(step) + ".*")]
     date = datetime.datetime.fromtimestamp(max(stat.mtime_nsec for stat in stats) / 1e9)
-    rows.append([str(step), formatting.readable(sum(stat.length for stat in stats)), f"{date:%Y-%m-%d %H:%M:%S}", "newest" if step == steps[-1] else ""])
+    rows.append(
+      [
+        str(step),
+        formatting.readable(sum(stat.length for stat in stats)),
+        f"{date:%Y-%m-%d %H:%M:%S}",
+        "newest" if step == steps[-1] else "",
+      ]
+    )
   return _columns(["step", "size", "written", ""], rows, right=(0, 1))
 
 
 def show(path, stats=False):
-  """Lines: name, shape, dtype, number of values and bytes of each variable, sorted by name, and the sums.
+  """Lines: name, shape, dtype, number of values and bytes of each variable, sorted by name, and the
+  sums.
 
   Args:
     path: what weight_sources.open_source takes.
@@ -77,21 +101,37 @@ def show(path, stats=False):
       values = source.read([name])[name].astype(np.float64) if dtype and count else None
       rows[-1] += ["", ""] if values is None else [f"{values.mean():.4g}", f"{values.std():.4g}"]
   header = ["name", "shape", "dtype", "values", "size", *(["mean", "std"] if stats else [])]
-  return [source.path, *_columns(header, rows, right=(3, 4, 5, 6)), f"{len(rows)} variables, {totals[0]:,} values, {formatting.readable(totals[1])}"]
+  return [
+    source.path,
+    *_columns(header, rows, right=(3, 4, 5, 6)),
+    f"{len(rows)} variables, {totals[0]:,} values, {formatting.readable(totals[1])}",
+  ]
 
 
 def diff(one, other):
-  """Lines: what is only in one of two sources, what has another shape, and the largest absolute difference of each variable that differs."""
+  """Lines: what is only in one of two sources, what has another shape, and the largest absolute
+  difference of each variable that differs.
+  """
   import numpy as np
 
   from trainer.checkpoints import weight_sources
 
   sources = [weight_sources.open_source(path) for path in (one, other)]
   shapes, others = (source.shapes for source in sources)
-  lines = [f"only in {sources[0].path}: {name} {_shape(shapes[name][0])}" for name in sorted(shapes.keys() - others.keys())]
-  lines += [f"only in {sources[1].path}: {name} {_shape(others[name][0])}" for name in sorted(others.keys() - shapes.keys())]
+  lines = [
+    f"only in {sources[0].path}: {name} {_shape(shapes[name][0])}"
+    for name in sorted(shapes.keys() - others.keys())
+  ]
+  lines += [
+    f"only in {sources[1].path}: {name} {_shape(others[name][0])}"
+    for name in sorted(others.keys() - shapes.keys())
+  ]
   both = sorted(shapes.keys() & others.keys())
-  lines += [f"shapes differ: {name} {_shape(shapes[name][0])}, {_shape(others[name][0])}" for name in both if shapes[name][0] != others[name][0]]
+  lines += [
+    f"shapes differ: {name} {_shape(shapes[name][0])}, {_shape(others[name][0])}"
+    for name in both
+    if shapes[name][0] != others[name][0]
+  ]
   rows, same = [], 0
   for name in [name for name in both if shapes[name][0] == others[name][0]]:
     a, b = (source.read([name])[name] for source in sources)
@@ -100,7 +140,9 @@ def diff(one, other):
     else:
       a, b = a.astype(np.float64), b.astype(np.float64)
       with np.errstate(invalid="ignore"):  # of infinities
-        distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b)).max(initial=0.0)
+        distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b)).max(
+          initial=0.0
+        )
     same += int(distance == 0)
     if distance != 0:
       rows.append([name, _shape(shapes[name][0]), f"{distance:.6g}"])
@@ -119,16 +161,22 @@ def export_weights(path, output, model=None):
   from trainer.checkpoints import keras_weights, warm_start, weight_sources
 
   if not output or not output.endswith(".weights.h5"):
-    raise errors.SettingError(f"--weights_file is {output!r}: expected a file that ends in .weights.h5.")
+    raise errors.SettingError(
+      f"--weights_file is {output!r}: expected a file that ends in .weights.h5."
+    )
   if model:
     keras_weights.put(output, _as_saved_by_keras(path, _function(model)))
     return [f"Wrote {output}, the weights of {model} from {path}"]
   source = weight_sources.open_source(path)
   names = sorted(warm_start.own_names(source.shapes, set(source.shapes)))
   keras_weights.write(output, source.read(names))
-  # Keras loads by the order of a model's layers; a name tells the order in which they were made. Where these differ, only the model can tell.
-  return [f"Wrote {output}, {len(names)} variables from {source.path}",
-          "It is for a model whose layers of each class come in the order of their numbers (dense, dense_1, ...); else give --model."]
+  # Keras loads by the order of a model's layers; a name tells the order in which they were made.
+  # Where these differ, only the model can tell.
+  return [
+    f"Wrote {output}, {len(names)} variables from {source.path}",
+    "It is for a model whose layers of each class come in the order of their numbers (dense, "
+    "dense_1, ...); else give --model.",
+  ]
 
 
 def _as_saved_by_keras(path, build_model):
@@ -145,14 +193,21 @@ def _function(name):
   try:
     return getattr(importlib.import_module(module), attribute)
   except (ImportError, AttributeError, ValueError) as error:
-    raise errors.SettingError(f"--model is {name!r}: expected module.function, and there is none: {error}.") from error
+    raise errors.SettingError(
+      f"--model is {name!r}: expected module.function, and there is none: {error}."
+    ) from error
 
 
 def _columns(header, rows, right):
   """Lines of a table; columns whose index is in `right` are aligned there."""
   widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-  return ["  ".join(cell.rjust(width) if i in right else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-          for row in [header, *rows]]
+  return [
+    "  ".join(
+      cell.rjust(width) if i in right else cell.ljust(width)
+      for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ).rstrip()
+    for row in [header, *rows]
+  ]
 
 
 def _shape(shape):
@@ -160,8 +215,8 @@ def _shape(shape):
 
 
 _COMMANDS = {
-    "list": (list_checkpoints, ["MODEL_DIR"]),
-    "show": (lambda path: show(path, _STATS.value), ["PATH"]),
-    "diff": (diff, ["PATH", "PATH"]),
-    "export-weights": (lambda path: export_weights(path, _OUTPUT.value, _MODEL.value), ["PATH"]),
+  "list": (list_checkpoints, ["MODEL_DIR"]),
+  "show": (lambda path: show(path, _STATS.value), ["PATH"]),
+  "diff": (diff, ["PATH", "PATH"]),
+  "export-weights": (lambda path: export_weights(path, _OUTPUT.value, _MODEL.value), ["PATH"]),
 }

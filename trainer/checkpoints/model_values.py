@@ -1,8 +1,10 @@
-"""Which values a model's variables have: those of a checkpoint, of a warm start, or of the training that goes on.
+"""Which values a model's variables have: those of a checkpoint, of a warm start, or of the training
+that goes on.
 
     values = ModelValues(store, checkpoint_directory, warm_start_settings)
     values.load(values.source())              # to train on from there
-    with values.in_use(values.source()): ...  # to evaluate or predict: with the moving averages of the weights, where the training keeps them
+    with values.in_use(values.source()): ...  # to evaluate or predict: with the moving averages of
+                                              # the weights, where the training keeps them
 
 A source is the path of a checkpoint, or WARM_START where model_dir has none yet.
 """
@@ -32,11 +34,13 @@ class ModelValues:
     self._checkpoints = checkpoints
     self._settings = settings
     self._use_averages = averages
-    self._found_averages = None, {}  # those of a checkpoint: its path; dict of variable → its moving average
+    # Those of a checkpoint: its path; dict of variable → its moving average.
+    self._found_averages = None, {}
     self.has_changed()
 
   def source(self, path=None):
-    """What to evaluate, predict with or export: this checkpoint, else the newest that is not damaged, else the warm start.
+    """What to evaluate, predict with or export: this checkpoint, else the newest that is not
+    damaged, else the warm start.
 
     Raises:
       CheckpointNotFoundError: there is none of them.
@@ -46,7 +50,9 @@ class ModelValues:
     latest = self.latest()
     if latest is None and self._settings is None:
       raise errors.CheckpointNotFoundError(
-          f"There is no checkpoint in {self._checkpoints.directory} (--model_dir): train first, or give checkpoint_path or warm_start_from.")
+        f"There is no checkpoint in {self._checkpoints.directory} (--model_dir): train first, or "
+        "give checkpoint_path or warm_start_from."
+      )
     return latest or WARM_START
 
   def latest(self):
@@ -55,7 +61,9 @@ class ModelValues:
 
   def is_own(self, source):
     """Whether it is one of the run's own checkpoints."""
-    return source != WARM_START and os.path.normpath(os.path.dirname(source)) == os.path.normpath(self._checkpoints.directory)
+    return source != WARM_START and os.path.normpath(os.path.dirname(source)) == os.path.normpath(
+      self._checkpoints.directory
+    )
 
   def has_changed(self):
     """A step of training has changed the variables: they are those of no source."""
@@ -67,7 +75,9 @@ class ModelValues:
     self._found_averages = path, _averages(names) if self._use_averages else {}
 
   def load(self, source):
-    """Gives the variables the values of a source as the training had them; those of WARM_START also where no warm start is set."""
+    """Gives the variables the values of a source as the training had them; those of WARM_START
+    also where no warm start is set.
+    """
     if not self._has(source, {}):
       self._load(source, {})
 
@@ -78,7 +88,8 @@ class ModelValues:
     Args:
       source: see above.
       training: whether a training goes on, whose values must not be lost.
-      names: dict of variable → its name in checkpoints, as a Saver of the model_fn says; None where there is none. It takes the place of `averages`.
+      names: dict of variable → its name in checkpoints, as a Saver of the model_fn says; None where
+        there is none. It takes the place of `averages`.
 
     Raises:
       SettingError: it does, and has gone on from the source.
@@ -90,13 +101,18 @@ class ModelValues:
       with self._swapped(source, wanted):
         yield
     elif training:
-      raise errors.SettingError(f"A hook asks for {source} while the training goes on with other values: use another Estimator for that.")
+      raise errors.SettingError(
+        f"A hook asks for {source} while the training goes on with other "
+        "values: use another Estimator for that."
+      )
     else:
       self._load(source, wanted)
       yield
 
   def give(self, source, store, names=None):
-    """Gives the values of a source that are evaluated to the variables of an exported model's store; names as for `in_use`."""
+    """Gives the values of a source that are evaluated to the variables of an exported model's
+    store; names as for `in_use`.
+    """
     variables = store.variables
     if source == WARM_START:
       self._begin(store)
@@ -107,7 +123,9 @@ class ModelValues:
         variable.assign(values[stored_as[name]])
 
   def _wanted(self, source, names, variables):
-    """dict of variable → its name in a source, of those that are evaluated with what has another name there."""
+    """dict of variable → its name in a source, of those that are evaluated with what has
+    another name there.
+    """
     if source == WARM_START:
       return {}
     if names is None:
@@ -123,18 +141,31 @@ class ModelValues:
     return self._found_averages[1]
 
   def _has(self, source, wanted):
-    """Whether the variables have the values of a source, those of `wanted` from other names there."""
-    return self._held == source and self._names >= self._store.variables.keys() and self._restored_as == wanted
+    """Whether the variables have the values of a source, those of `wanted` from other names
+    there.
+    """
+    return (
+      self._held == source
+      and self._names >= self._store.variables.keys()
+      and self._restored_as == wanted
+    )
 
   def _load(self, source, wanted):
     if source == WARM_START:
       self._begin(self._store)
     else:
       reader.restore(source, self._store.variables, wanted)
-    self._held, self._names, self._restored_as = source, frozenset(self._store.variables), dict(wanted)
+    self._held, self._names, self._restored_as = (
+      source,
+      frozenset(self._store.variables),
+      dict(wanted),
+    )
 
   def _begin(self, store):
-    """The values of a model that begins. The order is important: each goes over what was before it."""
+    """The values of a model that begins.
+
+    The order is important: each goes over what was before it.
+    """
     # 1. Initial values.
     store.reset()
     store.variables["global_step"].assign(0)
@@ -148,7 +179,9 @@ class ModelValues:
 
   @contextlib.contextmanager
   def _swapped(self, source, wanted):
-    """Inside, the variables have the values of `wanted`; they have those that the training goes on with again after."""
+    """Inside, the variables have the values of `wanted`; they have those that the training goes
+    on with again after.
+    """
     variables = self._store.variables
     elsewhere = [there for there in wanted.values() if there not in variables]
     read = reader.read(source, elsewhere) if elsewhere else {}

@@ -1,8 +1,8 @@
 """`tf.compat.v1.train.ExponentialMovingAverage` in a model_fn.
 
-An average begins with the value that its variable begins a training with, also where that comes from
-a checkpoint. The names by which evaluation restores averages (`variables_to_restore`) are those that
-the training saves.
+An average begins with the value that its variable begins a training with, also where that comes
+from a checkpoint. The names by which evaluation restores averages (`variables_to_restore`) are
+those that the training saves.
 """
 
 from collections.abc import Collection
@@ -37,7 +37,9 @@ def _apply(original, average, var_list=None):
   if store is not None:
     present = store.present()
     for variable in v1.trainable_variables() if var_list is None else var_list:
-      names = [initial_checkpoints.name_of(v, present) for v in (average.average(variable), variable)]
+      names = [
+        initial_checkpoints.name_of(v, present) for v in (average.average(variable), variable)
+      ]
       if None not in names:
         store.averages[names[0]] = names[1]
   return applied

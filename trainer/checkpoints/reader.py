@@ -37,7 +37,8 @@ class RestoreReport:
   Attributes:
     path: the checkpoint.
     matched: names that were restored.
-    unexpected: names in the checkpoint that the model does not have: an optimizer's, where the model is only evaluated.
+    unexpected: names in the checkpoint that the model does not have: an optimizer's, where the
+      model is only evaluated.
   """
 
   path: str
@@ -46,8 +47,11 @@ class RestoreReport:
 
   def __str__(self):
     names = ", ".join(self.unexpected[:5]) + (", ..." if len(self.unexpected) > 5 else "")
-    return (f"Restored {self.path}: {len(self.matched)} matched, 0 missing, {len(self.unexpected)} unexpected{f' ({names})' if names else ''}, "
-            "0 of wrong shape")
+    return (
+      f"Restored {self.path}: {len(self.matched)} matched, 0 missing, {len(self.unexpected)} "
+      f"unexpected{f' ({names})' if names else ''}, "
+      "0 of wrong shape"
+    )
 
 
 def read_step(path):
@@ -60,7 +64,10 @@ def shapes(path):
   try:
     reader = tf.train.load_checkpoint(path)
     dtypes = reader.get_variable_to_dtype_map()
-    return {name: (tuple(shape), dtypes[name]) for name, shape in reader.get_variable_to_shape_map().items()}
+    return {
+      name: (tuple(shape), dtypes[name])
+      for name, shape in reader.get_variable_to_shape_map().items()
+    }
   except (tf.errors.OpError, ValueError, RuntimeError) as error:
     raise _unreadable(path, error) from error
 
@@ -84,12 +91,16 @@ def verify(path):
 
 
 def read(path, names):
-  """dict of name → value (numpy array); CheckpointError if one is not there or out of reach, CheckpointDamagedError if a file is damaged."""
+  """dict of name → value (numpy array); CheckpointError if one is not there or out of reach,
+  CheckpointDamagedError if a file is damaged.
+  """
   found = shapes(path)
   missing = [name for name in names if name not in found]
   if missing:
     raise errors.CheckpointError(f"The checkpoint {path} has no {', '.join(missing[:10])}.")
-  return {name: tensor.numpy() for name, tensor in zip(names, _tensors(path, names, found), strict=True)}
+  return {
+    name: tensor.numpy() for name, tensor in zip(names, _tensors(path, names, found), strict=True)
+  }
 
 
 def _tensors(path, names, found):
@@ -99,18 +110,32 @@ def _tensors(path, names, found):
   try:
     with tf.device("/cpu:0"):
       return tf.raw_ops.RestoreV2(
-          prefix=path, tensor_names=list(names), shape_and_slices=[""] * len(names), dtypes=[found[name][1] for name in names])
+        prefix=path,
+        tensor_names=list(names),
+        shape_and_slices=[""] * len(names),
+        dtypes=[found[name][1] for name in names],
+      )
   except tf.errors.OpError as error:
     raise _unreadable(path, error) from error
 
 
 def _unreadable(path, error):
-  """The error to raise where a checkpoint cannot be read: of its own kind where its files are damaged."""
+  """The error to raise where a checkpoint cannot be read: of its own kind where its files are
+  damaged.
+  """
   if isinstance(error, _OUT_OF_REACH):
     return errors.CheckpointError(f"The checkpoint {path} cannot be read now: {first_line(error)}.")
   kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
-  files = [name for name in [path + ".index", *sorted(tf.io.gfile.glob(path + ".data-*"))] if tf.io.gfile.exists(name)]
-  return errors.CheckpointDamagedError(f"The checkpoint {path} {kind} ({', '.join(map(os.path.basename, files))}): {first_line(error)}.")
+  files = [
+    name
+    for name in [path + ".index", *sorted(tf.io.gfile.glob(path + ".data-*"))]
+    if tf.io.gfile.exists(name)
+  ]
+  return errors.CheckpointDamagedError(
+    f"The checkpoint {path} {kind} "
+    f"({', '.join(map(os.path.basename, files))}): "
+    f"{first_line(error)}."
+  )
 
 
 def restore(path, variables, stored_as=None):
@@ -125,21 +150,35 @@ def restore(path, variables, stored_as=None):
     A RestoreReport, which is logged.
 
   Raises:
-    CheckpointError: a variable is missing in it or has another shape there, or it is damaged. No variable was changed.
+    CheckpointError: a variable is missing in it or has another shape there, or it is damaged. No
+      variable was changed.
   """
   found = shapes(path)
   stored_as = {name: name for name in variables} | (stored_as or {})
   missing = [name for name in variables if stored_as[name] not in found]
-  differing = [name for name in variables if name not in missing and tuple(variables[name].shape.as_list()) != found[stored_as[name]][0]]
+  differing = [
+    name
+    for name in variables
+    if name not in missing and tuple(variables[name].shape.as_list()) != found[stored_as[name]][0]
+  ]
   unexpected = sorted(set(found) - set(variables) - set(stored_as.values()) - {EXAMPLES_SEEN})
   if missing or differing:
     what = {name: "not" if stored_as[name] == name else f"no {stored_as[name]}" for name in missing}
     what |= {name: found[stored_as[name]][0] for name in differing}
-    lines = [f"  {name}: {there} in the checkpoint; {tuple(variables[name].shape.as_list())} in the model" for name, there in what.items()]
+    lines = [
+      f"  {name}: {there} in the checkpoint; {tuple(variables[name].shape.as_list())} in the model"
+      for name, there in what.items()
+    ]
     raise errors.CheckpointError(
-        f"The checkpoint {path} does not fit the model: {len(variables) - len(missing) - len(differing)} variables matched, {len(missing)} missing, "
-        f"{len(unexpected)} unexpected, {len(differing)} of wrong shape.\n" + "\n".join(lines[:20]) + ("\n  ..." if len(lines) > 20 else "") +
-        "\nWas the model changed since? A new --model_dir starts anew; a warm start takes what fits.")
+      f"The checkpoint {path} does not fit the model: "
+      f"{len(variables) - len(missing) - len(differing)} variables matched, {len(missing)} "
+      "missing, "
+      f"{len(unexpected)} unexpected, {len(differing)} of wrong shape.\n"
+      + "\n".join(lines[:20])
+      + ("\n  ..." if len(lines) > 20 else "")
+      + "\nWas the model changed since? A new --model_dir starts anew; a warm start takes what "
+      "fits."
+    )
   values = read(path, list(stored_as.values()))
   for name, variable in variables.items():
     variable.assign(np.asarray(values[stored_as[name]]))
@@ -149,5 +188,6 @@ def restore(path, variables, stored_as=None):
 
 
 def first_line(error):
-  message = re.sub(r"\{\{.*?\}\} ?", "", getattr(error, "message", None) or str(error))  # which of TensorFlow's functions said it
+  # Which of TensorFlow's functions said it.
+  message = re.sub(r"\{\{.*?\}\} ?", "", getattr(error, "message", None) or str(error))
   return next(iter(message.splitlines()), type(error).__name__)

@@ -1,10 +1,13 @@
-"""Which checkpoints are kept: the newest, the best, one every so often, and those that somebody holds.
+"""Which checkpoints are kept: the newest, the best, one every so often, and those that somebody
+holds.
 
 Beside a checkpoint `model.ckpt-100` there may be
 
     model.ckpt-100.pinned               made by a person (`touch`): never removed
-    model.ckpt-100.lease-<name>         made by a process that reads it: not removed for as long as the lease is fresh
-    model.ckpt-100.owed-<name>          an evaluation of it is not done yet: not removed before it is, see owed_evaluations
+    model.ckpt-100.lease-<name>         made by a process that reads it: not removed for as long as
+                                        the lease is fresh
+    model.ckpt-100.owed-<name>          an evaluation of it is not done yet: not removed before it
+                                        is, see owed_evaluations
 
 The metrics of the evaluations, of which the best are known, are in
 
@@ -31,7 +34,8 @@ import tensorflow as tf
 from trainer import errors, file_locks, files, run_config
 from trainer.config import gin_names
 
-# A process that reads a checkpoint renews its lease more often than this; one that was killed holds it no longer.
+# A process that reads a checkpoint renews its lease more often than this; one that was killed holds
+# it no longer.
 LEASE_SECONDS = 600.0
 
 # Endings of the files beside a checkpoint that hold it.
@@ -74,10 +78,21 @@ class Retention:
 
   def __post_init__(self):
     run_config.require_min_or_max(self.mode, "Retention.mode")
-    for name, kinds in (("newest", int), ("best", int), ("every_n_steps", int), ("every_n_hours", int | float)):
+    for name, kinds in (
+      ("newest", int),
+      ("best", int),
+      ("every_n_steps", int),
+      ("every_n_hours", int | float),
+    ):
       value = getattr(self, name)
-      if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or value < 0):
-        raise errors.SettingError(f"Retention.{name} must be {'an int' if kinds is int else 'a number'} of at least 0; got {value!r}.")
+      if value is not None and (
+        isinstance(value, bool) or not isinstance(value, kinds) or value < 0
+      ):
+        raise errors.SettingError(
+          f"Retention.{name} must be "
+          f"{'an int' if kinds is int else 'a number'} of at least 0; got "
+          f"{value!r}."
+        )
 
   def to_remove(self, written, metrics):
     """Steps of the checkpoints that need not be kept.
@@ -89,10 +104,14 @@ class Retention:
     steps = sorted(written)
     if not self.newest:
       return []
-    kept = set(steps[-self.newest:])
+    kept = set(steps[-self.newest :])
     if self.best:
       sign = 1 if self.mode == "min" else -1
-      kept |= set(sorted((step for step in steps if step in metrics), key=lambda step: (sign * metrics[step], step))[: self.best])
+      kept |= set(
+        sorted(
+          (step for step in steps if step in metrics), key=lambda step: (sign * metrics[step], step)
+        )[: self.best]
+      )
     if self.every_n_steps:
       kept |= {step for step in steps if step % self.every_n_steps == 0}
     if self.every_n_hours:
@@ -105,7 +124,9 @@ class Retention:
 
 
 def is_held(path, clock=time.time):
-  """Whether a checkpoint is pinned, owes an evaluation, or is read by a process under a fresh lease."""
+  """Whether a checkpoint is pinned, owes an evaluation, or is read by a process under a fresh
+  lease.
+  """
   directory, name = os.path.split(path)
   for file in tf.io.gfile.listdir(directory or "."):
     ending = file.removeprefix(name)
@@ -113,7 +134,10 @@ def is_held(path, clock=time.time):
       continue
     if ending == _PINNED or ending.startswith(OWED):
       return True
-    if ending.startswith(_LEASE) and clock() - _written_at(os.path.join(directory, file)) < LEASE_SECONDS:
+    if (
+      ending.startswith(_LEASE)
+      and clock() - _written_at(os.path.join(directory, file)) < LEASE_SECONDS
+    ):
       return True
   return False
 
@@ -128,7 +152,9 @@ def _written_at(file):
 
 @contextlib.contextmanager
 def lease(path, name=None):
-  """Holds a checkpoint against removal inside. Yields a function that renews the lease, for what takes longer than LEASE_SECONDS.
+  """Holds a checkpoint against removal inside.
+
+  Yields a function that renews the lease, for what takes longer than LEASE_SECONDS.
 
   Args:
     path: the checkpoint.
@@ -169,7 +195,8 @@ def evaluated_steps(directory, evaluation):
 
 
 def note_evaluation(directory, evaluation, step, metrics):
-  """Writes down the metrics (dict of floats) of an evaluation (its name, or "") of a checkpoint's step.
+  """Writes down the metrics (dict of floats) of an evaluation (its name, or "") of a checkpoint's
+  step.
 
   Raises:
     OutputError: they cannot be written.
@@ -179,12 +206,14 @@ def note_evaluation(directory, evaluation, step, metrics):
       _note_in_own_file(directory, evaluation, step, metrics)
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
-        f"The evaluation of step {step} cannot be noted in {directory} (--model_dir): {error}"
+      f"The evaluation of step {step} cannot be noted in {directory} (--model_dir): {error}"
     ) from error
 
 
 def _note_under_lock(directory, evaluation, step, metrics):
-  """Adds to the file that all processes share; False, and nothing done, where there are no locks."""
+  """Adds to the file that all processes share; False, and nothing done, where there are no
+  locks.
+  """
   if "://" in directory:
     return False
   path = os.path.join(directory, _EVALUATIONS)
@@ -219,5 +248,5 @@ def _read(path):
       return json.loads(file.read())
     except ValueError as error:
       raise errors.CheckpointError(
-          f"{path} is damaged ({error}): remove it; the best checkpoints so far are then unknown."
+        f"{path} is damaged ({error}): remove it; the best checkpoints so far are then unknown."
       ) from error

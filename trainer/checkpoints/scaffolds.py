@@ -3,8 +3,10 @@
 A `tf.compat.v1.train.Scaffold` tells a session how variables begin and which names they have in a
 checkpoint. Octet has no session. It honours
 
-    init_from_checkpoint, called in the scaffold_fn     see `trainer.checkpoints.initial_checkpoints`
-    saver = Saver({name: variable})                     evaluation, prediction and export restore these
+    init_from_checkpoint, called in the scaffold_fn     see
+                                                        `trainer.checkpoints.initial_checkpoints`
+    saver = Saver({name: variable})                     evaluation, prediction and export restore
+                                                        these
                                                         names, such as those of moving averages
 
 What else a Scaffold holds is an error that names it.
@@ -121,14 +123,17 @@ class ScaffoldFn:
       name = initial_checkpoints.name_of(variable, model)
       if name is None:
         raise errors.SettingError(
-          f"{self} returns a Saver of {there or variable!r}, which is none of the variables that the "
+          f"{self} returns a Saver of {there or variable!r}, which is none of the variables that "
+          "the "
           "model_fn makes, or is partitioned: leave it out."
         )
       names[name] = there or name
     return names
 
   def _check_saver(self, saver, config):
-    """A training saves every variable under its own name, and as many checkpoints as RunConfig says."""
+    """A training saves every variable under its own name, and as many checkpoints as RunConfig
+    says.
+    """
     renamed = [f"{name} as {there}" for name, there in self._names.items() if name != there]
     if renamed:
       raise errors.SettingError(
@@ -153,7 +158,9 @@ class ScaffoldFn:
 
 
 def noted(result: spec.EstimatorSpec, model_fn_name: str) -> ScaffoldFn | None:
-  """The scaffold_fn of what a model_fn returned, or None; called on the replica, after the model_fn."""
+  """The scaffold_fn of what a model_fn returned, or None; called on the replica, after the
+  model_fn.
+  """
   if result.scaffold_fn is None:
     return None
   collections = graph_collections.of_this_replica()

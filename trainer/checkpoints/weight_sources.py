@@ -1,15 +1,19 @@
 """Named values that were trained elsewhere: checkpoints of any origin, SavedModels, Keras files.
 
-    source = weight_sources.open_source("out/digits")         # or model.ckpt-1000, export/1718000000, mine.weights.h5, mine.keras
-    source.shapes                                             # {"dense/kernel": ((64, 128), "float32"), ...}
+    source = weight_sources.open_source("out/digits")  # or model.ckpt-1000, export/1718000000,
+                                                       # mine.weights.h5, mine.keras
+    source.shapes  # {"dense/kernel": ((64, 128), "float32"), ...}
     source.read(["dense/kernel"])["dense/kernel"]             # a numpy array
 
 What each kind calls its values:
 
-    a checkpoint by names           their names, as tf.compat.v1.train.Saver, TPUEstimator and Octet write them
-    a checkpoint by objects         the names that its variables had (TensorFlow keeps them beside the objects), where these tell them apart;
+    a checkpoint by names           their names, as tf.compat.v1.train.Saver, TPUEstimator and Octet
+                                    write them
+    a checkpoint by objects         the names that its variables had (TensorFlow keeps them beside
+                                    the objects), where these tell them apart;
                                     the place in the object graph, such as `model/layer-1/kernel`, where they do not. SavedModels have such a one
-    .weights.h5, .keras             the layers' names, and the number of the value in its layer: `dense/0`, `dense/1`; see `trainer.checkpoints.keras_weights`
+    .weights.h5, .keras             the layers' names, and the number of the value in its layer:
+                                    `dense/0`, `dense/1`; see `trainer.checkpoints.keras_weights`
     .h5 of Keras 2                  the names that it has, `dense/kernel`
 """
 
@@ -39,7 +43,8 @@ class Source:
     path: the file, or the checkpoint's prefix.
     shapes: dict of name → (shape, name of the dtype).
     read: function of a list of names; returns dict of name → numpy array.
-    find: `find(wanted, layers)`, see `keras_weights.find`: which of the names each of the wanted ones means.
+    find: `find(wanted, layers)`, see `keras_weights.find`: which of the names each of the wanted
+      ones means.
   """
 
   path: str
@@ -52,7 +57,8 @@ def open_source(path):
   """Looks at what is at a path; reads no values but where names alone cannot tell them apart.
 
   Args:
-    path: a checkpoint; a folder with checkpoints, whose newest is meant; a SavedModel; a Keras `.weights.h5`, `.keras` or `.h5` file.
+    path: a checkpoint; a folder with checkpoints, whose newest is meant; a SavedModel; a Keras
+      `.weights.h5`, `.keras` or `.h5` file.
 
   Raises:
     CheckpointNotFoundError: there is none.
@@ -62,7 +68,10 @@ def open_source(path):
   if path.endswith((".h5", ".hdf5", ".keras")):
     return _keras(path)
   if path.endswith(".weights.json"):
-    raise errors.CheckpointError(f"{path} is a Keras file in several parts, which is not read here: save it as one .weights.h5.")
+    raise errors.CheckpointError(
+      f"{path} is a Keras file in several parts, which is not read "
+      "here: save it as one .weights.h5."
+    )
   return _checkpoint(_resolve(path))
 
 
@@ -81,13 +90,19 @@ def _resolve(path):
     return directory.resolve(path)
   except errors.CheckpointNotFoundError:
     raise errors.CheckpointNotFoundError(
-        f"There are no weights at {path}: expected a checkpoint (model.ckpt-1000), a folder with checkpoints, a SavedModel, or a Keras .weights.h5 "
-        "or .keras file.") from None
+      f"There are no weights at {path}: expected a checkpoint (model.ckpt-1000), a folder with "
+      "checkpoints, a SavedModel, or a Keras .weights.h5 "
+      "or .keras file."
+    ) from None
 
 
 def _checkpoint(path):
-  stored = {key: (shape, dtype.base_dtype.name) for key, (shape, dtype) in reader.shapes(path).items()}
-  keys = _names_of_objects(path, stored) if _OBJECT_GRAPH in stored else {key: key for key in stored}
+  stored = {
+    key: (shape, dtype.base_dtype.name) for key, (shape, dtype) in reader.shapes(path).items()
+  }
+  keys = (
+    _names_of_objects(path, stored) if _OBJECT_GRAPH in stored else {key: key for key in stored}
+  )
   keys.pop(reader.EXAMPLES_SEEN, None)
 
   def read(names):
@@ -103,11 +118,16 @@ def _checkpoint(path):
 
 def _names_of_objects(path, stored):
   """dict of name → key, of a checkpoint by objects."""
-  graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.read(path, [_OBJECT_GRAPH])[_OBJECT_GRAPH])
+  graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+    reader.read(path, [_OBJECT_GRAPH])[_OBJECT_GRAPH]
+  )
   keys = collections.defaultdict(list)
   for node in graph.nodes:
     for attribute in node.attributes:
-      if attribute.checkpoint_key in stored and attribute.checkpoint_key not in keys[attribute.full_name]:
+      if (
+        attribute.checkpoint_key in stored
+        and attribute.checkpoint_key not in keys[attribute.full_name]
+      ):
         keys[attribute.full_name].append(attribute.checkpoint_key)
   names = {}
   for name, candidates in keys.items():
@@ -119,7 +139,9 @@ def _names_of_objects(path, stored):
 
 
 def _are_one(path, keys, stored):
-  """Whether the values under several keys are the same, as where a SavedModel of Keras holds each one twice."""
+  """Whether the values under several keys are the same, as where a SavedModel of Keras holds
+  each one twice.
+  """
   if len(keys) == 1:
     return True
   if len({stored[key] for key in keys}) > 1:
@@ -132,4 +154,8 @@ def _keras(path):
   values = keras_weights.read(path)
   shapes = {name: (value.shape, value.dtype.name) for name, value in values.items()}
   return Source(
-      path, shapes, lambda names: {name: values[name] for name in names}, lambda wanted, layers: keras_weights.find(values, wanted, layers))
+    path,
+    shapes,
+    lambda names: {name: values[name] for name in names},
+    lambda wanted, layers: keras_weights.find(values, wanted, layers),
+  )

@@ -1,5 +1,22 @@
-"""The gin configuration of a run: read, bind, check, write down."""
+"""The gin configuration of a run: finds files, binds, checks, and writes down what took effect.
+
+config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
+"""
 
 from trainer.config.loading import clear, dead_bindings, load, operative_text, parsed_text, save
 
-__all__ = ["clear", "dead_bindings", "load", "operative_text", "parsed_text", "save"]
+__all__ = [
+  "binding",
+  "checks",
+  "clear",
+  "dead_bindings",
+  "files",
+  "gin_internals",
+  "gin_names",
+  "load",
+  "operative_text",
+  "parsed_text",
+  "save",
+  "text",
+  "unused_bindings",
+]

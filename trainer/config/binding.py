@@ -1,4 +1,6 @@
-"""Binds what the statements of gin files say, and checks it: gin's mistakes become one or two sentences with file, line and near names."""
+"""Binds what the statements of gin files say, and checks it: gin's mistakes become one or two
+sentences with file, line and near names.
+"""
 
 import inspect
 import os
@@ -38,23 +40,35 @@ def apply(file, places):
 
 
 def find(selector, place):
-  """What is registered under a selector, complete or not; SettingError if nothing is, or several are."""
+  """What is registered under a selector, complete or not; SettingError if nothing is, or
+  several are.
+  """
   try:
     found = gin_internals.find(selector)
   except KeyError:
-    raise errors.SettingError(f"{place}: {selector} is ambiguous: write one of {', '.join(gin_internals.matching(selector))}.") from None
+    raise errors.SettingError(
+      f"{place}: {selector} is ambiguous: write one of "
+      f"{', '.join(gin_internals.matching(selector))}."
+    ) from None
   except (NameError, AttributeError) as error:  # with dynamic registration
     raise errors.SettingError(f"{place}: {error}") from None
   if found:
     return found
   module = selector.rpartition(".")[0].rpartition(".")[2]
-  unused = [name for name in _modules() if name.rpartition(".")[2] == module and name not in sys.modules]
+  unused = [
+    name for name in _modules() if name.rpartition(".")[2] == module and name not in sys.modules
+  ]
   if unused:
     hint = f" Add `import {unused[0]}` to the gin file."
   else:
     length = selector.count(".") + 1
-    hint = config_files.did_you_mean(selector, [".".join(name.split(".")[-length:]) for name in gin_internals.registered()])
-  raise errors.SettingError(f"{place}: nothing is registered as {selector}.{hint or ' Does the gin file import the module that registers it?'}")
+    hint = config_files.did_you_mean(
+      selector, [".".join(name.split(".")[-length:]) for name in gin_internals.registered()]
+    )
+  raise errors.SettingError(
+    f"{place}: nothing is registered as "
+    f"{selector}.{hint or ' Does the gin file import the module that registers it?'}"
+  )
 
 
 def parameters(configurable):
@@ -63,10 +77,15 @@ def parameters(configurable):
     found = inspect.signature(configurable.wrapped).parameters.values()
   except ValueError:  # some builtins tell no signature: Python checks the call
     return {}
-  return {parameter.name: parameter for parameter in found if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)}
+  return {
+    parameter.name: parameter
+    for parameter in found
+    if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+  }
 
 
-# Their names are those of trainer.config.keras_names: where TensorFlow has no tf.estimator, which is from 2.16 on, they cannot be imported.
+# Their names are those of trainer.config.keras_names: where TensorFlow has no tf.estimator, which
+# is from 2.16 on, they cannot be imported.
 _GIN_TF = ("gin.tf", "gin.tf.external_configurables")
 
 
@@ -80,9 +99,17 @@ def _import(scope, statement, place):
   except Exception as error:
     name = statement.module
     if name.startswith("__gin__."):  # which is no module, but a word of gin
-      raise errors.SettingError(f"{place}: {str(getattr(error, 'msg', error)).splitlines()[0]}") from None
-    if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
-      raise errors.SettingError(f"{place}: there is no module {name}.{config_files.did_you_mean(name, _modules())}") from None
+      raise errors.SettingError(
+        f"{place}: {str(getattr(error, 'msg', error)).splitlines()[0]}"
+      ) from None
+    if (
+      isinstance(error, ModuleNotFoundError)
+      and error.name
+      and f"{name}.".startswith(f"{error.name}.")
+    ):
+      raise errors.SettingError(
+        f"{place}: there is no module {name}.{config_files.did_you_mean(name, _modules())}"
+      ) from None
     last = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}:{last.lineno})"
     raise errors.SettingError(f"{place}: {name} cannot be imported. {what}") from error
@@ -99,7 +126,9 @@ def _bind(statement, place):
   try:
     gin.bind_parameter((statement.scope, statement.selector, statement.arg_name), value)
   except ValueError:
-    raise errors.SettingError(f"{place}: {_why_not(configurable, statement.selector, statement.arg_name)}") from None
+    raise errors.SettingError(
+      f"{place}: {_why_not(configurable, statement.selector, statement.arg_name)}"
+    ) from None
   return statement.scope, configurable.selector, statement.arg_name
 
 
@@ -111,7 +140,10 @@ def _looked_up(value, place):
   if isinstance(value, config_files.Macro):
     matches = gin_internals.constants(value.name)
     if len(matches) > 1:
-      raise errors.SettingError(f"{place}: %{value.name} is ambiguous: write one of {', '.join(f'%{name}' for name in matches)}.")
+      raise errors.SettingError(
+        f"{place}: %{value.name} is ambiguous: write one of "
+        f"{', '.join(f'%{name}' for name in matches)}."
+      )
     return gin_internals.macro_or_constant(value.name)
   if isinstance(value, dict):
     return {_looked_up(key, place): _looked_up(item, place) for key, item in value.items()}
@@ -126,7 +158,11 @@ def _why_not(configurable, selector, name):
   denied = configurable.denylist or ()
   allowed = [other for other in configurable.allowlist or known if other not in denied]
   if name in denied:
-    run = gin_internals.configurable("trainer.run") if "trainer.run" in gin_internals.registered() else None
+    run = (
+      gin_internals.configurable("trainer.run")
+      if "trainer.run" in gin_internals.registered()
+      else None
+    )
     if run and name in parameters(run) and name not in run.denylist:  # which `run` passes on
       return f"{selector}.{name} is not set in gin: bind run.{name}."
     return f"{selector}.{name} is not set in gin: give the flag --{name}, or the argument where {selector} is called."
@@ -140,4 +176,7 @@ def _modules():
   """The modules that come with Octet and that a gin file may import."""
   folders = [config_files.ROOT / name for name in ("input_pipelines", "models", "trainer")]
   files = sorted(file for folder in folders for file in folder.rglob("*.py"))
-  return [".".join(file.relative_to(config_files.ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
+  return [
+    ".".join(file.relative_to(config_files.ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for file in files
+  ]

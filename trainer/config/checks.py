@@ -1,4 +1,7 @@
-"""What a configuration must set: macros that are used, and what is required. Checked once everything is bound, before anything is called."""
+"""What a configuration must set: macros that are used, and what is required.
+
+Checked once everything is bound, before anything is called.
+"""
 
 import gin
 
@@ -7,18 +10,22 @@ from trainer.config import binding, files, gin_internals, text
 
 
 def check(places, root=None):
-  """Raises SettingError if a macro has no value or is made of itself, or if a required parameter is not set.
+  """Raises SettingError if a macro has no value or is made of itself, or if a required parameter is
+  not set.
 
   Args:
     places: (scope, complete selector, parameter) → where it was bound.
-    root: the gin Configurable of the function that the configuration is for. Its callers give it what its denylist keeps from gin, nothing else.
+    root: the gin Configurable of the function that the configuration is for. Its callers give it
+      what its denylist keeps from gin, nothing else.
   """
   _check_macros(places)
   bound = {(selector, name) for (_, selector, name), _ in gin_internals.each_binding()}
   for selector, name, place in _required(places, root):
     if (selector, name) not in bound:
       key = text.key_text("", selector, name)
-      raise errors.SettingError(f"{place}{key} is required and not set: add `{key} = ...` to a gin file or --gin_bindings.")
+      raise errors.SettingError(
+        f"{place}{key} is required and not set: add `{key} = ...` to a gin file or --gin_bindings."
+      )
 
 
 def _check_macros(places):
@@ -27,8 +34,13 @@ def _check_macros(places):
     for reference in gin_internals.iterate_references(value):
       name = "/".join(reference.scopes)
       if gin_internals.is_macro(reference) and reference.config_key not in gin_internals.bindings():
-        known = [scope for scope, selector in gin_internals.bindings() if selector == "gin.macro"] + gin_internals.constants()
-        raise errors.SettingError(f"{places[key]}: %{name} has no value: add `{name} = ...`.{files.did_you_mean(name, known)}")
+        known = [
+          scope for scope, selector in gin_internals.bindings() if selector == "gin.macro"
+        ] + gin_internals.constants()
+        raise errors.SettingError(
+          f"{places[key]}: %{name} has no value: add `{name} = "
+          f"...`.{files.did_you_mean(name, known)}"
+        )
       if gin_internals.is_constant(reference) and name == "gin.REQUIRED":
         unset.append(key)
   for scope, selector in gin_internals.bindings():
@@ -38,12 +50,16 @@ def _check_macros(places):
     first, *others = [text.key_text(*key) for key in unset]
     more = f" So are {', '.join(others)}." if others else ""
     raise errors.SettingError(
-        f"{places[unset[0]]}: {first} is required and not set: add `{first} = ...` to a gin file or --gin_bindings.{more}")
+      f"{places[unset[0]]}: {first} is required and not set: add `{first} = ...` to a gin file "
+      f"or --gin_bindings.{more}"
+    )
 
 
 def _check_circle(name, within):
   if name in within:
-    raise errors.SettingError(f"The macro {name} is made of itself: {' → '.join(f'%{each}' for each in (*within, name))}.")
+    raise errors.SettingError(
+      f"The macro {name} is made of itself: {' → '.join(f'%{each}' for each in (*within, name))}."
+    )
   for reference in gin_internals.iterate_references(gin_internals.bindings()[name, "gin.macro"]):
     if gin_internals.is_macro(reference):
       _check_circle("/".join(reference.scopes), (*within, name))
@@ -59,11 +75,13 @@ def _required(places, root):
     for reference in gin_internals.iterate_references(value):
       if gin_internals.is_macro(reference) or gin_internals.is_constant(reference):
         continue
-      # What is called as @name() gets nothing but what is bound. Others get arguments from their callers, of which the root gives none that is
-      # marked as gin.REQUIRED.
+      # What is called as @name() gets nothing but what is bound. Others get arguments from their
+      # callers, of which the root gives none that is marked as gin.REQUIRED.
       by_root = root and key[1] == root.selector and value is reference
       for name, parameter in binding.parameters(reference.configurable).items():
-        if (reference.evaluate and _has_no_default(parameter)) or (by_root and parameter.default is gin.REQUIRED):
+        if (reference.evaluate and _has_no_default(parameter)) or (
+          by_root and parameter.default is gin.REQUIRED
+        ):
           yield reference.configurable.selector, name, f"{places[key]}: "
 
 

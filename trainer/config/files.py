@@ -1,9 +1,13 @@
-"""Reads gin files into statements: finds them, expands includes, checks the syntax. Nothing is imported or bound yet (`trainer.config` does that).
+"""Reads gin files into statements: finds them, expands includes, checks the syntax.
 
-    read("gin_configs/digits.gin").statements   # bindings, imports, block headers; a File in place of an include
+Nothing is imported or bound yet (`trainer.config` does that).
 
-A file is looked for as it is given, and then below the folder in which `trainer` is installed, so that `gin_configs/digits.gin` is found from any
-working directory. Addresses such as gs://bucket/a.gin are read by tf.io.gfile; TensorFlow is imported for those alone.
+    read("gin_configs/digits.gin").statements   # bindings, imports, block headers; a File in place
+                                                # of an include
+
+A file is looked for as it is given, and then below the folder in which `trainer` is installed, so
+that `gin_configs/digits.gin` is found from any working directory. Addresses such as
+gs://bucket/a.gin are read by tf.io.gfile; TensorFlow is imported for those alone.
 """
 
 import dataclasses
@@ -25,7 +29,9 @@ COMMAND_LINE = "--gin_bindings"
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-  """`@scope/selector` or `@scope/selector()`, as written: what it refers to is not looked up yet."""
+  """`@scope/selector` or `@scope/selector()`, as written: what it refers to is not looked up
+  yet.
+  """
 
   name: str
   evaluate: bool
@@ -40,14 +46,15 @@ class Macro:
 
 @dataclasses.dataclass(frozen=True)
 class File:
-  """A gin file, or one --gin_bindings; statements are gin's BindingStatement, BlockDeclaration, ImportStatement, and a File for each include."""
+  """A gin file, or one --gin_bindings; statements are gin's BindingStatement, BlockDeclaration,
+  ImportStatement, and a File for each include.
+  """
 
   name: str
   statements: tuple
 
 
 class _AsWritten(config_parser.ParserDelegate):
-
   def configurable_reference(self, scoped_configurable_name, evaluate):
     return Reference(scoped_configurable_name, evaluate)
 
@@ -67,7 +74,9 @@ def read(path, included_from=()):
   """
   path = os.fspath(path)
   if any(place.rpartition(":")[0] == path for place in included_from):
-    raise errors.SettingError(f"{included_from[-1]}: the file includes itself: {' → '.join(included_from)} → {path}.")
+    raise errors.SettingError(
+      f"{included_from[-1]}: the file includes itself: {' → '.join(included_from)} → {path}."
+    )
   return parse(_text(_find(path, included_from), path), path, included_from)
 
 
@@ -86,7 +95,12 @@ def parse(text, name=COMMAND_LINE, included_from=()):
   except SyntaxError as error:
     raise _syntax_error(name, error.lineno, _explain(error.msg), text) from None
   except tokenize.TokenError as error:
-    raise _syntax_error(name, error.args[1][0], f"the statement has no end ({error.args[0]}): is a bracket or a quote left open?", text) from None
+    raise _syntax_error(
+      name,
+      error.args[1][0],
+      f"the statement has no end ({error.args[0]}): is a bracket or a quote left open?",
+      text,
+    ) from None
   except TypeError as error:  # a list or dict as the key of a dict
     raise _syntax_error(name, parser.current_token.start[0], str(error), text) from None
   return File(name, tuple(statements))
@@ -94,19 +108,34 @@ def parse(text, name=COMMAND_LINE, included_from=()):
 
 def place(location):
   """Where a statement is: "a.gin:12", or "--gin_bindings"."""
-  return location.filename if location.filename == COMMAND_LINE else f"{location.filename}:{location.line_num}"
+  return (
+    location.filename
+    if location.filename == COMMAND_LINE
+    else f"{location.filename}:{location.line_num}"
+  )
 
 
 def did_you_mean(name, candidates):
-  """" Did you mean a or b?" with the candidates that resemble name, "" if none does."""
+  """ " Did you mean a or b?" with the candidates that resemble name, "" if none does."""
   near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.75)
   return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 def value_error(token):
   """What to write in place of a token that is no value."""
-  meant = {"true": "True", "false": "False", "none": "None", "null": "None", "nan": "a number", "inf": "1e999"}.get(token.lower())
-  hint = f"did you mean {meant}?" if meant else "strings need quotes, functions an @ and macros a % in front."
+  meant = {
+    "true": "True",
+    "false": "False",
+    "none": "None",
+    "null": "None",
+    "nan": "a number",
+    "inf": "1e999",
+  }.get(token.lower())
+  hint = (
+    f"did you mean {meant}?"
+    if meant
+    else "strings need quotes, functions an @ and macros a % in front."
+  )
   return f"{token} is not a value: {hint}"
 
 
@@ -140,9 +169,15 @@ def _find(path, included_from):
   if os.path.isdir(path):
     raise errors.SettingError(f"--gin_file={path}{by} is a folder: give the file.")
   shipped = [str(file.relative_to(ROOT)) for file in ROOT.glob("gin_configs/**/*.gin")]
-  near = did_you_mean(path, shipped) or did_you_mean(f"gin_configs/{os.path.basename(path)}", shipped)
-  folders = [os.path.dirname(path)] if os.path.isabs(path) else dict.fromkeys([os.getcwd(), str(ROOT)])
-  raise errors.SettingError(f"There is no gin file {path}{by}. Looked in {' and in '.join(folders)}.{near} (--gin_file)")
+  near = did_you_mean(path, shipped) or did_you_mean(
+    f"gin_configs/{os.path.basename(path)}", shipped
+  )
+  folders = (
+    [os.path.dirname(path)] if os.path.isabs(path) else dict.fromkeys([os.getcwd(), str(ROOT)])
+  )
+  raise errors.SettingError(
+    f"There is no gin file {path}{by}. Looked in {' and in '.join(folders)}.{near} (--gin_file)"
+  )
 
 
 def _text(found, name):
@@ -154,8 +189,12 @@ def _text(found, name):
     try:
       return tf.io.gfile.GFile(found).read()
     except tf.errors.OpError as error:
-      raise errors.SettingError(f"Cannot read the gin file {name}: {error.message} (--gin_file)") from error
+      raise errors.SettingError(
+        f"Cannot read the gin file {name}: {error.message} (--gin_file)"
+      ) from error
   except UnicodeDecodeError:
     raise errors.SettingError(f"{name} is not a text file (--gin_file).") from None
   except OSError as error:
-    raise errors.SettingError(f"Cannot read the gin file {name}: {error.strerror} (--gin_file)") from error
+    raise errors.SettingError(
+      f"Cannot read the gin file {name}: {error.strerror} (--gin_file)"
+    ) from error

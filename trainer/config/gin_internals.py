@@ -1,7 +1,9 @@
-"""What gin 0.5.0 keeps to itself and a run needs: all bindings, those that took effect, who is registered. The one file that touches its privates.
+"""What gin 0.5.0 keeps to itself and a run needs: all bindings, those that took effect, who is
+registered. The one file that touches its privates.
 
-gin says neither where a binding was made nor whether it took effect, and drops what it cannot write; `trainer.config` does, by what is read here.
-Nor does it know a name that stands back where another module registers the same one: here its registry learns to.
+gin says neither where a binding was made nor whether it took effect, and drops what it cannot
+write; `trainer.config` does, by what is read here. Nor does it know a name that stands back where
+another module registers the same one: here its registry learns to.
 """
 
 import contextlib
@@ -65,24 +67,34 @@ def rename(prefix: str, known: str) -> None:
 
 
 def bindings():
-  """{(scope, complete selector): {parameter: value}} of all bindings; a macro is the parameter `value` of "gin.macro" in the scope of its name."""
+  """{(scope, complete selector): {parameter: value}} of all bindings; a macro is the parameter
+  `value` of "gin.macro" in the scope of its name.
+  """
   return gin_config._CONFIG
 
 
 def each_binding():
   """((scope, complete selector, parameter), value) of each binding."""
-  return [((scope, selector, name), value) for (scope, selector), values in bindings().items() for name, value in values.items()]
+  return [
+    ((scope, selector, name), value)
+    for (scope, selector), values in bindings().items()
+    for name, value in values.items()
+  ]
 
 
 def operative():
-  """{(scope, complete selector): {parameter: value}} of what was called so far: what gin or a default gave, without what the callers gave."""
+  """{(scope, complete selector): {parameter: value}} of what was called so far: what gin or a
+  default gave, without what the callers gave.
+  """
   with gin_config._OPERATIVE_CONFIG_LOCK:
     return {key: dict(values) for key, values in gin_config._OPERATIVE_CONFIG.items()}
 
 
 @contextlib.contextmanager
 def file_scope():
-  """What gin opens for each file: `from __gin__ import dynamic_registration` counts for the file that has it. Gives the scope, for process_import."""
+  """What gin opens for each file: `from __gin__ import dynamic_registration` counts for the
+  file that has it. Gives the scope, for process_import.
+  """
   with gin_config._parse_scope() as scope:
     yield scope
     gin_config._IMPORTS.update(scope.imports)
@@ -139,7 +151,9 @@ def is_constant(reference):
 
 
 def import_manager(configurables):
-  """gin's keeper of names for a text: `sorted_imports`, and `minimal_selector(configurable)` of each of the configurables."""
+  """gin's keeper of names for a text: `sorted_imports`, and `minimal_selector(configurable)` of
+  each of the configurables.
+  """
   manager = gin_config.ImportManager(gin_config._IMPORTS)
   for each in configurables:
     manager.require_configurable(each)

@@ -1,7 +1,9 @@
 """The gin configuration of a run: load it, write it down, find the bindings that nobody uses.
 
+Example:
     config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
-    config.dead_bindings()              # ["evl/digits.input_fn.split = 'test'  (gin_configs/digits.gin:12)"]
+    config.dead_bindings()              # ["evl/digits.input_fn.split = 'test'
+                                        # (gin_configs/digits.gin:12)"]
     config.save("out/digits/config.gin", config.parsed_text())
 """
 
@@ -17,23 +19,30 @@ from trainer.config import text as config_text
 from trainer.config import unused_bindings as dead
 from trainer.devices import tensorflow_package
 
-# (scope, complete selector, parameter) → where it was bound, "a.gin:12". As global as gin's own state.
+# (scope, complete selector, parameter) → where it was bound, "a.gin:12". As global as gin's own
+# state.
 _places = {}
 
 
 def load(gin_files=(), gin_bindings=(), root="trainer.experiment.run"):
-  """Parses the files in order and then the bindings, checks them, and locks the configuration. What was loaded before is forgotten.
+  """Parses the files in order and then the bindings, checks them, and locks the configuration.
+
+  What was loaded before is forgotten.
 
   Args:
     gin_files: paths, see `trainer.config.files`.
     gin_bindings: strings of gin, such as "run.train_steps = 10".
-    root: the function that they configure, by module and name. Its module is imported, and Keras's names are registered (`trainer.config.keras_names`), once
-      all files are found and their syntax is right: neither a missing file nor a typing error waits for TensorFlow. None: neither is done.
+    root: the function that they configure, by module and name. Its module is imported, and Keras's
+      names are registered (`trainer.config.keras_names`), once all files are found and their syntax
+      is right: neither a missing file nor a typing error waits for TensorFlow. None: neither is
+      done.
 
   Raises:
     errors.SettingError: names the file and line, what was found there, and near names.
   """
-  files = [config_files.read(path) for path in gin_files] + [config_files.parse(text) for text in gin_bindings]
+  files = [config_files.read(path) for path in gin_files] + [
+    config_files.parse(text) for text in gin_bindings
+  ]
   clear()
   configurable = None
   if root:
@@ -54,7 +63,8 @@ def _import_root(root):
   """The root's gin Configurable; Keras's names are registered too. Both bring TensorFlow."""
   package = tensorflow_package.installed()
   if package.for_tpu and len(package.packages) == 1:
-    tensorflow_package.check()  # now, since the import would abort the process where libtpu does not fit
+    # Now, since the import would abort the process where libtpu does not fit.
+    tensorflow_package.check()
   module, _, name = root.rpartition(".")
   try:
     function = getattr(importlib.import_module(module), name)
@@ -66,7 +76,9 @@ def _import_root(root):
 
 
 def parsed_text():
-  """All bindings as parsed, files, includes and command line together, as the text of a gin file that gives the same configuration."""
+  """All bindings as parsed, files, includes and command line together, as the text of a gin
+  file that gives the same configuration.
+  """
   return config_text.text(gin_internals.bindings(), "All bindings, as parsed.")
 
 
@@ -76,16 +88,19 @@ def operative_text():
 
 
 def dead_bindings(used_roots=("trainer.run", "trainer.RunConfig")):
-  """The bindings that are set and not used, as sorted strings "scope/selector.parameter = value  (a.gin:12)"; see `trainer.config.unused_bindings`.
+  """The bindings that are set and not used, as sorted strings "scope/selector.parameter = value
+  (a.gin:12)"; see `trainer.config.unused_bindings`.
 
   Args:
-    used_roots: selectors of functions that the program calls by itself. What a flag gives in place of a binding of theirs does not make it dead.
+    used_roots: selectors of functions that the program calls by itself. What a flag gives in place
+      of a binding of theirs does not make it dead.
   """
   return sorted(dead.shown(key, _places) for key in dead.find(used_roots))
 
 
 def save(path, text):
-  """Writes text, whole or not at all, to a local path or an address that TensorFlow can write to, such as gs://; makes its folder.
+  """Writes text, whole or not at all, to a local path or an address that TensorFlow can write to,
+  such as gs://; makes its folder.
 
   Raises:
     errors.OutputError: it cannot be written.
@@ -99,4 +114,6 @@ def save(path, text):
     with files.whole(path) as file:
       file.write(text)
   except (OSError, tf.errors.OpError) as error:
-    raise errors.OutputError(f"Cannot write {path}: {getattr(error, 'message', error)} (--model_dir)") from error
+    raise errors.OutputError(
+      f"Cannot write {path}: {getattr(error, 'message', error)} (--model_dir)"
+    ) from error

@@ -1,1 +1,3 @@
-"""Where a run computes: CPUs, GPUs, TPUs and machines, and whether what is installed fits them."""
+"""Where a run computes: CPUs, GPUs, TPUs, several machines; and does what is installed fit them."""
+
+__all__ = ["device", "tensorflow_behavior", "tensorflow_package", "workers"]

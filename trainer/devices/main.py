@@ -1,5 +1,6 @@
 """Says which accelerator this machine has and whether what is installed fits it.
 
+Example:
     python -m trainer.devices                 what there is
     python -m trainer.devices --device=tpu    the same, and exits with 2 if there is no TPU
 """
@@ -8,7 +9,9 @@ from absl import flags
 
 from trainer.devices import tensorflow_package
 
-_DEVICE = flags.DEFINE_string("device", "auto", "auto, cpu, cpu:8, gpu, gpu:N or tpu: the device to connect to.")
+_DEVICE = flags.DEFINE_string(
+  "device", "auto", "auto, cpu, cpu:8, gpu, gpu:N or tpu: the device to connect to."
+)
 _TPU = flags.DEFINE_string("tpu", "", "The name or address of a TPU.")
 
 
@@ -27,7 +30,9 @@ def main(argv):
   address, source = device_lib.find_tpu(_TPU.value)
   print(f"TPU          {f'{address} (from {source})' if address else 'no sign of one'}")
   gpus = tf.config.list_physical_devices("GPU")
-  names = [tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus]
+  names = [
+    tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus
+  ]
   print(f"GPUs         {len(gpus)} {', '.join(names)}".rstrip())
   device = device_lib.connect(_DEVICE.value, _TPU.value)
   print(f"connected    {device} (--device={_DEVICE.value})\nhosts        {device.hosts}")

@@ -25,7 +25,9 @@ def check() -> None:
       "only notes what is to be done: call it outside of them."
     )
   raise errors.SettingError(
-    f"The program, or a module that it imports, calls {call}, and Octet needs eager execution: take "
-    "the call out. get_variable, variable_scope, optimizers, metrics and losses of tf.compat.v1 work "
+    f"The program, or a module that it imports, calls {call}, and Octet needs eager execution: "
+    "take "
+    "the call out. get_variable, variable_scope, optimizers, metrics and losses of tf.compat.v1 "
+    "work "
     "in a model_fn without it."
   )

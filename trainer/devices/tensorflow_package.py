@@ -1,4 +1,6 @@
-"""Which TensorFlow is installed, found out without importing it: some pairs of packages abort the process when they are imported."""
+"""Which TensorFlow is installed, found out without importing it: some pairs of packages abort
+the process when they are imported.
+"""
 
 import dataclasses
 import importlib.metadata
@@ -8,7 +10,8 @@ from trainer import errors
 
 _PACKAGES = ("tensorflow-tpu", "tensorflow-cpu", "tensorflow")
 
-# Tried with tensorflow-tpu 2.20: libtpu 0.0.15 to 0.0.31 import; from 0.0.32 on the import aborts (ConfigureDistributedTpuOp_DoWork not available).
+# Tried with tensorflow-tpu 2.20: libtpu 0.0.15 to 0.0.31 import; from 0.0.32 on the import aborts
+# (ConfigureDistributedTpuOp_DoWork not available).
 _LIBTPU = ((0, 0, 15), (0, 0, 31))
 
 
@@ -39,8 +42,11 @@ class Installed:
     if self.for_tpu and self.libtpu is None:
       return f"tensorflow-tpu needs libtpu: pip install 'libtpu<={_shown(_LIBTPU[1])}'."
     if self.for_tpu and not _LIBTPU[0] <= _numbers(self.libtpu) <= _LIBTPU[1]:
-      return (f"libtpu {self.libtpu} does not fit tensorflow-tpu {self.packages['tensorflow-tpu']}, whose import would abort: "
-              f"pip install 'libtpu>={_shown(_LIBTPU[0])},<={_shown(_LIBTPU[1])}'.")
+      return (
+        f"libtpu {self.libtpu} does not fit tensorflow-tpu "
+        f"{self.packages['tensorflow-tpu']}, whose import would abort: "
+        f"pip install 'libtpu>={_shown(_LIBTPU[0])},<={_shown(_LIBTPU[1])}'."
+      )
     return None
 
   def __str__(self):
@@ -50,17 +56,22 @@ class Installed:
 
 def installed(version=importlib.metadata.version):
   """An Installed; `version` gives a package's version or raises PackageNotFoundError."""
+
   def find(name):
     try:
       return version(name)
     except importlib.metadata.PackageNotFoundError:
       return None
+
   found = {name: find(name) for name in _PACKAGES}
   return Installed({name: number for name, number in found.items() if number}, find("libtpu"))
 
 
 def check():
-  """Raises SettingError if TensorFlow cannot be imported as it is installed. To be called before the import."""
+  """Raises SettingError if TensorFlow cannot be imported as it is installed.
+
+  To be called before the import.
+  """
   problem = installed().problem()
   if problem:
     raise errors.SettingError(problem)

@@ -1,4 +1,5 @@
-"""What the processes of a run on several machines have to agree on: they must all run the same loops, save at the same step and end together.
+"""What the processes of a run on several machines have to agree on: they must all run the same
+loops, save at the same step and end together.
 
 On one machine there is nothing to agree on, and nothing here costs anything.
 """
@@ -9,8 +10,15 @@ import tensorflow as tf
 
 from trainer import errors
 
-# What a collective operation raises when a worker is gone, or when it was cancelled because of that.
-_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError, tf.errors.InternalError)
+# What a collective operation raises when a worker is gone, or when it was cancelled because of
+# that.
+_LOST = (
+  tf.errors.UnavailableError,
+  tf.errors.AbortedError,
+  tf.errors.CancelledError,
+  tf.errors.DeadlineExceededError,
+  tf.errors.InternalError,
+)
 
 
 class Workers:
@@ -43,8 +51,11 @@ class Workers:
   def _sum_over_replicas(self, value):
     def on_replica(value):
       context = tf.distribute.get_replica_context()
-      first = context.replica_id_in_sync_group % self.device.local_replicas == 0  # one voice a worker
-      return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.where(first, value, tf.zeros_like(value)))
+      # One voice a worker.
+      first = context.replica_id_in_sync_group % self.device.local_replicas == 0
+      return context.all_reduce(
+        tf.distribute.ReduceOp.SUM, tf.where(first, value, tf.zeros_like(value))
+      )
 
     strategy = self.device.strategy
     return strategy.experimental_local_results(strategy.run(on_replica, (value,)))[0]
@@ -65,5 +76,7 @@ class Workers:
       if not self.device.is_multi_worker:
         raise
       raise errors.WorkerLostError(
-          f"Worker {self.device.host} of {self.device.hosts} lost another one of TF_CONFIG ({str(error).splitlines()[0][:200]}). Start all workers "
-          f"again with the same command: they go on from the newest checkpoint in {checkpoints}.") from error
+        f"Worker {self.device.host} of {self.device.hosts} lost another one of TF_CONFIG "
+        f"({str(error).splitlines()[0][:200]}). Start all workers "
+        f"again with the same command: they go on from the newest checkpoint in {checkpoints}."
+      ) from error

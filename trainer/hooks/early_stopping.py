@@ -5,8 +5,8 @@
     EarlyStopping.mode = "max"
     EarlyStopping.patience = 3              # evaluations
 
-It keeps nothing of its own: each decision is made from the evaluations that model_dir tells of, so that patience is not reset by a restart and the
-evaluations may be another process's.
+It keeps nothing of its own: each decision is made from the evaluations that model_dir tells of, so
+that patience is not reset by a restart and the evaluations may be another process's.
 """
 
 from absl import logging
@@ -38,10 +38,21 @@ class EarlyStopping:
     SettingError: a value that cannot work; or, at the first evaluation, there is no such metric.
   """
 
-  def __init__(self, metric="loss", mode="min", patience=None, patience_steps=None, min_delta=0.0, evaluation="", clock=None):
+  def __init__(
+    self,
+    metric="loss",
+    mode="min",
+    patience=None,
+    patience_steps=None,
+    min_delta=0.0,
+    evaluation="",
+    clock=None,
+  ):
     run_config.require_min_or_max(mode, "EarlyStopping.mode")
     if (patience is None) == (patience_steps is None):
-      raise errors.SettingError("EarlyStopping: set patience (evaluations) or patience_steps, one of them.")
+      raise errors.SettingError(
+        "EarlyStopping: set patience (evaluations) or patience_steps, one of them."
+      )
     for name, value in (("patience", patience), ("patience_steps", patience_steps)):
       if value is not None:
         run_config.require_positive_int(value, f"EarlyStopping.{name}")
@@ -71,7 +82,9 @@ class EarlyStopping:
     return self._look_due.due(step) and self._decide(estimator.model_dir, step)
 
   def _decide(self, model_dir, step):
-    """Whether to stop, by the evaluations of checkpoints up to a step: later ones are of a training that was cut off there and is done again."""
+    """Whether to stop, by the evaluations of checkpoints up to a step: later ones are of a
+    training that was cut off there and is done again.
+    """
     values = retention.read_metrics(model_dir, self._evaluation, self._metric)
     evaluated = sorted(at for at in values if at <= step)
     if not evaluated:
@@ -87,8 +100,19 @@ class EarlyStopping:
     stop = since >= self._patience if self._patience else last - best_at >= self._patience_steps
     if last != self._told:
       self._told = last
-      left = f"{since} of {self._patience} evaluations" if self._patience else f"{last - best_at} of {self._patience_steps} steps"
+      left = (
+        f"{since} of {self._patience} evaluations"
+        if self._patience
+        else f"{last - best_at} of {self._patience_steps} steps"
+      )
       logging.info(
-          "Early stopping: %s is %.5g at step %d; best %.5g at step %d, %s without a better one: %s.", self._metric, values[last], last,
-          values[best_at], best_at, left, "the training ends" if stop else "it goes on")
+        "Early stopping: %s is %.5g at step %d; best %.5g at step %d, %s without a better one: %s.",
+        self._metric,
+        values[last],
+        last,
+        values[best_at],
+        best_at,
+        left,
+        "the training ends" if stop else "it goes on",
+      )
     return stop

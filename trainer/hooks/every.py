@@ -4,7 +4,8 @@ import time
 
 
 class Every:
-  """Tells at loop boundaries whether it is time again: a multiple of `steps` or one of `at` was reached or passed, or `seconds` have gone by.
+  """Tells at loop boundaries whether it is time again: a multiple of `steps` or one of `at` was
+  reached or passed, or `seconds` have gone by.
 
   Args:
     steps: int or None.

@@ -1,9 +1,9 @@
 """Histograms of the weights, for TensorBoard.
 
+Example:
     run.train_hooks = [@Histograms()]
     Histograms.steps = 500
 """
-
 
 from trainer import run_config
 from trainer.checkpoints import warm_start
@@ -14,7 +14,8 @@ from trainer.reporting import summaries
 
 @gin_names.configurable(module="trainer")
 class Histograms:
-  """Writes the distribution of each of a model's own variables, moving statistics too, beside the training's scalars.
+  """Writes the distribution of each of a model's own variables, moving statistics too, beside the
+  training's scalars.
 
   Args:
     steps: int > 0: at the multiples of so many steps.
@@ -39,5 +40,7 @@ class Histograms:
       return
     variables = estimator.variables
     writer = summaries.Writer(estimator.model_dir)
-    writer.histograms(step, {name: variables[name].numpy() for name in sorted(warm_start.model_names(variables))})
+    writer.histograms(
+      step, {name: variables[name].numpy() for name in sorted(warm_start.model_names(variables))}
+    )
     writer.close()

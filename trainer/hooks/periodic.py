@@ -1,11 +1,11 @@
 """A hook made of what to do and when.
 
+Example:
     run.train_hooks = [@Periodic()]
     Periodic.what = @my_model.log_confusion            # a function of (step, metrics, estimator)
     Periodic.steps = 500
     Periodic.at_end = True
 """
-
 
 from trainer import errors
 from trainer.config import gin_names
@@ -14,7 +14,8 @@ from trainer.hooks import every
 
 @gin_names.configurable(module="trainer")
 class Periodic:
-  """Calls a function every so many steps or seconds, at certain steps, at the end; whichever of them is set.
+  """Calls a function every so many steps or seconds, at certain steps, at the end; whichever of
+  them is set.
 
   Args:
     what: `what(step, metrics, estimator)`; a true result ends the training.
@@ -30,12 +31,18 @@ class Periodic:
 
   def __init__(self, what, steps=None, seconds=None, at=(), at_end=False, clock=None):
     if not callable(what):
-      raise errors.SettingError(f"Periodic.what must be a function of (step, metrics, estimator); got {what!r}.")
+      raise errors.SettingError(
+        f"Periodic.what must be a function of (step, metrics, estimator); got {what!r}."
+      )
     if not (steps or seconds or at or at_end):
-      raise errors.SettingError("Periodic: set steps, seconds, at or at_end; as it is, it would never be called.")
+      raise errors.SettingError(
+        "Periodic: set steps, seconds, at or at_end; as it is, it would never be called."
+      )
     self._what = what
     self._at_end = at_end
-    self._timer = every.Every(steps=steps, seconds=seconds, at=at, **({"clock": clock} if clock else {}))
+    self._timer = every.Every(
+      steps=steps, seconds=seconds, at=at, **({"clock": clock} if clock else {})
+    )
     self._last = None, {}
 
   def begin(self, estimator):

@@ -1,5 +1,7 @@
-"""A profile of some steps: a table of where their time went, and files for TensorBoard's profile page.
+"""A profile of some steps: a table of where their time went, and files for TensorBoard's profile
+page.
 
+Example:
     python -m trainer.main ... --profile
 
     run.train_hooks = [@Profiler()]      # which is what --profile does
@@ -21,7 +23,8 @@ from trainer.reporting import step_times
 class Profiler:
   """Profiles the loops from one step to another, of host and device.
 
-  Where iterations_per_loop is set, it begins and ends with the loops that these steps are in. The table is logged.
+  Where iterations_per_loop is set, it begins and ends with the loops that these steps are in. The
+  table is logged.
 
   Args:
     first, last: int > 0: the steps, after which it begins and ends.
@@ -35,7 +38,9 @@ class Profiler:
     run_config.require_positive_int(first, "Profiler.first")
     run_config.require_positive_int(last, "Profiler.last")
     if last <= first:
-      raise errors.SettingError(f"Profiler.last must be greater than Profiler.first; got {last} and {first}.")
+      raise errors.SettingError(
+        f"Profiler.last must be greater than Profiler.first; got {last} and {first}."
+      )
     self._first = first
     self._last = last
     self._directory = directory
@@ -72,4 +77,9 @@ class Profiler:
       if estimator.device.kind != "cpu":  # whose operations the host hands over, no more
         times = dataclasses.replace(times, operations={})
       logging.info("%s", step_times.table(times, self._begun, step))
-    logging.info("Profile of the steps up to %d: tensorboard --logdir %s (its profile page needs tensorboard-plugin-profile).", step, self._directory)
+    logging.info(
+      "Profile of the steps up to %d: tensorboard --logdir %s (its profile page needs "
+      "tensorboard-plugin-profile).",
+      step,
+      self._directory,
+    )

@@ -1,4 +1,5 @@
-"""Hooks of TPUEstimator programs: what of tf.compat.v1.train.SessionRunHook has a meaning without a session.
+"""Hooks of TPUEstimator programs: what of tf.compat.v1.train.SessionRunHook has a meaning without a
+session.
 
 | SessionRunHook              | called                                        | with                                                              |
 |-----------------------------|-----------------------------------------------|-------------------------------------------------------------------|
@@ -30,8 +31,14 @@ class SessionRunHookAdapter:
 
   def __call__(self, step, metrics, estimator):
     known = dict(metrics, global_step=step)
-    results = None if self._fetches is None else tf.nest.map_structure(lambda fetch: self._value(fetch, known), self._fetches)
-    self._hook.after_run(self._context, v1.train.SessionRunValues(results=results, options=None, run_metadata=None))
+    results = (
+      None
+      if self._fetches is None
+      else tf.nest.map_structure(lambda fetch: self._value(fetch, known), self._fetches)
+    )
+    self._hook.after_run(
+      self._context, v1.train.SessionRunValues(results=results, options=None, run_metadata=None)
+    )
     if self._context.stop_requested:
       return True
     self._before_run()
@@ -41,7 +48,9 @@ class SessionRunHookAdapter:
     self._hook.end(None)
 
   def _before_run(self):
-    self._context = v1.train.SessionRunContext(original_args=v1.train.SessionRunArgs(None), session=None)
+    self._context = v1.train.SessionRunContext(
+      original_args=v1.train.SessionRunArgs(None), session=None
+    )
     asked = self._hook.before_run(self._context)
     self._fetches = None if asked is None else asked.fetches
 
@@ -49,8 +58,10 @@ class SessionRunHookAdapter:
     name = fetch.removesuffix(":0") if isinstance(fetch, str) else None
     if name not in known:
       raise errors.SettingError(
-          f"The hook {spec.name_of(self._hook)} asks for {fetch!r}; without a session there is {', '.join(sorted(known))}, by name. A tensor can be "
-          "logged with tf.summary.scalar in the model_fn.")
+        f"The hook {spec.name_of(self._hook)} asks for {fetch!r}; without a session there is "
+        f"{', '.join(sorted(known))}, by name. A tensor can be "
+        "logged with tf.summary.scalar in the model_fn."
+      )
     return known[name]
 
 
@@ -61,6 +72,8 @@ def adapted(hooks, where):
     if isinstance(hook, v1.train.SessionRunHook):
       hook = SessionRunHookAdapter(hook)
     if not callable(hook):
-      raise errors.SettingError(f"{where}: a hook must be callable as hook(step, metrics, estimator); got {hook!r}.")
+      raise errors.SettingError(
+        f"{where}: a hook must be callable as hook(step, metrics, estimator); got {hook!r}."
+      )
     result.append(hook)
   return result

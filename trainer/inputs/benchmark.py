@@ -11,8 +11,9 @@
                      60,500              0.14   batch
                      59,000              0.42   map finish (pipeline.py:63)
 
-The pipeline is run again and again, each time cut off one stage later; what a stage adds to the time of an example is its cost. Stages run at the
-same time, so that the cost of a stage that others hide comes out as nothing.
+The pipeline is run again and again, each time cut off one stage later; what a stage adds to the
+time of an example is its cost. Stages run at the same time, so that the cost of a stage that others
+hide comes out as nothing.
 """
 
 import dataclasses
@@ -26,11 +27,25 @@ from trainer.config import gin_names
 from trainer.inputs import groups
 from trainer.internals import tensorflow_internals
 
-# Stages that neither change how many elements there are nor what is in one: their elements count as those of the stage that follows.
+# Stages that neither change how many elements there are nor what is in one: their elements count as
+# those of the stage that follows.
 _ONE_TO_ONE = (
-    "Map", "Prefetch", "Shuffle", "Repeat", "Take", "Skip", "Zip", "Options", "Cache", "Scan", "Shard", "IgnoreErrors",
-    "AssertCardinality")
-_NOT_TIMED = ("Prefetch", "Options", "Take", "Skip", "Zip", "Repeat")  # where timing them would say nothing
+  "Map",
+  "Prefetch",
+  "Shuffle",
+  "Repeat",
+  "Take",
+  "Skip",
+  "Zip",
+  "Options",
+  "Cache",
+  "Scan",
+  "Shard",
+  "IgnoreErrors",
+  "AssertCardinality",
+)
+# Where timing them would say nothing.
+_NOT_TIMED = ("Prefetch", "Options", "Take", "Skip", "Zip", "Repeat")
 
 _ROUNDS = 4
 _WINDOW = 64  # elements
@@ -72,11 +87,17 @@ class Report:
 
   def __str__(self):
     width = max(len(stage.name) for stage in self.stages)
-    lines = [f"Input alone: {self.examples_per_second:,.0f} examples/s; the first batch took {self.first_batch_seconds:.2f} s."]
+    lines = [
+      f"Input alone: {self.examples_per_second:,.0f} examples/s; the first batch took "
+      f"{self.first_batch_seconds:.2f} s."
+    ]
     lines.append("  examples/s up to here   adds µs/example   stage")
     for stage in self.stages:
       mark = "   <- slowest" if stage is self.slowest else ""
-      lines.append(f"  {stage.examples_per_second:>21,.0f}   {stage.seconds * 1e6:>15.2f}   {stage.name:<{width}}{mark}".rstrip())
+      lines.append(
+        f"  {stage.examples_per_second:>21,.0f}   {stage.seconds * 1e6:>15.2f}   "
+        f"{stage.name:<{width}}{mark}".rstrip()
+      )
     return "\n".join(lines)
 
 
@@ -87,7 +108,8 @@ def benchmark(dataset, batch_size, seconds=3.0, clock=time.perf_counter):
   Args:
     dataset: tf.data.Dataset whose elements are batches.
     batch_size: examples in an element.
-    seconds: how long the pipeline is run up to each of its stages; in each of several rounds at least for one element.
+    seconds: how long the pipeline is run up to each of its stages; in each of several rounds at
+      least for one element.
     clock: function that gives the time in seconds.
 
   Returns:
@@ -106,9 +128,12 @@ def benchmark(dataset, batch_size, seconds=3.0, clock=time.perf_counter):
 
 
 def _run(dataset, seconds, clock, single):
-  """(elements a second, seconds until the first). Of several rounds the fastest: what else the machine does makes a round slower, never faster.
+  """(elements a second, seconds until the first).
 
-  Where elements are single examples, they are taken by the window, without which Python would be what is timed.
+  Of several rounds the fastest: what else the machine does makes a round slower, never faster.
+
+  Where elements are single examples, they are taken by the window, without which Python would be
+  what is timed.
   """
   elements = 1
   if single:
@@ -134,7 +159,8 @@ def _run(dataset, seconds, clock, single):
 def _chain(dataset, batch_size):
   """[(dataset, examples in an element)] of the stages that can be timed, in the order of the data.
 
-  It goes back from the end to the first stage whose elements cannot be told apart into examples: an interleave, an unbatch, a filter, a source.
+  It goes back from the end to the first stage whose elements cannot be told apart into examples: an
+  interleave, an unbatch, a filter, a source.
   """
   chain, examples = [], batch_size
   while True:
@@ -147,7 +173,8 @@ def _chain(dataset, batch_size):
       break
     sources = tensorflow_internals.inputs_of(dataset)
     if len(sources) > 1:
-      sources = [one for one in sources if tensorflow_internals.inputs_of(one)] or sources[-1:]  # enumerate zips with a counter
+      # Enumerate zips with a counter.
+      sources = [one for one in sources if tensorflow_internals.inputs_of(one)] or sources[-1:]
     if len(sources) != 1:
       break
     dataset = sources[0]
@@ -155,7 +182,7 @@ def _chain(dataset, batch_size):
 
 
 def _kind(dataset):
-  """"Map" of a _ParallelMapDataset."""
+  """ "Map" of a _ParallelMapDataset."""
   return re.sub(r"^_?(Parallel)?|(Dataset)?(V\d)?$", "", type(dataset).__name__)
 
 

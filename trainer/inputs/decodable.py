@@ -20,8 +20,7 @@ from trainer import errors
 _decoders = weakref.WeakKeyDictionary()  # dataset → dict of feature → function
 
 
-def mark_decodable(
-    dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -> tf.data.Dataset:
+def mark_decodable(dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -> tf.data.Dataset:
   """Says how features of a dataset are made of bytes.
 
   Args:
@@ -44,10 +43,12 @@ def mark_decodable(
 def check_decoders(decoders: object, where: str) -> None:
   """SettingError unless decoders are a dict of names and functions."""
   if not isinstance(decoders, Mapping) or not all(
-      isinstance(name, str) and callable(function) for name, function in decoders.items()):
+    isinstance(name, str) and callable(function) for name, function in decoders.items()
+  ):
     raise errors.SettingError(
-        f"{where}: decoders are {decoders!r}: expected a dict of a feature's name and a function "
-        "of its bytes.")
+      f"{where}: decoders are {decoders!r}: expected a dict of a feature's name and a function "
+      "of its bytes."
+    )
 
 
 def decoders_of(dataset: tf.data.Dataset) -> dict[str, Callable]:

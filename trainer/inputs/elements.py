@@ -7,7 +7,8 @@ from trainer.internals import tensorflow_internals
 
 
 def check_shapes(dataset, batch_size, kind, static=True):
-  """Every device needs static shapes; training also in the batch, which evaluation and prediction pad.
+  """Every device needs static shapes; training also in the batch, which evaluation and prediction
+  pad.
 
   Args:
     dataset: what `call` returns.
@@ -20,17 +21,28 @@ def check_shapes(dataset, batch_size, kind, static=True):
   """
   for path, leaf in named_leaves(dataset.element_spec):
     if not isinstance(leaf, tf.TensorSpec):
-      raise errors.InputError(f"{path} ({kind}) is a {type(leaf).__name__}: make it dense, as with Dataset.padded_batch or to_tensor.")
+      raise errors.InputError(
+        f"{path} ({kind}) is a {type(leaf).__name__}: make it dense, as with "
+        "Dataset.padded_batch or to_tensor."
+      )
     shape = leaf.shape
     if shape.rank is None or shape.rank == 0:
-      raise errors.InputError(f"{path} ({kind}) has shape {shape}: the first axis must be the batch.")
+      raise errors.InputError(
+        f"{path} ({kind}) has shape {shape}: the first axis must be the batch."
+      )
     sizes = shape.as_list()
     if static and kind == "train" and sizes[0] is None:
       raise errors.InputError(f"{path} has shape {_shown(sizes)}: batch with drop_remainder=True")
     if sizes[0] not in (None, batch_size):
-      raise errors.InputError(f'{path} ({kind}) has shape {_shown(sizes)}: the batch must be params["batch_size"], which is {batch_size}.')
+      raise errors.InputError(
+        f"{path} ({kind}) has shape {_shown(sizes)}: the batch must be "
+        f'params["batch_size"], which is {batch_size}.'
+      )
     if static and None in sizes[1:]:
-      raise errors.InputError(f"{path} ({kind}) has shape {_shown(sizes)}: pad or resize so that all axes but the batch are known.")
+      raise errors.InputError(
+        f"{path} ({kind}) has shape {_shown(sizes)}: pad or resize so that "
+        "all axes but the batch are known."
+      )
 
 
 def _shown(sizes):

@@ -2,8 +2,8 @@
 
     BaseOptimizer = private_names.find("keras.src.optimizers.base_optimizer.BaseOptimizer")
 
-`trainer.internals.tensorflow_internals` and `trainer.internals.keras_internals` are the files that use it, one for each
-library; `trainer.config.gin_internals` is gin's.
+`trainer.internals.tensorflow_internals` and `trainer.internals.keras_internals` are the files that
+use it, one for each library; `trainer.config.gin_internals` is gin's.
 """
 
 import importlib

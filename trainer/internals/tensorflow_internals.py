@@ -1,4 +1,7 @@
-"""What TensorFlow keeps to itself and Octet relies on, from 2.18 to 2.21. The one file that names it."""
+"""What TensorFlow keeps to itself and Octet relies on, from 2.18 to 2.21.
+
+The one file that names it.
+"""
 
 import contextlib
 import random
@@ -25,7 +28,8 @@ FUNCTION_CONTEXT = private_names.member(
   "tensorflow.python.eager.polymorphic_function.function_context.make_function_context"
 )
 
-# The seed of random operations that run eagerly, the seeds that operations get from it, and its setting.
+# The seed of random operations that run eagerly, the seeds that operations get from it, and its
+# setting.
 GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.global_seed")
 OPERATION_SEED = private_names.member(
   "tensorflow.python.eager.context.Context._internal_operation_seed"

@@ -1,6 +1,7 @@
 """What is done at the boundaries of the training loop, and in which order.
 
-    with Training(estimator, ...) as training:                # begins the hooks; the first checkpoint
+Example:
+    with Training(estimator, ...) as training:  # begins the hooks; the first checkpoint
       loop.train(..., training.loop_length, training.after_loop)
       training.finish(step)                                   # the last checkpoint; ends the hooks
 """
@@ -27,14 +28,26 @@ class Training:
     is_saved: whether the training goes on from a checkpoint, which need not be written again.
   """
 
-  def __init__(self, estimator, hooks, saving_listeners, start, final_step, batch_size, preemption_watch, is_saved=False):
+  def __init__(
+    self,
+    estimator,
+    hooks,
+    saving_listeners,
+    start,
+    final_step,
+    batch_size,
+    preemption_watch,
+    is_saved=False,
+  ):
     config = estimator.config
     self._estimator = estimator
     self._hooks = hooks
     self._listeners = saving_listeners
     self._start = start
     self._preemption = preemption_watch
-    self._checkpoint_due = every.Every(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds, start=start)
+    self._checkpoint_due = every.Every(
+      steps=config.checkpoint_steps, seconds=config.checkpoint_seconds, start=start
+    )
     self._log_due = every.Every(steps=config.log_step_count_steps, start=start)
     self._summary_due = every.Every(steps=config.save_summary_steps, start=start)
     self._log_totals = totals.Totals(batch_size)
@@ -45,8 +58,11 @@ class Training:
     self._step = start
     self._has_stepped = False  # since this training began
     cadences = [config.log_step_count_steps, config.save_summary_steps, config.checkpoint_steps]
-    self._length = outer_loop.LoopLength(config.tpu_config.iterations_per_loop, tuple(cadence for cadence in cadences if cadence), tuple(
-        hook.next_step for hook in hooks if hasattr(hook, "next_step")))
+    self._length = outer_loop.LoopLength(
+      config.tpu_config.iterations_per_loop,
+      tuple(cadence for cadence in cadences if cadence),
+      tuple(hook.next_step for hook in hooks if hasattr(hook, "next_step")),
+    )
     self._writes = estimator.device.is_chief
     self.stopped = False  # whether a hook ended the training before its first step
 
@@ -90,7 +106,11 @@ class Training:
     self._log_totals.add(result)
     self._summary_totals.add(result)
     last = result.step == self._final_step
-    self._report(result.step, self._log_due.due(result.step) or last, self._summary_due.due(result.step) or last)
+    self._report(
+      result.step,
+      self._log_due.due(result.step) or last,
+      self._summary_due.due(result.step) or last,
+    )
 
     # 3. The user's hooks.
     metrics = dict(result.scalars, loss=result.loss)
@@ -102,7 +122,8 @@ class Training:
     if workers.agree(self._checkpoint_due.due(result.step)):
       stop = self._save(result.step) or stop
 
-    # 5. Whether the training is asked to end: by Ctrl-C, or because the machine is being taken away.
+    # 5. Whether the training is asked to end: by Ctrl-C, or because the machine is being taken
+    #   away.
     if asked := workers.total(self._preemption.asked):
       if self._saved_at != result.step:
         self._save(result.step, is_due=False)
@@ -110,9 +131,15 @@ class Training:
     return bool(workers.total(stop))
 
   def leave_if_saved(self):
-    """Leaves if the training is asked to end and has nothing left to save, as in an evaluation. Several workers can do that only together: they leave
-    after their next loop."""
-    if self._preemption.asked and self._saved_at == self._step and not self._estimator.device.is_multi_worker:
+    """Leaves if the training is asked to end and has nothing left to save, as in an evaluation.
+
+    Several workers can do that only together: they leave after their next loop.
+    """
+    if (
+      self._preemption.asked
+      and self._saved_at == self._step
+      and not self._estimator.device.is_multi_worker
+    ):
       self._leave(self._preemption.asked)
 
   def _leave(self, asked):
@@ -128,7 +155,9 @@ class Training:
       metrics_file.append(self._estimator.model_dir, metrics_file.TRAIN, step, report)
 
   def position_changed(self):
-    """Says that the place in the data is not that of the step any more, so that the checkpoint of the step has to be written again."""
+    """Says that the place in the data is not that of the step any more, so that the checkpoint
+    of the step has to be written again.
+    """
     self._position_changed = True
 
   def finish(self, step):
@@ -137,7 +166,8 @@ class Training:
     if self._saved_at != step:
       self._save(step)
     elif self._position_changed:
-      self._estimator.save_checkpoint()  # of the same step and values: there is nothing that a listener would have to hear of
+      # Of the same step and values: there is nothing that a listener would have to hear of.
+      self._estimator.save_checkpoint()
     self._estimator.wait_for_checkpoint()
     for hook in self._hooks:
       if hasattr(hook, "end"):
@@ -152,9 +182,16 @@ class Training:
       return method(*arguments)
 
   def _save(self, step, is_due=True):
-    """Saves; returns whether a listener wants to stop. `is_due`: whether an undisturbed training would save here too; if not, those listeners that
-    have `only_if_due` are not told."""
-    listeners = [listener for listener in self._listeners if is_due or not getattr(listener, "only_if_due", False)]
+    """Saves; returns whether a listener wants to stop.
+
+    `is_due`: whether an undisturbed training would save here too; if not, those listeners that have
+      `only_if_due` are not told.
+    """
+    listeners = [
+      listener
+      for listener in self._listeners
+      if is_due or not getattr(listener, "only_if_due", False)
+    ]
     for listener in listeners:
       listener.before_save(None, step)
     self._estimator.save_checkpoint()

@@ -1,7 +1,8 @@
 """Many steps in one call of the device, and the outer loop in plain Python around it.
 
-The device loops are `tf.function`s that take an iterator and a number of steps: Python is asked once a loop, not once a step. The outer loop,
-`train`, decides how many steps the next loop has, runs it, and calls the hooks.
+The device loops are `tf.function`s that take an iterator and a number of steps: Python is asked
+once a loop, not once a step. The outer loop, `train`, decides how many steps the next loop has,
+runs it, and calls the hooks.
 """
 
 import functools
@@ -39,7 +40,8 @@ class DeviceLoops:
     self._writers = []  # of summaries, made in a host_call's function
     self._single_thread = False  # whether the training loop runs so, see `executor`
     with tf.device("/cpu:0"):
-      self._waiting = tf.Variable(False, trainable=False) if on_one_cpu else None  # whether the training loop waits for input
+      # Whether the training loop waits for input.
+      self._waiting = tf.Variable(False, trainable=False) if on_one_cpu else None
     self._train_loop = tf.function(self._train, autograph=False)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
@@ -56,12 +58,14 @@ class DeviceLoops:
     return self._train_loop.get_concrete_function(iterator, tf.TensorSpec([], tf.int64), endless)
 
   def _train(self, iterator, steps, endless):
-    """Trains for up to `steps` (int64 scalar), fewer if the iterator ends, which is not looked for where it is `endless` (Python bool).
+    """Trains for up to `steps` (int64 scalar), fewer if the iterator ends, which is not looked for
+    where it is `endless` (Python bool).
 
     Returns:
-      dict of scalars: "loss" (float32, the mean over the steps), "steps" (int64, those done), "non_finite_step" (int64, the first global step whose
-      loss was not finite, or -1), "input_seconds" (float64, time in which the device had no batch), and "scalars", a dict of the float32 values that
-      the last step gave to tf.summary.
+      dict of scalars: "loss" (float32, the mean over the steps), "steps" (int64, those done),
+      "non_finite_step" (int64, the first global step whose loss was not finite, or -1),
+      "input_seconds" (float64, time in which the device had no batch), and "scalars", a dict of the
+      float32 values that the last step gave to tf.summary.
     """
     program = self._program
     start = program.global_step.read_value()
@@ -70,11 +74,13 @@ class DeviceLoops:
       done, _, loss_sum, non_finite, waited, free_at = state
       with tf.control_dependencies(tf.nest.flatten(batches)):
         ready_at = tf.timestamp()
-      with tf.control_dependencies([ready_at]):  # else eight replicas would be at work before anyone looks at the clock
+      # Else eight replicas would be at work before anyone looks at the clock.
+      with tf.control_dependencies([ready_at]):
         batches = tf.nest.map_structure(tf.identity, batches)
       with tensorflow_internals.AutomaticControlDependencies() as everything:
         loss, host_tensors = program.train(batches)
-        loss = everything.mark_as_return(loss)  # there when the whole step is done, not when the loss is
+        # There when the whole step is done, not when the loss is.
+        loss = everything.mark_as_return(loss)
       done += 1
       self._call_host(start + done, host_tensors)
       program.global_step.assign(start + done)
@@ -90,26 +96,48 @@ class DeviceLoops:
         return step(self._next_batches(iterator), state, asked_at)
       optionals = [iterator.get_next_as_optional() for _ in range(self._replicas)]
       more = tf.reduce_all([optional.has_value() for optional in optionals])
-      return tf.cond(more, lambda: step([optional.get_value() for optional in optionals], state, asked_at), lambda: (state[0], False, *state[2:]))
+      return tf.cond(
+        more,
+        lambda: step([optional.get_value() for optional in optionals], state, asked_at),
+        lambda: (state[0], False, *state[2:]),
+      )
 
     zero = tf.constant(0, tf.float64)
-    initial = tf.constant(0, tf.int64), tf.constant(True), zero, tf.constant(-1, tf.int64), zero, tf.timestamp()
-    done, _, loss_sum, non_finite, waited, _ = tf.while_loop(lambda done, more, *_: more & (done < steps), body, initial)
+    initial = (
+      tf.constant(0, tf.int64),
+      tf.constant(True),
+      zero,
+      tf.constant(-1, tf.int64),
+      zero,
+      tf.timestamp(),
+    )
+    done, _, loss_sum, non_finite, waited, _ = tf.while_loop(
+      lambda done, more, *_: more & (done < steps), body, initial
+    )
     self._single_thread = self._on_one_cpu and executor.runs_in_one_thread(done.op)
     return dict(
-        loss=tf.cast(loss_sum / tf.cast(tf.maximum(done, 1), tf.float64), tf.float32), steps=done, non_finite_step=non_finite, input_seconds=waited,
-        scalars={tag: variable.read_value() for tag, variable in program.scalars.items()})
+      loss=tf.cast(loss_sum / tf.cast(tf.maximum(done, 1), tf.float64), tf.float32),
+      steps=done,
+      non_finite_step=non_finite,
+      input_seconds=waited,
+      scalars={tag: variable.read_value() for tag, variable in program.scalars.items()},
+    )
 
   def _next_batches(self, iterator):
     if self._waiting is None:
       return [next(iterator) for _ in range(self._replicas)]
     with tf.control_dependencies([self._waiting.assign(True)]):
       batch = next(iterator)
-    with tf.control_dependencies(tf.nest.flatten(batch)), tf.control_dependencies([self._waiting.assign(False)]):
+    with (
+      tf.control_dependencies(tf.nest.flatten(batch)),
+      tf.control_dependencies([self._waiting.assign(False)]),
+    ):
       return [tf.nest.map_structure(tf.identity, batch)]
 
   def failed_in_input(self):
-    """Whether the training loop, of which an error came, waited for input; None where only the error can tell."""
+    """Whether the training loop, of which an error came, waited for input; None where only the
+    error can tell.
+    """
     return bool(self._waiting) if self._single_thread else None
 
   def _call_host(self, step, tensors):
@@ -130,10 +158,12 @@ class DeviceLoops:
     return self._metrics.setdefault(name, metrics_lib.HostMetrics())
 
   def _evaluate(self, iterator, group, steps, name):
-    """Evaluates `group` and those that follow it, up to `steps` (int64 scalar), until one comes that is empty or has a partial batch.
+    """Evaluates `group` and those that follow it, up to `steps` (int64 scalar), until one comes
+    that is empty or has a partial batch.
 
     Returns:
-      dict: "loss_sum" (float64, the sum over the examples), "rows" (int64, their number), "steps" (int64, groups done), "group" (the one to go on
+      dict: "loss_sum" (float64, the sum over the examples), "rows" (int64, their number), "steps"
+        (int64, groups done), "group" (the one to go on
       with) and "metrics" (dict of the values so far).
     """
     host_metrics = self.host_metrics(name)
@@ -145,8 +175,13 @@ class DeviceLoops:
       element, rows = group
       losses, tensors = self._program.evaluate(self._split(element))
       real = tf.repeat(rows > 0, _batch_size(element))
-      host_metrics.update(self._program.metric_fn, tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), tensors))
-      loss_sum += tf.reduce_sum(tf.where(rows > 0, tf.cast(losses, tf.float64) * tf.cast(rows, tf.float64), 0))
+      host_metrics.update(
+        self._program.metric_fn,
+        tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), tensors),
+      )
+      loss_sum += tf.reduce_sum(
+        tf.where(rows > 0, tf.cast(losses, tf.float64) * tf.cast(rows, tf.float64), 0)
+      )
       return done + 1, _next_group(iterator, group), loss_sum, seen + tf.reduce_sum(rows)
 
     def goes_on(done, group, *_):
@@ -154,14 +189,21 @@ class DeviceLoops:
 
     initial = tf.constant(0, tf.int64), group, tf.constant(0, tf.float64), tf.constant(0, tf.int64)
     done, group, loss_sum, seen = tf.while_loop(goes_on, body, initial)
-    return dict(loss_sum=loss_sum, rows=seen, steps=done, group=group, metrics=host_metrics.results())
+    return dict(
+      loss_sum=loss_sum, rows=seen, steps=done, group=group, metrics=host_metrics.results()
+    )
 
   def _evaluate_partial(self, element, name):
-    """Evaluates one batch at its own size: every replica gets all of it, and the first one's word counts, so that any loss is exact."""
+    """Evaluates one batch at its own size: every replica gets all of it, and the first one's
+    word counts, so that any loss is exact.
+    """
     host_metrics = self.host_metrics(name)
     size = _sizes(tf.nest.flatten(element)[0])[0]
     losses, tensors = self._program.evaluate([element] * self._replicas)
-    host_metrics.update(self._program.metric_fn, tf.nest.map_structure(lambda tensor: tensor[: _sizes(tensor)[0] // self._replicas], tensors))
+    host_metrics.update(
+      self._program.metric_fn,
+      tf.nest.map_structure(lambda tensor: tensor[: _sizes(tensor)[0] // self._replicas], tensors),
+    )
     return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=host_metrics.results())
 
   def trace_predict(self, iterator):
@@ -171,26 +213,33 @@ class DeviceLoops:
   def predict(self, traced, iterator, groups=None, with_examples=False):
     """Predicts for the groups of an iterator.
 
-    Several are made in a call, if it is known that they come: where each is a call, Python's part of a small step is the larger, and in a large one
-    a core waits for the other at the end. An input that may have to wait for its examples does not know how many there are, and gets each group's
-    predictions as soon as they can be had.
+    Several are made in a call, if it is known that they come: where each is a call, Python's part
+    of a small step is the larger, and in a large one a core waits for the other at the end. An
+    input that may have to wait for its examples does not know how many there are, and gets each
+    group's predictions as soon as they can be had.
 
     Args:
-      traced: what trace_predict has returned for the iterator; to look it up for each group would take as long as a small group.
+      traced: what trace_predict has returned for the iterator; to look it up for each group would
+        take as long as a small group.
       iterator: that iterator.
       groups: how many it gives, None if that is not known.
 
     Yields:
-      (predictions, element): numpy arrays of the examples that are real, in order; the element is None unless `with_examples`.
+      (predictions, element): numpy arrays of the examples that are real, in order; the element is
+      None unless `with_examples`.
     """
     at_once = _SMALL_GROUPS if executor.is_light(traced.graph) else _LARGE_GROUPS
     if self._on_one_cpu and groups is not None and groups >= 2 * at_once:
       if traced not in self._predict_several:
-        self._predict_several[traced] = tf.function(functools.partial(_several, traced, at_once), autograph=False)
+        self._predict_several[traced] = tf.function(
+          functools.partial(_several, traced, at_once), autograph=False
+        )
       for _ in range(groups // at_once):
         results = _on_host(self._predict_several[traced](iterator))
         for i in range(at_once):
-          yield self._real(tf.nest.map_structure(lambda array, i=i: array[i], results), with_examples)
+          yield self._real(
+            tf.nest.map_structure(lambda array, i=i: array[i], results), with_examples
+          )
     while True:
       try:
         result = traced(iterator)
@@ -208,16 +257,26 @@ class DeviceLoops:
     def real(array):
       return np.concatenate([array[i * size : i * size + count] for i, count in enumerate(rows)])
 
-    return tf.nest.map_structure(real, predictions), tf.nest.map_structure(real, element) if with_examples else None
+    return tf.nest.map_structure(real, predictions), tf.nest.map_structure(
+      real, element
+    ) if with_examples else None
 
   def _predict(self, iterator):
-    """(predictions, rows, element) of the next group: for each example a row, also for those that are not real."""
+    """(predictions, rows, element) of the next group: for each example a row, also for those
+    that are not real.
+    """
     element, rows = next(iterator)
     predictions = self._program.predict(self._split(element))
-    return predictions, rows, tf.nest.map_structure(lambda tensor: tf.reshape(tensor, [-1, *_sizes(tensor)[2:]]), element)
+    return (
+      predictions,
+      rows,
+      tf.nest.map_structure(lambda tensor: tf.reshape(tensor, [-1, *_sizes(tensor)[2:]]), element),
+    )
 
   def _split(self, element):
-    return [tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(self._replicas)]
+    return [
+      tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(self._replicas)
+    ]
 
 
 def _batch_size(element):
@@ -238,19 +297,21 @@ def _several(traced, count, iterator):
 
   def body(done, arrays):
     results = tf.nest.flatten(traced(iterator))
-    return done + 1, [array.write(done, result) for array, result in zip(arrays, results, strict=True)]
+    return done + 1, [
+      array.write(done, result) for array, result in zip(arrays, results, strict=True)
+    ]
 
-  arrays = [tf.TensorArray(leaf.dtype, count, element_shape=leaf.shape) for leaf in tf.nest.flatten(like)]
-  _, arrays = tf.while_loop(lambda done, _: done < count, body, (tf.constant(0), arrays), parallel_iterations=_STEPS_AT_WORK)
+  arrays = [
+    tf.TensorArray(leaf.dtype, count, element_shape=leaf.shape) for leaf in tf.nest.flatten(like)
+  ]
+  _, arrays = tf.while_loop(
+    lambda done, _: done < count, body, (tf.constant(0), arrays), parallel_iterations=_STEPS_AT_WORK
+  )
   return tf.nest.pack_sequence_as(like, [array.stack() for array in arrays])
 
 
 def _next_group(iterator, like):
   optional = iterator.get_next_as_optional()
-  return tf.cond(optional.has_value(), optional.get_value, lambda: tf.nest.map_structure(tf.zeros_like, like))
-
-
-
-
-
-
+  return tf.cond(
+    optional.has_value(), optional.get_value, lambda: tf.nest.map_structure(tf.zeros_like, like)
+  )

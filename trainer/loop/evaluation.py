@@ -1,7 +1,8 @@
 """The outer loop of an evaluation: every example counts once, on any number of replicas.
 
-Whole batches are evaluated in device loops. A partial batch, as at the end of a set, is evaluated by itself and at its own size, so that the loss of
-any model_fn, whatever it averages over, is that of the examples and of nothing that was padded.
+Whole batches are evaluated in device loops. A partial batch, as at the end of a set, is evaluated
+by itself and at its own size, so that the loss of any model_fn, whatever it averages over, is that
+of the examples and of nothing that was padded.
 """
 
 import dataclasses
@@ -15,7 +16,9 @@ _LOOP = 64
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """Of one evaluation: "loss" and the metrics by name (floats, or numpy arrays where a metric is one), and the number of examples."""
+  """Of one evaluation: "loss" and the metrics by name (floats, or numpy arrays where a metric
+  is one), and the number of examples.
+  """
 
   values: dict
   examples: int
@@ -59,11 +62,19 @@ def run(loops, iterator, name, steps=None, beat=lambda: None):
       done += 1
       group = next(iterator, None)
     for index in partial:
-      result = loops.evaluate_partial(tf.nest.map_structure(lambda tensor, index=index: tensor[index, : counts[index]], element), name)
+      result = loops.evaluate_partial(
+        tf.nest.map_structure(lambda tensor, index=index: tensor[index, : counts[index]], element),
+        name,
+      )
       loss_sum += float(result["loss_sum"])
       examples += int(counts[index])
       metrics = result["metrics"]
   if steps is not None and done < steps:
-    logging.warning("The evaluation ended after %d of %d steps: the input has %d examples.", done, steps, examples)
-  values = {key: value.numpy().item() if value.shape.rank == 0 else value.numpy() for key, value in metrics.items()}
+    logging.warning(
+      "The evaluation ended after %d of %d steps: the input has %d examples.", done, steps, examples
+    )
+  values = {
+    key: value.numpy().item() if value.shape.rank == 0 else value.numpy()
+    for key, value in metrics.items()
+  }
   return Result({"loss": loss_sum / examples, **values} if examples else {}, examples)

@@ -1,10 +1,12 @@
 """Which of TensorFlow's executors runs a training loop on a CPU.
 
-The usual one hands each operation that is ready to a thread that is free, which pays where operations take long. In a step of operations of a
-microsecond, waking threads takes longer than the work: there the executor that does one after another is faster, by about 1.6 for the digits.
+The usual one hands each operation that is ready to a thread that is free, which pays where
+operations take long. In a step of operations of a microsecond, waking threads takes longer than the
+work: there the executor that does one after another is faster, by about 1.6 for the digits.
 
-Both compute the same operations. Whether their results are equal to the last bit hangs on the processor: they are on an Intel Xeon, and differ by
-6e-8 on an AMD EPYC. Each of them gives its own bits again. The choice goes by what a step computes, never by the clock or the processor, so that a
+Both compute the same operations. Whether their results are equal to the last bit hangs on the
+processor: they are on an Intel Xeon, and differ by 6e-8 on an AMD EPYC. Each of them gives its own
+bits again. The choice goes by what a step computes, never by the clock or the processor, so that a
 program has the same executor each time, and on the same machine the same bits.
 """
 
@@ -14,15 +16,29 @@ import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 
-# Floating-point operations of a step up to which a single thread is faster. Measured on two cores of
-# an Intel Xeon, dense networks with Adam: 1.7 times as fast at 1.7 million and 1.5 at 6.5 million,
-# 0.7 at 26 million and beyond.
+# Floating-point operations of a step up to which a single thread is faster. Measured on two cores
+# of an Intel Xeon, dense networks with Adam: 1.7 times as fast at 1.7 million and 1.5 at 6.5
+# million, 0.7 at 26 million and beyond.
 LIGHT_FLOPS = 10_000_000
-_COSTLY = ("Conv", "MaxPool", "AvgPool", "Einsum", "BatchMatMul", "FFT", "Svd", "Qr", "Cholesky", "Xla", "PyFunc", "Resize")
+_COSTLY = (
+  "Conv",
+  "MaxPool",
+  "AvgPool",
+  "Einsum",
+  "BatchMatMul",
+  "FFT",
+  "Svd",
+  "Qr",
+  "Cholesky",
+  "Xla",
+  "PyFunc",
+  "Resize",
+)
 
 
 def runs_in_one_thread(loop):
-  """Whether a tf.while_loop that was just traced is to run in a single thread; if so, it is marked for that.
+  """Whether a tf.while_loop that was just traced is to run in a single thread; if so, it is marked
+  for that.
 
   Args:
     loop: the loop's operation.
@@ -41,12 +57,24 @@ def is_light(graph):
   """Whether all that a graph does is known to be at most LIGHT_FLOPS."""
   total = 0
   for operation in graph.get_operations():
-    if operation.type.startswith(_COSTLY) or any(attribute.HasField("func") for attribute in operation.node_def.attr.values()):
+    if operation.type.startswith(_COSTLY) or any(
+      attribute.HasField("func") for attribute in operation.node_def.attr.values()
+    ):
       return False
-    sizes = [output.shape.num_elements() for output in operation.outputs if output.dtype not in (tf.resource, tf.variant)]
+    sizes = [
+      output.shape.num_elements()
+      for output in operation.outputs
+      if output.dtype not in (tf.resource, tf.variant)
+    ]
     if None in sizes:
       return False
-    terms = operation.inputs[0].shape.with_rank(2).as_list()[0 if operation.get_attr("transpose_a") else 1] if operation.type == "MatMul" else 1
+    terms = (
+      operation.inputs[0]
+      .shape.with_rank(2)
+      .as_list()[0 if operation.get_attr("transpose_a") else 1]
+      if operation.type == "MatMul"
+      else 1
+    )
     if terms is None:
       return False
     total += sum(sizes) * (2 * terms if operation.type == "MatMul" else 1)
@@ -54,5 +82,7 @@ def is_light(graph):
 
 
 def single_thread(wanted):
-  """A context in which functions are run by the executor with a single thread, if that is wanted."""
+  """A context in which functions are run by the executor with a single thread, if that is
+  wanted.
+  """
   return tensorflow_internals.single_thread() if wanted else contextlib.nullcontext()

@@ -1,7 +1,8 @@
 """A loss that is no longer a number: at which step, in which tensor, with which batch.
 
-The device loop only finds the step. The rest is found by training again, from the last checkpoint to that step, which the same data and the same
-random numbers make possible; the step itself then runs with every tensor checked.
+The device loop only finds the step. The rest is found by training again, from the last checkpoint
+to that step, which the same data and the same random numbers make possible; the step itself then
+runs with every tensor checked.
 """
 
 import contextlib
@@ -46,12 +47,16 @@ def message(found, checkpoint, explanation):
   """
   kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "There is no checkpoint yet"
   return (
-      f"The loss became {found.kind} at step {found.step}. {explanation}{' ' * bool(explanation)}{kept}; nothing was written since. A smaller "
-      "learning rate, gradient clipping (gin: minimize.clip_norm) or a look at the input of that step may help.")
+    f"The loss became {found.kind} at step {found.step}. "
+    f"{explanation}{' ' * bool(explanation)}{kept}; nothing was written since. A smaller "
+    "learning rate, gradient clipping (gin: minimize.clip_norm) or a look at the input of that "
+    "step may help."
+  )
 
 
 def explain(program, batches, step, directory):
-  """Sentences on the first tensor that is not finite in a training step; the batch is written to a file.
+  """Sentences on the first tensor that is not finite in a training step; the batch is written to a
+  file.
 
   Args:
     program: the step.Program, with the values before the step.
@@ -69,7 +74,11 @@ def explain(program, batches, step, directory):
   np.savez(buffer, **arrays)
   with tf.io.gfile.GFile(saved, "wb") as file:
     file.write(buffer.getvalue())
-  ill = [name for name, array in arrays.items() if array.dtype.kind == "f" and not np.isfinite(array).all()]
+  ill = [
+    name
+    for name, array in arrays.items()
+    if array.dtype.kind == "f" and not np.isfinite(array).all()
+  ]
   if ill:
     return f"{ill[0]} of its batch has values that are not finite; the batch is in {saved}."
   tensor = first_tensor(program, batches)
@@ -79,7 +88,9 @@ def explain(program, batches, step, directory):
 
 
 def first_tensor(program, batches):
-  """What the first tensor is that is not finite when a step.Program trains on batches, or None if all are. The variables are changed by that."""
+  """What the first tensor is that is not finite when a step.Program trains on batches, or None
+  if all are. The variables are changed by that.
+  """
 
   def train():
     with program.wrapped(checked):
@@ -103,10 +114,19 @@ def checked():
 
 
 def _described(text):
-  """`the output of Log, float32 (8, 3) (model.py:34)`, of what TensorFlow's check says, which marks the frames that are not its own by `->`."""
+  """`the output of Log, float32 (8, 3) (model.py:34)`, of what TensorFlow's check says, which
+  marks the frames that are not its own by `->`.
+  """
   op = re.search(r'graph op "(\w+)"', text)
   if not op:
     raise errors.NonFiniteError(text)
-  facts = [re.search(pattern, text) for pattern in (r"dtype: <dtype: '(\w+)'>", r"shape: (\(.*?\)|\[.*?\])")]
+  facts = [
+    re.search(pattern, text)
+    for pattern in (
+      r"dtype: <dtype: '(\w+)'>",
+      r"shape: "
+      r"(\(.*?\)|\[.*?\])",
+    )
+  ]
   where = user_frames.where(re.findall(r"\+ (\S+) \(L(\d+)\) .*\n ->", text))
   return f"the output of {op[1]}" + "".join(f", {fact[1]}" for fact in facts if fact) + where

@@ -10,18 +10,23 @@ from trainer import run_config
 
 @dataclasses.dataclass
 class LoopLength:
-  """How many steps the next device loop has. It never changes the numbers, but when the hooks are called.
+  """How many steps the next device loop has.
+
+  It never changes the numbers, but when the hooks are called.
 
   Args:
     iterations_per_loop: see run_config.TPUConfig.
-    cadences: the numbers of steps that a loop must not run over a multiple of, where iterations_per_loop is None.
-    next_steps: functions of a step that return the next one that a loop must not run over, or None; the same.
+    cadences: the numbers of steps that a loop must not run over a multiple of, where
+      iterations_per_loop is None.
+    next_steps: functions of a step that return the next one that a loop must not run over, or None;
+      the same.
   """
 
   iterations_per_loop: int | str | None
   cadences: tuple[int, ...] = ()
   next_steps: tuple = ()
-  # A loop whose length is chosen for the user should not keep Ctrl-C, a progress bar or a time-based checkpoint waiting for longer.
+  # A loop whose length is chosen for the user should not keep Ctrl-C, a progress bar or a
+  # time-based checkpoint waiting for longer.
   patience_seconds: float = 10.0
   _length: int = 1
 
@@ -37,7 +42,11 @@ class LoopLength:
     length = min(self._length, left)
     if self.iterations_per_loop is None:
       ends = [ask(step) for ask in self.next_steps]
-      length = min([length] + [cadence - step % cadence for cadence in self.cadences] + [end - step for end in ends if end is not None])
+      length = min(
+        [length]
+        + [cadence - step % cadence for cadence in self.cadences]
+        + [end - step for end in ends if end is not None]
+      )
     return length
 
   def took(self, steps, seconds):
@@ -69,7 +78,8 @@ def train(run_loop, step, final_step, loop_length, after_loop, clock=time.monoto
   """Trains from `step` to `final_step`, or until the input ends or after_loop returns true.
 
   Args:
-    run_loop: function of a number of steps that runs the device loop and returns what DeviceLoops.train does.
+    run_loop: function of a number of steps that runs the device loop and returns what
+      DeviceLoops.train does.
     loop_length: function of the step and final_step that returns how many steps the next loop has.
     after_loop: called with the LoopResult of each loop; returns whether to stop.
     clock: seconds.
@@ -87,8 +97,18 @@ def train(run_loop, step, final_step, loop_length, after_loop, clock=time.monoto
     exhausted = done < wanted
     if done:
       scalars = {tag: float(value) for tag, value in result["scalars"].items()}
-      stop = after_loop(LoopResult(
-          step, done, seconds, float(result["loss"]), int(result["non_finite_step"]), float(result["input_seconds"]), scalars, exhausted))
+      stop = after_loop(
+        LoopResult(
+          step,
+          done,
+          seconds,
+          float(result["loss"]),
+          int(result["non_finite_step"]),
+          float(result["input_seconds"]),
+          scalars,
+          exhausted,
+        )
+      )
       if stop:
         return step, False
     if exhausted:

@@ -1,4 +1,5 @@
-"""How a training is asked from outside to end: SIGTERM, which clouds send before they take a machine away, and Ctrl-C.
+"""How a training is asked from outside to end: SIGTERM, which clouds send before they take a
+machine away, and Ctrl-C.
 
 | signal          | the first                                                  | the second                          |
 |-----------------|------------------------------------------------------------|-------------------------------------|
@@ -7,11 +8,12 @@
 |                 |                                                            | KeyboardInterrupt as soon as Python |
 |                 |                                                            | has the floor, and nothing is saved |
 
-What is saved already, as during an evaluation, is not saved again: the training leaves there. Before the first step there is nothing to save. The
-newest checkpoint is whole in any case.
+What is saved already, as during an evaluation, is not saved again: the training leaves there.
+Before the first step there is nothing to save. The newest checkpoint is whole in any case.
 
-Python calls its signal handlers in the main thread and between two of its own instructions, of which there are none in a device loop. So a thread
-hears of each signal too: it says at once what will follow, and ends the process where that is asked for.
+Python calls its signal handlers in the main thread and between two of its own instructions, of
+which there are none in a device loop. So a thread hears of each signal too: it says at once what
+will follow, and ends the process where that is asked for.
 """
 
 import contextlib
@@ -35,7 +37,10 @@ NOTHING_TO_SAVE = "before the first step there was nothing to save"
 
 
 class Preempted(SystemExit):
-  """The run was asked to end, and has saved. Where nobody catches it, the process ends with EXIT_CODE."""
+  """The run was asked to end, and has saved.
+
+  Where nobody catches it, the process ends with EXIT_CODE.
+  """
 
   def __init__(self):
     super().__init__(EXIT_CODE)
@@ -47,7 +52,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def telling(what: str) -> Iterator[None]:
-  """Has a KeyboardInterrupt from inside tell what it has interrupted, unless it tells that itself."""
+  """Has a KeyboardInterrupt from inside tell what it has interrupted, unless it tells that
+  itself.
+  """
   try:
     yield
   except KeyboardInterrupt as error:
@@ -88,7 +95,11 @@ class Watch:
   def _on_signal(self, number, frame):
     """Python's handler, in the main thread."""
     first = self._asked.setdefault(number, self._clock())
-    if number == signal.SIGINT and not _process_is_own and self._clock() - first >= _ONE_PRESS_SECONDS:
+    if (
+      number == signal.SIGINT
+      and not _process_is_own
+      and self._clock() - first >= _ONE_PRESS_SECONDS
+    ):
       raise Interrupted("a second time, and ended at once; what was not saved is lost")
 
   def _hear(self, number):
@@ -98,15 +109,25 @@ class Watch:
       if self._terminations > 1:
         _end(128 + number, "SIGTERM again: ended at once.")  # as the signal would have ended it
       else:
-        logging.warning("SIGTERM: %s, and leaving with exit code %d. A second one ends the process at once.", self._what_follows(), EXIT_CODE)
+        logging.warning(
+          "SIGTERM: %s, and leaving with exit code %d. A second one ends the process at once.",
+          self._what_follows(),
+          EXIT_CODE,
+        )
     elif number == signal.SIGINT and self._hears_interrupts and self._presses.add() == 1:
       if _process_is_own and self._saved is None and not self._at_stake:
         _end(128 + number, f"interrupted: {NOTHING_TO_SAVE}")
       else:
-        logging.warning("Ctrl-C: %s. A second one ends at once, without saving.", self._what_follows())
+        logging.warning(
+          "Ctrl-C: %s. A second one ends at once, without saving.", self._what_follows()
+        )
 
   def _what_follows(self):
-    return "saving at the end of this device loop" if self._saved is None else f"ending here; step {self._saved} is saved"
+    return (
+      "saving at the end of this device loop"
+      if self._saved is None
+      else f"ending here; step {self._saved} is saved"
+    )
 
   @contextlib.contextmanager
   def listening(self) -> Iterator["Watch"]:
@@ -144,7 +165,9 @@ def leave(asked: int, newest: int | None, model_dir: str) -> None:
   """
   if asked < _INTERRUPT:
     raise Preempted
-  raise Interrupted(f"saved at step {newest} in {model_dir}; the same command, or call, goes on from there")
+  raise Interrupted(
+    f"saved at step {newest} in {model_dir}; the same command, or call, goes on from there"
+  )
 
 
 class Presses:
@@ -169,8 +192,8 @@ class Presses:
     return self._count
 
 
-# Whether the process is a command's: a second Ctrl-C ends it. A notebook's would take along all that
-# is in its memory.
+# Whether the process is a command's: a second Ctrl-C ends it. A notebook's would take along all
+# that is in its memory.
 _process_is_own = False
 
 
@@ -204,9 +227,11 @@ def _end(code, text):
 
 
 class _Listener:
-  """Calls a function, in a thread of its own, with the number of each signal that comes and has a handler in Python, as soon as it comes.
+  """Calls a function, in a thread of its own, with the number of each signal that comes and has a
+  handler in Python, as soon as it comes.
 
-  The main thread makes and ends it. The file descriptor that signals are written to before is served too.
+  The main thread makes and ends it. The file descriptor that signals are written to before is
+  served too.
   """
 
   def __init__(self, hear):
@@ -244,8 +269,8 @@ class _Listener:
     os.close(self._writer)
 
 
-# What a fork undoes: it would answer for its parent, be deaf to the SIGTERM that its parent sends it,
-# and write its own signals to its parent's listener.
+# What a fork undoes: it would answer for its parent, be deaf to the SIGTERM that its parent sends
+# it, and write its own signals to its parent's listener.
 _undone = []
 
 

@@ -7,7 +7,8 @@
 
 Layout:
 
-    <model_dir>/training.lock     {"host": "a", "pid": 4711, "started": "2026-11-21T19:30:00+00:00", ...}
+    <model_dir>/training.lock     {"host": "a", "pid": 4711, "started": "2026-11-21T19:30:00+00:00",
+                                  ...}
                                   of the training that goes on, which removes it at its end. What a process
                                   that was killed has left counts for nothing. A training whose file is gone, or
                                   is another one's, has lost the folder: it ends at its next save.
@@ -131,7 +132,8 @@ class TrainingLock:
       return
     if other:
       raise errors.ModelDirBusyError(
-        f"{self._model_dir} (--model_dir) was taken from this training: {other}. It ends, and leaves "
+        f"{self._model_dir} (--model_dir) was taken from this training: {other}. It ends, and "
+        "leaves "
         "its newest checkpoint as it is."
       )
 
@@ -203,7 +205,8 @@ def _who(text):
 
 def _busy(path, text):
   return errors.ModelDirBusyError(
-    f"Another training goes on in {os.path.dirname(path)} (--model_dir): {_who(text)}. Wait for its "
+    f"Another training goes on in {os.path.dirname(path)} (--model_dir): {_who(text)}. Wait for "
+    "its "
     "end, give another --model_dir, or take the folder from it with --force (RunConfig.force)."
   )
 
@@ -315,7 +318,9 @@ class _Heartbeat:
     self._thread.start()
 
   def _wait_for_its_end(self, found, clock, sleep):
-    """Returns when the training whose file was found is gone; ModelDirBusyError at a sign of life."""
+    """Returns when the training whose file was found is gone; ModelDirBusyError at a sign of
+    life.
+    """
     holder = _holder(found)
     alive = holder.is_alive() if holder else None
     if alive:

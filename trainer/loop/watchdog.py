@@ -1,5 +1,7 @@
-"""Ends a process that hangs, with the name of the stage that does and the stacks of all threads, instead of waiting for ever.
+"""Ends a process that hangs, with the name of the stage that does and the stacks of all threads,
+instead of waiting for ever.
 
+Example:
     watchdog = Watchdog(timeout_secs=3600)
     with watchdog.stage("evaluation"):
       for batch in batches:
@@ -19,7 +21,8 @@ EXIT_CODE = 124
 
 
 class Watchdog:
-  """Watches over the stages of each thread, of which one may be inside another: the innermost counts.
+  """Watches over the stages of each thread, of which one may be inside another: the innermost
+  counts.
 
   Args:
     timeout_secs: how long a stage may take; None for as long as it likes.
@@ -80,7 +83,10 @@ class Watchdog:
           name, since = min(innermost, key=lambda stage: stage[1])
           left = since + self._timeout - self._clock()
           if left <= 0:
-            self._end(f"The stage \"{name}\" has not ended for {self._timeout:g} s (gin: RunConfig.stage_timeout_secs).")
+            self._end(
+              f'The stage "{name}" has not ended for {self._timeout:g} s (gin: '
+              "RunConfig.stage_timeout_secs)."
+            )
             return
         self._changed.wait(left)
 

@@ -1,5 +1,7 @@
-"""Loads SavedModels where Octet cannot be imported, and runs them. A program by itself: it is started
-by `verification` with the path of this file, and imports nothing of this project.
+"""Loads SavedModels where Octet cannot be imported, and runs them.
+
+A program by itself: it is started by `verification` with the path of this file, and imports nothing
+of this project.
 
 It reads requests, a JSON object a line, from its standard input until that ends or nothing has come
 for some minutes:
@@ -39,7 +41,9 @@ def pack(arrays):
     if array.dtype == object:
       items = [bytes(item) for item in array.ravel()]
       packed[f"bytes:{name}"] = np.frombuffer(b"".join(items), np.uint8)
-      packed[f"lengths:{name}"] = np.array([len(item) for item in items], np.int64).reshape(array.shape)
+      packed[f"lengths:{name}"] = np.array([len(item) for item in items], np.int64).reshape(
+        array.shape
+      )
     elif array.dtype.kind == "V":
       packed[f"bfloat16:{name}"] = array.astype(np.float32)
     else:
@@ -63,7 +67,9 @@ def unpack(packed):
     elif kind == "lengths":
       lengths, content = packed[key], packed[f"bytes:{name}"].tobytes()
       ends = np.cumsum(lengths.ravel())
-      items = [content[end - length:end] for end, length in zip(ends, lengths.ravel(), strict=True)]
+      items = [
+        content[end - length : end] for end, length in zip(ends, lengths.ravel(), strict=True)
+      ]
       arrays[name] = np.empty(lengths.shape, object)
       arrays[name].ravel()[:] = items
   return arrays

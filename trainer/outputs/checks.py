@@ -17,12 +17,15 @@ _IMAGES = 3  # where files are decoded
 
 
 def input_name(name: str) -> str:
-  """A feature's name as a signature has it: TensorFlow has letters, digits and underscores alone."""
+  """A feature's name as a signature has it: TensorFlow has letters, digits and underscores
+  alone.
+  """
   return re.sub(r"\W", "_", name)
 
 
 def of_model(
-    call: Callable, names: list[str], arrays: Mapping[str, np.ndarray]) -> list[verification.Check]:
+  call: Callable, names: list[str], arrays: Mapping[str, np.ndarray]
+) -> list[verification.Check]:
   """A check of each of the model's own signatures.
 
   Args:
@@ -38,8 +41,13 @@ def of_model(
 
 
 def of_encoded(
-    call: Callable, made: Mapping, main: str, arrays: Mapping[str, np.ndarray],
-    decoders: Mapping[str, Callable], class_names) -> list[verification.Check]:
+  call: Callable,
+  made: Mapping,
+  main: str,
+  arrays: Mapping[str, np.ndarray],
+  decoders: Mapping[str, Callable],
+  class_names,
+) -> list[verification.Check]:
   """Checks of the signatures that `signatures.build` made; none where a decoder's feature is no
   image, for which there are no bytes to try.
 
@@ -58,10 +66,12 @@ def of_encoded(
   for name, files in encoded.items():
     features[name] = np.stack([decoders[name](tf.constant(file)).numpy() for file in files])
   outputs = _arrays(call(features)[main])
-  received = {name: _objects(encoded[name]) if name in encoded else array
-              for name, array in features.items()}
-  examples = _objects([serialise({name: array[row] for name, array in received.items()})
-                       for row in range(rows)])
+  received = {
+    name: _objects(encoded[name]) if name in encoded else array for name, array in features.items()
+  }
+  examples = _objects(
+    [serialise({name: array[row] for name, array in received.items()}) for row in range(rows)]
+  )
   checks = []
   if signatures.FROM_BYTES in made:
     inputs = {input_name(name): array for name, array in received.items()}
@@ -73,7 +83,8 @@ def of_encoded(
     names = _objects([name.encode() for name in class_names] * rows).reshape(rows, -1)
     expected = {"classes": names, "scores": outputs["probabilities"]}
     checks.append(
-        verification.Check(signatures.CLASSIFY, {signatures.CLASSIFY_INPUTS: examples}, expected))
+      verification.Check(signatures.CLASSIFY, {signatures.CLASSIFY_INPUTS: examples}, expected)
+    )
   return checks
 
 
@@ -96,7 +107,9 @@ def serialise(example: Mapping[str, np.ndarray]) -> bytes:
 
 
 def made_up(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray] | None:
-  """Numbers for a receiver whose tensors nobody has; None where it takes texts or sizes are free."""
+  """Numbers for a receiver whose tensors nobody has; None where it takes texts or sizes are
+  free.
+  """
   random = np.random.RandomState(1)
   arrays = {}
   for name, spec in specs.items():
@@ -105,7 +118,8 @@ def made_up(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray] | None:
     shape = [2 if size is None else size for size in spec.shape]
     dtype = spec.dtype.as_numpy_dtype
     arrays[name] = (
-        random.rand(*shape) if spec.dtype.is_floating else random.randint(0, 2, shape)).astype(dtype)
+      random.rand(*shape) if spec.dtype.is_floating else random.randint(0, 2, shape)
+    ).astype(dtype)
   return arrays
 
 
@@ -117,8 +131,13 @@ def _images(shape, count):
   height, width, channels = shape
   files = []
   for number in range(count):
-    size = (height, width) if number == 0 else (height + 9, width + 14) if number == 1 else (
-        2 * height + 1, width)
+    size = (
+      (height, width)
+      if number == 0
+      else (height + 9, width + 14)
+      if number == 1
+      else (2 * height + 1, width)
+    )
     coarse = random.randint(0, 256, (5, 5, channels)).astype(np.float32)
     pixels = tf.cast(tf.image.resize(coarse, size), tf.uint8)
     encode = tf.io.encode_jpeg if number == 1 else tf.io.encode_png

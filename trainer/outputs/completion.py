@@ -51,19 +51,32 @@ class Completion:
   def signatures(self, predict: Callable, outputs: Mapping, feature_spec) -> dict[str, Callable]:
     """The signatures that an export has beside the model's own, see `signatures.build`."""
     self._made = signatures.build(
-        predict, outputs, feature_spec, self.decoders, self.options.class_names,
-        self.options.from_examples)
+      predict,
+      outputs,
+      feature_spec,
+      self.decoders,
+      self.options.class_names,
+      self.options.from_examples,
+    )
     return self._made
 
   def decoder_functions(self, feature_spec) -> dict[str, Callable]:
-    """The decoders as tf.functions, which the SavedModel has for programs that decode by themselves."""
+    """The decoders as tf.functions, which the SavedModel has for programs that decode by
+    themselves.
+    """
     specs = {spec.name: spec for spec in tf.nest.flatten(feature_spec)}
-    return {name: signatures.checked_decoder(name, decoder, specs)
-            for name, decoder in self.decoders.items()}
+    return {
+      name: signatures.checked_decoder(name, decoder, specs)
+      for name, decoder in self.decoders.items()
+    }
 
   def finish(
-      self, saved_model: str, call: Callable, own: list[str],
-      received: Mapping[str, tf.TensorSpec] | None = None) -> None:
+    self,
+    saved_model: str,
+    call: Callable,
+    own: list[str],
+    received: Mapping[str, tf.TensorSpec] | None = None,
+  ) -> None:
     """Describes, warms up and checks a SavedModel that is written and not yet seen.
 
     Args:
@@ -87,7 +100,8 @@ class Completion:
       checks = checks_lib.of_model(call, own, arrays)
       main = "serving_default" if "serving_default" in own else own[0]
       checks += checks_lib.of_encoded(
-          call, self._made, main, arrays, self.decoders, self.options.class_names)
+        call, self._made, main, arrays, self.decoders, self.options.class_names
+      )
     self._warm_up(saved_model, checks)
     if self.options.verify:
       described["verified"] = verification.verify(saved_model, checks)
@@ -108,9 +122,12 @@ class Completion:
 
   def _warm_up(self, saved_model, checks):
     logs = [
-        warm_up.prediction_log(
-            check.signature, {name: _resized(array, size) for name, array in check.inputs.items()})
-        for size in self.options.warm_up_batches for check in checks]
+      warm_up.prediction_log(
+        check.signature, {name: _resized(array, size) for name, array in check.inputs.items()}
+      )
+      for size in self.options.warm_up_batches
+      for check in checks
+    ]
     if logs:
       path = os.path.join(saved_model, "assets.extra", warm_up.NAME)
       tf.io.gfile.makedirs(os.path.dirname(path))
@@ -119,23 +136,31 @@ class Completion:
   def _say_unverified(self, names):
     if names:
       logging.warning(
-          "Exported signatures that were loaded and not run, since there is nothing to run them "
-          "with: %s.", ", ".join(sorted(names)))
+        "Exported signatures that were loaded and not run, since there is nothing to run them "
+        "with: %s.",
+        ", ".join(sorted(names)),
+      )
 
 
 def _resized(array, size):
   """So many rows, from the first one on and again."""
-  array = np.resize(array, (size, *array.shape[1:])) if array.dtype != object else np.array(
-      [array[row % len(array)] for row in range(size)], object)
+  array = (
+    np.resize(array, (size, *array.shape[1:]))
+    if array.dtype != object
+    else np.array([array[row % len(array)] for row in range(size)], object)
+  )
   return array
 
 
 def check_options(options: object) -> options_lib.ExportOptions:
-  """The options, or those by default where they are None; SettingError if they are something else."""
+  """The options, or those by default where they are None; SettingError if they are something
+  else.
+  """
   if options is None:
     return options_lib.ExportOptions()
   if not isinstance(options, options_lib.ExportOptions):
     raise errors.SettingError(
-        f"export_options is {options!r}: expected a trainer.ExportOptions; in gin, "
-        "run.export_options = @ExportOptions().")
+      f"export_options is {options!r}: expected a trainer.ExportOptions; in gin, "
+      "run.export_options = @ExportOptions()."
+    )
   return options

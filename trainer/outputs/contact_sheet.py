@@ -1,4 +1,5 @@
-"""A contact sheet: a PNG of images with what was predicted for each, in green where that is right and in red where it is not.
+"""A contact sheet: a PNG of images with what was predicted for each, in green where that is right
+and in red where it is not.
 
     contact_sheet.write("out/digits/predictions-2000.png", images, captions)
 
@@ -35,9 +36,16 @@ class Caption:
 
 
 def image_of(features):
-  """The first of an example's features (numpy arrays) that looks like an image, float or uint8 [height, width, 1 or 3]; None if none does."""
+  """The first of an example's features (numpy arrays) that looks like an image, float or uint8
+  [height, width, 1 or 3]; None if none does.
+  """
   for array in tf.nest.flatten(features):
-    if np.ndim(array) == 3 and array.shape[-1] in (1, 3) and (array.dtype == np.uint8 or array.dtype.kind in "fV"):  # V: bfloat16
+    # V: bfloat16.
+    if (
+      np.ndim(array) == 3
+      and array.shape[-1] in (1, 3)
+      and (array.dtype == np.uint8 or array.dtype.kind in "fV")
+    ):
       return array
   return None
 
@@ -47,12 +55,13 @@ def write(path, images, captions):
 
   Args:
     path: of the PNG file, local or gs://.
-    images: list of arrays [height, width, 1 or 3]: uint8, or float in 0..1; floats beyond that, as of standardised images, are spread from their
-      own least to their greatest value.
+    images: list of arrays [height, width, 1 or 3]: uint8, or float in 0..1; floats beyond that, as
+      of standardised images, are spread from their own least to their greatest value.
     captions: list of Captions, as many.
 
   Returns:
-    Whether it was written: without matplotlib a log line says how to have it, since the predictions themselves are there.
+    Whether it was written: without matplotlib a log line says how to have it, since the predictions
+    themselves are there.
 
   Raises:
     OutputError: the file cannot be written.
@@ -60,24 +69,35 @@ def write(path, images, captions):
   try:
     from matplotlib import figure
   except ImportError:
-    logging.warning("No contact sheet: matplotlib is not installed; `pip install matplotlib` or Octet's extra [plot] brings it.")
+    logging.warning(
+      "No contact sheet: matplotlib is not installed; `pip install matplotlib` or "
+      "Octet's extra [plot] brings it."
+    )
     return False
   columns = min(_COLUMNS, len(images))
   rows = -(-len(images) // columns)
-  sheet = figure.Figure(figsize=(columns * _TILE[0], rows * _TILE[1]), dpi=_DOTS_PER_INCH, layout="constrained")
+  sheet = figure.Figure(
+    figsize=(columns * _TILE[0], rows * _TILE[1]), dpi=_DOTS_PER_INCH, layout="constrained"
+  )
   axes = sheet.subplots(rows, columns, squeeze=False).ravel()
   for ax in axes:
     ax.set_axis_off()
   for ax, image, caption in zip(axes, images, captions, strict=False):
     ax.imshow(shown(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    ax.set_title("\n".join(_shortened(line) for line in caption.lines), fontsize=8, color=_COLOURS[caption.right])
+    ax.set_title(
+      "\n".join(_shortened(line) for line in caption.lines),
+      fontsize=8,
+      color=_COLOURS[caption.right],
+    )
   content = io.BytesIO()
   sheet.savefig(content, format="png")
   try:
     with tf.io.gfile.GFile(path, "wb") as file:
       file.write(content.getvalue())
   except (tf.errors.OpError, OSError) as error:
-    raise errors.OutputError(f"The contact sheet cannot be written to {path} (--model_dir): {error}") from error
+    raise errors.OutputError(
+      f"The contact sheet cannot be written to {path} (--model_dir): {error}"
+    ) from error
   return True
 
 
@@ -92,4 +112,4 @@ def shown(image):
 
 
 def _shortened(line):
-  return line if len(line) <= _LONGEST else line[:_LONGEST - 1] + "…"
+  return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,5 +1,6 @@
 """What an export says of itself: <SavedModel>/assets.extra/octet.json.
 
+Example:
     {
       "format": 1,
       "model": "digits_mlp.model_fn",
@@ -7,13 +8,14 @@
       "global_step": 2000,
       "exported": "2026-11-22T13:40:00+00:00",
       "signatures": {"serving_default": {"inputs": {"image": {"dtype": "float32", "shape": [null, 8, 8, 1]}}, "outputs": ...}},
-      "decodes": ["image"],           features that from_bytes and from_examples take as encoded files
+      "decodes": ["image"],           features that from_bytes and from_examples take as encoded
+                                      files
       "class_names": ["0", "1", ...],
       "metrics": {"accuracy": 0.98},  of the evaluation of this checkpoint, where there was one
       "gin_config": "...",
       "versions": {"octet": "0.1.0", ...},
       "runtimes": {"onnx": {"file": "model.onnx", ...}},   see `outputs.runtimes`
-      "verified": {"serving_default": {"class": 0.0, "probabilities": 1.2e-08}}   largest differences
+      "verified": {"serving_default": {"class": 0.0, "probabilities": 1.2e-08}}  largest differences
     }
 """
 
@@ -55,15 +57,20 @@ def signatures_of(saved_model: str) -> dict[str, dict]:
       graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
   except Exception as error:  # of whatever kind the file system or the parser has
     raise errors.InputError(
-        f"{saved_model} is no SavedModel: {path} cannot be read ({error}).") from error
+      f"{saved_model} is no SavedModel: {path} cannot be read ({error})."
+    ) from error
   return {
-      name: {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}
-      for name, signature in sorted(graph.signature_def.items()) if name != _INIT}
+    name: {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}
+    for name, signature in sorted(graph.signature_def.items())
+    if name != _INIT
+  }
 
 
 def _tensors(infos):
-  return {name: {"dtype": tf.as_dtype(info.dtype).name, "shape": _shape(info.tensor_shape)}
-          for name, info in sorted(infos.items())}
+  return {
+    name: {"dtype": tf.as_dtype(info.dtype).name, "shape": _shape(info.tensor_shape)}
+    for name, info in sorted(infos.items())
+  }
 
 
 def _shape(shape):
@@ -87,16 +94,20 @@ def describe(signatures: Mapping, about: Mapping, class_names, decodes) -> dict:
   from trainer import config
 
   return {
-      "format": FORMAT,
-      **about,
-      "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-      "signatures": dict(signatures),
-      "decodes": sorted(decodes),
-      "class_names": None if class_names is None else list(class_names),
-      "gin_config": config.operative_text(),
-      "versions": {
-          "octet": trainer.__version__, "tensorflow": tf.__version__, "keras": keras.__version__,
-          "numpy": np.__version__, "python": platform.python_version()},
+    "format": FORMAT,
+    **about,
+    "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    "signatures": dict(signatures),
+    "decodes": sorted(decodes),
+    "class_names": None if class_names is None else list(class_names),
+    "gin_config": config.operative_text(),
+    "versions": {
+      "octet": trainer.__version__,
+      "tensorflow": tf.__version__,
+      "keras": keras.__version__,
+      "numpy": np.__version__,
+      "python": platform.python_version(),
+    },
   }
 
 
@@ -117,8 +128,12 @@ def read(saved_model: str) -> dict:
   path = path_of(saved_model)
   if not tf.io.gfile.exists(path):
     return {
-        "format": FORMAT, "signatures": signatures_of(saved_model), "decodes": [],
-        "class_names": None, "metrics": {}}
+      "format": FORMAT,
+      "signatures": signatures_of(saved_model),
+      "decodes": [],
+      "class_names": None,
+      "metrics": {},
+    }
   try:
     with tf.io.gfile.GFile(path) as file:
       found = json.loads(file.read())
@@ -127,6 +142,7 @@ def read(saved_model: str) -> dict:
     raise errors.InputError(f"{path} is damaged ({error}): export again.") from error
   if not known:
     raise errors.InputError(
-        f"{path} has the format {found['format']}, and this version of Octet reads {FORMAT}: use "
-        "the version that wrote it, or a later one.")
+      f"{path} has the format {found['format']}, and this version of Octet reads {FORMAT}: use "
+      "the version that wrote it, or a later one."
+    )
   return found

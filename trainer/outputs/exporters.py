@@ -9,8 +9,8 @@ Layout, below the export path, which is <model_dir>/export:
     <name>/<timestamp>/       SavedModels
     <name>/exported.json      of the newest: its step, its metrics and its folder
 
-An exporter is any object with `name` and `export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)`; export_path is that of
-its own name.
+An exporter is any object with `name` and `export(estimator, export_path, checkpoint_path,
+eval_result, is_the_final_export)`; export_path is that of its own name.
 """
 
 import json
@@ -63,17 +63,27 @@ class Exporter:
     record = _read(export_path)
     if not self._wants(record, eval_result, is_the_final_export):
       return None
-    exported = estimator.export_saved_model(export_path, self._receiver_fn, self._assets_extra, checkpoint_path)
-    _write(export_path, {"folder": os.path.basename(exported), "metrics": host_metrics.scalars(eval_result)})
+    exported = estimator.export_saved_model(
+      export_path, self._receiver_fn, self._assets_extra, checkpoint_path
+    )
+    _write(
+      export_path,
+      {"folder": os.path.basename(exported), "metrics": host_metrics.scalars(eval_result)},
+    )
     self._remove_old(export_path)
     return exported
 
   def _wants(self, record, result, final):
-    """Whether to export a model with this evaluation's result, after what the record (dict, or None) tells of."""
+    """Whether to export a model with this evaluation's result, after what the record (dict, or
+    None) tells of.
+    """
     raise NotImplementedError
 
   def _remove_old(self, export_path):
-    exports = sorted((name.rstrip("/") for name in tf.io.gfile.listdir(export_path) if name.rstrip("/").isdigit()), key=int)
+    exports = sorted(
+      (name.rstrip("/") for name in tf.io.gfile.listdir(export_path) if name.rstrip("/").isdigit()),
+      key=int,
+    )
     for name in exports[: -self._keep] if self._keep else []:
       tf.io.gfile.rmtree(os.path.join(export_path, name))
 
@@ -82,7 +92,9 @@ class Exporter:
 class LatestExporter(Exporter):
   """Exports every checkpoint that is evaluated."""
 
-  def __init__(self, name="latest", serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=5):
+  def __init__(
+    self, name="latest", serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=5
+  ):
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
 
   def _wants(self, record, result, final):
@@ -93,7 +105,9 @@ class LatestExporter(Exporter):
 class FinalExporter(Exporter):
   """Exports the model that the training ends with; again only when it was trained further."""
 
-  def __init__(self, name="final", serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=None):
+  def __init__(
+    self, name="final", serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=None
+  ):
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
 
   def _wants(self, record, result, final):
@@ -113,7 +127,15 @@ class BestExporter(Exporter):
     SettingError: mode is neither; or, at the first evaluation, there is no such metric.
   """
 
-  def __init__(self, metric="loss", mode="min", name="best", serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=5):
+  def __init__(
+    self,
+    metric="loss",
+    mode="min",
+    name="best",
+    serving_input_receiver_fn=None,
+    assets_extra=None,
+    exports_to_keep=5,
+  ):
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
     run_config.require_min_or_max(mode, "BestExporter.mode")
     self._metric = metric
@@ -125,7 +147,13 @@ class BestExporter(Exporter):
       return False
     best = record["metrics"].get(self._metric) if record else None
     if best is not None and not (value < best if self._mode == "min" else value > best):
-      logging.info("Not exported: %s is %.5g at step %d, and %.5g is the best.", self._metric, value, result["global_step"], best)
+      logging.info(
+        "Not exported: %s is %.5g at step %d, and %.5g is the best.",
+        self._metric,
+        value,
+        result["global_step"],
+        best,
+      )
       return False
     return True
 
@@ -144,7 +172,9 @@ def _read(export_path):
     with tf.io.gfile.GFile(path) as file:
       return json.loads(file.read())
   except ValueError as error:
-    raise errors.OutputError(f"{path} is damaged ({error}): remove it; what was exported so far is then unknown.") from error
+    raise errors.OutputError(
+      f"{path} is damaged ({error}): remove it; what was exported so far is then unknown."
+    ) from error
 
 
 def _write(export_path, record):

@@ -1,5 +1,5 @@
-"""A graph for inference alone: variables are constants, what follows from constants is computed, and
-scales and shifts (batch norm) are part of the convolution or the dense layer beside them.
+"""A graph for inference alone: variables are constants, what follows from constants is computed,
+and scales and shifts (batch norm) are part of the convolution or the dense layer beside them.
 
     frozen = freeze(tf.saved_model.load(path).signatures["serving_default"])
     frozen(image=batch)["probabilities"]
@@ -48,7 +48,9 @@ class Frozen:
   folded: int
 
   def __call__(self, **tensors):
-    return dict(zip(self.outputs, self.function(*(tensors[name] for name in self.inputs)), strict=True))
+    return dict(
+      zip(self.outputs, self.function(*(tensors[name] for name in self.inputs)), strict=True)
+    )
 
 
 def freeze(signature: Callable, fold: bool = True) -> Frozen:
@@ -60,8 +62,11 @@ def freeze(signature: Callable, fold: bool = True) -> Frozen:
   """
   frozen = tensorflow_internals.with_constants(signature)
   # The frozen function's outputs are in the order of the sorted names, as nests are flattened.
-  outputs = dict(zip(
-      sorted(signature.structured_outputs), (tensor.name for tensor in frozen.outputs), strict=True))
+  outputs = dict(
+    zip(
+      sorted(signature.structured_outputs), (tensor.name for tensor in frozen.outputs), strict=True
+    )
+  )
   inputs = {tensor.name.partition(":")[0]: tensor.name for tensor in frozen.inputs}
   graph = _Graph(frozen.graph.as_graph_def(), list(inputs.values()), list(outputs.values()))
   graph.compute_constants()
@@ -69,8 +74,9 @@ def freeze(signature: Callable, fold: bool = True) -> Frozen:
   graph_def = graph.pruned()
   wrapped = _wrap(graph_def)
   function = wrapped.prune(
-      [wrapped.graph.get_tensor_by_name(name) for name in inputs.values()],
-      [wrapped.graph.get_tensor_by_name(name) for name in outputs.values()])
+    [wrapped.graph.get_tensor_by_name(name) for name in inputs.values()],
+    [wrapped.graph.get_tensor_by_name(name) for name in outputs.values()],
+  )
   return Frozen(graph_def, inputs, outputs, function, folded)
 
 
@@ -98,10 +104,15 @@ class _Graph:
       if operation.type == "Const" or (stateless and operation.inputs and hangs_on_constants):
         known.add(operation.name)
     # The last ones of which everything is known: those that something unknown takes.
-    wanted = sorted({
-        name for node in self._nodes.values() if node.name not in known
+    wanted = sorted(
+      {
+        name
+        for node in self._nodes.values()
+        if node.name not in known
         for name in map(_source, node.input)
-        if _operation(name) in known and self._nodes[_operation(name)].op != "Const"})
+        if _operation(name) in known and self._nodes[_operation(name)].op != "Const"
+      }
+    )
     if not wanted:
       return
     tensors = [self._wrapped.graph.get_tensor_by_name(_tensor(name)) for name in wanted]
@@ -141,8 +152,11 @@ class _Graph:
       before = self._nodes[name]
       bias = before if before.op == "BiasAdd" and self._is_plain(before) else None
       weighted = self._nodes[_operation(before.input[0])] if bias is not None else before
-      if not self._can_take(weighted, value) or not self._used_once(before) or not (
-          bias is None or self._used_once(weighted)):
+      if (
+        not self._can_take(weighted, value)
+        or not self._used_once(before)
+        or not (bias is None or self._used_once(weighted))
+      ):
         continue
       shift = None if bias is None else self._value(bias.input[1])
       if bias is not None and shift is None:
@@ -192,7 +206,9 @@ class _Graph:
     return False
 
   def _affine(self, node):
-    """(scale, shift, name of what is scaled) of nodes that end in this one, of vectors; or Nones."""
+    """(scale, shift, name of what is scaled) of nodes that end in this one, of vectors; or
+    Nones.
+    """
     shift = None
     if node.op in ("AddV2", "Add", "Sub"):
       name, value = self._with_vector(node)
@@ -233,15 +249,20 @@ class _Graph:
     if node.op not in _WEIGHTED or not self._is_plain(node):
       return False
     weights = self._value(node.input[1])
-    return weights is not None and weights.dtype == np.float32 and (
-        _outputs(node, weights) == len(vector))
+    return (
+      weights is not None
+      and weights.dtype == np.float32
+      and (_outputs(node, weights) == len(vector))
+    )
 
   def _is_plain(self, node):
     """Whether channels are last, and a matrix is not transposed."""
     attributes = dict(node.attr)  # since the map itself makes what it is asked for
     if "data_format" in attributes and attributes["data_format"].s != b"NHWC":
       return False
-    return not any(attributes[name].b for name in ("transpose_a", "transpose_b") if name in attributes)
+    return not any(
+      attributes[name].b for name in ("transpose_a", "transpose_b") if name in attributes
+    )
 
   def _scale_outputs(self, node, scale):
     weights = self._value(node.input[1])
@@ -268,7 +289,8 @@ class _Graph:
     users = [user for user in self._nodes.values() if node.name in map(_operation, user.input)]
     if len(users) == 1 and users[0].op == "BiasAdd" and self._value(users[0].input[1]) is not None:
       users[0].input[1] = self._constant(
-          f"{users[0].name}/folded", self._value(users[0].input[1]) + bias)
+        f"{users[0].name}/folded", self._value(users[0].input[1]) + bias
+      )
       return
     added = v1.NodeDef(name=self._free(f"{node.name}/bias_add"), op="BiasAdd")
     added.attr["T"].type = node.attr["T"].type
@@ -312,8 +334,9 @@ class _Graph:
       return None
 
   def _used_once(self, node):
-    uses = [name for user in self._nodes.values() for name in user.input
-            if _operation(name) == node.name]
+    uses = [
+      name for user in self._nodes.values() for name in user.input if _operation(name) == node.name
+    ]
     return len(uses) == 1 and node.name not in self._keep
 
   def _replace(self, name, by):
@@ -324,11 +347,14 @@ class _Graph:
           node.input[place] = by
 
   def _skip_identities(self):
-    """Whoever takes what is handed on takes it where it comes from; orders of execution are dropped,
-    since nothing here has an effect."""
+    """Whoever takes what is handed on takes it where it comes from; orders of execution are
+    dropped, since nothing here has an effect.
+    """
     handed = {
-        node.name: node.input[0] for node in self._nodes.values()
-        if node.op == "Identity" and node.name not in self._keep}
+      node.name: node.input[0]
+      for node in self._nodes.values()
+      if node.op == "Identity" and node.name not in self._keep
+    }
     for node in self._nodes.values():
       plain = [name for name in node.input if not name.startswith("^")]
       for place, name in enumerate(plain):

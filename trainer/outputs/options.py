@@ -1,5 +1,6 @@
 """What an export has beside the model itself.
 
+Example:
     run.export_options = @ExportOptions()
     ExportOptions.warm_up_batches = (1, 32)
 """
@@ -44,15 +45,18 @@ class ExportOptions:
       decodable.check_decoders(self.decoders, "ExportOptions")
     if not all(type(size) is int and size > 0 for size in self.warm_up_batches):
       raise errors.SettingError(
-          f"ExportOptions.warm_up_batches is {self.warm_up_batches!r}: expected numbers of "
-          "examples, such as (1, 32), or () for no requests.")
+        f"ExportOptions.warm_up_batches is {self.warm_up_batches!r}: expected numbers of "
+        "examples, such as (1, 32), or () for no requests."
+      )
     if self.runtimes:
       from trainer.outputs import runtimes  # which brings TensorFlow Lite and others along
 
       runtimes.check_names(self.runtimes)
     names = self.class_names
     if names is not None and not (
-        isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names)):
+      isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names)
+    ):
       raise errors.SettingError(
-          f"ExportOptions.class_names is {names!r}: expected a list of strings, the classes' names "
-          "in the order of their numbers.")
+        f"ExportOptions.class_names is {names!r}: expected a list of strings, the classes' names "
+        "in the order of their numbers."
+      )

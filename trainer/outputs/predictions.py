@@ -1,9 +1,12 @@
-"""Predictions, for programs and for people: JSON lines, one object for each example in order; a table of the first; a contact sheet of images.
+"""Predictions, for programs and for people: JSON lines, one object for each example in order; a
+table of the first; a contact sheet of images.
 
-    <model_dir>/predictions-<step>.jsonl      {"class": 3, "class_name": "cat", "probabilities": [0.01, ...]}
+    <model_dir>/predictions-<step>.jsonl      {"class": 3, "class_name": "cat", "probabilities":
+                                              [0.01, ...]}
     <model_dir>/predictions-<step>.png        see `trainer.outputs.contact_sheet`
 
-What a classifier predicts is shown by name: it has "class", an integer for each example, and perhaps "probabilities" of all classes.
+What a classifier predicts is shown by name: it has "class", an integer for each example, and
+perhaps "probabilities" of all classes.
 """
 
 import itertools
@@ -22,18 +25,30 @@ _NUMBERS = 3  # of an array in a cell of the table
 
 def check_settings(class_names, images):
   """SettingError unless class_names is None or a list of str, and images an int of at least 0."""
-  if class_names is not None and not (isinstance(class_names, list | tuple) and class_names and all(isinstance(name, str) for name in class_names)):
-    raise errors.SettingError(f"run.class_names is {class_names!r}: expected a list of strings, the classes' names in the order of their numbers.")
+  if class_names is not None and not (
+    isinstance(class_names, list | tuple)
+    and class_names
+    and all(isinstance(name, str) for name in class_names)
+  ):
+    raise errors.SettingError(
+      f"run.class_names is {class_names!r}: expected a list of strings, "
+      "the classes' names in the order of their numbers."
+    )
   if isinstance(images, bool) or not isinstance(images, int) or images < 0:
-    raise errors.SettingError(f"run.contact_sheet_images is {images!r}: expected how many images to show, or 0 for no contact sheet.")
+    raise errors.SettingError(
+      f"run.contact_sheet_images is {images!r}: expected how many images "
+      "to show, or 0 for no contact sheet."
+    )
 
 
 def save(path, pairs, class_names=None, images=24):
-  """Writes all predictions, and shows the first ones: in a table on the terminal and, where they are of images, on a contact sheet.
+  """Writes all predictions, and shows the first ones: in a table on the terminal and, where they
+  are of images, on a contact sheet.
 
   Args:
     path: of the files, without their endings.
-    pairs: iterable of (prediction, example), nests of numpy arrays; an example is (features,) or (features, labels).
+    pairs: iterable of (prediction, example), nests of numpy arrays; an example is (features,) or
+      (features, labels).
     class_names: the classes' names in the order of their numbers, or None.
     images: how many are on the contact sheet; 0 for none.
 
@@ -59,32 +74,51 @@ def save(path, pairs, class_names=None, images=24):
 
 
 def write(path, predictions):
-  """Writes predictions, each a numpy array or a nest of them, and returns their number; OutputError if that cannot be done."""
+  """Writes predictions, each a numpy array or a nest of them, and returns their number;
+  OutputError if that cannot be done.
+  """
   count = 0
   try:
     with files.whole(path) as file:
       for prediction in predictions:
         value = tf.nest.map_structure(plain, prediction)
-        file.write(json.dumps(value if isinstance(value, dict) else {"output": value}, ensure_ascii=False) + "\n")
+        file.write(
+          json.dumps(value if isinstance(value, dict) else {"output": value}, ensure_ascii=False)
+          + "\n"
+        )
         count += 1
   except (tf.errors.OpError, OSError) as error:
-    raise errors.OutputError(f"The predictions cannot be written to {path} (--model_dir): {error}") from error
+    raise errors.OutputError(
+      f"The predictions cannot be written to {path} (--model_dir): {error}"
+    ) from error
   return count
 
 
 def _check_names(prediction, class_names):
-  if not isinstance(prediction, dict) or np.asarray(prediction.get("class", "")).dtype.kind not in "iu":
-    raise errors.SettingError('run.class_names are given, and the model_fn predicts no "class", an integer: take the names out or predict it.')
+  if (
+    not isinstance(prediction, dict)
+    or np.asarray(prediction.get("class", "")).dtype.kind not in "iu"
+  ):
+    raise errors.SettingError(
+      'run.class_names are given, and the model_fn predicts no "class", an '
+      "integer: take the names out or predict it."
+    )
   count = np.shape(prediction.get("probabilities", class_names))[-1]
   if count != len(class_names):
-    raise errors.SettingError(f"run.class_names has {len(class_names)} names, and the model_fn predicts the probabilities of {count} classes.")
+    raise errors.SettingError(
+      f"run.class_names has {len(class_names)} names, and the model_fn "
+      f"predicts the probabilities of {count} classes."
+    )
 
 
 def _name(number, class_names):
   if class_names is None:
     return str(number)
   if not 0 <= number < len(class_names):
-    raise errors.SettingError(f"The class {number} was predicted or is a label, and run.class_names has {len(class_names)} names.")
+    raise errors.SettingError(
+      f"The class {number} was predicted or is a label, and "
+      f"run.class_names has {len(class_names)} names."
+    )
   return class_names[number]
 
 
@@ -97,18 +131,28 @@ def _with_names(prediction, class_names):
     named[key] = value
     if key == "class":
       numbers = np.asarray(value)
-      named["class_name"] = np.array([_name(number, class_names) for number in numbers.ravel()], object).reshape(numbers.shape)
+      named["class_name"] = np.array(
+        [_name(number, class_names) for number in numbers.ravel()], object
+      ).reshape(numbers.shape)
   return named
 
 
 def _is_classified(prediction):
-  return isinstance(prediction, dict) and "class" in prediction and np.ndim(prediction["class"]) == 0 and (
-      np.ndim(prediction.get("probabilities", [0])) == 1)
+  return (
+    isinstance(prediction, dict)
+    and "class" in prediction
+    and np.ndim(prediction["class"]) == 0
+    and (np.ndim(prediction.get("probabilities", [0])) == 1)
+  )
 
 
 def _label(example):
   """The label, where it is one integer; else None."""
-  label = np.asarray(example[1]) if len(example) == 2 and not isinstance(example[1], dict | list | tuple) else None
+  label = (
+    np.asarray(example[1])
+    if len(example) == 2 and not isinstance(example[1], dict | list | tuple)
+    else None
+  )
   return int(label) if label is not None and label.ndim == 0 and label.dtype.kind in "iu" else None
 
 
@@ -123,17 +167,30 @@ def _print_table(pairs, class_names):
   if _is_classified(pairs[0][0]):
     _fill_with_classes(shown, pairs, class_names)
   else:
-    _fill_with_values(shown, [prediction if isinstance(prediction, dict) else {"output": prediction} for prediction, _ in pairs])
+    _fill_with_values(
+      shown,
+      [
+        prediction if isinstance(prediction, dict) else {"output": prediction}
+        for prediction, _ in pairs
+      ],
+    )
   console.Console().print(shown)
 
 
 def _fill_with_classes(shown, pairs, class_names):
-  """A row: number, predicted class, its probability, the next likely one, and the label, in green or red."""
+  """A row: number, predicted class, its probability, the next likely one, and the label, in
+  green or red.
+  """
   from rich import text
 
   has_probabilities = "probabilities" in pairs[0][0]
   has_labels = _label(pairs[0][1]) is not None
-  for name in ["", "predicted", *(["probability", "next"] if has_probabilities else []), *(["label"] if has_labels else [])]:
+  for name in [
+    "",
+    "predicted",
+    *(["probability", "next"] if has_probabilities else []),
+    *(["label"] if has_labels else []),
+  ]:
     shown.add_column(name, justify="right" if name in ("", "probability") else "left")
   for number, (prediction, example) in enumerate(pairs):
     predicted = int(prediction["class"])
@@ -141,11 +198,16 @@ def _fill_with_classes(shown, pairs, class_names):
     if has_probabilities:
       probabilities = np.asarray(prediction["probabilities"])
       others = [other for other in np.argsort(-probabilities) if other != predicted]
-      row += [_percent(probabilities[predicted]), f"{_name(others[0], class_names)} {_percent(probabilities[others[0]])}" if others else ""]
+      row += [
+        _percent(probabilities[predicted]),
+        f"{_name(others[0], class_names)} {_percent(probabilities[others[0]])}" if others else "",
+      ]
     if has_labels:
       label = _label(example)
       row.append(_name(label, class_names))
-    colours = ["" for _ in row[:-1]] + ["green" if has_labels and label == predicted else "red" if has_labels else ""]
+    colours = ["" for _ in row[:-1]] + [
+      "green" if has_labels and label == predicted else "red" if has_labels else ""
+    ]
     shown.add_row(*(text.Text(cell, colour) for cell, colour in zip(row, colours, strict=True)))
 
 
@@ -171,9 +233,16 @@ def _cell(value):
 def _write_sheet(path, pairs, class_names):
   images = [contact_sheet.image_of(example[0]) for _, example in pairs]
   if images[0] is None or not _is_classified(pairs[0][0]):
-    logging.info('No contact sheet: it takes a "class" for each example and a feature that is an image, [height, width, 1 or 3] for an example.')
+    logging.info(
+      'No contact sheet: it takes a "class" for each example and a feature that is an '
+      "image, [height, width, 1 or 3] for an example."
+    )
     return
-  if contact_sheet.write(path, images, [_caption(prediction, _label(example), class_names) for prediction, example in pairs]):
+  if contact_sheet.write(
+    path,
+    images,
+    [_caption(prediction, _label(example), class_names) for prediction, example in pairs],
+  ):
     logging.info("Drew the first %d to %s", len(images), path)
 
 
@@ -185,17 +254,22 @@ def _caption(prediction, label, class_names):
   if label is None:
     return contact_sheet.Caption([name])
   right = label == predicted
-  return contact_sheet.Caption([name] if right else [name, f"is {_name(label, class_names)}"], right)
+  return contact_sheet.Caption(
+    [name] if right else [name, f"is {_name(label, class_names)}"], right
+  )
 
 
 def plain(array):
   """An array as JSON has it: numbers, texts and lists of them; null for what is no number."""
   array = np.asarray(array)
-  convert = {"S": _text, "O": _text, "f": _number, "V": _number}.get(array.dtype.kind)  # V: bfloat16, which numpy does not know
+  # V: bfloat16, which numpy does not know.
+  convert = {"S": _text, "O": _text, "f": _number, "V": _number}.get(array.dtype.kind)
   if convert is None:
     return array.tolist()
   values = array.astype(np.float64) if convert is _number else array
-  return np.array([convert(value) for value in values.ravel()], object).reshape(array.shape).tolist()
+  return (
+    np.array([convert(value) for value in values.ravel()], object).reshape(array.shape).tolist()
+  )
 
 
 def _text(value):

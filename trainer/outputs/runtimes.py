@@ -1,5 +1,6 @@
 """An export for other runtimes: files in its assets.extra, each compared with the model.
 
+Example:
     model.onnx             for ONNX Runtime and what else reads ONNX; needs the extra [onnx]
     model.xml, model.bin   for OpenVINO; needs the extra [openvino]
     model.tflite           for TensorFlow Lite, in float32
@@ -34,18 +35,20 @@ def check_names(names: object) -> None:
   """SettingError unless names are a list of some of `NAMES`, and what they need is installed."""
   if not isinstance(names, list | tuple) or not set(names) <= set(NAMES):
     raise errors.SettingError(
-        f"ExportOptions.runtimes is {names!r}: expected a list of some of {', '.join(NAMES)}.")
+      f"ExportOptions.runtimes is {names!r}: expected a list of some of {', '.join(NAMES)}."
+    )
   for name in names:
     missing = [package for package in _NEEDS.get(name, ()) if not importlib.util.find_spec(package)]
     if missing:
       raise errors.SettingError(
-          f"ExportOptions.runtimes has {name!r}, which needs {', '.join(missing)}: "
-          f"`pip install octet[{name}]` brings it.")
+        f"ExportOptions.runtimes has {name!r}, which needs {', '.join(missing)}: "
+        f"`pip install octet[{name}]` brings it."
+      )
 
 
 def add(
-    saved_model: str, names: Sequence[str], check: verification.Check | None,
-    sample: Sample | None) -> dict[str, dict]:
+  saved_model: str, names: Sequence[str], check: verification.Check | None, sample: Sample | None
+) -> dict[str, dict]:
   """Writes the files of runtimes into an export that is not published yet.
 
   Args:
@@ -73,15 +76,19 @@ def add(
     except Exception as error:  # of whatever kind the converters raise
       line = (str(error).splitlines() or [""])[0]
       raise errors.SettingError(
-          f"ExportOptions.runtimes: the model cannot be converted for {name!r}: "
-          f"{type(error).__name__}: {line}") from error
+        f"ExportOptions.runtimes: the model cannot be converted for {name!r}: "
+        f"{type(error).__name__}: {line}"
+      ) from error
     told[name] = {"file": file}
     if name == INT8:
       told[name] |= _compare_int8(frozen, engine, sample)
     elif check is not None:
       told[name]["differences"] = verification.compare(
-          check.expected, engine.predict_batch(check.inputs), f"The export for {name!r}",
-          choose.TOLERANCE[name])
+        check.expected,
+        engine.predict_batch(check.inputs),
+        f"The export for {name!r}",
+        choose.TOLERANCE[name],
+      )
     for ending, content in contents.items():
       path = os.path.join(saved_model, "assets.extra", os.path.splitext(file)[0] + ending)
       tf.io.gfile.makedirs(os.path.dirname(path))
@@ -106,8 +113,9 @@ def _convert(name, frozen, sample):
       return contents, openvino_engine.OpenVinoEngine(path + ".xml")
   if name == INT8 and sample is None:
     raise errors.SettingError(
-        f"ExportOptions.runtimes has {INT8!r}, which learns from a sample of the data: evaluate "
-        "first, so that there is one.")
+      f"ExportOptions.runtimes has {INT8!r}, which learns from a sample of the data: evaluate "
+      "first, so that there is one."
+    )
   examples = (lambda: _one_by_one(sample)) if name == INT8 else None
   content = tflite_engine.convert(frozen, examples)
   return {".tflite": content}, tflite_engine.TfliteEngine(content)
@@ -116,28 +124,32 @@ def _convert(name, frozen, sample):
 def _one_by_one(sample: Sample) -> Iterator[dict[str, np.ndarray]]:
   features, _ = sample(_SAMPLE)
   for row in range(len(next(iter(features.values())))):
-    yield {name: array[row:row + 1] for name, array in features.items()}
+    yield {name: array[row : row + 1] for name, array in features.items()}
 
 
 def _compare_int8(frozen, engine, sample):
   """What int8 costs: accuracies where there are labels, and how often both say the same class."""
   features, labels = sample(_MEASURED)
   if "class" not in frozen.outputs:
-    logging.info("int8: the model predicts no \"class\", so that nothing can be compared.")
+    logging.info('int8: the model predicts no "class", so that nothing can be compared.')
     return {}
   rows = len(next(iter(features.values())))
   before, after = [], []
   for first in range(0, rows, _BATCH):
-    part = {name: array[first:first + _BATCH] for name, array in features.items()}
+    part = {name: array[first : first + _BATCH] for name, array in features.items()}
     before.append(frozen(**{name: tf.constant(array) for name, array in part.items()})["class"])
     after.append(engine.predict_batch(part)["class"])
   before, after = np.concatenate(before), np.concatenate(after)
   told = {"examples": rows, "same_class": float(np.mean(before == after))}
   shown = f"int8 gives the same class for {100 * told['same_class']:.1f} % of {rows} examples"
   if labels is not None and labels.shape == before.shape:
-    told |= {"accuracy": float(np.mean(before == labels)),
-             "accuracy_int8": float(np.mean(after == labels))}
-    shown += (f"; accuracy {100 * told['accuracy']:.2f} % in float32, "
-              f"{100 * told['accuracy_int8']:.2f} % in int8")
+    told |= {
+      "accuracy": float(np.mean(before == labels)),
+      "accuracy_int8": float(np.mean(after == labels)),
+    }
+    shown += (
+      f"; accuracy {100 * told['accuracy']:.2f} % in float32, "
+      f"{100 * told['accuracy_int8']:.2f} % in int8"
+    )
   logging.info("%s", shown)
   return told

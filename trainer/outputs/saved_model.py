@@ -1,12 +1,16 @@
 """SavedModels that serve on a CPU, with nothing but TensorFlow.
 
-    <export_dir_base>/<timestamp>/                              a SavedModel; its signature "serving_default" takes the features by name
-    <export_dir_base>/<timestamp>/assets.extra/octet.json       what it takes and gives, and where it comes from: `outputs.description`
+    <export_dir_base>/<timestamp>/  a SavedModel; its signature "serving_default" takes the features
+                                    by name
+    <export_dir_base>/<timestamp>/assets.extra/octet.json  what it takes and gives, and where it
+                                                           comes from: `outputs.description`
 
-Other signatures take encoded images or serialised Examples: see `outputs.signatures`. All take any number of examples. An export is published only
-when another process, which has no Octet, has run it with the same results: see `outputs.verification`.
+Other signatures take encoded images or serialised Examples: see `outputs.signatures`. All take any
+number of examples. An export is published only when another process, which has no Octet, has run it
+with the same results: see `outputs.verification`.
 
-The model is built anew without a strategy, in float32, and gets the trained values by name, so that nothing of the device that trained it is left.
+The model is built anew without a strategy, in float32, and gets the trained values by name, so that
+nothing of the device that trained it is left.
 """
 
 import dataclasses
@@ -31,23 +35,31 @@ def build_raw_serving_input_receiver_fn(features):
   Args:
     features: dict of name → tf.TensorSpec, with None for the batch.
   """
+
   def serving_input_receiver_fn():
-    placeholders = {name: v1.placeholder(spec.dtype, spec.shape, name) for name, spec in features.items()}
+    placeholders = {
+      name: v1.placeholder(spec.dtype, spec.shape, name) for name, spec in features.items()
+    }
     return placeholders, placeholders
+
   return serving_input_receiver_fn
 
 
 def free_batch(feature_spec):
-  """The spec of features with the batch axis free, each tensor under the name by which it is served."""
+  """The spec of features with the batch axis free, each tensor under the name by which it is
+  served.
+  """
   specs = [
-      tf.TensorSpec([None, *leaf.shape.as_list()[1:]], leaf.dtype, _served_name(path))
-      for path, leaf in elements.named_leaves((feature_spec,))
+    tf.TensorSpec([None, *leaf.shape.as_list()[1:]], leaf.dtype, _served_name(path))
+    for path, leaf in elements.named_leaves((feature_spec,))
   ]
   return tf.nest.pack_sequence_as(feature_spec, specs)
 
 
 def sample(dataset, kind, count):
-  """The first examples of a dataset, `count` at most: (dict of the names by which features are served → array, labels or None)."""
+  """The first examples of a dataset, `count` at most: (dict of the names by which features are
+  served → array, labels or None).
+  """
   features, labels, rows = {}, [], 0
   for element in dataset.as_numpy_iterator():
     for path, array in elements.named_leaves(element[:1]):
@@ -58,8 +70,12 @@ def sample(dataset, kind, count):
     if rows >= count:
       break
   if not rows:
-    raise errors.InputError(f"The {kind} input_fn gives no batch, with which the export could be checked.")
-  return {name: np.concatenate(parts)[:count] for name, parts in features.items()}, np.concatenate(labels)[:count] if labels else None
+    raise errors.InputError(
+      f"The {kind} input_fn gives no batch, with which the export could be checked."
+    )
+  return {name: np.concatenate(parts)[:count] for name, parts in features.items()}, np.concatenate(
+    labels
+  )[:count] if labels else None
 
 
 def _served_name(path):
@@ -70,19 +86,32 @@ def _served_name(path):
   return name.strip("/_") or path
 
 
-def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, clock=time.time,
-         completion=None):
+def save(
+  model_fn,
+  *,
+  params,
+  config,
+  give_values,
+  feature_spec,
+  export_dir_base,
+  serving_input_receiver_fn=None,
+  assets_extra=None,
+  clock=time.time,
+  completion=None,
+):
   """Writes a SavedModel.
 
   Args:
     model_fn: a spec.ModelFn.
     params: dict for it, without "batch_size".
     config: the RunConfig.
-    give_values: function of the step.Program, traced to predict, that gives its variables their values.
-    feature_spec: nest of tf.TensorSpec, what the model takes where there is no serving_input_receiver_fn.
+    give_values: function of the step.Program, traced to predict, that gives its variables their
+      values.
+    feature_spec: nest of tf.TensorSpec, what the model takes where there is no
+      serving_input_receiver_fn.
     export_dir_base: the folder that gets a new one, named by the time.
-    serving_input_receiver_fn: a function as TPUEstimator programs have it: it makes placeholders and returns an object with `features` and
-      `receiver_tensors`, or a pair of these.
+    serving_input_receiver_fn: a function as TPUEstimator programs have it: it makes placeholders
+      and returns an object with `features` and `receiver_tensors`, or a pair of these.
     assets_extra: dict of relative path → file, copied to `assets.extra`.
     clock: seconds since the epoch.
     completion: an outputs.completion.Completion.
@@ -98,11 +127,15 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
   completion = completion or completion_lib.Completion()
   completion.prepare()
   config = dataclasses.replace(config, precision="float32")
-  program = step.Program(model_fn, strategy=tf.distribute.get_strategy(), params=params, batch_sizes={}, config=config)
+  program = step.Program(
+    model_fn, strategy=tf.distribute.get_strategy(), params=params, batch_sizes={}, config=config
+  )
 
   def predict(features):
     predictions = program.predict([(features,)])
-    return dataclasses.replace(program.specs[spec.ModeKeys.PREDICT], predictions=predictions).served_outputs()
+    return dataclasses.replace(
+      program.specs[spec.ModeKeys.PREDICT], predictions=predictions
+    ).served_outputs()
 
   module = tf.Module()
   if serving_input_receiver_fn is not None:
@@ -110,7 +143,10 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
   elif feature_spec is not None:
     receive = None
   else:
-    raise errors.SettingError("export_saved_model: nothing says which features the model takes: give serving_input_receiver_fn, or evaluate first.")
+    raise errors.SettingError(
+      "export_saved_model: nothing says which features the model takes: "
+      "give serving_input_receiver_fn, or evaluate first."
+    )
 
   signatures = {}
   traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
@@ -132,8 +168,17 @@ def save(model_fn, *, params, config, give_values, feature_spec, export_dir_base
     nest = tf.nest.pack_sequence_as(structure, tensors)
     return traced(nest if receive is None else receive(nest))
 
-  received = None if receive is None else {leaf.name: leaf for leaf in tf.nest.flatten(receive.spec)}
-  return _write(module, signatures, export_dir_base, assets_extra, clock, lambda path: completion.finish(path, call, own, received))
+  received = (
+    None if receive is None else {leaf.name: leaf for leaf in tf.nest.flatten(receive.spec)}
+  )
+  return _write(
+    module,
+    signatures,
+    export_dir_base,
+    assets_extra,
+    clock,
+    lambda path: completion.finish(path, call, own, received),
+  )
 
 
 def _signature(traced, name, receive, feature_spec):
@@ -146,14 +191,19 @@ def _signature(traced, name, receive, feature_spec):
 
   def serve_received(received):
     return serve(receive(received))
+
   return tf.function(serve_received, input_signature=[receive.spec], autograph=False)
 
 
 class _Receiver:
-  """A function of the received tensors that returns the features, cut out of the graph that a serving_input_receiver_fn makes."""
+  """A function of the received tensors that returns the features, cut out of the graph that a
+  serving_input_receiver_fn makes.
+  """
 
   def __init__(self, received, features, graph_function):
-    self.spec = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype, t.op.name), received)
+    self.spec = tf.nest.map_structure(
+      lambda t: tf.TensorSpec(t.shape, t.dtype, t.op.name), received
+    )
     self._pruned = graph_function.prune(tf.nest.flatten(received), tf.nest.flatten(features))
     self._features = features
 
@@ -166,7 +216,11 @@ def _receiver(serving_input_receiver_fn):
 
   def make():
     result = serving_input_receiver_fn()
-    features, received = result if isinstance(result, tuple) and len(result) == 2 else (result.features, result.receiver_tensors)
+    features, received = (
+      result
+      if isinstance(result, tuple) and len(result) == 2
+      else (result.features, result.receiver_tensors)
+    )
     if tf.is_tensor(received):
       received = {"input": received}
     made.append((features, received))

@@ -26,8 +26,13 @@ _PARALLEL_DECODINGS = 16
 
 
 def build(
-    predict: Callable, outputs: Mapping, feature_spec, decoders: Mapping[str, Callable],
-    class_names: Sequence[str] | None = None, from_examples: bool = True) -> dict[str, Callable]:
+  predict: Callable,
+  outputs: Mapping,
+  feature_spec,
+  decoders: Mapping[str, Callable],
+  class_names: Sequence[str] | None = None,
+  from_examples: bool = True,
+) -> dict[str, Callable]:
   """The signatures, but for names that the model's own outputs have.
 
   Args:
@@ -56,25 +61,33 @@ def build(
   built = {}
   if decoders:
     received = {
-        name: tf.TensorSpec([None], tf.string, name) if name in decoders else spec
-        for name, spec in specs.items()}
+      name: tf.TensorSpec([None], tf.string, name) if name in decoders else spec
+      for name, spec in specs.items()
+    }
     built[FROM_BYTES] = _function(
-        lambda tensors: serve({
-            name: decoded(decoders[name], tensor, specs[name]) if name in decoders else tensor
-            for name, tensor in tensors.items()}),
-        received)
+      lambda tensors: serve(
+        {
+          name: decoded(decoders[name], tensor, specs[name]) if name in decoders else tensor
+          for name, tensor in tensors.items()
+        }
+      ),
+      received,
+    )
   if from_examples and all(None not in spec.shape[1:].as_list() for spec in specs.values()):
+
     def parse(serialised):
       return parsed(serialised, specs, decoders)
 
     built[FROM_EXAMPLES] = _function(
-        lambda tensors: serve(parse(tensors[EXAMPLES])),
-        {EXAMPLES: tf.TensorSpec([None], tf.string, EXAMPLES)})
+      lambda tensors: serve(parse(tensors[EXAMPLES])),
+      {EXAMPLES: tf.TensorSpec([None], tf.string, EXAMPLES)},
+    )
     count = _classes(outputs[main])
     if class_names is not None and count == len(class_names):
       built[CLASSIFY] = _function(
-          lambda tensors: _classified(serve(parse(tensors[CLASSIFY_INPUTS])), class_names),
-          {CLASSIFY_INPUTS: tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS)})
+        lambda tensors: _classified(serve(parse(tensors[CLASSIFY_INPUTS])), class_names),
+        {CLASSIFY_INPUTS: tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS)},
+      )
   return {name: function for name, function in built.items() if name not in outputs}
 
 
@@ -94,38 +107,50 @@ def checked_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorS
   """
   if name not in specs:
     raise errors.SettingError(
-        f"A decoder is of the feature {name!r}, and the model takes {', '.join(specs)} "
-        "(ExportOptions.decoders, or trainer.mark_decodable in the input_fn).")
+      f"A decoder is of the feature {name!r}, and the model takes {', '.join(specs)} "
+      "(ExportOptions.decoders, or trainer.mark_decodable in the input_fn)."
+    )
   function = tf.function(
-      decoder, input_signature=[tf.TensorSpec([], tf.string, "encoded")], autograph=False)
+    decoder, input_signature=[tf.TensorSpec([], tf.string, "encoded")], autograph=False
+  )
   made = function.get_concrete_function().structured_outputs
   wanted = specs[name]
   fits = isinstance(made, tf.TensorSpec) or tf.is_tensor(made)
   if not fits or made.dtype != wanted.dtype or made.shape != wanted.shape[1:]:
     raise errors.SettingError(
-        f"The decoder of the feature {name!r} gives {made}; the model takes "
-        f"{wanted.dtype.name}{wanted.shape[1:].as_list()} of an example.")
+      f"The decoder of the feature {name!r} gives {made}; the model takes "
+      f"{wanted.dtype.name}{wanted.shape[1:].as_list()} of an example."
+    )
   return function
 
 
 def decoded(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
   """The features (of this spec) of a batch of encoded examples, string [n]."""
   return tf.map_fn(
-      decoder, encoded, parallel_iterations=_PARALLEL_DECODINGS,
-      fn_output_signature=tf.TensorSpec(spec.shape[1:], spec.dtype))
+    decoder,
+    encoded,
+    parallel_iterations=_PARALLEL_DECODINGS,
+    fn_output_signature=tf.TensorSpec(spec.shape[1:], spec.dtype),
+  )
 
 
 def parsed(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str, tf.Tensor]:
   """Features by name, of serialised tf.train.Examples (string [n])."""
   stored = {
-      name: tf.io.FixedLenFeature([], tf.string) if name in decoders
-      else tf.io.FixedLenFeature(spec.shape[1:], stored_dtype(spec.dtype))
-      for name, spec in specs.items()}
+    name: tf.io.FixedLenFeature([], tf.string)
+    if name in decoders
+    else tf.io.FixedLenFeature(spec.shape[1:], stored_dtype(spec.dtype))
+    for name, spec in specs.items()
+  }
   found = tf.io.parse_example(serialised, stored)
   return {
-      name: decoded(decoders[name], found[name], spec) if name in decoders
-      else tf.cast(found[name], spec.dtype) if found[name].dtype != spec.dtype else found[name]
-      for name, spec in specs.items()}
+    name: decoded(decoders[name], found[name], spec)
+    if name in decoders
+    else tf.cast(found[name], spec.dtype)
+    if found[name].dtype != spec.dtype
+    else found[name]
+    for name, spec in specs.items()
+  }
 
 
 def stored_dtype(dtype: tf.DType) -> tf.DType:
@@ -146,7 +171,9 @@ def _main_output(outputs):
 def _classes(output):
   """The number of classes whose probabilities are among an output, or None."""
   probabilities = output.get("probabilities") if isinstance(output, dict) else None
-  return probabilities.shape[1] if probabilities is not None and probabilities.shape.rank == 2 else None
+  return (
+    probabilities.shape[1] if probabilities is not None and probabilities.shape.rank == 2 else None
+  )
 
 
 def _classified(outputs, class_names):

@@ -1,8 +1,8 @@
 """Exports are compared with the model that they are of, before anybody can see them.
 
-Another process, in which Octet cannot be imported, loads the SavedModel and runs each signature on a
-real batch. What it gives must be what the model in this process gives: probabilities to 1e-5, other
-floats to 1e-5 of the largest, all else exactly.
+Another process, in which Octet cannot be imported, loads the SavedModel and runs each signature on
+a real batch. What it gives must be what the model in this process gives: probabilities to 1e-5,
+other floats to 1e-5 of the largest, all else exactly.
 
 That process imports TensorFlow, which takes seconds, while this one still builds the graph; it then
 waits, so that the exports that follow during a training cost only what loading and running cost. It
@@ -52,12 +52,18 @@ class _Worker:
   def __init__(self):
     # CPUs alone: this process holds the other devices.
     surroundings = dict(
-        os.environ, CUDA_VISIBLE_DEVICES="-1", TPU_LOAD_LIBRARY="0", TF_CPP_MIN_LOG_LEVEL="2")
+      os.environ, CUDA_VISIBLE_DEVICES="-1", TPU_LOAD_LIBRARY="0", TF_CPP_MIN_LOG_LEVEL="2"
+    )
     self.owner = os.getpid()
     self._messages = tempfile.TemporaryFile("w+")  # noqa: SIM115  it lives as long as the process
     self._process = subprocess.Popen(
-        [sys.executable, "-P", check_saved_model.__file__], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=self._messages, env=surroundings, text=True)
+      [sys.executable, "-P", check_saved_model.__file__],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=self._messages,
+      env=surroundings,
+      text=True,
+    )
 
   def is_alive(self):
     return self._process.poll() is None
@@ -122,8 +128,11 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
   with tempfile.TemporaryDirectory() as folder:
     calls = []
     for number, check in enumerate(checks):
-      call = {"signature": check.signature, "inputs": os.path.join(folder, f"{number}-inputs.npz"),
-              "outputs": os.path.join(folder, f"{number}-outputs.npz")}
+      call = {
+        "signature": check.signature,
+        "inputs": os.path.join(folder, f"{number}-inputs.npz"),
+        "outputs": os.path.join(folder, f"{number}-outputs.npz"),
+      }
       np.savez(call["inputs"], **check_saved_model.pack(check.inputs))
       calls.append(call)
     path = saved_model if "://" in saved_model else os.path.abspath(saved_model)
@@ -136,13 +145,17 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
       with np.load(call["outputs"]) as file:
         found = check_saved_model.unpack(file)
       differences[check.signature] = compare(
-          check.expected, found, f"The export's signature {check.signature!r}")
+        check.expected, found, f"The export's signature {check.signature!r}"
+      )
   return differences
 
 
 def compare(
-    expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], what: str,
-    tolerance: float = TOLERANCE) -> dict[str, float]:
+  expected: Mapping[str, np.ndarray],
+  found: Mapping[str, np.ndarray],
+  what: str,
+  tolerance: float = TOLERANCE,
+) -> dict[str, float]:
   """The largest difference of each output.
 
   Args:
@@ -155,32 +168,39 @@ def compare(
   """
   if set(expected) != set(found):
     raise errors.ExportError(
-        f"{what} gives {', '.join(sorted(found))}; the model gives {', '.join(sorted(expected))}.")
-  return {name: _difference(name, np.asarray(expected[name]), np.asarray(found[name]), what, tolerance)
-          for name in sorted(expected)}
+      f"{what} gives {', '.join(sorted(found))}; the model gives {', '.join(sorted(expected))}."
+    )
+  return {
+    name: _difference(name, np.asarray(expected[name]), np.asarray(found[name]), what, tolerance)
+    for name in sorted(expected)
+  }
 
 
 def _difference(name, expected, found, what, tolerance):
   if expected.shape != found.shape:
     raise errors.ExportError(
-        f"{what}: the output {name!r} has the shape {list(found.shape)}; the model gives "
-        f"{list(expected.shape)}.")
+      f"{what}: the output {name!r} has the shape {list(found.shape)}; the model gives "
+      f"{list(expected.shape)}."
+    )
   if expected.dtype.kind not in "fV":
     wrong = int(np.sum(expected != found))
     if wrong:
       raise errors.ExportError(
-          f"{what}: the output {name!r} differs from the model's in {wrong} of {found.size} values.")
+        f"{what}: the output {name!r} differs from the model's in {wrong} of {found.size} values."
+      )
     return 0.0
   expected, found = expected.astype(np.float64), found.astype(np.float64)
   finite = np.isfinite(expected)
   if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
     raise errors.ExportError(
-        f"{what}: the output {name!r} has other values that are not finite than the model's.")
+      f"{what}: the output {name!r} has other values that are not finite than the model's."
+    )
   largest = float(np.max(np.abs(expected[finite]), initial=0.0))
   difference = float(np.max(np.abs(expected[finite] - found[finite]), initial=0.0))
   allowed = tolerance if name in _PROBABILITIES else tolerance * largest
   if not difference <= allowed:
     raise errors.ExportError(
-        f"{what}: the output {name!r} differs from the model's by {difference:.3g}; at most "
-        f"{allowed:.3g} is allowed (the largest value is {largest:.3g}).")
+      f"{what}: the output {name!r} differs from the model's by {difference:.3g}; at most "
+      f"{allowed:.3g} is allowed (the largest value is {largest:.3g})."
+    )
   return difference

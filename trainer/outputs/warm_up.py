@@ -3,8 +3,9 @@ longer than the second.
 
     <SavedModel>/assets.extra/tf_serving_warmup_requests     TFRecords of PredictionLog messages
 
-The package tensorflow-serving-api has these messages and would bring another TensorFlow along. Three
-of them are written here by hand, field by field, in the wire format of Protocol Buffers. Their
+The package tensorflow-serving-api has these messages and would bring another TensorFlow along.
+Three of them are written here by hand, field by field, in the wire format of Protocol Buffers.
+Their
 definitions: tensorflow_serving/apis/{prediction_log,predict,model}.proto.
 """
 

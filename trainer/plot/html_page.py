@@ -1,4 +1,6 @@
-"""The frame of a page that needs nothing else: no script, no network; light or dark as the reader has it, on a screen of any width."""
+"""The frame of a page that needs nothing else: no script, no network; light or dark as the
+reader has it, on a screen of any width.
+"""
 
 import html
 
@@ -30,8 +32,10 @@ def page(title, body, style=""):
     style: CSS of this page's own.
   """
   return (
-      '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-      f"<title>{html.escape(title)}</title><style>{_STYLE}{style}</style></head>\n<body>{body}</body></html>\n")
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+    'content="width=device-width, initial-scale=1">'
+    f"<title>{html.escape(title)}</title><style>{_STYLE}{style}</style></head>\n<body>{body}</body></html>\n"
+  )
 
 
 def table(header, rows, numbers=()):
@@ -42,9 +46,18 @@ def table(header, rows, numbers=()):
     rows: list of lists of plain texts.
     numbers: indices of the columns that are aligned as numbers.
   """
+
   def row(cells, tag):
-    return "<tr>" + "".join(
-        f'<{tag}{" class=number" if index in numbers else ""}>{html.escape(str(cell))}</{tag}>' for index, cell in enumerate(cells)) + "</tr>"
+    return (
+      "<tr>"
+      + "".join(
+        f"<{tag}{' class=number' if index in numbers else ''}>{html.escape(str(cell))}</{tag}>"
+        for index, cell in enumerate(cells)
+      )
+      + "</tr>"
+    )
 
   head = row(header, "th") if header else ""
-  return f'<div class="table"><table>{head}{"".join(row(cells, "td") for cells in rows)}</table></div>'
+  return (
+    f'<div class="table"><table>{head}{"".join(row(cells, "td") for cells in rows)}</table></div>'
+  )

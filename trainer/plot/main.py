@@ -1,10 +1,12 @@
-"""Draws the learning curves of one or several runs, also while they go on, and writes the report of a run.
+"""Draws the learning curves of one or several runs, also while they go on, and writes the report of
+a run.
 
   python -m trainer.plot out/digits                                   curves.png
   python -m trainer.plot out/lr1 out/lr2 --output=lr.svg --metric=loss --metric=accuracy
   python -m trainer.plot out/digits --html=report.html
 
-It reads what the runs write (see `trainer.reporting.metrics_file`); neither TensorBoard nor TensorFlow is needed for runs on a local disk.
+It reads what the runs write (see `trainer.reporting.metrics_file`); neither TensorBoard nor
+TensorFlow is needed for runs on a local disk.
 """
 
 from absl import flags
@@ -12,10 +14,23 @@ from absl import flags
 from trainer import errors
 from trainer.plot import curves
 
-_OUTPUT = flags.DEFINE_string("output", None, "The picture, *.png or *.svg. Default: curves.png, unless --html is given.")
-_METRIC = flags.DEFINE_multi_string("metric", [], "A metric to draw; may be repeated. Default: all.")
-_SMOOTHING = flags.DEFINE_float("smoothing", 0.0, "Of training curves: the weight of the past, from 0 to below 1. The curve itself is left faint.")
-_HTML = flags.DEFINE_string("html", None, "A page on one run: results, curves, configuration, environment, predictions, exports, checkpoints.")
+_OUTPUT = flags.DEFINE_string(
+  "output", None, "The picture, *.png or *.svg. Default: curves.png, unless --html is given."
+)
+_METRIC = flags.DEFINE_multi_string(
+  "metric", [], "A metric to draw; may be repeated. Default: all."
+)
+_SMOOTHING = flags.DEFINE_float(
+  "smoothing",
+  0.0,
+  "Of training curves: the weight of the past, from 0 to below 1. The curve itself is left faint.",
+)
+_HTML = flags.DEFINE_string(
+  "html",
+  None,
+  "A page on one run: results, curves, configuration, "
+  "environment, predictions, exports, checkpoints.",
+)
 
 
 def main(argv):
@@ -23,7 +38,10 @@ def main(argv):
   if not model_dirs:
     raise errors.SettingError("No folder of a run is given. Try: python -m trainer.plot out/digits")
   if _HTML.value and len(model_dirs) > 1:
-    raise errors.SettingError(f"--html is a report of one run; got {len(model_dirs)} folders. --output=curves.png draws several.")
+    raise errors.SettingError(
+      f"--html is a report of one run; got {len(model_dirs)} folders. "
+      "--output=curves.png draws several."
+    )
   curves.smooth([], _SMOOTHING.value)  # whether it can be
   found = curves.collect(model_dirs, _METRIC.value)
   output = _OUTPUT.value or (None if _HTML.value else "curves.png")

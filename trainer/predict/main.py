@@ -4,29 +4,41 @@
   python -m trainer.predict --export=out/cifar10/export --input=photos --output=found.csv
   find photos -name '*.png' | python -m trainer.predict --export=out/cifar10/export --input=-
 
-What it leaves with: 0; 1 if there was an example that cannot be used and --keep_going was not given;
-2 for a mistake in a flag.
+What it leaves with: 0; 1 if there was an example that cannot be used and --keep_going was not
+given; 2 for a mistake in a flag.
 """
 
 from absl import flags
 
 _EXPORT = flags.DEFINE_string(
-    "export", None, "A SavedModel's folder, or a folder of exports, of which the newest is taken.")
+  "export", None, "A SavedModel's folder, or a folder of exports, of which the newest is taken."
+)
 _INPUT = flags.DEFINE_multi_string(
-    "input", [], "Files: images, folders of images, TFRecords, .csv, .tsv, .jsonl; a glob, or - for "
-    "lines on standard input. May be given several times.")
+  "input",
+  [],
+  "Files: images, folders of images, TFRecords, .csv, .tsv, .jsonl; a glob, or - "
+  "for "
+  "lines on standard input. May be given several times.",
+)
 _OUTPUT = flags.DEFINE_string(
-    "output", "-", "A file .jsonl, .csv or .png (a contact sheet); - for JSON lines on standard "
-    "output.")
+  "output",
+  "-",
+  "A file .jsonl, .csv or .png (a contact sheet); - for JSON lines on standard output.",
+)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 128, "Examples of a call.", lower_bound=1)
 _ENGINE = flags.DEFINE_string(
-    "engine", "auto", "tensorflow, onnx, openvino, tflite, tflite_int8, or auto for the fastest "
-    "installed one.")
+  "engine",
+  "auto",
+  "tensorflow, onnx, openvino, tflite, tflite_int8, or auto for the fastest installed one.",
+)
 _PRECISION = flags.DEFINE_string(
-    "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone.")
+  "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone."
+)
 _KEEP_GOING = flags.DEFINE_bool(
-    "keep_going", False, "Leave with 0 also if some examples cannot be used; each has an entry with "
-    "its error.")
+  "keep_going",
+  False,
+  "Leave with 0 also if some examples cannot be used; each has an entry with its error.",
+)
 
 
 def main(argv: list[str]) -> int:
@@ -35,5 +47,11 @@ def main(argv: list[str]) -> int:
   from trainer.predict import run  # brings TensorFlow, for which a misspelt flag need not wait
 
   return run.run(
-      _EXPORT.value, _INPUT.value, _OUTPUT.value, batch_size=_BATCH_SIZE.value,
-      engine=_ENGINE.value, precision=_PRECISION.value, keep_going=_KEEP_GOING.value)
+    _EXPORT.value,
+    _INPUT.value,
+    _OUTPUT.value,
+    batch_size=_BATCH_SIZE.value,
+    engine=_ENGINE.value,
+    precision=_PRECISION.value,
+    keep_going=_KEEP_GOING.value,
+  )

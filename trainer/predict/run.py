@@ -14,9 +14,16 @@ _SHOWN = 10  # errors in the log
 
 
 def run(
-    export: str | None, inputs: Sequence[str], output: str = "-", *, batch_size: int = 128,
-    engine: str = "auto", precision: str = "float32", keep_going: bool = False,
-    clock: Callable = time.monotonic) -> int:
+  export: str | None,
+  inputs: Sequence[str],
+  output: str = "-",
+  *,
+  batch_size: int = 128,
+  engine: str = "auto",
+  precision: str = "float32",
+  keep_going: bool = False,
+  clock: Callable = time.monotonic,
+) -> int:
   """Predicts for all examples of files, in order.
 
   Args:
@@ -36,13 +43,13 @@ def run(
   """
   if not export:
     raise errors.SettingError(
-        "No --export. Try: python -m trainer.predict --export=out/digits/export --input='*.png'")
+      "No --export. Try: python -m trainer.predict --export=out/digits/export --input='*.png'"
+    )
   if not inputs:
     raise errors.SettingError(
-        "No --input: give images, a folder, TFRecords, .csv or .jsonl files, or - for standard "
-        "input.")
-  model = predictor.Predictor(
-      export, engine, batch_sizes=(batch_size,), precision=precision).loaded
+      "No --input: give images, a folder, TFRecords, .csv or .jsonl files, or - for standard input."
+    )
+  model = predictor.Predictor(export, engine, batch_sizes=(batch_size,), precision=precision).loaded
   results.check_path(output, model)
   examples, total = examples_lib.read(inputs, model)
 
@@ -61,19 +68,28 @@ def run(
       raise errors.InputError(f"There is no example in {', '.join(inputs)} (--input).")
   seconds = max(clock() - start, 1e-9)
   logging.info(
-      "Predicted %d examples in %.1f s, %.0f a second%s", done - failed, seconds,
-      (done - failed) / seconds, "" if output == "-" else f", to {output}")
+    "Predicted %d examples in %.1f s, %.0f a second%s",
+    done - failed,
+    seconds,
+    (done - failed) / seconds,
+    "" if output == "-" else f", to {output}",
+  )
   if failed:
     logging.log(
-        logging.WARNING if keep_going else logging.ERROR,
-        "%d of %d examples could not be used; each has an entry with its error.%s", failed, done,
-        "" if keep_going else " --keep_going accepts that.")
+      logging.WARNING if keep_going else logging.ERROR,
+      "%d of %d examples could not be used; each has an entry with its error.%s",
+      failed,
+      done,
+      "" if keep_going else " --keep_going accepts that.",
+    )
   return 1 if failed and not keep_going else 0
 
 
 @contextlib.contextmanager
 def _progress(total):
-  """A function that moves a bar to a number of examples; where there is no terminal, it does nothing."""
+  """A function that moves a bar to a number of examples; where there is no terminal, it does
+  nothing.
+  """
   from rich import console as rich_console
   from rich import progress
 
@@ -82,8 +98,11 @@ def _progress(total):
     yield lambda done: None
     return
   columns = (
-      progress.TextColumn("predict"), progress.BarColumn(), progress.MofNCompleteColumn(),
-      progress.TimeRemainingColumn())
+    progress.TextColumn("predict"),
+    progress.BarColumn(),
+    progress.MofNCompleteColumn(),
+    progress.TimeRemainingColumn(),
+  )
   with progress.Progress(*columns, console=console, transient=True) as bar:
     task = bar.add_task("predict", total=total)
     yield lambda done: bar.update(task, completed=done)

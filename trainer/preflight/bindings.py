@@ -32,11 +32,17 @@ class Experiment:
 
   def kinds(self):
     """The kinds that have an input_fn and a batch size."""
-    sized = [kind for kind in KINDS if self.sizes.given(kind) or (kind == "predict" and self.sizes.given("eval"))]
+    sized = [
+      kind
+      for kind in KINDS
+      if self.sizes.given(kind) or (kind == "predict" and self.sizes.given("eval"))
+    ]
     return [kind for kind in sized if kind in self.input_fns]
 
   def per_core(self, kind, replicas):
-    """The per-core batch of a kind on so many replicas; SettingError if none is given or it does not divide."""
+    """The per-core batch of a kind on so many replicas; SettingError if none is given or it
+    does not divide.
+    """
     self.sizes.check(replicas)
     return self.sizes.resolve(kind, replicas).per_core
 
@@ -45,19 +51,30 @@ def from_gin(precision="float32"):
   """The Experiment that the loaded configuration describes; SettingError if it has no model_fn."""
   run = gin.get_bindings(experiment.run)
   if "model_fn" not in run:
-    raise errors.SettingError("No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn.")
-  input_fns = {kind: run[f"{kind}_input_fn"] for kind in KINDS if run.get(f"{kind}_input_fn") is not None}
+    raise errors.SettingError(
+      "No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn."
+    )
+  input_fns = {
+    kind: run[f"{kind}_input_fn"] for kind in KINDS if run.get(f"{kind}_input_fn") is not None
+  }
   if "eval" in input_fns:
     input_fns.setdefault("predict", input_fns["eval"])
   sizes = {name: value for name, value in run.items() if name.endswith("batch_size")}
   return Experiment(
-      model_fn=run["model_fn"], input_fns=input_fns, params=dict(run.get("params") or {}),
-      config=run_config.RunConfig(device="tpu", precision=precision, train_steps=run.get("train_steps")),
-      sizes=batch_sizes.BatchSizes(**{name.replace("_batch_size", ""): value for name, value in sizes.items()}))
+    model_fn=run["model_fn"],
+    input_fns=input_fns,
+    params=dict(run.get("params") or {}),
+    config=run_config.RunConfig(
+      device="tpu", precision=precision, train_steps=run.get("train_steps")
+    ),
+    sizes=batch_sizes.BatchSizes(
+      **{name.replace("_batch_size", ""): value for name, value in sizes.items()}
+    ),
+  )
 
 
 def place_of(fn):
-  """"file:line" of a function that a user wrote, "" where Python does not know."""
+  """ "file:line" of a function that a user wrote, "" where Python does not know."""
   fn = inspect.unwrap(getattr(fn, "func", fn))
   code = getattr(fn, "__code__", None)
   return f"{code.co_filename}:{code.co_firstlineno}" if code else f"{spec.name_of(fn)}"

@@ -1,6 +1,7 @@
 """The stages that a step goes through: contract → trace → lower → compile → fit.
 
-Each is reported as it passes, with its time; a step that fails at one does not reach the next, and the other steps go on.
+Each is reported as it passes, with its time; a step that fails at one does not reach the next, and
+the other steps go on.
 """
 
 import contextlib
@@ -15,7 +16,9 @@ STAGES = ("contract", "trace", "lower", "compile", "fit")
 
 @dataclasses.dataclass
 class StepReport:
-  """What is known of one step on one topology. Figures are of one core; those of a stage that was not reached are None or empty.
+  """What is known of one step on one topology.
+
+  Figures are of one core; those of a stage that was not reached are None or empty.
 
   Attributes:
     kind: "train", "eval" or "predict".
@@ -64,10 +67,18 @@ class Check:
     timeout_seconds: for each compilation.
     search_batch: "never", "auto" (where the step does not fit) or "always".
     search_compiles: a search ends after so many compilations.
-    tell: called with (StepReport, stage, seconds or None where it failed) after each stage, and with (StepReport, "search", batch) in a search.
+    tell: called with (StepReport, stage, seconds or None where it failed) after each stage, and
+      with (StepReport, "search", batch) in a search.
   """
 
-  def __init__(self, experiment, timeout_seconds=900.0, search_batch="auto", search_compiles=12, tell=lambda report, stage, value: None):
+  def __init__(
+    self,
+    experiment,
+    timeout_seconds=900.0,
+    search_batch="auto",
+    search_compiles=12,
+    tell=lambda report, stage, value: None,
+  ):
     self._experiment = experiment
     self._timeout_seconds = timeout_seconds
     self._search_batch = search_batch
@@ -77,15 +88,24 @@ class Check:
     self._lowered = {}  # what came before compiling, by (kind, replicas)
 
   def run(self, kind, topology):
-    """The StepReport of a kind of step on a topology. Raises SettingError where the experiment cannot have such a step at all."""
+    """The StepReport of a kind of step on a topology.
+
+    Raises SettingError where the experiment cannot have such a step at all.
+    """
     report = StepReport(kind, topology)
     if kind not in self._experiment.input_fns:
-      raise errors.SettingError(f"--steps: {kind} needs an input_fn: bind run.{kind}_input_fn in a gin file.")
+      raise errors.SettingError(
+        f"--steps: {kind} needs an input_fn: bind run.{kind}_input_fn in a gin file."
+      )
     report.per_core = self._experiment.per_core(kind, topology.replicas)
     with contextlib.suppress(_Stopped):
       lowered = self._lower(report)
       report.warnings, report.trainable_bytes = lowered.warnings, lowered.trainable_bytes
-      result = self._stage(report, "compile", lambda: compiler.compile_hlo(lowered.hlo, topology, self._timeout_seconds))
+      result = self._stage(
+        report,
+        "compile",
+        lambda: compiler.compile_hlo(lowered.hlo, topology, self._timeout_seconds),
+      )
       self._judge(report, lowered, result)
     return report
 
@@ -98,15 +118,21 @@ class Check:
       function = self._stage(report, "trace", lambda: steps.trace(report.kind, element))
       serialized = self._stage(report, "lower", lambda: steps.lower(function, element))
       graph = lower.graph_of(function, element)
-      trainable = sum(v.shape.num_elements() * v.dtype.size for v in steps.variables.values() if v.trainable)
-      self._lowered[key] = _Lowered(serialized, element, graph, cpu_lowering.warnings(graph), trainable, dict(report.seconds))
+      trainable = sum(
+        v.shape.num_elements() * v.dtype.size for v in steps.variables.values() if v.trainable
+      )
+      self._lowered[key] = _Lowered(
+        serialized, element, graph, cpu_lowering.warnings(graph), trainable, dict(report.seconds)
+      )
     else:
       report.seconds.update(self._lowered[key].seconds)
     return self._lowered[key]
 
   def _steps_of(self, replicas):
     if replicas not in self._steps:
-      per_core = {kind: self._experiment.per_core(kind, replicas) for kind in self._experiment.kinds()}
+      per_core = {
+        kind: self._experiment.per_core(kind, replicas) for kind in self._experiment.kinds()
+      }
       self._steps[replicas] = lower.Steps(self._experiment, replicas, per_core)
     return self._steps[replicas]
 
@@ -130,14 +156,22 @@ class Check:
     report.all_reduces = hlo.all_reduces(result.listing.hlo)
     report.buffers = memory.largest(result.listing)
     wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
-    floor = max(2**20, result.listing.allocated_bytes // 100)  # less than 1 % of what the step holds is not worth a line
-    report.advice = [line for buffer in wasteful if buffer.padding >= floor and (line := buffer.advice(report.per_core))]
+    # Less than 1 % of what the step holds is not worth a line.
+    floor = max(2**20, result.listing.allocated_bytes // 100)
+    report.advice = [
+      line
+      for buffer in wasteful
+      if buffer.padding >= floor and (line := buffer.advice(report.per_core))
+    ]
     needed = result.listing.allocated_bytes if fits else result.needed_bytes
     if self._search_batch == "always" or (self._search_batch == "auto" and not fits):
       try:
         report.found = self._search(report, lowered, needed, fits, limit)
       except errors.OctetError as error:  # of another batch: what is known of this one stands
-        report.warnings = [*report.warnings, f"the search for a batch that fits ended early: {command.message(error)}"]
+        report.warnings = [
+          *report.warnings,
+          f"the search for a batch that fits ended early: {command.message(error)}",
+        ]
     if fits:
       report.time = estimates.step_time(result, report.topology)
       report.seconds["fit"] = 0.0
@@ -157,8 +191,12 @@ class Check:
       if isinstance(result, compiler.Compiled):
         return True, min(result.listing.allocated_bytes, limit)
       return False, max(result.needed_bytes, limit + 1)
-    first_needs = min(needed, limit) if fits else max(needed, limit + 1)  # the compiler's word counts where its figures are rounded
-    return search.largest_batch(compile_at, report.per_core, first_needs, limit, self._search_compiles)
+
+    # The compiler's word counts where its figures are rounded.
+    first_needs = min(needed, limit) if fits else max(needed, limit + 1)
+    return search.largest_batch(
+      compile_at, report.per_core, first_needs, limit, self._search_compiles
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,16 +216,24 @@ class _Stopped(Exception):
 def _too_large(report, lowered):
   oom = report.out_of_memory
   over = oom.needed_bytes - oom.available_bytes
-  lines = [f"Out of memory: {oom.needed_bytes / 2**30:.2f} GiB needed, {oom.available_bytes / 2**30:.2f} GiB there, {over / 2**30:.2f} GiB too much."]
+  lines = [
+    f"Out of memory: {oom.needed_bytes / 2**30:.2f} GiB needed, "
+    f"{oom.available_bytes / 2**30:.2f} GiB there, {over / 2**30:.2f} GiB too much."
+  ]
   for buffer in report.buffers[:3]:
     place = _place(lowered.graph, buffer.op)
     count = f" × {buffer.count}" if buffer.count > 1 else ""
-    lines.append(f"  {memory.shown(buffer.size)}{count}  {buffer}  {buffer.op}{f' ({place})' if place else ''}")
+    lines.append(
+      f"  {memory.shown(buffer.size)}{count}  {buffer}  {buffer.op}{f' ({place})' if place else ''}"
+    )
   if report.found is not None:
     size = f"run.{'eval' if report.kind == 'predict' else report.kind}_per_core_batch_size"
     lines.append(
-        f"The largest per-core batch that compiles and fits is {report.found.largest} ({size} = {report.found.largest})." if report.found.largest else
-        "No per-core batch that was tried fits.")
+      f"The largest per-core batch that compiles and fits is {report.found.largest} ({size} = "
+      f"{report.found.largest})."
+      if report.found.largest
+      else "No per-core batch that was tried fits."
+    )
   return "\n".join(lines)
 
 

@@ -2,11 +2,13 @@
 
     python -m trainer.preflight.compile_worker request.json
 
-The request names the files (see `compiler.compile_hlo`, which writes it); the answer is written to its "answer" as JSON, and the program and its
-buffers into the folder "dump" by the compiler itself. The compiler may abort this process where it meets what it does not expect, which is why it
-has one of its own. TensorFlow is not imported here.
+The request names the files (see `compiler.compile_hlo`, which writes it); the answer is written to
+its "answer" as JSON, and the program and its buffers into the folder "dump" by the compiler itself.
+The compiler may abort this process where it meets what it does not expect, which is why it has one
+of its own. TensorFlow is not imported here.
 
-That a client compiles for a topology it has no chips of is not among jax's public promises: jax, jaxlib and libtpu are pinned together by the extra.
+That a client compiles for a topology it has no chips of is not among jax's public promises: jax,
+jaxlib and libtpu are pinned together by the extra.
 """
 
 import json
@@ -41,30 +43,43 @@ def _compile(request):
   replicas = request["replicas"]
   with open(request["hlo"], "rb") as file:
     hlo = file.read()
-  options = {name: tuple(value) if isinstance(value, list) else value for name, value in request["topology_options"]}
-  described = topologies.get_topology_desc(platform="tpu", topology_name=request["topology"], **options)
+  options = {
+    name: tuple(value) if isinstance(value, list) else value
+    for name, value in request["topology_options"]
+  }
+  described = topologies.get_topology_desc(
+    platform="tpu", topology_name=request["topology"], **options
+  )
   devices = described.devices[:replicas]
   if len(devices) < replicas:
-    return {"error": f"topology {request['topology']} has {len(devices)} cores; {replicas} replicas were asked for"}
+    return {
+      "error": (
+        f"topology {request['topology']} has {len(devices)} cores; {replicas} replicas were asked "
+        "for"
+      )
+    }
   with jax_mlir.make_ir_context():
     module = _without_copies(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(hlo)))
   start = time.monotonic()
   executable = devices[0].client.compile(
-      module, executable_devices=xla_client.DeviceList(tuple(devices)), compile_options=_options(devices, request["dump"]))
+    module,
+    executable_devices=xla_client.DeviceList(tuple(devices)),
+    compile_options=_options(devices, request["dump"]),
+  )
   seconds = time.monotonic() - start
   memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
   return {
-      "device_kind": devices[0].device_kind,
-      "compile_seconds": seconds,
-      "argument_bytes": memory.argument_size_in_bytes,
-      "output_bytes": memory.output_size_in_bytes,
-      "aliased_bytes": memory.alias_size_in_bytes,
-      "temporary_bytes": memory.temp_size_in_bytes,
-      "code_bytes": memory.generated_code_size_in_bytes,
-      "peak_bytes": memory.peak_memory_in_bytes,
-      "flops": cost.get("flops", 0.0),
-      "bytes_accessed": cost.get("bytes accessed", 0.0),
-      "optimal_seconds": cost.get("optimal_seconds"),
+    "device_kind": devices[0].device_kind,
+    "compile_seconds": seconds,
+    "argument_bytes": memory.argument_size_in_bytes,
+    "output_bytes": memory.output_size_in_bytes,
+    "aliased_bytes": memory.alias_size_in_bytes,
+    "temporary_bytes": memory.temp_size_in_bytes,
+    "code_bytes": memory.generated_code_size_in_bytes,
+    "peak_bytes": memory.peak_memory_in_bytes,
+    "flops": cost.get("flops", 0.0),
+    "bytes_accessed": cost.get("bytes accessed", 0.0),
+    "optimal_seconds": cost.get("optimal_seconds"),
   }
 
 
@@ -76,12 +91,15 @@ def _options(devices, dump):
   for part in (options, build):
     part.num_replicas, part.num_partitions = len(devices), 1
     part.device_assignment = xla_client.DeviceAssignment.create(ids)
-  options.env_option_overrides = [("xla_dump_to", dump)]  # where the program and its buffers are listed, also when they do not fit
+  # Where the program and its buffers are listed, also when they do not fit.
+  options.env_option_overrides = [("xla_dump_to", dump)]
   return options
 
 
 def _without_copies(module):
-  """TensorFlow marks some results with mhlo.copy, which jaxlib does not know; a copy changes no value."""
+  """TensorFlow marks some results with mhlo.copy, which jaxlib does not know; a copy changes no
+  value.
+  """
   copies = []
 
   def visit(operation):

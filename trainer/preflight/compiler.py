@@ -1,4 +1,6 @@
-"""The TPU compiler, called in a process of its own: it may abort, hang, or take more memory than there is."""
+"""The TPU compiler, called in a process of its own: it may abort, hang, or take more memory
+than there is.
+"""
 
 import dataclasses
 import glob
@@ -17,11 +19,13 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _EXTRA = ("jax", "jaxlib", "libtpu")
 
 _ENVIRONMENT = {
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # else a lock file keeps a second process on this machine from compiling; that file is never to be deleted
-    "JAX_PLATFORMS": "cpu",
-    "TPU_SKIP_MDS_QUERY": "1",  # there is no metadata server to ask
-    "TPU_ACCELERATOR_TYPE": "v3-8",  # any value: these two only silence a warning each
-    "TPU_WORKER_HOSTNAMES": "localhost",
+  # Else a lock file keeps a second process on this machine from compiling; that file is never to
+  # be deleted.
+  "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+  "JAX_PLATFORMS": "cpu",
+  "TPU_SKIP_MDS_QUERY": "1",  # there is no metadata server to ask
+  "TPU_ACCELERATOR_TYPE": "v3-8",  # any value: these two only silence a warning each
+  "TPU_WORKER_HOSTNAMES": "localhost",
 }
 
 
@@ -52,12 +56,14 @@ class Compiled:
     device_kind: its name for the TPU.
     compile_seconds: in the compiler alone.
     argument_bytes: variables, optimizer slots and the batch, as the core holds them.
-    output_bytes: results, of which aliased_bytes stay in the place of an argument (the variables do).
+    output_bytes: results, of which aliased_bytes stay in the place of an argument (the variables
+      do).
     temporary_bytes: what the step needs besides, activations most of all.
     code_bytes: the program.
     peak_bytes: the most that is in use at one time, arguments included.
     flops, bytes_accessed: of one step.
-    optimal_seconds: the compiler's own cost model, as it gives it (see `trainer.preflight.estimates`), or None.
+    optimal_seconds: the compiler's own cost model, as it gives it (see
+      `trainer.preflight.estimates`), or None.
     versions: dict of package → version.
     listing: a Listing.
   """
@@ -104,8 +110,11 @@ def require_extra():
       missing.append(package)
   if missing:
     raise errors.SettingError(
-        f"The TPU compiler is not installed ({', '.join(missing)} missing): pip install 'octet[cpu,preflight]'. "
-        "libtpu comes from Google under the Google Cloud terms of service and is not part of Octet.")
+      f"The TPU compiler is not installed ({', '.join(missing)} missing): pip install "
+      "'octet[cpu,preflight]'. "
+      "libtpu comes from Google under the Google Cloud terms of service and is not part of "
+      "Octet."
+    )
 
 
 def compile_hlo(hlo, topology, timeout_seconds):
@@ -123,18 +132,34 @@ def compile_hlo(hlo, topology, timeout_seconds):
     CompileError: the compiler did anything else.
   """
   with tempfile.TemporaryDirectory(prefix="preflight") as folder:
-    path = {name: os.path.join(folder, name) for name in ("hlo", "answer", "dump", "request", "log")}
+    path = {
+      name: os.path.join(folder, name) for name in ("hlo", "answer", "dump", "request", "log")
+    }
     os.mkdir(path["dump"])
     with open(path["hlo"], "wb") as file:
       file.write(hlo)
-    request = dict(path, topology=topology.compiler_name, topology_options=topology.options, replicas=topology.replicas)
+    request = dict(
+      path,
+      topology=topology.compiler_name,
+      topology_options=topology.options,
+      replicas=topology.replicas,
+    )
     with open(path["request"], "w") as file:
       json.dump(request, file)
-    returned = _run([sys.executable, "-m", "trainer.preflight.compile_worker", path["request"]], path["log"], timeout_seconds)
+    returned = _run(
+      [sys.executable, "-m", "trainer.preflight.compile_worker", path["request"]],
+      path["log"],
+      timeout_seconds,
+    )
     if returned is None:
-      raise CompileError(f"The TPU compiler took longer than {timeout_seconds:g} s and was ended (--timeout_seconds).")
+      raise CompileError(
+        f"The TPU compiler took longer than {timeout_seconds:g} s and was ended "
+        "(--timeout_seconds)."
+      )
     if not os.path.exists(path["answer"]):
-      raise CompileError(f"The TPU compiler {_death(returned)}. Its last words:\n{_last_words(_read(path['log']))}")
+      raise CompileError(
+        f"The TPU compiler {_death(returned)}. Its last words:\n{_last_words(_read(path['log']))}"
+      )
     answer = json.loads(_read(path["answer"]))
     listing = _listing(path["dump"])
   if "error" in answer:
@@ -148,7 +173,11 @@ def _run(command, log, timeout_seconds):
   python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
   with open(log, "w") as output:
     process = subprocess.Popen(
-        command, stdout=output, stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONPATH=python_path, **_ENVIRONMENT))
+      command,
+      stdout=output,
+      stderr=subprocess.STDOUT,
+      env=dict(os.environ, PYTHONPATH=python_path, **_ENVIRONMENT),
+    )
     try:
       return process.wait(timeout_seconds)
     except subprocess.TimeoutExpired:
@@ -160,8 +189,13 @@ def _run(command, log, timeout_seconds):
 
 
 def _listing(folder):
-  """The Listing of the largest program that was dumped: the compiler may have made small ones on the way."""
-  buffers = sorted(glob.glob(os.path.join(glob.escape(folder), "*.after_optimizations-buffer-assignment.txt")), key=os.path.getsize)
+  """The Listing of the largest program that was dumped: the compiler may have made small ones
+  on the way.
+  """
+  buffers = sorted(
+    glob.glob(os.path.join(glob.escape(folder), "*.after_optimizations-buffer-assignment.txt")),
+    key=os.path.getsize,
+  )
   if not buffers:
     return Listing()
   stem = buffers[-1].removesuffix("-buffer-assignment.txt")
@@ -177,7 +211,11 @@ def _out_of_memory(answer, listing):
   narrow = re.search(rf"Used {size} of {size} hbm. Exceeded hbm capacity by {size}", message)
   if "RESOURCE_EXHAUSTED" not in message or not (plain or narrow):
     raise CompileError(f"The TPU compiler refused the program: {message[:2000]}")
-  needed, available, *over = (int(float(number) * _UNITS[unit]) for number, unit in re.findall(size, (plain or narrow)[0]) if number != ".")
+  needed, available, *over = (
+    int(float(number) * _UNITS[unit])
+    for number, unit in re.findall(size, (plain or narrow)[0])
+    if number != "."
+  )
   if over:  # the other two are rounded, and may be the same
     needed = available + over[0]
   return OutOfMemory(needed, available, message, answer["versions"], listing)
@@ -185,7 +223,9 @@ def _out_of_memory(answer, listing):
 
 def _death(returned):
   if returned < 0:
-    return f"was ended by {signal.Signals(-returned).name}" + (" (is the machine out of memory?)" if returned == -signal.SIGKILL else "")
+    return f"was ended by {signal.Signals(-returned).name}" + (
+      " (is the machine out of memory?)" if returned == -signal.SIGKILL else ""
+    )
   return f"ended with code {returned} and no answer"
 
 

@@ -1,22 +1,38 @@
-"""Ops that TensorFlow lowers in another way for a CPU than for a TPU, so that the figures of a step that was lowered on a CPU mislead."""
+"""Ops that TensorFlow lowers in another way for a CPU than for a TPU, so that the figures of a
+step that was lowered on a CPU mislead.
+"""
 
 import re
 
 from trainer.internals import tensorflow_internals
 from trainer.tracing import user_frames
 
-# What a CPU lowering of these gives, of 93 small ops that were lowered both ways (TensorFlow 2.20); the others gave the same HLO.
+# What a CPU lowering of these gives, of 93 small ops that were lowered both ways (TensorFlow 2.20);
+# the others gave the same HLO.
 _WARNINGS = (
-    (r"ResizeBilinear(Grad)?", "bilinear resize", "its figures are too high: the gradient about 25 times in time, 47 times in memory"),
-    (r"ResizeNearestNeighbor(Grad)?", "nearest-neighbour resize", "its figures are too high"),
-    (r"StatelessRandom\w+|StatelessTruncatedNormal\w*|StatelessMultinomial", "random numbers",
-     "they come from another algorithm; figures differ a little"),
-    (r"Where", "tf.where or tf.boolean_mask of one argument", "the compaction is done in another way; figures differ"),
+  (
+    r"ResizeBilinear(Grad)?",
+    "bilinear resize",
+    "its figures are too high: the gradient about 25 times in time, 47 times in memory",
+  ),
+  (r"ResizeNearestNeighbor(Grad)?", "nearest-neighbour resize", "its figures are too high"),
+  (
+    r"StatelessRandom\w+|StatelessTruncatedNormal\w*|StatelessMultinomial",
+    "random numbers",
+    "they come from another algorithm; figures differ a little",
+  ),
+  (
+    r"Where",
+    "tf.where or tf.boolean_mask of one argument",
+    "the compaction is done in another way; figures differ",
+  ),
 )
 
 
 def warnings(graph):
-  """Sentences on the ops of a traced step whose figures mislead, each with where the user's program first asks for one."""
+  """Sentences on the ops of a traced step whose figures mislead, each with where the user's
+  program first asks for one.
+  """
   found = {}
   for operation in _operations(graph):
     for pattern, name, what in _WARNINGS:
@@ -27,13 +43,17 @@ def warnings(graph):
     places = (place_of(operation) for operation in operations)
     place = next((place for place in places if place), "")
     count = f"{len(operations)} ops, " if len(operations) > 1 else ""
-    sentences.append(f"{name}{f' ({count}{place})' if place else ''}: lowered as for a CPU, {what}.")
+    sentences.append(
+      f"{name}{f' ({count}{place})' if place else ''}: lowered as for a CPU, {what}."
+    )
   return sentences
 
 
 def place_of(operation):
-  """"file:line" where the user's program makes an op, or ""."""
-  file, line = user_frames.innermost([(frame.filename, frame.lineno) for frame in operation.traceback or ()])
+  """ "file:line" where the user's program makes an op, or ""."""
+  file, line = user_frames.innermost(
+    [(frame.filename, frame.lineno) for frame in operation.traceback or ()]
+  )
   return f"{file}:{line}" if file else ""
 
 

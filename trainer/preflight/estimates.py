@@ -1,11 +1,14 @@
-"""Estimates of time and cost from what the compiler counted. Nothing here was measured on a TPU, and none of it is a prediction.
+"""Estimates of time and cost from what the compiler counted.
+
+Nothing here was measured on a TPU, and none of it is a prediction.
 
 Two estimates, between which a range is given:
 
-- the roofline: the greater of FLOPs over the published peak and of bytes over the published bandwidth (S. Williams et al., "Roofline", 2009). No
-  program is faster.
-- the compiler's cost model, `optimal_seconds`. As libtpu 0.0.51 gives it, each custom call of the main computation counts as minus one second; their
-  number is added back. That is inferred from programs with a known number of them, and documented nowhere.
+- the roofline: the greater of FLOPs over the published peak and of bytes over the published
+  bandwidth (S. Williams et al., "Roofline", 2009). No program is faster.
+- the compiler's cost model, `optimal_seconds`. As libtpu 0.0.51 gives it, each custom call of the
+  main computation counts as minus one second; their number is added back. That is inferred from
+  programs with a known number of them, and documented nowhere.
 
 Neither knows of input pipelines, of the host, or of waiting for the other cores.
 """
@@ -42,7 +45,10 @@ class StepTime:
 
 def step_time(compiled, topology):
   """The StepTime of a compiler.Compiled on a topology.Topology."""
-  compute, memory = compiled.flops / topology.flops_per_second, compiled.bytes_accessed / topology.bytes_per_second
+  compute, memory = (
+    compiled.flops / topology.flops_per_second,
+    compiled.bytes_accessed / topology.bytes_per_second,
+  )
   cost_model = None
   if compiled.optimal_seconds is not None:
     calls = hlo.custom_calls(compiled.listing.hlo)

@@ -1,4 +1,6 @@
-"""What the text of a compiled program tells: the reductions between the cores, and figures that its cost analysis needs."""
+"""What the text of a compiled program tells: the reductions between the cores, and figures that
+its cost analysis needs.
+"""
 
 import dataclasses
 import math
@@ -36,8 +38,12 @@ def all_reduces(hlo):
   """The AllReduces of an optimized program."""
   sizes, replicas = [], 0
   for results, rest in _ALL_REDUCE.findall(hlo):
-    sizes.append(sum(
-        math.prod(int(size) for size in shape.split(",") if size) * memory.dtype_bytes(dtype) for dtype, shape in _ARRAY.findall(results)))
+    sizes.append(
+      sum(
+        math.prod(int(size) for size in shape.split(",") if size) * memory.dtype_bytes(dtype)
+        for dtype, shape in _ARRAY.findall(results)
+      )
+    )
     if group := re.search(r"replica_groups=\{\{([\d,]+)\}", rest):
       replicas = max(replicas, group[1].count(",") + 1)
     elif group := re.search(r"replica_groups=\[\d+,(\d+)\]", rest):  # the short form
@@ -57,5 +63,7 @@ def custom_calls(hlo):
 
 
 def estimated_cycles(hlo):
-  """The sum of the compiler's own estimates in the main computation, or 0; reductions between cores and some pooling have none."""
+  """The sum of the compiler's own estimates in the main computation, or 0; reductions between
+  cores and some pooling have none.
+  """
   return sum(int(cycles) for cycles in re.findall(r'"estimated_cycles":"(\d+)"', entry(hlo)))

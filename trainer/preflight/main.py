@@ -2,7 +2,8 @@
 
     python -m trainer.preflight --gin_file=gin_configs/cifar10_cnn.gin --topology=v3-8 --topology=v5e-8
 
-Exits with 1 if a step of a topology does not pass all stages, with 2 if the question itself was wrong.
+Exits with 1 if a step of a topology does not pass all stages, with 2 if the question itself was
+wrong.
 """
 
 import json
@@ -14,16 +15,42 @@ from trainer import command, config, errors
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
 
-_GIN_FILE = flags.DEFINE_multi_string("gin_file", [], "A gin file, as for trainer.main; may be repeated.")
-_GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], 'Gin that comes after the files: "run.train_batch_size = 64".')
-_TOPOLOGY = flags.DEFINE_multi_string("topology", ["v3-8"], f"One of {', '.join(topology_lib.TOPOLOGIES)}; may be repeated.")
-_STEPS = flags.DEFINE_list("steps", [], "Which steps to compile: train, eval, predict. Default: all for which the configuration has an input_fn.")
-_PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "As the run will have it.")
-_SEARCH = flags.DEFINE_enum("search", "auto", ["never", "auto", "always"], "Search for the largest per-core batch; auto: where a step does not fit.")
-_TIMEOUT = flags.DEFINE_float("timeout_seconds", 900.0, "The longest that one compilation may take.", lower_bound=1.0)
-_PRICES = flags.DEFINE_string("prices", "", "A gin file with prices, such as gin_configs/prices/cloud_tpu.gin.")
-_EPOCH = flags.DEFINE_integer("epoch_examples", None, "Examples in an epoch, for an estimate of what one costs.", lower_bound=1)
-_JSON = flags.DEFINE_string("json", "", "Write the report to this file as JSON; - for the terminal, in place of the text.")
+_GIN_FILE = flags.DEFINE_multi_string(
+  "gin_file", [], "A gin file, as for trainer.main; may be repeated."
+)
+_GIN_BINDINGS = flags.DEFINE_multi_string(
+  "gin_bindings", [], 'Gin that comes after the files: "run.train_batch_size = 64".'
+)
+_TOPOLOGY = flags.DEFINE_multi_string(
+  "topology", ["v3-8"], f"One of {', '.join(topology_lib.TOPOLOGIES)}; may be repeated."
+)
+_STEPS = flags.DEFINE_list(
+  "steps",
+  [],
+  "Which steps to compile: train, eval, predict. Default: "
+  "all for which the configuration has an input_fn.",
+)
+_PRECISION = flags.DEFINE_enum(
+  "precision", "float32", ["float32", "bfloat16"], "As the run will have it."
+)
+_SEARCH = flags.DEFINE_enum(
+  "search",
+  "auto",
+  ["never", "auto", "always"],
+  "Search for the largest per-core batch; auto: where a step does not fit.",
+)
+_TIMEOUT = flags.DEFINE_float(
+  "timeout_seconds", 900.0, "The longest that one compilation may take.", lower_bound=1.0
+)
+_PRICES = flags.DEFINE_string(
+  "prices", "", "A gin file with prices, such as gin_configs/prices/cloud_tpu.gin."
+)
+_EPOCH = flags.DEFINE_integer(
+  "epoch_examples", None, "Examples in an epoch, for an estimate of what one costs.", lower_bound=1
+)
+_JSON = flags.DEFINE_string(
+  "json", "", "Write the report to this file as JSON; - for the terminal, in place of the text."
+)
 _HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page.")
 
 
@@ -31,10 +58,15 @@ def main(argv):
   del argv
   # 1. What is wrong in the question is said before TensorFlow is loaded.
   if not _GIN_FILE.value:
-    raise errors.SettingError("No --gin_file. Try: python -m trainer.preflight --gin_file=gin_configs/digits.gin --topology=v3-8")
+    raise errors.SettingError(
+      "No --gin_file. Try: python -m trainer.preflight "
+      "--gin_file=gin_configs/digits.gin --topology=v3-8"
+    )
   topologies = [topology_lib.find(name) for name in _TOPOLOGY.value]
   if not set(_STEPS.value) <= {"train", "eval", "predict"}:
-    raise errors.SettingError(f"--steps={','.join(_STEPS.value)}: expected some of train, eval, predict.")
+    raise errors.SettingError(
+      f"--steps={','.join(_STEPS.value)}: expected some of train, eval, predict."
+    )
   compiler.require_extra()
 
   # 2. The experiment, as `python -m trainer.main` would have it.
@@ -55,10 +87,16 @@ def main(argv):
     for kind in _STEPS.value or experiment.kinds():
       results.append(checker.run(kind, topology))
       if not quiet:
-        print("\n" + report.text(results[-1], price_table.get(topology.name), _EPOCH.value) + "\n", flush=True)
+        print(
+          "\n" + report.text(results[-1], price_table.get(topology.name), _EPOCH.value) + "\n",
+          flush=True,
+        )
 
   # 4. The reports.
-  dicts = [report.as_dict(result, price_table.get(result.topology.name), _EPOCH.value) for result in results]
+  dicts = [
+    report.as_dict(result, price_table.get(result.topology.name), _EPOCH.value)
+    for result in results
+  ]
   if _JSON.value:
     _write(_JSON.value, json.dumps(dicts, indent=2) + "\n")
   if _HTML.value:
@@ -71,7 +109,11 @@ def _tell(result, stage, value):
   if stage == "search":
     print(f"{result.topology.name} {result.kind}: trying {value} examples a core", flush=True)
   else:
-    print(f"{result.topology.name} {result.kind}: {stage} {'FAILED' if value is None else f'{value:.1f} s'}", flush=True)
+    print(
+      f"{result.topology.name} {result.kind}: {stage} "
+      f"{'FAILED' if value is None else f'{value:.1f} s'}",
+      flush=True,
+    )
 
 
 def _silent(result, stage, value):

@@ -1,7 +1,8 @@
 """Which buffers of a compiled program are large, and which of them are mostly padding.
 
-A TPU keeps the two innermost axes of an array, in an order that the compiler chooses, in tiles of 8 × 128 (16 bits: of two such rows) and pads both
-to whole tiles; the compiler's list of buffers has each one's layout and size with that padding.
+A TPU keeps the two innermost axes of an array, in an order that the compiler chooses, in tiles of 8
+× 128 (16 bits: of two such rows) and pads both to whole tiles; the compiler's list of buffers has
+each one's layout and size with that padding.
 """
 
 import dataclasses
@@ -11,8 +12,12 @@ import re
 _BYTES = {"pred": 1, "s4": 1, "u4": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
 
 _ALLOCATION = re.compile(r"^allocation (\d+): size \d+(.*)$")
-# Of memory space 0, which is the HBM. Tuples of arrays, which are tables of addresses, do not match.
-_VALUE = re.compile(r"^ value: <\d+ ([^ {]+)(?:\{[\d,]*\})? @0> \(size=(\d+),offset=(\d+)\): (\w+)\[([\d,]*)\](?:\{([\d,]*)[^}]*\})?$")
+# Of memory space 0, which is the HBM. Tuples of arrays, which are tables of addresses, do not
+# match.
+_VALUE = re.compile(
+  r"^ value: <\d+ ([^ {]+)(?:\{[\d,]*\})? @0> \(size=(\d+),offset=(\d+)\): "
+  r"(\w+)\[([\d,]*)\](?:\{([\d,]*)[^}]*\})?$"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +29,8 @@ class Buffer:
     minor_to_major: its axes, the innermost first.
     size: bytes, with padding.
     count: how many of this kind lie at different places.
-    op: what makes it, by the model's names, such as "model_fn/conv2d_1/convolution"; "argument" for variables and the batch, "" if not known.
+    op: what makes it, by the model's names, such as "model_fn/conv2d_1/convolution"; "argument" for
+      variables and the batch, "" if not known.
   """
 
   dtype: str
@@ -48,19 +54,26 @@ class Buffer:
     return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
   def padded_axis(self):
-    """(axis, its size, the size it is padded to) of the one of the two innermost axes that padding makes grow most; None if none grows."""
+    """(axis, its size, the size it is padded to) of the one of the two innermost axes that
+    padding makes grow most; None if none grows.
+    """
     candidates = []
     for position, multiple in enumerate((128, 8)):
       if position < len(self.minor_to_major):
         axis = self.minor_to_major[position]
         padded = -(-self.shape[axis] // multiple) * multiple
-        # The compiler has narrower tiles for few rows, so that the outer of the two may be padded less than its tile's height.
-        if padded > self.shape[axis] and (position == 0 or self.size * 1.01 >= self.content * padded / self.shape[axis]):
+        # The compiler has narrower tiles for few rows, so that the outer of the two may be padded
+        # less than its tile's height.
+        if padded > self.shape[axis] and (
+          position == 0 or self.size * 1.01 >= self.content * padded / self.shape[axis]
+        ):
           candidates.append((padded / self.shape[axis], axis, self.shape[axis], padded))
     return max(candidates)[1:] if candidates else None
 
   def advice(self, per_core):
-    """A sentence on the padding: what is stored as what, why, what to change; "" where nothing is worth saying."""
+    """A sentence on the padding: what is stored as what, why, what to change; "" where nothing
+    is worth saying.
+    """
     axis = self.padded_axis()
     if axis is None or self.size < 1.3 * self.content:
       return ""
@@ -101,8 +114,13 @@ def largest(listing, limit=8, key=lambda buffer: buffer.size * buffer.count):
     elif value := _VALUE.match(line):
       instruction, size, offset, dtype, shape, order = value.groups()
       kind = dtype, _ints(shape), _ints(order or ""), int(size)
-      places.setdefault(kind, {}).setdefault((allocation, offset), "argument" if is_argument else names.get(instruction, ""))
-  buffers = [Buffer(*kind, len(ops), next((op for op in ops.values() if op), "")) for kind, ops in places.items()]
+      places.setdefault(kind, {}).setdefault(
+        (allocation, offset), "argument" if is_argument else names.get(instruction, "")
+      )
+  buffers = [
+    Buffer(*kind, len(ops), next((op for op in ops.values() if op), ""))
+    for kind, ops in places.items()
+  ]
   return sorted((buffer for buffer in buffers if key(buffer)), key=key, reverse=True)[:limit]
 
 
@@ -112,9 +130,14 @@ def _ints(text):
 
 def _op_names(hlo):
   """dict of instruction → op_name of its metadata."""
-  names = re.findall(r'^\s*(?:ROOT )?%([\w.-]+) = [^\n]*metadata=\{op_name="([^"]+)"', hlo, re.MULTILINE)
+  names = re.findall(
+    r'^\s*(?:ROOT )?%([\w.-]+) = [^\n]*metadata=\{op_name="([^"]+)"', hlo, re.MULTILINE
+  )
   # Of what the compiler made one, it keeps both names: "model_fn/Reshape;reshape.25".
-  return {instruction: "copy of an argument" if name == "XLA_Args" else name.split(";")[0] for instruction, name in names}
+  return {
+    instruction: "copy of an argument" if name == "XLA_Args" else name.split(";")[0]
+    for instruction, name in names
+  }
 
 
 def shown(size):

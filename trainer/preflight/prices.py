@@ -1,5 +1,7 @@
-"""What an hour of a TPU costs: a table that the user keeps, with where each figure is from and of what day.
+"""What an hour of a TPU costs: a table that the user keeps, with where each figure is from and of
+what day.
 
+Example:
     import trainer.preflight.prices
     trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://...")}
 """
@@ -27,7 +29,8 @@ def prices(table=None):
   """dict of topology → Price.
 
   Args:
-    table: dict of topology → (price of an hour, currency, day "YYYY-MM-DD", source). None for no prices at all: there are no defaults.
+    table: dict of topology → (price of an hour, currency, day "YYYY-MM-DD", source). None for no
+      prices at all: there are no defaults.
 
   Raises:
     SettingError: an entry is of another form, or of no known topology.
@@ -42,7 +45,12 @@ def _price(name, entry):
     datetime.date.fromisoformat(date)
     price = Price(float(per_hour), str(currency), date, str(source))
   except (TypeError, ValueError) as error:
-    raise errors.SettingError(f"prices.table[{name!r}] is {entry!r}; expected (price of an hour, currency, 'YYYY-MM-DD', source).") from error
+    raise errors.SettingError(
+      f"prices.table[{name!r}] is {entry!r}; expected (price of an hour, "
+      "currency, 'YYYY-MM-DD', source)."
+    ) from error
   if not price.per_hour > 0 or not price.source:
-    raise errors.SettingError(f"prices.table[{name!r}] is {entry!r}; a price is greater than 0 and has a source.")
+    raise errors.SettingError(
+      f"prices.table[{name!r}] is {entry!r}; a price is greater than 0 and has a source."
+    )
   return price

@@ -1,7 +1,8 @@
 """One replica's step among N, traced on a machine that has none of them.
 
-A strategy that has one device and says that N replicas are in sync: what a model_fn does with them (the mean of the gradients, synchronized batch
-norm, the replica's number in a random seed) becomes XLA's own operation over N replicas. Its functions are for compiling, not for running.
+A strategy that has one device and says that N replicas are in sync: what a model_fn does with them
+(the mean of the gradients, synchronized batch norm, the replica's number in a random seed) becomes
+XLA's own operation over N replicas. Its functions are for compiling, not for running.
 """
 
 import tensorflow as tf
@@ -17,7 +18,6 @@ class OneOfMany(tf.distribute.OneDeviceStrategy):
 
 
 class _Extended(tensorflow_internals.OneDeviceExtended):
-
   def __init__(self, strategy, replicas):
     super().__init__(strategy, "/cpu:0")
     self.replicas = replicas
@@ -27,7 +27,10 @@ class _Extended(tensorflow_internals.OneDeviceExtended):
     return self.replicas
 
   def _call_for_each_replica(self, fn, args, kwargs):
-    with tf.device(self._device), _Context(self._container_strategy(), tensorflow_internals.xla_replica_id()):
+    with (
+      tf.device(self._device),
+      _Context(self._container_strategy(), tensorflow_internals.xla_replica_id()),
+    ):
       return fn(*args, **kwargs)
 
   def _reduce_to(self, reduce_op, value, destinations, options):
@@ -38,17 +41,24 @@ class _Extended(tensorflow_internals.OneDeviceExtended):
 
 
 class _Context(tf.distribute.ReplicaContext):
-
   def all_reduce(self, reduce_op, value, options=None):
-    return tf.nest.map_structure(lambda tensor: all_reduce(reduce_op, tensor, self.num_replicas_in_sync), value)
+    return tf.nest.map_structure(
+      lambda tensor: all_reduce(reduce_op, tensor, self.num_replicas_in_sync), value
+    )
 
 
 def all_reduce(reduce_op, value, replicas):
-  """The sum or the mean over the replicas; its gradient is the same of the gradient, as that of ReplicaContext.all_reduce."""
-  is_mean = tf.distribute.ReduceOp(getattr(reduce_op, "value", reduce_op)) == tf.distribute.ReduceOp.MEAN
+  """The sum or the mean over the replicas; its gradient is the same of the gradient, as that of
+  ReplicaContext.all_reduce.
+  """
+  is_mean = (
+    tf.distribute.ReduceOp(getattr(reduce_op, "value", reduce_op)) == tf.distribute.ReduceOp.MEAN
+  )
 
   def reduced(tensor):
-    total = tensorflow_internals.xla_all_reduce(input=tensor, group_assignment=[list(range(replicas))], reduce_op="Add", mode="CrossReplica")
+    total = tensorflow_internals.xla_all_reduce(
+      input=tensor, group_assignment=[list(range(replicas))], reduce_op="Add", mode="CrossReplica"
+    )
     return total / tf.cast(replicas, total.dtype) if is_mean else total
 
   @tf.custom_gradient  # XlaAllReduce has none

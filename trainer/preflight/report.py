@@ -11,12 +11,19 @@ def text(report, price=None, epoch_examples=None):
   title = f"{report.kind} on {report.topology.name}, {report.per_core} examples a core, {report.topology.replicas} cores"
   lines = [title, "-" * len(title)]
   if report.seconds:
-    lines += [f"  {'passed':<16}" + ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in report.seconds.items())]
+    lines += [
+      f"  {'passed':<16}"
+      + ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in report.seconds.items())
+    ]
   if report.failed:
     lines += [f"  {'FAILED':<16}{report.failed}: " + report.problem.replace("\n", "\n" + " " * 18)]
   lines += [f"  {name:<16}{value}" for name, value in figures(result)]
   buffers = [_buffer_line(buffer) for buffer in report.buffers[:5]]
-  for name, sentences in (("largest buffers", buffers), ("padding", report.advice), ("misleading", report.warnings)):
+  for name, sentences in (
+    ("largest buffers", buffers),
+    ("padding", report.advice),
+    ("misleading", report.warnings),
+  ):
     lines += [f"  {name if i == 0 else '':<16}{sentence}" for i, sentence in enumerate(sentences)]
   if report.found:
     lines += [f"  {'batch search':<16}{_found(report.found)}"]
@@ -27,40 +34,95 @@ def as_dict(report, price=None, epoch_examples=None):
   """Plain values for JSON: bytes, seconds, FLOPs, of one core."""
   compiled, oom = report.compiled, report.out_of_memory
   result = dict(
-      step=report.kind, topology=report.topology.name, compiler_topology=report.topology.compiler_name, replicas=report.topology.replicas,
-      per_core_batch=report.per_core, passed=not report.failed, failed_stage=report.failed or None, problem=report.problem or None,
-      stage_seconds=report.seconds, warnings=report.warnings, padding_advice=report.advice, available_bytes=report.topology.memory_bytes,
-      largest_buffers=[dict(array=str(b), bytes=b.size, bytes_without_padding=b.content, count=b.count, op=b.op) for b in report.buffers])
+    step=report.kind,
+    topology=report.topology.name,
+    compiler_topology=report.topology.compiler_name,
+    replicas=report.topology.replicas,
+    per_core_batch=report.per_core,
+    passed=not report.failed,
+    failed_stage=report.failed or None,
+    problem=report.problem or None,
+    stage_seconds=report.seconds,
+    warnings=report.warnings,
+    padding_advice=report.advice,
+    available_bytes=report.topology.memory_bytes,
+    largest_buffers=[
+      dict(array=str(b), bytes=b.size, bytes_without_padding=b.content, count=b.count, op=b.op)
+      for b in report.buffers
+    ],
+  )
   if compiled:
-    result.update({f.name: getattr(compiled, f.name) for f in dataclasses.fields(compiled) if f.name not in ("listing", "optimal_seconds")})
-    result.update(allocated_bytes=compiled.listing.allocated_bytes, flops_per_example=compiled.flops / report.per_core)
+    result.update(
+      {
+        f.name: getattr(compiled, f.name)
+        for f in dataclasses.fields(compiled)
+        if f.name not in ("listing", "optimal_seconds")
+      }
+    )
+    result.update(
+      allocated_bytes=compiled.listing.allocated_bytes,
+      flops_per_example=compiled.flops / report.per_core,
+    )
   if oom:
-    result.update(needed_bytes=oom.needed_bytes, available_bytes=oom.available_bytes, versions=oom.versions, compiler_message=oom.message)
+    result.update(
+      needed_bytes=oom.needed_bytes,
+      available_bytes=oom.available_bytes,
+      versions=oom.versions,
+      compiler_message=oom.message,
+    )
   if report.all_reduces:
     result["all_reduces"] = dict(
-        count=report.all_reduces.count, bytes=report.all_reduces.bytes, sizes=list(report.all_reduces.sizes), replicas=report.all_reduces.replicas,
-        trainable_bytes=report.trainable_bytes)
+      count=report.all_reduces.count,
+      bytes=report.all_reduces.bytes,
+      sizes=list(report.all_reduces.sizes),
+      replicas=report.all_reduces.replicas,
+      trainable_bytes=report.trainable_bytes,
+    )
   if report.time:
-    result["estimated_step_seconds"] = dict(low=report.time.low, high=report.time.high, bound=report.time.bound, source=estimates.SOURCE)
+    result["estimated_step_seconds"] = dict(
+      low=report.time.low, high=report.time.high, bound=report.time.bound, source=estimates.SOURCE
+    )
     if price and epoch_examples and report.kind == "train":
-      low, high = estimates.epoch_cost(report.time, report.per_core * report.topology.replicas, epoch_examples, price)
-      result["estimated_epoch_cost"] = dict(low=low, high=high, examples=epoch_examples, **dataclasses.asdict(price))
+      low, high = estimates.epoch_cost(
+        report.time, report.per_core * report.topology.replicas, epoch_examples, price
+      )
+      result["estimated_epoch_cost"] = dict(
+        low=low, high=high, examples=epoch_examples, **dataclasses.asdict(price)
+      )
   if report.found:
-    result["batch_search"] = dict(largest=report.found.largest, too_large=report.found.too_large, tried=[list(pair) for pair in report.found.tried])
+    result["batch_search"] = dict(
+      largest=report.found.largest,
+      too_large=report.found.too_large,
+      tried=[list(pair) for pair in report.found.tried],
+    )
   return result
 
 
 def figures(result):
-  """(name, text) of each figure in what `as_dict` returns; of a step that compiled, nothing else has any."""
+  """(name, text) of each figure in what `as_dict` returns; of a step that compiled, nothing
+  else has any.
+  """
   if "flops" not in result:
     return
   allocated, available = result["allocated_bytes"], result["available_bytes"]
   share = allocated / available
-  yield "memory", f"{memory.shown(allocated)} of {memory.shown(available)} ({share:.1%}); peak in use {memory.shown(result['peak_bytes'])}"
-  yield "  arguments", f"{memory.shown(result['argument_bytes'])}, {memory.shown(result['aliased_bytes'])} of them updated in place"
+  yield (
+    "memory",
+    f"{memory.shown(allocated)} of {memory.shown(available)} ({share:.1%}); peak in use "
+    f"{memory.shown(result['peak_bytes'])}",
+  )
+  yield (
+    "  arguments",
+    f"{memory.shown(result['argument_bytes'])}, {memory.shown(result['aliased_bytes'])} of them "
+    "updated in place",
+  )
   yield "  temporaries", memory.shown(result["temporary_bytes"])
   yield "  program", memory.shown(result["code_bytes"])
-  yield "arithmetic", f"{result['flops'] / 1e6:,.2f} MFLOP a step, {result['flops_per_example'] / 1e6:,.3f} an example"
+  yield (
+    "arithmetic",
+    f"{result['flops'] / 1e6:,.2f} MFLOP a step, {result['flops_per_example'] / 1e6:,.3f} an "
+    "example",
+  )
   yield "traffic", f"{memory.shown(result['bytes_accessed'])} moved a step"
   reduced = result["all_reduces"]
   if reduced["count"]:
@@ -71,12 +133,21 @@ def figures(result):
   if time := result.get("estimated_step_seconds"):
     batch = result["per_core_batch"] * result["replicas"]
     rate = f"{batch / time['high']:,.0f} to {batch / time['low']:,.0f} examples/s on all cores"
-    yield "estimate", f"{1e3 * time['low']:.3g} to {1e3 * time['high']:.3g} ms a step, {rate}, bound by {time['bound']}"
+    yield (
+      "estimate",
+      f"{1e3 * time['low']:.3g} to {1e3 * time['high']:.3g} ms a step, {rate}, bound by "
+      f"{time['bound']}",
+    )
     yield "", f"not a prediction: {time['source']}"
   if cost := result.get("estimated_epoch_cost"):
-    yield "cost estimate", (
-        f"{cost['low']:.3g} to {cost['high']:.3g} {cost['currency']} for an epoch of {cost['examples']:,} examples, at {cost['per_hour']:g} "
-        f"{cost['currency']} an hour ({cost['source']}, {cost['date']})")
+    yield (
+      "cost estimate",
+      (
+        f"{cost['low']:.3g} to {cost['high']:.3g} {cost['currency']} for an epoch of "
+        f"{cost['examples']:,} examples, at {cost['per_hour']:g} "
+        f"{cost['currency']} an hour ({cost['source']}, {cost['date']})"
+      ),
+    )
 
 
 def _buffer_line(buffer):

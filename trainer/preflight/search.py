@@ -8,7 +8,8 @@ class Found:
   """What a search found.
 
   Attributes:
-    largest: the largest batch that was compiled and fits, or None: not even the smallest does, or the search ended before it found one.
+    largest: the largest batch that was compiled and fits, or None: not even the smallest does, or
+      the search ended before it found one.
     too_large: the smallest batch that was compiled and does not fit, or None.
     tried: [(batch, whether it fits)], in order.
   """
@@ -19,13 +20,16 @@ class Found:
 
 
 def largest_batch(compile_at, first, first_needs, limit_bytes, max_compiles=12):
-  """Searches between what fits and what does not, to within 8 examples, which is how a TPU stores them, or to within 1/64 of a larger batch.
+  """Searches between what fits and what does not, to within 8 examples, which is how a TPU stores
+  them, or to within 1/64 of a larger batch.
 
-  Memory is nearly a straight line of the batch, along which the next one to try is chosen. Near the limit the compiler computes again what it has
-  no room to keep, so that more may fit than the line says: that is why everything is compiled and nothing taken from the line.
+  Memory is nearly a straight line of the batch, along which the next one to try is chosen. Near the
+  limit the compiler computes again what it has no room to keep, so that more may fit than the line
+  says: that is why everything is compiled and nothing taken from the line.
 
   Args:
-    compile_at: function of a per-core batch that compiles the step and returns (fits, needed bytes).
+    compile_at: function of a per-core batch that compiles the step and returns (fits, needed
+      bytes).
     first: a batch that was compiled already, and first_needs, the bytes it needs.
     limit_bytes: what there is.
     max_compiles: the search ends after so many.
@@ -36,12 +40,17 @@ def largest_batch(compile_at, first, first_needs, limit_bytes, max_compiles=12):
   needs = {first: first_needs}
   fits = {first: first_needs <= limit_bytes}
   while len(fits) <= max_compiles:
-    candidate = _next([b for b in fits if fits[b]], [b for b in fits if not fits[b]], needs, limit_bytes)
+    candidate = _next(
+      [b for b in fits if fits[b]], [b for b in fits if not fits[b]], needs, limit_bytes
+    )
     if candidate is None:
       break
     fits[candidate], needs[candidate] = compile_at(candidate)
   return Found(
-      max((b for b in fits if fits[b]), default=None), min((b for b in fits if not fits[b]), default=None), list(fits.items()))
+    max((b for b in fits if fits[b]), default=None),
+    min((b for b in fits if not fits[b]), default=None),
+    list(fits.items()),
+  )
 
 
 def _next(fitting, too_large, needs, limit):
@@ -62,14 +71,18 @@ def _next(fitting, too_large, needs, limit):
 
 
 def _step(low, high):
-  """How fine the search is: one by one up to 16, then by 8, then by the power of two that is at most 1/64 of the batch."""
+  """How fine the search is: one by one up to 16, then by 8, then by the power of two that is at
+  most 1/64 of the batch.
+  """
   if low < 8 and high is not None and high <= 16:
     return 1
   return max(8, 2 ** ((high or low) // 64).bit_length() // 2)
 
 
 def _on_the_line(needs, limit):
-  """Where the line through the two batches nearest to the limit crosses it; through the origin if there is one batch."""
+  """Where the line through the two batches nearest to the limit crosses it; through the origin
+  if there is one batch.
+  """
   nearest = sorted(needs, key=lambda batch: abs(needs[batch] - limit))[:2]
   if len(nearest) == 1 or needs[nearest[0]] == needs[nearest[1]]:
     return nearest[0] * limit / max(needs[nearest[0]], 1)

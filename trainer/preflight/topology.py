@@ -15,7 +15,8 @@ class Topology:
     name: as users know it.
     compiler_name: as the TPU compiler knows it.
     cores_per_chip: cores that run a replica each; published figures are those of a chip.
-    memory_gib: what a program may use of a core's memory, as the compiler says when a program does not fit (libtpu 0.0.51).
+    memory_gib: what a program may use of a core's memory, as the compiler says when a program does
+      not fit (libtpu 0.0.51).
     chip_tflops: the peak of a chip in bfloat16, as published.
     chip_gb_per_second: its memory's bandwidth, as published (1 GB = 10^9 bytes).
     chips: number of chips, which are what is paid for.
@@ -51,19 +52,48 @@ class Topology:
     return self.chip_gb_per_second * 1e9 / self.cores_per_chip
 
 
-# Peaks: https://cloud.google.com/tpu/docs/v3 and likewise v4, v5e, v5p and v6e; of v2, N. Jouppi et al., "A domain-specific supercomputer for
-# training deep neural networks" (2020). The number in a name counts cores where a chip has two (v2 to v4, v5p), and chips where it has one.
+# Peaks: https://cloud.google.com/tpu/docs/v3 and likewise v4, v5e, v5p and v6e; of v2, N. Jouppi et
+#   al., "A domain-specific supercomputer for
+# training deep neural networks" (2020). The number in a name counts cores where a chip has two (v2
+# to v4, v5p), and chips where it has one.
 TOPOLOGIES = {
-    topology.name: topology
-    for topology in (
-        Topology("v2-8", "v2:2x2", 2, 7.48, 46, 700, chips=4),
-        Topology("v3-8", "v3:2x2", 2, 15.48, 123, 900, chips=4),
-        Topology("v4-8", "v4:2x2x1", 2, 15.25, 275, 1200, chips=4),
-        Topology("v4-8-megacore", "v4:2x2x1", 1, 30.75, 275, 1200, chips=4, options=(("chip_config_name", "megacore"),)),
-        Topology("v5e-8", "v5e:2x4", 1, 15.75, 197, 819, chips=8, options=(("chips_per_host_bounds", (2, 4, 1)),)),
-        Topology("v5p-8", "v5p:2x2x1", 1, 95.73, 459, 2765, chips=4),
-        Topology("v6e-8", "v6e:2x4", 1, 31.24, 918, 1638, chips=8, options=(("chips_per_host_bounds", (2, 4, 1)),)),
-    )
+  topology.name: topology
+  for topology in (
+    Topology("v2-8", "v2:2x2", 2, 7.48, 46, 700, chips=4),
+    Topology("v3-8", "v3:2x2", 2, 15.48, 123, 900, chips=4),
+    Topology("v4-8", "v4:2x2x1", 2, 15.25, 275, 1200, chips=4),
+    Topology(
+      "v4-8-megacore",
+      "v4:2x2x1",
+      1,
+      30.75,
+      275,
+      1200,
+      chips=4,
+      options=(("chip_config_name", "megacore"),),
+    ),
+    Topology(
+      "v5e-8",
+      "v5e:2x4",
+      1,
+      15.75,
+      197,
+      819,
+      chips=8,
+      options=(("chips_per_host_bounds", (2, 4, 1)),),
+    ),
+    Topology("v5p-8", "v5p:2x2x1", 1, 95.73, 459, 2765, chips=4),
+    Topology(
+      "v6e-8",
+      "v6e:2x4",
+      1,
+      31.24,
+      918,
+      1638,
+      chips=8,
+      options=(("chips_per_host_bounds", (2, 4, 1)),),
+    ),
+  )
 }
 
 

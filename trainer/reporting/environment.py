@@ -1,6 +1,7 @@
 """What a training ran on, written down as it starts.
 
-    <model_dir>/environment.json    {"started": "2026-11-21T19:30:00+00:00", "command": "...", "device": "cpu, 1 core", ..., "earlier": [...]}
+    <model_dir>/environment.json    {"started": "2026-11-21T19:30:00+00:00", "command": "...",
+                                    "device": "cpu, 1 core", ..., "earlier": [...]}
 
 "earlier" has the same of the trainings that this one goes on from, the oldest first.
 """
@@ -45,18 +46,21 @@ def describe(device, run_config):
   import trainer
 
   return {
-      "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-      "command": _command(),
-      "device": str(device),
-      "cores": device.replicas,
-      "hosts": device.hosts,
-      "precision": run_config.precision,
-      "seed": run_config.tf_random_seed,
-      "octet": trainer.__version__,
-      "tensorflow": tf.__version__,
-      "keras": keras.__version__,
-      "python": platform.python_version(),
-      "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPU cores, host {platform.node()}",
+    "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    "command": _command(),
+    "device": str(device),
+    "cores": device.replicas,
+    "hosts": device.hosts,
+    "precision": run_config.precision,
+    "seed": run_config.tf_random_seed,
+    "octet": trainer.__version__,
+    "tensorflow": tf.__version__,
+    "keras": keras.__version__,
+    "python": platform.python_version(),
+    "machine": (
+      f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPU cores, host "
+      f"{platform.node()}"
+    ),
   }
 
 

@@ -1,19 +1,26 @@
-"""The scalars of a run as JSON lines, for plots and scripts: no TensorBoard is needed to read them, and no TensorFlow.
+"""The scalars of a run as JSON lines, for plots and scripts: no TensorBoard is needed to read them,
+and no TensorFlow.
 
     metrics_file.append("out/digits", "train", 100, {"loss": 0.5})
-    for line in metrics_file.read("out/digits"): ...            # {"step": 100, "time": 1795252745.2, "kind": "train", "loss": 0.5}
+    for line in metrics_file.read("out/digits"): ...  # {"step": 100, "time": 1795252745.2, "kind":
+                                                      # "train", "loss": 0.5}
 
 Layout:
 
-    <model_dir>/metrics.jsonl                local: one line a report, each added whole, under a lock, also by several processes at a time
-    <model_dir>/metrics-<time>-<id>.jsonl    where TensorFlow does the writing (gs://): a file for each process
+    <model_dir>/metrics.jsonl                local: one line a report, each added whole, under a
+                                             lock, also by several processes at a time
+    <model_dir>/metrics-<time>-<id>.jsonl    where TensorFlow does the writing (gs://): a file for
+                                             each process
 
-A line is an object with "step" (int), "time" (seconds since the epoch), "kind" ("train", "eval", "eval_<name>") and the scalars by name; null stands
-for NaN and infinity. A scalar that is itself called step, time or kind has a "_" after its name. Kind "start", without scalars, tells that a training
-began at that step: what is later than that in the file's earlier part is of a training that was cut off and done again.
+A line is an object with "step" (int), "time" (seconds since the epoch), "kind" ("train", "eval",
+"eval_<name>") and the scalars by name; null stands for NaN and infinity. A scalar that is itself
+called step, time or kind has a "_" after its name. Kind "start", without scalars, tells that a
+training began at that step: what is later than that in the file's earlier part is of a training
+that was cut off and done again.
 
-An object store cannot append, and an object that two processes rewrite loses lines. So there each process has a file of its own, which it writes
-whole at each report; `read` puts them together by time.
+An object store cannot append, and an object that two processes rewrite loses lines. So there each
+process has a file of its own, which it writes whole at each report; `read` puts them together by
+time.
 """
 
 import json
@@ -61,8 +68,15 @@ def append(model_dir, kind, step, values, clock=time.time):
   Raises:
     OutputError: it cannot be written.
   """
-  scalars = {f"{name}_" if name in _RESERVED else name: _plain(value) for name, value in values.items()}
-  text = json.dumps({"step": int(step), "time": round(clock(), 3), "kind": kind, **scalars}, allow_nan=False) + "\n"
+  scalars = {
+    f"{name}_" if name in _RESERVED else name: _plain(value) for name, value in values.items()
+  }
+  text = (
+    json.dumps(
+      {"step": int(step), "time": round(clock(), 3), "kind": kind, **scalars}, allow_nan=False
+    )
+    + "\n"
+  )
   if _is_remote(model_dir):
     _rewrite(model_dir, text)
   else:
@@ -70,8 +84,9 @@ def append(model_dir, kind, step, values, clock=time.time):
 
 
 def read(model_dir):
-  """The lines of a run that count, as dicts, sorted by step: of two of one kind and step the later, and of a training that was cut off and went on
-  from an earlier step only what came up to that. A line that was not written to its end is left out, with a warning. [] if there is none.
+  """The lines of a run that count, as dicts, sorted by step: of two of one kind and step the later,
+  and of a training that was cut off and went on from an earlier step only what came up to that. A
+  line that was not written to its end is left out, with a warning. [] if there is none.
 
   Raises:
     SettingError: a file cannot be read.
@@ -91,7 +106,9 @@ def read(model_dir):
 
 def _lines(model_dir):
   """All that was written and can be read, in the order of writing."""
-  texts = _read_remote(model_dir) if _is_remote(model_dir) else _read_local(os.path.join(model_dir, NAME))
+  texts = (
+    _read_remote(model_dir) if _is_remote(model_dir) else _read_local(os.path.join(model_dir, NAME))
+  )
   found = []
   for path, text in texts:
     for number, line in enumerate(text.splitlines(), 1):
@@ -105,7 +122,9 @@ def _lines(model_dir):
 
 
 def _plain(value):
-  """A number as JSON has it: None for what is none; a float32's value in the fewest digits that tell it apart from other float32."""
+  """A number as JSON has it: None for what is none; a float32's value in the fewest digits that
+  tell it apart from other float32.
+  """
   if isinstance(value, int):
     return value
   value = float(value)
@@ -125,7 +144,8 @@ def _append(path, text):
     with open(path, "ab+", buffering=0) as file:
       # The lock holds off the others between the look at the last byte and the write. Where there
       # are no locks, a line is still whole: it is added by one system call. But another's that is
-      # half there would look like that of a process that was killed, and get an empty line after it.
+      # half there would look like that of a process that was killed, and get an empty line after
+      # it.
       file_locks.lock(file)
       if file.seek(0, os.SEEK_END):
         file.seek(-1, os.SEEK_END)

@@ -1,4 +1,6 @@
-"""One line a report: step, loss, learning rate, examples/s, ms/step, time waiting for input, ETA; on a terminal also a progress bar."""
+"""One line a report: step, loss, learning rate, examples/s, ms/step, time waiting for input,
+ETA; on a terminal also a progress bar.
+"""
 
 import datetime
 
@@ -20,12 +22,14 @@ def line(step, final_step, report):
   if rate is not None:
     parts.append(f"lr {rate:.4g}")
   parts += [
-      f"{report['examples_per_second']:,.0f} examples/s",
-      f"{_three_digits(1000 / report['steps_per_second'])} ms/step",
-      f"input wait {report['input_wait']:.0%}",
+    f"{report['examples_per_second']:,.0f} examples/s",
+    f"{_three_digits(1000 / report['steps_per_second'])} ms/step",
+    f"input wait {report['input_wait']:.0%}",
   ]
   if final_step:
-    parts.append(f"ETA {datetime.timedelta(seconds=round((final_step - step) / report['steps_per_second']))}")
+    parts.append(
+      f"ETA {datetime.timedelta(seconds=round((final_step - step) / report['steps_per_second']))}"
+    )
   return "  ".join(parts)
 
 
@@ -48,8 +52,14 @@ class Progress:
     console = console or rich_console.Console(stderr=True)
     if console.is_terminal:
       self._bar = rich_progress.Progress(
-          rich_progress.TextColumn("train"), rich_progress.BarColumn(), rich_progress.TaskProgressColumn(),
-          rich_progress.TextColumn("step {task.completed}"), rich_progress.TimeRemainingColumn(), console=console, transient=True)
+        rich_progress.TextColumn("train"),
+        rich_progress.BarColumn(),
+        rich_progress.TaskProgressColumn(),
+        rich_progress.TextColumn("step {task.completed}"),
+        rich_progress.TimeRemainingColumn(),
+        console=console,
+        transient=True,
+      )
       self._task = self._bar.add_task("train", total=final_step, completed=start)
       self._bar.start()
 

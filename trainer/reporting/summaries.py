@@ -1,8 +1,9 @@
 """Scalars that a model_fn gives to `tf.summary`, and the TensorBoard files that the host writes.
 
-A step runs on the device, many times in one call, where no file can be written. So `tf.summary.scalar` inside a model_fn only leaves its value
-behind; the host writes it, with the number of the step that it belongs to. Images, histograms and texts are not written from there, which a warning
-says; a host_call can write them.
+A step runs on the device, many times in one call, where no file can be written. So
+`tf.summary.scalar` inside a model_fn only leaves its value behind; the host writes it, with the
+number of the step that it belongs to. Images, histograms and texts are not written from there,
+which a warning says; a host_call can write them.
 """
 
 import contextlib
@@ -19,7 +20,8 @@ from trainer.internals import patches
 
 v1 = tf.compat.v1
 
-# The scopes around a model_fn's own, which tell of loops and replicas: see variables.VariableStore.run.
+# The scopes around a model_fn's own, which tell of loops and replicas: see
+# variables.VariableStore.run.
 _OUTER_SCOPES = re.compile(r"^.*?\bmodel_fn(_\d+)?/")
 
 # Whether what is given to tf.summary is left behind instead of written.
@@ -34,7 +36,9 @@ _told = set()  # tags of what is not written, each of which is told once a proce
 
 @contextlib.contextmanager
 def collecting():
-  """Yields a dict that receives, by tag, each scalar (float32 tensor) that is given to tf.summary inside. Per thread: one per replica."""
+  """Yields a dict that receives, by tag, each scalar (float32 tensor) that is given to
+  tf.summary inside. Per thread: one per replica.
+  """
   outer = getattr(_collecting, "scalars", None)
   _collecting.scalars = scalars = {}
   try:
@@ -51,7 +55,9 @@ def record(tag, value):
 
 
 def intercepted() -> contextlib.AbstractContextManager[None]:
-  """`tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside; entered once around a trace."""
+  """`tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside; entered once around a
+  trace.
+  """
   return patches.setting(_is_intercepted, True)
 
 
@@ -62,7 +68,8 @@ def _write(original, tag, tensor, step=None, metadata=None, name=None):
     record(_OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor)
     return tf.constant(True)
   written = original(tag, tensor, step=step, metadata=metadata, name=name)
-  if tf.get_static_value(written) is not None:  # False: the model_fn has no writer of its own around it
+  # False: the model_fn has no writer of its own around it.
+  if tf.get_static_value(written) is not None:
     _tell(tag)
   return written
 
@@ -91,7 +98,9 @@ for _name in ("audio", "histogram", "image", "tensor_summary", "text"):
 
 
 def writers_kept(writers: list) -> contextlib.AbstractContextManager[None]:
-  """Adds to a list what `tf.summary.create_file_writer` makes inside: else a writer that is made while a function is traced is gone when it runs."""
+  """Adds to a list what `tf.summary.create_file_writer` makes inside: else a writer that is
+  made while a function is traced is gone when it runs.
+  """
   return patches.setting(_writers, writers)
 
 
@@ -111,8 +120,11 @@ def _tell(tag):
   if getattr(_collecting, "scalars", None) is not None and tag not in _told:
     _told.add(tag)
     logging.warning(
-        "The summary %r is not written: inside a model_fn, only scalars are. A host_call writes images, histograms and texts, see "
-        "docs/follow_a_run.md.", tag)
+      "The summary %r is not written: inside a model_fn, only scalars are. A host_call writes "
+      "images, histograms and texts, see "
+      "docs/follow_a_run.md.",
+      tag,
+    )
 
 
 class Writer:
@@ -151,7 +163,9 @@ class Writer:
       try:
         self._writer = tf.summary.create_file_writer(self._directory)
       except (OSError, tf.errors.OpError) as error:
-        raise errors.OutputError(f"Cannot write TensorBoard files to {self._directory} (--model_dir): {error}") from error
+        raise errors.OutputError(
+          f"Cannot write TensorBoard files to {self._directory} (--model_dir): {error}"
+        ) from error
     return self._writer
 
   def close(self):

@@ -30,11 +30,17 @@ class Totals:
     self._scalars = result.scalars
 
   def take(self):
-    """dict of floats, and starts anew: the newest summary scalars, "loss" (the mean over the steps), "steps_per_second", "examples_per_second" and
-    "input_wait" (the share of the time that the device had no batch)."""
+    """dict of floats, and starts anew: the newest summary scalars, "loss" (the mean over the
+    steps), "steps_per_second", "examples_per_second" and "input_wait" (the share of the time that
+    the device had no batch).
+    """
     rate = self._steps / self._seconds
     report = dict(
-        self._scalars, loss=self._loss / self._steps, steps_per_second=rate, examples_per_second=rate * self._batch_size,
-        input_wait=self._input_seconds / self._seconds)
+      self._scalars,
+      loss=self._loss / self._steps,
+      steps_per_second=rate,
+      examples_per_second=rate * self._batch_size,
+      input_wait=self._input_seconds / self._seconds,
+    )
     self.__init__(self._batch_size)
     return report

@@ -9,25 +9,36 @@ Newer exports take its place without a request being lost. Ctrl-C ends it.
 from absl import flags
 
 _EXPORT_BASE = flags.DEFINE_string(
-    "export_base", None, "A folder of exports, of which the newest is served; or one SavedModel.")
+  "export_base", None, "A folder of exports, of which the newest is served; or one SavedModel."
+)
 _NAME = flags.DEFINE_string("name", "model", "The model's name in the paths.")
 _HOST = flags.DEFINE_string(
-    "host", "127.0.0.1", "The address to listen at; 0.0.0.0 for all networks of this machine.")
+  "host", "127.0.0.1", "The address to listen at; 0.0.0.0 for all networks of this machine."
+)
 _PORT = flags.DEFINE_integer("port", 8501, "The port.", lower_bound=0, upper_bound=65535)
 _ENGINE = flags.DEFINE_string(
-    "engine", "auto", "tensorflow, onnx, openvino, tflite, tflite_int8, or auto for the fastest "
-    "installed one.")
+  "engine",
+  "auto",
+  "tensorflow, onnx, openvino, tflite, tflite_int8, or auto for the fastest installed one.",
+)
 _PRECISION = flags.DEFINE_string(
-    "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone.")
+  "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone."
+)
 _MAX_BATCH = flags.DEFINE_integer(
-    "max_batch", 64, "Examples of a call, of requests that wait at the same time.", lower_bound=1)
+  "max_batch", 64, "Examples of a call, of requests that wait at the same time.", lower_bound=1
+)
 _BATCH_WAIT_MS = flags.DEFINE_float(
-    "batch_wait_ms", 0.0, "How long a request waits for others while the model is idle.",
-    lower_bound=0.0)
+  "batch_wait_ms",
+  0.0,
+  "How long a request waits for others while the model is idle.",
+  lower_bound=0.0,
+)
 _RELOAD_SECS = flags.DEFINE_float(
-    "reload_secs", 5.0, "How often to look for a newer export; 0 for never.", lower_bound=0.0)
+  "reload_secs", 5.0, "How often to look for a newer export; 0 for never.", lower_bound=0.0
+)
 _MAX_BODY_MB = flags.DEFINE_float(
-    "max_body_mb", 16.0, "The largest body of a request, in MiB.", lower_bound=0.001)
+  "max_body_mb", 16.0, "The largest body of a request, in MiB.", lower_bound=0.001
+)
 
 
 def main(argv: list[str]) -> None:
@@ -36,7 +47,14 @@ def main(argv: list[str]) -> None:
   from trainer.serve import run  # brings TensorFlow, for which a misspelt flag need not wait
 
   run.run(
-      _EXPORT_BASE.value, _NAME.value, host=_HOST.value, port=_PORT.value, engine=_ENGINE.value,
-      precision=_PRECISION.value, max_batch=_MAX_BATCH.value,
-      batch_wait_secs=_BATCH_WAIT_MS.value / 1000, reload_secs=_RELOAD_SECS.value,
-      max_body=int(_MAX_BODY_MB.value * 2**20))
+    _EXPORT_BASE.value,
+    _NAME.value,
+    host=_HOST.value,
+    port=_PORT.value,
+    engine=_ENGINE.value,
+    precision=_PRECISION.value,
+    max_batch=_MAX_BATCH.value,
+    batch_wait_secs=_BATCH_WAIT_MS.value / 1000,
+    reload_secs=_RELOAD_SECS.value,
+    max_body=int(_MAX_BODY_MB.value * 2**20),
+  )

@@ -10,9 +10,18 @@ from trainer import errors
 
 
 def run(
-    export_base: str | None, name: str = "model", *, host: str = "127.0.0.1", port: int = 8501,
-    engine: str = "auto", precision: str = "float32", max_batch: int = 64,
-    batch_wait_secs: float = 0.0, reload_secs: float = 5.0, max_body: int = 16 << 20) -> None:
+  export_base: str | None,
+  name: str = "model",
+  *,
+  host: str = "127.0.0.1",
+  port: int = 8501,
+  engine: str = "auto",
+  precision: str = "float32",
+  max_batch: int = 64,
+  batch_wait_secs: float = 0.0,
+  reload_secs: float = 5.0,
+  max_body: int = 16 << 20,
+) -> None:
   """Serves until it is interrupted.
 
   Args:
@@ -28,17 +37,28 @@ def run(
   """
   if not export_base:
     raise errors.SettingError(
-        "No --export_base. Try: python -m trainer.serve --export_base=out/digits/export")
+      "No --export_base. Try: python -m trainer.serve --export_base=out/digits/export"
+    )
   if not re.fullmatch(r"[\w.-]+", name):
     raise errors.SettingError(f"--name={name}: expected letters, digits, dots and dashes.")
   missing = [module for module in ("fastapi", "uvicorn") if not importlib.util.find_spec(module)]
   if missing:
     raise errors.SettingError(
-        f"trainer.serve needs {' and '.join(missing)}: `pip install octet[serve]` brings it.")
+      f"trainer.serve needs {' and '.join(missing)}: `pip install octet[serve]` brings it."
+    )
   listening = _listen(host, port)
   try:
-    _serve(listening, export_base, name, engine, precision, max_batch, batch_wait_secs, reload_secs,
-           max_body)
+    _serve(
+      listening,
+      export_base,
+      name,
+      engine,
+      precision,
+      max_batch,
+      batch_wait_secs,
+      reload_secs,
+      max_body,
+    )
   finally:
     listening.close()
 
@@ -56,21 +76,30 @@ def _listen(host, port):
 
 
 def _serve(
-    listening, export_base, name, engine, precision, max_batch, batch_wait_secs, reload_secs,
-    max_body):
+  listening, export_base, name, engine, precision, max_batch, batch_wait_secs, reload_secs, max_body
+):
   import uvicorn
 
   from trainer.serving import predictor, server
 
   model = predictor.Predictor(
-      export_base, engine, batch_sizes=tuple(sorted({1, min(8, max_batch), max_batch})),
-      precision=precision)
+    export_base,
+    engine,
+    batch_sizes=tuple(sorted({1, min(8, max_batch), max_batch})),
+    precision=precision,
+  )
   service = server.Service(
-      model, name, max_batch=max_batch, batch_wait_secs=batch_wait_secs, reload_secs=reload_secs,
-      max_body=max_body)
+    model,
+    name,
+    max_batch=max_batch,
+    batch_wait_secs=batch_wait_secs,
+    reload_secs=reload_secs,
+    max_body=max_body,
+  )
   listening.listen(2048)  # from here on nobody is refused, though the first answers take a moment
   host, port = listening.getsockname()[:2]
   logging.info("Serving %s at http://%s:%d/", name, host, port)
   config = uvicorn.Config(
-      server.make_app(service), log_config=None, access_log=False, timeout_keep_alive=30)
+    server.make_app(service), log_config=None, access_log=False, timeout_keep_alive=30
+  )
   uvicorn.Server(config).run(sockets=[listening])

@@ -4,8 +4,9 @@
     outputs = await batcher.run(engine, features)       # any number of coroutines at once
     batcher.close()
 
-One thread calls the model. While it is busy, requests gather; when it is free it takes what is there,
-up to so many rows. Nobody waits for company where the model is idle, unless a time is set for that.
+One thread calls the model. While it is busy, requests gather; when it is free it takes what is
+there, up to so many rows. Nobody waits for company where the model is idle, unless a time is set
+for that.
 """
 
 import asyncio
@@ -45,8 +46,12 @@ class Batcher:
   """
 
   def __init__(
-      self, max_rows: int = 64, max_wait_secs: float = 0.0, max_waiting_rows: int = 4096,
-      observe: Callable[[int], None] = lambda rows: None):
+    self,
+    max_rows: int = 64,
+    max_wait_secs: float = 0.0,
+    max_waiting_rows: int = 4096,
+    observe: Callable[[int], None] = lambda rows: None,
+  ):
     self._max_rows, self._max_wait_secs = max_rows, max_wait_secs
     self._max_waiting_rows, self._observe = max_waiting_rows, observe
     self._waiting = collections.deque()
@@ -57,7 +62,8 @@ class Batcher:
     self._thread.start()
 
   async def run(
-      self, engine: engines.Engine, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    self, engine: engines.Engine, features: Mapping[str, np.ndarray]
+  ) -> dict[str, np.ndarray]:
     """The outputs of an engine for features; Busy if too many examples wait."""
     loop = asyncio.get_running_loop()
     rows = len(next(iter(features.values())))
@@ -102,7 +108,8 @@ class Batcher:
       if self._max_wait_secs and not self._closed:
         deadline = time.monotonic() + self._max_wait_secs
         self._changed.wait_for(
-            lambda: self._rows >= self._max_rows or self._closed, deadline - time.monotonic())
+          lambda: self._rows >= self._max_rows or self._closed, deadline - time.monotonic()
+        )
       taken, rows = [], 0
       while self._waiting:
         first = self._waiting[0]
@@ -115,13 +122,18 @@ class Batcher:
 
 
 def _answer(requests):
-  features = requests[0].features if len(requests) == 1 else {
+  features = (
+    requests[0].features
+    if len(requests) == 1
+    else {
       name: np.concatenate([request.features[name] for request in requests])
-      for name in requests[0].features}
+      for name in requests[0].features
+    }
+  )
   outputs = requests[0].engine.predict_batch(features)
   first = 0
   for request in requests:
-    part = {name: array[first:first + request.rows] for name, array in outputs.items()}
+    part = {name: array[first : first + request.rows] for name, array in outputs.items()}
     first += request.rows
     _finish(request, outputs=part)
 

@@ -4,12 +4,12 @@
     for batch in prepared(examples, loaded, batch_size=128):
       batch.names, batch.errors, batch.features
 
-Nothing is left out and nothing changes places: what cannot be used is an example with an error. While
-a batch is predicted, the next ones are read and decoded by other threads.
+Nothing is left out and nothing changes places: what cannot be used is an example with an error.
+While a batch is predicted, the next ones are read and decoded by other threads.
 
 What a line of CSV or JSON has for a feature that can be decoded is the path of a file, beside the
-file with the lines if it is relative; for others, numbers or texts. In CSV, the numbers of a feature
-`x` of several are in columns x_0, x_1 and so on, or a JSON list in the column x.
+file with the lines if it is relative; for others, numbers or texts. In CSV, the numbers of a
+feature `x` of several are in columns x_0, x_1 and so on, or a JSON list in the column x.
 """
 
 import collections
@@ -107,9 +107,10 @@ def image_feature(loaded: Loaded) -> str:
     return next(iter(loaded.decoders))
   decodes = ", ".join(loaded.decoders) or "nothing"
   raise errors.SettingError(
-      f"--input has images, and the model takes {', '.join(sorted(loaded.inputs))}, of which it "
-      f"decodes {decodes}. Give JSON lines or TFRecords with all features; or export again with an "
-      "input_fn that says how it decodes (trainer.mark_decodable).")
+    f"--input has images, and the model takes {', '.join(sorted(loaded.inputs))}, of which it "
+    f"decodes {decodes}. Give JSON lines or TFRecords with all features; or export again with an "
+    "input_fn that says how it decodes (trainer.mark_decodable)."
+  )
 
 
 def _listed(pattern):
@@ -117,11 +118,15 @@ def _listed(pattern):
     raise errors.SettingError("--input=- is standard input, and takes no other --input beside it.")
   if tf.io.gfile.isdir(pattern):
     found = sorted(
-        os.path.join(folder, name) for folder, _, names in tf.io.gfile.walk(pattern)
-        for name in names if not name.startswith(".") and name.lower().endswith(IMAGES))
+      os.path.join(folder, name)
+      for folder, _, names in tf.io.gfile.walk(pattern)
+      for name in names
+      if not name.startswith(".") and name.lower().endswith(IMAGES)
+    )
     if not found:
       raise errors.InputError(
-          f"The folder {pattern} (--input) has no images: no {', '.join(IMAGES)} files.")
+        f"The folder {pattern} (--input) has no images: no {', '.join(IMAGES)} files."
+      )
     return found
   # A name with brackets in it is a file first, and a pattern only if there is no such file.
   found = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
@@ -138,9 +143,13 @@ def _of_file(path, loaded, feature):
     return _from_file_of_lines(path, ending, loaded)
   if "tfrecord" in os.path.basename(path).lower():
     return _from_records(path)
-  return [Example(
-      path, error=f"it is not known what this is: expected {', '.join((*IMAGES, *LINES))}, or a "
-      "name with \"tfrecord\" in it")]
+  return [
+    Example(
+      path,
+      error=f"it is not known what this is: expected {', '.join((*IMAGES, *LINES))}, or a "
+      'name with "tfrecord" in it',
+    )
+  ]
 
 
 def _from_records(path):
@@ -231,7 +240,7 @@ def _of_row(name, row, folder, loaded):
 
 
 def prepared(
-    examples: Iterable[Example], loaded: Loaded, batch_size: int, threads: int | None = None
+  examples: Iterable[Example], loaded: Loaded, batch_size: int, threads: int | None = None
 ) -> Iterator[Batch]:
   """Batches in order, of which some are read and decoded ahead."""
   threads = threads or engine.cpu_count()
@@ -273,8 +282,11 @@ def _prepare(chunk, loaded):
         features.append(features_of([values], loaded))
       except errors.OctetError as error:
         found[place] = str(error)
-    features = {name: np.concatenate([one[name] for one in features]) for name in loaded.inputs
-                } if features else {}
+    features = (
+      {name: np.concatenate([one[name] for one in features]) for name in loaded.inputs}
+      if features
+      else {}
+    )
   return Batch([example.name for example in chunk], dict(sorted(found.items())), features)
 
 
@@ -334,6 +346,7 @@ def parsed(content: bytes, loaded: Loaded) -> dict[str, Any]:
     shape = spec["shape"][1:]
     if kind == "bytes_list" or len(found) != np.prod(shape, dtype=int):
       raise errors.InputError(
-          f"its feature {name!r} has {len(found)} values; the model takes {spec['dtype']}{shape}.")
+        f"its feature {name!r} has {len(found)} values; the model takes {spec['dtype']}{shape}."
+      )
     values[name] = np.reshape(found, shape)
   return values

@@ -75,12 +75,16 @@ class Measurements:
     """All of it in the text format; version is that of the model."""
     with self._lock:
       lines = ["# TYPE octet_requests_total counter"]
-      lines += [f'octet_requests_total{{verb="{verb}",code="{code}"}} {count}'
-                for (verb, code), count in sorted(self._requests.items())]
+      lines += [
+        f'octet_requests_total{{verb="{verb}",code="{code}"}} {count}'
+        for (verb, code), count in sorted(self._requests.items())
+      ]
       lines += self._seconds.lines("octet_request_seconds")
       lines += self._examples.lines("octet_batch_examples")
       if version.isdigit():
         lines += ["# TYPE octet_model_version gauge", f"octet_model_version {version}"]
-      lines += ["# TYPE octet_reload_failures_total counter",
-                f"octet_reload_failures_total {self._reload_failures}"]
+      lines += [
+        "# TYPE octet_reload_failures_total counter",
+        f"octet_reload_failures_total {self._reload_failures}",
+      ]
     return "\n".join(lines) + "\n"

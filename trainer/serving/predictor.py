@@ -1,11 +1,12 @@
 """A model that is loaded once and predicts for whoever asks.
 
+Example:
     predictor = Predictor("out/digits/export")                  # the newest export there
     predictor.predict_batch({"image": images})["probabilities"]
     predictor.predict_batch({"image": predictor.decode("image", [file_content])})
     predictor.reload_if_newer()                                 # while others predict
 
-    Predictor.of_checkpoint(estimator)                          # of a checkpoint, by way of an export
+    Predictor.of_checkpoint(estimator)  # of a checkpoint, by way of an export
 """
 
 import dataclasses
@@ -41,8 +42,9 @@ def newest_export(path: str) -> str:
   if not found:
     below = sorted(name.rstrip("/") for name in names if not name.startswith("."))
     raise errors.InputError(
-        f"There is no export in {path}: expected a SavedModel, or a folder of SavedModels that are "
-        f"named by numbers; it has {', '.join(below[:5]) or 'nothing'}.")
+      f"There is no export in {path}: expected a SavedModel, or a folder of SavedModels that are "
+      f"named by numbers; it has {', '.join(below[:5]) or 'nothing'}."
+    )
   return os.path.join(path, max(found, key=int))
 
 
@@ -85,8 +87,9 @@ class Loaded:
     """
     if feature not in self.decoders:
       raise errors.InputError(
-          f"The export {self.path} cannot decode files for {feature!r}; it can for "
-          f"{', '.join(self.decoders) or 'nothing'}.")
+        f"The export {self.path} cannot decode files for {feature!r}; it can for "
+        f"{', '.join(self.decoders) or 'nothing'}."
+      )
     try:
       return self.decoders[feature](tf.constant(encoded, tf.string, [len(encoded)])).numpy()
     except tf.errors.OpError as error:
@@ -103,13 +106,16 @@ class Loaded:
     missing = sorted(set(self.inputs) - set(features))
     if unknown or missing:
       raise errors.InputError(
-          f"The model takes {', '.join(sorted(self.inputs))}; "
-          + (f"{missing[0]!r} is missing." if missing else f"it knows no {unknown[0]!r}."))
+        f"The model takes {', '.join(sorted(self.inputs))}; "
+        + (f"{missing[0]!r} is missing." if missing else f"it knows no {unknown[0]!r}.")
+      )
     arrays = {name: _array(name, features[name], spec) for name, spec in self.inputs.items()}
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
       shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
-      raise errors.InputError(f"Features must be of the same number of examples; there are {shown}.")
+      raise errors.InputError(
+        f"Features must be of the same number of examples; there are {shown}."
+      )
     if not next(iter(sizes.values()), 1):
       raise errors.InputError("There is no example.")
     return arrays
@@ -129,19 +135,25 @@ def _array(name, value, spec):
       if array.dtype.kind not in "fiubV":
         raise ValueError(f"it has {array.dtype.name} values")
       target = tf.as_dtype(dtype).as_numpy_dtype
-      if array.dtype.kind in "fV" and tf.as_dtype(dtype).is_integer and not np.array_equal(
-          array, array.astype(target)):
+      if (
+        array.dtype.kind in "fV"
+        and tf.as_dtype(dtype).is_integer
+        and not np.array_equal(array, array.astype(target))
+      ):
         raise ValueError("it has values that are no integers")
       array = array.astype(target, copy=False)
   except (ValueError, TypeError, OverflowError) as error:
     raise errors.InputError(
-        f"The feature {name!r} must be {wanted}: {_short(str(error))}.") from error
+      f"The feature {name!r} must be {wanted}: {_short(str(error))}."
+    ) from error
   fits = shape is None or (
-      array.ndim == len(shape)
-      and all(size in (None, found) for size, found in zip(shape, array.shape, strict=True)))
+    array.ndim == len(shape)
+    and all(size in (None, found) for size, found in zip(shape, array.shape, strict=True))
+  )
   if not fits or not array.ndim:
     raise errors.InputError(
-        f"The feature {name!r} must be {wanted}; its shape is {list(array.shape)}.")
+      f"The feature {name!r} must be {wanted}; its shape is {list(array.shape)}."
+    )
   return array
 
 
@@ -161,17 +173,26 @@ class Predictor:
   """
 
   def __init__(
-      self, source: str, engine: str = "auto", *, batch_sizes: Sequence[int] = (1, 128),
-      precision: str = "float32", threads: int | None = None):
+    self,
+    source: str,
+    engine: str = "auto",
+    *,
+    batch_sizes: Sequence[int] = (1, 128),
+    precision: str = "float32",
+    threads: int | None = None,
+  ):
     engines.check_name(engine, precision)
     self._source = os.fspath(source)
     self._settings = dict(
-        name=engine, batch_sizes=tuple(batch_sizes), precision=precision, threads=threads)
+      name=engine, batch_sizes=tuple(batch_sizes), precision=precision, threads=threads
+    )
     self._loading = threading.Lock()
     self._loaded = self._load(newest_export(self._source))
 
   @classmethod
-  def of_checkpoint(cls, estimator: Any, checkpoint_path: str | None = None, **settings) -> "Predictor":
+  def of_checkpoint(
+    cls, estimator: Any, checkpoint_path: str | None = None, **settings
+  ) -> "Predictor":
     """A Predictor of a checkpoint of an Estimator; by default of the newest.
 
     Args:
@@ -220,8 +241,9 @@ class Predictor:
     described = description_lib.read(path)
     if _SIGNATURE not in described["signatures"]:
       raise errors.InputError(
-          f"{path} has no signature {_SIGNATURE!r}; it has "
-          f"{', '.join(described['signatures']) or 'none'}.")
+        f"{path} has no signature {_SIGNATURE!r}; it has "
+        f"{', '.join(described['signatures']) or 'none'}."
+      )
     engine = engines.load(path, **self._settings)
     logging.info("Loaded %s with the engine %s", path, engine.name)
     return Loaded(path, described, engine, _batch_decoders(path, described))
@@ -237,8 +259,10 @@ def _batch_decoders(path, described):
   def batch(name):
     spec = tf.TensorSpec(inputs[name]["shape"], inputs[name]["dtype"])
     decode = tf.function(
-        lambda encoded: signatures.decoded(model.decoders[name], encoded, spec),
-        input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+      lambda encoded: signatures.decoded(model.decoders[name], encoded, spec),
+      input_signature=[tf.TensorSpec([None], tf.string)],
+      autograph=False,
+    )
     return decode.get_concrete_function()
 
   return {name: batch(name) for name in described["decodes"]}

@@ -2,7 +2,8 @@
 
     {"instances": [{"image": ...}, ...]}  or  {"instances": [..., ...]}      an example each
         → {"predictions": [{"class": 3, ...}, ...]}
-    {"inputs": {"image": [...]}}  or  {"inputs": [...]}                      features of all examples
+    {"inputs": {"image": [...]}}  or  {"inputs": [...]}                      features of all
+                                  examples
         → {"outputs": {"class": [3, ...], ...}}
     {"examples": [{"image": ...}, ...]}                                      :classify
         → {"result": [[["ant", 0.9], ["bee", 0.1]], ...]}
@@ -52,7 +53,8 @@ def predict_request(body: bytes, loaded: Loaded) -> Request:
   if signature not in SIGNATURES or signature not in loaded.description["signatures"]:
     known = [name for name in SIGNATURES if name in loaded.description["signatures"]]
     raise errors.InputError(
-        f"\"signature_name\" is {signature!r}: expected one of {', '.join(known)}.")
+      f'"signature_name" is {signature!r}: expected one of {", ".join(known)}.'
+    )
   if ("instances" in message) == ("inputs" in message):
     raise errors.InputError('Expected one of "instances" and "inputs".')
   inputs = [signatures.EXAMPLES] if signature == signatures.FROM_EXAMPLES else list(loaded.inputs)
@@ -88,37 +90,58 @@ def predict_answer(request: Request, outputs: Mapping[str, np.ndarray]) -> bytes
   if single:
     return _encoded({"predictions": next(iter(columns.values()))})
   names = list(columns)
-  return _encoded({"predictions": [
-      dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]})
+  return _encoded(
+    {
+      "predictions": [
+        dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)
+      ]
+    }
+  )
 
 
 def classify_answer(outputs: Mapping[str, np.ndarray], class_names: Sequence[str]) -> bytes:
   """The body of the answer to :classify."""
   scores = predictions.plain(outputs["probabilities"])
-  return _encoded({"result": [
-      [list(pair) for pair in zip(class_names, row, strict=True)] for row in scores]})
+  return _encoded(
+    {"result": [[list(pair) for pair in zip(class_names, row, strict=True)] for row in scores]}
+  )
 
 
 def metadata(name: str, loaded: Loaded) -> dict:
   """What /metadata answers."""
+
   def tensors(infos):
-    return {key: {
-        "dtype": "DT_" + {"float32": "FLOAT", "float64": "DOUBLE"}.get(
-            info["dtype"], info["dtype"].upper()),
+    return {
+      key: {
+        "dtype": "DT_"
+        + {"float32": "FLOAT", "float64": "DOUBLE"}.get(info["dtype"], info["dtype"].upper()),
         "tensor_shape": {
-            "dim": [{"size": str(-1 if size is None else size), "name": ""}
-                    for size in info["shape"] or ()],
-            "unknown_rank": info["shape"] is None},
-        "name": key} for key, info in infos.items()}
+          "dim": [
+            {"size": str(-1 if size is None else size), "name": ""} for size in info["shape"] or ()
+          ],
+          "unknown_rank": info["shape"] is None,
+        },
+        "name": key,
+      }
+      for key, info in infos.items()
+    }
 
   return {
-      "model_spec": {"name": name, "signature_name": "", "version": loaded.version},
-      "metadata": {"signature_def": {"signature_def": {
+    "model_spec": {"name": name, "signature_name": "", "version": loaded.version},
+    "metadata": {
+      "signature_def": {
+        "signature_def": {
           signature: {
-              "inputs": tensors(parts["inputs"]), "outputs": tensors(parts["outputs"]),
-              "method_name": "tensorflow/serving/" + (
-                  "classify" if signature == signatures.CLASSIFY else "predict")}
-          for signature, parts in loaded.description["signatures"].items()}}}}
+            "inputs": tensors(parts["inputs"]),
+            "outputs": tensors(parts["outputs"]),
+            "method_name": "tensorflow/serving/"
+            + ("classify" if signature == signatures.CLASSIFY else "predict"),
+          }
+          for signature, parts in loaded.description["signatures"].items()
+        }
+      }
+    },
+  }
 
 
 def _message(body):
@@ -137,15 +160,16 @@ def _encoded(value: Any) -> bytes:
 
 def _columns_of_rows(rows, inputs, key="instances"):
   if not isinstance(rows, list) or not rows:
-    raise errors.InputError(f"Expected \"{key}\", a list of at least one example.")
+    raise errors.InputError(f'Expected "{key}", a list of at least one example.')
   if not all(isinstance(row, dict) and "b64" not in row for row in rows):
     return {_only(inputs): rows}
   names = set(rows[0])
   for place, row in enumerate(rows):
     if set(row) != names:
       raise errors.InputError(
-          f"\"{key}\"[{place}] has {', '.join(sorted(row)) or 'nothing'}, and the first one has "
-          f"{', '.join(sorted(names)) or 'nothing'}.")
+        f'"{key}"[{place}] has {", ".join(sorted(row)) or "nothing"}, and the first one has '
+        f"{', '.join(sorted(names)) or 'nothing'}."
+      )
   return {name: [row[name] for row in rows] for name in rows[0]}
 
 

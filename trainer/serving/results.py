@@ -32,16 +32,18 @@ def check_path(path: str, loaded: Loaded) -> None:
   ending = os.path.splitext(path)[1]
   if path != "-" and ending not in ENDINGS:
     raise errors.SettingError(
-        f"--output={path}: expected a name that ends in {', '.join(ENDINGS)}, or - for JSON lines "
-        "on standard output.")
+      f"--output={path}: expected a name that ends in {', '.join(ENDINGS)}, or - for JSON lines "
+      "on standard output."
+    )
   if ending == ".csv":
     _columns(loaded)
   if ending == ".png":
     classes = loaded.outputs.get("class")
     if classes is None or len(classes["shape"]) != 1 or not loaded.decoders:
       raise errors.SettingError(
-          f"--output={path} is a contact sheet, which needs a model of images that predicts a "
-          f'"class"; this one predicts {", ".join(loaded.outputs)}. Use .jsonl.')
+        f"--output={path} is a contact sheet, which needs a model of images that predicts a "
+        f'"class"; this one predicts {", ".join(loaded.outputs)}. Use .jsonl.'
+      )
 
 
 @contextlib.contextmanager
@@ -73,8 +75,11 @@ def writer(path: str, loaded: Loaded) -> Iterator["_Lines | _Table | _Sheet"]:
 
 
 def rows(
-    names: Sequence[str], failed: Mapping[int, str], outputs: Mapping[str, np.ndarray],
-    class_names: Sequence[str] | None) -> Iterator[dict]:
+  names: Sequence[str],
+  failed: Mapping[int, str],
+  outputs: Mapping[str, np.ndarray],
+  class_names: Sequence[str] | None,
+) -> Iterator[dict]:
   """An entry for each example: what was predicted, in plain Python, or the error."""
   plain = {name: predictions.plain(array) for name, array in outputs.items()}
   row = 0
@@ -87,7 +92,8 @@ def rows(
       entry[key] = values[row]
       if key == "class" and class_names and isinstance(values[row], int):
         entry["class_name"] = (
-            class_names[values[row]] if values[row] < len(class_names) else str(values[row]))
+          class_names[values[row]] if values[row] < len(class_names) else str(values[row])
+        )
     yield entry
     row += 1
 
@@ -137,9 +143,12 @@ def _columns(loaded):
   columns = ["input"]
   for name, spec in loaded.outputs.items():
     shape = spec["shape"]
-    if shape is None or len(shape) > 2 or None in shape[1:] or (shape[1:] or [1])[0] > _MOST_COLUMNS:
+    if (
+      shape is None or len(shape) > 2 or None in shape[1:] or (shape[1:] or [1])[0] > _MOST_COLUMNS
+    ):
       raise errors.SettingError(
-          f"--output: CSV cannot hold the output {name!r} of shape {shape}; use .jsonl.")
+        f"--output: CSV cannot hold the output {name!r} of shape {shape}; use .jsonl."
+      )
     columns += [f"{name}_{place}" for place in range(shape[1])] if len(shape) == 2 else [name]
     if name == "class" and loaded.description["class_names"]:
       columns.append("class_name")
@@ -173,4 +182,5 @@ class _Sheet:
       raise errors.InputError("There is no image for the contact sheet.")
     if not contact_sheet.write(path, self._images, self._captions):
       raise errors.SettingError(
-          f"--output={path} needs matplotlib: `pip install octet[plot]` brings it.")
+        f"--output={path} needs matplotlib: `pip install octet[plot]` brings it."
+      )

@@ -11,8 +11,8 @@
     GET  /healthz, /readyz                              whether it lives, and whether it can predict
     GET  /metrics, /monitoring/prometheus/metrics       for Prometheus
 
-What cannot be used is answered with 4xx and {"error": "one sentence"}. FastAPI and uvicorn come with
-the extra [serve].
+What cannot be used is answered with 4xx and {"error": "one sentence"}. FastAPI and uvicorn come
+with the extra [serve].
 """
 
 import asyncio
@@ -43,13 +43,21 @@ class Service:
   """
 
   def __init__(
-      self, predictor_: predictor.Predictor, name: str = "model", *, max_batch: int = 64,
-      batch_wait_secs: float = 0.0, max_waiting: int = 4096, reload_secs: float = 5.0,
-      max_body: int = 16 << 20):
+    self,
+    predictor_: predictor.Predictor,
+    name: str = "model",
+    *,
+    max_batch: int = 64,
+    batch_wait_secs: float = 0.0,
+    max_waiting: int = 4096,
+    reload_secs: float = 5.0,
+    max_body: int = 16 << 20,
+  ):
     self.predictor, self.name, self.max_body = predictor_, name, max_body
     self.measurements = measurements.Measurements()
     self._batcher = batching.Batcher(
-        max_batch, batch_wait_secs, max_waiting, self.measurements.add_batch)
+      max_batch, batch_wait_secs, max_waiting, self.measurements.add_batch
+    )
     self._closing = threading.Event()
     self._reload_secs = reload_secs
     self._failed = None  # the text of the last failure to reload, said once
@@ -129,7 +137,8 @@ def make_app(service: Service):
     await asyncio.to_thread(service.close)
 
   app = fastapi.FastAPI(
-      title="Octet", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    title="Octet", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
+  )
 
   def refusal(code, text):
     return responses.JSONResponse({"error": text}, code)
@@ -139,7 +148,8 @@ def make_app(service: Service):
     try:
       _check_name(name, service)
       response = responses.Response(
-          await call(await _body(request, service.max_body)), media_type="application/json")
+        await call(await _body(request, service.max_body)), media_type="application/json"
+      )
     except _TooLarge as error:
       response = refusal(413, str(error))
     except NotHere as error:
@@ -174,9 +184,15 @@ def make_app(service: Service):
     app.add_api_route(path, answered, methods=["GET"])
 
   def status():
-    return {"model_version_status": [{
-        "version": service.predictor.loaded.version, "state": "AVAILABLE",
-        "status": {"error_code": "OK", "error_message": ""}}]}
+    return {
+      "model_version_status": [
+        {
+          "version": service.predictor.loaded.version,
+          "state": "AVAILABLE",
+          "status": {"error_code": "OK", "error_message": ""},
+        }
+      ]
+    }
 
   def about():
     loaded = service.predictor.loaded
@@ -184,9 +200,13 @@ def make_app(service: Service):
     # The page sends an image where the model takes nothing else.
     image = list(loaded.decoders) == list(loaded.inputs) and len(loaded.inputs) == 1
     return dict(
-        told, engine=loaded.engine.name, version=loaded.version,
-        image=next(iter(loaded.inputs)) if image and signatures.FROM_BYTES in (
-            loaded.description["signatures"]) else None)
+      told,
+      engine=loaded.engine.name,
+      version=loaded.version,
+      image=next(iter(loaded.inputs))
+      if image and signatures.FROM_BYTES in (loaded.description["signatures"])
+      else None,
+    )
 
   get("/v1/models/{name}", status)
   get("/v1/models/{name}/metadata", lambda: rest.metadata(service.name, service.predictor.loaded))
@@ -200,8 +220,7 @@ def make_app(service: Service):
   app.add_api_route("/monitoring/prometheus/metrics", measured, methods=["GET"])
   app.add_api_route("/healthz", lambda: {"status": "ok"}, methods=["GET"])
   app.add_api_route("/readyz", lambda: {"status": "ok"}, methods=["GET"])
-  app.add_api_route(
-      "/", lambda: responses.HTMLResponse(page.html(service.name)), methods=["GET"])
+  app.add_api_route("/", lambda: responses.HTMLResponse(page.html(service.name)), methods=["GET"])
   return app
 
 

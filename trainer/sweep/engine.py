@@ -2,7 +2,8 @@
 
     engine.Engine(study, starter, slots, sweep_dir, common_arguments, count).run()
 
-One process, one thread: nothing happens while nobody looks. What it has begun is in the database before it acts, so that it may be killed anywhere.
+One process, one thread: nothing happens while nobody looks. What it has begun is in the database
+before it acts, so that it may be killed anywhere.
 """
 
 import contextlib
@@ -14,7 +15,8 @@ from absl import logging
 from trainer import errors
 from trainer.sweep import trial as trial_lib
 
-# How long it waits for news of its processes before it looks at their metrics, and how long before it asks the database for more work.
+# How long it waits for news of its processes before it looks at their metrics, and how long before
+# it asks the database for more work.
 _LOOK_SECONDS = 0.25
 _IDLE_SECONDS = 2.0
 
@@ -45,7 +47,9 @@ class Engine:
     clock: seconds.
   """
 
-  def __init__(self, study, starter, slots, sweep_dir, common, count, lease_seconds=60.0, clock=time.monotonic):
+  def __init__(
+    self, study, starter, slots, sweep_dir, common, count, lease_seconds=60.0, clock=time.monotonic
+  ):
     self._study = study
     self._starter = starter
     self._slots = slots
@@ -59,10 +63,12 @@ class Engine:
     self._last_beat = self._last_claim = float("-inf")
 
   def run(self):
-    """Works until all trials are finished, those of other processes too, whose trials it takes up if they die.
+    """Works until all trials are finished, those of other processes too, whose trials it takes up
+    if they die.
 
     Raises:
-      Stopped: by SIGINT or SIGTERM; the trials have saved, and wait to be continued. A second signal does not let them save.
+      Stopped: by SIGINT or SIGTERM; the trials have saved, and wait to be continued. A second
+        signal does not let them save.
       MetricMissingError: no evaluation reports what the sweep is judged by.
     """
     with self._listening():
@@ -131,18 +137,32 @@ class Engine:
     if state == "fail":
       logging.warning("%s failed. %s", run.name, run.trial.user_attrs["error"])
     elif state == "complete":
-      said = ", ".join(f"{name} {value:.5g}" for name, value in zip(self._study.settings.metrics, values, strict=True))
-      logging.info("%s is complete: %s (%d of %d trials to go)", run.name, said, self._study.unfinished(self._count), self._count)
+      said = ", ".join(
+        f"{name} {value:.5g}"
+        for name, value in zip(self._study.settings.metrics, values, strict=True)
+      )
+      logging.info(
+        "%s is complete: %s (%d of %d trials to go)",
+        run.name,
+        said,
+        self._study.unfinished(self._count),
+        self._count,
+      )
 
   def _beat(self):
-    """Tells the others that this process is alive. A trial that they took, because they could not hear it, is not worked on any more."""
+    """Tells the others that this process is alive.
+
+    A trial that they took, because they could not hear it, is not worked on any more.
+    """
     if self._clock() - self._last_beat < self._beat_seconds:
       return
     self._last_beat = self._clock()
     kept = self._study.leases.beat()
     for slot, run in list(self._running.items()):
       if run.number not in kept:
-        logging.warning("%s was taken by another process, which did not hear of this one.", run.name)
+        logging.warning(
+          "%s was taken by another process, which did not hear of this one.", run.name
+        )
         self._starter.signal(run.name, signal.SIGKILL)
         del self._running[slot]
 
@@ -167,7 +187,10 @@ class Engine:
   @contextlib.contextmanager
   def _listening(self):
     """SIGINT and SIGTERM are noted, and end the loop at its next turn."""
-    before = {number: signal.signal(number, lambda number, _: self._signals.append(number)) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+      number: signal.signal(number, lambda number, _: self._signals.append(number))
+      for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
       yield
     finally:

@@ -2,7 +2,7 @@
 
     sweep.grid = @product()
     product.parts = [{'OPTIMIZER': [@keras.optimizers.Adam, @keras.optimizers.SGD]}, @sizes/zip()]
-    sizes/zip.parts = [{'BATCH': [32, 64]}, {'run.train_steps': [2000, 1000]}]           # 2 × 2 trials
+    sizes/zip.parts = [{'BATCH': [32, 64]}, {'run.train_steps': [2000, 1000]}]  # 2 × 2 trials
 
 A dict of several lists is their product. `chain` puts lists one after the other.
 """
@@ -35,7 +35,10 @@ class Product:
 @gin_names.configurable("zip", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Zip:
-  """The first points of all parts together, the second ones, and so on. Parts as in Product; SettingError if they are not equally many."""
+  """The first points of all parts together, the second ones, and so on.
+
+  Parts as in Product; SettingError if they are not equally many.
+  """
 
   parts: Any
 
@@ -44,7 +47,9 @@ class Zip:
     parts = _parts(self, "zip")
     sizes = [len(part) for part in parts]
     if len(set(sizes)) > 1:
-      raise errors.SettingError(f"zip.parts must be equally long; they have {', '.join(map(str, sizes))} points.")
+      raise errors.SettingError(
+        f"zip.parts must be equally long; they have {', '.join(map(str, sizes))} points."
+      )
     return [_merged(points) for points in zip(*parts, strict=True)]
 
 
@@ -77,7 +82,11 @@ class Grid:
       for key, text in point.items():
         gin_text.binding(key, text)
       if points.count(point) > 1:
-        raise errors.SettingError(f"sweep.grid has the point {', '.join(f'{key} = {text}' for key, text in point.items())} more than once.")
+        raise errors.SettingError(
+          "sweep.grid has the point "
+          f"{', '.join(f'{key} = {text}' for key, text in point.items())} "
+          "more than once."
+        )
     self.points = points
 
   @property
@@ -108,19 +117,29 @@ class Grid:
 
 
 def points_of(part):
-  """The points of a dict of lists, or of a Product, Zip or Chain; SettingError if it is none of these."""
+  """The points of a dict of lists, or of a Product, Zip or Chain; SettingError if it is none of
+  these.
+  """
   if isinstance(part, Product | Zip | Chain):
     return part.points()
-  if not isinstance(part, dict) or not part or not all(isinstance(values, list) and values for values in part.values()):
+  if (
+    not isinstance(part, dict)
+    or not part
+    or not all(isinstance(values, list) and values for values in part.values())
+  ):
     raise errors.SettingError(
-        f"A part of a grid must be a dict of lists, such as {{'run.train_batch_size': [32, 64]}}, or @product(), @zip(), @chain(); got {part!r}.")
+      f"A part of a grid must be a dict of lists, such as {{'run.train_batch_size': [32, 64]}}, "
+      f"or @product(), @zip(), @chain(); got {part!r}."
+    )
   texts = [[{key: gin_text.text(value)} for value in values] for key, values in part.items()]
   return [_merged(points) for points in itertools.product(*texts)]
 
 
 def _parts(combination, name):
   if not isinstance(combination.parts, list) or not combination.parts:
-    raise errors.SettingError(f"{name}.parts must be a list of at least one part; got {combination.parts!r}.")
+    raise errors.SettingError(
+      f"{name}.parts must be a list of at least one part; got {combination.parts!r}."
+    )
   return [points_of(part) for part in combination.parts]
 
 

@@ -6,9 +6,10 @@
       leases.beat()            # now and then, or others will take it
     leases.release(3)
 
-Of several processes that claim a trial, on whatever machines, one gets it: a row is inserted, or changed only if nobody changed it in between. A
-holder is dead if it is of this machine and its process is gone, or if it is of another one and has not beaten for `seconds` while this process looked
-on (the clocks of the machines are not compared).
+Of several processes that claim a trial, on whatever machines, one gets it: a row is inserted, or
+changed only if nobody changed it in between. A holder is dead if it is of this machine and its
+process is gone, or if it is of another one and has not beaten for `seconds` while this process
+looked on (the clocks of the machines are not compared).
 """
 
 import dataclasses
@@ -37,7 +38,9 @@ class Holder:
 
 def this_process():
   """The Holder that this process is."""
-  return Holder(processes.host(), os.getpid(), processes.started(os.getpid()) or "", uuid.uuid4().hex)
+  return Holder(
+    processes.host(), os.getpid(), processes.started(os.getpid()) or "", uuid.uuid4().hex
+  )
 
 
 class Leases:
@@ -52,7 +55,9 @@ class Leases:
     started: function of a pid, see processes.started.
   """
 
-  def __init__(self, engine, study, seconds=60.0, holder=None, clock=time.monotonic, started=processes.started):
+  def __init__(
+    self, engine, study, seconds=60.0, holder=None, clock=time.monotonic, started=processes.started
+  ):
     import sqlalchemy
 
     self._sql = sqlalchemy
@@ -64,8 +69,12 @@ class Leases:
     self._started = started
     self._seen = {}  # number: ((owner, beat), when it was first seen so)
     columns = [sqlalchemy.Column("study", sqlalchemy.String(512), primary_key=True)]
-    columns += [sqlalchemy.Column("trial", sqlalchemy.Integer, primary_key=True, autoincrement=False)]
-    columns += [sqlalchemy.Column(name, sqlalchemy.String(256)) for name in ("owner", "host", "started")]
+    columns += [
+      sqlalchemy.Column("trial", sqlalchemy.Integer, primary_key=True, autoincrement=False)
+    ]
+    columns += [
+      sqlalchemy.Column(name, sqlalchemy.String(256)) for name in ("owner", "host", "started")
+    ]
     columns += [sqlalchemy.Column(name, sqlalchemy.Integer) for name in ("pid", "beat")]
     self._table = sqlalchemy.Table("octet_leases", sqlalchemy.MetaData(), *columns)
     try:
@@ -76,19 +85,35 @@ class Leases:
   def claim(self, number):
     """Whether this process has the trial of this number from now on."""
     row = self._row(number)
-    mine = {"owner": self.holder.name, "host": self.holder.host, "pid": self.holder.pid, "started": self.holder.started}
+    mine = {
+      "owner": self.holder.name,
+      "host": self.holder.host,
+      "pid": self.holder.pid,
+      "started": self.holder.started,
+    }
     if row is None:
       try:
         with self._engine.begin() as connection:
-          connection.execute(self._table.insert().values(study=self._study, trial=number, beat=0, **mine))
+          connection.execute(
+            self._table.insert().values(study=self._study, trial=number, beat=0, **mine)
+          )
         return True
       except self._sql.exc.IntegrityError:
         return False
     if not self.is_dead(row):
       return False
-    unchanged = (self._where(number), self._table.c.owner == row.owner, self._table.c.beat == row.beat)
+    unchanged = (
+      self._where(number),
+      self._table.c.owner == row.owner,
+      self._table.c.beat == row.beat,
+    )
     with self._engine.begin() as connection:
-      return connection.execute(self._table.update().where(*unchanged).values(beat=row.beat + 1, **mine)).rowcount == 1
+      return (
+        connection.execute(
+          self._table.update().where(*unchanged).values(beat=row.beat + 1, **mine)
+        ).rowcount
+        == 1
+      )
 
   def beat(self):
     """Tells that this process is alive; returns the set of numbers that it still has."""
@@ -100,12 +125,16 @@ class Leases:
   def release(self, number):
     """Gives the trial back, if this process has it."""
     with self._engine.begin() as connection:
-      connection.execute(self._table.delete().where(self._where(number), self._table.c.owner == self.holder.name))
+      connection.execute(
+        self._table.delete().where(self._where(number), self._table.c.owner == self.holder.name)
+      )
 
   def others(self):
     """The processes of this machine that are alive and have a trial, as list of pids."""
     with self._engine.connect() as connection:
-      rows = connection.execute(self._sql.select(self._table).where(self._table.c.study == self._study)).all()
+      rows = connection.execute(
+        self._sql.select(self._table).where(self._table.c.study == self._study)
+      ).all()
     here = [row for row in rows if row.host == self.holder.host and row.owner != self.holder.name]
     return sorted({row.pid for row in here if not self.is_dead(row)})
 

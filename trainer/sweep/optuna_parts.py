@@ -1,4 +1,7 @@
-"""Optuna's samplers and pruners by the names that a sweep file has for them. Optuna is imported when one is made."""
+"""Optuna's samplers and pruners by the names that a sweep file has for them.
+
+Optuna is imported when one is made.
+"""
 
 import inspect
 import warnings
@@ -7,8 +10,19 @@ import zlib
 from trainer import errors
 from trainer.config import files
 
-SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "grid": "RandomSampler", "cmaes": "CmaEsSampler", "nsgaii": "NSGAIISampler"}
-PRUNERS = {"none": "NopPruner", "median": "MedianPruner", "asha": "SuccessiveHalvingPruner", "hyperband": "HyperbandPruner"}
+SAMPLERS = {
+  "tpe": "TPESampler",
+  "random": "RandomSampler",
+  "grid": "RandomSampler",
+  "cmaes": "CmaEsSampler",
+  "nsgaii": "NSGAIISampler",
+}
+PRUNERS = {
+  "none": "NopPruner",
+  "median": "MedianPruner",
+  "asha": "SuccessiveHalvingPruner",
+  "hyperband": "HyperbandPruner",
+}
 
 # For several metrics.
 _MULTI_OBJECTIVE = ("tpe", "random", "grid", "nsgaii")
@@ -26,21 +40,30 @@ def library():
 
 
 def check(sampler_name, sampler_options, pruner_name, pruner_options, metrics):
-  """Raises SettingError if a name or an option does not exist, or if it is not for so many metrics."""
+  """Raises SettingError if a name or an option does not exist, or if it is not for so many
+  metrics.
+  """
   _check_name(sampler_name, SAMPLERS, "sweep.sampler")
   _check_name(pruner_name, PRUNERS, "sweep.pruner")
   if metrics > 1 and sampler_name not in _MULTI_OBJECTIVE:
-    raise errors.SettingError(f"sweep.sampler = {sampler_name!r} is for one metric; for {metrics}, take one of {', '.join(_MULTI_OBJECTIVE)}.")
+    raise errors.SettingError(
+      f"sweep.sampler = {sampler_name!r} is for one metric; for {metrics}, "
+      f"take one of {', '.join(_MULTI_OBJECTIVE)}."
+    )
   if metrics > 1 and pruner_name != "none":
-    raise errors.SettingError(f"sweep.pruner = {pruner_name!r} is for one metric, and sweep.metric has {metrics}.")
+    raise errors.SettingError(
+      f"sweep.pruner = {pruner_name!r} is for one metric, and sweep.metric has {metrics}."
+    )
   sampler(sampler_name, sampler_options, 0, 0)
   pruner(pruner_name, pruner_options)
 
 
 def sampler(name, options, seed, number, fixed=None):
-  """The sampler that chooses the parameters of the trial of this number, but for those that `fixed` has (dict of name → value).
+  """The sampler that chooses the parameters of the trial of this number, but for those that `fixed`
+  has (dict of name → value).
 
-  Each trial has a sampler of its own, seeded by the trial's number: which process asks for it, and how often the sweep was begun again, is the same.
+  Each trial has a sampler of its own, seeded by the trial's number: which process asks for it, and
+  how often the sweep was begun again, is the same.
   """
   optuna = library()
   extra = {"seed": zlib.crc32(f"{seed}/{number}".encode())}
@@ -49,8 +72,12 @@ def sampler(name, options, seed, number, fixed=None):
     try:
       import cmaes  # noqa: F401
     except ImportError:
-      raise errors.SettingError("sweep.sampler = 'cmaes' needs the package cmaes: pip install 'octet[sweep]'.") from None
-  made = _make(getattr(optuna.samplers, SAMPLERS[name]), {**extra, **options}, "sweep.sampler_options")
+      raise errors.SettingError(
+        "sweep.sampler = 'cmaes' needs the package cmaes: pip install 'octet[sweep]'."
+      ) from None
+  made = _make(
+    getattr(optuna.samplers, SAMPLERS[name]), {**extra, **options}, "sweep.sampler_options"
+  )
   return optuna.samplers.PartialFixedSampler(fixed, made) if fixed else made
 
 
@@ -71,7 +98,10 @@ def _make(kind, options, where):
   known = [name for name in inspect.signature(kind).parameters if name != "seed"]
   unknown = [name for name in options if name not in known and name != "seed"]
   if unknown or ("seed" in options and "seed" not in inspect.signature(kind).parameters):
-    raise errors.SettingError(f"{where} has {(unknown or ['seed'])[0]!r}; {kind.__name__} takes {', '.join(known) or 'none'}.")
+    raise errors.SettingError(
+      f"{where} has {(unknown or ['seed'])[0]!r}; {kind.__name__} takes "
+      f"{', '.join(known) or 'none'}."
+    )
   try:
     return kind(**options)
   except (TypeError, ValueError) as error:

@@ -17,7 +17,13 @@ from trainer.config import files
 from trainer.sweep import gin_text, optuna_parts
 
 _ROWS_SHOWN = 20
-_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
+_STATES = {
+  "COMPLETE": "complete",
+  "PRUNED": "pruned",
+  "FAIL": "failed",
+  "RUNNING": "running",
+  "WAITING": "waiting",
+}
 
 
 class Report:
@@ -40,12 +46,18 @@ class Report:
   def keys(self):
     """The keys of the bindings that vary."""
     space = self.definition["space"]
-    return list(space) if isinstance(space, dict) else list(dict.fromkeys(key for point in space for key in point))
+    return (
+      list(space)
+      if isinstance(space, dict)
+      else list(dict.fromkeys(key for point in space for key in point))
+    )
 
   def is_logarithmic(self, key):
     """Whether the logarithm of a parameter is what varies evenly."""
     space = self.definition["space"]
-    return isinstance(space, dict) and (space[key]["kind"] == "LogUniform" or bool(space[key].get("log")))
+    return isinstance(space, dict) and (
+      space[key]["kind"] == "LogUniform" or bool(space[key].get("log"))
+    )
 
   def counts(self):
     """dict of state → how many trials."""
@@ -53,28 +65,45 @@ class Report:
     return {state: states.count(state) for state in _STATES.values() if state in states}
 
   def state(self, trial):
-    """"complete", "pruned", "failed", "running" (or interrupted), "waiting"."""
+    """ "complete", "pruned", "failed", "running" (or interrupted), "waiting"."""
     return _STATES[trial.state.name]
 
   def values(self, trial):
-    """The metrics of a trial: of a complete one the last, of others the newest that is known, or None."""
+    """The metrics of a trial: of a complete one the last, of others the newest that is known,
+    or None.
+    """
     if trial.values is not None:
       return list(trial.values)
     newest = trial.intermediate_values[trial.last_step] if trial.last_step is not None else None
     return [newest] if len(self.metrics) == 1 else [None] * len(self.metrics)
 
   def best(self):
-    """The best complete trial as a list; for several metrics, all that no other is better than in every one; [] if none is complete."""
+    """The best complete trial as a list; for several metrics, all that no other is better than
+    in every one; [] if none is complete.
+    """
     complete = [trial for trial in self.trials if self.state(trial) == "complete"]
     if not complete or len(self.metrics) > 1:
       return sorted(self.study.best_trials, key=lambda trial: trial.number) if complete else []
     return [self.ranked()[0]]
 
   def ranked(self):
-    """All trials with a value of the first metric, those that are complete first, then the best first."""
+    """All trials with a value of the first metric, those that are complete first, then the best
+    first.
+    """
     sign = -1 if self.modes[0] == "max" else 1
-    known = [trial for trial in self.trials if self.values(trial)[0] is not None and self.values(trial)[0] == self.values(trial)[0]]
-    return sorted(known, key=lambda trial: (self.state(trial) != "complete", sign * self.values(trial)[0], trial.number))
+    known = [
+      trial
+      for trial in self.trials
+      if self.values(trial)[0] is not None and self.values(trial)[0] == self.values(trial)[0]
+    ]
+    return sorted(
+      known,
+      key=lambda trial: (
+        self.state(trial) != "complete",
+        sign * self.values(trial)[0],
+        trial.number,
+      ),
+    )
 
   def texts(self, trial):
     """dict of key → gin text of what the sweep gave a trial."""
@@ -89,11 +118,21 @@ class Report:
       attributes = trial.user_attrs
       values = ["" if value is None else value for value in self.values(trial)]
       steps = attributes.get("steps", trial.last_step)
-      error = attributes.get("error", "").strip().splitlines() if self.state(trial) == "failed" else []
+      error = (
+        attributes.get("error", "").strip().splitlines() if self.state(trial) == "failed" else []
+      )
       said = f"{error[0].split('. Its last')[0]}: {error[-1]}" if len(error) > 1 else "".join(error)
-      rows.append([
-          trial.number, self.state(trial), *values, "" if steps is None else steps, attributes.get("seconds", ""),
-          *(texts.get(key, "") for key in self.keys), said])
+      rows.append(
+        [
+          trial.number,
+          self.state(trial),
+          *values,
+          "" if steps is None else steps,
+          attributes.get("seconds", ""),
+          *(texts.get(key, "") for key in self.keys),
+          said,
+        ]
+      )
     return header, rows
 
   def print_table(self):
@@ -106,14 +145,26 @@ class Report:
     header, rows = self.rows([*shown, *(trial for trial in failed if trial.number not in numbers)])
     numbers = 4 + len(self.metrics)
     made = table.Table(
-        title=f"{self.name}: " + ", ".join(f"{count} {state}" for state, count in self.counts().items()), title_justify="left", box=box.SIMPLE_HEAD,
-        pad_edge=False)
+      title=f"{self.name}: "
+      + ", ".join(f"{count} {state}" for state, count in self.counts().items()),
+      title_justify="left",
+      box=box.SIMPLE_HEAD,
+      pad_edge=False,
+    )
     for index, title in enumerate([*header[:numbers], "parameters"]):
-      made.add_column(title, justify="right" if index < numbers and index != 1 else "left", no_wrap=index < numbers)
+      made.add_column(
+        title,
+        justify="right" if index < numbers and index != 1 else "left",
+        no_wrap=index < numbers,
+      )
     names = short_names(self.keys)
     for row in rows:
-      parameters = [f"{name} = {brief(text)}" for name, text in zip(names, row[numbers:-1], strict=True) if text]
-      made.add_row(*map(brief, row[:numbers]), ", ".join(parameters) + (f"\n{row[-1]}" if row[-1] else ""))
+      parameters = [
+        f"{name} = {brief(text)}" for name, text in zip(names, row[numbers:-1], strict=True) if text
+      ]
+      made.add_row(
+        *map(brief, row[:numbers]), ", ".join(parameters) + (f"\n{row[-1]}" if row[-1] else "")
+      )
     if rows:
       console.Console().print(made, markup=False, highlight=False)
     else:
@@ -127,22 +178,48 @@ class Report:
     write(path, written.getvalue())
 
   def write_bindings(self, folder):
-    """Writes best.gin, or for several metrics best_<number>.gin for each of the best, and returns the paths; [] if no trial is complete."""
+    """Writes best.gin, or for several metrics best_<number>.gin for each of the best, and
+    returns the paths; [] if no trial is complete.
+    """
     best = self.best()
     several = len(self.metrics) > 1
-    paths = [os.path.join(folder, f"best_{trial.number}.gin" if several else "best.gin") for trial in best]
+    paths = [
+      os.path.join(folder, f"best_{trial.number}.gin" if several else "best.gin") for trial in best
+    ]
     for path, trial in zip(paths, best, strict=True):
       write(path, self.gin(trial))
     return paths
 
   def gin(self, trial):
     """The text of a gin file that gives a trial."""
-    values = ", ".join(f"{name} = {value:.6g}" for name, value in zip(self.metrics, self.values(trial), strict=True) if value is not None)
-    flags = [f"--{name}={self.definition[name]}" for name in ("precision", "seed") if self.definition.get(name) not in (None, "float32")]
+    values = ", ".join(
+      f"{name} = {value:.6g}"
+      for name, value in zip(self.metrics, self.values(trial), strict=True)
+      if value is not None
+    )
+    flags = [
+      f"--{name}={self.definition[name]}"
+      for name in ("precision", "seed")
+      if self.definition.get(name) not in (None, "float32")
+    ]
     note = f" It was run with {' '.join(flags)}." if flags else ""
     includes = [f"include {gin_text.text(_findable(path))}" for path in self.definition["gin_file"]]
-    bindings = [*self.definition["gin_bindings"], *self.definition["bindings"], *trial.user_attrs.get("bindings", [])]
-    return "\n".join([f"# Trial {trial.number} of the sweep {self.name}: {values or self.state(trial)}.{note}", *includes, "", *bindings]) + "\n"
+    bindings = [
+      *self.definition["gin_bindings"],
+      *self.definition["bindings"],
+      *trial.user_attrs.get("bindings", []),
+    ]
+    return (
+      "\n".join(
+        [
+          f"# Trial {trial.number} of the sweep {self.name}: {values or self.state(trial)}.{note}",
+          *includes,
+          "",
+          *bindings,
+        ]
+      )
+      + "\n"
+    )
 
 
 def print_trials(settings, command, count):
@@ -153,27 +230,42 @@ def print_trials(settings, command, count):
     command: function of (number, own bindings) that returns the line to run.
     count: how many.
   """
-  study = optuna_parts.library().create_study(directions=["maximize" if mode == "max" else "minimize" for mode in settings.modes])
+  study = optuna_parts.library().create_study(
+    directions=["maximize" if mode == "max" else "minimize" for mode in settings.modes]
+  )
   for number in range(count):
-    study.sampler = optuna_parts.sampler(settings.sampler, settings.sampler_options, settings.seed, number, settings.space.fixed(number))
+    study.sampler = optuna_parts.sampler(
+      settings.sampler,
+      settings.sampler_options,
+      settings.seed,
+      number,
+      settings.space.fixed(number),
+    )
     own = [gin_text.binding(key, text) for key, text in settings.space.suggest(study.ask()).items()]
     print(f"trial {number}")
     for binding in own:
       print(f"  {binding}")
     print(f"  {command(number, own)}")
   if settings.sampler not in ("random", "grid"):
-    print(f"{settings.sampler} learns from results: these are its trials for as long as there are none.")
+    print(
+      f"{settings.sampler} learns from results: these are its trials for as long as there are none."
+    )
 
 
 def short_names(keys):
-  """The shortest ends of keys that tell them apart: of keras.optimizers.Adam.learning_rate, learning_rate."""
+  """The shortest ends of keys that tell them apart: of keras.optimizers.Adam.learning_rate,
+  learning_rate.
+  """
+
   def end(key, length):
     return ".".join(key.split(".")[-length:])
 
   found = []
   for key in keys:
     length = 1
-    while end(key, length) != key and sum(end(other, length) == end(key, length) for other in keys) > 1:
+    while (
+      end(key, length) != key and sum(end(other, length) == end(key, length) for other in keys) > 1
+    ):
       length += 1
     found.append(end(key, length))
   return found

@@ -2,8 +2,9 @@
 
     settings.load("gin_configs/sweeps/digits.gin").space.keys
 
-References in it are to things of the experiment and stay as they are written, but for those to what a sweep is made of: `@choice()`, `@product()`.
-Macros that the sweep file sets are its own; other macros are the experiment's.
+References in it are to things of the experiment and stay as they are written, but for those to what
+a sweep is made of: `@choice()`, `@product()`. Macros that the sweep file sets are its own; other
+macros are the experiment's.
 """
 
 import dataclasses
@@ -24,7 +25,8 @@ class Settings:
 
   Attributes:
     space: a space.Space or a grid.Grid.
-    metrics: the names of what trials are judged by, as evaluations report them: "accuracy"; "name/accuracy" for an evaluation that has a name.
+    metrics: the names of what trials are judged by, as evaluations report them: "accuracy";
+      "name/accuracy" for an evaluation that has a name.
     modes: "max" or "min" for each of the metrics.
     sampler, sampler_options: see optuna_parts.sampler.
     pruner, pruner_options: see optuna_parts.pruner.
@@ -44,23 +46,42 @@ class Settings:
 
   def definition(self):
     """What must stay the same while a sweep goes on, as JSON can hold it."""
-    return {"space": self.space.definition(), "metric": list(self.metrics), "mode": list(self.modes), "bindings": list(self.bindings)}
+    return {
+      "space": self.space.definition(),
+      "metric": list(self.metrics),
+      "mode": list(self.modes),
+      "bindings": list(self.bindings),
+    }
 
 
 @gin_names.configurable(module="trainer")
 def sweep(
-    metric, mode, space=None, grid=None, sampler=None, sampler_options=None, pruner="none", pruner_options=None, bindings=None, seed=0):
+  metric,
+  mode,
+  space=None,
+  grid=None,
+  sampler=None,
+  sampler_options=None,
+  pruner="none",
+  pruner_options=None,
+  bindings=None,
+  seed=0,
+):
   """What a sweep file binds.
 
   Args:
-    metric: what trials are judged by at their last evaluation: "accuracy"; "name/accuracy" for an evaluation that has a name. A list for several.
+    metric: what trials are judged by at their last evaluation: "accuracy"; "name/accuracy" for an
+      evaluation that has a name. A list for several.
     mode: "max" or "min"; a list for several metrics.
     space: dict of key → distribution, see `trainer.sweep.space`.
     grid: @product(), @zip() or @chain(), see `trainer.sweep.grid`; in place of space.
-    sampler: "tpe" (the default for one metric), "random", "grid", "cmaes", "nsgaii" (the default for several).
+    sampler: "tpe" (the default for one metric), "random", "grid", "cmaes", "nsgaii" (the default
+      for several).
     sampler_options: dict of arguments of Optuna's sampler, such as {'n_startup_trials': 5}.
-    pruner: "none", "median", "asha" or "hyperband": ends trials early whose evaluations lag behind. For one metric.
-    pruner_options: dict of arguments of Optuna's pruner, such as {'min_resource': 100, 'reduction_factor': 3}; a resource is a training step.
+    pruner: "none", "median", "asha" or "hyperband": ends trials early whose evaluations lag behind.
+      For one metric.
+    pruner_options: dict of arguments of Optuna's pruner, such as {'min_resource': 100,
+      'reduction_factor': 3}; a resource is a training step.
     bindings: dict of key → value, bindings that all trials have.
     seed: int. With the same seed, trial n of a "random" sweep has the same parameters each time.
 
@@ -73,24 +94,50 @@ def sweep(
   if (space is None) == (grid is None):
     raise errors.SettingError("A sweep file must bind sweep.space or sweep.grid, and not both.")
   metrics, modes = _list(metric), _list(mode)
-  if not metrics or not all(isinstance(name, str) and name for name in metrics) or len(set(metrics)) < len(metrics):
-    raise errors.SettingError(f"sweep.metric must be the name of a metric, such as 'accuracy', or a list of different names; got {metric!r}.")
+  if (
+    not metrics
+    or not all(isinstance(name, str) and name for name in metrics)
+    or len(set(metrics)) < len(metrics)
+  ):
+    raise errors.SettingError(
+      "sweep.metric must be the name of a metric, such as 'accuracy', or "
+      f"a list of different names; got {metric!r}."
+    )
   if len(modes) != len(metrics) or not set(modes) <= {"max", "min"}:
-    raise errors.SettingError(f"sweep.mode must be 'max' or 'min' for each of the {len(metrics)} metrics in sweep.metric; got {mode!r}.")
+    raise errors.SettingError(
+      f"sweep.mode must be 'max' or 'min' for each of the {len(metrics)} "
+      f"metrics in sweep.metric; got {mode!r}."
+    )
   if isinstance(seed, bool) or not isinstance(seed, int):
     raise errors.SettingError(f"sweep.seed must be an int; got {seed!r}.")
   if grid is not None and sampler not in (None, "grid"):
-    raise errors.SettingError(f"sweep.sampler = {sampler!r}: a sweep.grid is a list, of which nothing is sampled.")
+    raise errors.SettingError(
+      f"sweep.sampler = {sampler!r}: a sweep.grid is a list, of which nothing is sampled."
+    )
   varied = _varied(space, grid, sampler)
   sampler = sampler or ("grid" if grid is not None else "tpe" if len(metrics) == 1 else "nsgaii")
   optuna_parts.check(sampler, sampler_options or {}, pruner, pruner_options or {}, len(metrics))
   if bindings is not None and not isinstance(bindings, dict):
-    raise errors.SettingError(f"sweep.bindings must be a dict such as {{'run.train_steps': 300}}; got {bindings!r}.")
+    raise errors.SettingError(
+      f"sweep.bindings must be a dict such as {{'run.train_steps': 300}}; got {bindings!r}."
+    )
   repeated = sorted(set(bindings or {}) & set(varied.keys))
   if repeated:
     raise errors.SettingError(f"sweep.bindings sets {repeated[0]!r}, which the sweep varies.")
-  fixed = tuple(gin_text.binding(key, gin_text.text(value)) for key, value in (bindings or {}).items())
-  return Settings(varied, tuple(metrics), tuple(modes), sampler, sampler_options or {}, pruner, pruner_options or {}, fixed, seed)
+  fixed = tuple(
+    gin_text.binding(key, gin_text.text(value)) for key, value in (bindings or {}).items()
+  )
+  return Settings(
+    varied,
+    tuple(metrics),
+    tuple(modes),
+    sampler,
+    sampler_options or {},
+    pruner,
+    pruner_options or {},
+    fixed,
+    seed,
+  )
 
 
 def load(path):
@@ -131,7 +178,9 @@ def _macros(file):
     if isinstance(statement, files.File):
       names |= _macros(statement)
     elif isinstance(statement, config_parser.BindingStatement) and not statement.arg_name:
-      names.add(f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector)
+      names.add(
+        f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector
+      )
   return names
 
 
@@ -143,12 +192,21 @@ def _as_written(file, macros):
       statement = _as_written(statement, macros)
     elif isinstance(statement, config_parser.BindingStatement):
       if statement.arg_name and not _is_own(statement.selector):
-        name = f"{statement.scope}/" * bool(statement.scope) + f"{statement.selector}.{statement.arg_name}"
-        own = [selector.rpartition(".")[2] for selector in gin_internals.registered() if _is_own(selector)]
+        name = (
+          f"{statement.scope}/" * bool(statement.scope)
+          + f"{statement.selector}.{statement.arg_name}"
+        )
+        own = [
+          selector.rpartition(".")[2]
+          for selector in gin_internals.registered()
+          if _is_own(selector)
+        ]
         near = files.did_you_mean(statement.selector, own)
         raise errors.SettingError(
-            f"{files.place(statement.location)}: {name} is not of the sweep.{near} To set something of the experiment for all trials, write "
-            f"sweep.bindings = {{'{name}': ...}}.")
+          f"{files.place(statement.location)}: {name} is not of the sweep.{near} To set "
+          "something of the experiment for all trials, write "
+          f"sweep.bindings = {{'{name}': ...}}."
+        )
       statement = statement._replace(value=_value(statement.value, macros))
     statements.append(statement)
   return dataclasses.replace(file, statements=tuple(statements))
@@ -161,7 +219,11 @@ def _is_own(selector):
 
 def _value(value, macros):
   if isinstance(value, files.Reference):
-    return value if _is_own(value.name.rpartition("/")[2]) else gin_text.Written(f"@{value.name}{'()' * value.evaluate}")
+    return (
+      value
+      if _is_own(value.name.rpartition("/")[2])
+      else gin_text.Written(f"@{value.name}{'()' * value.evaluate}")
+    )
   if isinstance(value, files.Macro):
     return value if value.name in macros else gin_text.Written(f"%{value.name}")
   if isinstance(value, dict):

@@ -1,4 +1,5 @@
-"""What a sweep varies: parameters with a distribution each, some of them only where others have a certain value.
+"""What a sweep varies: parameters with a distribution each, some of them only where others have a
+certain value.
 
     sweep.space = {
         'OPTIMIZER': @optimizer/choice(),
@@ -10,7 +11,8 @@
     momentum/uniform.high = 0.99
     momentum/uniform.when = {'OPTIMIZER': @keras.optimizers.SGD}
 
-Keys are what stands left of the = in a gin file: scope/name.parameter, or a macro. Optuna keeps a choice by its text in gin.
+Keys are what stands left of the = in a gin file: scope/name.parameter, or a macro. Optuna keeps a
+choice by its text in gin.
 """
 
 import dataclasses
@@ -29,8 +31,10 @@ class Choice:
   """One of some values.
 
   Attributes:
-    options: list of values; anything that gin can write, @references and %macros of the experiment included.
-    when: dict of another parameter's key → the value, or list of values, with which this one counts; None for always.
+    options: list of values; anything that gin can write, @references and %macros of the experiment
+      included.
+    when: dict of another parameter's key → the value, or list of values, with which this one
+      counts; None for always.
 
   Raises:
     SettingError: no options, or one twice.
@@ -41,7 +45,9 @@ class Choice:
 
   def __post_init__(self):
     if not isinstance(self.options, list | tuple) or not self.options:
-      raise errors.SettingError(f"choice.options must be a list of at least one value; got {self.options!r}.")
+      raise errors.SettingError(
+        f"choice.options must be a list of at least one value; got {self.options!r}."
+      )
     _check_different(self.texts(), "choice.options")
 
   def texts(self):
@@ -84,7 +90,10 @@ class Uniform:
 @gin_names.configurable("log_uniform", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class LogUniform(Uniform):
-  """A float in [low, high] whose logarithm is uniform. `when` as in Choice. SettingError unless 0 < low <= high."""
+  """A float in [low, high] whose logarithm is uniform.
+
+  `when` as in Choice. SettingError unless 0 < low <= high.
+  """
 
   log = True
 
@@ -92,7 +101,9 @@ class LogUniform(Uniform):
 @gin_names.configurable("int_uniform", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class IntUniform:
-  """An int of low, low + step, ... up to high; with log=True, one whose logarithm is uniform. `when` as in Choice.
+  """An int of low, low + step, ...
+
+  up to high; with log=True, one whose logarithm is uniform. `when` as in Choice.
 
   Raises:
     SettingError: a bound that is no int, low > high, or log with a step or with a low under 1.
@@ -107,10 +118,14 @@ class IntUniform:
   def __post_init__(self):
     for name in ("low", "high", "step"):
       if not isinstance(getattr(self, name), int):
-        raise errors.SettingError(f"int_uniform.{name} must be an int; got {getattr(self, name)!r}.")
+        raise errors.SettingError(
+          f"int_uniform.{name} must be an int; got {getattr(self, name)!r}."
+        )
     _check_range(self, "int_uniform", positive=self.log)
     if self.step < 1 or (self.log and self.step != 1):
-      raise errors.SettingError(f"int_uniform.step must be at least 1, and 1 with log = True; got {self.step}.")
+      raise errors.SettingError(
+        f"int_uniform.step must be at least 1, and 1 with log = True; got {self.step}."
+      )
 
   def texts(self):
     """All values as gin text."""
@@ -129,7 +144,9 @@ class IntUniform:
 @gin_names.configurable("quantized", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Quantized:
-  """A float of low, low + step, ... up to high, as one would write it: 0.3, not 0.30000000000000004. `when` as in Choice.
+  """A float of low, low + step, ...
+
+  up to high, as one would write it: 0.3, not 0.30000000000000004. `when` as in Choice.
 
   Raises:
     SettingError: low > high, or step is not greater than 0.
@@ -142,8 +159,14 @@ class Quantized:
 
   def __post_init__(self):
     _check_range(self, "quantized")
-    if isinstance(self.step, bool) or not isinstance(self.step, int | float) or not 0 < self.step < math.inf:
-      raise errors.SettingError(f"quantized.step must be a number greater than 0; got {self.step!r}.")
+    if (
+      isinstance(self.step, bool)
+      or not isinstance(self.step, int | float)
+      or not 0 < self.step < math.inf
+    ):
+      raise errors.SettingError(
+        f"quantized.step must be a number greater than 0; got {self.step!r}."
+      )
 
   @property
   def _count(self):
@@ -178,22 +201,29 @@ class Space:
     entries: dict of key → one of DISTRIBUTIONS, or a list, which is a choice.
 
   Raises:
-    SettingError: empty; an entry that is neither; a `when` that names no other parameter, or a value that it never has.
+    SettingError: empty; an entry that is neither; a `when` that names no other parameter, or a
+      value that it never has.
   """
 
   def __init__(self, entries):
     if not isinstance(entries, dict) or not entries:
       raise errors.SettingError(
-          f"sweep.space must be a dict of at least one parameter, such as {{'run.train_batch_size': [32, 64]}}; got {entries!r}.")
+        "sweep.space must be a dict of at least one parameter, such as "
+        f"{{'run.train_batch_size': [32, 64]}}; got {entries!r}."
+      )
     self._distributions = {}
     for key, entry in entries.items():
       gin_text.binding(key, "0")
       self._distributions[key] = Choice(entry) if isinstance(entry, list) else entry
       if not isinstance(self._distributions[key], DISTRIBUTIONS):
         raise errors.SettingError(
-            f"sweep.space[{key!r}] must be @choice(), @uniform(), @log_uniform(), @int_uniform(), @quantized() or a list; got {entry!r}. A reference "
-            "needs its (): @lr/log_uniform().")
-    self._whens = {key: self._when(key, distribution.when) for key, distribution in self._distributions.items()}
+          f"sweep.space[{key!r}] must be @choice(), @uniform(), @log_uniform(), @int_uniform(), "
+          f"@quantized() or a list; got {entry!r}. A reference "
+          "needs its (): @lr/log_uniform()."
+        )
+    self._whens = {
+      key: self._when(key, distribution.when) for key, distribution in self._distributions.items()
+    }
     self._order = []
     for key in self._distributions:
       self._place(key, ())
@@ -204,7 +234,10 @@ class Space:
     return list(self._order)
 
   def suggest(self, trial):
-    """dict of key → gin text, of those parameters that count in an optuna.Trial. Once they are chosen, the trial has them for good."""
+    """dict of key → gin text, of those parameters that count in an optuna.Trial.
+
+    Once they are chosen, the trial has them for good.
+    """
     chosen = {}
     for key in self._order:
       if self._counts(key, chosen):
@@ -216,17 +249,25 @@ class Space:
     return {}
 
   def points(self):
-    """All combinations, as dicts of key → gin text, the last parameter changing first; SettingError if a parameter has no end of values."""
+    """All combinations, as dicts of key → gin text, the last parameter changing first;
+    SettingError if a parameter has no end of values.
+    """
     for key, distribution in self._distributions.items():
       if distribution.texts() is None:
         raise errors.SettingError(
-            f"sweep.sampler = 'grid' needs parameters that can be counted: make {key!r} a choice, an int_uniform or quantized.")
+          f"sweep.sampler = 'grid' needs parameters that can be counted: make {key!r} a choice, "
+          "an int_uniform or quantized."
+        )
     points = [{}]
     for key in self._order:
       texts = self._distributions[key].texts()
       points = [
-          longer for point in points
-          for longer in ([{**point, key: text} for text in texts] if self._counts(key, point) else [point])]
+        longer
+        for point in points
+        for longer in (
+          [{**point, key: text} for text in texts] if self._counts(key, point) else [point]
+        )
+      ]
     return points
 
   def samples(self):
@@ -237,7 +278,11 @@ class Space:
     """What makes it this space, as JSON can hold it."""
     shown = {}
     for key, distribution in self._distributions.items():
-      fields = {field.name: getattr(distribution, field.name) for field in dataclasses.fields(distribution) if field.name not in ("when", "options")}
+      fields = {
+        field.name: getattr(distribution, field.name)
+        for field in dataclasses.fields(distribution)
+        if field.name not in ("when", "options")
+      }
       shown[key] = {"kind": type(distribution).__name__, **fields, "when": self._whens[key]}
       if isinstance(distribution, Choice):
         shown[key]["options"] = distribution.texts()
@@ -248,24 +293,36 @@ class Space:
     if when is None:
       return {}
     if not isinstance(when, dict):
-      raise errors.SettingError(f"sweep.space[{key!r}]: `when` must be a dict such as {{'OPTIMIZER': @keras.optimizers.SGD}}; got {when!r}.")
+      raise errors.SettingError(
+        f"sweep.space[{key!r}]: `when` must be a dict such as "
+        f"{{'OPTIMIZER': @keras.optimizers.SGD}}; got {when!r}."
+      )
     found = {}
     for other, values in when.items():
       if other not in self._distributions or other == key:
         near = files.did_you_mean(str(other), [name for name in self._distributions if name != key])
-        raise errors.SettingError(f"sweep.space[{key!r}]: `when` names {other!r}, which is no other parameter of the space.{near}")
-      found[other] = [gin_text.text(value) for value in (values if isinstance(values, list) else [values])]
+        raise errors.SettingError(
+          f"sweep.space[{key!r}]: `when` names {other!r}, which is no "
+          f"other parameter of the space.{near}"
+        )
+      found[other] = [
+        gin_text.text(value) for value in (values if isinstance(values, list) else [values])
+      ]
       possible = self._distributions[other].texts()
       never = [text for text in found[other] if possible is not None and text not in possible]
       if never or possible is None:
         raise errors.SettingError(
-            f"sweep.space[{key!r}]: `when` waits for {other!r} to be {(never or found[other])[0]}, which it never is; its values are "
-            f"{', '.join(possible) if possible else 'not countable'}.")
+          f"sweep.space[{key!r}]: `when` waits for {other!r} to be {(never or found[other])[0]}, "
+          "which it never is; its values are "
+          f"{', '.join(possible) if possible else 'not countable'}."
+        )
     return found
 
   def _place(self, key, within):
     if key in within:
-      raise errors.SettingError(f"sweep.space: the `when` of {' and of '.join(map(repr, within))} go in a circle.")
+      raise errors.SettingError(
+        f"sweep.space: the `when` of {' and of '.join(map(repr, within))} go in a circle."
+      )
     if key not in self._order:
       for other in self._whens[key]:
         self._place(other, (*within, key))
@@ -287,6 +344,10 @@ def _check_range(distribution, name, positive=False):
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
       raise errors.SettingError(f"{name}.{bound} must be a number; got {value!r}.")
   if distribution.low > distribution.high:
-    raise errors.SettingError(f"{name}: low must not be greater than high; got {distribution.low} and {distribution.high}.")
+    raise errors.SettingError(
+      f"{name}: low must not be greater than high; got {distribution.low} and {distribution.high}."
+    )
   if positive and distribution.low <= 0:
-    raise errors.SettingError(f"{name}.low must be greater than 0 for a logarithm; got {distribution.low}.")
+    raise errors.SettingError(
+      f"{name}.low must be greater than 0 for a logarithm; got {distribution.low}."
+    )

@@ -6,8 +6,9 @@
     study.settings.space.suggest(trial)
     study.finish(trial, "complete", [0.98])
 
-Trials are made at once, as many as are wanted, and are then taken: new ones, and those whose process was killed, by the same way. A trial that is
-taken up again keeps its number, and its parameters as far as they were chosen; the others are chosen as they would have been.
+Trials are made at once, as many as are wanted, and are then taken: new ones, and those whose
+process was killed, by the same way. A trial that is taken up again keeps its number, and its
+parameters as far as they were chosen; the others are chosen as they would have been.
 """
 
 import functools
@@ -63,14 +64,21 @@ class Study:
     if join:
       _require_file(url)
     storage = _storage(url)
-    names = [summary.study_name for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)]
+    names = [
+      summary.study_name
+      for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)
+    ]
     if join and name not in names:
       raise errors.SettingError(
-          f"--join: there is no sweep {name!r} in {shown(url)}; there are: {', '.join(names) or 'none'}. Start one without --join, or check "
-          "--storage and --study.")
+        f"--join: there is no sweep {name!r} in {shown(url)}; there are: "
+        f"{', '.join(names) or 'none'}. Start one without --join, or check "
+        "--storage and --study."
+      )
     directions = ["maximize" if mode == "max" else "minimize" for mode in settings.modes]
     try:
-      made = optuna.create_study(storage=storage, study_name=name, directions=directions, load_if_exists=True)
+      made = optuna.create_study(
+        storage=storage, study_name=name, directions=directions, load_if_exists=True
+      )
     except ValueError:  # of other directions
       made = optuna.load_study(storage=storage, study_name=name)
     plain = json.loads(json.dumps(definition))
@@ -78,10 +86,14 @@ class Study:
     if before is None:
       made.set_user_attr(_DEFINITION, plain)
     elif before != plain:
-      changed = sorted(key for key in plain.keys() | before.keys() if plain.get(key) != before.get(key))
+      changed = sorted(
+        key for key in plain.keys() | before.keys() if plain.get(key) != before.get(key)
+      )
       raise errors.SettingError(
-          f"The sweep {name!r} in {shown(url)} was begun with another {', '.join(changed)}. A sweep that goes on must be the same; for another one, "
-          "give another --sweep_dir (or --study, with --storage).")
+        f"The sweep {name!r} in {shown(url)} was begun with another {', '.join(changed)}. A "
+        "sweep that goes on must be the same; for another one, "
+        "give another --sweep_dir (or --study, with --storage)."
+      )
     return cls(storage, name, settings, lease_seconds)
 
   @classmethod
@@ -93,26 +105,41 @@ class Study:
     try:
       definition = optuna.load_study(storage=storage, study_name=name).user_attrs[_DEFINITION]
     except KeyError:
-      names = [summary.study_name for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)]
-      raise errors.SettingError(f"There is no sweep {name!r} in {shown(url)}; there are: {', '.join(names) or 'none'} (--study).") from None
+      names = [
+        summary.study_name
+        for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)
+      ]
+      raise errors.SettingError(
+        f"There is no sweep {name!r} in {shown(url)}; there are: "
+        f"{', '.join(names) or 'none'} (--study)."
+      ) from None
     return cls(storage, name), definition
 
   def optuna_study(self, number=0):
-    """The optuna.Study, as trial `number` sees it: with a sampler of its own, and knowing all that the database knows by now."""
+    """The optuna.Study, as trial `number` sees it: with a sampler of its own, and knowing all
+    that the database knows by now.
+    """
     if not self.settings:
       return self._optuna.load_study(storage=self._storage, study_name=self.name)
     s = self.settings
     return self._optuna.load_study(
-        storage=self._storage, study_name=self.name,
-        sampler=optuna_parts.sampler(s.sampler, s.sampler_options, s.seed, number, s.space.fixed(number)),
-        pruner=optuna_parts.pruner(s.pruner, s.pruner_options))
+      storage=self._storage,
+      study_name=self.name,
+      sampler=optuna_parts.sampler(
+        s.sampler, s.sampler_options, s.seed, number, s.space.fixed(number)
+      ),
+      pruner=optuna_parts.pruner(s.pruner, s.pruner_options),
+    )
 
   def trials(self):
     """All optuna.FrozenTrials, by number."""
     return self.optuna_study().get_trials(deepcopy=False)
 
   def make_trials(self, count):
-    """Makes those that `count` wants; returns whether they are there. If not, another process is at it."""
+    """Makes those that `count` wants; returns whether they are there.
+
+    If not, another process is at it.
+    """
     if len(self.trials()) >= count:
       return True
     if not self.leases.claim(_MAKER):
@@ -124,7 +151,9 @@ class Study:
     return True
 
   def claim(self, count):
-    """An optuna.Trial that nobody works on, of the first `count` that are not finished; None if there is none now."""
+    """An optuna.Trial that nobody works on, of the first `count` that are not finished; None if
+    there is none now.
+    """
     for found in self.trials()[:count]:
       if found.state.is_finished() or not self.leases.claim(found.number):
         continue
@@ -173,7 +202,10 @@ def _require_file(url):
 
 
 def _storage(url, read=False):
-  """The optuna RDBStorage; SettingError if it cannot be reached. For reading alone, no table is made."""
+  """The optuna RDBStorage; SettingError if it cannot be reached.
+
+  For reading alone, no table is made.
+  """
   optuna = optuna_parts.library()
   import sqlalchemy
 
@@ -188,18 +220,31 @@ def _storage(url, read=False):
     if dialect == "postgresql":
       options["connect_args"] = {"connect_timeout": 10}
     make = functools.partial(
-        optuna.storages.RDBStorage, url, engine_kwargs=options, skip_table_creation=read, skip_compatibility_check=read)
+      optuna.storages.RDBStorage,
+      url,
+      engine_kwargs=options,
+      skip_table_creation=read,
+      skip_compatibility_check=read,
+    )
     try:
       return make()
     except failures():  # two processes make the tables at a time, of which one is too late
       return make()
   except ImportError as error:
-    raise errors.SettingError(f"--storage={shown(url)} needs a Python package that is not installed: {error.__cause__ or error}.") from error
+    raise errors.SettingError(
+      f"--storage={shown(url)} needs a Python package that is not "
+      f"installed: {error.__cause__ or error}."
+    ) from error
   except (*failures(), OSError, RuntimeError, TypeError) as error:
     cause = error.__cause__ or error
     reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()
     if read:
-      raise errors.SettingError(f"There is no sweep in {shown(url)} yet, or it cannot be read: {reason[0]} (--sweep_dir, --storage).") from error
+      raise errors.SettingError(
+        f"There is no sweep in {shown(url)} yet, or it cannot be read: "
+        f"{reason[0]} (--sweep_dir, --storage)."
+      ) from error
     raise errors.SettingError(
-        f"--storage={shown(url)} cannot be used: {reason[0] if reason else type(error).__name__}. Expected an address such as "
-        "sqlite:///path/sweep.db or postgresql://user:password@host/database.") from error
+      f"--storage={shown(url)} cannot be used: {reason[0] if reason else type(error).__name__}. "
+      "Expected an address such as "
+      "sqlite:///path/sweep.db or postgresql://user:password@host/database."
+    ) from error

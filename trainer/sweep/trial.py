@@ -1,5 +1,6 @@
 """One trial: its folder, its command, and what its evaluations say.
 
+Example:
     run = Run(trial, settings, sweep_dir, common_arguments)
     run.prepare()                       # the folder, with command.txt
     verdict = run.follow()              # now and then: None, "prune", or MetricMissing is raised
@@ -101,7 +102,9 @@ class Run:
     known = self.trial.user_attrs.get("bindings")
     if known is None and os.path.exists(os.path.join(self.model_dir, "command.txt")):
       raise errors.SettingError(
-          f"{self.model_dir} has a trial of a sweep that the database does not know: move the folder away, or give another --sweep_dir.")
+        f"{self.model_dir} has a trial of a sweep that the database does not know: move the "
+        "folder away, or give another --sweep_dir."
+      )
     if known is None:
       self.trial.set_user_attr("bindings", self.own_bindings)
     try:
@@ -133,7 +136,13 @@ class Run:
         continue
       value = line[metric]
       self.trial.report(float("nan") if value is None else value, line["step"])
-      logging.info("%s: %s %s at step %d", self.name, self.settings.metrics[0], "NaN" if value is None else f"{value:.5g}", line["step"])
+      logging.info(
+        "%s: %s %s at step %d",
+        self.name,
+        self.settings.metrics[0],
+        "NaN" if value is None else f"{value:.5g}",
+        line["step"],
+      )
       if self.trial.should_prune():
         self.trial.set_user_attr("pruned_at", line["step"])
         self.pruned = True
@@ -141,7 +150,8 @@ class Run:
     return False
 
   def outcome(self, code):
-    """What came of it, from the exit code of its process: ("complete", values), ("pruned", None), ("fail", None), or ("interrupted", None).
+    """What came of it, from the exit code of its process: ("complete", values), ("pruned", None),
+    ("fail", None), or ("interrupted", None).
 
     Raises:
       MetricMissingError: it came to its end, and no evaluation reports what the sweep is judged by.
@@ -155,14 +165,19 @@ class Run:
     if code == preemption.EXIT_CODE:
       return "interrupted", None
     if code:
-      how = f"ended with exit code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+      how = (
+        f"ended with exit code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+      )
       hint = " (out of memory?)" if code == -signal.SIGKILL else ""
       self.trial.set_user_attr("error", f"It {how}{hint}. Its last lines:\n{self._last_lines()}")
       return "fail", None
     self._check_metrics(lines, ended=True)
     values = [_last(metric, lines) for metric in self.settings.metrics]
     if None in values:
-      self.trial.set_user_attr("error", f"{self.settings.metrics[values.index(None)]} is NaN or infinite at the last evaluation.")
+      self.trial.set_user_attr(
+        "error",
+        f"{self.settings.metrics[values.index(None)]} is NaN or infinite at the last evaluation.",
+      )
       return "fail", None
     return "complete", values
 
@@ -175,10 +190,19 @@ class Run:
       late = len({line["step"] for line in evaluations}) > 1 or ended
       if any(name in line for line in own) or not (own or late):
         continue
-      found = sorted({_shown(line["kind"], key) for line in evaluations for key in line if key not in ("step", "time", "kind")})
+      found = sorted(
+        {
+          _shown(line["kind"], key)
+          for line in evaluations
+          for key in line
+          if key not in ("step", "time", "kind")
+        }
+      )
       raise MetricMissingError(
-          f"sweep.metric = {metric!r}: {self.name} was evaluated and reports no such metric. It reports: {', '.join(found) or 'nothing'}. Mend the "
-          "sweep file and give another --sweep_dir.")
+        f"sweep.metric = {metric!r}: {self.name} was evaluated and reports no such metric. It "
+        f"reports: {', '.join(found) or 'nothing'}. Mend the "
+        "sweep file and give another --sweep_dir."
+      )
 
   def _last_lines(self):
     try:
@@ -189,7 +213,9 @@ class Run:
 
 
 def _kind_and_name(metric, lines):
-  """The kind of the lines that have a metric, and its name there: "accuracy" → ("eval", "accuracy"), "b/accuracy" → ("eval_b", "accuracy")."""
+  """The kind of the lines that have a metric, and its name there: "accuracy" → ("eval",
+  "accuracy"), "b/accuracy" → ("eval_b", "accuracy").
+  """
   plain = metrics_file.eval_kind()
   evaluation, _, name = metric.rpartition("/")
   if not evaluation or any(line["kind"] == plain and metric in line for line in lines):

@@ -1,13 +1,17 @@
 """The process that starts trials: it imports once what all of them need, and forks for each.
 
-    python -m trainer.sweep.trial_server SOCKET fork|spawn trainer.main        # started by `Starter`, never by hand
+    python -m trainer.sweep.trial_server SOCKET fork|spawn trainer.main  # started by `Starter`,
+                                                                         # never by hand
 
-A trial that is forked finds TensorFlow and the modules of its gin files imported, and is else what `python -m trainer.main` is. That is safe for as
-long as this process has one thread (a fork takes along only the thread that calls it, and locks that others hold stay locked) and TensorFlow's
-runtime has not been used: imports alone start neither threads nor devices, with OPENBLAS_NUM_THREADS=1. Both are looked at before each fork, and
-where one does not hold, the trial is started afresh (spawn), with a word in the log.
+A trial that is forked finds TensorFlow and the modules of its gin files imported, and is else what
+`python -m trainer.main` is. That is safe for as long as this process has one thread (a fork takes
+along only the thread that calls it, and locks that others hold stay locked) and TensorFlow's
+runtime has not been used: imports alone start neither threads nor devices, with
+OPENBLAS_NUM_THREADS=1. Both are looked at before each fork, and where one does not hold, the trial
+is started afresh (spawn), with a word in the log.
 
-A trial ends with this process, and this process with the one that started it, also where that was killed with SIGKILL (Linux).
+A trial ends with this process, and this process with the one that started it, also where that was
+killed with SIGKILL (Linux).
 """
 
 import ctypes
@@ -36,7 +40,8 @@ class Starter:
     module: what a trial runs.
 
   Attributes:
-    ended: dict of name → exit code of the trials that have ended (negative: by a signal) and were not asked for yet.
+    ended: dict of name → exit code of the trials that have ended (negative: by a signal) and were
+      not asked for yet.
   """
 
   def __init__(self, how, log, module="trainer.main"):
@@ -45,15 +50,22 @@ class Starter:
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with open(log, "ab") as file, theirs:
       self._process = subprocess.Popen(
-          [sys.executable, "-m", "trainer.sweep.trial_server", str(theirs.fileno()), how, module], pass_fds=[theirs.fileno()], env=environment,
-          stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True)
+        [sys.executable, "-m", "trainer.sweep.trial_server", str(theirs.fileno()), how, module],
+        pass_fds=[theirs.fileno()],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=file,
+        stderr=file,
+        start_new_session=True,
+      )
     self._log = log
     self._lines = _Lines(ours)
     self._checked = None
     self.ended = {}
 
   def check(self, gin_files, rows):
-    """Has the rows, lists of bindings, loaded each after the gin files, in the process that has what they name imported.
+    """Has the rows, lists of bindings, loaded each after the gin files, in the process that has
+    what they name imported.
 
     Returns:
       The message of the first mistake, or None.
@@ -74,14 +86,18 @@ class Starter:
       lock: a file that it holds locked for as long as it lives. It waits if another one does.
       slot: what it gets of the machine, see machine.slots.
     """
-    self._lines.send({"start": {"name": name, "arguments": arguments, "log": log, "lock": lock, **slot}})
+    self._lines.send(
+      {"start": {"name": name, "arguments": arguments, "log": log, "lock": lock, **slot}}
+    )
 
   def signal(self, name, number):
     """Sends a signal to a trial; nothing happens if it has ended."""
     self._lines.send({"signal": [name, int(number)]})
 
   def wait(self, seconds):
-    """Takes in what the process has to tell: returns after the first news, or after so many seconds; None for no limit."""
+    """Takes in what the process has to tell: returns after the first news, or after so many
+    seconds; None for no limit.
+    """
     for message in self._lines.receive(seconds):
       if "ended" in message:
         name, code = message["ended"]
@@ -92,7 +108,10 @@ class Starter:
       code = self._process.wait()
       with open(self._log, encoding="utf-8", errors="replace") as file:
         last = "\n".join(file.read().splitlines()[-15:])
-      raise errors.OutputError(f"The process that starts trials has ended (exit code {code}); the same command continues the sweep.\n{last}")
+      raise errors.OutputError(
+        f"The process that starts trials has ended (exit code {code}); the "
+        f"same command continues the sweep.\n{last}"
+      )
 
   def close(self):
     """Ends the process, and with it what it has started."""
@@ -118,7 +137,9 @@ class _Lines:
       self.closed = True
 
   def receive(self, seconds):
-    """The messages that are there or come within so many seconds; [] also if the other end was closed."""
+    """The messages that are there or come within so many seconds; [] also if the other end was
+    closed.
+    """
     if self.closed or not self._selector.select(seconds):
       return []
     try:
@@ -189,7 +210,10 @@ def _reap():
 
 
 def _check(gin_files, rows):
-  """The message of what is wrong with the first row that does not load, or None. The files' modules are imported from then on."""
+  """The message of what is wrong with the first row that does not load, or None.
+
+  The files' modules are imported from then on.
+  """
   from trainer import config
   from trainer.sweep import binding_targets
 
@@ -236,7 +260,11 @@ def _why_not_fork():
   """Why this process cannot be forked, or ""."""
   threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
   if threads != 1:
-    return f"importing its modules left {threads} threads running" if threads else "this system does not tell how many threads there are"
+    return (
+      f"importing its modules left {threads} threads running"
+      if threads
+      else "this system does not tell how many threads there are"
+    )
   if "tensorflow" in sys.modules:
     from trainer.internals import tensorflow_internals
 

@@ -2,8 +2,8 @@
 
 In a tf.function every assignment runs, whether a train_op asks for it or not. A model_fn may make
 its train_op in every mode, though, and an evaluation must change nothing: not by an optimizer, nor
-by `assign_add`, by an ExponentialMovingAverage or under tf.cond. All of them come to operations of a
-few kinds, which are left out where they are made:
+by `assign_add`, by an ExponentialMovingAverage or under tf.cond. All of them come to operations of
+a few kinds, which are left out where they are made:
 
     with assignments.left_out(lambda handle: handle is variable.handle):
       variable.assign_add(1.0)  # does nothing; read after it, the variable has its old value
@@ -91,7 +91,9 @@ def changes_a_variable(kind: str) -> bool:
 
 
 def _outermost(handle):
-  """The handle outside of all graphs that a handle in a graph stands for; None if it is not known."""
+  """The handle outside of all graphs that a handle in a graph stands for; None if it is not
+  known.
+  """
   while not hasattr(handle, "numpy"):
     if handle.op.type == "TPUReplicatedInput":
       handle = handle.op.inputs[0]

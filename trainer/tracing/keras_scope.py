@@ -1,7 +1,8 @@
-"""What Keras needs while a model_fn is traced: names that start anew, the precision, random numbers by seed, step and replica, and fast kernels.
+"""What Keras needs while a model_fn is traced: names that start anew, the precision, random numbers
+by seed, step and replica, and fast kernels.
 
-Keras numbers its layers, and keeps its dtype policy and its seed generators, in state of the process. A model_fn is traced many times, so each
-trace gets a state of its own.
+Keras numbers its layers, and keeps its dtype policy and its seed generators, in state of the
+process. A model_fn is traced many times, so each trace gets a state of its own.
 """
 
 import contextlib
@@ -14,7 +15,8 @@ import tensorflow as tf
 from trainer.internals import keras_internals, patches
 from trainer.tracing import cpu_kernels, seeds
 
-# The seeds of a generator that is used twice in a step are this far apart: 2**32 divided by the golden ratio, which spreads any number of uses.
+# The seeds of a generator that is used twice in a step are this far apart: 2**32 divided by the
+# golden ratio, which spreads any number of uses.
 _STRIDE = 0x9E3779B9
 
 # The KerasScope of the trace that this thread is in, or None.
@@ -26,7 +28,9 @@ _value_drawn = contextvars.ContextVar("seeds that this initial value drew", defa
 
 
 class _Drawn:
-  """Seeds by the order in which they are asked for, where Keras would take them from Python's `random`."""
+  """Seeds by the order in which they are asked for, where Keras would take them from Python's
+  `random`.
+  """
 
   def __init__(self, seed):
     self._seed = seed
@@ -49,7 +53,8 @@ def seeds_drawn() -> list[int]:
 
 
 class KerasScope:
-  """Keras's state for one trace: `trace()` is entered once around it, `replica()` on each replica inside.
+  """Keras's state for one trace: `trace()` is entered once around it, `replica()` on each replica
+  inside.
 
   Args:
     precision: the dtype policy of the layers, such as "float32" or "mixed_bfloat16".
@@ -68,21 +73,31 @@ class KerasScope:
 
   @property
   def variable_being_made(self):
-    """The Keras variable whose tf.Variable is being created, or None: a creator of tf.Variables hears only the last part of its path."""
+    """The Keras variable whose tf.Variable is being created, or None: a creator of tf.Variables
+    hears only the last part of its path.
+    """
     return self._making[-1] if self._making else None
 
   @contextlib.contextmanager
   def trace(self):
     with (
-        patches.setting(_scope, self),
-        cpu_kernels.used() if self._on_cpu else contextlib.nullcontext(),
+      patches.setting(_scope, self),
+      cpu_kernels.used() if self._on_cpu else contextlib.nullcontext(),
     ):
       yield
 
   @contextlib.contextmanager
   def replica(self):
-    """Names start anew. The state is per thread, and a strategy may trace each replica in a thread of its own."""
-    fresh = dict(object_name_uids=None, name_scope_stack=None, global_seed_generator=None, dtype_policy=self._policy)
+    """Names start anew.
+
+    The state is per thread, and a strategy may trace each replica in a thread of its own.
+    """
+    fresh = dict(
+      object_name_uids=None,
+      name_scope_stack=None,
+      global_seed_generator=None,
+      dtype_policy=self._policy,
+    )
     with keras_internals.global_state(fresh), patches.setting(_replica_drawn, _Drawn(self._seed)):
       yield
 
@@ -96,7 +111,9 @@ class KerasScope:
       self._making.pop()
 
   def seeded(self, variable, initializer):
-    """An initializer that nobody gave a seed gets one by the name of its variable; Keras would draw it from Python's `random`."""
+    """An initializer that nobody gave a seed gets one by the name of its variable; Keras would
+    draw it from Python's `random`.
+    """
     if not keras_internals.lacks_seed(initializer):
       return initializer
     seeded = initializer.clone()
@@ -104,10 +121,12 @@ class KerasScope:
     return seeded
 
   def next_seed(self, generator):
-    """In place of SeedGenerator.next, whose state is a variable and the same on all replicas: a seed by step and replica needs no memory.
+    """In place of SeedGenerator.next, whose state is a variable and the same on all replicas: a
+    seed by step and replica needs no memory.
 
     Returns:
-      int32 [2]: one number for the generator and its use in this step, one for the step and the replica.
+      int32 [2]: one number for the generator and its use in this step, one for the step and the
+      replica.
     """
     context = tf.distribute.get_replica_context()
     use = self._uses.get(generator, 0)
@@ -116,7 +135,9 @@ class KerasScope:
     if first is None:
       first = seeds.seed_for(self._seed, generator.state.path)
     first = (first + use * _STRIDE) % tf.int32.max
-    second = tf.cast(self._step, tf.int64) * context.num_replicas_in_sync + tf.cast(context.replica_id_in_sync_group, tf.int64)
+    second = tf.cast(self._step, tf.int64) * context.num_replicas_in_sync + tf.cast(
+      context.replica_id_in_sync_group, tf.int64
+    )
     return tf.stack([tf.constant(first, tf.int32), tf.cast(second % tf.int32.max, tf.int32)])
 
 

@@ -1,7 +1,8 @@
 """Random numbers that come from the run's seed, and from nothing that happened before.
 
-A number that the process draws on the way (Python's `random`, TensorFlow's eager generator) depends on what was traced first and on how often the
-run was restarted. Here every seed is a function of the run's seed and of a name, so that one replica and eight, a first run and a resumed one agree.
+A number that the process draws on the way (Python's `random`, TensorFlow's eager generator) depends
+on what was traced first and on how often the run was restarted. Here every seed is a function of
+the run's seed and of a name, so that one replica and eight, a first run and a resumed one agree.
 """
 
 import contextlib
@@ -67,8 +68,13 @@ def _set_global_seed(original, context, seed):
 
 @contextlib.contextmanager
 def eager_seed(seed):
-  """This thread's eager random operations start from `seed` inside, and go on as if nothing had happened after."""
-  with _drawing_alone("the first value of a variable"), patches.setting(_eager_state, _EagerState(seed)):
+  """This thread's eager random operations start from `seed` inside, and go on as if nothing had
+  happened after.
+  """
+  with (
+    _drawing_alone("the first value of a variable"),
+    patches.setting(_eager_state, _EagerState(seed)),
+  ):
     tensorflow_internals.clear_kernels()
     yield
 
@@ -112,7 +118,9 @@ def reseed_operations(graph: tf.Graph, seed: int, drawn: Collection[int] = ()) -
 
 @contextlib.contextmanager
 def eager_draws():
-  """Yields a list that receives the types of operations that run eagerly inside and draw random numbers, or may."""
+  """Yields a list that receives the types of operations that run eagerly inside and draw random
+  numbers, or may.
+  """
   draws = []
 
   def look(op_type, inputs, attributes, outputs, op_name=None, graph=None):
@@ -127,11 +135,14 @@ def eager_draws():
 
 
 class InputSeeds:
-  """Sets the seed that an input_fn's random numbers come from, so that each call of it draws the same.
+  """Sets the seed that an input_fn's random numbers come from, so that each call of it draws the
+  same.
 
-  `tf.random.set_seed` also throws away TensorFlow's kernels, which hold the state of random operations that ran eagerly, and with them every function
-  that is ready to run: the first training loop after it takes as long to start as the very first one. That is done where an input_fn draws numbers
-  eagerly, or may, which its first call tells; and now and then, since kernels of data sets that are gone stay.
+  `tf.random.set_seed` also throws away TensorFlow's kernels, which hold the state of random
+  operations that ran eagerly, and with them every function that is ready to run: the first training
+  loop after it takes as long to start as the very first one. That is done where an input_fn draws
+  numbers eagerly, or may, which its first call tells; and now and then, since kernels of data sets
+  that are gone stay.
   """
 
   _EVERY = 64  # calls after which kernels are thrown away
@@ -170,6 +181,10 @@ def _can_be_kept(function):
 
 
 def _may_draw(op_type):
-  """Whether an operation holds the state of random numbers, or calls a function that may have one that does."""
-  named = op_type.startswith("__") or any(word in op_type for word in ("Random", "Normal", "Multinomial", "Call"))
+  """Whether an operation holds the state of random numbers, or calls a function that may have
+  one that does.
+  """
+  named = op_type.startswith("__") or any(
+    word in op_type for word in ("Random", "Normal", "Multinomial", "Call")
+  )
   return named and not op_type.startswith("Stateless") and "Dataset" not in op_type

@@ -5,12 +5,16 @@ import sysconfig
 
 
 def innermost(frames):
-  """(file, line) of the innermost frame that is the user's: neither Python's, nor a package's, nor the framework's; ("", 0) if there is none.
+  """(file, line) of the innermost frame that is the user's: neither Python's, nor a package's, nor
+  the framework's; ("", 0) if there is none.
 
   Args:
-    frames: [(file, line)], the outermost first. TensorFlow writes absolute paths without the leading slash.
+    frames: [(file, line)], the outermost first. TensorFlow writes absolute paths without the
+      leading slash.
   """
-  libraries = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")})
+  libraries = tuple(
+    {os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")}
+  )
   framework = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
   for file, line in reversed(frames):
     if not os.path.isabs(file) and os.path.exists(os.sep + file):

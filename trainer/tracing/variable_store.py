@@ -1,9 +1,11 @@
 """Variables that are made once, by name, for a model_fn that is traced many times.
 
-A model_fn makes its layers and variables each time it is called; it is called for every replica and mode, and again when a shape changes. Under
-`VariableStore.run`, every way of making a variable (a Keras layer, optimizer or metric, `tf.Module`, `tf.Variable`, `tf.compat.v1.get_variable`)
-asks the store: the first trace that wants a name makes the variable, outside the graph being traced and inside the strategy's scope, and every later
-trace gets it back. Names are those that the code gives (`conv2d_1/kernel`); they are the keys of checkpoints.
+A model_fn makes its layers and variables each time it is called; it is called for every replica and
+mode, and again when a shape changes. Under `VariableStore.run`, every way of making a variable (a
+Keras layer, optimizer or metric, `tf.Module`, `tf.Variable`, `tf.compat.v1.get_variable`) asks the
+store: the first trace that wants a name makes the variable, outside the graph being traced and
+inside the strategy's scope, and every later trace gets it back. Names are those that the code gives
+(`conv2d_1/kernel`); they are the keys of checkpoints.
 
     store = VariableStore(strategy)
     tf.function(lambda batch: store.run(model_fn, (batch,), step))(batch)
@@ -57,8 +59,10 @@ class VariableStore:
 
   Attributes:
     variables: dict of name → tf.Variable, in the order of their making.
-    initializers: what `tf.compat.v1.train.init_from_checkpoint` was asked for, in the order of the calls; see initial_checkpoints.
-    averages: dict of the name of a variable → that of the variable whose moving average it is; see moving_averages.
+    initializers: what `tf.compat.v1.train.init_from_checkpoint` was asked for, in the order of the
+      calls; see initial_checkpoints.
+    averages: dict of the name of a variable → that of the variable whose moving average it is; see
+      moving_averages.
   """
 
   def __init__(self, strategy, precision="float32", seed=0, on_cpu=False):
@@ -79,21 +83,27 @@ class VariableStore:
     self._scratch = {}
 
   def run(self, fn, args, step, global_step=None, may_change=ANY, goes_on=False):
-    """`strategy.run(fn, args)` with this store's variables. Called while a tf.function is being traced.
+    """`strategy.run(fn, args)` with this store's variables.
+
+    Called while a tf.function is being traced.
 
     Args:
       fn: called once per replica.
       args: tuple of (nests of) per-replica values.
       step: int64 scalar tensor, the step that random numbers are for.
-      global_step: the variable that `tf.compat.v1.train.get_global_step()` returns inside, or None. What changes it is left out.
-      may_change: ANY variable, or only LOCAL ones, in which metrics count, or NOTHING. What changes others is left out.
-      goes_on: whether this belongs to the step of the last run, so that variables of the same name are others.
+      global_step: the variable that `tf.compat.v1.train.get_global_step()` returns inside, or None.
+        What changes it is left out.
+      may_change: ANY variable, or only LOCAL ones, in which metrics count, or NOTHING. What changes
+        others is left out.
+      goes_on: whether this belongs to the step of the last run, so that variables of the same name
+        are others.
 
     Returns:
       Per-replica values of what fn returns.
 
     Raises:
-      errors.ModelFnError: fn makes a variable with a shape or dtype other than an earlier trace gave it.
+      errors.ModelFnError: fn makes a variable with a shape or dtype other than an earlier trace
+        gave it.
     """
     keras_state = keras_scope.KerasScope(self._precision, self._seed, step, self._on_cpu)
     names = self._names if goes_on else _Names()
@@ -104,8 +114,12 @@ class VariableStore:
 
     def replica_fn(*args):
       with (
-          keras_state.replica(), own_collections.of_replica(), tf.name_scope("model_fn") as root,
-          tf.variable_creator_scope(collect), patches.setting(_graph, v1.get_default_graph())):
+        keras_state.replica(),
+        own_collections.of_replica(),
+        tf.name_scope("model_fn") as root,
+        tf.variable_creator_scope(collect),
+        patches.setting(_graph, v1.get_default_graph()),
+      ):
         roots.append(root)
         self._after_step.append(after_step := [])
         _running.after_step = after_step
@@ -134,14 +148,19 @@ class VariableStore:
     # Else those of stateful operations come from what the process last drew numbers for.
     v1.get_default_graph().seed = self._seed
     with (
-        self._as_current(), keras_state.trace(), graph_collections.of_replicas(global_step) as own_collections,
-        assignments.left_out(is_left_out)):
+      self._as_current(),
+      keras_state.trace(),
+      graph_collections.of_replicas(global_step) as own_collections,
+      assignments.left_out(is_left_out),
+    ):
       with self.strategy.scope(), tf.variable_creator_scope(creator):
         return self.strategy.run(patches.carried(replica_fn), args)
 
   @contextlib.contextmanager
   def as_current(self) -> Iterator[None]:
-    """Inside, what asks for the variables of a run, as init_from_checkpoint does, finds all of this store's."""
+    """Inside, what asks for the variables of a run, as init_from_checkpoint does, finds all of
+    this store's.
+    """
     self._present = dict(self.variables)
     with self._as_current():
       yield
@@ -161,12 +180,16 @@ class VariableStore:
       self.initializers.append(initializer)
 
   def after_step(self, fn, every):
-    """Asks for fn to be called, by a later `run`, on this replica after every so many steps: what is under a condition cannot be in the step itself,
-    where a strategy would have to meet the other replicas inside a branch. Called in `run`."""
+    """Asks for fn to be called, by a later `run`, on this replica after every so many steps: what
+    is under a condition cannot be in the step itself, where a strategy would have to meet the other
+    replicas inside a branch. Called in `run`.
+    """
     _running.after_step.append((fn, every))
 
   def take_after_step(self):
-    """[(fn, every)] of what the last `run` asked for by `after_step`; fn is for another `run`, on whose replicas it calls each one's own."""
+    """[(fn, every)] of what the last `run` asked for by `after_step`; fn is for another `run`,
+    on whose replicas it calls each one's own.
+    """
     taken, self._after_step = self._after_step, []
 
     def call(index):
@@ -175,13 +198,18 @@ class VariableStore:
       def on_replica():
         fn, _ = next(of_replicas)[index]
         fn()
+
       return on_replica
 
     return [(call(index), every) for index, (_, every) in enumerate(taken[0])]
 
   def trainable_variables(self):
-    """The trainable ones, as Keras variables where Keras made them, so that `layer.trainable = False` counts."""
-    variables = [self._keras_variables.get(name, variable) for name, variable in self.variables.items()]
+    """The trainable ones, as Keras variables where Keras made them, so that `layer.trainable =
+    False` counts.
+    """
+    variables = [
+      self._keras_variables.get(name, variable) for name, variable in self.variables.items()
+    ]
     return [variable for variable in variables if variable.trainable]
 
   def local_variables(self):
@@ -189,9 +217,12 @@ class VariableStore:
     return list(self._scratch.values())
 
   def snapshot(self):
-    """dict of name → tensor, the values to save. Statistics that each replica has of its own become their mean, on the replicas too.
+    """dict of name → tensor, the values to save.
 
-    What is evaluated, saved and restored is then one and the same, and a run that goes on is to the bit the one that starts again.
+    Statistics that each replica has of its own become their mean, on the replicas too.
+
+    What is evaluated, saved and restored is then one and the same, and a run that goes on is to the
+    bit the one that starts again.
     """
     values = {name: variable.read_value() for name, variable in self.variables.items()}
     for name, variable in self.variables.items():
@@ -200,12 +231,18 @@ class VariableStore:
     return values
 
   def scratch(self, name):
-    """A float32 scalar variable of each replica's own that is no part of the model; read from outside, it is their mean. Called in `run`."""
+    """A float32 scalar variable of each replica's own that is no part of the model; read from
+    outside, it is their mean. Called in `run`.
+    """
     _running.scratch = True
     try:
       return tf.Variable(
-          0.0, trainable=False, name=name,
-          synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN)
+        0.0,
+        trainable=False,
+        name=name,
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.MEAN,
+      )
     finally:
       _running.scratch = False
 
@@ -218,9 +255,10 @@ class VariableStore:
 
   def _get(self, next_creator, name, maker, kwargs):
     scratch = (
-        getattr(_running, "scratch", False)
-        or name.endswith("seed_generator_state")
-        or v1.GraphKeys.LOCAL_VARIABLES in (kwargs.get("collections") or ()))
+      getattr(_running, "scratch", False)
+      or name.endswith("seed_generator_state")
+      or v1.GraphKeys.LOCAL_VARIABLES in (kwargs.get("collections") or ())
+    )
     home = self._scratch if scratch else self.variables
     if name in home:
       _check_same(home[name], name, maker, kwargs)
@@ -235,11 +273,19 @@ class VariableStore:
 
   def _create(self, next_creator, name, kwargs):
     initial_value = initial_values.InitialValue(kwargs["initial_value"], name, self._seed)
-    # The variable is the store's: it is in no collection of the graph, and tf.function must not lift its initializer.
+    # The variable is the store's: it is in no collection of the graph, and tf.function must not
+    # lift its initializer.
     kwargs = dict(
-        kwargs, name=name, initial_value=initial_value.for_tensorflow(), collections=None, experimental_enable_variable_lifting=False)
+      kwargs,
+      name=name,
+      initial_value=initial_value.for_tensorflow(),
+      collections=None,
+      experimental_enable_variable_lifting=False,
+    )
     if _is_statistic(kwargs):
-      kwargs.update(synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN)
+      kwargs.update(
+        synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN
+      )
     with tf.init_scope(), tf.name_scope(""):
       variable = next_creator(**kwargs)
     self._initial_values[name] = initial_value
@@ -265,7 +311,9 @@ class _Names:
 
 def _is_handle(handle, variables):
   """Whether a handle is that of one of the variables."""
-  return any(handle is own for variable in variables for own in tensorflow_internals.handles(variable))
+  return any(
+    handle is own for variable in variables for own in tensorflow_internals.handles(variable)
+  )
 
 
 def replica_graph() -> tf.Graph | None:
@@ -284,7 +332,9 @@ def current():
 
 
 def is_traced_here() -> bool:
-  """Whether what is made here is made for a store's `run`: not so in a graph that a model_fn makes for itself."""
+  """Whether what is made here is made for a store's `run`: not so in a graph that a model_fn
+  makes for itself.
+  """
   return current() is not None and v1.get_default_graph().building_function
 
 
@@ -294,17 +344,19 @@ def _path(name, root):
 
 
 def _is_statistic(kwargs):
-  """Batch norm's moving averages and the like: each replica keeps its own, and what is read from outside, as for a checkpoint, is their mean."""
+  """Batch norm's moving averages and the like: each replica keeps its own, and what is read
+  from outside, as for a checkpoint, is their mean.
+  """
   auto = (None, tf.VariableSynchronization.AUTO)
   none = (None, tf.VariableAggregation.NONE)
   return (
-      not _changed_alike.get()
-      and kwargs.get("trainable") is False
-      and kwargs.get("colocate_with") is None  # which an optimizer's slots have
-      and kwargs.get("dtype")
-      and tf.as_dtype(kwargs["dtype"]).is_floating
-      and kwargs.get("synchronization") in auto
-      and kwargs.get("aggregation") in none
+    not _changed_alike.get()
+    and kwargs.get("trainable") is False
+    and kwargs.get("colocate_with") is None  # which an optimizer's slots have
+    and kwargs.get("dtype")
+    and tf.as_dtype(kwargs["dtype"]).is_floating
+    and kwargs.get("synchronization") in auto
+    and kwargs.get("aggregation") in none
   )
 
 
@@ -322,10 +374,16 @@ def _check_same(variable, name, maker, kwargs):
     shape, dtype = keras_internals.shape_of(maker), kwargs["dtype"]
   else:
     with tensorflow_internals.scratch_graph().as_default(), keras_scope.initial_value(seed=0):
-      value = tf.convert_to_tensor(value() if callable(value) else value) if not tf.is_tensor(value) else value
+      value = (
+        tf.convert_to_tensor(value() if callable(value) else value)
+        if not tf.is_tensor(value)
+        else value
+      )
     shape, dtype = value.shape, kwargs.get("dtype") or value.dtype
   shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype).base_dtype
   if (shape, dtype) != (variable.shape, variable.dtype.base_dtype):
     raise errors.ModelFnError(
-        f"model_fn makes the variable {name} with shape {shape} and dtype {dtype.name}, and made it with shape {variable.shape} and dtype "
-        f"{variable.dtype.base_dtype.name} before: a name has to mean one variable in every mode.")
+      f"model_fn makes the variable {name} with shape {shape} and dtype {dtype.name}, and made "
+      f"it with shape {variable.shape} and dtype "
+      f"{variable.dtype.base_dtype.name} before: a name has to mean one variable in every mode."
+    )

@@ -51,8 +51,13 @@ def test_what_was_saved_is_read(directory):
   path = directory.save(7, values(7))
   assert path == directory.path(7) == directory.latest()
   assert reader.read_step(path) == 7
-  assert reader.shapes(path) == {"global_step": ((), tf.int64), "dense/kernel": ((2, 3), tf.float32)}
-  np.testing.assert_array_equal(reader.read(path, ["dense/kernel"])["dense/kernel"], np.full([2, 3], 7.0))
+  assert reader.shapes(path) == {
+    "global_step": ((), tf.int64),
+    "dense/kernel": ((2, 3), tf.float32),
+  }
+  np.testing.assert_array_equal(
+    reader.read(path, ["dense/kernel"])["dense/kernel"], np.full([2, 3], 7.0)
+  )
 
 
 def test_tensorflow_reads_it(directory, tmp_path):
@@ -67,7 +72,12 @@ def test_the_newest_are_kept_by_step(directory, tmp_path):
     directory.save(step, values(step))
   assert directory.steps() == [10, 100]
   assert names(tmp_path / "model") == [
-      "checkpoint", "model.ckpt-10.data-00000-of-00001", "model.ckpt-10.index", "model.ckpt-100.data-00000-of-00001", "model.ckpt-100.index"]
+    "checkpoint",
+    "model.ckpt-10.data-00000-of-00001",
+    "model.ckpt-10.index",
+    "model.ckpt-100.data-00000-of-00001",
+    "model.ckpt-100.index",
+  ]
   state = tf.train.get_checkpoint_state(str(tmp_path / "model"))
   assert list(state.all_model_checkpoint_paths) == [directory.path(10), directory.path(100)]
 
@@ -126,7 +136,11 @@ def test_a_file_in_the_way_of_the_folder(tmp_path):
   (tmp_path / "model").write_text("a file")
   directory = make(tmp_path / "model")
   assert directory.latest() is None
-  with pytest.raises(errors.OutputError, match=r"The checkpoint of step 5 cannot be written to .*model \(--model_dir\)") as raised:
+  with pytest.raises(
+    errors.OutputError,
+    match=r"The checkpoint of step 5 cannot be written to "
+    r".*model \(--model_dir\)",
+  ) as raised:
     directory.save(5, values(5))
   assert isinstance(raised.value, OSError)
   assert (tmp_path / "model").read_text() == "a file"
@@ -188,7 +202,9 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
 
 
 def spoil(path, kind, randomness):
-  """Damages a checkpoint's files in one of the ways that disks and copies do; returns whether the checkpoint is still there to be found."""
+  """Damages a checkpoint's files in one of the ways that disks and copies do; returns whether
+  the checkpoint is still there to be found.
+  """
   file = path + randomness.choice([".index", ".data-00000-of-00001"])
   with open(file, "rb") as opened:
     data = bytearray(opened.read())
@@ -205,14 +221,24 @@ def spoil(path, kind, randomness):
 
 
 def check_damaged(tmp_path, kind, seed):
-  """The newest checkpoint is damaged: it is never restored as something that it was not, and the one before it is used with a word on that."""
+  """The newest checkpoint is damaged: it is never restored as something that it was not, and
+  the one before it is used with a word on that.
+  """
   randomness = random.Random(seed)
   directory = make(tmp_path / str(seed), newest=0)
   for step in (1, 2):
-    directory.save(step, {"global_step": tf.constant(step, tf.int64), "w": tf.random.stateless_normal([100], [step, seed]), "b": tf.fill([3], 1.5)})
+    directory.save(
+      step,
+      {
+        "global_step": tf.constant(step, tf.int64),
+        "w": tf.random.stateless_normal([100], [step, seed]),
+        "b": tf.fill([3], 1.5),
+      },
+    )
   whole = reader.read(directory.path(2), ["global_step", "w", "b"])
   found = spoil(directory.path(2), kind, randomness)
-  used = make(tmp_path / str(seed)).latest_whole()  # of a later process: this one knows what it has written
+  # Of a later process: this one knows what it has written.
+  used = make(tmp_path / str(seed)).latest_whole()
   if used == directory.path(2):  # the change was where nothing is kept
     for name, value in whole.items():
       np.testing.assert_array_equal(reader.read(used, [name])[name], value)
@@ -240,12 +266,17 @@ def test_no_whole_checkpoint_is_an_error_and_not_a_new_beginning(directory):
   for step in (1, 2):
     path = directory.save(step, values(step))
     os.truncate(path + ".data-00000-of-00001", 3)
-  with pytest.raises(errors.CheckpointDamagedError, match="model.ckpt-2 is damaged.*model.ckpt-1 is damaged.*from a backup"):
+  with pytest.raises(
+    errors.CheckpointDamagedError,
+    match="model.ckpt-2 is damaged.*model.ckpt-1 is damaged.*from a backup",
+  ):
     directory.latest_whole()
 
 
 def test_a_training_beside_a_damaged_newest_checkpoint(tmp_path):
-  """It is the newest for none of those who ask: not for the start, for hooks, for evaluations or for a rollback."""
+  """It is the newest for none of those who ask: not for the start, for hooks, for evaluations
+  or for a rollback.
+  """
   programs.estimator(tmp_path, save_checkpoints_steps=5).train(programs.train_input, steps=20)
   cut(str(tmp_path / "model.ckpt-20"))
   estimator = programs.estimator(tmp_path, save_checkpoints_steps=1, keep_checkpoint_max=2)
@@ -253,7 +284,9 @@ def test_a_training_beside_a_damaged_newest_checkpoint(tmp_path):
 
   class Listener(tf.compat.v1.train.CheckpointSaverListener):
     def after_save(self, session, step):
-      told.append((step, estimator.latest_step(), estimator.evaluate(programs.examples(8))["global_step"]))
+      told.append(
+        (step, estimator.latest_step(), estimator.evaluate(programs.examples(8))["global_step"])
+      )
 
   estimator.train(programs.train_input, max_steps=18, saving_listeners=[Listener()])
   assert told == [(16, 16, 16), (17, 17, 17), (18, 18, 18)]
@@ -290,7 +323,9 @@ def test_a_damaged_newest_checkpoint_does_not_count_and_removes_none(tmp_path, c
     assert directory.steps() == left
     assert caplog.text.count("model.ckpt-30 is damaged") == 1
     assert "It does not count among those that are kept." in caplog.text
-    assert tf.train.latest_checkpoint(str(tmp_path)) == directory.latest_whole() == directory.path(21)
+    assert (
+      tf.train.latest_checkpoint(str(tmp_path)) == directory.latest_whole() == directory.path(21)
+    )
     caplog.clear()
 
 
@@ -358,7 +393,9 @@ def test_a_checkpoint_out_of_reach_is_not_damaged(tmp_path, monkeypatch, caplog)
 
   with monkeypatch.context() as patch:
     patch.setattr(tf.raw_ops, "RestoreV2", unreachable)
-    with pytest.raises(errors.CheckpointError, match="model.ckpt-30 cannot be read now: the network is down") as raised:
+    with pytest.raises(
+      errors.CheckpointError, match="model.ckpt-30 cannot be read now: the network is down"
+    ) as raised:
       make(tmp_path).latest_whole()
     assert not isinstance(raised.value, errors.CheckpointDamagedError)
     directory = saved(tmp_path, (40,), newest=2)
@@ -370,7 +407,9 @@ def test_a_checkpoint_out_of_reach_is_not_damaged(tmp_path, monkeypatch, caplog)
 
 @pytest.mark.parametrize("killed_at", range(3))
 def test_a_kill_while_a_checkpoint_is_put_in_its_place_loses_none(killed_at, tmp_path, monkeypatch):
-  """One of the same step is there: its index is removed, the new data are moved, the new index is moved."""
+  """One of the same step is there: its index is removed, the new data are moved, the new index
+  is moved.
+  """
   saved(tmp_path, (10, 20), newest=0)
   calls = []
 
@@ -380,6 +419,7 @@ def test_a_kill_while_a_checkpoint_is_put_in_its_place_loses_none(killed_at, tmp
         raise SystemExit
       calls.append(method)
       return method(*arguments, **more)
+
     return call
 
   with monkeypatch.context() as patch:
@@ -415,7 +455,10 @@ def test_resolve_takes_a_checkpoint_or_a_folder(directory, tmp_path):
   assert checkpoint.resolve(directory.path(5)) == directory.path(5)
   assert checkpoint.resolve(str(tmp_path / "model")) == directory.path(10)
   for missing in (directory.path(6), str(tmp_path / "nowhere"), str(tmp_path)):
-    with pytest.raises(errors.CheckpointNotFoundError, match="There is no checkpoint at .*expected a path such as .*model.ckpt-1000") as raised:
+    with pytest.raises(
+      errors.CheckpointNotFoundError,
+      match="There is no checkpoint at .*expected a path such as .*model.ckpt-1000",
+    ) as raised:
       checkpoint.resolve(missing)
     assert isinstance(raised.value, FileNotFoundError)
 
@@ -431,7 +474,11 @@ def test_a_checkpoint_without_a_step_is_of_step_0(directory):
 
 
 @pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001"])
-@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: bytes(byte ^ 0xFF for byte in data)], ids=["cut", "changed"])
+@pytest.mark.parametrize(
+  "damage",
+  [lambda data: data[: len(data) // 2], lambda data: bytes(byte ^ 0xFF for byte in data)],
+  ids=["cut", "changed"],
+)
 def test_a_damaged_file_is_said_to_be_one(ending, damage, directory):
   path = directory.save(5, {"global_step": tf.constant(5, tf.int64), "w": tf.range(1000.0)})
   with open(path + ending, "rb") as file:
@@ -446,7 +493,10 @@ def test_a_damaged_file_is_said_to_be_one(ending, damage, directory):
 
 
 def variables(**shapes):
-  return {name.replace("__", "/"): tf.Variable(tf.zeros(shape), name=name) for name, shape in shapes.items()}
+  return {
+    name.replace("__", "/"): tf.Variable(tf.zeros(shape), name=name)
+    for name, shape in shapes.items()
+  }
 
 
 def test_a_restore_says_what_matched(directory):
@@ -454,7 +504,11 @@ def test_a_restore_says_what_matched(directory):
   wanted = variables(dense__kernel=[2, 3])
   report = reader.restore(path, wanted)
   assert report == reader.RestoreReport(path, ["dense/kernel"], ["global_step", "unused"])
-  assert str(report) == f"Restored {path}: 1 matched, 0 missing, 2 unexpected (global_step, unused), 0 of wrong shape"
+  assert (
+    str(report)
+    == f"Restored {path}: 1 matched, 0 missing, 2 unexpected (global_step, unused), 0 of wrong "
+    "shape"
+  )
   assert wanted["dense/kernel"].numpy()[0, 0] == 5
 
 
@@ -502,7 +556,9 @@ def test_zero_leaves_the_first_and_the_last(setting, tmp_path):
 
 
 def test_saves_come_after_a_multiple_where_loops_are_longer(tmp_path):
-  programs.estimator(tmp_path, save_checkpoints_steps=5, **programs.fixed_loops(4)).train(programs.train_input, steps=13)
+  programs.estimator(tmp_path, save_checkpoints_steps=5, **programs.fixed_loops(4)).train(
+    programs.train_input, steps=13
+  )
   assert checkpoint.CheckpointDirectory(str(tmp_path)).steps() == [0, 8, 12, 13]
 
 
@@ -520,13 +576,19 @@ def test_another_model_in_the_folder(tmp_path):
   def wider(features, labels, mode, params):
     return programs.line({"x": tf.concat([features["x"]] * 2, 1)}, labels, mode, params)
 
-  with pytest.raises(errors.CheckpointError, match=r"(?s)does not fit the model: .*w: \(3,\) in the checkpoint; \(6,\) in the model"):
+  with pytest.raises(
+    errors.CheckpointError,
+    match=r"(?s)does not fit the model: .*w: \(3,\) in "
+    r"the checkpoint; \(6,\) in the model",
+  ):
     programs.estimator(tmp_path, wider).train(programs.train_input, steps=1)
 
 
 def test_the_values_of_a_checkpoint_through_the_estimator(tmp_path):
   estimator = programs.estimator(tmp_path).train(programs.train_input, steps=2)
-  assert estimator.get_variable_names() == sorted(["global_step", "w", "b", "sgd/iteration", "sgd/learning_rate"])
+  assert estimator.get_variable_names() == sorted(
+    ["global_step", "w", "b", "sgd/iteration", "sgd/learning_rate"]
+  )
   np.testing.assert_array_equal(estimator.get_variable_value("w"), estimator.variables["w"].numpy())
   with pytest.raises(errors.CheckpointError, match="has no v"):
     estimator.get_variable_value("v")

@@ -12,7 +12,11 @@ from trainer.checkpoints import initial_checkpoints, reader
 
 v1 = tf.compat.v1
 
-VALUES = {"bert/w": np.float32([5, 1, 2]), "bert/b": np.float32(-2), "other/w": np.float32([7, 7, 7])}
+VALUES = {
+  "bert/w": np.float32([5, 1, 2]),
+  "bert/b": np.float32(-2),
+  "other/w": np.float32([7, 7, 7]),
+}
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +24,21 @@ def pretrained(tmp_path_factory):
   return programs.v1_checkpoint(tmp_path_factory.mktemp("pretrained"), VALUES)
 
 
-def variables(names=("bert/w", "bert/b", "head/w", "bert/w/Momentum"), trainable=("bert/w", "bert/b", "head/w")):
-  return {name: tf.Variable(tf.zeros([] if name.endswith("b") else [3]), name in trainable, name=name) for name in names}
+def variables(
+  names=("bert/w", "bert/b", "head/w", "bert/w/Momentum"), trainable=("bert/w", "bert/b", "head/w")
+):
+  return {
+    name: tf.Variable(tf.zeros([] if name.endswith("b") else [3]), name in trainable, name=name)
+    for name in names
+  }
 
 
 def taken(path, assignment_map, model=None):
   """dict of name → value, of those variables that were given one."""
   model = model or variables()
-  names = initial_checkpoints.apply([initial_checkpoints.CheckpointInitializer(path, assignment_map, model)], model)
+  names = initial_checkpoints.apply(
+    [initial_checkpoints.CheckpointInitializer(path, assignment_map, model)], model
+  )
   untouched = [name for name in model if name not in names]
   assert not any(model[name].numpy().any() for name in untouched)
   return {name: model[name].numpy().tolist() for name in sorted(names)}
@@ -40,7 +51,10 @@ BERT = {"bert/b": -2, "bert/w": [5, 1, 2]}
   ("assignment_map", "expected"),
   [
     (lambda v: {"bert/w": "bert/w"}, {"bert/w": [5, 1, 2]}),
-    (lambda v: {"other/w": v["bert/w"], "bert/b": [v["bert/b"]]}, {"bert/b": -2, "bert/w": [7, 7, 7]}),
+    (
+      lambda v: {"other/w": v["bert/w"], "bert/b": [v["bert/b"]]},
+      {"bert/b": -2, "bert/w": [7, 7, 7]},
+    ),
     (lambda v: [("bert/w", "head/w"), ("bert/b", "bert/b")], {"bert/b": -2, "head/w": [5, 1, 2]}),
     (lambda v: {"bert/": "bert/"}, BERT),
     (lambda v: {"other/": "head/"}, {"head/w": [7, 7, 7]}),
@@ -66,11 +80,24 @@ def test_a_folder_means_its_newest(pretrained):
 @pytest.mark.parametrize(
   ("assignment_map", "error", "message"),
   [
-    ({"bert/w": "brt/w"}, errors.CheckpointError, "the model has no variable 'brt/w' There are: bert/w"),
-    ({"brt/w": "bert/w"}, errors.CheckpointError, "has no brt/w, from which bert/w is to start. There are: bert/w"),
+    (
+      {"bert/w": "brt/w"},
+      errors.CheckpointError,
+      "the model has no variable 'brt/w' There are: bert/w",
+    ),
+    (
+      {"brt/w": "bert/w"},
+      errors.CheckpointError,
+      "has no brt/w, from which bert/w is to start. There are: bert/w",
+    ),
     ({"head/": "bert/"}, errors.CheckpointError, "has no head/w, from which bert/w is to start"),
     ({"bert/": "no/"}, errors.CheckpointError, "no variable of the model is in the scope 'no/'"),
-    ({"bert/b": "bert/w"}, errors.CheckpointError, r"bert/b in .* is float32\[\], and the variable bert/w is float32\[3\]"),
+    (
+      {"bert/b": "bert/w"},
+      errors.CheckpointError,
+      r"bert/b in .* is float32\[\], and the variable "
+      r"bert/w is float32\[3\]",
+    ),
     ({"bert/w": tf.Variable(1.0)}, errors.ModelFnError, "the assignment_map has <tf.Variable"),
     ({"bert/w": ["a", "b"]}, errors.ModelFnError, r"the assignment_map has \['a', 'b'\]"),
   ],
@@ -93,7 +120,9 @@ def test_a_checkpoint_that_is_not_there(tmp_path):
 
 
 def bert(path, assignment_map):
-  """A line of two variables of `get_variable` and a layer, with init_from_checkpoint in its middle."""
+  """A line of two variables of `get_variable` and a layer, with init_from_checkpoint in its
+  middle.
+  """
 
   def model_fn(features, labels, mode, params):
     with v1.variable_scope("bert"):
@@ -122,7 +151,9 @@ def test_a_training_begins_with_it_and_goes_on(assignment_map, pretrained, devic
   """Not so that each step would begin there again."""
   estimator = programs.estimator(tmp_path, bert(pretrained, assignment_map), device)
   estimator.train(programs.train_input, max_steps=3)
-  first, last = (reader.read(estimator.checkpoint_path(step), ["bert/w", "bert/b"]) for step in (0, 3))
+  first, last = (
+    reader.read(estimator.checkpoint_path(step), ["bert/w", "bert/b"]) for step in (0, 3)
+  )
   for name in ("bert/w", "bert/b"):
     np.testing.assert_array_equal(first[name], VALUES[name])
     assert np.all(np.abs(last[name] - first[name]) > 0.01)
@@ -132,7 +163,9 @@ def test_a_training_begins_with_it_and_goes_on(assignment_map, pretrained, devic
 
 
 def test_it_is_asked_for_when_a_training_begins_and_not_after(pretrained, tmp_path):
-  programs.estimator(tmp_path, bert(pretrained, lambda w, b: {"bert/": "bert/"})).train(programs.train_input, max_steps=1)
+  programs.estimator(tmp_path, bert(pretrained, lambda w, b: {"bert/": "bert/"})).train(
+    programs.train_input, max_steps=1
+  )
   gone = programs.estimator(tmp_path, bert("/gone", lambda w, b: {"bert/": "bert/"}))
   gone.train(programs.train_input, max_steps=2)
   assert gone.evaluate(programs.examples(8))["global_step"] == 2
@@ -141,7 +174,9 @@ def test_it_is_asked_for_when_a_training_begins_and_not_after(pretrained, tmp_pa
 
 
 def test_it_is_an_error_before_anything_is_written(pretrained, tmp_path):
-  estimator = programs.estimator(tmp_path / "model", bert(pretrained, lambda w, b: {"bert/w": "no"}))
+  estimator = programs.estimator(
+    tmp_path / "model", bert(pretrained, lambda w, b: {"bert/w": "no"})
+  )
   with pytest.raises(errors.CheckpointError, match="the model has no variable 'no'"):
     estimator.train(programs.train_input, max_steps=1)
   assert not (tmp_path / "model").exists()

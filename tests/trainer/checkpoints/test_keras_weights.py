@@ -1,4 +1,6 @@
-"""Keras's files: the values are those of the layers whose names are asked for, or an error says what is not clear."""
+"""Keras's files: the values are those of the layers whose names are asked for, or an error says
+what is not clear.
+"""
 
 import h5py
 import keras
@@ -40,7 +42,12 @@ def randomized(model, seed=0):
 
 def zeros(model):
   """Variables with the model's names, as a store has them."""
-  return {variable.path: tf.Variable(tf.zeros(variable.shape), trainable=variable.trainable, name=variable.path) for variable in model.weights}
+  return {
+    variable.path: tf.Variable(
+      tf.zeros(variable.shape), trainable=variable.trainable, name=variable.path
+    )
+    for variable in model.weights
+  }
 
 
 def check_taken(path, model, settings=None):
@@ -48,7 +55,9 @@ def check_taken(path, model, settings=None):
   variables = zeros(model)
   warm_start.apply(settings or str(path), variables)
   for variable in model.weights:
-    np.testing.assert_array_equal(variables[variable.path].numpy(), variable.numpy(), err_msg=variable.path)
+    np.testing.assert_array_equal(
+      variables[variable.path].numpy(), variable.numpy(), err_msg=variable.path
+    )
 
 
 @pytest.mark.parametrize("name", ["a.weights.h5", "a.keras"])
@@ -60,7 +69,10 @@ def test_every_value_comes_to_its_place(name, tmp_path):
 
 
 def test_layers_are_counted_from_0_where_keras_counted_on(tmp_path):
-  """Files come from processes that made other layers before: dense_1, dense_2 and dense_3 are dense, dense_1 and dense_2 here."""
+  """Files come from processes that made other layers before: dense_1, dense_2 and dense_3 are
+  dense, dense_1 and dense_2 here.
+  """
+
   def later():
     layers.Dense(1)
     layers.Conv2D(1, 1)
@@ -76,22 +88,44 @@ def test_layers_are_counted_from_0_where_keras_counted_on(tmp_path):
 
 def test_names_that_fit_are_taken_as_they_are(tmp_path):
   def named():
-    return keras.Sequential([keras.Input([2]), layers.Dense(2, name="block_1"), layers.Dense(2, name="block_2"), layers.Dense(2, name="head")])
+    return keras.Sequential(
+      [
+        keras.Input([2]),
+        layers.Dense(2, name="block_1"),
+        layers.Dense(2, name="block_2"),
+        layers.Dense(2, name="head"),
+      ]
+    )
 
   model = randomized(anew(named))
   model.save_weights(tmp_path / "a.weights.h5")
   check_taken(tmp_path / "a.weights.h5", model)
-  assert set(keras_weights.read(str(tmp_path / "a.weights.h5"))) == {f"{name}/{i}" for name in ("block_1", "block_2", "head") for i in (0, 1)}
+  assert set(keras_weights.read(str(tmp_path / "a.weights.h5"))) == {
+    f"{name}/{i}" for name in ("block_1", "block_2", "head") for i in (0, 1)
+  }
 
 
 def test_where_counting_gives_another_layer_it_is_an_error(tmp_path):
-  model = anew(lambda: keras.Sequential([keras.Input([2]), *(layers.Dense(2, name=f"dense_{i}") for i in (1, 2))]))
+  model = anew(
+    lambda: keras.Sequential(
+      [keras.Input([2]), *(layers.Dense(2, name=f"dense_{i}") for i in (1, 2))]
+    )
+  )
   model.save_weights(tmp_path / "a.weights.h5")
-  variables = {"dense_1/kernel": tf.Variable(tf.zeros([2, 2])), "dense_1/bias": tf.Variable(tf.zeros([2]))}
-  with pytest.raises(errors.CheckpointError, match="dense_1/kernel: it could be dense_1/0 or dense_2/0, as the layers are counted"):
+  variables = {
+    "dense_1/kernel": tf.Variable(tf.zeros([2, 2])),
+    "dense_1/bias": tf.Variable(tf.zeros([2])),
+  }
+  with pytest.raises(
+    errors.CheckpointError,
+    match="dense_1/kernel: it could be dense_1/0 or dense_2/0, as the layers are counted",
+  ):
     warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
   renames = {f"dense_1/{name}": f"dense_2/{i}" for i, name in enumerate(["kernel", "bias"])}
-  warm_start.apply(warm_start.WarmStartSettings(str(tmp_path / "a.weights.h5"), var_name_to_prev_var_name=renames), variables)
+  warm_start.apply(
+    warm_start.WarmStartSettings(str(tmp_path / "a.weights.h5"), var_name_to_prev_var_name=renames),
+    variables,
+  )
   np.testing.assert_array_equal(variables["dense_1/kernel"].numpy(), model.layers[1].kernel.numpy())
 
 
@@ -104,26 +138,42 @@ def nested():
 def test_layers_in_layers(tmp_path):
   model = randomized(anew(nested))
   model.save_weights(tmp_path / "a.weights.h5")
-  assert {"inner/dense/0", "multi_head_attention/query/0", "lstm/lstm_cell/2"} <= set(keras_weights.read(str(tmp_path / "a.weights.h5")))
+  assert {"inner/dense/0", "multi_head_attention/query/0", "lstm/lstm_cell/2"} <= set(
+    keras_weights.read(str(tmp_path / "a.weights.h5"))
+  )
   check_taken(tmp_path / "a.weights.h5", model)
 
 
 def test_a_layer_renamed(tmp_path):
   randomized(anew(network)).save_weights(tmp_path / "a.weights.h5")
-  variables = {f"head/{name}": tf.Variable(tf.zeros(shape)) for name, shape in (("kernel", [8, 3]), ("bias", [3]))}
+  variables = {
+    f"head/{name}": tf.Variable(tf.zeros(shape))
+    for name, shape in (("kernel", [8, 3]), ("bias", [3]))
+  }
   renames = {r"head/(.*)": r"dense_2/\1"}
-  report = warm_start.apply(warm_start.WarmStartSettings(str(tmp_path / "a.weights.h5"), var_name_to_prev_var_name=renames), variables)
+  report = warm_start.apply(
+    warm_start.WarmStartSettings(str(tmp_path / "a.weights.h5"), var_name_to_prev_var_name=renames),
+    variables,
+  )
   assert report.loaded == {"head/kernel": "dense_2/0", "head/bias": "dense_2/1"}
 
 
 @pytest.mark.parametrize(("stored", "wanted"), [(False, True), (True, False)])
 def test_a_layer_with_other_values_is_not_taken_by_number(stored, wanted, tmp_path):
   """Without a scale, the values of a batch norm would each be taken for the one before."""
+
   def build(scale):
-    return anew(lambda: keras.Sequential([keras.Input([2]), layers.BatchNormalization(scale=scale)]))
+    return anew(
+      lambda: keras.Sequential([keras.Input([2]), layers.BatchNormalization(scale=scale)])
+    )
 
   build(stored).save_weights(tmp_path / "a.weights.h5")
-  with pytest.raises(errors.CheckpointError, match=rf"batch_normalization has {3 + stored} values, sequential/batch_normalization has {3 + wanted}"):
+  with pytest.raises(
+    errors.CheckpointError,
+    match=rf"batch_normalization has {3 + stored} values, "
+    r"sequential/batch_normalization has "
+    rf"{3 + wanted}",
+  ):
     warm_start.apply(str(tmp_path / "a.weights.h5"), zeros(build(wanted)))
 
 
@@ -138,29 +188,46 @@ class CountsFirst(layers.Layer):
 def test_trained_values_come_first(tmp_path):
   model = randomized(anew(lambda: keras.Sequential([keras.Input([2]), CountsFirst()])))
   model.save_weights(tmp_path / "a.weights.h5")
-  variables = {f"sequential/counts_first/{name}": tf.Variable([0.0, 0.0], trainable=name == "scale") for name in ("seen", "scale")}
+  variables = {
+    f"sequential/counts_first/{name}": tf.Variable([0.0, 0.0], trainable=name == "scale")
+    for name in ("seen", "scale")
+  }
   warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
   for name in ("seen", "scale"):
-    np.testing.assert_array_equal(variables[f"sequential/counts_first/{name}"].numpy(), getattr(model.layers[0], name).numpy())
+    np.testing.assert_array_equal(
+      variables[f"sequential/counts_first/{name}"].numpy(), getattr(model.layers[0], name).numpy()
+    )
 
 
 def test_averages_are_not_taken_for_what_they_are_averages_of(tmp_path):
   model = randomized(anew(network))
   model.save_weights(tmp_path / "a.weights.h5")
-  averages = {f"ema/{name}": tf.Variable(variable, trainable=False) for name, variable in zeros(model).items()}
+  averages = {
+    f"ema/{name}": tf.Variable(variable, trainable=False) for name, variable in zeros(model).items()
+  }
   variables = {**zeros(model), **averages}
   warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
-  np.testing.assert_array_equal(variables["dense_1/kernel"].numpy(), model.get_layer("dense_1").kernel.numpy())
-  assert not any(average.numpy().any() for name, average in averages.items() if name.endswith("kernel"))
+  np.testing.assert_array_equal(
+    variables["dense_1/kernel"].numpy(), model.get_layer("dense_1").kernel.numpy()
+  )
+  assert not any(
+    average.numpy().any() for name, average in averages.items() if name.endswith("kernel")
+  )
 
 
 def test_two_layers_of_one_name(tmp_path):
   def build():
-    parts = [keras.Sequential([keras.Input([2]), layers.Dense(2, name="dense")], name=name) for name in ("a", "b")]
+    parts = [
+      keras.Sequential([keras.Input([2]), layers.Dense(2, name="dense")], name=name)
+      for name in ("a", "b")
+    ]
     return keras.Sequential([keras.Input([2]), *parts])
 
   anew(build).save_weights(tmp_path / "a.weights.h5")
-  variables = {"dense/kernel": tf.Variable(tf.zeros([2, 2])), "dense/bias": tf.Variable(tf.zeros([2]))}
+  variables = {
+    "dense/kernel": tf.Variable(tf.zeros([2, 2])),
+    "dense/bias": tf.Variable(tf.zeros([2])),
+  }
   with pytest.raises(errors.CheckpointError, match="the layer dense could be a/dense or b/dense"):
     warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
 
@@ -172,14 +239,21 @@ def test_layers_of_one_name_and_no_other_difference_go_by_their_places(tmp_path)
       group.attrs["name"] = "same"
       group["0"] = np.full([2], i)
   found = keras_weights.read(str(tmp_path / "a.weights.h5"))
-  assert {name: value[0] for name, value in found.items()} == {"encoder/dense/0": 0, "decoder/dense/0": 1}
+  assert {name: value[0] for name, value in found.items()} == {
+    "encoder/dense/0": 0,
+    "decoder/dense/0": 1,
+  }
 
 
 def test_half_precision(tmp_path):
   with h5py.File(tmp_path / "a.weights.h5", "w") as file:
     group = file.create_group("layers/dense/vars")
-    group.create_dataset("0", data=np.array([1.5, 2], ml_dtypes.bfloat16)).attrs["dtype"] = "bfloat16"
-  np.testing.assert_array_equal(keras_weights.read(str(tmp_path / "a.weights.h5"))["dense/0"].astype(np.float32), [1.5, 2])
+    group.create_dataset("0", data=np.array([1.5, 2], ml_dtypes.bfloat16)).attrs["dtype"] = (
+      "bfloat16"
+    )
+  np.testing.assert_array_equal(
+    keras_weights.read(str(tmp_path / "a.weights.h5"))["dense/0"].astype(np.float32), [1.5, 2]
+  )
 
 
 @pytest.mark.parametrize("whole_model", [True, False])
@@ -202,7 +276,9 @@ def test_damaged_files(name, tmp_path):
   whole = (tmp_path / name).read_bytes()
   for data in (b"", b"nonsense", whole[: len(whole) // 2]):
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(errors.CheckpointDamagedError, match=f"{name} cannot be read as a weights file of Keras: "):
+    with pytest.raises(
+      errors.CheckpointDamagedError, match=f"{name} cannot be read as a weights file of Keras: "
+    ):
       keras_weights.read(str(tmp_path / name))
 
 
@@ -219,7 +295,9 @@ def test_an_archive_without_weights(tmp_path):
 def test_keras_loads_what_is_written(tmp_path):
   model = randomized(anew(network))
   path = str(tmp_path / "a.weights.h5")
-  keras_weights.write(path, {variable.path: variable.numpy() for variable in reversed(model.weights)})
+  keras_weights.write(
+    path, {variable.path: variable.numpy() for variable in reversed(model.weights)}
+  )
   network()  # so that the next one is numbered on
   other = network()
   other.load_weights(path)
@@ -228,8 +306,17 @@ def test_keras_loads_what_is_written(tmp_path):
   check_taken(path, model)
 
 
-@pytest.mark.parametrize("name", [
-    "w", "head/kernel", "lstm/lstm_cell/kernel", "dense/strange", "dense_1/kernel", "seed_generator/seed_generator_state"])
+@pytest.mark.parametrize(
+  "name",
+  [
+    "w",
+    "head/kernel",
+    "lstm/lstm_cell/kernel",
+    "dense/strange",
+    "dense_1/kernel",
+    "seed_generator/seed_generator_state",
+  ],
+)
 def test_names_that_do_not_tell_the_layer(name, tmp_path):
   with pytest.raises(errors.SettingError, match="--model=module.function"):
     keras_weights.write(str(tmp_path / "a.weights.h5"), {name: np.zeros([2])})

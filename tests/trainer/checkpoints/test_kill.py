@@ -1,4 +1,7 @@
-"""A real process, killed with SIGKILL and started again, comes to the same bits. The long proof is tests/slow/kill_and_resume.py."""
+"""A real process, killed with SIGKILL and started again, comes to the same bits.
+
+The long proof is tests/slow/kill_and_resume.py.
+"""
 
 from tests.slow import kill_and_resume
 

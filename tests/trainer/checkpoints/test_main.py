@@ -19,7 +19,9 @@ from trainer.config import files
 
 def save(path, step=7, **values):
   directory = checkpoint.CheckpointDirectory(str(path))
-  saved = directory.save(step, {name.replace("__", "/"): tf.constant(value) for name, value in values.items()})
+  saved = directory.save(
+    step, {name.replace("__", "/"): tf.constant(value) for name, value in values.items()}
+  )
   directory.wait()
   return saved
 
@@ -36,7 +38,10 @@ def test_list(tmp_path):
   assert lines[0] == ["step", "size", "written"]
   assert [line[0] for line in lines[1:]] == ["0", "5", "100"]
   assert [line[5:] for line in lines[1:]] == [[], [], ["newest"]]
-  assert all(line[3].startswith("2023-11-1") and line[2] == "kB" and 2 <= float(line[1]) < 3 for line in lines[1:])
+  assert all(
+    line[3].startswith("2023-11-1") and line[2] == "kB" and 2 <= float(line[1]) < 3
+    for line in lines[1:]
+  )
 
 
 def test_list_of_nothing(tmp_path):
@@ -45,16 +50,23 @@ def test_list_of_nothing(tmp_path):
 
 
 def test_show(tmp_path):
-  path = save(tmp_path, dense__kernel=[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], global_step=7, empty=np.zeros([0], np.float32), note="text")
+  path = save(
+    tmp_path,
+    dense__kernel=[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]],
+    global_step=7,
+    empty=np.zeros([0], np.float32),
+    note="text",
+  )
   lines = main.show(str(tmp_path), stats=True)
   assert lines[0] == path
   assert [line.split() for line in lines[1:]] == [
-      ["name", "shape", "dtype", "values", "size", "mean", "std"],
-      ["dense/kernel", "2×3", "float32", "6", "24", "B", "2", "0.8165"],
-      ["empty", "0", "float32", "0", "0", "B"],
-      ["global_step", "scalar", "int32", "1", "4", "B", "7", "0"],
-      ["note", "scalar", "string", "1", "0", "B"],
-      ["4", "variables,", "8", "values,", "28", "B"]]
+    ["name", "shape", "dtype", "values", "size", "mean", "std"],
+    ["dense/kernel", "2×3", "float32", "6", "24", "B", "2", "0.8165"],
+    ["empty", "0", "float32", "0", "0", "B"],
+    ["global_step", "scalar", "int32", "1", "4", "B", "7", "0"],
+    ["note", "scalar", "string", "1", "0", "B"],
+    ["4", "variables,", "8", "values,", "28", "B"],
+  ]
   assert main.show(path, stats=False)[1].split() == ["name", "shape", "dtype", "values", "size"]
 
 
@@ -64,12 +76,36 @@ def test_show(tmp_path):
 def test_diff(tmp_path):
   same = [1.0, np.nan, np.inf]
   one = save(
-      tmp_path / "one", same=same, moved=[1.0, 2.0], lost=1.0, shape=[1.0], note="a", spoilt=[1.0, 2.0], half=tf.ones([2], tf.bfloat16))
+    tmp_path / "one",
+    same=same,
+    moved=[1.0, 2.0],
+    lost=1.0,
+    shape=[1.0],
+    note="a",
+    spoilt=[1.0, 2.0],
+    half=tf.ones([2], tf.bfloat16),
+  )
   other = save(
-      tmp_path / "other", same=same, moved=[1.5, -1.0], new=[[1.0]], shape=[[1.0]], note="b", spoilt=[1.0, np.nan], half=tf.ones([2]))
+    tmp_path / "other",
+    same=same,
+    moved=[1.5, -1.0],
+    new=[[1.0]],
+    shape=[[1.0]],
+    note="b",
+    spoilt=[1.0, np.nan],
+    half=tf.ones([2]),
+  )
   lines = main.diff(one, other)
-  assert lines[:3] == [f"only in {one}: lost scalar", f"only in {other}: new 1×1", "shapes differ: shape 1, 1×1"]
-  assert [line.split() for line in lines[4:-1]] == [["moved", "2", "3"], ["note", "scalar", "1"], ["spoilt", "2", "nan"]]
+  assert lines[:3] == [
+    f"only in {one}: lost scalar",
+    f"only in {other}: new 1×1",
+    "shapes differ: shape 1, 1×1",
+  ]
+  assert [line.split() for line in lines[4:-1]] == [
+    ["moved", "2", "3"],
+    ["note", "scalar", "1"],
+    ["spoilt", "2", "nan"],
+  ]
   assert lines[-1] == "2 of 6 variables in both are equal"
 
 
@@ -83,7 +119,13 @@ def test_diff_of_equals(tmp_path):
 
 def build_model():
   """For --model: layers whose names do not tell what they are."""
-  return keras.Sequential([keras.Input([programs.WIDTH]), keras.layers.Dense(4, "relu", name="first"), keras.layers.Dense(1, name="head")])
+  return keras.Sequential(
+    [
+      keras.Input([programs.WIDTH]),
+      keras.layers.Dense(4, "relu", name="first"),
+      keras.layers.Dense(1, name="head"),
+    ]
+  )
 
 
 def plain(features, labels, mode, params):
@@ -92,7 +134,12 @@ def plain(features, labels, mode, params):
   x = keras.layers.BatchNormalization()(x, training=mode == "train")
   y = keras.layers.Dense(1)(x)[:, 0]
   loss = tf.reduce_mean(tf.square(y - labels))
-  return trainer.EstimatorSpec(mode, predictions=y, loss=loss, train_op=trainer.minimize(keras.optimizers.Adam(0.01), loss, ema_decay=0.9))
+  return trainer.EstimatorSpec(
+    mode,
+    predictions=y,
+    loss=loss,
+    train_op=trainer.minimize(keras.optimizers.Adam(0.01), loss, ema_decay=0.9),
+  )
 
 
 def test_weights_that_a_keras_model_of_the_same_layers_loads(tmp_path):
@@ -100,16 +147,36 @@ def test_weights_that_a_keras_model_of_the_same_layers_loads(tmp_path):
   output = str(tmp_path / "plain.weights.h5")
   said = main.export_weights(str(tmp_path / "model"), output)
   assert said[0] == f"Wrote {output}, 8 variables from {estimator.latest_checkpoint()}"
-  model = keras.Sequential([keras.Input([programs.WIDTH]), keras.layers.Dense(4, "relu"), keras.layers.BatchNormalization(), keras.layers.Dense(1)])
+  model = keras.Sequential(
+    [
+      keras.Input([programs.WIDTH]),
+      keras.layers.Dense(4, "relu"),
+      keras.layers.BatchNormalization(),
+      keras.layers.Dense(1),
+    ]
+  )
   model.load_weights(output)
-  for variable, name in zip(model.weights, [
-      "dense/kernel", "dense/bias", "batch_normalization/gamma", "batch_normalization/beta", "batch_normalization/moving_mean",
-      "batch_normalization/moving_variance", "dense_1/kernel", "dense_1/bias"], strict=True):
+  for variable, name in zip(
+    model.weights,
+    [
+      "dense/kernel",
+      "dense/bias",
+      "batch_normalization/gamma",
+      "batch_normalization/beta",
+      "batch_normalization/moving_mean",
+      "batch_normalization/moving_variance",
+      "dense_1/kernel",
+      "dense_1/bias",
+    ],
+    strict=True,
+  ):
     np.testing.assert_array_equal(variable.numpy(), estimator.get_variable_value(name))
 
 
 def test_weights_of_a_model_whose_structure_only_its_function_tells(tmp_path):
-  model_fn = keras_model.model_fn_from_keras(build_model, loss="mse", optimizer="adam", metrics=["mae"])
+  model_fn = keras_model.model_fn_from_keras(
+    build_model, loss="mse", optimizer="adam", metrics=["mae"]
+  )
   estimator = programs.estimator(tmp_path / "model", model_fn).train(programs.train_input, steps=5)
   output = str(tmp_path / "a.weights.h5")
   with pytest.raises(errors.SettingError, match="--model=module.function"):
@@ -117,17 +184,22 @@ def test_weights_of_a_model_whose_structure_only_its_function_tells(tmp_path):
   main.export_weights(str(tmp_path / "model"), output, f"{__name__}.build_model")
   model = build_model()
   model.load_weights(output)
-  np.testing.assert_array_equal(model.layers[1].kernel.numpy(), estimator.get_variable_value("sequential/head/kernel"))
+  np.testing.assert_array_equal(
+    model.layers[1].kernel.numpy(), estimator.get_variable_value("sequential/head/kernel")
+  )
   assert sorted(path.name for path in tmp_path.iterdir()) == ["a.weights.h5", "model"]
 
 
-@pytest.mark.parametrize(("output", "model", "message"), [
+@pytest.mark.parametrize(
+  ("output", "model", "message"),
+  [
     (None, None, "--weights_file is None: expected a file that ends in .weights.h5"),
     ("a.h5", None, "--weights_file is 'a.h5'"),
     ("a.weights.h5", "nowhere.at_all", "--model is 'nowhere.at_all': expected module.function"),
     ("a.weights.h5", "trainer.nothing", "--model is 'trainer.nothing': expected module.function"),
     ("a.weights.h5", "build", "--model is 'build': expected module.function"),
-])
+  ],
+)
 def test_wrong_settings(output, model, message, tmp_path):
   with pytest.raises(errors.SettingError, match=message):
     main.export_weights(save(tmp_path, w=1.0), output, model)
@@ -138,7 +210,13 @@ def test_wrong_settings(output, model, message, tmp_path):
 
 def run(*arguments):
   return subprocess.run(
-      [sys.executable, "-m", "trainer.checkpoints", *arguments], cwd=files.ROOT, capture_output=True, text=True, timeout=120, check=False)
+    [sys.executable, "-m", "trainer.checkpoints", *arguments],
+    cwd=files.ROOT,
+    capture_output=True,
+    text=True,
+    timeout=120,
+    check=False,
+  )
 
 
 def test_the_command_with_arguments_and_flags_in_any_order(tmp_path):
@@ -148,11 +226,14 @@ def test_the_command_with_arguments_and_flags_in_any_order(tmp_path):
   assert done.stdout.splitlines()[2].split() == ["w", "2", "float32", "2", "8", "B", "2", "1"]
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
     ([], "The command is ''; expected one of list, show, diff, export-weights"),
     (["lits", "a"], "The command is 'lits'; expected one of"),
     (["diff", "a"], "diff got 1 arguments (a); expected: diff PATH PATH"),
-])
+  ],
+)
 def test_wrong_commands(arguments, message):
   with pytest.raises(errors.SettingError) as raised:
     main.main(["program", *arguments])
@@ -161,9 +242,19 @@ def test_wrong_commands(arguments, message):
 
 def test_help_needs_no_tensorflow():
   done = subprocess.run(
-      [sys.executable, "-c", "import sys, runpy; sys.modules['tensorflow'] = None; sys.argv = ['checkpoints', '--help']\n"
-       "runpy.run_module('trainer.checkpoints', run_name='__main__', alter_sys=True)"],
-      cwd=files.ROOT, capture_output=True, text=True, timeout=60, check=False)
+    [
+      sys.executable,
+      "-c",
+      "import sys, runpy; sys.modules['tensorflow'] = None; sys.argv = "
+      "['checkpoints', '--help']\n"
+      "runpy.run_module('trainer.checkpoints', run_name='__main__', alter_sys=True)",
+    ],
+    cwd=files.ROOT,
+    capture_output=True,
+    text=True,
+    timeout=60,
+    check=False,
+  )
   assert done.returncode == 0
   assert "python -m trainer.checkpoints list out/digits" in done.stdout
   assert "--weights_file" in done.stdout

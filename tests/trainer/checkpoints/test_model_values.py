@@ -1,4 +1,6 @@
-"""Which values are evaluated, predicted with and exported: a warm start's until there is a checkpoint, and moving averages where there are some."""
+"""Which values are evaluated, predicted with and exported: a warm start's until there is a
+checkpoint, and moving averages where there are some.
+"""
 
 import functools
 
@@ -23,7 +25,13 @@ def pretrained(tmp_path_factory):
 
 def warm(model_dir, source, device="cpu"):
   return trainer.Estimator(
-      programs.line, str(model_dir), trainer.RunConfig(device=device), train_batch_size=8, eval_batch_size=8, warm_start_from=source)
+    programs.line,
+    str(model_dir),
+    trainer.RunConfig(device=device),
+    train_batch_size=8,
+    eval_batch_size=8,
+    warm_start_from=source,
+  )
 
 
 def predicted(estimator, **more):
@@ -33,7 +41,9 @@ def predicted(estimator, **more):
 def exported(estimator, folder):
   estimator.trace("predict", programs.examples(11))  # from which it knows the features
   x, _ = programs.arrays(11)
-  serve = tf.saved_model.load(estimator.export_saved_model(str(folder))).signatures["serving_default"]
+  serve = tf.saved_model.load(estimator.export_saved_model(str(folder))).signatures[
+    "serving_default"
+  ]
   return serve(x=tf.constant(x))["y"].numpy()
 
 
@@ -46,15 +56,22 @@ def test_every_method_has_the_values_of_a_warm_start(pretrained, tmp_path, devic
   assert list(tmp_path.iterdir()) == [tmp_path / "eval"]  # nothing but a summary was written
   y = predicted(programs.estimator(pretrained))
   np.testing.assert_allclose(predicted(estimator), y, atol=1e-6)
-  np.testing.assert_allclose(exported(warm(tmp_path, pretrained, device), tmp_path / "export"), y, atol=1e-6)
+  np.testing.assert_allclose(
+    exported(warm(tmp_path, pretrained, device), tmp_path / "export"), y, atol=1e-6
+  )
 
 
-def test_training_begins_with_a_warm_start_and_goes_on_from_its_own_checkpoint(pretrained, tmp_path):
+def test_training_begins_with_a_warm_start_and_goes_on_from_its_own_checkpoint(
+  pretrained, tmp_path
+):
   other = programs.estimator(pretrained)
   estimator = warm(tmp_path, pretrained)
-  estimator.evaluate(programs.examples(11))  # which leaves the variables with the same values, and no optimizer
+  # Which leaves the variables with the same values, and no optimizer.
+  estimator.evaluate(programs.examples(11))
   estimator.train(programs.train_input, max_steps=1)
-  np.testing.assert_array_equal(reader.read(str(tmp_path / "model.ckpt-0"), ["w"])["w"], other.get_variable_value("w"))
+  np.testing.assert_array_equal(
+    reader.read(str(tmp_path / "model.ckpt-0"), ["w"])["w"], other.get_variable_value("w")
+  )
   assert estimator.get_variable_value("global_step") == 1
   own = estimator.get_variable_value("w")
   again = warm(tmp_path, "/nowhere")  # which is not looked for any more
@@ -64,7 +81,11 @@ def test_training_begins_with_a_warm_start_and_goes_on_from_its_own_checkpoint(p
 
 def test_a_warm_start_that_is_not_there_is_said_before_anything_is_written(tmp_path):
   estimator = warm(tmp_path / "run", str(tmp_path / "nowhere"))
-  for call in (estimator.evaluate, estimator.predict, functools.partial(estimator.train, max_steps=1)):
+  for call in (
+    estimator.evaluate,
+    estimator.predict,
+    functools.partial(estimator.train, max_steps=1),
+  ):
     with pytest.raises(errors.CheckpointNotFoundError, match="nowhere"):
       call(programs.train_input)
   assert not (tmp_path / "run").exists()
@@ -80,7 +101,11 @@ def averaging(features, labels, mode, params):
   spec = programs.line(features, labels, mode, params)
   if mode != trainer.ModeKeys.TRAIN:
     return spec
-  return trainer.EstimatorSpec(mode, loss=spec.loss, train_op=trainer.minimize(keras.optimizers.SGD(0.01), spec.loss, ema_decay=0.9))
+  return trainer.EstimatorSpec(
+    mode,
+    loss=spec.loss,
+    train_op=trainer.minimize(keras.optimizers.SGD(0.01), spec.loss, ema_decay=0.9),
+  )
 
 
 def loss_of(values, w, b):
@@ -95,12 +120,17 @@ def test_averages_are_evaluated_predicted_with_and_exported(tmp_path, device):
   expected = loss_of(values, "ema/w", "ema/b")
   assert abs(expected - loss_of(values, "w", "b")) > 1e-3
   x, _ = programs.arrays(11)
-  for one in (estimator, programs.estimator(tmp_path, averaging)):  # with the averages among its variables, and with a checkpoint alone
+  # With the averages among its variables, and with a checkpoint alone.
+  for one in (estimator, programs.estimator(tmp_path, averaging)):
     assert one.evaluate(programs.examples(11))["loss"] == pytest.approx(expected, rel=1e-5)
     np.testing.assert_allclose(predicted(one), x @ values["ema/w"] + values["ema/b"], atol=1e-5)
-    np.testing.assert_allclose(exported(one, tmp_path / "export"), x @ values["ema/w"] + values["ema/b"], atol=1e-5)
+    np.testing.assert_allclose(
+      exported(one, tmp_path / "export"), x @ values["ema/w"] + values["ema/b"], atol=1e-5
+    )
   as_trained = programs.estimator(tmp_path, averaging, evaluate_ema=False)
-  assert as_trained.evaluate(programs.examples(11))["loss"] == pytest.approx(loss_of(values, "w", "b"), rel=1e-5)
+  assert as_trained.evaluate(programs.examples(11))["loss"] == pytest.approx(
+    loss_of(values, "w", "b"), rel=1e-5
+  )
 
 
 def test_an_evaluation_of_averages_leaves_the_training_as_it_is(tmp_path, device):
@@ -110,14 +140,19 @@ def test_an_evaluation_of_averages_leaves_the_training_as_it_is(tmp_path, device
     estimator.save_checkpoint()
     losses.append(estimator.evaluate(programs.examples(11))["loss"])
 
-  evaluated = programs.estimator(tmp_path / "evaluated", averaging, device, **programs.fixed_loops(5))
+  evaluated = programs.estimator(
+    tmp_path / "evaluated", averaging, device, **programs.fixed_loops(5)
+  )
   evaluated.train(programs.train_input, hooks=[evaluate], max_steps=15)
   plain = programs.estimator(tmp_path / "plain", averaging, device, **programs.fixed_loops(5))
   plain.train(programs.train_input, max_steps=15)
   for name in plain.variables:
-    np.testing.assert_array_equal(evaluated.get_variable_value(name), plain.get_variable_value(name), name)
+    np.testing.assert_array_equal(
+      evaluated.get_variable_value(name), plain.get_variable_value(name), name
+    )
   assert losses[-1] == plain.evaluate(programs.examples(11))["loss"]
-  evaluated.train(programs.train_input, max_steps=20)  # in the same process, after an evaluation of averages
+  # In the same process, after an evaluation of averages.
+  evaluated.train(programs.train_input, max_steps=20)
   plain = programs.estimator(tmp_path / "plain", averaging, device, **programs.fixed_loops(5))
   plain.train(programs.train_input, max_steps=20)
   np.testing.assert_array_equal(evaluated.get_variable_value("w"), plain.get_variable_value("w"))

@@ -22,20 +22,25 @@ def kept(steps, metrics=None, **settings):
   return [step for step in steps if step not in removed]
 
 
-@pytest.mark.parametrize(("settings", "expected"), [
+@pytest.mark.parametrize(
+  ("settings", "expected"),
+  [
     ({"newest": 2}, [8, 9]),
     ({"newest": 0}, list(range(10))),
     ({"newest": 1, "every_n_steps": 4}, [0, 4, 8, 9]),
     ({"newest": 1, "every_n_hours": 3}, [0, 3, 6, 9]),
     ({"newest": 1, "best": 2}, [2, 3, 9]),
     ({"newest": 1, "best": 2, "mode": "max"}, [5, 7, 9]),
-])
+  ],
+)
 def test_the_newest_and_those_that_have_a_reason(settings, expected):
   metrics = {2: 0.1, 3: 0.2, 5: 0.9, 7: 0.8, 8: 0.5}
   assert kept(list(range(10)), metrics, **settings) == expected
 
 
-@pytest.mark.parametrize("settings", [{"mode": "most"}, {"newest": -1}, {"best": "two"}, {"newest": 2.5}])
+@pytest.mark.parametrize(
+  "settings", [{"mode": "most"}, {"newest": -1}, {"best": "two"}, {"newest": 2.5}]
+)
 def test_settings_that_cannot_work(settings):
   with pytest.raises(errors.SettingError, match="Retention"):
     retention.Retention(**settings)
@@ -69,7 +74,9 @@ def test_a_lease_holds_until_it_is_given_back(directory):
 def test_the_lease_of_a_process_that_was_killed_runs_out(directory):
   save(directory, 1)
   with retention.lease(directory.path(1)):
-    old = os.stat(directory.path(1) + f".lease-{os.getpid()}").st_mtime - retention.LEASE_SECONDS - 1
+    old = (
+      os.stat(directory.path(1) + f".lease-{os.getpid()}").st_mtime - retention.LEASE_SECONDS - 1
+    )
     os.utime(directory.path(1) + f".lease-{os.getpid()}", (old, old))
     assert save(directory, 2) == [2]
 
@@ -115,12 +122,15 @@ def test_evaluations_that_several_note_at_a_time_are_all_there(tmp_path):
       done.result()
   assert noted(tmp_path, *names) == {name: list(range(15)) for name in names}
   assert sorted(path.name for path in tmp_path.iterdir()) == [
-      "evaluations.json", "evaluations.json.lock"]
+    "evaluations.json",
+    "evaluations.json.lock",
+  ]
 
 
 @pytest.fixture
 def no_locks(tmp_path, monkeypatch):
   """A folder whose file system has no locks."""
+
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
 
@@ -153,7 +163,10 @@ def test_evaluations_that_cannot_be_noted(tmp_path):
 def test_the_best_of_a_training_are_kept(tmp_path):
   """The loss of the line falls, so that by a reversed order the first ones are the best."""
   estimator = programs.estimator(
-      tmp_path, save_checkpoints_steps=2, retention=retention.Retention(newest=1, best=1, metric="loss", mode="max"))
+    tmp_path,
+    save_checkpoints_steps=2,
+    retention=retention.Retention(newest=1, best=1, metric="loss", mode="max"),
+  )
 
   class Evaluate:
     def begin(self): ...

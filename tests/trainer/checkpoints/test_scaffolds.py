@@ -1,4 +1,6 @@
-"""A scaffold_fn is called once when a training begins, and for evaluation and prediction; what it asks for is done or refused."""
+"""A scaffold_fn is called once when a training begins, and for evaluation and prediction; what
+it asks for is done or refused.
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +24,9 @@ def pretrained(tmp_path_factory):
   return programs.v1_checkpoint(tmp_path_factory.mktemp("pretrained"), START)
 
 
-def with_scaffold(make, modes=(ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), calls=None, averaging=True):
+def with_scaffold(
+  make, modes=(ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), calls=None, averaging=True
+):
   """A line with moving averages; in these modes it has a scaffold_fn that returns make(average)."""
 
   def model_fn(features, labels, mode, params):
@@ -98,11 +102,20 @@ def test_a_warm_start_goes_over_it(pretrained, tmp_path):
 
   settings = trainer.WarmStartSettings(other, vars_to_warm_start="w$")
   config = trainer.RunConfig(device="cpu")
-  estimator = trainer.Estimator(with_scaffold(make), str(tmp_path / "model"), config, train_batch_size=8, warm_start_from=settings)
+  estimator = trainer.Estimator(
+    with_scaffold(make),
+    str(tmp_path / "model"),
+    config,
+    train_batch_size=8,
+    warm_start_from=settings,
+  )
   estimator.train(programs.train_input, max_steps=1)
   first = values(estimator, 0)
   assert (first["w"].tolist(), first["b"]) == ([9, 9, 9], -2)
-  assert (first["w/ExponentialMovingAverage"].tolist(), first["b/ExponentialMovingAverage"]) == ([9, 9, 9], -2)
+  assert (first["w/ExponentialMovingAverage"].tolist(), first["b/ExponentialMovingAverage"]) == (
+    [9, 9, 9],
+    -2,
+  )
 
 
 # --------------------------------------------------------------------- names
@@ -132,7 +145,9 @@ def test_averages_are_evaluated_predicted_with_and_exported(device, tmp_path):
   for each in (estimator, fresh):
     assert each.evaluate(programs.examples(11))["loss"] == pytest.approx(expected[1], rel=1e-5)
     np.testing.assert_allclose([p["y"] for p in each.predict(programs.examples(11))], y, atol=1e-5)
-  serve = tf.saved_model.load(fresh.export_saved_model(tmp_path / "export")).signatures["serving_default"]
+  serve = tf.saved_model.load(fresh.export_saved_model(tmp_path / "export")).signatures[
+    "serving_default"
+  ]
   np.testing.assert_allclose(serve(x=tf.constant(x))["y"], y, atol=1e-5)
 
 
@@ -142,7 +157,9 @@ def test_a_mode_without_a_saver_has_the_values_of_the_training(tmp_path):
   found = values(estimator, 3)
   x, _ = programs.arrays(11)
   for _ in range(2):  # one after the other, with the same variables
-    assert estimator.evaluate(programs.examples(11))["loss"] == pytest.approx(loss_of(found), rel=1e-5)
+    assert estimator.evaluate(programs.examples(11))["loss"] == pytest.approx(
+      loss_of(found), rel=1e-5
+    )
     y = [prediction["y"] for prediction in estimator.predict(programs.examples(11))]
     averaged = x @ found["w/ExponentialMovingAverage"] + found["b/ExponentialMovingAverage"]
     np.testing.assert_allclose(y, averaged, atol=1e-5)
@@ -150,7 +167,9 @@ def test_a_mode_without_a_saver_has_the_values_of_the_training(tmp_path):
 
 def test_a_training_goes_on_from_its_own_values_after_an_evaluation_of_averages(tmp_path):
   model_fn = with_scaffold(restores_averages, modes=("eval",))
-  evaluated = programs.estimator(tmp_path / "evaluated", model_fn).train(programs.train_input, max_steps=2)
+  evaluated = programs.estimator(tmp_path / "evaluated", model_fn).train(
+    programs.train_input, max_steps=2
+  )
   evaluated.evaluate(programs.examples(11))
   evaluated.train(programs.train_input, max_steps=4)
   plain = programs.estimator(tmp_path / "plain", model_fn).train(programs.train_input, max_steps=4)
@@ -167,7 +186,11 @@ def test_a_name_that_is_not_in_the_checkpoint_is_said(tmp_path):
   with pytest.raises(errors.CheckpointError, match=r"model.ckpt-1 has no w/renamed"):
     estimator.evaluate(programs.examples(8))
   estimator = programs.estimator(tmp_path, model_fn)
-  with pytest.raises(errors.CheckpointError, match=r"w: no w/renamed in the checkpoint; \(3,\) in the model"):
+  with pytest.raises(
+    errors.CheckpointError,
+    match=r"w: no w/renamed in the checkpoint; \(3,\) in "
+    r"the model",
+  ):
     estimator.evaluate(programs.examples(8))
 
 
@@ -177,7 +200,9 @@ def test_a_name_that_is_not_in_the_checkpoint_is_said(tmp_path):
     lambda average: Scaffold(),
     lambda average: Scaffold(saver=Saver()),
     lambda average: Scaffold(saver=Saver(v1.trainable_variables(), sharded=True)),
-    lambda average: Scaffold(saver=Saver({v.op.name: v for v in v1.global_variables()}, max_to_keep=3)),
+    lambda average: Scaffold(
+      saver=Saver({v.op.name: v for v in v1.global_variables()}, max_to_keep=3)
+    ),
   ],
   ids=["no saver", "of all", "of some", "by their own names"],
 )
@@ -185,7 +210,9 @@ def test_a_saver_of_own_names_changes_nothing(make, tmp_path):
   """Nor does it write a file of its own in each step."""
   estimator = programs.estimator(tmp_path, with_scaffold(make), keep_checkpoint_max=3)
   estimator.train(programs.train_input, max_steps=1)
-  assert estimator.evaluate(programs.examples(11))["loss"] == pytest.approx(loss_of(values(estimator, 1)), rel=1e-5)
+  assert estimator.evaluate(programs.examples(11))["loss"] == pytest.approx(
+    loss_of(values(estimator, 1)), rel=1e-5
+  )
 
 
 def test_a_scaffold_that_is_made_in_the_model_fn(tmp_path, monkeypatch):
@@ -227,17 +254,59 @@ def _fails(average):
 @pytest.mark.parametrize(
   ("make", "error", "message"),
   [
-    (lambda a: Scaffold(init_op=tf.no_op(), summary_op=tf.no_op()), errors.SettingError, "with init_op, summary_op, for which there is no session"),
-    (lambda a: Scaffold(init_fn=lambda scaffold, session: None), errors.SettingError, "with init_fn, for which"),
-    (lambda a: Scaffold(local_init_op=tf.no_op(), ready_op=tf.no_op()), errors.SettingError, "with ready_op, local_init_op, for which"),
+    (
+      lambda a: Scaffold(init_op=tf.no_op(), summary_op=tf.no_op()),
+      errors.SettingError,
+      "with init_op, summary_op, for which there is no session",
+    ),
+    (
+      lambda a: Scaffold(init_fn=lambda scaffold, session: None),
+      errors.SettingError,
+      "with init_fn, for which",
+    ),
+    (
+      lambda a: Scaffold(local_init_op=tf.no_op(), ready_op=tf.no_op()),
+      errors.SettingError,
+      "with ready_op, local_init_op, for which",
+    ),
     (lambda a: _Finalizing(), errors.SettingError, "with finalize, for which"),
-    (restores_averages, errors.SettingError, "returns a Saver that saves w as w/ExponentialMovingAverage"),
-    (lambda a: Scaffold(saver=Saver(max_to_keep=20)), errors.SettingError, r"max_to_keep=20: give RunConfig\(keep_checkpoint_max=20\)"),
-    (lambda a: Scaffold(saver=Saver(keep_checkpoint_every_n_hours=2)), errors.SettingError, r"retention=Retention\(every_n_hours=2\)"),
-    (lambda a: Scaffold(saver=Saver({"x": tf.Variable(1.0)})), errors.ModelFnError, "makes the variable"),
-    (lambda a: None, errors.SpecError, "must return a tf.compat.v1.train.Scaffold; it returned None"),
-    (_makes_a_variable, errors.ModelFnError, "A scaffold_fn makes the variable late: make it in the model_fn"),
-    (_fails, errors.ModelFnError, r"model_fn, mode 'train', failed \(.*test_scaffolds.py:\d+\): KeyError: 'no such thing'"),
+    (
+      restores_averages,
+      errors.SettingError,
+      "returns a Saver that saves w as w/ExponentialMovingAverage",
+    ),
+    (
+      lambda a: Scaffold(saver=Saver(max_to_keep=20)),
+      errors.SettingError,
+      r"max_to_keep=20: give "
+      r"RunConfig\(keep_checkpoint_max=20\)",
+    ),
+    (
+      lambda a: Scaffold(saver=Saver(keep_checkpoint_every_n_hours=2)),
+      errors.SettingError,
+      r"retention=Retention\(every_n_hours=2\)",
+    ),
+    (
+      lambda a: Scaffold(saver=Saver({"x": tf.Variable(1.0)})),
+      errors.ModelFnError,
+      "makes the variable",
+    ),
+    (
+      lambda a: None,
+      errors.SpecError,
+      "must return a tf.compat.v1.train.Scaffold; it returned None",
+    ),
+    (
+      _makes_a_variable,
+      errors.ModelFnError,
+      "A scaffold_fn makes the variable late: make it in the model_fn",
+    ),
+    (
+      _fails,
+      errors.ModelFnError,
+      r"model_fn, mode 'train', failed \(.*test_scaffolds.py:\d+\): "
+      r"KeyError: 'no such thing'",
+    ),
   ],
 )
 def test_what_cannot_be_honoured_is_named_before_a_training(make, error, message, tmp_path):
@@ -248,16 +317,23 @@ def test_what_cannot_be_honoured_is_named_before_a_training(make, error, message
 
 
 def test_what_begins_a_session_does_not_matter_where_there_is_a_checkpoint(tmp_path):
-  model_fn = with_scaffold(lambda average: Scaffold(init_fn=lambda scaffold, session: None), modes=("eval",))
+  model_fn = with_scaffold(
+    lambda average: Scaffold(init_fn=lambda scaffold, session: None), modes=("eval",)
+  )
   estimator = programs.estimator(tmp_path, model_fn).train(programs.train_input, max_steps=1)
   assert estimator.evaluate(programs.examples(8))["global_step"] == 1
   model_fn = with_scaffold(lambda average: Scaffold(local_init_op=tf.no_op()), modes=("infer",))
-  with pytest.raises(errors.SettingError, match="mode 'infer', returns a Scaffold with local_init_op"):
+  with pytest.raises(
+    errors.SettingError, match="mode 'infer', returns a Scaffold with local_init_op"
+  ):
     programs.estimator(tmp_path, model_fn).predict(programs.examples(8))
 
 
 def test_a_variable_that_is_not_the_models_own_is_no_part_of_a_saver(tmp_path):
   outside = tf.Variable(1.0, name="outside")
   model_fn = with_scaffold(lambda average: Scaffold(saver=Saver({"x": outside})))
-  with pytest.raises(errors.SettingError, match="returns a Saver of 'x', which is none of the variables that the model_fn makes"):
+  with pytest.raises(
+    errors.SettingError,
+    match="returns a Saver of 'x', which is none of the variables that the model_fn makes",
+  ):
     programs.estimator(tmp_path / "model", model_fn).train(programs.train_input, max_steps=1)

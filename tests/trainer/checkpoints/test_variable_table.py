@@ -16,13 +16,20 @@ def test_the_models_own_with_their_sums(tmp_path):
 
 
 def test_many_variables_are_shown_by_layer():
-  variables = {f"layer_{index}/{name}": tf.Variable(tf.zeros([1024, 1024])) for index in range(20) for name in ("a", "b")}
+  variables = {
+    f"layer_{index}/{name}": tf.Variable(tf.zeros([1024, 1024]))
+    for index in range(20)
+    for name in ("a", "b")
+  }
   lines = variable_table.table(variables).splitlines()
   assert len(lines) == 22
   assert "layer_0 " in lines[1]
   assert "2 variables" in lines[1]
   assert lines[1].endswith("2,097,152    8.39 MB")
-  assert lines[0] == f"The model has {40 * 2**20:,} parameters in 40 variables, {40 * 2**20:,} of them trained:"
+  assert (
+    lines[0]
+    == f"The model has {40 * 2**20:,} parameters in 40 variables, {40 * 2**20:,} of them trained:"
+  )
 
 
 def test_very_many_layers_are_cut():

@@ -21,20 +21,34 @@ SHAPES = {"conv/kernel": [2, 2], "norm/gamma": [2], "norm/moving_mean": [2], "he
 
 def make(shapes=SHAPES, **more):
   """A model's variables, all zeros."""
-  return {name: tf.Variable(tf.zeros(shape), trainable="moving" not in name, name=name) for name, shape in {**shapes, **more}.items()}
+  return {
+    name: tf.Variable(tf.zeros(shape), trainable="moving" not in name, name=name)
+    for name, shape in {**shapes, **more}.items()
+  }
 
 
 def training(**more):
   """Those of a training with Keras's Adam."""
   step = tf.Variable(tf.constant(0, tf.int64), trainable=False, name="global_step")
-  others = {name: tf.Variable(tf.zeros(shape), trainable=False, name=name) for name, shape in {
-      "adam/iteration": [], "adam/learning_rate": [], "adam/conv_kernel_momentum": [2, 2], "ema/conv/kernel": [2, 2], "ema/updates": []}.items()}
+  others = {
+    name: tf.Variable(tf.zeros(shape), trainable=False, name=name)
+    for name, shape in {
+      "adam/iteration": [],
+      "adam/learning_rate": [],
+      "adam/conv_kernel_momentum": [2, 2],
+      "ema/conv/kernel": [2, 2],
+      "ema/updates": [],
+    }.items()
+  }
   return {"global_step": step, **make(**more), **others}
 
 
 def save(path, variables, fill=1.0):
   """A checkpoint where the n-th variable is full of fill + n; its path."""
-  values = {name: tf.cast(tf.fill(variable.shape, fill + i), variable.dtype) for i, (name, variable) in enumerate(variables.items())}
+  values = {
+    name: tf.cast(tf.fill(variable.shape, fill + i), variable.dtype)
+    for i, (name, variable) in enumerate(variables.items())
+  }
   directory = checkpoint.CheckpointDirectory(str(path))
   saved = directory.save(7, values)
   directory.wait()
@@ -59,25 +73,36 @@ def test_all_of_the_model_is_taken_statistics_too_and_neither_step_nor_slots(tmp
   assert "global_step" in report.unexpected
   assert "adam/conv_kernel_momentum" in report.unexpected
   assert f"Warm start from {path}:\n  loaded          4  conv/kernel, norm/gamma" in caplog.text
-  assert "  missing         0\n  wrong shape     0\n  left out        0\n  unexpected      6  adam/conv_kernel_momentum" in caplog.text
+  assert (
+    "  missing         0\n  wrong shape     0\n  left out        0\n  unexpected      6  "
+    "adam/conv_kernel_momentum" in caplog.text
+  )
 
 
 def test_a_folder_means_its_newest_checkpoint(tmp_path):
   path = save(tmp_path, make())
   assert warm_start.apply(tmp_path, make()).path == path
-  with pytest.raises(errors.CheckpointNotFoundError, match="There are no weights at .*nowhere: expected a checkpoint"):
+  with pytest.raises(
+    errors.CheckpointNotFoundError, match="There are no weights at .*nowhere: expected a checkpoint"
+  ):
     warm_start.apply(str(tmp_path / "nowhere"), make())
 
 
-@pytest.mark.parametrize(("patterns", "names"), [
+@pytest.mark.parametrize(
+  ("patterns", "names"),
+  [
     ("conv", ["conv/kernel"]),
     (".*/kernel", ["conv/kernel", "head/kernel"]),
     (["norm/gamma", "head"], ["norm/gamma", "head/kernel"]),
     ("(?!head/)", ["conv/kernel", "norm/gamma", "norm/moving_mean"]),
-    (["conv", "adam/"], ["conv/kernel", "adam/iteration", "adam/learning_rate", "adam/conv_kernel_momentum"]),
+    (
+      ["conv", "adam/"],
+      ["conv/kernel", "adam/iteration", "adam/learning_rate", "adam/conv_kernel_momentum"],
+    ),
     ([".*", "ema/conv/kernel$"], [*SHAPES, "ema/conv/kernel"]),
     (["conv", "global_step"], ["global_step", "conv/kernel"]),
-])
+  ],
+)
 def test_expressions_say_what_is_meant(patterns, names, tmp_path):
   save(tmp_path, training())
   variables = training()
@@ -90,7 +115,14 @@ def test_slots_that_are_named_are_none_of_an_evaluation(tmp_path):
   """The same settings serve every method."""
   save(tmp_path, training())
   variables = make()
-  warm_start.apply(Settings(str(tmp_path), [".*", "adam/"], var_name_to_prev_var_name={"ema/conv/kernel": "ema/conv/kernel"}), variables)
+  warm_start.apply(
+    Settings(
+      str(tmp_path),
+      [".*", "adam/"],
+      var_name_to_prev_var_name={"ema/conv/kernel": "ema/conv/kernel"},
+    ),
+    variables,
+  )
   assert loaded(variables) == list(SHAPES)
 
 
@@ -117,7 +149,11 @@ def test_what_is_not_there_is_an_error_that_names_it(tmp_path):
 def test_a_head_of_another_shape_is_an_error_unless_it_is_left_out(tmp_path):
   path = save(tmp_path, make())
   variables = make(**{"head/kernel": [2, 10]})
-  with pytest.raises(errors.CheckpointError, match=r"head/kernel: \(2, 3\) float32 there; \(2, 10\) float32 in the model") as raised:
+  with pytest.raises(
+    errors.CheckpointError,
+    match=r"head/kernel: \(2, 3\) float32 there; \(2, "
+    r"10\) float32 in the model",
+  ) as raised:
     warm_start.apply(path, variables)
   assert "wrong shape     1  head/kernel" in str(raised.value)
   assert loaded(variables) == []
@@ -134,7 +170,11 @@ def test_numbers_of_another_precision_fit_and_those_of_another_kind_do_not(tmp_p
   variables = make({"a": [2], "b": [2]})
   warm_start.apply(Settings(path, "a"), variables)
   np.testing.assert_array_equal(variables["a"].numpy(), [1.5, 2])
-  with pytest.raises(errors.CheckpointError, match=r"b: \(2,\) int32 there; \(2,\) float32 in the model"):
+  with pytest.raises(
+    errors.CheckpointError,
+    match=r"b: \(2,\) int32 there; \(2,\) float32 in the "
+    r"model",
+  ):
     warm_start.apply(path, variables)
 
 
@@ -142,11 +182,31 @@ def test_numbers_of_another_precision_fit_and_those_of_another_kind_do_not(tmp_p
 
 
 def test_names_and_expressions_for_other_names(tmp_path):
-  save(tmp_path, make({"resnet/conv/weights": [2, 2], "resnet/head/weights": [2, 3], "old": [2], "norm/moving_mean": [2]}))
+  save(
+    tmp_path,
+    make(
+      {
+        "resnet/conv/weights": [2, 2],
+        "resnet/head/weights": [2, 3],
+        "old": [2],
+        "norm/moving_mean": [2],
+      }
+    ),
+  )
   variables = make()
-  report = warm_start.apply(Settings(str(tmp_path), var_name_to_prev_var_name={r"(.*)/kernel": r"resnet/\1/weights", "norm/gamma": "old"}), variables)
+  report = warm_start.apply(
+    Settings(
+      str(tmp_path),
+      var_name_to_prev_var_name={r"(.*)/kernel": r"resnet/\1/weights", "norm/gamma": "old"},
+    ),
+    variables,
+  )
   assert report.loaded == {
-      "conv/kernel": "resnet/conv/weights", "norm/gamma": "old", "norm/moving_mean": "norm/moving_mean", "head/kernel": "resnet/head/weights"}
+    "conv/kernel": "resnet/conv/weights",
+    "norm/gamma": "old",
+    "norm/moving_mean": "norm/moving_mean",
+    "head/kernel": "resnet/head/weights",
+  }
   np.testing.assert_array_equal(variables["norm/gamma"].numpy(), [3, 3])
   assert "conv/kernel (from resnet/conv/weights)" in str(report)
 
@@ -154,14 +214,22 @@ def test_names_and_expressions_for_other_names(tmp_path):
 def test_a_name_that_is_not_there_after_renaming(tmp_path):
   save(tmp_path, make())
   with pytest.raises(errors.CheckpointError, match="conv/kernel: no conv/weights there"):
-    warm_start.apply(Settings(str(tmp_path), var_name_to_prev_var_name={"conv/kernel": "conv/weights"}), make())
+    warm_start.apply(
+      Settings(str(tmp_path), var_name_to_prev_var_name={"conv/kernel": "conv/weights"}), make()
+    )
 
 
-@pytest.mark.parametrize(("renames", "message"), [
-    ({"conv/kernle": "old"}, "has 'conv/kernle', which is no variable that is asked for. Its names are like conv/kernel"),
+@pytest.mark.parametrize(
+  ("renames", "message"),
+  [
+    (
+      {"conv/kernle": "old"},
+      "has 'conv/kernle', which is no variable that is asked for. Its names are like conv/kernel",
+    ),
     ({"head/kernel": "old"}, "has 'head/kernel', which vars_to_warm_start leaves out"),
     ({"(": "old"}, r"has '\(', which is no regular expression"),
-])
+  ],
+)
 def test_renames_of_nothing(renames, message, tmp_path):
   save(tmp_path, make())
   with pytest.raises(errors.SettingError, match=message):
@@ -170,16 +238,27 @@ def test_renames_of_nothing(renames, message, tmp_path):
 
 def test_an_expression_that_matches_nothing(tmp_path):
   save(tmp_path, make())
-  with pytest.raises(errors.SettingError, match="has 'haed/', which matches no variable of the model. Its names are like head/kernel"):
+  with pytest.raises(
+    errors.SettingError,
+    match="has 'haed/', which matches no variable of the model. Its names are like head/kernel",
+  ):
     warm_start.apply(Settings(str(tmp_path), [".*", "haed/"]), make())
 
 
 # ----------------------------------------------------- settings, own variables
 
 
-@pytest.mark.parametrize(("arguments", "name"), [
-    ((None,), "ckpt_to_initialize_from"), (("",), "ckpt_to_initialize_from"), (("a", None), "vars_to_warm_start"), (("a", []), "vars_to_warm_start"),
-    (("a", [1]), "vars_to_warm_start"), (("a", "("), "vars_to_warm_start")])
+@pytest.mark.parametrize(
+  ("arguments", "name"),
+  [
+    ((None,), "ckpt_to_initialize_from"),
+    (("",), "ckpt_to_initialize_from"),
+    (("a", None), "vars_to_warm_start"),
+    (("a", []), "vars_to_warm_start"),
+    (("a", [1]), "vars_to_warm_start"),
+    (("a", "("), "vars_to_warm_start"),
+  ],
+)
 def test_wrong_settings(arguments, name):
   with pytest.raises(errors.SettingError, match=f"WarmStartSettings.{name} "):
     Settings(*arguments)
@@ -193,17 +272,23 @@ def test_wrong_renames(renames):
 
 def test_a_path_is_settings_and_a_number_is_not(tmp_path):
   assert warm_start.as_settings(tmp_path) == Settings(str(tmp_path))
-  with pytest.raises(errors.SettingError, match="warm_start_from is 7: expected a path or WarmStartSettings"):
+  with pytest.raises(
+    errors.SettingError, match="warm_start_from is 7: expected a path or WarmStartSettings"
+  ):
     warm_start.as_settings(7)
 
 
 def test_gin_makes_settings():
-  gin.parse_config("WarmStartSettings.ckpt_to_initialize_from = 'a'\nWarmStartSettings.vars_to_warm_start = ['b', 'c']")
+  gin.parse_config(
+    "WarmStartSettings.ckpt_to_initialize_from = "
+    "'a'\nWarmStartSettings.vars_to_warm_start = ['b', 'c']"
+  )
   assert Settings() == Settings("a", ["b", "c"])
 
 
 def of_training(model_dir, optimizer):
   """The model's own names, and all names, after a step with an optimizer."""
+
   def model_fn(features, labels, mode, params):
     x = keras.layers.BatchNormalization()(keras.layers.Dense(2)(features["x"]), training=True)
     bias = v1.get_variable("bias", [2], initializer=v1.zeros_initializer())
@@ -215,14 +300,24 @@ def of_training(model_dir, optimizer):
 
 
 OWN = {
-    "dense/kernel", "dense/bias", "bias", *(f"batch_normalization/{name}" for name in ("gamma", "beta", "moving_mean", "moving_variance"))}
+  "dense/kernel",
+  "dense/bias",
+  "bias",
+  *(f"batch_normalization/{name}" for name in ("gamma", "beta", "moving_mean", "moving_variance")),
+}
 
 
-@pytest.mark.parametrize("optimizer", [
-    lambda loss: trainer.minimize(keras.optimizers.Adam(name="mine"), loss, ema_decay=0.9, accumulate_steps=2),
+@pytest.mark.parametrize(
+  "optimizer",
+  [
+    lambda loss: trainer.minimize(
+      keras.optimizers.Adam(name="mine"), loss, ema_decay=0.9, accumulate_steps=2
+    ),
     lambda loss: trainer.minimize(v1.train.AdamOptimizer(), loss, ema_decay=0.9),
     lambda loss: v1.train.RMSPropOptimizer(0.1, momentum=0.9).minimize(loss),
-], ids=["keras", "adam", "rmsprop"])
+  ],
+  ids=["keras", "adam", "rmsprop"],
+)
 def test_the_models_own_are_told_from_the_optimizers(optimizer, tmp_path):
   own, names = of_training(tmp_path, optimizer)
   assert own == OWN
@@ -231,7 +326,9 @@ def test_the_models_own_are_told_from_the_optimizers(optimizer, tmp_path):
 
 
 def test_the_sums_of_metrics_are_no_weights():
-  assert warm_start.own_names(["loss/total", "loss/count", "visits/count", "dense/bias"], ["dense/bias"]) == {"visits/count", "dense/bias"}
+  assert warm_start.own_names(
+    ["loss/total", "loss/count", "visits/count", "dense/bias"], ["dense/bias"]
+  ) == {"visits/count", "dense/bias"}
 
 
 # ------------------------------------------------------ from whole programs

@@ -16,19 +16,54 @@ def load(text):
   config.load([], [f"{IMPORT}\n{text}"], root=None)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("points.inptu_fn.split = 'a'", r"nothing is registered as points\.inptu_fn\. Did you mean points\.input_fn\?"),
-    ("line.model_fn.optimizer = @Momentun()", r"nothing is registered as Momentun\. Did you mean Momentum\?"),
-    ("optimize.Momentun:\n  rate = 1", r"nothing is registered as optimize\.Momentun\. Did you mean optimize\.Momentum"),
-    ("line.model_fn.optimizer = [{'a': @nothing.like.it}]", r"nothing is registered as nothing\.like\.it\. Does the gin file import the module"),
-    ("points.input_fn.splt = 'a'", r"points\.input_fn has no parameter splt\. Did you mean split\?"),
-    ("points.input_fn.zzz = 'a'", r"points\.input_fn has no parameter zzz\. It has: params, split, training\."),
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    (
+      "points.inptu_fn.split = 'a'",
+      r"nothing is registered as points\.inptu_fn\. Did you mean "
+      r"points\.input_fn\?",
+    ),
+    (
+      "line.model_fn.optimizer = @Momentun()",
+      r"nothing is registered as Momentun\. Did you mean "
+      r"Momentum\?",
+    ),
+    (
+      "optimize.Momentun:\n  rate = 1",
+      r"nothing is registered as optimize\.Momentun\. Did you "
+      r"mean optimize\.Momentum",
+    ),
+    (
+      "line.model_fn.optimizer = [{'a': @nothing.like.it}]",
+      r"nothing is registered as "
+      r"nothing\.like\.it\. Does the gin "
+      r"file import the module",
+    ),
+    (
+      "points.input_fn.splt = 'a'",
+      r"points\.input_fn has no parameter splt\. Did you mean "
+      r"split\?",
+    ),
+    (
+      "points.input_fn.zzz = 'a'",
+      r"points\.input_fn has no parameter zzz\. It has: params, split, "
+      r"training\.",
+    ),
     ("layer.units = 1", r"layer is ambiguous: write one of line\.layer, other\.layer\."),
     ("start.model_dir = 'a'", r"start\.model_dir is not set in gin: give the flag --model_dir"),
-    ("import models.digits_mpl", r"there is no module models\.digits_mpl\. Did you mean models\.digits_mlp"),
+    (
+      "import models.digits_mpl",
+      r"there is no module models\.digits_mpl\. Did you mean "
+      r"models\.digits_mlp",
+    ),
     ("import surely_not_there.at_all", r"there is no module surely_not_there\.at_all\."),
-    ("from __gin__ import dynamic_registration\nimport math", "Dynamic registration should be enabled before"),
-])
+    (
+      "from __gin__ import dynamic_registration\nimport math",
+      "Dynamic registration should be enabled before",
+    ),
+  ],
+)
 def test_the_message_names_what_was_given_and_what_to_write(text, message):
   with pytest.raises(errors.SettingError, match=f"^--gin_bindings: {message}"):
     load(text)
@@ -37,19 +72,34 @@ def test_the_message_names_what_was_given_and_what_to_write(text, message):
 def test_the_message_has_file_and_line(tmp_path):
   path = tmp_path / "a.gin"
   path.write_text(f"{IMPORT}\n\npoints.input_fn:\n  split = 'a'\n  traning = True\n")
-  with pytest.raises(errors.SettingError, match=r"a\.gin:5: points\.input_fn has no parameter traning\. Did you mean training\?"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"a\.gin:5: points\.input_fn has no parameter "
+    r"traning\. Did you mean training\?",
+  ):
     config.load([path], root=None)
 
 
 def test_a_module_that_fails_is_told_with_the_line_that_failed(tmp_path, monkeypatch):
   (tmp_path / "module_that_fails.py").write_text("x = 1\nx.y\n")
   (tmp_path / "module_that_lacks.py").write_text("import surely_not_there\n")
-  (tmp_path / "module_that_explains.py").write_text("from trainer import errors\nraise errors.SettingError('Set this.')\n")
+  (tmp_path / "module_that_explains.py").write_text(
+    "from trainer import errors\nraise errors.SettingError('Set this.')\n"
+  )
   monkeypatch.syspath_prepend(tmp_path)
-  with pytest.raises(errors.SettingError, match=r"cannot be imported\. AttributeError: 'int' .* \(module_that_fails\.py:2\)") as raised:
+  with pytest.raises(
+    errors.SettingError,
+    match=r"cannot be imported\. AttributeError: 'int' .* "
+    r"\(module_that_fails\.py:2\)",
+  ) as raised:
     load("import module_that_fails")
   assert isinstance(raised.value.__cause__, AttributeError)
-  with pytest.raises(errors.SettingError, match=r"module_that_lacks cannot be imported\. ModuleNotFoundError: No module named 'surely_not_there'"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"module_that_lacks cannot be imported\. "
+    r"ModuleNotFoundError: No module named "
+    r"'surely_not_there'",
+  ):
     load("import module_that_lacks")
   with pytest.raises(errors.SettingError, match=r"^Set this\.$"):
     load("import module_that_explains")
@@ -59,16 +109,28 @@ def test_a_model_that_is_not_imported_is_told_by_its_import(tmp_path, monkeypatc
   (tmp_path / "models").mkdir()
   (tmp_path / "models" / "lonely_net.py").write_text("")
   monkeypatch.setattr(files, "ROOT", tmp_path)
-  with pytest.raises(errors.SettingError, match=r"registered as lonely_net\.model_fn\. Add `import models\.lonely_net` to the gin file"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"registered as lonely_net\.model_fn\. Add `import "
+    r"models\.lonely_net` to the gin file",
+  ):
     load("start.model_fn = @lonely_net.model_fn")
   monkeypatch.setitem(sys.modules, "models.lonely_net", object())
-  with pytest.raises(errors.SettingError, match=r"registered as lonely_net\.model_fn\. Did you mean line\.model_fn"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"registered as lonely_net\.model_fn\. Did you "
+    r"mean line\.model_fn",
+  ):
     load("start.model_fn = @lonely_net.model_fn")
 
 
 def test_an_allowlist_is_told():
   gin.configurable("only_rate", module="allow", allowlist=["rate"])(lambda rate, other: None)
-  with pytest.raises(errors.SettingError, match=r"allow\.only_rate\.other is not set in gin; these are: rate\."):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"allow\.only_rate\.other is not set in gin; these "
+    r"are: rate\.",
+  ):
     load("allow.only_rate.other = 1")
 
 
@@ -76,7 +138,9 @@ def test_an_ambiguous_constant_is_told():
   gin.constant("first.SIZE_OF_TEST", 1)
   gin.config._CONSTANTS["second.SIZE_OF_TEST"] = 2
   try:
-    with pytest.raises(errors.SettingError, match="write one of %first.SIZE_OF_TEST, %second.SIZE_OF_TEST"):
+    with pytest.raises(
+      errors.SettingError, match="write one of %first.SIZE_OF_TEST, %second.SIZE_OF_TEST"
+    ):
       load("start.steps = %SIZE_OF_TEST")
   finally:
     gin.config._CONSTANTS.pop("first.SIZE_OF_TEST")

@@ -12,34 +12,61 @@ def load(text, root=configurables.ROOT):
   config.load([], [START + text], root=root)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("STEP = 1\nstart.steps = %STEPS", r"%STEPS has no value: add `STEPS = \.\.\.`\. Did you mean STEP\?"),
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    (
+      "STEP = 1\nstart.steps = %STEPS",
+      r"%STEPS has no value: add `STEPS = \.\.\.`\. Did you mean "
+      r"STEP\?",
+    ),
     ("start.params = {'a': [%STEPS]}", r"%STEPS has no value"),
     ("A = %B\nB = [%A]", r"The macro A is made of itself: %A → %B → %A\."),
-    ("start.steps = %gin.REQUIRED", r"program\.start\.steps is required and not set: add `program\.start\.steps = \.\.\.`"),
-    ("STEPS = %gin.REQUIRED\nstart.params = {'a': %gin.REQUIRED}", r"program\.start\.params is required and not set: .* So are STEPS\."),
+    (
+      "start.steps = %gin.REQUIRED",
+      r"program\.start\.steps is required and not set: add "
+      r"`program\.start\.steps = \.\.\.`",
+    ),
+    (
+      "STEPS = %gin.REQUIRED\nstart.params = {'a': %gin.REQUIRED}",
+      r"program\.start\.params is "
+      r"required and not set: .* So "
+      r"are STEPS\.",
+    ),
     ("line.model_fn.optimizer = @Momentum()", r"optimize\.Momentum\.rate is required and not set"),
-    ("start.input_fn = @needy_fn", r"needy\.needy_fn\.classes is required and not set: add `needy\.needy_fn\.classes = \.\.\.`"),
-])
+    (
+      "start.input_fn = @needy_fn",
+      r"needy\.needy_fn\.classes is required and not set: add "
+      r"`needy\.needy_fn\.classes = \.\.\.`",
+    ),
+  ],
+)
 def test_what_is_not_set_is_told_with_the_binding_to_add(text, message):
   with pytest.raises(errors.SettingError, match=message):
     load(text)
 
 
-@pytest.mark.parametrize("text", [
+@pytest.mark.parametrize(
+  "text",
+  [
     "start.steps = %gin.REQUIRED\nstart.steps = 1",
     "line.model_fn.optimizer = @Momentum()\nMomentum.rate = 1",
     "line.model_fn.optimizer = @fast/Momentum()\nfast/Momentum.rate = 1",
     "line.model_fn.optimizer = @Momentum",  # whoever calls it may give the rate
     "line.model_fn.clip = @needy_fn",  # as here the classes
     "start.input_fn = @needy_fn\nneedy_fn.classes = 1",
-])
+  ],
+)
 def test_what_is_set_in_any_way_is_accepted(text):
   load(text)
 
 
 def test_the_roots_own_arguments_are_required():
-  with pytest.raises(errors.SettingError, match=r"^program\.start\.model_fn is required and not set"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"^program\.start\.model_fn is required and not "
+    r"set",
+  ):
     config.load([], ["start.steps = 1"], root=configurables.ROOT)
   config.load([], ["start.steps = 1"], root=None)
 

@@ -29,7 +29,11 @@ def folder(tmp_path, monkeypatch):
 
 
 def bindings(file):
-  return {(s.scope, s.selector, s.arg_name): s.value for s in file.statements if isinstance(s, files.config_parser.BindingStatement)}
+  return {
+    (s.scope, s.selector, s.arg_name): s.value
+    for s in file.statements
+    if isinstance(s, files.config_parser.BindingStatement)
+  }
 
 
 def test_statements_are_read_in_order_with_includes_in_place(folder):
@@ -85,10 +89,13 @@ def test_a_file_that_includes_itself_is_told(folder):
     files.read("a.gin")
 
 
-@pytest.mark.parametrize(("name", "make", "message"), [
+@pytest.mark.parametrize(
+  ("name", "make", "message"),
+  [
     ("folder.gin", lambda path: path.mkdir(), "is a folder"),
     ("bytes.gin", lambda path: path.write_bytes(b"\xff\xfe\x00"), "is not a text file"),
-])
+  ],
+)
 def test_what_cannot_be_read_is_told(folder, name, make, message):
   make(folder / name)
   with pytest.raises(errors.SettingError, match=message):
@@ -97,7 +104,6 @@ def test_what_cannot_be_read_is_told(folder, name, make, message):
 
 def test_addresses_are_read_by_tensorflow(monkeypatch):
   class Remote:
-
     def __init__(self, path):
       self._path = path
 
@@ -108,11 +114,17 @@ def test_addresses_are_read_by_tensorflow(monkeypatch):
 
   monkeypatch.setattr(tf.io.gfile, "GFile", Remote)
   assert bindings(files.read("gs://bucket/a.gin")) == {("", "X", ""): 1}
-  with pytest.raises(errors.SettingError, match=r"gs://bucket/b.gin: The specified object does not exist"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"gs://bucket/b.gin: The specified object does not "
+    r"exist",
+  ):
     files.read("gs://bucket/b.gin")
 
 
-@pytest.mark.parametrize(("text", "message"), [
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
     ("run.x = test", r"a.gin:2: test is not a value: strings need quotes"),
     ("run.x = true", r"a.gin:2: true is not a value: did you mean True\?"),
     ("run.x 3", r"a.gin:2: Couldn't parse statement"),
@@ -121,18 +133,24 @@ def test_addresses_are_read_by_tensorflow(monkeypatch):
     ("run.x = [1,\n", r"a.gin:\d+: .*bracket or a quote"),
     ("run.x = {[1]: 2}", r"a.gin:2: .*unhashable"),
     ("run:\n  x = 1\n y = 2", r"a.gin:\d: "),
-])
+  ],
+)
 def test_a_syntax_error_has_file_line_and_text(text, message):
   with pytest.raises(errors.SettingError, match=message):
     files.parse(f"# comment\n{text}\n", "a.gin")
 
 
 def test_a_syntax_error_on_the_command_line_shows_what_was_given():
-  with pytest.raises(errors.SettingError, match="--gin_bindings: Unable to parse value.\n  run.steps ="):
+  with pytest.raises(
+    errors.SettingError, match="--gin_bindings: Unable to parse value.\n  run.steps ="
+  ):
     files.parse("run.steps = ")
 
 
-@given(st.integers(0, len(WHOLE)), st.sampled_from(["", "$", "'", "[", "=", "@", "%", "/", "\\", "\t", "é", "()"]))
+@given(
+  st.integers(0, len(WHOLE)),
+  st.sampled_from(["", "$", "'", "[", "=", "@", "%", "/", "\\", "\t", "é", "()"]),
+)
 def test_nothing_but_a_setting_error_comes_of_broken_text(position, extra):
   with contextlib.suppress(errors.SettingError):
     files.parse(WHOLE[:position] + extra, "a.gin")

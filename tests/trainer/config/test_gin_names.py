@@ -25,9 +25,7 @@ assert gin.get_configurable("keras.optimizers.Adam")
 
 
 def test_a_program_that_parses_gin_first_names_everything_later():
-  run = subprocess.run(
-    [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120
-  )
+  run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
   assert run.returncode == 0, run.stderr[-2000:]
 
 

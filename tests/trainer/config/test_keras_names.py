@@ -1,4 +1,6 @@
-"""What configs name without any Python: Keras's objects and the optimizers of tf.compat.v1, with parameters that reach them."""
+"""What configs name without any Python: Keras's objects and the optimizers of tf.compat.v1,
+with parameters that reach them.
+"""
 
 import gin
 import keras
@@ -14,7 +16,9 @@ def _registered():
   keras_names.register()
 
 
-@pytest.mark.parametrize(("name", "value"), [
+@pytest.mark.parametrize(
+  ("name", "value"),
+  [
     ("keras.optimizers.Adam", keras.optimizers.Adam),
     ("Adam", keras.optimizers.Adam),
     ("keras.optimizers.schedules.ExponentialDecay", keras.optimizers.schedules.ExponentialDecay),
@@ -36,19 +40,34 @@ def _registered():
     ("tf.nn.relu", tf.nn.relu),
     ("tf.keras.optimizers.Adam", keras.optimizers.Adam),
     ("tf.keras.optimizers.schedules.CosineDecay", keras.optimizers.schedules.CosineDecay),
-])
+  ],
+)
 def test_names_are_those_of_keras_and_of_gin_tf(name, value):
   assert gin.config._REGISTRY.get_match(name).wrapped is value
 
 
 def test_every_optimizer_of_keras_is_there():
-  public = [value for value in vars(keras.optimizers).values() if isinstance(value, type) and issubclass(value, keras.optimizers.Optimizer)]
+  public = [
+    value
+    for value in vars(keras.optimizers).values()
+    if isinstance(value, type) and issubclass(value, keras.optimizers.Optimizer)
+  ]
   assert len(public) > 10
   for optimizer in public:
-    assert gin.config._REGISTRY.get_match(f"keras.optimizers.{optimizer.__name__}").wrapped is optimizer
+    assert (
+      gin.config._REGISTRY.get_match(f"keras.optimizers.{optimizer.__name__}").wrapped is optimizer
+    )
 
 
-@pytest.mark.parametrize("name", ["keras.optimizers.get", "keras.losses.deserialize", "tf.compat.v1.train.Saver", "keras.optimizers.legacy.Adam"])
+@pytest.mark.parametrize(
+  "name",
+  [
+    "keras.optimizers.get",
+    "keras.losses.deserialize",
+    "tf.compat.v1.train.Saver",
+    "keras.optimizers.legacy.Adam",
+  ],
+)
 def test_what_is_no_such_object_is_not_there(name):
   assert name not in gin.config._REGISTRY
 
@@ -112,18 +131,37 @@ def test_a_published_config_works_as_it_is(program):
   assert "v1.train.AdamOptimizer.learning_rate = 0.00025" in config.parsed_text()
 
 
-@pytest.mark.parametrize(("binding", "message"), [
-    ("keras.optimizers.Adam.learning_rat = 1", r"keras\.optimizers\.Adam has no parameter learning_rat\. Did you mean learning_rate\?"),
-    ("AdamW.global_clipnrm = 1", r"AdamW has no parameter global_clipnrm\. Did you mean global_clipnorm"),
-    ("MomentumOptimizer.momentun = 1", r"MomentumOptimizer has no parameter momentun\. Did you mean momentum\?"),
-])
+@pytest.mark.parametrize(
+  ("binding", "message"),
+  [
+    (
+      "keras.optimizers.Adam.learning_rat = 1",
+      r"keras\.optimizers\.Adam has no parameter "
+      r"learning_rat\. Did you mean learning_rate\?",
+    ),
+    (
+      "AdamW.global_clipnrm = 1",
+      r"AdamW has no parameter global_clipnrm\. Did you mean "
+      r"global_clipnorm",
+    ),
+    (
+      "MomentumOptimizer.momentun = 1",
+      r"MomentumOptimizer has no parameter momentun\. Did you "
+      r"mean momentum\?",
+    ),
+  ],
+)
 def test_a_misspelt_parameter_is_told_at_once_even_where_keras_takes_any_keyword(binding, message):
   with pytest.raises(errors.SettingError, match=message):
     config.load([], [binding], root=None)
 
 
 def test_parameters_of_bases_are_accepted():
-  config.load([], ["keras.optimizers.Adamax.name = 'mine'\nkeras.optimizers.Adamax.weight_decay = 0.5"], root=None)
+  config.load(
+    [],
+    ["keras.optimizers.Adamax.name = 'mine'\nkeras.optimizers.Adamax.weight_decay = 0.5"],
+    root=None,
+  )
   made = gin.get_configurable("keras.optimizers.Adamax")()
   assert (made.name, made.weight_decay) == ("mine", 0.5)
 
@@ -154,5 +192,8 @@ def test_parameters_reach_what_is_made():
   assert gin.get_configurable("MomentumOptimizer")()._momentum == 0.75
   assert float(gin.get_configurable("keras.regularizers.L2")()(tf.constant([1.0, 1.0]))) == 4.0
   layer = keras.layers.Dense(
-      1, activation=gin.get_configurable("leaky_relu"), kernel_initializer=gin.get_configurable("keras.initializers.Constant")())
+    1,
+    activation=gin.get_configurable("leaky_relu"),
+    kernel_initializer=gin.get_configurable("keras.initializers.Constant")(),
+  )
   assert float(tf.function(layer)(tf.constant([[-1.0]]))[0, 0]) == -1.5

@@ -13,9 +13,15 @@ START = f"import {configurables.__name__}\nstart.model_fn = @line.model_fn\n"
 
 
 def test_later_files_and_bindings_win(tmp_path):
-  (tmp_path / "a.gin").write_text(f"{START}start.steps = 1\nstart.params = 1\nSIZE = 1\nline.layer.units = %SIZE\n")
+  (tmp_path / "a.gin").write_text(
+    f"{START}start.steps = 1\nstart.params = 1\nSIZE = 1\nline.layer.units = %SIZE\n"
+  )
   (tmp_path / "b.gin").write_text("start.steps = 2\nstart.params = 2\n")
-  config.load([tmp_path / "a.gin", tmp_path / "b.gin"], ["start.steps = 3", "SIZE = 4"], root=configurables.ROOT)
+  config.load(
+    [tmp_path / "a.gin", tmp_path / "b.gin"],
+    ["start.steps = 3", "SIZE = 4"],
+    root=configurables.ROOT,
+  )
   assert configurables.start() == {"input": None, "model": (8, None, 4), "steps": 3, "params": 2}
 
 
@@ -30,25 +36,39 @@ def test_the_configuration_is_locked_and_loading_again_replaces_it():
 
 
 def test_kerass_names_need_no_import():
-  config.load([], [f"{START}line.model_fn.optimizer = @keras.optimizers.SGD()\nSGD.learning_rate = 0.25"], root=configurables.ROOT)
+  config.load(
+    [],
+    [f"{START}line.model_fn.optimizer = @keras.optimizers.SGD()\nSGD.learning_rate = 0.25"],
+    root=configurables.ROOT,
+  )
   assert float(configurables.start()["model"][1].learning_rate.numpy()) == 0.25
 
 
 def test_a_file_without_a_model_is_told_what_to_add(tmp_path):
   path = tmp_path / "a.gin"
   path.write_text("run.train_steps = 3\n")
-  with pytest.raises(errors.SettingError, match=r"^run\.model_fn is required and not set: add `run\.model_fn = "):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"^run\.model_fn is required and not set: add "
+    r"`run\.model_fn = ",
+  ):
     config.load([path])
 
 
 def test_a_tensorflow_that_is_not_there_is_told(monkeypatch):
-  monkeypatch.setattr(tensorflow_package, "installed", lambda: tensorflow_package.Installed({}, None))
+  monkeypatch.setattr(
+    tensorflow_package, "installed", lambda: tensorflow_package.Installed({}, None)
+  )
   with pytest.raises(errors.SettingError, match="TensorFlow is not installed"):
     config.load(root="trainer.surely_not_there.run")
 
 
 def test_a_libtpu_that_would_abort_the_import_is_told_before_it(monkeypatch):
-  monkeypatch.setattr(tensorflow_package, "installed", lambda: tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.51"))
+  monkeypatch.setattr(
+    tensorflow_package,
+    "installed",
+    lambda: tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.51"),
+  )
   with pytest.raises(errors.SettingError, match=r"libtpu 0\.0\.51 does not fit"):
     config.load(root=configurables.ROOT)
 

@@ -24,10 +24,14 @@ Momentum.rate = %RATE
 """
 
 literals = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple)
-    | st.dictionaries(st.text() | st.integers(), inner, max_size=4),
-    max_leaves=8)
+  st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+  lambda inner: (
+    st.lists(inner, max_size=4)
+    | st.lists(inner, max_size=4).map(tuple)
+    | st.dictionaries(st.text() | st.integers(), inner, max_size=4)
+  ),
+  max_leaves=8,
+)
 
 
 @pytest.fixture
@@ -37,6 +41,7 @@ def read_again(tmp_path):
     path.write_text(text)
     config.load([path], root=configurables.ROOT)
     return written_bindings()
+
   return read
 
 
@@ -68,15 +73,22 @@ def test_operative_text_gives_the_same_run(read_again):
 
 def test_the_order_of_a_dict_is_kept():
   config.load([], [FILE], root=configurables.ROOT)
-  assert "params = {\n    'b': (1,),\n    'a': [%RATE, @line.layer],\n    'long': [0, 1" in config.parsed_text()
+  assert (
+    "params = {\n    'b': (1,),\n    'a': [%RATE, @line.layer],\n    'long': [0, 1"
+    in config.parsed_text()
+  )
 
 
 def test_dynamic_registration_is_kept(read_again, tmp_path, monkeypatch):
   (tmp_path / "Upper.py").write_text("")
   monkeypatch.syspath_prepend(tmp_path)
-  file = (f"from __gin__ import dynamic_registration\nimport Upper\nimport fractions\nfrom {configurables.__package__} import configurables\n"
-          "configurables.start.model_fn = @configurables.model_fn\nconfigurables.start.params = @fractions.Fraction()\n"
-          "fractions.Fraction.numerator = 3\n")
+  file = (
+    "from __gin__ import dynamic_registration\nimport Upper\nimport fractions\nfrom "
+    f"{configurables.__package__} import configurables\n"
+    "configurables.start.model_fn = @configurables.model_fn\nconfigurables.start.params = "
+    "@fractions.Fraction()\n"
+    "fractions.Fraction.numerator = 3\n"
+  )
   config.load([], [file], root=configurables.ROOT)
   text = config.parsed_text()
   read_again(text)

@@ -21,29 +21,57 @@ def dead(text, call=False, roots=ROOTS):
 
 
 @pytest.mark.parametrize("call", [False, True])
-@pytest.mark.parametrize(("text", "expected"), [
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
     ("", []),
     ("train/points.input_fn.training = True\npoints.input_fn.split = 'a'", []),
     ("evl/points.input_fn.training = True", ["evl/points.input_fn.training = True"]),
     ("start.eval_input_fn = @eval/points.input_fn\neval/points.input_fn.split = 'a'", []),
-    ("start.eval_input_fn = @a/b/points.input_fn\na/points.input_fn.split = 'a'\na/b/points.input_fn.split = 'a'", []),
-    ("start.eval_input_fn = @a/b/points.input_fn\nb/points.input_fn.split = 'a'", ["b/points.input_fn.split = 'a'"]),
+    (
+      "start.eval_input_fn = @a/b/points.input_fn\na/points.input_fn.split = "
+      "'a'\na/b/points.input_fn.split = 'a'",
+      [],
+    ),
+    (
+      "start.eval_input_fn = @a/b/points.input_fn\nb/points.input_fn.split = 'a'",
+      ["b/points.input_fn.split = 'a'"],
+    ),
     ("Momentum.rate = 1", ["optimize.Momentum.rate = 1"]),
     ("line.model_fn.optimizer = @Momentum()\nMomentum.rate = 1", []),
-    ("line.model_fn.optimizer = @fast/Momentum\nfast/Momentum.rate = 1\nslow/Momentum.rate = 2", ["slow/optimize.Momentum.rate = 2"]),
+    (
+      "line.model_fn.optimizer = @fast/Momentum\nfast/Momentum.rate = 1\nslow/Momentum.rate = 2",
+      ["slow/optimize.Momentum.rate = 2"],
+    ),
     ("STEPS = 1", ["STEPS = 1"]),
     ("STEPS = 1\nstart.steps = %STEPS", []),
     ("A = 1\nB = %A\nMomentum.rate = %B", ["A = 1", "B = %A", "optimize.Momentum.rate = %B"]),
-    ("OPTIMIZER = @Momentum()\nRATE = 1\nMomentum.rate = %RATE\nstart.params = {'a': (%OPTIMIZER,)}", []),
+    (
+      "OPTIMIZER = @Momentum()\nRATE = 1\nMomentum.rate = %RATE\nstart.params = {'a': "
+      "(%OPTIMIZER,)}",
+      [],
+    ),
     # What a macro evaluates is called in the scope of the macro, not in that of who uses it.
-    ("O = @Momentum()\nMomentum.rate = 1\nstart.input_fn = @train/points.input_fn\ntrain/points.input_fn.split = %O\ntrain/Momentum.rate = 2\n"
-     "O/Momentum.decay = 3", ["train/optimize.Momentum.rate = 2"]),
-    ("M = @Momentum\nstart.input_fn = @train/points.input_fn\ntrain/points.input_fn.split = %M\ntrain/Momentum.rate = 2\nM/Momentum.decay = 3",
-     ["M/optimize.Momentum.decay = 3"]),
+    (
+      "O = @Momentum()\nMomentum.rate = 1\nstart.input_fn = "
+      "@train/points.input_fn\ntrain/points.input_fn.split = %O\ntrain/Momentum.rate = 2\n"
+      "O/Momentum.decay = 3",
+      ["train/optimize.Momentum.rate = 2"],
+    ),
+    (
+      "M = @Momentum\nstart.input_fn = @train/points.input_fn\ntrain/points.input_fn.split = "
+      "%M\ntrain/Momentum.rate = 2\nM/Momentum.decay = 3",
+      ["M/optimize.Momentum.decay = 3"],
+    ),
     # A reference without a scope is called in the scope of the function that holds it.
     ("train/points.input_fn.split = @Momentum()\ntrain/Momentum.rate = 2", []),
-    ("start.params = @shared/gin.singleton()\nshared/gin.singleton.constructor = @Momentum\nshared/Momentum.rate = 1", []),
-])
+    (
+      "start.params = @shared/gin.singleton()\nshared/gin.singleton.constructor = "
+      "@Momentum\nshared/Momentum.rate = 1",
+      [],
+    ),
+  ],
+)
 def test_dead_bindings(text, expected, call):
   assert dead(text, call) == expected
 
@@ -58,7 +86,9 @@ def test_a_binding_that_every_caller_overrides_is_dead_but_not_for_a_root():
   text = "points.input_fn.params = {}\nstart.steps = 3\nstart.params = 4"
   config.load([], [START + text], root=configurables.ROOT)
   configurables.start(steps=5, params=6)
-  assert [line.partition(" =")[0] for line in config.dead_bindings(ROOTS)] == ["points.input_fn.params"]
+  assert [line.partition(" =")[0] for line in config.dead_bindings(ROOTS)] == [
+    "points.input_fn.params"
+  ]
 
 
 def test_a_place_is_forgotten_with_its_binding():
@@ -74,10 +104,14 @@ def test_a_root_in_a_scope_is_not_the_root():
 
 
 def test_scopes_that_are_entered_in_python_count():
-  config.load([], [START + "by_hand/line.layer.units = 3\nhand/line.layer.units = 3"], root=configurables.ROOT)
+  config.load(
+    [], [START + "by_hand/line.layer.units = 3\nhand/line.layer.units = 3"], root=configurables.ROOT
+  )
   with gin.config_scope("by_hand"):
     configurables.layer()
-  assert [line.partition(" =")[0] for line in config.dead_bindings(ROOTS)] == ["hand/line.layer.units"]
+  assert [line.partition(" =")[0] for line in config.dead_bindings(ROOTS)] == [
+    "hand/line.layer.units"
+  ]
 
 
 def test_the_line_says_where_the_binding_is_and_keeps_short(tmp_path):

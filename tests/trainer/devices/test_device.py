@@ -16,11 +16,23 @@ def _an_environment_that_tells_of_nothing(monkeypatch):
   monkeypatch.setattr(device_lib, "_TPU_CHIPS", ())
 
 
-@pytest.mark.parametrize("name, replicas, strategy", [
-    ("cpu", 1, tf.distribute.OneDeviceStrategy), ("cpu:1", 1, tf.distribute.OneDeviceStrategy), ("cpu:8", 8, tf.distribute.MirroredStrategy)])
+@pytest.mark.parametrize(
+  "name, replicas, strategy",
+  [
+    ("cpu", 1, tf.distribute.OneDeviceStrategy),
+    ("cpu:1", 1, tf.distribute.OneDeviceStrategy),
+    ("cpu:8", 8, tf.distribute.MirroredStrategy),
+  ],
+)
 def test_cores(name, replicas, strategy):
   device = device_lib.connect(name)
-  assert (device.kind, device.replicas, device.local_replicas, device.hosts, device.host) == ("cpu", replicas, replicas, 1, 0)
+  assert (device.kind, device.replicas, device.local_replicas, device.hosts, device.host) == (
+    "cpu",
+    replicas,
+    replicas,
+    1,
+    0,
+  )
   assert isinstance(device.strategy, strategy)
   assert device.is_chief
   assert not device.is_multi_worker
@@ -39,7 +51,10 @@ def test_no_other_thread_makes_the_same_device_meanwhile(monkeypatch):
 def test_devices_say_what_they_are():
   assert str(device_lib.connect("cpu")) == "cpu, 1 core"
   assert str(device_lib.connect("cpu:8")) == "cpu, 8 cores"
-  assert str(device_lib.Device("tpu", device_lib.connect("cpu:8").strategy, "grpc://10.0.0.2:8470")) == "tpu at grpc://10.0.0.2:8470, 8 cores"
+  assert (
+    str(device_lib.Device("tpu", device_lib.connect("cpu:8").strategy, "grpc://10.0.0.2:8470"))
+    == "tpu at grpc://10.0.0.2:8470, 8 cores"
+  )
 
 
 def test_virtual_cores_rehearse_a_tpu():
@@ -47,21 +62,34 @@ def test_virtual_cores_rehearse_a_tpu():
   assert not device_lib.connect("cpu").resembles_tpu
 
 
-@pytest.mark.parametrize("name", ["", "CPU", "cpu:", "cpu:0", "cpu:x", "cpu:-1", "auto:2", "tpu:8", "v5e", "cpu 8", "gpu:0"])
+@pytest.mark.parametrize(
+  "name",
+  ["", "CPU", "cpu:", "cpu:0", "cpu:x", "cpu:-1", "auto:2", "tpu:8", "v5e", "cpu 8", "gpu:0"],
+)
 def test_names_that_there_are_not(name):
-  with pytest.raises(errors.SettingError, match=f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N or tpu"):
+  with pytest.raises(
+    errors.SettingError, match=f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N or tpu"
+  ):
     device_lib.connect(name)
 
 
 def test_more_cores_than_were_made_in_time():
-  with pytest.raises(errors.SettingError, match="--device=cpu:64: TensorFlow has already started in this process with fewer virtual cores"):
+  with pytest.raises(
+    errors.SettingError,
+    match="--device=cpu:64: TensorFlow has already started "
+    "in this process with fewer virtual cores",
+  ):
     device_lib.connect("cpu:64")
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
 @pytest.mark.parametrize("name", ["gpu", "gpu:2"])
 def test_a_gpu_that_is_not_there_is_no_cpu(name):
-  with pytest.raises(errors.SettingError, match=rf"--device={name}: 0 GPUs were found by .*octet\[gpu\]"):
+  with pytest.raises(
+    errors.SettingError,
+    match=rf"--device={name}: 0 GPUs were found by "
+    r".*octet\[gpu\]",
+  ):
     device_lib.connect(name)
 
 
@@ -74,7 +102,10 @@ def test_auto_says_what_it_took_and_why(caplog):
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:8", "gpu"])
 def test_a_tpu_s_name_with_another_device(name):
-  with pytest.raises(errors.SettingError, match=f"--tpu=mine and --device={name} contradict each other: use --device=tpu"):
+  with pytest.raises(
+    errors.SettingError,
+    match=f"--tpu=mine and --device={name} contradict each other: use --device=tpu",
+  ):
     device_lib.connect(name, tpu="mine")
 
 
@@ -90,7 +121,10 @@ def test_workers_are_counted_chief_first():
   assert device_lib._workers("") == (1, 0, "chief", False)
   assert workers_of(cluster=cluster, task={"type": "chief", "index": 0}) == (3, 0)
   assert workers_of(cluster=cluster, task={"type": "worker", "index": 1}) == (3, 2)
-  assert workers_of(cluster={"worker": ["b:1", "c:1"]}, task={"type": "worker", "index": 1}) == (2, 1)
+  assert workers_of(cluster={"worker": ["b:1", "c:1"]}, task={"type": "worker", "index": 1}) == (
+    2,
+    1,
+  )
 
 
 def test_an_evaluator_works_alone():
@@ -99,12 +133,18 @@ def test_an_evaluator_works_alone():
 
 
 def test_a_worker_that_is_not_in_the_cluster():
-  with pytest.raises(errors.SettingError, match="TF_CONFIG: the task is worker 2, and the cluster has 2 of that type"):
+  with pytest.raises(
+    errors.SettingError, match="TF_CONFIG: the task is worker 2, and the cluster has 2 of that type"
+  ):
     workers_of(cluster={"worker": ["b:1", "c:1"]}, task={"type": "worker", "index": 2})
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '"cluster"', '{"cluster": {"worker": 3}}', '{"task": {"index": "first"}}'])
+@pytest.mark.parametrize(
+  "text", ["{", "[]", '"cluster"', '{"cluster": {"worker": 3}}', '{"task": {"index": "first"}}']
+)
 def test_a_tf_config_that_cannot_be_read(text, monkeypatch):
   monkeypatch.setenv("TF_CONFIG", text)
-  with pytest.raises(errors.SettingError, match="The environment variable TF_CONFIG cannot be read"):
+  with pytest.raises(
+    errors.SettingError, match="The environment variable TF_CONFIG cannot be read"
+  ):
     device_lib.connect("cpu")

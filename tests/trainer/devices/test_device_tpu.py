@@ -1,4 +1,6 @@
-"""The way to a TPU, with a stand-in for the TPU that writes down what it is asked and in which order."""
+"""The way to a TPU, with a stand-in for the TPU that writes down what it is asked and in which
+order.
+"""
 
 import pytest
 import tensorflow as tf
@@ -22,6 +24,7 @@ def _a_machine_without_accelerators(monkeypatch):
 @pytest.fixture
 def calls(monkeypatch):
   """The calls that a connection makes; `calls.fail` is raised by the one that initializes."""
+
   class Calls(list):
     fail = None
 
@@ -46,7 +49,11 @@ def calls(monkeypatch):
     return f"resolver of {address}"
 
   monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
-  monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", lambda resolver: made.append(("connect", resolver)))
+  monkeypatch.setattr(
+    tf.config,
+    "experimental_connect_to_cluster",
+    lambda resolver: made.append(("connect", resolver)),
+  )
   monkeypatch.setattr(tf.tpu.experimental, "initialize_tpu_system", initialize)
   monkeypatch.setattr(tf.distribute, "TPUStrategy", Strategy)
   return made
@@ -65,11 +72,14 @@ def test_the_order_and_once_per_process(calls):
   assert (first.kind, first.replicas, first.address) == ("tpu", 8, ADDRESS)
 
 
-@pytest.mark.parametrize(("variable", "value", "address"), [
+@pytest.mark.parametrize(
+  ("variable", "value", "address"),
+  [
     ("COLAB_TPU_ADDR", "10.1.2.3:8470", "grpc://10.1.2.3:8470"),
     ("TPU_NAME", "grpc://10.4.5.6:8470", "grpc://10.4.5.6:8470"),
     ("TPU_NAME", "local", "local"),
-])
+  ],
+)
 def test_found_in_the_environment(calls, monkeypatch, variable, value, address):
   monkeypatch.setenv(variable, value)
   assert device.connect("tpu").address == address
@@ -78,8 +88,16 @@ def test_found_in_the_environment(calls, monkeypatch, variable, value, address):
 
 
 def test_own_chips_are_local_and_need_no_connection(calls, monkeypatch):
-  monkeypatch.setattr(device.glob, "glob", lambda pattern: ["/dev/accel0", "/dev/accel1"] if "accel" in pattern else [])
-  monkeypatch.setattr(tensorflow_package, "installed", lambda: tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.31"))
+  monkeypatch.setattr(
+    device.glob,
+    "glob",
+    lambda pattern: ["/dev/accel0", "/dev/accel1"] if "accel" in pattern else [],
+  )
+  monkeypatch.setattr(
+    tensorflow_package,
+    "installed",
+    lambda: tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.31"),
+  )
   assert device.connect("tpu").address == "local"
   assert names(calls) == ["TPUClusterResolver", "initialize_tpu_system", "TPUStrategy"]
 
@@ -94,12 +112,26 @@ def test_a_named_tpu_is_never_replaced(calls):
     device.connect("tpu")
 
 
-@pytest.mark.parametrize(("failure", "message"), [
-    (tf.errors.NotFoundError(None, None, "'ConfigureDistributedTPU' not registered"), r"cannot drive a TPU.*octet\[tpu\]"),
-    (tf.errors.AbortedError(None, None, "The TPU is already in use by process with pid 7"), "in use by another process"),
+@pytest.mark.parametrize(
+  ("failure", "message"),
+  [
+    (
+      tf.errors.NotFoundError(None, None, "'ConfigureDistributedTPU' not registered"),
+      r"cannot "
+      r"drive a "
+      r"TPU.*octet\[tpu\]",
+    ),
+    (
+      tf.errors.AbortedError(None, None, "The TPU is already in use by process with pid 7"),
+      "in use by another process",
+    ),
     (RuntimeError("libtpu lockfile exists"), "in use by another process"),
-    (tf.errors.UnavailableError(None, None, "failed to connect to all addresses"), "does not answer"),
-])
+    (
+      tf.errors.UnavailableError(None, None, "failed to connect to all addresses"),
+      "does not answer",
+    ),
+  ],
+)
 def test_what_goes_wrong_is_said_in_one_sentence(calls, failure, message):
   calls.fail = failure
   with pytest.raises(errors.SettingError, match=message) as raised:
@@ -113,14 +145,17 @@ def test_a_tpu_and_another_device_contradict_each_other():
     device.connect("cpu", ADDRESS)
 
 
-@pytest.mark.parametrize(("packages", "libtpu", "problem"), [
+@pytest.mark.parametrize(
+  ("packages", "libtpu", "problem"),
+  [
     ({"tensorflow-cpu": "2.21.0"}, None, None),
     ({"tensorflow-tpu": "2.20.0"}, "0.0.31", None),
     ({"tensorflow-tpu": "2.20.0"}, "0.0.51", "libtpu 0.0.51 does not fit"),
     ({"tensorflow-tpu": "2.20.0"}, None, "needs libtpu"),
     ({"tensorflow-cpu": "2.21.0", "tensorflow-tpu": "2.20.0"}, "0.0.31", "overwrite each other"),
     ({}, None, "not installed"),
-])
+  ],
+)
 def test_packages_that_do_not_fit_are_found_without_importing_them(packages, libtpu, problem):
   found = tensorflow_package.Installed(packages, libtpu).problem()
   assert found is None if problem is None else problem in found
@@ -133,4 +168,7 @@ def test_installed_asks_for_every_package():
     if name not in versions:
       raise tensorflow_package.importlib.metadata.PackageNotFoundError(name)
     return versions[name]
-  assert tensorflow_package.installed(version) == tensorflow_package.Installed({"tensorflow-cpu": "2.21.0"}, "0.0.51")
+
+  assert tensorflow_package.installed(version) == tensorflow_package.Installed(
+    {"tensorflow-cpu": "2.21.0"}, "0.0.51"
+  )

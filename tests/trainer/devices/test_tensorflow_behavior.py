@@ -1,4 +1,6 @@
-"""What programs for TensorFlow 1 switch off: some of it changes nothing, the rest is one error that names the call."""
+"""What programs for TensorFlow 1 switch off: some of it changes nothing, the rest is one error
+that names the call.
+"""
 
 import subprocess
 import sys
@@ -23,7 +25,9 @@ def everything(features, labels, mode, params):
     return spec
   loss = spec.loss * scale
   if mode == trainer.ModeKeys.EVAL:
-    return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(_accuracy, [labels, features["x"][:, 0]]))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, eval_metrics=(_accuracy, [labels, features["x"][:, 0]])
+    )
   optimizer = v1.train.MomentumOptimizer(0.01, 0.9)
   return trainer.EstimatorSpec(
     mode,
@@ -88,16 +92,26 @@ assert not os.path.exists(folder)
 
 
 @pytest.mark.parametrize(
-  ("call", "when"), [("disable_v2_behavior", "first"), ("disable_eager_execution", "in the input_fn")]
+  ("call", "when"),
+  [("disable_v2_behavior", "first"), ("disable_eager_execution", "in the input_fn")],
 )
 def test_what_cannot_be_is_one_error_that_names_the_call(call, when, tmp_path):
   arguments = [sys.executable, "-c", _PROGRAM, call, when, str(tmp_path / "model")]
   run = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
   assert run.returncode == 0, run.stderr
-  assert f"calls tf.compat.v1.{call}(), and Octet needs eager execution: take the call out" in run.stdout
+  assert (
+    f"calls tf.compat.v1.{call}(), and Octet needs eager execution: take the call out" in run.stdout
+  )
 
 
 def test_a_graph_around_it_is_said():
-  with tf.Graph().as_default(), pytest.raises(errors.SettingError, match=r"with tf.Graph\(\).as_default\(\)"):
+  with (
+    tf.Graph().as_default(),
+    pytest.raises(
+      errors.SettingError,
+      match=r"with "
+      r"tf.Graph\(\).as_default\(\)",
+    ),
+  ):
     tensorflow_behavior.check()
   tensorflow_behavior.check()

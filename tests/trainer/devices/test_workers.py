@@ -1,4 +1,6 @@
-"""Two worker processes on this machine train as one, and one of them does not wait for ever for the other."""
+"""Two worker processes on this machine train as one, and one of them does not wait for ever for
+the other.
+"""
 
 import json
 import os
@@ -27,10 +29,23 @@ def start(workers, model_dir, steps, slow=0):
   ports = ",".join(free_ports(workers))
   environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
   return [
-      subprocess.Popen(
-          [sys.executable, "-m", "tests.trainer.devices.two_workers", str(index), ports, str(model_dir), str(steps), str(slow)],
-          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-      for index in range(workers)
+    subprocess.Popen(
+      [
+        sys.executable,
+        "-m",
+        "tests.trainer.devices.two_workers",
+        str(index),
+        ports,
+        str(model_dir),
+        str(steps),
+        str(slow),
+      ],
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+      env=environment,
+    )
+    for index in range(workers)
   ]
 
 

@@ -10,7 +10,9 @@ from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 
 
 def decisions(model_dir, values, evaluation="", **settings):
-  """For evaluations of these values at steps 10, 20, ...: whether each ends the training, each asked of a new object, as after a restart."""
+  """For evaluations of these values at steps 10, 20, ...: whether each ends the training, each
+  asked of a new object, as after a restart.
+  """
   said = []
   for index, value in enumerate(values):
     step = 10 * (index + 1)
@@ -20,15 +22,33 @@ def decisions(model_dir, values, evaluation="", **settings):
 
 
 def test_patience_in_evaluations(tmp_path):
-  assert decisions(tmp_path, [3, 2, 2.5, 1, 1.5, 1.2, 0.5], mode="min", patience=2) == [False, False, False, False, False, True, False]
+  assert decisions(tmp_path, [3, 2, 2.5, 1, 1.5, 1.2, 0.5], mode="min", patience=2) == [
+    False,
+    False,
+    False,
+    False,
+    False,
+    True,
+    False,
+  ]
 
 
 def test_patience_in_steps(tmp_path):
-  assert decisions(tmp_path, [3, 4, 5, 6], mode="min", patience_steps=30) == [False, False, False, True]
+  assert decisions(tmp_path, [3, 4, 5, 6], mode="min", patience_steps=30) == [
+    False,
+    False,
+    False,
+    True,
+  ]
 
 
 def test_the_greater_is_better_and_by_how_much(tmp_path):
-  assert decisions(tmp_path, [0.5, 0.505, 0.52, 0.52], mode="max", patience=1, min_delta=0.01) == [False, True, False, True]
+  assert decisions(tmp_path, [0.5, 0.505, 0.52, 0.52], mode="max", patience=1, min_delta=0.01) == [
+    False,
+    True,
+    False,
+    True,
+  ]
 
 
 def test_later_evaluations_are_of_a_training_that_was_cut_off(tmp_path):
@@ -54,26 +74,34 @@ def test_another_process_may_evaluate(tmp_path):
   assert hook(30, {}, estimator)
 
 
-@pytest.mark.parametrize("settings, message", [
+@pytest.mark.parametrize(
+  "settings, message",
+  [
     ({}, "set patience .evaluations. or patience_steps"),
     ({"patience": 1, "patience_steps": 1}, "set patience .evaluations. or patience_steps"),
     ({"patience": 0}, "EarlyStopping.patience must be an int greater than 0"),
     ({"patience": 1, "mode": "lowest"}, "EarlyStopping.mode is 'lowest'"),
     ({"patience": 1, "min_delta": -1}, "EarlyStopping.min_delta must be at least 0"),
-])
+  ],
+)
 def test_values_that_cannot_work(settings, message):
   with pytest.raises(errors.SettingError, match=message):
     EarlyStopping(**settings)
 
 
 def test_a_metric_that_no_evaluation_gives_is_said_at_the_first(tmp_path):
-  with pytest.raises(errors.SettingError, match="EarlyStopping.metric is 'auc'; the evaluation gives absolute_error, loss"):
+  with pytest.raises(
+    errors.SettingError,
+    match="EarlyStopping.metric is 'auc'; the evaluation gives absolute_error, loss",
+  ):
     run(tmp_path, EarlyStopping("auc", patience=1))
 
 
 def run(model_dir, hook, max_steps=100, train=programs.train_input):
   estimator = programs.estimator(model_dir, save_checkpoints_steps=10)
-  train_and_evaluate(estimator, TrainSpec(train, max_steps=max_steps, hooks=[hook]), EvalSpec(programs.examples(11)))
+  train_and_evaluate(
+    estimator, TrainSpec(train, max_steps=max_steps, hooks=[hook]), EvalSpec(programs.examples(11))
+  )
   return estimator.latest_step()
 
 
@@ -81,7 +109,8 @@ def test_a_training_ends_right_after_the_evaluation_and_stays_ended(tmp_path):
   # The loss falls by less than 1,000 between evaluations: none counts as better than the first.
   assert run(tmp_path, EarlyStopping(patience=3, min_delta=1000.0)) == 40
   assert run(tmp_path, EarlyStopping(patience=3, min_delta=1000.0)) == 40  # the same command again
-  assert run(tmp_path, EarlyStopping(patience=5, min_delta=1000.0)) == 60  # goes on with what it has seen
+  # Goes on with what it has seen.
+  assert run(tmp_path, EarlyStopping(patience=5, min_delta=1000.0)) == 60
 
 
 def test_a_restart_in_between_ends_at_the_same_step(tmp_path):

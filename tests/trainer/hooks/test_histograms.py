@@ -9,14 +9,21 @@ from trainer.hooks.histograms import Histograms
 
 
 def test_the_models_own_variables_at_their_steps(tmp_path, device):
-  programs.estimator(tmp_path, device=device).train(programs.train_input, hooks=[Histograms(10)], max_steps=25)
+  programs.estimator(tmp_path, device=device).train(
+    programs.train_input, hooks=[Histograms(10)], max_steps=25
+  )
   found = {
-      (event.step, value.tag)
-      for path in tmp_path.glob("events.*") for event in summary_iterator.summary_iterator(str(path)) for value in event.summary.value
-      if value.metadata.plugin_data.plugin_name == "histograms"}
+    (event.step, value.tag)
+    for path in tmp_path.glob("events.*")
+    for event in summary_iterator.summary_iterator(str(path))
+    for value in event.summary.value
+    if value.metadata.plugin_data.plugin_name == "histograms"
+  }
   assert found == {(step, name) for step in (10, 20) for name in ("w", "b")}
 
 
 def test_values_that_cannot_work():
-  with pytest.raises(errors.SettingError, match="Histograms.steps must be an int greater than 0; got 0"):
+  with pytest.raises(
+    errors.SettingError, match="Histograms.steps must be an int greater than 0; got 0"
+  ):
     Histograms(0)

@@ -14,12 +14,15 @@ def called_at(model_dir, max_steps=25, **when):
   return steps
 
 
-@pytest.mark.parametrize("when, steps", [
+@pytest.mark.parametrize(
+  "when, steps",
+  [
     ({"steps": 10}, [10, 20]),
     ({"at": [3, 17, 99]}, [3, 17]),
     ({"at_end": True}, [25]),
     ({"steps": 10, "at": [7], "at_end": True}, [7, 10, 20, 25]),
-])
+  ],
+)
 def test_loops_end_where_it_is_time(when, steps, tmp_path):
   assert called_at(tmp_path, **when) == steps
 
@@ -45,7 +48,9 @@ def test_it_can_end_the_training(tmp_path):
   assert estimator.latest_step() == 4
 
 
-@pytest.mark.parametrize("arguments, message", [((3,), "must be a function"), ((print,), "would never be called")])
+@pytest.mark.parametrize(
+  "arguments, message", [((3,), "must be a function"), ((print,), "would never be called")]
+)
 def test_values_that_cannot_work(arguments, message):
   with pytest.raises(errors.SettingError, match=message):
     Periodic(*arguments)

@@ -15,8 +15,12 @@ from trainer.reporting import step_times
 
 @pytest.mark.parametrize("max_steps", [30, 12])  # 12: the training ends inside
 def test_a_profile_is_written(max_steps, tmp_path):
-  programs.estimator(tmp_path).train(programs.train_input, hooks=[Profiler(10, 20)], max_steps=max_steps)
-  assert [path.name.endswith("xplane.pb") for path in tmp_path.glob("plugins/profile/*/*")] == [True]
+  programs.estimator(tmp_path).train(
+    programs.train_input, hooks=[Profiler(10, 20)], max_steps=max_steps
+  )
+  assert [path.name.endswith("xplane.pb") for path in tmp_path.glob("plugins/profile/*/*")] == [
+    True
+  ]
 
 
 def test_a_training_that_does_not_get_there_has_none(tmp_path):
@@ -36,7 +40,9 @@ def test_a_training_goes_on_where_the_process_is_taking_another_profile(tmp_path
 
 
 def test_values_that_cannot_work():
-  with pytest.raises(errors.SettingError, match="Profiler.last must be greater than Profiler.first; got 5 and 5"):
+  with pytest.raises(
+    errors.SettingError, match="Profiler.last must be greater than Profiler.first; got 5 and 5"
+  ):
     Profiler(5, 5)
 
 
@@ -47,26 +53,36 @@ def test_waiting_for_input_and_hooks_are_told_from_the_steps(tmp_path, monkeypat
   def slowly(params):
     def wait(x, y):
       return x, tf.numpy_function(lambda y: time.sleep(0.05) or y, [y], tf.float32, stateful=False)
-    return programs.train_input(params).map(wait).map(lambda x, y: (x, tf.ensure_shape(y, [params["batch_size"]])))
+
+    return (
+      programs.train_input(params)
+      .map(wait)
+      .map(lambda x, y: (x, tf.ensure_shape(y, [params["batch_size"]])))
+    )
 
   def sleeps(step, metrics, estimator):
     time.sleep(0.1)
 
-  programs.estimator(tmp_path, tpu_config=trainer.TPUConfig(iterations_per_loop=5)).train(slowly, hooks=[Profiler(10, 30), sleeps], max_steps=40)
+  programs.estimator(tmp_path, tpu_config=trainer.TPUConfig(iterations_per_loop=5)).train(
+    slowly, hooks=[Profiler(10, 30), sleeps], max_steps=40
+  )
   times = step_times.read(tmp_path)
-  assert 3 * times.device < times.input < 1.5  # of 20 batches of 0.05 s; some another thread has read before
+  # Of 20 batches of 0.05 s; some another thread has read before.
+  assert 3 * times.device < times.input < 1.5
   assert 0.3 < times.host < 1.0  # three hooks between the four loops
   assert light is not ("MatMul" in times.operations)
   assert "PyFunc" not in "".join(times.operations)  # which is the input's
 
 
 def test_the_table():
-  times = step_times.StepTimes(input=0.01, device=0.08, host=0.01, operations={"Conv2D": 0.12, "MatMul": 0.04})
+  times = step_times.StepTimes(
+    input=0.01, device=0.08, host=0.01, operations={"Conv2D": 0.12, "MatMul": 0.04}
+  )
   assert step_times.table(times, 10, 20).splitlines() == [
-      "Where the time went, steps 10 to 20, 10 ms each:",
-      "  input     10.0%        1 ms   the device waited for a batch",
-      "  host      10.0%        1 ms   between the device loops: logs, summaries, hooks, checkpoints",
-      "  device    80.0%        8 ms   of which operations on the CPU, all threads together:",
-      "    Conv2D                        75%",
-      "    MatMul                        25%",
+    "Where the time went, steps 10 to 20, 10 ms each:",
+    "  input     10.0%        1 ms   the device waited for a batch",
+    "  host      10.0%        1 ms   between the device loops: logs, summaries, hooks, checkpoints",
+    "  device    80.0%        8 ms   of which operations on the CPU, all threads together:",
+    "    Conv2D                        75%",
+    "    MatMul                        25%",
   ]

@@ -1,4 +1,6 @@
-"""Hooks that were written for sessions are called where they would have been, with values by name."""
+"""Hooks that were written for sessions are called where they would have been, with values by
+name.
+"""
 
 import pytest
 import tensorflow as tf
@@ -42,7 +44,14 @@ def test_the_order_of_calls(tmp_path):
   estimator = programs.estimator(tmp_path, **programs.fixed_loops(4))
   estimator.train(programs.train_input, hooks=[hook], max_steps=100)
   assert hook.calls == [
-      "begin", ("session", None, None), "before", ("after", True, 4), "before", ("after", True, 8), ("end", None)]
+    "begin",
+    ("session", None, None),
+    "before",
+    ("after", True, 4),
+    "before",
+    ("after", True, 8),
+    ("end", None),
+  ]
   assert estimator.latest_step() == 8
 
 
@@ -51,9 +60,23 @@ def test_in_an_evaluation(tmp_path):
   estimator.train(programs.train_input, max_steps=3)
   hook = Hook()
   estimator.evaluate(programs.examples(11), hooks=[hook])
-  assert hook.calls == ["begin", ("session", None, None), "before", ("after", True, 3), "before", ("end", None)]
+  assert hook.calls == [
+    "begin",
+    ("session", None, None),
+    "before",
+    ("after", True, 3),
+    "before",
+    ("end", None),
+  ]
 
 
 def test_a_fetch_that_there_is_not(tmp_path):
-  with pytest.raises(errors.SettingError, match="The hook Hook asks for 'dense/kernel'; without a session there is global_step, learning_rate, loss"):
-    programs.estimator(tmp_path).train(programs.train_input, hooks=[Hook(fetches=["dense/kernel", "loss"])], max_steps=2)
+  with pytest.raises(
+    errors.SettingError,
+    match="The hook Hook asks for 'dense/kernel'; without a "
+    "session there is global_step, learning_rate, "
+    "loss",
+  ):
+    programs.estimator(tmp_path).train(
+      programs.train_input, hooks=[Hook(fetches=["dense/kernel", "loss"])], max_steps=2
+    )

@@ -23,7 +23,9 @@ class Ticks:
 
 
 class Work:
-  """A clock that goes on by what is done: `cost` seconds for each call of a function, a hundredth for a look at it."""
+  """A clock that goes on by what is done: `cost` seconds for each call of a function, a
+  hundredth for a look at it.
+  """
 
   def __init__(self):
     self.seconds = 0.0
@@ -43,7 +45,9 @@ class Work:
 
 
 def numbers():
-  """The numbers from 0 on, without the prefetch that tf.data puts behind a pipeline: a thread that works ahead makes `Work` go on at any moment."""
+  """The numbers from 0 on, without the prefetch that tf.data puts behind a pipeline: a thread
+  that works ahead makes `Work` go on at any moment.
+  """
   options = tf.data.Options()
   options.experimental_optimization.inject_prefetch = False
   return tf.data.Dataset.range(500).with_options(options).repeat()
@@ -58,13 +62,24 @@ def test_the_slowest_stage_is_found():
   def slow(x):
     return clock.doing(1.0, x)
 
-  report = benchmark.benchmark(numbers().shuffle(10).map(quick).map(slow).batch(8).map(quick), 8, seconds=4, clock=clock)
+  report = benchmark.benchmark(
+    numbers().shuffle(10).map(quick).map(slow).batch(8).map(quick), 8, seconds=4, clock=clock
+  )
   assert report.slowest.name.startswith("map slow (test_benchmark.py:")
-  assert [stage.name.split(" (")[0] for stage in report.stages] == ["range", "shuffle", "map quick", "map slow", "batch", "map quick"]
+  assert [stage.name.split(" (")[0] for stage in report.stages] == [
+    "range",
+    "shuffle",
+    "map quick",
+    "map slow",
+    "batch",
+    "map quick",
+  ]
   assert report.stages[2].examples_per_second > 100 * report.stages[3].examples_per_second
   assert report.slowest.seconds == pytest.approx(1.0, rel=0.01)
   lines = str(report).splitlines()
-  assert [line for line in lines if "<- slowest" in line] == [line for line in lines if "map slow" in line]
+  assert [line for line in lines if "<- slowest" in line] == [
+    line for line in lines if "map slow" in line
+  ]
   assert "Input alone: " in lines[0]
 
 
@@ -78,13 +93,25 @@ def test_a_slow_stage_on_batches_is_found():
 
 
 def test_stages_with_threads_of_their_own():
-  dataset = tf.data.Dataset.range(500).repeat().map(lambda x: x + 1, num_parallel_calls=2).batch(8, num_parallel_calls=2).prefetch(2)
+  dataset = (
+    tf.data.Dataset.range(500)
+    .repeat()
+    .map(lambda x: x + 1, num_parallel_calls=2)
+    .batch(8, num_parallel_calls=2)
+    .prefetch(2)
+  )
   report = benchmark.benchmark(dataset, 8, seconds=4, clock=Ticks())
-  assert [stage.name.split(" (")[0] for stage in report.stages] == ["range", "map <lambda>", "batch", "prefetch"]
+  assert [stage.name.split(" (")[0] for stage in report.stages] == [
+    "range",
+    "map <lambda>",
+    "batch",
+    "prefetch",
+  ]
 
 
 def test_rates_count_examples():
-  # Each batch takes one tick, each round of two seconds two of them; of the stage before, a window of 64.
+  # Each batch takes one tick, each round of two seconds two of them; of the stage before, a window
+  # of 64.
   dataset = tf.data.Dataset.range(1000).repeat().map(lambda x: x + 1).batch(16)
   report = benchmark.benchmark(dataset, 16, seconds=8, clock=Ticks())
   assert report.examples_per_second == pytest.approx(16, rel=0.5)
@@ -98,8 +125,12 @@ def test_a_small_set_is_begun_anew():
 
 
 def test_batches_with_a_drop_remainder_and_an_interleave():
-  files = tf.data.Dataset.range(4).interleave(lambda number: tf.data.Dataset.range(50).map(lambda i: i + number), cycle_length=2)
-  report = benchmark.benchmark(files.repeat().enumerate().batch(4, drop_remainder=True), 4, seconds=0.05)
+  files = tf.data.Dataset.range(4).interleave(
+    lambda number: tf.data.Dataset.range(50).map(lambda i: i + number), cycle_length=2
+  )
+  report = benchmark.benchmark(
+    files.repeat().enumerate().batch(4, drop_remainder=True), 4, seconds=0.05
+  )
   assert [stage.name.split(" ")[0] for stage in report.stages] == ["interleave", "batch"]
 
 
@@ -111,12 +142,27 @@ def test_nothing_to_time():
 def test_the_flag_times_both_inputs_and_does_nothing_else(tmp_path):
   # A model_fn that cannot be called, so that a trace would fail.
   arguments = [
-      "--gin_file=gin_configs/digits.gin", "--gin_bindings=digits_mlp.model_fn.hidden_units = None",
-      "--gin_bindings=benchmark_input.benchmark.seconds = 0.05", f"--model_dir={tmp_path / 'model'}", "--device=cpu:8", "--benchmark_input"]
+    "--gin_file=gin_configs/digits.gin",
+    "--gin_bindings=digits_mlp.model_fn.hidden_units = None",
+    "--gin_bindings=benchmark_input.benchmark.seconds = 0.05",
+    f"--model_dir={tmp_path / 'model'}",
+    "--device=cpu:8",
+    "--benchmark_input",
+  ]
   command = [sys.executable, "-m", "trainer.main", *arguments]
-  done = subprocess.run(command, cwd=config_files.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False)
+  done = subprocess.run(
+    command,
+    cwd=config_files.ROOT,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    text=True,
+    timeout=200,
+    check=False,
+  )
   assert done.returncode == 0, done.stdout
-  train, evaluation = done.stdout.split("The train input. Input alone: ")[1].split("The eval input. Input alone: ")
+  train, evaluation = done.stdout.split("The train input. Input alone: ")[1].split(
+    "The eval input. Input alone: "
+  )
   for report in (train, evaluation):
     assert "map gather (in_memory.py:" in report
     assert report.count("<- slowest") == 1

@@ -52,7 +52,9 @@ def test_the_input_context_is_given_to_who_takes_it():
     contexts.append(input_context)
     return tf.data.Dataset.range(8).batch(4)
 
-  context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=8)
+  context = tf.distribute.InputContext(
+    num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=8
+  )
   inputs.call(input_fn, {}, 4, 1, "train", context)
   assert contexts == [context]
 
@@ -61,7 +63,13 @@ def test_the_estimator_tells_of_its_replicas(tmp_path, device):
   contexts = []
 
   def input_fn(params, input_context):
-    contexts.append((input_context.input_pipeline_id, input_context.num_input_pipelines, input_context.num_replicas_in_sync))
+    contexts.append(
+      (
+        input_context.input_pipeline_id,
+        input_context.num_input_pipelines,
+        input_context.num_replicas_in_sync,
+      )
+    )
     return programs.train_input(params)
 
   estimator = programs.estimator(tmp_path, device=device)
@@ -73,16 +81,22 @@ def test_shuffling_follows_the_run_seed():
   def input_fn(params):
     return tf.data.Dataset.range(50).shuffle(50).batch(50)
 
-  first, again, other = (next(iter(call(input_fn, seed=seed)))[0].numpy().tolist() for seed in (1, 1, 2))
+  first, again, other = (
+    next(iter(call(input_fn, seed=seed)))[0].numpy().tolist() for seed in (1, 1, 2)
+  )
   assert first == again != other
   assert sorted(first) == list(range(50))
 
 
 def test_pipelines_that_know_of_no_context_take_turns_with_the_batches():
   def batches(pipeline):
-    context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=pipeline, num_replicas_in_sync=2)
-    dataset = inputs.call(lambda params: tf.data.Dataset.range(12).batch(2), {}, 2, 1, "train", context)
-    return [features.numpy().tolist() for features, in dataset]
+    context = tf.distribute.InputContext(
+      num_input_pipelines=2, input_pipeline_id=pipeline, num_replicas_in_sync=2
+    )
+    dataset = inputs.call(
+      lambda params: tf.data.Dataset.range(12).batch(2), {}, 2, 1, "train", context
+    )
+    return [features.numpy().tolist() for (features,) in dataset]
 
   assert batches(0) == [[0, 1], [4, 5], [8, 9]]
   assert batches(1) == [[2, 3], [6, 7], [10, 11]]
@@ -98,12 +112,18 @@ class Source:
     return programs.examples(self.count)(params)
 
 
-@pytest.mark.parametrize("input_fn", [
+@pytest.mark.parametrize(
+  "input_fn",
+  [
     pytest.param(programs.examples(16), id="function"),
-    pytest.param(functools.partial(lambda params, count: programs.examples(count)(params), count=16), id="partial"),
+    pytest.param(
+      functools.partial(lambda params, count: programs.examples(count)(params), count=16),
+      id="partial",
+    ),
     pytest.param(Source(16), id="object"),
     pytest.param(Source(16).__call__, id="bound method"),
-])
+  ],
+)
 def test_any_callable_is_an_input_fn(input_fn, tmp_path):
   estimator = programs.estimator(tmp_path).train(programs.train_input, steps=1)
   assert len(list(estimator.predict(input_fn))) == 16
@@ -119,14 +139,49 @@ def _raises(params):
 Pair = collections.namedtuple("Pair", "a b c")
 
 MISTAKES = {
-    "not callable": (tf.data.Dataset.range(4), errors.SettingError, r"The train input_fn must be callable.*run.train_input_fn = @my_data.input_fn"),
-    "None": (lambda params: None, errors.SpecError, r"must return a tf.data.Dataset .* it returned None \(is a return statement missing\?\)"),
-    "tensors": (lambda params: (tf.zeros([4, 2]), tf.zeros([4])), errors.SpecError, "returned tuple: tensors have to come from a dataset"),
-    "tensor": (lambda params: tf.zeros([4, 2]), errors.SpecError, "tensors have to come from a dataset"),
-    "dict": (lambda params: {"x": tf.zeros([4, 2])}, errors.SpecError, "returned dict: tensors have to come from a dataset"),
-    "iterator": (lambda params: iter(tf.data.Dataset.range(4)), errors.SpecError, "it returned OwnedIterator"),
-    "a tuple of three": (lambda params: dataset_of(*[tf.zeros([8, 1])] * 3), errors.SpecError, "its elements are tuples of 3"),
-    "raises": (_raises, errors.InputError, "train input_fn _raises raised FileNotFoundError: no such file: train.csv"),
+  "not callable": (
+    tf.data.Dataset.range(4),
+    errors.SettingError,
+    r"The train input_fn must be "
+    r"callable.*run.train_input_fn "
+    r"= @my_data.input_fn",
+  ),
+  "None": (
+    lambda params: None,
+    errors.SpecError,
+    r"must return a tf.data.Dataset .* it returned "
+    r"None \(is a return statement missing\?\)",
+  ),
+  "tensors": (
+    lambda params: (tf.zeros([4, 2]), tf.zeros([4])),
+    errors.SpecError,
+    "returned tuple: tensors have to come from a dataset",
+  ),
+  "tensor": (
+    lambda params: tf.zeros([4, 2]),
+    errors.SpecError,
+    "tensors have to come from a dataset",
+  ),
+  "dict": (
+    lambda params: {"x": tf.zeros([4, 2])},
+    errors.SpecError,
+    "returned dict: tensors have to come from a dataset",
+  ),
+  "iterator": (
+    lambda params: iter(tf.data.Dataset.range(4)),
+    errors.SpecError,
+    "it returned OwnedIterator",
+  ),
+  "a tuple of three": (
+    lambda params: dataset_of(*[tf.zeros([8, 1])] * 3),
+    errors.SpecError,
+    "its elements are tuples of 3",
+  ),
+  "raises": (
+    _raises,
+    errors.InputError,
+    "train input_fn _raises raised FileNotFoundError: no such file: train.csv",
+  ),
 }
 
 
@@ -145,29 +200,62 @@ def ragged(params):
 def unknown_rank(params):
   def generate():
     yield np.zeros([4, 2], np.float32)
+
   return tf.data.Dataset.from_generator(generate, output_types=tf.float32)
 
 
 def unknown_axis(params):
   def generate():
     yield np.zeros([4, 2], np.float32)
-  return tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([4, None], tf.float32))
+
+  return tf.data.Dataset.from_generator(
+    generate, output_signature=tf.TensorSpec([4, None], tf.float32)
+  )
 
 
 SHAPES = {
-    "ragged": (ragged, "train", r'features\["words"\] \(train\) is a RaggedTensorSpec: make it dense'),
-    "unknown rank": (unknown_rank, "train", r"features \(train\) has shape <unknown>: the first axis must be the batch"),
-    "scalar": (lambda params: tf.data.Dataset.range(4), "eval", r"features \(eval\) has shape \(\): the first axis must be the batch"),
-    "unknown batch": (
-        lambda params: tf.data.Dataset.from_tensor_slices({"image": tf.zeros([8, 32, 32, 3])}).batch(4), "train",
-        r'features\["image"\] has shape \(None, 32, 32, 3\): batch with drop_remainder=True'),
-    "another batch": (
-        lambda params: dataset_of(tf.zeros([8, 2]), tf.zeros([8]), batch=2), "train",
-        r'features \(train\) has shape \(2, 2\): the batch must be params\["batch_size"\], which is 4'),
-    "another batch of labels": (
-        lambda params: tf.data.Dataset.from_tensors((tf.zeros([4, 2]), {"y": tf.zeros([3])})), "eval",
-        r'labels\["y"\] \(eval\) has shape \(3\): the batch must be params\["batch_size"\], which is 4'),
-    "unknown axis": (unknown_axis, "predict", r"features \(predict\) has shape \(4, None\): pad or resize"),
+  "ragged": (
+    ragged,
+    "train",
+    r'features\["words"\] \(train\) is a RaggedTensorSpec: make it '
+    r"dense",
+  ),
+  "unknown rank": (
+    unknown_rank,
+    "train",
+    r"features \(train\) has shape <unknown>: the first "
+    r"axis must be the batch",
+  ),
+  "scalar": (
+    lambda params: tf.data.Dataset.range(4),
+    "eval",
+    r"features \(eval\) has shape "
+    r"\(\): the first axis must be the "
+    r"batch",
+  ),
+  "unknown batch": (
+    lambda params: tf.data.Dataset.from_tensor_slices({"image": tf.zeros([8, 32, 32, 3])}).batch(4),
+    "train",
+    r'features\["image"\] has shape \(None, 32, 32, 3\): batch with drop_remainder=True',
+  ),
+  "another batch": (
+    lambda params: dataset_of(tf.zeros([8, 2]), tf.zeros([8]), batch=2),
+    "train",
+    r'features \(train\) has shape \(2, 2\): the batch must be params\["batch_size"\], which '
+    r"is 4",
+  ),
+  "another batch of labels": (
+    lambda params: tf.data.Dataset.from_tensors((tf.zeros([4, 2]), {"y": tf.zeros([3])})),
+    "eval",
+    r'labels\["y"\] \(eval\) has shape \(3\): the batch must be params\["batch_size"\], which '
+    r"is 4",
+  ),
+  "unknown axis": (
+    unknown_axis,
+    "predict",
+    r"features \(predict\) has shape \(4, None\): pad or "
+    r"resize",
+  ),
 }
 
 
@@ -206,12 +294,18 @@ def test_labels_of_the_wrong_shape_name_what_was_given(tmp_path):
   def input_fn(params):
     return programs.train_input(params).map(lambda features, y: (features, tf.stack([y, y, y], 1)))
 
-  with pytest.raises(errors.ModelFnError, match=r'model_fn line failed in mode \'train\'.*features\["x"\] float32\[8, 3\], labels float32\[8, 3\]'):
+  with pytest.raises(
+    errors.ModelFnError,
+    match=r"model_fn line failed in mode "
+    r'\'train\'.*features\["x"\] float32\[8, 3\], '
+    r"labels float32\[8, 3\]",
+  ):
     programs.estimator(tmp_path, programs.line).train(input_fn, steps=1)
 
 
 def test_batches_that_are_larger_than_the_batch_size_are_one_sentence(tmp_path):
   """Their size is not in the shape: it shows when they come."""
+
   def input_fn(params):
     return programs.examples(24)({"batch_size": 12})
 
@@ -227,8 +321,13 @@ def test_named_leaves_of_any_structure():
   Point = collections.namedtuple("Point", "x y")
   element = ({"image": 1, "pair": (2, {"z": 3}), "point": Point(4, 5)}, 6)
   assert elements_lib.named_leaves(element) == [
-      ('features["image"]', 1), ('features["pair"][0]', 2), ('features["pair"][1]["z"]', 3), ('features["point"].x', 4), ('features["point"].y', 5),
-      ("labels", 6)]
+    ('features["image"]', 1),
+    ('features["pair"][0]', 2),
+    ('features["pair"][1]["z"]', 3),
+    ('features["point"].x', 4),
+    ('features["point"].y', 5),
+    ("labels", 6),
+  ]
 
 
 # ------------------------------------------------------------------- groups
@@ -251,7 +350,10 @@ def ungrouped(group):
 
 
 def test_the_tail_is_padded_and_counted():
-  assert groups(7, per_core=2, replicas=3) == [([[1, 2], [3, 4], [5, 6]], [2, 2, 2]), ([[7, 0], [0, 0], [0, 0]], [1, 0, 0])]
+  assert groups(7, per_core=2, replicas=3) == [
+    ([[1, 2], [3, 4], [5, 6]], [2, 2, 2]),
+    ([[7, 0], [0, 0], [0, 0]], [1, 0, 0]),
+  ]
   assert groups(3, per_core=2, replicas=1) == [([[1, 2]], [2]), ([[3, 0]], [1])]
   assert groups(4, per_core=2, replicas=2) == [([[1, 2], [3, 4]], [2, 2])]
   assert groups(0, per_core=2, replicas=2) == []
@@ -259,7 +361,9 @@ def test_the_tail_is_padded_and_counted():
 
 @pytest.mark.parametrize(("per_core", "replicas"), [(4, 1), (2, 3)])
 def test_the_examples_of_groups_come_back_without_the_padding(per_core, replicas):
-  dataset = tf.data.Dataset.from_tensor_slices((tf.range(11), tf.strings.as_string(tf.range(11)))).batch(per_core)
+  dataset = tf.data.Dataset.from_tensor_slices(
+    (tf.range(11), tf.strings.as_string(tf.range(11)))
+  ).batch(per_core)
   elements = [ungrouped(group) for group in groups_lib.grouped(dataset, per_core, replicas)]
   numbers, texts = (np.concatenate(parts) for parts in zip(*elements, strict=True))
   assert numbers.tolist() == list(range(11))
@@ -275,7 +379,10 @@ def test_strings_are_padded_too():
 
 def test_broadcast_groups_count_once():
   dataset = tf.data.Dataset.range(1, 4).batch(2).map(lambda numbers: (numbers,))
-  found = [(element[0].numpy().tolist(), rows.numpy().tolist()) for element, rows in groups_lib.grouped(dataset, 2, 2, broadcast=True)]
+  found = [
+    (element[0].numpy().tolist(), rows.numpy().tolist())
+    for element, rows in groups_lib.grouped(dataset, 2, 2, broadcast=True)
+  ]
   assert found == [([[1, 2], [1, 2]], [2, 0]), ([[3, 0], [3, 0]], [1, 0])]
 
 
@@ -294,7 +401,7 @@ def test_a_second_evaluation_traces_no_padding(replicas, broadcast):
 def test_host_batches_are_cut_in_order():
   dataset = tf.data.Dataset.range(8).batch(4, drop_remainder=True).map(lambda numbers: (numbers,))
   cut = groups_lib.cut(dataset, 2)
-  assert [numbers.numpy().tolist() for numbers, in cut] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+  assert [numbers.numpy().tolist() for (numbers,) in cut] == [[0, 1], [2, 3], [4, 5], [6, 7]]
   assert cut.element_spec[0].shape == [2]
 
 
@@ -311,7 +418,12 @@ def test_what_the_loops_take_is_not_tuned(tmp_path):
   with mock.patch.object(groups_lib, "_cores", return_value=range(16)):
     assert tuned(estimator._dataset("train", programs.train_input)) is False
     assert tuned(estimator._dataset("eval", programs.examples(12))) is False
-    assert tuned(groups_lib.grouped(tf.data.Dataset.range(8).batch(2).map(lambda numbers: (numbers,)), 2, 2)) is False
+    assert (
+      tuned(
+        groups_lib.grouped(tf.data.Dataset.range(8).batch(2).map(lambda numbers: (numbers,)), 2, 2)
+      )
+      is False
+    )
 
 
 def test_large_hosts_are_tuned_as_ever():
@@ -338,7 +450,9 @@ def test_training_data_are_read_ahead_once():
       seen.append(int(x))
       return x
 
-    iterator = iter(groups_lib.read_ahead(dataset(lambda x: tf.numpy_function(look, [x], tf.int64))))
+    iterator = iter(
+      groups_lib.read_ahead(dataset(lambda x: tf.numpy_function(look, [x], tf.int64)))
+    )
     next(iterator)
     deadline = time.monotonic() + 30
     while len(seen) < 2 and time.monotonic() < deadline:

@@ -6,9 +6,19 @@ import tensorflow as tf
 from trainer.inputs import tpu_tiles
 
 
-@pytest.mark.parametrize(("shape", "share"), [
-    ((8, 128), 0), ((128, 8), 0), ((16, 256), 0), ((1024, 10), 0.375), ((128, 32, 32, 3), 0), ((8, 64), 0.5), ((9, 128), 7 / 16), ((128,), 7 / 8),
-])
+@pytest.mark.parametrize(
+  ("shape", "share"),
+  [
+    ((8, 128), 0),
+    ((128, 8), 0),
+    ((16, 256), 0),
+    ((1024, 10), 0.375),
+    ((128, 32, 32, 3), 0),
+    ((8, 64), 0.5),
+    ((9, 128), 7 / 16),
+    ((128,), 7 / 8),
+  ],
+)
 def test_waste_under_the_best_choice_of_axes(shape, share):
   assert tpu_tiles.waste(shape) == pytest.approx(share)
 

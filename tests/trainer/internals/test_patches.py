@@ -1,4 +1,6 @@
-"""Replacements that stay: installed once, by whichever thread is first, and asleep outside of a trace."""
+"""Replacements that stay: installed once, by whichever thread is first, and asleep outside of a
+trace.
+"""
 
 import contextvars
 import pathlib

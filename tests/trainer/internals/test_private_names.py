@@ -18,7 +18,9 @@ def test_an_owner_and_a_name():
   assert private_names.member("keras.layers.Dense.call") == (keras.layers.Dense, "call")
 
 
-@pytest.mark.parametrize("path", ["keras.layers.Dense.dial", "keras.src.no_such.module", "keras.no"])
+@pytest.mark.parametrize(
+  "path", ["keras.layers.Dense.dial", "keras.src.no_such.module", "keras.no"]
+)
 def test_what_is_missing_is_said_with_the_version(path):
   with pytest.raises(errors.VersionError, match=f"Keras {keras.__version__} has no {path}, which"):
     private_names.find(path)

@@ -72,7 +72,9 @@ def test_the_stages_of_a_data_set():
   assert tensorflow_internals.function_of(mapped).__name__ == "double"
   assert tensorflow_internals.function_of(numbers) is None
   assert not tensorflow_internals.ends_with_prefetch(batched)
-  assert tensorflow_internals.ends_with_prefetch(batched.prefetch(1).with_options(tf.data.Options()))
+  assert tensorflow_internals.ends_with_prefetch(
+    batched.prefetch(1).with_options(tf.data.Options())
+  )
   nothing = tf.data.Dataset.from_tensors((1, None)).element_spec[1]
   assert isinstance(nothing, tensorflow_internals.NoneTensorSpec)
 

@@ -1,4 +1,6 @@
-"""Estimator.train: where it starts and ends, what it calls on the way, and what it says when it cannot."""
+"""Estimator.train: where it starts and ends, what it calls on the way, and what it says when it
+cannot.
+"""
 
 import math
 import shutil
@@ -17,20 +19,25 @@ from trainer.checkpoints import reader
 def steps_of(estimator, **arguments):
   """The steps at which hooks are called in a training."""
   seen = []
-  estimator.train(programs.train_input, hooks=[lambda step, metrics, _: seen.append(step)], **arguments)
+  estimator.train(
+    programs.train_input, hooks=[lambda step, metrics, _: seen.append(step)], **arguments
+  )
   return seen
 
 
 # ------------------------------------------------------------------- how long
 
 
-@pytest.mark.parametrize("arguments, message", [
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
     ({"steps": 5, "max_steps": 5}, r"train: set steps \(5\) or max_steps \(5\), not both"),
     ({"steps": 0}, "train: steps must be an int greater than 0; got 0"),
     ({"steps": 5.0}, "train: steps must be an int greater than 0; got 5.0"),
     ({"max_steps": -1}, "train: max_steps must be an int greater than 0; got -1"),
     ({"max_steps": True}, "train: max_steps must be an int greater than 0; got True"),
-])
+  ],
+)
 def test_steps_or_max_steps(arguments, message, tmp_path, device):
   with pytest.raises(errors.SettingError, match=message):
     programs.estimator(tmp_path / "model", device=device).train(programs.train_input, **arguments)
@@ -56,7 +63,12 @@ def test_a_single_long_loop_is_shortened(tmp_path):
 
 
 def test_by_default_loops_end_at_every_cadence(tmp_path):
-  seen = steps_of(programs.estimator(tmp_path, save_checkpoints_steps=10, save_summary_steps=15, log_step_count_steps=25), steps=60)
+  seen = steps_of(
+    programs.estimator(
+      tmp_path, save_checkpoints_steps=10, save_summary_steps=15, log_step_count_steps=25
+    ),
+    steps=60,
+  )
   assert {10, 15, 20, 25, 30, 40, 45, 50, 60} <= set(seen)
   assert len(seen) < 30
 
@@ -76,7 +88,9 @@ def test_a_hook_ends_the_training_and_what_was_learnt_is_kept(tmp_path):
 # ---------------------------------------------------------------------- input
 
 
-@pytest.mark.parametrize("loops", [{}, programs.fixed_loops(2), programs.fixed_loops(40)], ids=["default", "2", "40"])
+@pytest.mark.parametrize(
+  "loops", [{}, programs.fixed_loops(2), programs.fixed_loops(40)], ids=["default", "2", "40"]
+)
 def test_input_that_ends_early_is_said(loops, tmp_path, caplog):
   estimator = programs.estimator(tmp_path, **loops)
   with caplog.at_level("WARNING", logger="absl"):
@@ -116,7 +130,9 @@ def test_a_run_that_starts_again_goes_on_at_its_place_in_the_data(tmp_path):
   np.testing.assert_array_equal(run("once", 7), run("in parts", 3, 4))
 
 
-def test_each_call_reads_its_input_from_the_beginning_also_where_a_checkpoint_was_due_at_its_end(tmp_path):
+def test_each_call_reads_its_input_from_the_beginning_also_where_a_checkpoint_was_due_at_its_end(
+  tmp_path,
+):
   estimator = programs.estimator(tmp_path, save_checkpoints_steps=5)
   epoch = programs.batches(5)
   for count in (1, 2, 3):
@@ -138,12 +154,16 @@ def copied_checkpoint(whole, folder, step):
 @pytest.fixture
 def whole(tmp_path):
   """The folder of a training with all checkpoints up to step 6."""
-  programs.estimator(tmp_path / "whole", save_checkpoints_steps=2, keep_checkpoint_max=0).train(programs.train_input, max_steps=6)
+  programs.estimator(tmp_path / "whole", save_checkpoints_steps=2, keep_checkpoint_max=0).train(
+    programs.train_input, max_steps=6
+  )
   return tmp_path / "whole"
 
 
 def test_a_checkpoint_that_appears_while_a_training_starts_is_not_half_of_it(whole, tmp_path):
-  """Weights, step and place in the data are those of the checkpoint that was the newest when it was asked for."""
+  """Weights, step and place in the data are those of the checkpoint that was the newest when it
+  was asked for.
+  """
   run = tmp_path / "run"
   copied_checkpoint(whole, run, 2)
 
@@ -160,7 +180,9 @@ def test_a_checkpoint_that_appears_while_a_training_starts_is_not_half_of_it(who
   assert estimator.get_variable_value("examples_seen") == expected["examples_seen"] == 6 * 8
 
 
-def test_a_checkpoint_that_appears_between_the_trace_and_the_training_is_gone_on_from(whole, tmp_path):
+def test_a_checkpoint_that_appears_between_the_trace_and_the_training_is_gone_on_from(
+  whole, tmp_path
+):
   run = tmp_path / "run"
   copied_checkpoint(whole, run, 2)
   estimator = programs.estimator(run)
@@ -177,7 +199,10 @@ def test_a_checkpoint_that_appears_between_the_trace_and_the_training_is_gone_on
 
 @pytest.mark.parametrize("device, count", [("cpu", 0), ("cpu:8", 7)])
 def test_empty_input_is_an_error(device, count, tmp_path):
-  with pytest.raises(errors.InputError, match="train input_fn .*gave no batch for a step: its dataset is empty or too small"):
+  with pytest.raises(
+    errors.InputError,
+    match="train input_fn .*gave no batch for a step: its dataset is empty or too small",
+  ):
     programs.estimator(tmp_path, device=device).train(programs.batches(count), steps=3)
 
 
@@ -186,6 +211,7 @@ def test_an_error_while_the_input_is_read_is_an_input_error(tmp_path):
     def check(x, y):
       with tf.control_dependencies([tf.debugging.assert_less(y, 1e9, "a label is out of range")]):
         return x, tf.identity(y)
+
     return programs.train_input(params).map(lambda x, y: (x, y + 1e10)).map(check)
 
   with pytest.raises(errors.InputError, match="a label is out of range"):
@@ -225,11 +251,25 @@ class Recorder:
 def test_the_order_of_hooks_and_saving_listeners(tmp_path):
   log = []
   programs.estimator(tmp_path, save_checkpoints_steps=2, **programs.fixed_loops(2)).train(
-      programs.train_input, steps=3, hooks=[Recorder(log, "hook")], saving_listeners=[Recorder(log, "listener")])
+    programs.train_input,
+    steps=3,
+    hooks=[Recorder(log, "hook")],
+    saving_listeners=[Recorder(log, "listener")],
+  )
   assert log == [
-      ("hook", "begin"), ("listener", "begin"), ("listener", "before", 0), ("listener", "after", 0),
-      ("hook", "step", 2), ("listener", "before", 2), ("listener", "after", 2),
-      ("hook", "step", 3), ("listener", "before", 3), ("listener", "after", 3), ("hook", "end", 3), ("listener", "end", 3)]
+    ("hook", "begin"),
+    ("listener", "begin"),
+    ("listener", "before", 0),
+    ("listener", "after", 0),
+    ("hook", "step", 2),
+    ("listener", "before", 2),
+    ("listener", "after", 2),
+    ("hook", "step", 3),
+    ("listener", "before", 3),
+    ("listener", "after", 3),
+    ("hook", "end", 3),
+    ("listener", "end", 3),
+  ]
 
 
 def test_listeners_of_tensorflow(tmp_path):
@@ -258,7 +298,11 @@ def test_the_checkpoint_is_there_when_a_listener_is_told(tmp_path):
 def test_a_listener_ends_the_training(tmp_path):
   log = []
   estimator = programs.estimator(tmp_path, save_checkpoints_steps=2)
-  estimator.train(programs.train_input, steps=10, saving_listeners=[Recorder(log, "first", stop_at=4), Recorder(log, "second")])
+  estimator.train(
+    programs.train_input,
+    steps=10,
+    saving_listeners=[Recorder(log, "first", stop_at=4), Recorder(log, "second")],
+  )
   assert estimator.latest_step() == 4
   assert ("second", "after", 4) in log
   assert log[-1] == ("second", "end", 4)
@@ -274,9 +318,13 @@ def test_a_resumed_training_does_not_save_its_start_again(tmp_path):
 def test_hooks_get_the_loss_and_the_estimator(tmp_path):
   seen = []
   estimator = programs.estimator(tmp_path)
-  estimator.train(programs.train_input, steps=1, hooks=[lambda step, metrics, runner: seen.append((step, metrics["loss"], runner))])
+  estimator.train(
+    programs.train_input,
+    steps=1,
+    hooks=[lambda step, metrics, runner: seen.append((step, metrics["loss"], runner))],
+  )
   _, y = programs.arrays(8)
-  assert seen == [(1, pytest.approx(np.mean(y.astype(np.float64)**2), rel=1e-6), estimator)]
+  assert seen == [(1, pytest.approx(np.mean(y.astype(np.float64) ** 2), rel=1e-6), estimator)]
 
 
 def test_an_error_in_a_hook_is_passed_on_and_the_next_training_works(tmp_path):
@@ -295,8 +343,13 @@ def bringing_hooks(log):
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
     for kind in ("training", "evaluation", "prediction"):
-      setattr(spec, f"{kind}_hooks", [lambda step, metrics, estimator, kind=kind: log.append((mode, kind))])
+      setattr(
+        spec,
+        f"{kind}_hooks",
+        [lambda step, metrics, estimator, kind=kind: log.append((mode, kind))],
+      )
     return spec
+
   return model_fn
 
 
@@ -326,20 +379,28 @@ def test_the_hooks_of_a_mode_are_those_of_its_spec_whatever_was_traced_last(tmp_
 
 def exploding(at, value=math.nan):
   """The line, whose loss is no number from a global step on."""
+
   def model_fn(features, labels, mode, params):
     step = tf.compat.v1.train.get_global_step()
     spec = programs.line(features, labels, mode, params)
     if mode == trainer.ModeKeys.TRAIN:
       spec.loss += tf.where(step >= at, value, 0.0)
     return spec
+
   return model_fn
 
 
 @pytest.mark.parametrize("loops", [1, 3, 50])
 def test_a_loss_that_is_nan_ends_the_training_at_its_step(loops, tmp_path):
   """Step 7 is the eighth: in it, the step counter goes from 7 to 8."""
-  estimator = programs.estimator(tmp_path, exploding(7), save_checkpoints_steps=3, **programs.fixed_loops(loops))
-  with pytest.raises(errors.NonFiniteError, match=r"The loss became NaN at step 8\. .*The last good checkpoint is .*model\.ckpt-(0|6);"):
+  estimator = programs.estimator(
+    tmp_path, exploding(7), save_checkpoints_steps=3, **programs.fixed_loops(loops)
+  )
+  with pytest.raises(
+    errors.NonFiniteError,
+    match=r"The loss became NaN at step 8\. .*The last "
+    r"good checkpoint is .*model\.ckpt-(0|6);",
+  ):
     estimator.train(programs.train_input, steps=20)
   assert estimator.latest_step() == (0 if loops == 50 else 6)
   assert all(np.isfinite(estimator.get_variable_value(name)).all() for name in ("w", "b"))
@@ -354,7 +415,8 @@ def test_hooks_do_not_hear_of_a_step_whose_loss_is_nan(tmp_path):
   seen = []
   with pytest.raises(errors.NonFiniteError):
     programs.estimator(tmp_path, exploding(2), **programs.fixed_loops(1)).train(
-        programs.train_input, steps=20, hooks=[lambda step, metrics, _: seen.append(step)])
+      programs.train_input, steps=20, hooks=[lambda step, metrics, _: seen.append(step)]
+    )
   assert seen == [1, 2]
 
 
@@ -385,6 +447,7 @@ def test_a_file_in_the_way_above_model_dir(tmp_path):
 
 def test_the_step_is_seen_by_the_optimizer(tmp_path):
   """A second training goes on with the optimizer's state, not with a new one."""
+
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
     if mode == trainer.ModeKeys.TRAIN:
@@ -401,6 +464,8 @@ def test_the_step_is_seen_by_the_optimizer(tmp_path):
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
-  estimator = programs.estimator(tmp_path, tpu_config=trainer.TPUConfig(iterations_per_loop=np.int64(2)))
+  estimator = programs.estimator(
+    tmp_path, tpu_config=trainer.TPUConfig(iterations_per_loop=np.int64(2))
+  )
   estimator.train(programs.train_input, steps=np.int32(3))
   assert estimator.latest_step() == 3

@@ -44,7 +44,11 @@ def reference(estimator, count):
 def test_loss_and_metrics_are_those_of_numpy(trained, count):
   result = trained.evaluate(programs.examples(count))
   loss, absolute_error = reference(trained, count)
-  assert result == dict(loss=pytest.approx(loss, rel=1e-6), absolute_error=pytest.approx(absolute_error, rel=1e-6), global_step=3)
+  assert result == dict(
+    loss=pytest.approx(loss, rel=1e-6),
+    absolute_error=pytest.approx(absolute_error, rel=1e-6),
+    global_step=3,
+  )
   assert [type(value) for value in result.values()] == [float, float, int]
 
 
@@ -54,7 +58,9 @@ def test_a_partial_batch_in_the_middle_counts_too(trained):
   def input_fn(params):
     first = programs.examples(per_core * 3 + 1)(params)
     x, y = programs.arrays(40)
-    return first.concatenate(tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(params["batch_size"]))
+    return first.concatenate(
+      tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(params["batch_size"])
+    )
 
   result = trained.evaluate(input_fn)
   count = per_core * 3 + 1
@@ -87,13 +93,18 @@ def test_the_number_of_examples_is_told(one_core, caplog):
 
 
 def test_an_empty_set_is_an_error(trained):
-  with pytest.raises(errors.InputError, match="eval input_fn .*input_fn gave no example: there is nothing to evaluate"):
+  with pytest.raises(
+    errors.InputError,
+    match="eval input_fn .*input_fn gave no example: there is nothing to evaluate",
+  ):
     trained.evaluate(programs.examples(0))
 
 
 @pytest.mark.parametrize("steps", [0, -1, 1.0, True])
 def test_steps_are_a_positive_int(one_core, steps):
-  with pytest.raises(errors.SettingError, match=f"evaluate: steps must be an int greater than 0; got {steps}"):
+  with pytest.raises(
+    errors.SettingError, match=f"evaluate: steps must be an int greater than 0; got {steps}"
+  ):
     one_core.evaluate(programs.examples(16), steps=steps)
 
 
@@ -106,50 +117,75 @@ def test_an_evaluation_changes_nothing(trained):
 
 
 def test_names_count_apart(one_core):
-  results = [one_core.evaluate(programs.examples(count), name=name) for count, name in ((43, "a"), (16, "b"), (43, "a"))]
+  results = [
+    one_core.evaluate(programs.examples(count), name=name)
+    for count, name in ((43, "a"), (16, "b"), (43, "a"))
+  ]
   assert results[0] == results[2] != results[1]
 
 
 def test_a_nan_in_one_example_is_in_the_result(one_core):
   def input_fn(params):
-    return programs.examples(20)(params).map(lambda x, y: (x, tf.where(y == tf.reduce_max(y), np.nan, y)))
+    return programs.examples(20)(params).map(
+      lambda x, y: (x, tf.where(y == tf.reduce_max(y), np.nan, y))
+    )
 
   assert np.isnan(one_core.evaluate(input_fn)["loss"])
 
 
 def test_hooks_see_the_result(one_core):
   seen = []
-  result = one_core.evaluate(programs.examples(16), hooks=[lambda step, metrics, estimator: seen.append((step, metrics, estimator))])
+  result = one_core.evaluate(
+    programs.examples(16),
+    hooks=[lambda step, metrics, estimator: seen.append((step, metrics, estimator))],
+  )
   assert seen == [(3, result, one_core)]
 
 
 def test_without_a_checkpoint(tmp_path):
-  with pytest.raises(errors.CheckpointNotFoundError, match=f"There is no checkpoint in {tmp_path}") as raised:
+  with pytest.raises(
+    errors.CheckpointNotFoundError, match=f"There is no checkpoint in {tmp_path}"
+  ) as raised:
     programs.estimator(tmp_path).evaluate(programs.examples(16))
   assert isinstance(raised.value, FileNotFoundError)
   assert list(tmp_path.iterdir()) == []
 
 
 def test_a_checkpoint_that_is_named(tmp_path):
-  estimator = programs.estimator(tmp_path, save_checkpoints_steps=2).train(programs.train_input, steps=4)
+  estimator = programs.estimator(tmp_path, save_checkpoints_steps=2).train(
+    programs.train_input, steps=4
+  )
   losses = {}
   for step in (0, 2, 4):
-    result = estimator.evaluate(programs.examples(43), checkpoint_path=str(tmp_path / f"model.ckpt-{step}"))
+    result = estimator.evaluate(
+      programs.examples(43), checkpoint_path=str(tmp_path / f"model.ckpt-{step}")
+    )
     assert result["global_step"] == step
     losses[step] = result["loss"]
   assert losses[0] > losses[2] > losses[4]
   assert estimator.evaluate(programs.examples(43))["loss"] == losses[4]
-  assert estimator.evaluate(programs.examples(43), checkpoint_path=str(tmp_path))["loss"] == losses[4]
+  assert (
+    estimator.evaluate(programs.examples(43), checkpoint_path=str(tmp_path))["loss"] == losses[4]
+  )
 
 
 def test_a_loss_that_is_no_mean_is_that_of_real_examples(model_dir):
-  """What was padded is in no batch: the largest error of a partial batch is that of its examples."""
+  """What was padded is in no batch: the largest error of a partial batch is that of its
+  examples.
+  """
+
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
-    spec.loss = tf.reduce_max(tf.abs(spec.eval_metrics[1]["y"] - labels)) if mode == trainer.ModeKeys.EVAL else spec.loss
+    spec.loss = (
+      tf.reduce_max(tf.abs(spec.eval_metrics[1]["y"] - labels))
+      if mode == trainer.ModeKeys.EVAL
+      else spec.loss
+    )
     return spec
 
   estimator = programs.estimator(model_dir, model_fn, batch_size=16)
   x, y = programs.arrays(19)
   error = np.abs(x @ estimator.get_variable_value("w") + estimator.get_variable_value("b") - y)
-  assert estimator.evaluate(programs.examples(19))["loss"] == pytest.approx((error[:16].max() * 16 + error[16:].max() * 3) / 19, rel=1e-6)
+  assert estimator.evaluate(programs.examples(19))["loss"] == pytest.approx(
+    (error[:16].max() * 16 + error[16:].max() * 3) / 19, rel=1e-6
+  )

@@ -1,4 +1,6 @@
-"""Small steps run in a single thread: which they are, and that numbers and errors stay what they were."""
+"""Small steps run in a single thread: which they are, and that numbers and errors stay what
+they were.
+"""
 
 import numpy as np
 import pytest
@@ -21,13 +23,22 @@ def test_a_small_product_is_light():
   assert executor.is_light(graph_of(tf.matmul, matrix(32, 128), matrix(128, 64)))
 
 
-@pytest.mark.parametrize("fn, specs", [
+@pytest.mark.parametrize(
+  "fn, specs",
+  [
     (tf.matmul, (matrix(512, 512), matrix(512, 512))),  # 268 million operations
     (tf.matmul, (matrix(None, 8), matrix(8, 8))),  # nobody knows how many
     (lambda x: tf.tanh(x) + 1, (matrix(4096, 4096),)),
-    (lambda x: tf.nn.conv2d(x[tf.newaxis, :, :, tf.newaxis], tf.ones([3, 3, 1, 1]), 1, "SAME"), (matrix(8, 8),)),
-    (lambda x: tf.while_loop(lambda y: tf.reduce_sum(y) < 9, lambda y: [y + 1], [x]), (matrix(2, 2),)),
-])
+    (
+      lambda x: tf.nn.conv2d(x[tf.newaxis, :, :, tf.newaxis], tf.ones([3, 3, 1, 1]), 1, "SAME"),
+      (matrix(8, 8),),
+    ),
+    (
+      lambda x: tf.while_loop(lambda y: tf.reduce_sum(y) < 9, lambda y: [y + 1], [x]),
+      (matrix(2, 2),),
+    ),
+  ],
+)
 def test_what_is_large_or_unknown_is_not(fn, specs):
   assert not executor.is_light(graph_of(fn, *specs))
 
@@ -46,7 +57,8 @@ def test_both_executors_train_to_the_same_numbers_and_each_to_its_own_bits(tmp_p
   for name in single[0]:
     np.testing.assert_array_equal(single[0][name], single[1][name], name)
     np.testing.assert_array_equal(usual[0][name], usual[1][name], name)
-    # Whether their bits are equal hangs on the processor: 6e-8 apart on an AMD EPYC, equal on an Intel Xeon.
+    # Whether their bits are equal hangs on the processor: 6e-8 apart on an AMD EPYC, equal on an
+    # Intel Xeon.
     np.testing.assert_allclose(single[0][name], usual[0][name], rtol=0, atol=1e-6, err_msg=name)
 
 
@@ -64,6 +76,8 @@ def test_an_error_of_the_step_is_told_from_one_of_the_input(tmp_path, monkeypatc
     with tf.control_dependencies([tf.debugging.assert_less(labels, -1e9, "this step never works")]):
       return programs.line(features, tf.identity(labels), mode, params)
 
-  with pytest.raises(errors.ModelFnError, match="model_fn failed in a step, mode 'train'.*this step never works") as caught:
+  with pytest.raises(
+    errors.ModelFnError, match="model_fn failed in a step, mode 'train'.*this step never works"
+  ) as caught:
     programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=2)
   assert light or "test_executor.py:" in str(caught.value)

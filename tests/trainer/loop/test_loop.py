@@ -22,17 +22,19 @@ def lengths(length, start, final, seconds_per_step=0.0):
 
 
 SCHEDULES = [
-    (4, 0, 10, [4, 8, 10]),
-    (4, 3, 13, [7, 11, 13]),
-    (4, 3, 10, [7, 10]),
-    (40, 0, 12, [12]),
-    (1, 5, 8, [6, 7, 8]),
+  (4, 0, 10, [4, 8, 10]),
+  (4, 3, 13, [7, 11, 13]),
+  (4, 3, 10, [7, 10]),
+  (40, 0, 12, [12]),
+  (1, 5, 8, [6, 7, 8]),
 ]
 
 
 @pytest.mark.parametrize("k, start, final, ends", SCHEDULES)
 def test_a_fixed_length_is_shortened_at_the_end_only(k, start, final, ends):
-  assert lengths(outer_loop.LoopLength(k, cadences=(3,)), start, final, seconds_per_step=100.0) == ends
+  assert (
+    lengths(outer_loop.LoopLength(k, cadences=(3,)), start, final, seconds_per_step=100.0) == ends
+  )
 
 
 def test_by_default_loops_grow_and_stop_at_every_cadence():
@@ -77,15 +79,28 @@ class Device:
     self.asked.append(steps)
     done = min(steps, self.left)
     self.left -= done
-    values = dict(loss=0.5, steps=done, non_finite_step=-1, input_seconds=0.25, scalars={"rate": 0.125})
+    values = dict(
+      loss=0.5, steps=done, non_finite_step=-1, input_seconds=0.25, scalars={"rate": 0.125}
+    )
     return tf.nest.map_structure(tf.constant, values)
 
 
 def test_train_runs_loops_and_tells_of_each():
   results, seconds = [], iter([0.0, 1.0, 5.0, 7.0, 7.0, 7.5])
-  reached = outer_loop.train(Device(), 3, 10, outer_loop.LoopLength(3), lambda result: results.append(result), clock=lambda: next(seconds))
+  reached = outer_loop.train(
+    Device(),
+    3,
+    10,
+    outer_loop.LoopLength(3),
+    lambda result: results.append(result),
+    clock=lambda: next(seconds),
+  )
   assert reached == (10, False)
-  assert [(result.step, result.steps, result.seconds) for result in results] == [(6, 3, 1.0), (9, 3, 2.0), (10, 1, 0.5)]
+  assert [(result.step, result.steps, result.seconds) for result in results] == [
+    (6, 3, 1.0),
+    (9, 3, 2.0),
+    (10, 1, 0.5),
+  ]
   assert results[0] == outer_loop.LoopResult(6, 3, 1.0, 0.5, -1, 0.25, {"rate": 0.125}, False)
 
 
@@ -96,13 +111,17 @@ def test_train_at_its_end_runs_nothing():
 
 
 def test_train_stops_where_it_is_asked_to():
-  assert outer_loop.train(Device(), 0, 100, outer_loop.LoopLength(4), lambda result: result.step >= 6) == (8, False)
+  assert outer_loop.train(
+    Device(), 0, 100, outer_loop.LoopLength(4), lambda result: result.step >= 6
+  ) == (8, False)
 
 
 @pytest.mark.parametrize("batches, told", [(6, [4, 6]), (8, [4, 8]), (0, [])])
 def test_input_that_ends(batches, told):
   results = []
-  assert outer_loop.train(Device(batches), 0, 100, outer_loop.LoopLength(4), lambda result: results.append(result)) == (batches, True)
+  assert outer_loop.train(
+    Device(batches), 0, 100, outer_loop.LoopLength(4), lambda result: results.append(result)
+  ) == (batches, True)
   assert [result.step for result in results] == told
   assert results == [] or results[-1].exhausted == (batches % 4 != 0)
 
@@ -115,7 +134,14 @@ def test_loops_learn_from_the_clock():
     now[0] += 2.0 * steps
     return device(steps)
 
-  outer_loop.train(run_loop, 0, 20, length, lambda result: length.took(result.steps, result.seconds), clock=lambda: now[0])
+  outer_loop.train(
+    run_loop,
+    0,
+    20,
+    length,
+    lambda result: length.took(result.steps, result.seconds),
+    clock=lambda: now[0],
+  )
   assert device.asked == [1, 2, 4, 4, 4, 4, 1]
 
 
@@ -127,16 +153,21 @@ def trained(tmp_path_factory):
   return programs.estimator(tmp_path_factory.mktemp("model"), **programs.fixed_loops(4))
 
 
-@pytest.mark.parametrize("arguments, steps", [
+@pytest.mark.parametrize(
+  "arguments, steps",
+  [
     ({"steps": 3}, [3]),
     ({"steps": 10}, [7, 11, 13]),
     ({"max_steps": 20}, [17, 20]),
     ({"max_steps": 20}, []),
-])
+  ],
+)
 def test_hooks_are_called_after_each_loop(trained, arguments, steps):
   """The cases go on from each other."""
   seen = []
-  trained.train(programs.train_input, hooks=[lambda step, metrics, _: seen.append(step)], **arguments)
+  trained.train(
+    programs.train_input, hooks=[lambda step, metrics, _: seen.append(step)], **arguments
+  )
   assert seen == steps
   assert trained.traces["train"] == 1
 
@@ -145,7 +176,8 @@ def test_the_loss_of_a_loop_is_the_mean_over_its_steps(tmp_path, device):
   def losses(name, steps):
     seen = []
     programs.estimator(tmp_path / name, device=device, **programs.fixed_loops(steps)).train(
-        programs.train_input, steps=4, hooks=[lambda step, metrics, _: seen.append(metrics["loss"])])
+      programs.train_input, steps=4, hooks=[lambda step, metrics, _: seen.append(metrics["loss"])]
+    )
     return seen
 
   single, together = losses("single", 1), losses("together", 4)
@@ -158,14 +190,20 @@ def test_the_loss_of_a_loop_is_the_mean_over_its_steps(tmp_path, device):
 
 
 def test_no_replica_works_before_the_end_of_the_wait_is_noted(tmp_path, device):
-  """Else the note itself would wait for a free thread, and the replicas' work would pass for the input's."""
+  """Else the note itself would wait for a free thread, and the replicas' work would pass for
+  the input's.
+  """
   estimator = programs.estimator(tmp_path, device=device)
   _, iterator = estimator._traced("train", programs.train_input)
   traced = estimator._loops.trace_train(iterator, endless=True)
-  while_loop, = (operation for operation in traced.graph.get_operations() if operation.type == "While")
+  (while_loop,) = (
+    operation for operation in traced.graph.get_operations() if operation.type == "While"
+  )
   body = while_loop.graph._get_function(while_loop.get_attr("body").name).graph
   clocks = [operation for operation in body.get_operations() if operation.type == "Timestamp"]
-  batches = [operation for operation in body.get_operations() if operation.type == "IteratorGetNext"]
+  batches = [
+    operation for operation in body.get_operations() if operation.type == "IteratorGetNext"
+  ]
   assert len(batches) == estimator.device.replicas
 
   def after_the_note(operation):
@@ -179,6 +217,8 @@ def test_no_replica_works_before_the_end_of_the_wait_is_noted(tmp_path, device):
       else:
         yield operation
 
-  users = [operation for batch in batches for tensor in batch.outputs for operation in working(tensor)]
+  users = [
+    operation for batch in batches for tensor in batch.outputs for operation in working(tensor)
+  ]
   assert len(users) >= 2 * estimator.device.replicas
   assert all(after_the_note(operation) for operation in users)

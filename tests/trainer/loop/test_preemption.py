@@ -1,4 +1,6 @@
-"""SIGTERM and Ctrl-C: saved at the end of the loop, left with what tells which of the two it was."""
+"""SIGTERM and Ctrl-C: saved at the end of the loop, left with what tells which of the two it
+was.
+"""
 
 import contextlib
 import os
@@ -52,7 +54,9 @@ def left(number, message=""):
 @BOTH
 def test_the_run_saves_and_goes_on_to_the_bit(number, tmp_path, caplog):
   cut = programs.estimator(tmp_path / "cut", **programs.fixed_loops(1))
-  with left(number, f"saved at step 3 in {tmp_path / 'cut'}; the same command, or call, goes on from there"):
+  with left(
+    number, f"saved at step 3 in {tmp_path / 'cut'}; the same command, or call, goes on from there"
+  ):
     cut.train(programs.train_input, steps=8, hooks=[sending(number, at=3)])
   assert "saving at the end of this device loop" in caplog.text
   assert "A second one ends" in caplog.text
@@ -268,7 +272,8 @@ command.run(main)
 
 SAVING = "saving at the end of this device loop"
 COMMANDS = {
-  # what, signals, where it blocks, steps a loop, what it says after the first, exit code, what it says in the end
+  # what, signals, where it blocks, steps a loop, what it says after the first, exit code, what it
+  # says in the end
   "in a loop": ("train", signal.SIGINT, 5, 50, SAVING, 130, "interrupted again: ended at once"),
   "in the first loop of one step": (
     "train",
@@ -279,8 +284,24 @@ COMMANDS = {
     130,
     "interrupted: before the first step there was nothing to save",
   ),
-  "SIGTERM in a loop": ("train", signal.SIGTERM, 5, 50, SAVING, 143, "SIGTERM again: ended at once."),
-  "in an evaluation": ("evaluate", signal.SIGINT, 0, 0, "Ctrl-C: ending.", 130, "interrupted again: ended at once"),
+  "SIGTERM in a loop": (
+    "train",
+    signal.SIGTERM,
+    5,
+    50,
+    SAVING,
+    143,
+    "SIGTERM again: ended at once.",
+  ),
+  "in an evaluation": (
+    "evaluate",
+    signal.SIGINT,
+    0,
+    0,
+    "Ctrl-C: ending.",
+    130,
+    "interrupted again: ended at once",
+  ),
 }
 
 
@@ -358,21 +379,28 @@ def test_who_heard_of_signals_before_hears_of_them_still(tmp_path):
 
 def test_a_training_in_another_thread_is_not_asked(tmp_path):
   estimator = programs.estimator(tmp_path)
-  thread = threading.Thread(target=estimator.train, args=(programs.train_input,), kwargs={"steps": 2})
+  thread = threading.Thread(
+    target=estimator.train, args=(programs.train_input,), kwargs={"steps": 2}
+  )
   thread.start()
   thread.join()
   assert estimator.latest_step() == 2
 
 
 def test_a_fork_answers_for_itself(tmp_path):
-  """A worker process that is made in a training ends at SIGTERM, and its Ctrl-C is not its parent's."""
+  """A worker process that is made in a training ends at SIGTERM, and its Ctrl-C is not its
+  parent's.
+  """
   codes = []
 
   def hook(step, metrics, estimator):
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
-      is_free = signal.set_wakeup_fd(-1) == -1 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+      is_free = (
+        signal.set_wakeup_fd(-1) == -1
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+      )
       os.write(theirs, b"y" if is_free else b"n")
       signal.pause()
       os._exit(0)

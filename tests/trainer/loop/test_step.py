@@ -1,4 +1,6 @@
-"""One step: what goes wrong in a model_fn is said in its terms; host_call gets the tensors of all replicas."""
+"""One step: what goes wrong in a model_fn is said in its terms; host_call gets the tensors of
+all replicas.
+"""
 
 import keras
 import numpy as np
@@ -14,22 +16,34 @@ ModeKeys = trainer.ModeKeys
 
 def spoiled(spoil, modes=(ModeKeys.TRAIN,)):
   """The line, whose spec `spoil` changes in these modes."""
+
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
     if mode in modes:
       spoil(spec)
     return spec
+
   return model_fn
 
 
 @pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL])
-@pytest.mark.parametrize("loss, shape", [(lambda loss: tf.stack([loss, loss]), r"\(2,\)"), (lambda loss: tf.reshape(loss, [1, 1]), r"\(1, 1\)")])
+@pytest.mark.parametrize(
+  "loss, shape",
+  [
+    (lambda loss: tf.stack([loss, loss]), r"\(2,\)"),
+    (lambda loss: tf.reshape(loss, [1, 1]), r"\(1, 1\)"),
+  ],
+)
 def test_a_loss_is_a_scalar(loss, shape, mode, tmp_path):
   def spoil(spec):
     spec.loss = loss(spec.loss)
 
   estimator = programs.estimator(tmp_path, spoiled(spoil, (mode,)))
-  with pytest.raises(errors.SpecError, match=rf"mode '{mode}': the loss has shape {shape}: expected a scalar, as tf.reduce_mean gives"):
+  with pytest.raises(
+    errors.SpecError,
+    match=rf"mode '{mode}': the loss has shape {shape}: "
+    r"expected a scalar, as tf.reduce_mean gives",
+  ):
     estimator.trace(mode, programs.train_input)
 
 
@@ -46,27 +60,37 @@ def test_an_integer_loss_is_taken_as_the_number_it_is(tmp_path):
     spec.loss = tf.constant(7)
 
   losses = []
-  programs.estimator(tmp_path, spoiled(spoil)).train(programs.train_input, steps=1, hooks=[lambda step, metrics, _: losses.append(metrics["loss"])])
+  programs.estimator(tmp_path, spoiled(spoil)).train(
+    programs.train_input, steps=1, hooks=[lambda step, metrics, _: losses.append(metrics["loss"])]
+  )
   assert losses == [7.0]
 
 
-@pytest.mark.parametrize("predictions", [lambda y: tf.reduce_mean(y), lambda y: y[:3]], ids=["scalar", "another batch"])
+@pytest.mark.parametrize(
+  "predictions", [lambda y: tf.reduce_mean(y), lambda y: y[:3]], ids=["scalar", "another batch"]
+)
 def test_predictions_have_the_batch_first(predictions, tmp_path):
   def spoil(spec):
     spec.predictions = {"mean": predictions(spec.predictions["y"])}
 
-  estimator = programs.estimator(tmp_path, spoiled(spoil, (ModeKeys.PREDICT,))).train(programs.train_input, steps=1)
+  estimator = programs.estimator(tmp_path, spoiled(spoil, (ModeKeys.PREDICT,))).train(
+    programs.train_input, steps=1
+  )
   with pytest.raises(errors.SpecError, match="mean"):
     list(estimator.predict(programs.examples(8)))
 
 
-@pytest.mark.parametrize("tensor", [lambda y: tf.reduce_mean(y), lambda y: y[:3]], ids=["scalar", "another batch"])
+@pytest.mark.parametrize(
+  "tensor", [lambda y: tf.reduce_mean(y), lambda y: y[:3]], ids=["scalar", "another batch"]
+)
 def test_tensors_of_metrics_have_the_batch_first(tensor, tmp_path):
   def spoil(spec):
     fn, tensors = spec.eval_metrics
     spec.eval_metrics = fn, {name: tensor(value) for name, value in tensors.items()}
 
-  estimator = programs.estimator(tmp_path, spoiled(spoil, (ModeKeys.EVAL,))).train(programs.train_input, steps=1)
+  estimator = programs.estimator(tmp_path, spoiled(spoil, (ModeKeys.EVAL,))).train(
+    programs.train_input, steps=1
+  )
   with pytest.raises(errors.SpecError, match="labels"):
     estimator.evaluate(programs.examples(8))
 
@@ -77,7 +101,11 @@ def _fails(features, labels, mode, params):
 
 def test_what_a_model_fn_raises_comes_with_the_shapes_and_the_line(tmp_path):
   given = r'given features\["x"\] float32\[8, 3\], labels float32\[8\]: '
-  with pytest.raises(errors.ModelFnError, match=rf"model_fn _fails failed in mode 'train'.*{given}"):
+  with pytest.raises(
+    errors.ModelFnError,
+    match=r"model_fn _fails failed in mode "
+    rf"'train'.*{given}",
+  ):
     programs.estimator(tmp_path, _fails).train(programs.train_input, steps=1)
 
 
@@ -105,7 +133,10 @@ def test_the_true_step_is_known_inside(tmp_path):
     return programs.line(features, labels, mode, params)
 
   programs.estimator(tmp_path, model_fn, **programs.fixed_loops(3)).train(
-      programs.train_input, steps=7, hooks=[lambda step, metrics, _: seen.append((step, metrics["step"]))])
+    programs.train_input,
+    steps=7,
+    hooks=[lambda step, metrics, _: seen.append((step, metrics["step"]))],
+  )
   assert seen == [(3, 2.0), (6, 5.0), (7, 6.0)]
 
 
@@ -117,6 +148,7 @@ def host_calling(received, tensors, **kwargs):
     def write(*arrays):
       received.append([array.copy() for array in arrays])
       return np.int64(0)
+
     values = [*args, *(keywords[key] for key in sorted(keywords))]
     return tf.numpy_function(write, values, tf.int64)
 
@@ -124,34 +156,52 @@ def host_calling(received, tensors, **kwargs):
     spec = programs.line(features, labels, mode, params)
     spec.host_call = (host_fn, tensors(features))
     return spec
+
   return model_fn
 
 
-@pytest.mark.parametrize("tensors", [
+@pytest.mark.parametrize(
+  "tensors",
+  [
     lambda features: [features["x"][:, 0], tf.reshape(tf.compat.v1.train.get_global_step(), [1])],
-    lambda features: {"a": features["x"][:, 0], "b": tf.reshape(tf.compat.v1.train.get_global_step(), [1])},
-], ids=["list", "dict"])
+    lambda features: {
+      "a": features["x"][:, 0],
+      "b": tf.reshape(tf.compat.v1.train.get_global_step(), [1]),
+    },
+  ],
+  ids=["list", "dict"],
+)
 def test_host_calls_get_all_replicas_one_after_another_in_each_step(tensors, tmp_path, device):
   received = []
-  estimator = programs.estimator(tmp_path, host_calling(received, tensors), device, batch_size=16, **programs.fixed_loops(4))
+  estimator = programs.estimator(
+    tmp_path, host_calling(received, tensors), device, batch_size=16, **programs.fixed_loops(4)
+  )
   estimator.train(programs.train_input, steps=2)
   x, _ = programs.arrays(40)
   # The dataset goes round after 40 points.
   np.testing.assert_array_equal([x_0 for x_0, _ in received], x[:32, 0].reshape(2, 16))
-  assert [steps.tolist() for _, steps in received] == [[step] * estimator.device.replicas for step in (0, 1)]
+  assert [steps.tolist() for _, steps in received] == [
+    [step] * estimator.device.replicas for step in (0, 1)
+  ]
 
 
 def test_host_calls_every_so_many_steps(tmp_path):
   received = []
-  model_fn = host_calling(received, lambda features: [tf.reshape(tf.compat.v1.train.get_global_step(), [1])])
+  model_fn = host_calling(
+    received, lambda features: [tf.reshape(tf.compat.v1.train.get_global_step(), [1])]
+  )
   config = trainer.TPUConfig(iterations_per_loop=4, host_call_every_n_steps=3)
   programs.estimator(tmp_path, model_fn, tpu_config=config).train(programs.train_input, steps=7)
-  assert [steps.tolist() for steps, in received] == [[2], [5]]
+  assert [steps.tolist() for (steps,) in received] == [[2], [5]]
 
 
 def test_host_calls_take_no_scalars(tmp_path):
   model_fn = host_calling([], lambda features: [tf.constant(1.0)])
-  with pytest.raises(errors.SpecError, match=r"host_call: the tensor .* is a scalar.*tf.reshape\(tensor, \[1\]\)"):
+  with pytest.raises(
+    errors.SpecError,
+    match=r"host_call: the tensor .* is a "
+    r"scalar.*tf.reshape\(tensor, \[1\]\)",
+  ):
     programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
 
 
@@ -165,10 +215,17 @@ def test_bfloat16_is_for_the_computation(tmp_path):
     if mode == ModeKeys.PREDICT:
       return trainer.EstimatorSpec(mode, predictions=y)
     loss = tf.reduce_mean(tf.square(y - labels))
-    return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss) if mode == "train" else None)
+    return trainer.EstimatorSpec(
+      mode,
+      loss=loss,
+      train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss) if mode == "train" else None,
+    )
 
-  estimator = programs.estimator(tmp_path, model_fn, precision="bfloat16").train(programs.train_input, steps=2)
+  estimator = programs.estimator(tmp_path, model_fn, precision="bfloat16").train(
+    programs.train_input, steps=2
+  )
   estimator.evaluate(programs.examples(8))
   assert dtypes == {"train": tf.bfloat16, "eval": tf.bfloat16}
-  assert {name: estimator.get_variable_value(name).dtype for name in ("dense/kernel", "dense/bias")} == {
-      "dense/kernel": np.float32, "dense/bias": np.float32}
+  assert {
+    name: estimator.get_variable_value(name).dtype for name in ("dense/kernel", "dense/bias")
+  } == {"dense/kernel": np.float32, "dense/bias": np.float32}

@@ -1,4 +1,6 @@
-"""One training at a time in a model_dir: by a lock of the system, or by a file that tells of life."""
+"""One training at a time in a model_dir: by a lock of the system, or by a file that tells of
+life.
+"""
 
 import dataclasses
 import errno
@@ -80,7 +82,9 @@ def test_the_lock_of_another_process_ends_with_it_however_it_ends(tmp_path):
 
 
 def test_a_fork_does_not_have_the_lock(tmp_path):
-  """A worker process that outlives its parent must not keep a restart away, and must not end the lock."""
+  """A worker process that outlives its parent must not keep a restart away, and must not end
+  the lock.
+  """
   lock = TrainingLock(str(tmp_path))
   with lock.held():
     ours, theirs = socket.socketpair()
@@ -108,10 +112,14 @@ def test_force_takes_it_and_the_other_one_ends_at_its_next_save(tmp_path, caplog
   with first.held():
     with second.held():
       assert f"--force: {tmp_path} is taken from process {os.getpid()} on host" in caplog.text
-      with pytest.raises(errors.ModelDirBusyError, match=f"was taken from this training: process {os.getpid()} .*It ends"):
+      with pytest.raises(
+        errors.ModelDirBusyError,
+        match=f"was taken from this training: process {os.getpid()} .*It ends",
+      ):
         first.check()
       second.check()
-    with pytest.raises(errors.ModelDirBusyError):  # also where the other one has ended before it looks
+    # Also where the other one has ended before it looks.
+    with pytest.raises(errors.ModelDirBusyError):
       first.check()
   assert list(tmp_path.iterdir()) == []
 
@@ -131,7 +139,9 @@ def test_to_remove_the_file_is_to_take_the_folder(tmp_path):
   lock = TrainingLock(str(tmp_path))
   with lock.held():
     os.remove(file_of(tmp_path))
-    with pytest.raises(errors.ModelDirBusyError, match="its file training.lock was removed. It ends"):
+    with pytest.raises(
+      errors.ModelDirBusyError, match="its file training.lock was removed. It ends"
+    ):
       lock.check()
     with TrainingLock(str(tmp_path)).held():
       pass
@@ -143,7 +153,10 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
 
   with monkeypatch.context() as patch:
     patch.setattr(training_lock.os, "pwrite", pwrite)
-    with pytest.raises(errors.OutputError, match="Cannot write .*training.lock.*No space left"), TrainingLock(str(tmp_path)).held():
+    with (
+      pytest.raises(errors.OutputError, match="Cannot write .*training.lock.*No space left"),
+      TrainingLock(str(tmp_path)).held(),
+    ):
       pass
   assert list(tmp_path.iterdir()) == []
   assert not training_lock._open_files
@@ -204,7 +217,9 @@ class Elsewhere:
 
   def write(self, beat=1, **more):
     """What another process would write."""
-    holder = dict(host="far", pid=7, started="2026-01-02T03:04:05+00:00", boot="b", process="p", token="t")
+    holder = dict(
+      host="far", pid=7, started="2026-01-02T03:04:05+00:00", boot="b", process="p", token="t"
+    )
     with files.whole(file_of(self.folder)) as file:
       file.write(json.dumps(dict(holder, beat=beat, **more)))
 
@@ -232,13 +247,19 @@ def test_one_without_a_sign_of_life_is_waited_for_so_long_and_it_is_said(elsewhe
   with elsewhere.lock().held():
     assert told(elsewhere.folder)["pid"] == os.getpid()
   assert elsewhere.time == training_lock.EXPIRES_SECONDS
-  assert "process 7 on host far, started 2026-01-02T03:04:05+00:00. If it does not show in 90 s that it goes on" in caplog.text
+  assert (
+    "process 7 on host far, started 2026-01-02T03:04:05+00:00. If it does not show in 90 s that it "
+    "goes on" in caplog.text
+  )
 
 
 def test_one_that_shows_a_sign_of_life_keeps_the_folder(elsewhere):
   elsewhere.write()
   elsewhere.events[4] = lambda: elsewhere.write(beat=2)
-  with pytest.raises(errors.ModelDirBusyError, match="process 7 on host far"), elsewhere.lock().held():
+  with (
+    pytest.raises(errors.ModelDirBusyError, match="process 7 on host far"),
+    elsewhere.lock().held(),
+  ):
     pass
   assert elsewhere.looks == 4
   assert told(elsewhere.folder)["pid"] == 7
@@ -286,7 +307,9 @@ def test_one_whose_folder_was_taken_ends_at_its_next_save_and_leaves_the_other_a
   with lock.held():
     elsewhere.write()
     for _ in range(2):
-      with pytest.raises(errors.ModelDirBusyError, match="taken from this training: process 7 on host far"):
+      with pytest.raises(
+        errors.ModelDirBusyError, match="taken from this training: process 7 on host far"
+      ):
         lock.check()
   assert told(elsewhere.folder)["pid"] == 7
 
@@ -360,7 +383,9 @@ def test_a_second_training_in_a_folder_is_refused_and_evaluations_are_not(tmp_pa
     seen.append(other.evaluate(programs.examples(8))["global_step"])
     seen.append(len(list(other.predict(programs.examples(8)))))
 
-  programs.estimator(tmp_path, **programs.fixed_loops(2)).train(programs.train_input, steps=2, hooks=[hook])
+  programs.estimator(tmp_path, **programs.fixed_loops(2)).train(
+    programs.train_input, steps=2, hooks=[hook]
+  )
   assert seen == [0, 8]
   assert not os.path.exists(file_of(tmp_path))
   other.train(programs.train_input, steps=1)
@@ -410,7 +435,11 @@ def test_whatever_ends_a_training_frees_the_folder(error, tmp_path):
 def test_a_training_elsewhere(elsewhere):
   estimator = programs.estimator(elsewhere.folder)
   seen = []
-  estimator.train(programs.train_input, steps=2, hooks=[lambda step, metrics, _: seen.append(told(elsewhere.folder)["pid"])])
+  estimator.train(
+    programs.train_input,
+    steps=2,
+    hooks=[lambda step, metrics, _: seen.append(told(elsewhere.folder)["pid"])],
+  )
   assert set(seen) == {os.getpid()}
   assert estimator.latest_step() == 2
   assert not tf.io.gfile.exists(file_of(elsewhere.folder))
@@ -419,4 +448,6 @@ def test_a_training_elsewhere(elsewhere):
 def test_an_unknown_field_of_a_later_version_does_no_harm(elsewhere):
   elsewhere.write(boot=processes.boot(), pid=2**22 + 1, later="field")
   with elsewhere.lock().held():
-    assert set(told(elsewhere.folder)) == {field.name for field in dataclasses.fields(training_lock._Holder)} | {"beat"}
+    assert set(told(elsewhere.folder)) == {
+      field.name for field in dataclasses.fields(training_lock._Holder)
+    } | {"beat"}

@@ -74,10 +74,10 @@ def test_without_a_limit_nothing_watches():
 
 
 HANGS = {
-    "input_fn": "train input_fn hanging_input",
-    "generator": "first training steps: first batch, compilation",
-    "hook": "hook hanging_hook",
-    "save": "save a checkpoint",
+  "input_fn": "train input_fn hanging_input",
+  "generator": "first training steps: first batch, compilation",
+  "hook": "hook hanging_hook",
+  "save": "save a checkpoint",
 }
 
 PROGRAM = """
@@ -116,8 +116,13 @@ estimator.train(input_fn, max_steps=20, hooks=[hanging_hook] if what == "hook" e
 def test_a_planted_hang_ends_with_its_stage_and_the_stacks(what, tmp_path):
   root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
   process = subprocess.run(
-      [sys.executable, "-c", PROGRAM, what, str(tmp_path)], capture_output=True, text=True, timeout=280,
-      env=dict(os.environ, PYTHONPATH=root, TF_CPP_MIN_LOG_LEVEL="2"), check=False)
+    [sys.executable, "-c", PROGRAM, what, str(tmp_path)],
+    capture_output=True,
+    text=True,
+    timeout=280,
+    env=dict(os.environ, PYTHONPATH=root, TF_CPP_MIN_LOG_LEVEL="2"),
+    check=False,
+  )
   assert process.returncode == watchdog.EXIT_CODE, process.stderr[-3000:]
   assert f'The stage "{HANGS[what]}" has not ended for 3 s' in process.stderr
   assert "in hang_here" in process.stderr

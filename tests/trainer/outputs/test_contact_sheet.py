@@ -14,22 +14,35 @@ GREEN, RED = (0, 128, 0), (178, 34, 34)
 
 def test_the_first_feature_that_looks_like_an_image():
   image = np.zeros([4, 5, 3], np.float32)
-  features = {"a": np.zeros([4, 5, 2], np.float32), "b": np.zeros([4, 5, 3], np.int32), "c": np.zeros([9]), "d": image, "e": np.zeros([2, 2, 1])}
+  features = {
+    "a": np.zeros([4, 5, 2], np.float32),
+    "b": np.zeros([4, 5, 3], np.int32),
+    "c": np.zeros([9]),
+    "d": image,
+    "e": np.zeros([2, 2, 1]),
+  }
   assert contact_sheet.image_of(features) is image
   assert contact_sheet.image_of(image) is image
   assert contact_sheet.image_of({"a": features["a"], "text": b"abc"}) is None
 
 
-@pytest.mark.parametrize("values, shown", [
+@pytest.mark.parametrize(
+  "values, shown",
+  [
     pytest.param(np.uint8([0, 51, 255]), [0, 0.2, 1], id="uint8"),
     pytest.param(np.float32([0.2, 0.3, 0.5]), [0.2, 0.3, 0.5], id="float"),
     pytest.param(np.float32([-1, 0, 3]), [0, 0.25, 1], id="standardised"),
     pytest.param(np.float32([3, 3, 3]), [0, 0, 0], id="flat"),
     pytest.param(tf.constant([0, 0.25, 1], tf.bfloat16).numpy(), [0, 0.25, 1], id="bfloat16"),
-])
+  ],
+)
 def test_pixels_are_brought_to_0_to_1(values, shown):
-  np.testing.assert_allclose(contact_sheet.shown(values.reshape([1, 1, 3])), np.reshape(shown, [1, 1, 3]), atol=1e-6)
-  np.testing.assert_allclose(contact_sheet.shown(values.reshape([1, 3, 1])), np.reshape(shown, [1, 3]), atol=1e-6)
+  np.testing.assert_allclose(
+    contact_sheet.shown(values.reshape([1, 1, 3])), np.reshape(shown, [1, 1, 3]), atol=1e-6
+  )
+  np.testing.assert_allclose(
+    contact_sheet.shown(values.reshape([1, 3, 1])), np.reshape(shown, [1, 3]), atol=1e-6
+  )
 
 
 def drawn(path, captions):
@@ -43,7 +56,10 @@ def has(pixels, colour):
 
 
 def test_captions_have_the_colour_of_what_they_say(tmp_path):
-  right, wrong, unknown = (contact_sheet.Caption(["MMMMM 70.0 %", "a name that is longer than the tile"], right) for right in (True, False, None))
+  right, wrong, unknown = (
+    contact_sheet.Caption(["MMMMM 70.0 %", "a name that is longer than the tile"], right)
+    for right in (True, False, None)
+  )
   pixels = drawn(tmp_path / "sheet.png", [right, wrong])
   left, other = np.split(pixels, 2, 1)
   assert has(left, GREEN)
@@ -66,11 +82,19 @@ def test_rows_of_six(count, rows, columns, tmp_path):
 def test_without_matplotlib_it_is_said(tmp_path, monkeypatch, caplog):
   monkeypatch.setitem(sys.modules, "matplotlib", None)
   with caplog.at_level("WARNING", logger="absl"):
-    assert not contact_sheet.write(str(tmp_path / "sheet.png"), [np.zeros([2, 2, 3])], [contact_sheet.Caption(["x"])])
+    assert not contact_sheet.write(
+      str(tmp_path / "sheet.png"), [np.zeros([2, 2, 3])], [contact_sheet.Caption(["x"])]
+    )
   assert "No contact sheet: matplotlib is not installed" in caplog.text
   assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-  with pytest.raises(errors.OutputError, match=r"The contact sheet cannot be written to .*sheet.png \(--model_dir\)"):
-    contact_sheet.write(str(tmp_path / "nowhere" / "sheet.png"), [np.zeros([2, 2, 3])], [contact_sheet.Caption(["x"])])
+  with pytest.raises(
+    errors.OutputError,
+    match=r"The contact sheet cannot be written to "
+    r".*sheet.png \(--model_dir\)",
+  ):
+    contact_sheet.write(
+      str(tmp_path / "nowhere" / "sheet.png"), [np.zeros([2, 2, 3])], [contact_sheet.Caption(["x"])]
+    )

@@ -18,8 +18,8 @@ HAS = {"onnx": "onnxruntime", "openvino": "openvino"}
 
 def needs(name):
   return pytest.mark.skipif(
-      name in HAS and importlib.util.find_spec(HAS[name]) is None,
-      reason=f"needs the extra [{name}]")
+    name in HAS and importlib.util.find_spec(HAS[name]) is None, reason=f"needs the extra [{name}]"
+  )
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,10 @@ def images(count):
   return np.random.RandomState(9).rand(count, *exported_lib.SHAPE).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=needs(name)) for name in ("tensorflow", "onnx", "openvino", "tflite")])
+@pytest.mark.parametrize(
+  "name",
+  [pytest.param(name, marks=needs(name)) for name in ("tensorflow", "onnx", "openvino", "tflite")],
+)
 def test_an_engine_gives_what_the_saved_model_gives(name, saved_model):
   loaded = engines.load(saved_model, name)
   assert loaded.name == name
@@ -101,15 +103,20 @@ def test_an_engine_that_gives_something_else_is_refused(saved_model, monkeypatch
       return dict(found, probabilities=found["probabilities"] + 0.01)
 
   monkeypatch.setattr(choose, "_engine", lambda name, file, frozen, *_: Wrong(frozen))
-  with pytest.raises(errors.ExportError, match="engine 'tflite': the output 'probabilities' differs"):
+  with pytest.raises(
+    errors.ExportError, match="engine 'tflite': the output 'probabilities' differs"
+  ):
     engines.load(saved_model, "tflite")
 
 
-@pytest.mark.parametrize(("name", "precision", "message"), [
+@pytest.mark.parametrize(
+  ("name", "precision", "message"),
+  [
     ("torch", "float32", "--engine=torch: expected one of auto, tensorflow, onnx"),
     ("onnx", "bfloat16", "--precision=bfloat16 is OpenVINO's alone"),
     ("openvino", "int4", "--precision=int4: expected one of float32, bfloat16"),
-])
+  ],
+)
 def test_settings_that_cannot_work(name, precision, message):
   with pytest.raises(errors.SettingError, match=message):
     engines.check_name(name, precision)
@@ -117,7 +124,11 @@ def test_settings_that_cannot_work(name, precision, message):
 
 def test_an_engine_that_is_not_installed(monkeypatch):
   monkeypatch.setitem(choose._NEEDS, "onnx", ("no_such_package",))
-  with pytest.raises(errors.SettingError, match=r"needs no_such_package: `pip install octet\[onnx\]`"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"needs no_such_package: `pip install "
+    r"octet\[onnx\]`",
+  ):
     engines.check_name("onnx")
 
 
@@ -132,13 +143,17 @@ def test_a_model_of_texts_runs_in_tensorflow_alone(tmp_path):
     return programs.line({"x": tf.stack([length] * 3, -1)}, labels, mode, params)
 
   def input_fn(params):
-    texts = tf.data.Dataset.from_tensor_slices(({"text": ["a", "bb"] * 8}, np.zeros(16, np.float32)))
+    texts = tf.data.Dataset.from_tensor_slices(
+      ({"text": ["a", "bb"] * 8}, np.zeros(16, np.float32))
+    )
     return texts.repeat().batch(params["batch_size"], drop_remainder=True)
 
   estimator = programs.estimator(tmp_path / "model", model_fn).train(input_fn, steps=1)
   path = estimator.export_saved_model(tmp_path / "export")
   assert engines.load(path).name == "tensorflow"
-  with pytest.raises(errors.SettingError, match="--engine=tflite cannot run .*: its inputs are texts"):
+  with pytest.raises(
+    errors.SettingError, match="--engine=tflite cannot run .*: its inputs are texts"
+  ):
     engines.load(path, "tflite")
 
 

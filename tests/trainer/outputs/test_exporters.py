@@ -30,7 +30,13 @@ def told(exporter, folder, values, final_at=None, metric="loss"):
   recorder = Recorder()
   for index, value in enumerate(values):
     step = 10 * (index + 1)
-    exporter.export(recorder, str(folder), f"ckpt-{step}", {metric: value, "global_step": step, "table": object()}, step == final_at)
+    exporter.export(
+      recorder,
+      str(folder),
+      f"ckpt-{step}",
+      {metric: value, "global_step": step, "table": object()},
+      step == final_at,
+    )
   return [int(path.removeprefix("ckpt-")) for path in recorder.exported]
 
 
@@ -45,11 +51,14 @@ def test_the_final_one_and_only_when_it_is_owed(tmp_path):
   assert told(final, tmp_path / "other", [3, 2, 4, 1], final_at=40) == [40]
 
 
-@pytest.mark.parametrize("mode, values, steps", [
+@pytest.mark.parametrize(
+  "mode, values, steps",
+  [
     ("min", [3.0, 2.0, 2.0, 4.0, float("nan"), 1.0], [10, 20, 60]),
     ("max", [0.5, 0.4, 0.6, 0.6, 0.7], [10, 30, 50]),
     ("min", [float("nan"), 5.0], [20]),
-])
+  ],
+)
 def test_the_best(mode, values, steps, tmp_path):
   assert told(exporters.BestExporter("m", mode), tmp_path, values, metric="m") == steps
 
@@ -57,7 +66,8 @@ def test_the_best(mode, values, steps, tmp_path):
 def test_a_restart_knows_the_best(tmp_path):
   assert told(exporters.BestExporter(), tmp_path, [3.0, 1.0]) == [10, 20]
   assert told(exporters.BestExporter(), tmp_path, [2.0, 1.0, 1.5]) == []
-  assert told(exporters.BestExporter(), tmp_path / "..", [2.0])  # another folder knows nothing of it
+  # Another folder knows nothing of it.
+  assert told(exporters.BestExporter(), tmp_path / "..", [2.0])
 
 
 def test_old_exports_are_removed(tmp_path):
@@ -68,14 +78,24 @@ def test_old_exports_are_removed(tmp_path):
 
 
 def test_a_metric_that_no_evaluation_gives_is_said_at_the_first(tmp_path):
-  with pytest.raises(errors.SettingError, match=r"BestExporter.metric is 'auc'; the evaluation gives loss\."):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"BestExporter.metric is 'auc'; the evaluation "
+    r"gives loss\.",
+  ):
     told(exporters.BestExporter("auc"), tmp_path, [1.0])
 
 
-@pytest.mark.parametrize("make, message", [
+@pytest.mark.parametrize(
+  "make, message",
+  [
     (lambda: exporters.BestExporter(mode="lowest"), "BestExporter.mode is 'lowest'"),
-    (lambda: exporters.LatestExporter(exports_to_keep=0), "LatestExporter.exports_to_keep must be an int greater than 0"),
-])
+    (
+      lambda: exporters.LatestExporter(exports_to_keep=0),
+      "LatestExporter.exports_to_keep must be an int greater than 0",
+    ),
+  ],
+)
 def test_values_that_cannot_work(make, message):
   with pytest.raises(errors.SettingError, match=message):
     make()
@@ -96,16 +116,32 @@ class Noting:
     self.calls = []
 
   def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-    self.calls.append((os.path.basename(export_path), os.path.basename(checkpoint_path), eval_result["global_step"], is_the_final_export))
+    self.calls.append(
+      (
+        os.path.basename(export_path),
+        os.path.basename(checkpoint_path),
+        eval_result["global_step"],
+        is_the_final_export,
+      )
+    )
 
 
 def test_exporters_are_told_of_each_evaluation_and_once_that_it_was_the_last(tmp_path):
   noting = Noting()
-  spec = EvalSpec(programs.examples(11), exporters=[noting, exporters.LatestExporter(), exporters.FinalExporter()])
-  train_and_evaluate(programs.estimator(tmp_path, save_checkpoints_steps=10), TrainSpec(programs.train_input, max_steps=22), spec)
+  spec = EvalSpec(
+    programs.examples(11), exporters=[noting, exporters.LatestExporter(), exporters.FinalExporter()]
+  )
+  train_and_evaluate(
+    programs.estimator(tmp_path, save_checkpoints_steps=10),
+    TrainSpec(programs.train_input, max_steps=22),
+    spec,
+  )
   assert noting.calls == [
-      ("noting", "model.ckpt-10", 10, False), ("noting", "model.ckpt-20", 20, False), ("noting", "model.ckpt-22", 22, False),
-      ("noting", "model.ckpt-22", 22, True)]
+    ("noting", "model.ckpt-10", 10, False),
+    ("noting", "model.ckpt-20", 20, False),
+    ("noting", "model.ckpt-22", 22, False),
+    ("noting", "model.ckpt-22", 22, True),
+  ]
   record = json.loads((tmp_path / "export" / "latest" / "exported.json").read_text())
   assert record["metrics"]["global_step"] == 22
   assert len(list((tmp_path / "export" / "latest").glob("[0-9]*"))) == 3
@@ -116,9 +152,16 @@ def test_exporters_are_told_of_each_evaluation_and_once_that_it_was_the_last(tmp
 
 def test_a_training_that_is_complete_exports_what_is_owed_and_no_more(tmp_path):
   def again(*wanted):
-    train_and_evaluate(programs.estimator(tmp_path, save_checkpoints_steps=10), TrainSpec(programs.train_input, max_steps=20),
-                       EvalSpec(programs.examples(11), exporters=wanted))
-    return sorted(path.parent.name for path in (tmp_path / "export").glob("*/[0-9]*")) if (tmp_path / "export").exists() else []
+    train_and_evaluate(
+      programs.estimator(tmp_path, save_checkpoints_steps=10),
+      TrainSpec(programs.train_input, max_steps=20),
+      EvalSpec(programs.examples(11), exporters=wanted),
+    )
+    return (
+      sorted(path.parent.name for path in (tmp_path / "export").glob("*/[0-9]*"))
+      if (tmp_path / "export").exists()
+      else []
+    )
 
   assert again() == []
   assert again(exporters.FinalExporter()) == ["final"]

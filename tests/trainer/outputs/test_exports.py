@@ -31,7 +31,8 @@ def model_fn(features, labels, mode, params):
   if mode == trainer.ModeKeys.EVAL:
     return trainer.EstimatorSpec(mode, loss=loss)
   return trainer.EstimatorSpec(
-      mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.1), loss))
+    mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.1), loss)
+  )
 
 
 def decode(encoded):
@@ -43,8 +44,9 @@ def decode(encoded):
 def input_fn(params, decoders=None):
   random = np.random.RandomState(3)
   features = {
-      "image": random.rand(40, *SHAPE).astype(np.float32),
-      "scale": random.rand(40).astype(np.float32)}
+    "image": random.rand(40, *SHAPE).astype(np.float32),
+    "scale": random.rand(40).astype(np.float32),
+  }
   labels = random.randint(0, 2, 40).astype(np.int32)
   dataset = tf.data.Dataset.from_tensor_slices((features, labels)).repeat(2)
   dataset = dataset.batch(params["batch_size"], drop_remainder=True)
@@ -53,8 +55,13 @@ def input_fn(params, decoders=None):
 
 def make_estimator(folder, model=model_fn, **options):
   estimator = trainer.Estimator(
-      model, str(folder), trainer.RunConfig(device="cpu"), train_batch_size=8, eval_batch_size=8,
-      export_options=trainer.ExportOptions(**options))
+    model,
+    str(folder),
+    trainer.RunConfig(device="cpu"),
+    train_batch_size=8,
+    eval_batch_size=8,
+    export_options=trainer.ExportOptions(**options),
+  )
   return estimator
 
 
@@ -87,6 +94,7 @@ SCALE = np.float32([0.5, 1.0, 2.0])
 
 def probabilities(estimator, images):
   """What the Estimator predicts."""
+
   def features(params):
     made = tf.data.Dataset.from_tensor_slices({"image": images, "scale": SCALE})
     return made.batch(params["batch_size"])
@@ -105,9 +113,12 @@ def test_files_are_decoded_as_the_pipeline_does(exported, loaded, pictures):
 def test_examples_have_files_and_numbers(exported, loaded, pictures):
   encoded, images = pictures
   wanted = probabilities(exported[0], images)
-  examples = tf.constant([
+  examples = tf.constant(
+    [
       checks.serialise({"image": file, "scale": scale})
-      for file, scale in zip(encoded, SCALE, strict=True)])
+      for file, scale in zip(encoded, SCALE, strict=True)
+    ]
+  )
   served = loaded.signatures["from_examples"](examples=examples)
   np.testing.assert_allclose(served["probabilities"], wanted, atol=1e-6)
   classified = loaded.signatures["classify"](inputs=examples)
@@ -127,8 +138,9 @@ def test_what_it_says_of_itself(exported):
   path = exported[1]
   told = description.read(path)
   assert told["signatures"]["serving_default"]["inputs"] == {
-      "image": {"dtype": "float32", "shape": [None, *SHAPE]},
-      "scale": {"dtype": "float32", "shape": [None]}}
+    "image": {"dtype": "float32", "shape": [None, *SHAPE]},
+    "scale": {"dtype": "float32", "shape": [None]},
+  }
   assert told["signatures"]["from_bytes"]["inputs"]["image"] == {"dtype": "string", "shape": [None]}
   assert told["class_names"] == NAMES
   assert told["decodes"] == ["image"]
@@ -136,8 +148,11 @@ def test_what_it_says_of_itself(exported):
   assert set(told["metrics"]) == {"loss"}
   assert told["versions"]["octet"] == trainer.__version__
   # Every signature was run, and classify's names are exactly the model's.
-  assert set(told["verified"]) == set(told["signatures"]) == {
-      "serving_default", "from_bytes", "from_examples", "classify"}
+  assert (
+    set(told["verified"])
+    == set(told["signatures"])
+    == {"serving_default", "from_bytes", "from_examples", "classify"}
+  )
   assert told["verified"]["classify"]["classes"] == 0.0
 
 
@@ -145,29 +160,41 @@ def serving_messages():
   """The class of PredictionLog, made from the fields that its .proto files have."""
   field = descriptor_pb2.FieldDescriptorProto
   file = descriptor_pb2.FileDescriptorProto(
-      name="log.proto", package="serving", syntax="proto3",
-      dependency=["tensorflow/core/framework/tensor.proto"])
+    name="log.proto",
+    package="serving",
+    syntax="proto3",
+    dependency=["tensorflow/core/framework/tensor.proto"],
+  )
 
   def message(name, *fields):
     made = file.message_type.add(name=name)
     for number, title, kind, repeated in fields:
       text = kind == "string"
       made.field.add(
-          name=title, number=number, type=field.TYPE_STRING if text else field.TYPE_MESSAGE,
-          type_name=None if text else kind,
-          label=field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL)
+        name=title,
+        number=number,
+        type=field.TYPE_STRING if text else field.TYPE_MESSAGE,
+        type_name=None if text else kind,
+        label=field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL,
+      )
     return made
 
   message("ModelSpec", (1, "name", "string", False), (3, "signature_name", "string", False))
   request = message(
-      "PredictRequest", (1, "model_spec", ".serving.ModelSpec", False),
-      (2, "inputs", ".serving.PredictRequest.InputsEntry", True))
+    "PredictRequest",
+    (1, "model_spec", ".serving.ModelSpec", False),
+    (2, "inputs", ".serving.PredictRequest.InputsEntry", True),
+  )
   entry = request.nested_type.add(name="InputsEntry")
   entry.options.map_entry = True
   entry.field.add(name="key", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
   entry.field.add(
-      name="value", number=2, type=field.TYPE_MESSAGE, type_name=".tensorflow.TensorProto",
-      label=field.LABEL_OPTIONAL)
+    name="value",
+    number=2,
+    type=field.TYPE_MESSAGE,
+    type_name=".tensorflow.TensorProto",
+    label=field.LABEL_OPTIONAL,
+  )
   message("PredictLog", (1, "request", ".serving.PredictRequest", False))
   message("PredictionLog", (6, "predict_log", ".serving.PredictLog", False))
   pool = descriptor_pool.Default()
@@ -209,8 +236,10 @@ def test_an_export_that_differs_is_not_published(tmp_path, exported):
   former = estimator.export_saved_model(tmp_path / "export")
   noisy[0] = True
   with pytest.raises(
-      errors.ExportError, match=r"'serving_default': the output 'probabilities' differs from the "
-      r"model's by 0\.00\d+; at most 1e-05"):
+    errors.ExportError,
+    match=r"'serving_default': the output 'probabilities' differs from the "
+    r"model's by 0\.00\d+; at most 1e-05",
+  ):
     estimator.export_saved_model(tmp_path / "export")
   assert names_of(tmp_path / "export") == [os.path.basename(former)]
 
@@ -223,7 +252,8 @@ def test_an_export_that_needs_this_process_is_not_published(tmp_path):
     return spec
 
   estimator = programs.estimator(tmp_path / "model", with_python).train(
-      programs.train_input, steps=1)
+    programs.train_input, steps=1
+  )
   with pytest.raises(errors.ExportError, match="(?s)cannot be used without Octet: .*pyfunc"):
     estimator.export_saved_model(tmp_path / "export")
   assert names_of(tmp_path / "export") == []
@@ -237,10 +267,20 @@ def test_a_check_that_is_not_wanted_is_not_made(tmp_path, exported):
   assert names_of(tmp_path / os.path.basename(path) / "assets.extra") == ["octet.json"]
 
 
-@pytest.mark.parametrize(("decoders", "message"), [
-    ({"picture": decode}, "A decoder is of the feature 'picture', and the model takes image, scale"),
-    ({"image": lambda encoded: decode(encoded)[:3]}, r"gives .*; the model takes float32\[6, 5, 3\]"),
-])
+@pytest.mark.parametrize(
+  ("decoders", "message"),
+  [
+    (
+      {"picture": decode},
+      "A decoder is of the feature 'picture', and the model takes image, scale",
+    ),
+    (
+      {"image": lambda encoded: decode(encoded)[:3]},
+      r"gives .*; the model takes float32\[6, 5, "
+      r"3\]",
+    ),
+  ],
+)
 def test_decoders_that_do_not_fit(decoders, message, tmp_path, exported):
   estimator = make_estimator(exported[0].model_dir, decoders=decoders)
   estimator.trace("eval", input_fn)
@@ -252,7 +292,8 @@ def test_decoders_that_do_not_fit(decoders, message, tmp_path, exported):
 def test_a_pipeline_that_goes_on_after_its_mark_has_none(tmp_path, exported):
   def brighter(params):
     return input_fn(params).map(
-        lambda features, labels: (dict(features, image=features["image"] * 2), labels))
+      lambda features, labels: (dict(features, image=features["image"] * 2), labels)
+    )
 
   estimator = make_estimator(exported[0].model_dir, verify=False)
   estimator.trace("eval", brighter)
@@ -270,25 +311,32 @@ def test_a_mark_outlives_what_the_framework_does_to_a_dataset():
   assert trainer.decoders_of(inputs.call(features_alone, {}, 2, 1, "eval")) == {"image": decode}
 
 
-@pytest.mark.parametrize(("options", "message"), [
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
     ({"decoders": ["image"]}, "ExportOptions: decoders are"),
     ({"warm_up_batches": (0,)}, r"ExportOptions.warm_up_batches is \(0,\)"),
     ({"class_names": "ab"}, "ExportOptions.class_names is 'ab'"),
-])
+  ],
+)
 def test_options_that_cannot_work(options, message):
   with pytest.raises(errors.SettingError, match=message):
     trainer.ExportOptions(**options)
 
 
 def test_an_estimator_takes_options_alone(tmp_path):
-  with pytest.raises(errors.SettingError, match="export_options is True: expected a trainer.ExportO"):
+  with pytest.raises(
+    errors.SettingError, match="export_options is True: expected a trainer.ExportO"
+  ):
     trainer.Estimator(model_fn, str(tmp_path), export_options=True)
 
 
 def test_a_description_of_a_later_format_is_refused(tmp_path):
   (tmp_path / "assets.extra").mkdir()
   (tmp_path / "assets.extra" / "octet.json").write_text(json.dumps({"format": 99}))
-  with pytest.raises(errors.InputError, match="has the format 99, and this version of Octet reads 1"):
+  with pytest.raises(
+    errors.InputError, match="has the format 99, and this version of Octet reads 1"
+  ):
     description.read(str(tmp_path))
   with pytest.raises(errors.InputError, match="is no SavedModel"):
     description.signatures_of(str(tmp_path))

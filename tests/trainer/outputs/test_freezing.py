@@ -15,9 +15,14 @@ def norm(channels, name, rank=4):
   layer = keras.layers.BatchNormalization(name=name)
   layer.build((*[None] * (rank - 1), channels))
   random = np.random.RandomState(channels)
-  layer.set_weights([
-      random.uniform(0.5, 2, channels) * random.choice([-1, 1], channels), random.randn(channels),
-      random.randn(channels), random.uniform(0.2, 3, channels)])
+  layer.set_weights(
+    [
+      random.uniform(0.5, 2, channels) * random.choice([-1, 1], channels),
+      random.randn(channels),
+      random.randn(channels),
+      random.uniform(0.2, 3, channels),
+    ]
+  )
   return layer
 
 
@@ -29,41 +34,56 @@ def signature(layers, shape):
 
   def apply(x):
     for layer in layers:
-      x = layer(x, training=False) if isinstance(layer, keras.layers.BatchNormalization) else layer(x)
+      x = (
+        layer(x, training=False) if isinstance(layer, keras.layers.BatchNormalization) else layer(x)
+      )
     return x
 
   apply(tf.zeros([1, *shape]))
-  module.layers = [variable.value for layer in layers for variable in getattr(layer, "variables", [])]
+  module.layers = [
+    variable.value for layer in layers for variable in getattr(layer, "variables", [])
+  ]
   module.serve = tf.function(
-      lambda x: {"second": 2 * (y := apply(x)), "first": y},
-      input_signature=[tf.TensorSpec([None, *shape], tf.float32, "x")])
+    lambda x: {"second": 2 * (y := apply(x)), "first": y},
+    input_signature=[tf.TensorSpec([None, *shape], tf.float32, "x")],
+  )
   return module, module.serve.get_concrete_function()
 
 
 def conv(filters, padding="same", **settings):
   return lambda: keras.layers.Conv2D(
-      filters, 3, padding=padding, bias_initializer="random_normal", **settings)
+    filters, 3, padding=padding, bias_initializer="random_normal", **settings
+  )
 
 
 CASES = {
-    "after a convolution": ([conv(4), lambda: norm(4, "a"), keras.layers.ReLU], (8, 8, 3), 2),
-    "after one without a bias": ([conv(4, use_bias=False), lambda: norm(4, "a")], (8, 8, 3), 2),
-    "before one that pads": ([lambda: norm(3, "a"), conv(4), keras.layers.ReLU], (8, 8, 3), 1),
-    "before one that does not": ([lambda: norm(3, "a"), conv(4, "valid")], (8, 8, 3), 1),
-    "before a matrix": (
-        [lambda: norm(6, "a", 2), lambda: keras.layers.Dense(5, use_bias=False)], (6,), 1),
-    "after a depthwise one": (
-        [lambda: keras.layers.DepthwiseConv2D(3, depth_multiplier=2), lambda: norm(6, "a")],
-        (8, 8, 3), 2),
-    "between two": ([conv(4), lambda: norm(4, "a"), conv(2)], (8, 8, 3), 2),
-    "behind a pooling": (
-        [conv(4), keras.layers.MaxPooling2D, lambda: norm(4, "a"), conv(2)], (8, 8, 3), 1),
-    "of what is no convolution's": ([keras.layers.ReLU, lambda: norm(3, "a")], (8, 8, 3), 0),
+  "after a convolution": ([conv(4), lambda: norm(4, "a"), keras.layers.ReLU], (8, 8, 3), 2),
+  "after one without a bias": ([conv(4, use_bias=False), lambda: norm(4, "a")], (8, 8, 3), 2),
+  "before one that pads": ([lambda: norm(3, "a"), conv(4), keras.layers.ReLU], (8, 8, 3), 1),
+  "before one that does not": ([lambda: norm(3, "a"), conv(4, "valid")], (8, 8, 3), 1),
+  "before a matrix": (
+    [lambda: norm(6, "a", 2), lambda: keras.layers.Dense(5, use_bias=False)],
+    (6,),
+    1,
+  ),
+  "after a depthwise one": (
+    [lambda: keras.layers.DepthwiseConv2D(3, depth_multiplier=2), lambda: norm(6, "a")],
+    (8, 8, 3),
+    2,
+  ),
+  "between two": ([conv(4), lambda: norm(4, "a"), conv(2)], (8, 8, 3), 2),
+  "behind a pooling": (
+    [conv(4), keras.layers.MaxPooling2D, lambda: norm(4, "a"), conv(2)],
+    (8, 8, 3),
+    1,
+  ),
+  "of what is no convolution's": ([keras.layers.ReLU, lambda: norm(3, "a")], (8, 8, 3), 0),
 }
 
 
-@pytest.mark.parametrize(("layers", "shape", "folded"), [
-    pytest.param(*case, id=name) for name, case in CASES.items()])
+@pytest.mark.parametrize(
+  ("layers", "shape", "folded"), [pytest.param(*case, id=name) for name, case in CASES.items()]
+)
 def test_folded_graphs_give_the_same(layers, shape, folded):
   module, served = signature(layers, shape)
   frozen = freezing.freeze(served)

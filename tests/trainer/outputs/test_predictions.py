@@ -17,11 +17,17 @@ def written(path, values):
 
 
 def test_one_object_for_each_example_in_order(tmp_path):
-  values = [{"class": np.int32(index), "probabilities": np.float32([0.1, 0.9])} for index in range(3)]
-  assert written(tmp_path / "p.jsonl", values) == [{"class": index, "probabilities": [0.1, 0.9]} for index in range(3)]
+  values = [
+    {"class": np.int32(index), "probabilities": np.float32([0.1, 0.9])} for index in range(3)
+  ]
+  assert written(tmp_path / "p.jsonl", values) == [
+    {"class": index, "probabilities": [0.1, 0.9]} for index in range(3)
+  ]
 
 
-@pytest.mark.parametrize("value, plain", [
+@pytest.mark.parametrize(
+  "value, plain",
+  [
     pytest.param(np.float32(0.1), 0.1, id="float"),
     pytest.param(np.float32([0.1, 1 / 3]), [0.1, 0.3333333], id="floats"),
     pytest.param(np.float32([[0.1], [1 / 3]]), [[0.1], [0.3333333]], id="matrix"),
@@ -31,7 +37,8 @@ def test_one_object_for_each_example_in_order(tmp_path):
     pytest.param(np.array([b"a", b"b"], object), ["a", "b"], id="texts"),
     pytest.param({"inner": np.float32([0.5])}, {"inner": [0.5]}, id="dict"),
     pytest.param((np.int32(1), np.int32(2)), [1, 2], id="tuple"),
-])
+  ],
+)
 def test_values_are_written_as_what_they_are(value, plain, tmp_path):
   assert written(tmp_path / "p.jsonl", [{"x": value}]) == [{"x": plain}]
 
@@ -64,7 +71,11 @@ def test_the_file_is_whole_or_not_there(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-  with pytest.raises(errors.OutputError, match=r"The predictions cannot be written to .*p.jsonl \(--model_dir\)"):
+  with pytest.raises(
+    errors.OutputError,
+    match=r"The predictions cannot be written to .*p.jsonl "
+    r"\(--model_dir\)",
+  ):
     predictions.write(str(tmp_path / "nowhere" / "p.jsonl"), [{"x": np.float32(1)}])
 
 
@@ -77,7 +88,10 @@ def pairs(image=(4, 4, 3), labels=(0, 2, 2), keys=("class", "probabilities")):
   for index, shares in enumerate(SHARES):
     prediction = {"class": np.int32(index), "probabilities": np.float32(shares)}
     features = {"x": np.full(image, index / 3, np.float32)}
-    yield {key: prediction[key] for key in keys}, (features,) if labels is None else (features, np.int32(labels[index]))
+    yield (
+      {key: prediction[key] for key in keys},
+      (features,) if labels is None else (features, np.int32(labels[index])),
+    )
 
 
 def saved(tmp_path, *args, **kwargs):
@@ -89,7 +103,9 @@ def saved(tmp_path, *args, **kwargs):
 
 def rows(capsys):
   """The cells of the table that was printed."""
-  lines = [line for line in capsys.readouterr().out.replace("┃", "│").splitlines() if line.startswith("│")]
+  lines = [
+    line for line in capsys.readouterr().out.replace("┃", "│").splitlines() if line.startswith("│")
+  ]
   return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
 
 
@@ -98,7 +114,10 @@ def test_classes_have_names(tmp_path, capsys):
   assert [line["class_name"] for line in lines] == NAMES
   assert list(lines[0]) == ["class", "class_name", "probabilities"]
   assert rows(capsys)[-3:] == [
-      ["0", "ant", "70.0 %", "bee 20.0 %", "ant"], ["1", "bee", "60.0 %", "cow 30.0 %", "cow"], ["2", "cow", "40.0 %", "bee 35.0 %", "cow"]]
+    ["0", "ant", "70.0 %", "bee 20.0 %", "ant"],
+    ["1", "bee", "60.0 %", "cow 30.0 %", "cow"],
+    ["2", "cow", "40.0 %", "bee 35.0 %", "cow"],
+  ]
   assert (tmp_path / "p.png").exists()
 
 
@@ -110,36 +129,63 @@ def test_without_names_there_are_numbers(tmp_path, capsys):
 
 def test_captions_say_what_is_right(tmp_path, monkeypatch):
   seen = []
-  monkeypatch.setattr(predictions.contact_sheet, "write", lambda path, images, captions: seen.extend(zip(images, captions, strict=True)))
+  monkeypatch.setattr(
+    predictions.contact_sheet,
+    "write",
+    lambda path, images, captions: seen.extend(zip(images, captions, strict=True)),
+  )
   saved(tmp_path, pairs(), NAMES)
   assert [(caption.lines, caption.right) for _, caption in seen] == [
-      (["ant 70.0 %"], True), (["bee 60.0 %", "is cow"], False), (["cow 40.0 %"], True)]
+    (["ant 70.0 %"], True),
+    (["bee 60.0 %", "is cow"], False),
+    (["cow 40.0 %"], True),
+  ]
   assert [image[0, 0, 0] for image, _ in seen] == pytest.approx([0, 1 / 3, 2 / 3])
 
 
 def test_a_class_for_each_token_has_names_too(tmp_path):
   prediction = {"class": np.array([2, 0], np.int32), "probabilities": np.zeros([2, 3], np.float32)}
-  assert saved(tmp_path, [(prediction, ({"tokens": np.zeros(2)},))], NAMES)[0]["class_name"] == ["cow", "ant"]
+  assert saved(tmp_path, [(prediction, ({"tokens": np.zeros(2)},))], NAMES)[0]["class_name"] == [
+    "cow",
+    "ant",
+  ]
 
 
 def test_what_is_no_class_is_in_the_table_by_its_name(tmp_path, capsys):
-  prediction = {"y": np.float32(0.5), "states": np.arange(5), "text": b"[red]no", "map": np.zeros([2, 3], np.float32)}
+  prediction = {
+    "y": np.float32(0.5),
+    "states": np.arange(5),
+    "text": b"[red]no",
+    "map": np.zeros([2, 3], np.float32),
+  }
   saved(tmp_path, [(prediction, (np.zeros([3]),))])
-  assert rows(capsys) == [["", "y", "states", "text", "map"], ["0", "0.5", "[0, 1, 2, …]", "[red]no", "float32[2, 3]"]]
+  assert rows(capsys) == [
+    ["", "y", "states", "text", "map"],
+    ["0", "0.5", "[0, 1, 2, …]", "[red]no", "float32[2, 3]"],
+  ]
   assert not (tmp_path / "p.png").exists()
 
 
-@pytest.mark.parametrize("given", [dict(images=0), dict(image=(4, 4)), dict(image=(4, 4, 2)), dict(keys=["probabilities"])])
+@pytest.mark.parametrize(
+  "given", [dict(images=0), dict(image=(4, 4)), dict(image=(4, 4, 2)), dict(keys=["probabilities"])]
+)
 def test_no_contact_sheet(given, tmp_path):
   images = given.pop("images", 24)
   assert len(saved(tmp_path, pairs(**given), images=images)) == 3
   assert not (tmp_path / "p.png").exists()
 
 
-@pytest.mark.parametrize("names, keys, said", [
-    (["ant", "bee"], ["class", "probabilities"], "run.class_names has 2 names, and the model_fn predicts the probabilities of 3 classes"),
+@pytest.mark.parametrize(
+  "names, keys, said",
+  [
+    (
+      ["ant", "bee"],
+      ["class", "probabilities"],
+      "run.class_names has 2 names, and the model_fn predicts the probabilities of 3 classes",
+    ),
     (NAMES, ["probabilities"], 'run.class_names are given, and the model_fn predicts no "class"'),
-])
+  ],
+)
 def test_names_that_do_not_fit(names, keys, said, tmp_path):
   with pytest.raises(errors.SettingError, match=said):
     predictions.save(str(tmp_path / "p"), pairs(keys=keys), names)
@@ -147,17 +193,23 @@ def test_names_that_do_not_fit(names, keys, said, tmp_path):
 
 
 def test_a_class_that_has_no_name(tmp_path):
-  with pytest.raises(errors.SettingError, match="The class 2 was predicted or is a label, and run.class_names has 2 names"):
+  with pytest.raises(
+    errors.SettingError,
+    match="The class 2 was predicted or is a label, and run.class_names has 2 names",
+  ):
     predictions.save(str(tmp_path / "p"), pairs(keys=["class"]), NAMES[:2])
 
 
-@pytest.mark.parametrize("names, images, said", [
+@pytest.mark.parametrize(
+  "names, images, said",
+  [
     ("ant", 1, "run.class_names is 'ant': expected a list of strings"),
     ([0, 1], 1, "run.class_names is"),
     ([], 1, "run.class_names is"),
     (NAMES, -1, "run.contact_sheet_images is -1: expected how many images"),
     (NAMES, True, "run.contact_sheet_images is True"),
-])
+  ],
+)
 def test_settings_that_cannot_work(names, images, said):
   with pytest.raises(errors.SettingError, match=said):
     predictions.check_settings(names, images)

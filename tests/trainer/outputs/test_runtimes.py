@@ -1,4 +1,6 @@
-"""An export has files for other runtimes, which give the same; and int8 is told with what it costs."""
+"""An export has files for other runtimes, which give the same; and int8 is told with what it
+costs.
+"""
 
 import importlib.util
 
@@ -12,7 +14,9 @@ from trainer import errors
 from trainer.outputs import description, engines, runtimes, verification
 
 HAS = {"onnx": "tf2onnx", "openvino": "openvino"}
-INSTALLED = [name for name in runtimes.NAMES if name not in HAS or importlib.util.find_spec(HAS[name])]
+INSTALLED = [
+  name for name in runtimes.NAMES if name not in HAS or importlib.util.find_spec(HAS[name])
+]
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +49,11 @@ def test_a_runtime(name, saved_model, monkeypatch):
 
 def test_a_runtime_that_gives_something_else_stops_the_export(tmp_path, monkeypatch):
   monkeypatch.setattr(
-      runtimes, "_convert", lambda name, frozen, sample: ({".tflite": b""}, Wrong()))
-  with pytest.raises(errors.ExportError, match="The export for 'tflite': the output 'class' differs"):
+    runtimes, "_convert", lambda name, frozen, sample: ({".tflite": b""}, Wrong())
+  )
+  with pytest.raises(
+    errors.ExportError, match="The export for 'tflite': the output 'class' differs"
+  ):
     exported_lib.make(tmp_path, runtimes=["tflite"])
   assert list((tmp_path / "export").iterdir()) == []
 
@@ -61,13 +68,19 @@ class Wrong:
 
 @pytest.mark.parametrize("names", ["tflite", ["torch"]])
 def test_names_that_are_none(names):
-  with pytest.raises(errors.SettingError, match="ExportOptions.runtimes is .*expected a list of some"):
+  with pytest.raises(
+    errors.SettingError, match="ExportOptions.runtimes is .*expected a list of some"
+  ):
     trainer.ExportOptions(runtimes=names)
 
 
 def test_what_is_missing_is_said_at_once(monkeypatch):
   monkeypatch.setitem(runtimes._NEEDS, "onnx", ("no_such_package",))
-  with pytest.raises(errors.SettingError, match=r"needs no_such_package: `pip install octet\[onnx\]`"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"needs no_such_package: `pip install "
+    r"octet\[onnx\]`",
+  ):
     trainer.ExportOptions(runtimes=["onnx"])
 
 

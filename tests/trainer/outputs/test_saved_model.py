@@ -35,22 +35,29 @@ def predicted(estimator, count):
 @pytest.mark.parametrize("count", [1, 8, 13])
 def test_the_batch_is_free(trained, count, tmp_path):
   serve = signature(trained.export_saved_model(tmp_path))
-  np.testing.assert_allclose(serve(x=tf.constant(programs.arrays(count)[0]))["y"], predicted(trained, count), atol=1e-6)
+  np.testing.assert_allclose(
+    serve(x=tf.constant(programs.arrays(count)[0]))["y"], predicted(trained, count), atol=1e-6
+  )
 
 
 def test_a_checkpoint_that_is_named(trained, tmp_path):
-  path = trained.export_saved_model(tmp_path, checkpoint_path=os.path.join(trained.model_dir, "model.ckpt-0"))
+  path = trained.export_saved_model(
+    tmp_path, checkpoint_path=os.path.join(trained.model_dir, "model.ckpt-0")
+  )
   assert not signature(path)(x=tf.constant(programs.arrays(4)[0]))["y"].numpy().any()
 
 
 def test_it_loads_where_there_is_nothing_but_tensorflow(trained, tmp_path):
   path = trained.export_saved_model(tmp_path)
   program = (
-      "import sys, tensorflow as tf\n"
-      f"serve = tf.saved_model.load({path!r}).signatures['serving_default']\n"
-      "print(float(serve(x=tf.ones([1, 3]))['y'][0]))\n"
-      "assert not any(name.split('.')[0] == 'trainer' for name in sys.modules)\n")
-  run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    "import sys, tensorflow as tf\n"
+    f"serve = tf.saved_model.load({path!r}).signatures['serving_default']\n"
+    "print(float(serve(x=tf.ones([1, 3]))['y'][0]))\n"
+    "assert not any(name.split('.')[0] == 'trainer' for name in sys.modules)\n"
+  )
+  run = subprocess.run(
+    [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120
+  )
   assert run.returncode == 0, run.stderr
   wanted = trained.get_variable_value("w").sum() + trained.get_variable_value("b")
   assert float(run.stdout) == pytest.approx(float(wanted), rel=1e-5)
@@ -60,19 +67,24 @@ def test_the_folder_is_named_by_the_time_and_never_written_over(trained, tmp_pat
   paths = [trained.export_saved_model(tmp_path) for _ in range(3)]
   assert len(set(paths)) == 3
   assert all(os.path.basename(path).isdigit() for path in paths)
-  assert sorted(os.listdir(tmp_path)) == sorted(os.path.basename(path) for path in paths)  # nothing is left of the writing
+  # Nothing is left of the writing.
+  assert sorted(os.listdir(tmp_path)) == sorted(os.path.basename(path) for path in paths)
 
 
 def test_extra_files(trained, tmp_path):
   (tmp_path / "labels.txt").write_text("cat\ndog")
-  path = trained.export_saved_model(tmp_path / "export", assets_extra={"text/labels.txt": str(tmp_path / "labels.txt")})
+  path = trained.export_saved_model(
+    tmp_path / "export", assets_extra={"text/labels.txt": str(tmp_path / "labels.txt")}
+  )
   with open(os.path.join(path, "assets.extra", "text", "labels.txt")) as file:
     assert file.read() == "cat\ndog"
 
 
 def test_an_export_that_fails_is_not_there(trained, tmp_path):
   with pytest.raises(errors.OutputError, match="The SavedModel cannot be written to"):
-    trained.export_saved_model(tmp_path / "export", assets_extra={"labels.txt": str(tmp_path / "missing.txt")})
+    trained.export_saved_model(
+      tmp_path / "export", assets_extra={"labels.txt": str(tmp_path / "missing.txt")}
+    )
   assert [name for name in os.listdir(tmp_path / "export") if name.isdigit()] == []
   (tmp_path / "file").write_text("in the way")
   with pytest.raises(errors.OutputError, match="The SavedModel cannot be written to"):
@@ -96,7 +108,10 @@ def test_without_a_checkpoint(tmp_path):
 
 def test_somebody_says_which_features_there_are(trained, tmp_path):
   fresh = programs.estimator(trained.model_dir)
-  with pytest.raises(errors.SettingError, match="nothing says which features the model takes: give serving_input_receiver_fn"):
+  with pytest.raises(
+    errors.SettingError,
+    match="nothing says which features the model takes: give serving_input_receiver_fn",
+  ):
     fresh.export_saved_model(tmp_path)
 
 
@@ -104,8 +119,10 @@ def test_somebody_says_which_features_there_are(trained, tmp_path):
 
 
 RECEIVERS = {
-    "raw": saved_model.build_raw_serving_input_receiver_fn({"x": tf.TensorSpec([None, 3], tf.float32)}),
-    "of doubles": lambda: _receive_doubles(),
+  "raw": saved_model.build_raw_serving_input_receiver_fn(
+    {"x": tf.TensorSpec([None, 3], tf.float32)}
+  ),
+  "of doubles": lambda: _receive_doubles(),
 }
 
 
@@ -118,12 +135,20 @@ def _receive_doubles():
 def test_a_receiver_of_raw_features(trained, tmp_path):
   fresh = programs.estimator(trained.model_dir)
   serve = signature(fresh.export_saved_model(tmp_path, RECEIVERS["raw"]))
-  np.testing.assert_allclose(serve(x=tf.constant(programs.arrays(4)[0]))["y"], predicted(trained, 4), atol=1e-6)
+  np.testing.assert_allclose(
+    serve(x=tf.constant(programs.arrays(4)[0]))["y"], predicted(trained, 4), atol=1e-6
+  )
 
 
 def test_a_receiver_that_makes_features_of_what_it_gets(trained, tmp_path):
-  serve = signature(programs.estimator(trained.model_dir).export_saved_model(tmp_path, RECEIVERS["of doubles"]))
-  np.testing.assert_allclose(serve(doubles=tf.constant(programs.arrays(4)[0], tf.float64))["y"], predicted(trained, 4), atol=1e-6)
+  serve = signature(
+    programs.estimator(trained.model_dir).export_saved_model(tmp_path, RECEIVERS["of doubles"])
+  )
+  np.testing.assert_allclose(
+    serve(doubles=tf.constant(programs.arrays(4)[0], tf.float64))["y"],
+    predicted(trained, 4),
+    atol=1e-6,
+  )
 
 
 def combined(features, labels, mode, params):
@@ -134,31 +159,58 @@ def combined(features, labels, mode, params):
   if mode == trainer.ModeKeys.PREDICT:
     return trainer.EstimatorSpec(mode, predictions=y)
   loss = tf.reduce_mean(tf.square(y))
-  return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.0), loss))
+  return trainer.EstimatorSpec(
+    mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.0), loss)
+  )
 
 
 STRUCTURES = {
-    "sorted dict": (lambda a, b, c: {"a": a, "b": b, "c": c}, lambda f: (f["a"], f["b"], f["c"]), ("a", "b", "c")),
-    "unsorted dict": (lambda a, b, c: {"c": c, "b": b, "a": a}, lambda f: (f["a"], f["b"], f["c"]), ("a", "b", "c")),
-    "nested dict": (lambda a, b, c: {"z": {"b": b, "a": a}, "c": c}, lambda f: (f["z"]["a"], f["z"]["b"], f["c"]), ("z/a", "z/b", "c")),
-    "dict of a tuple": (lambda a, b, c: {"pair": (a, b), "c": c}, lambda f: (*f["pair"], f["c"]), ("pair_0", "pair_1", "c")),
+  "sorted dict": (
+    lambda a, b, c: {"a": a, "b": b, "c": c},
+    lambda f: (f["a"], f["b"], f["c"]),
+    ("a", "b", "c"),
+  ),
+  "unsorted dict": (
+    lambda a, b, c: {"c": c, "b": b, "a": a},
+    lambda f: (f["a"], f["b"], f["c"]),
+    ("a", "b", "c"),
+  ),
+  "nested dict": (
+    lambda a, b, c: {"z": {"b": b, "a": a}, "c": c},
+    lambda f: (f["z"]["a"], f["z"]["b"], f["c"]),
+    ("z/a", "z/b", "c"),
+  ),
+  "dict of a tuple": (
+    lambda a, b, c: {"pair": (a, b), "c": c},
+    lambda f: (*f["pair"], f["c"]),
+    ("pair_0", "pair_1", "c"),
+  ),
 }
 
 
-@pytest.mark.parametrize("make, pick, names", [
-    pytest.param(*case, id=name) for name, case in STRUCTURES.items()])
+@pytest.mark.parametrize(
+  "make, pick, names", [pytest.param(*case, id=name) for name, case in STRUCTURES.items()]
+)
 def test_features_are_served_by_their_names(make, pick, names, tmp_path):
   values = [np.float32([1, 2, 3, 4]) * 10**place for place in range(3)]
 
   def input_fn(params):
-    return tf.data.Dataset.from_tensor_slices(make(*values)).repeat().batch(params["batch_size"], drop_remainder=True)
+    return (
+      tf.data.Dataset.from_tensor_slices(make(*values))
+      .repeat()
+      .batch(params["batch_size"], drop_remainder=True)
+    )
 
-  estimator = programs.estimator(tmp_path / "model", combined, params={"pick": pick}, batch_size=4).train(input_fn, steps=1)
+  estimator = programs.estimator(
+    tmp_path / "model", combined, params={"pick": pick}, batch_size=4
+  ).train(input_fn, steps=1)
   serve = signature(estimator.export_saved_model(tmp_path / "export"))
   found = set(serve.structured_input_signature[1])
   by_name = {name: tf.constant(value) for name, value in zip(names, values, strict=True)}
   # A signature's argument has no slash: TensorFlow puts an underscore.
-  served = serve(**{name if name in found else name.replace("/", "_"): value for name, value in by_name.items()})
+  served = serve(
+    **{name if name in found else name.replace("/", "_"): value for name, value in by_name.items()}
+  )
   a, b, c = values
   np.testing.assert_allclose(served["output"], 2 * b - a + c)
 
@@ -176,14 +228,21 @@ def test_signatures_of_the_models_own(tmp_path):
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
     if mode == trainer.ModeKeys.PREDICT:
-      spec.export_outputs = {"serving_default": spec.predictions, "doubled": 2 * spec.predictions["y"]}
+      spec.export_outputs = {
+        "serving_default": spec.predictions,
+        "doubled": 2 * spec.predictions["y"],
+      }
     return spec
 
   estimator = programs.estimator(tmp_path / "model", model_fn).train(programs.train_input, steps=1)
   loaded = tf.saved_model.load(estimator.export_saved_model(tmp_path / "export"))
   x = tf.constant(programs.arrays(5)[0])
   assert set(loaded.signatures) == {"serving_default", "doubled", "from_examples"}
-  np.testing.assert_allclose(loaded.signatures["doubled"](x=x)["output"], 2 * loaded.signatures["serving_default"](x=x)["y"], rtol=1e-6)
+  np.testing.assert_allclose(
+    loaded.signatures["doubled"](x=x)["output"],
+    2 * loaded.signatures["serving_default"](x=x)["y"],
+    rtol=1e-6,
+  )
 
 
 @pytest.mark.parametrize("name", ["classes", "serving_default"])
@@ -213,15 +272,27 @@ def test_what_is_served_is_float32_whatever_the_precision(tmp_path):
     if mode == trainer.ModeKeys.PREDICT:
       return trainer.EstimatorSpec(mode, predictions=y)
     loss = tf.reduce_mean(tf.cast(y, tf.float32))
-    return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss)
+    )
 
-  estimator = programs.estimator(tmp_path / "model", model_fn, precision="bfloat16").train(programs.train_input, steps=1)
-  assert signature(estimator.export_saved_model(tmp_path / "export"))(x=tf.ones([2, 3]))["output"].dtype == tf.float32
+  estimator = programs.estimator(tmp_path / "model", model_fn, precision="bfloat16").train(
+    programs.train_input, steps=1
+  )
+  assert (
+    signature(estimator.export_saved_model(tmp_path / "export"))(x=tf.ones([2, 3]))["output"].dtype
+    == tf.float32
+  )
 
 
 def test_names_of_a_free_batch():
-  specs = {"image": tf.TensorSpec([8, 4, 4], tf.float32), "more": {"ids": tf.TensorSpec([8], tf.int32)}}
+  specs = {
+    "image": tf.TensorSpec([8, 4, 4], tf.float32),
+    "more": {"ids": tf.TensorSpec([8], tf.int32)},
+  }
   free = saved_model.free_batch(specs)
   assert free["image"] == tf.TensorSpec([None, 4, 4], tf.float32, "image")
   assert free["more"]["ids"] == tf.TensorSpec([None], tf.int32, "more/ids")
-  assert saved_model.free_batch(tf.TensorSpec([8, 2], tf.int32)) == tf.TensorSpec([None, 2], tf.int32, "features")
+  assert saved_model.free_batch(tf.TensorSpec([8, 2], tf.int32)) == tf.TensorSpec(
+    [None, 2], tf.int32, "features"
+  )

@@ -19,14 +19,28 @@ def test_what_is_allowed():
   assert compared([], []) == 0
 
 
-@pytest.mark.parametrize(("expected", "found", "name", "message"), [
-    ([1000.0, 1.0], [1000.02, 1.0], "logits", r"'logits' differs from the model's by 0\.02; at most 0\.01"),
-    ([0.5, 0.5], [0.50002, 0.5], "probabilities", "differs from the model's by 2e-05; at most 1e-05"),
+@pytest.mark.parametrize(
+  ("expected", "found", "name", "message"),
+  [
+    (
+      [1000.0, 1.0],
+      [1000.02, 1.0],
+      "logits",
+      r"'logits' differs from the model's by 0\.02; at "
+      r"most 0\.01",
+    ),
+    (
+      [0.5, 0.5],
+      [0.50002, 0.5],
+      "probabilities",
+      "differs from the model's by 2e-05; at most 1e-05",
+    ),
     ([3, 4], [3, 5], "class", "'class' differs from the model's in 1 of 2 values"),
     ([3, 4], [[3, 4]], "class", r"has the shape \[1, 2\]; the model gives \[2\]"),
     ([np.nan, 1.0], [1.0, 1.0], "y", "other values that are not finite"),
     ([1.0, 1.0], [np.nan, 1.0], "y", "by nan"),
-])
+  ],
+)
 def test_what_is_not(expected, found, name, message):
   with pytest.raises(errors.ExportError, match=f"It: the output .*{message}|{message}"):
     compared(expected, found, name)
@@ -43,8 +57,10 @@ def test_arrays_come_back_as_they_were(tmp_path):
   texts = np.empty((2, 2), object)
   texts[:] = [[b"a\0", b""], [b"\xff\xd8\0\0", b"b"]]
   arrays = {
-      "z/texts": texts, "numbers": np.arange(6).reshape(2, 3),
-      "half": np.array([0.5, -3], ml_dtypes.bfloat16)}
+    "z/texts": texts,
+    "numbers": np.arange(6).reshape(2, 3),
+    "half": np.array([0.5, -3], ml_dtypes.bfloat16),
+  }
   np.savez(tmp_path / "file.npz", **check_saved_model.pack(arrays))
   with np.load(tmp_path / "file.npz") as file:
     found = check_saved_model.unpack(file)

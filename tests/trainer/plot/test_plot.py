@@ -1,4 +1,6 @@
-"""Learning curves of runs: what is drawn, by the structure of the SVG and the objects of matplotlib, not by pixels."""
+"""Learning curves of runs: what is drawn, by the structure of the SVG and the objects of
+matplotlib, not by pixels.
+"""
 
 import math
 import os
@@ -23,8 +25,19 @@ def write(model_dir, *, steps=(100, 200, 300), evals=("eval",), **more):
   """A run whose loss is 1 / step and whose accuracy is that of its evaluations."""
   model_dir.mkdir(parents=True, exist_ok=True)
   for step in steps:
-    metrics_file.append(model_dir, "train", step, {
-        "loss": 1 / step, "steps_per_second": 5.0, "examples_per_second": 50.0, "input_wait": 0.1, "learning_rate": 0.5, **more})
+    metrics_file.append(
+      model_dir,
+      "train",
+      step,
+      {
+        "loss": 1 / step,
+        "steps_per_second": 5.0,
+        "examples_per_second": 50.0,
+        "input_wait": 0.1,
+        "learning_rate": 0.5,
+        **more,
+      },
+    )
   for kind in evals:
     metrics_file.append(model_dir, kind, steps[-1], {"loss": 2 / steps[-1], "accuracy": 0.9})
   return str(model_dir)
@@ -37,12 +50,23 @@ def two(tmp_path):
 
 def texts(svg):
   """All texts of an SVG, which has them as comments where the letters are drawn as paths."""
-  return [text.strip() for text in re.findall(r"<!--(.*?)-->|<text[^>]*>(.*?)</text>", svg) for text in text if text]
+  return [
+    text.strip()
+    for text in re.findall(r"<!--(.*?)-->|<text[^>]*>(.*?)</text>", svg)
+    for text in text
+    if text
+  ]
 
 
 def plot(*arguments, cwd):
-  return subprocess.run([sys.executable, "-m", "trainer.plot", *map(str, arguments)], cwd=cwd, env=ENVIRONMENT,
-                        capture_output=True, text=True, check=False)
+  return subprocess.run(
+    [sys.executable, "-m", "trainer.plot", *map(str, arguments)],
+    cwd=cwd,
+    env=ENVIRONMENT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
 
 
 # ------------------------------------------------------------- what is drawn
@@ -50,19 +74,33 @@ def plot(*arguments, cwd):
 
 def test_metrics_in_the_order_of_what_they_tell(tmp_path):
   found = curves.collect([write(tmp_path, aardvark=1.0)])
-  assert list(found) == ["loss", "accuracy", "aardvark", "learning_rate", "examples_per_second", "input_wait"]
+  assert list(found) == [
+    "loss",
+    "accuracy",
+    "aardvark",
+    "learning_rate",
+    "examples_per_second",
+    "input_wait",
+  ]
 
 
 def test_curves_of_runs_train_before_eval(two):
   found = curves.collect(two)["loss"]
   assert [(curve.run, curve.kind, curve.steps) for curve in found] == [
-      ("lr1", "train", [100, 200, 300]), ("lr1", "eval", [300]), ("lr2", "train", [100, 200, 300]), ("lr2", "eval", [300])]
+    ("lr1", "train", [100, 200, 300]),
+    ("lr1", "eval", [300]),
+    ("lr2", "train", [100, 200, 300]),
+    ("lr2", "eval", [300]),
+  ]
   assert found[0].values == pytest.approx([1 / 100, 1 / 200, 1 / 300])
 
 
 def test_metrics_that_are_asked_for(two):
   assert list(curves.collect(two, ["steps_per_second", "loss"])) == ["steps_per_second", "loss"]
-  with pytest.raises(errors.SettingError, match="--metric=acuracy: the runs have accuracy, examples_per_second, .*, loss"):
+  with pytest.raises(
+    errors.SettingError,
+    match="--metric=acuracy: the runs have accuracy, examples_per_second, .*, loss",
+  ):
     curves.collect(two, ["acuracy"])
 
 
@@ -74,18 +112,25 @@ def test_a_metric_that_is_no_number_is_a_gap(tmp_path):
 def test_a_run_that_goes_on_can_be_drawn(tmp_path):
   seen = []
   estimator = programs.estimator(tmp_path, save_summary_steps=2, **programs.fixed_loops(2))
-  estimator.train(programs.train_input, max_steps=4, hooks=[lambda *_: seen.append(curves.collect([tmp_path])["loss"][0].steps)])
+  estimator.train(
+    programs.train_input,
+    max_steps=4,
+    hooks=[lambda *_: seen.append(curves.collect([tmp_path])["loss"][0].steps)],
+  )
   assert seen == [[2], [2, 4]]
 
 
-@pytest.mark.parametrize("paths, names", [
+@pytest.mark.parametrize(
+  "paths, names",
+  [
     (["out/a"], ["a"]),
     (["out/a", "out/b/"], ["a", "b"]),
     (["x/lr1/run", "x/lr2/run"], ["lr1", "lr2"]),
     (["x/lr1/a/run", "x/lr1/b/run", "x/lr2/a/run"], ["lr1/a", "lr1/b", "lr2/a"]),
     (["/x/run", "/y/run/z"], ["run", "z"]),
     (["gs://bucket/a/run", "gs://bucket/b/run"], ["a", "b"]),
-])
+  ],
+)
 def test_names_are_the_shortest_that_tell_runs_apart(paths, names):
   assert curves.run_names(paths) == names
 
@@ -99,7 +144,9 @@ def test_smoothing():
   assert curves.smooth([1.0, 2.0, 4.0], 0.0) == [1.0, 2.0, 4.0]
   assert curves.smooth([3.0] * 4, 0.9) == pytest.approx([3.0] * 4)
   assert curves.smooth([1.0, 3.0], 0.5) == pytest.approx([1.0, (0.25 * 1 + 0.5 * 3) / 0.75])
-  assert curves.smooth([1.0, math.nan, 3.0], 0.5) == pytest.approx([1.0, math.nan, (0.25 * 1 + 0.5 * 3) / 0.75], nan_ok=True)
+  assert curves.smooth([1.0, math.nan, 3.0], 0.5) == pytest.approx(
+    [1.0, math.nan, (0.25 * 1 + 0.5 * 3) / 0.75], nan_ok=True
+  )
   with pytest.raises(errors.SettingError, match="--smoothing=1"):
     curves.smooth([], 1)
 
@@ -121,13 +168,21 @@ def test_every_panel_has_labels_and_the_legend_all_runs(two, tmp_path):
 
 
 def styles(svg):
-  """The (colour, whether dashed) of the lines that are curves: those that are clipped to their panel and no grid."""
+  """The (colour, whether dashed) of the lines that are curves: those that are clipped to their
+  panel and no grid.
+  """
   lines = re.findall(r'<path d="[^"]*" clip-path="[^"]*" style="fill: none; ([^"]*)"', svg)
-  return [(re.search("stroke: (#\\w+)", line)[1], "dasharray" in line) for line in lines if "stroke-width: 1.5" in line]
+  return [
+    (re.search("stroke: (#\\w+)", line)[1], "dasharray" in line)
+    for line in lines
+    if "stroke-width: 1.5" in line
+  ]
 
 
 def test_one_run_tells_kinds_apart_by_colour_and_dashes(tmp_path):
-  found = curves.collect([write(tmp_path / "run", steps=(1, 2), evals=("eval", "eval_b"))], ["loss"])
+  found = curves.collect(
+    [write(tmp_path / "run", steps=(1, 2), evals=("eval", "eval_b"))], ["loss"]
+  )
   drawn = styles(curves.svgs(found)["loss"])
   assert len(set(drawn)) == len(drawn) == 3
   assert [dashed for _, dashed in drawn] == [False, True, True]
@@ -146,7 +201,9 @@ def test_twelve_runs_have_twelve_colours(tmp_path):
 
 def test_a_smoothed_curve_leaves_the_real_one_faint(tmp_path):
   found = curves.collect([write(tmp_path / "run", evals=())], ["loss"])
-  assert [curves.svgs(found, smoothing)["loss"].count("stroke-opacity: 0.25") for smoothing in (0.0, 0.5)] == [0, 1]
+  assert [
+    curves.svgs(found, smoothing)["loss"].count("stroke-opacity: 0.25") for smoothing in (0.0, 0.5)
+  ] == [0, 1]
 
 
 def test_a_panel_for_a_page_has_its_text_colour_and_no_size(two):
@@ -171,25 +228,43 @@ def test_the_same_runs_give_the_same_svg(two, tmp_path):
 
 
 def test_the_command_needs_no_tensorflow(two, tmp_path):
-  program = ("import runpy, sys; sys.argv = ['plot', *sys.argv[1:]]\n"
-             "try: runpy.run_module('trainer.plot', run_name='__main__')\n"
-             "finally: assert 'tensorflow' not in sys.modules")
-  done = subprocess.run([sys.executable, "-c", program, *two], cwd=tmp_path, env=ENVIRONMENT,
-                        capture_output=True, text=True, check=False)
+  program = (
+    "import runpy, sys; sys.argv = ['plot', *sys.argv[1:]]\n"
+    "try: runpy.run_module('trainer.plot', run_name='__main__')\n"
+    "finally: assert 'tensorflow' not in sys.modules"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", program, *two],
+    cwd=tmp_path,
+    env=ENVIRONMENT,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
   assert (done.returncode, done.stderr) == (0, "")
-  assert done.stdout == "Wrote curves.png: loss, accuracy, learning_rate, examples_per_second, input_wait\n"
+  assert (
+    done.stdout
+    == "Wrote curves.png: loss, accuracy, learning_rate, examples_per_second, input_wait\n"
+  )
   assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("arguments, message", [
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
     ([], "No folder of a run is given"),
     (["nowhere"], "There are no metrics in nowhere: no metrics.jsonl with a report in it."),
-    (["lr1", "--output=curves.gif"], "--output=curves.gif: expected a file that ends in .png or .svg"),
+    (
+      ["lr1", "--output=curves.gif"],
+      "--output=curves.gif: expected a file that ends in .png or .svg",
+    ),
     (["lr1", "--output=nowhere/curves.png"], "Cannot write nowhere/curves.png (--output)"),
     (["lr1", "--metric=nothing"], "--metric=nothing: the runs have"),
     (["lr1", "--smoothing=2"], "--smoothing=2.0: expected"),
     (["lr1", "lr2", "--html=report.html"], "--html is a report of one run; got 2 folders"),
-], ids=lambda value: value[-1] if isinstance(value, list) and value else "")
+  ],
+  ids=lambda value: value[-1] if isinstance(value, list) and value else "",
+)
 def test_mistakes_are_one_line(arguments, message, two, tmp_path):
   done = plot(*arguments, cwd=tmp_path)
   assert (done.returncode, done.stdout) == (2, "")
@@ -199,5 +274,9 @@ def test_mistakes_are_one_line(arguments, message, two, tmp_path):
 
 def test_without_matplotlib(two, tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, "matplotlib", None)
-  with pytest.raises(errors.SettingError, match=r"Curves need matplotlib: pip install 'octet\[plot\]'"):
+  with pytest.raises(
+    errors.SettingError,
+    match=r"Curves need matplotlib: pip install "
+    r"'octet\[plot\]'",
+  ):
     curves.save(str(tmp_path / "curves.png"), curves.collect(two))

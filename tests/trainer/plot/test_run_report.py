@@ -18,7 +18,9 @@ PNG = b"\x89PNG\r\n\x1a\n of the examples"
 
 
 class Page(html.parser.HTMLParser):
-  """Headings, tables (lists of rows of texts), what is referred to, and whether all elements are closed."""
+  """Headings, tables (lists of rows of texts), what is referred to, and whether all elements
+  are closed.
+  """
 
   _VOID = ("meta", "img")
 
@@ -29,7 +31,9 @@ class Page(html.parser.HTMLParser):
     self.close()
 
   def handle_starttag(self, tag, attrs):
-    self.references += [value for name, value in attrs if name.split(":")[-1] in ("href", "src", "action")]
+    self.references += [
+      value for name, value in attrs if name.split(":")[-1] in ("href", "src", "action")
+    ]
     if tag == "table":
       self.tables.append([])
     elif tag == "tr":
@@ -66,8 +70,15 @@ def finished(tmp_path_factory):
   """A run in all modes, as a page."""
   model_dir = tmp_path_factory.mktemp("runs") / "line <1>"
   settings = dict(
-      model_fn=programs.line, train_input_fn=programs.train_input, eval_input_fn=programs.examples(11), train_steps=4, train_batch_size=8,
-      eval_batch_size=8, device="cpu", model_dir=str(model_dir))
+    model_fn=programs.line,
+    train_input_fn=programs.train_input,
+    eval_input_fn=programs.examples(11),
+    train_steps=4,
+    train_batch_size=8,
+    eval_batch_size=8,
+    device="cpu",
+    model_dir=str(model_dir),
+  )
   experiment.run(mode="train_and_evaluate", **settings)
   experiment.run(mode="predict", **settings)
   (model_dir / "predictions-4.png").write_bytes(PNG)
@@ -80,7 +91,13 @@ def bare(tmp_path):
   model_dir = tmp_path / "run"
   model_dir.mkdir()
   for step, loss, speed in ((10, 0.5, 1000.0), (20, math.nan, 20_000.0), (30, 0.25, 30_000.0)):
-    metrics_file.append(model_dir, "train", step, {"loss": loss, "examples_per_second": speed, "steps_per_second": speed / 10}, clock=lambda: 86400.0)
+    metrics_file.append(
+      model_dir,
+      "train",
+      step,
+      {"loss": loss, "examples_per_second": speed, "steps_per_second": speed / 10},
+      clock=lambda: 86400.0,
+    )
   return model_dir
 
 
@@ -90,24 +107,45 @@ def tiles(text):
 
 def test_results_first_then_all_the_rest(finished):
   _, _, page = finished
-  assert page.headings == ["line <1>", "Curves", "Predictions at step 4", "Exports", "Checkpoints", "Environment", "Configuration"]
+  assert page.headings == [
+    "line <1>",
+    "Curves",
+    "Predictions at step 4",
+    "Exports",
+    "Checkpoints",
+    "Environment",
+    "Configuration",
+  ]
 
 
 def test_the_results_are_those_of_the_last_evaluation_and_report(finished):
   model_dir, text, _ = finished
   lines = {line["kind"]: line for line in metrics_file.read(model_dir)}
   found = tiles(text)
-  assert list(found)[:4] == ["absolute_error, eval", "loss, eval", "loss, train", "learning rate, train"]
+  assert list(found)[:4] == [
+    "absolute_error, eval",
+    "loss, eval",
+    "loss, train",
+    "learning rate, train",
+  ]
   assert found["loss, eval"] == f"{lines['eval']['loss']:.5g}"
   assert found["loss, train"] == f"{lines['train']['loss']:.5g}"
 
 
 def test_the_page_needs_nothing_else(finished):
   _, text, page = finished
-  assert {reference.partition(",")[0] for reference in page.references if not reference.startswith("#")} == {"data:image/png;base64"}
+  assert {
+    reference.partition(",")[0] for reference in page.references if not reference.startswith("#")
+  } == {"data:image/png;base64"}
   assert re.findall(r"<(script|link|iframe|object)\b|@import|url\((?!#)", text) == []
   addresses = set(re.findall(r"https?://[^\s\"<]+", text))
-  assert {address.split("/")[2] for address in addresses} <= {"www.w3.org", "purl.org", "creativecommons.org", "matplotlib.org"}  # names, not links
+  # Names, not links.
+  assert {address.split("/")[2] for address in addresses} <= {
+    "www.w3.org",
+    "purl.org",
+    "creativecommons.org",
+    "matplotlib.org",
+  }
 
 
 def test_it_fits_dark_pages_and_narrow_ones(finished):
@@ -120,7 +158,12 @@ def test_it_fits_dark_pages_and_narrow_ones(finished):
 def test_every_metric_has_a_panel(finished):
   _, text, _ = finished
   assert re.findall(r'<figure><svg[^>]* aria-label="(.*?) by step"', text) == [
-      "loss", "absolute_error", "learning rate", "examples / s", "input wait (share of time)"]
+    "loss",
+    "absolute_error",
+    "learning rate",
+    "examples / s",
+    "input wait (share of time)",
+  ]
 
 
 def test_of_one_id_all_elements_are_the_same(finished):
@@ -136,20 +179,25 @@ def test_of_one_id_all_elements_are_the_same(finished):
 
 def test_the_first_predictions_and_their_picture(finished):
   model_dir, text, page = finished
-  table, = [table for table in page.tables if table[0] == ["", "y", "first"]]
-  predictions = [json.loads(line) for line in (model_dir / "predictions-4.jsonl").read_text().splitlines()]
+  (table,) = [table for table in page.tables if table[0] == ["", "y", "first"]]
+  predictions = [
+    json.loads(line) for line in (model_dir / "predictions-4.jsonl").read_text().splitlines()
+  ]
   assert len(predictions) == 11
-  assert table[1:] == [[str(index), f"{one['y']:.5g}", f"{one['first']:.5g}"] for index, one in enumerate(predictions[:10])]
+  assert table[1:] == [
+    [str(index), f"{one['y']:.5g}", f"{one['first']:.5g}"]
+    for index, one in enumerate(predictions[:10])
+  ]
   assert f'src="data:image/png;base64,{base64.b64encode(PNG).decode()}"' in text
 
 
 def test_exports_and_checkpoints_with_their_sizes(finished):
   model_dir, _, page = finished
-  exports, = [table for table in page.tables if table[0][0] == "SavedModel"]
-  exported, = (model_dir / "export").glob("[0-9]*")
+  (exports,) = [table for table in page.tables if table[0][0] == "SavedModel"]
+  (exported,) = (model_dir / "export").glob("[0-9]*")
   size = sum(path.stat().st_size for path in exported.rglob("*") if path.is_file())
   assert exports[1][:2] == [f"export/{exported.name}", f"{size / 1000:.3g} kB"]
-  checkpoints, = [table for table in page.tables if "step" in table[0]]
+  (checkpoints,) = [table for table in page.tables if "step" in table[0]]
   assert [row[:2] for row in checkpoints[1:]] == [["model.ckpt-0", "0"], ["model.ckpt-4", "4"]]
   size = sum(path.stat().st_size for path in model_dir.glob("model.ckpt-4.*"))
   assert checkpoints[2][2] == (f"{size} B" if size < 1000 else f"{size / 1000:.3g} kB")
@@ -157,8 +205,12 @@ def test_exports_and_checkpoints_with_their_sizes(finished):
 
 def test_environment_and_configuration(finished):
   model_dir, text, page = finished
-  environment, = [dict(table) for table in page.tables if table[0][0] == "started"]
-  assert (environment["device"], environment["precision"], environment["seed"]) == ("cpu, 1 core", "float32", "1")
+  (environment,) = [dict(table) for table in page.tables if table[0][0] == "started"]
+  assert (environment["device"], environment["precision"], environment["seed"]) == (
+    "cpu, 1 core",
+    "float32",
+    "1",
+  )
   assert {"command", "tensorflow", "keras", "python", "machine"} <= environment.keys()
   for name in ("config.gin", "operative_config.gin"):
     assert f"<pre>{html.escape((model_dir / name).read_text())}</pre>" in text
@@ -189,7 +241,9 @@ def test_smoothing_is_said(bare):
 
 
 def test_earlier_starts_are_there_the_newest_first(bare):
-  (bare / "environment.json").write_text(json.dumps({"started": "c", "earlier": [{"started": "a"}, {"started": "b"}]}))
+  (bare / "environment.json").write_text(
+    json.dumps({"started": "c", "earlier": [{"started": "a"}, {"started": "b"}]})
+  )
   text, page = write(bare)
   assert [table[0][1] for table in page.tables] == ["c", "b", "a"]
   assert "Earlier starts: 2" in text
@@ -202,7 +256,9 @@ def test_the_predictions_of_the_highest_step(bare):
   assert write(bare)[1].tables == [[["", "class"], ["0", "<10>"]]]
 
 
-@pytest.mark.parametrize("value, shown", [
+@pytest.mark.parametrize(
+  "value, shown",
+  [
     (0.123456789, "0.12346"),
     (3, "3"),
     (None, ""),
@@ -215,7 +271,8 @@ def test_the_predictions_of_the_highest_step(bare):
     ([["a"], ["b", "c"]], "a, b, c"),
     ([], ""),
     ({"inner": [1]}, '{"inner": [1]}'),
-])
+  ],
+)
 def test_values_of_predictions_are_short(value, shown):
   assert run_report._shown(value) == shown
 

@@ -66,7 +66,8 @@ def test_a_folder_of_images(saved_model, photos, tmp_path):
   expected = wanted(saved_model, files)
   assert [entry["class"] for entry in found] == expected["class"].tolist()
   np.testing.assert_allclose(
-      [entry["probabilities"] for entry in found], expected["probabilities"], atol=1e-6)
+    [entry["probabilities"] for entry in found], expected["probabilities"], atol=1e-6
+  )
   assert all(entry["class_name"] == exported_lib.NAMES[entry["class"]] for entry in found)
 
 
@@ -117,17 +118,31 @@ def test_json_lines_have_paths_or_numbers(saved_model, photos, tmp_path):
   numbers = np.random.RandomState(1).rand(*exported_lib.SHAPE)
   (tmp_path / "a.png").write_bytes(exported_lib.png(1))
   rows = [
-      {"image": "a.png"}, {"image": photos[1][0], "more": 1}, {"image": numbers.tolist()},
-      {"image": [1, 2]}, {"picture": 1}, [1], {"image": "b.png"}]
+    {"image": "a.png"},
+    {"image": photos[1][0], "more": 1},
+    {"image": numbers.tolist()},
+    {"image": [1, 2]},
+    {"picture": 1},
+    [1],
+    {"image": "b.png"},
+  ]
   text = "\n".join(map(json.dumps, rows)) + "\n{\n"
   (tmp_path / "rows.jsonl").write_text(text)
   assert run(saved_model, tmp_path / "rows.jsonl", tmp_path / "found.jsonl", batch_size=20) == 1
   found = lines(tmp_path / "found.jsonl")
   assert [entry.get("class") is not None for entry in found] == [True] * 3 + [False] * 5
   reasons = [entry["error"] for entry in found[3:]]
-  for reason, part in zip(reasons, [
-      "its shape is [1, 2]", "no 'image'; there is picture", "expected a JSON object, found list",
-      "b.png cannot be read", "no JSON"], strict=True):
+  for reason, part in zip(
+    reasons,
+    [
+      "its shape is [1, 2]",
+      "no 'image'; there is picture",
+      "expected a JSON object, found list",
+      "b.png cannot be read",
+      "no JSON",
+    ],
+    strict=True,
+  ):
     assert part in reason
 
 
@@ -143,9 +158,11 @@ def line_model(tmp_path_factory):
 def test_columns_of_csv(line_model, tmp_path):
   path, x, y = line_model
   (tmp_path / "columns.csv").write_text(
-      "x_0,x_1,x_2\n" + "".join(",".join(map(str, row)) + "\n" for row in x.tolist()) + "1,2,a\n")
+    "x_0,x_1,x_2\n" + "".join(",".join(map(str, row)) + "\n" for row in x.tolist()) + "1,2,a\n"
+  )
   (tmp_path / "cells.tsv").write_text(
-      "x\tmore\n" + "".join(f"{json.dumps(row)}\t1\n" for row in x.tolist()))
+    "x\tmore\n" + "".join(f"{json.dumps(row)}\t1\n" for row in x.tolist())
+  )
   inputs = [tmp_path / "columns.csv", tmp_path / "cells.tsv"]
   assert run(path, inputs, tmp_path / "found.jsonl") == 1
   found = lines(tmp_path / "found.jsonl")
@@ -155,20 +172,24 @@ def test_columns_of_csv(line_model, tmp_path):
 
 
 def test_standard_input_and_output(saved_model, photos, monkeypatch, capsys):
-  monkeypatch.setattr(sys, "stdin", io.StringIO(f"{photos[1][0]}\n\n" + json.dumps(
-      {"image": photos[1][1]}) + "\n"))
+  monkeypatch.setattr(
+    sys, "stdin", io.StringIO(f"{photos[1][0]}\n\n" + json.dumps({"image": photos[1][1]}) + "\n")
+  )
   assert run(saved_model, "-", "-") == 0
   found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
   assert [entry["input"] for entry in found] == [photos[1][0], "standard input, line 3"]
 
 
-@pytest.mark.parametrize(("inputs", "output", "message"), [
+@pytest.mark.parametrize(
+  ("inputs", "output", "message"),
+  [
     ("nowhere/*.png", "x.jsonl", r"There is no file nowhere/\*.png \(--input\)"),
     ("tests", "x.jsonl", "has no images"),
     ("setup.py", "x.txt", "--output=.*x.txt: expected a name that ends in .jsonl, .csv, .png"),
     (["-", "setup.py"], "x.jsonl", "takes no other --input beside it"),
     ([], "x.jsonl", "No --input"),
-])
+  ],
+)
 def test_mistakes_write_nothing(inputs, output, message, saved_model, tmp_path):
   with pytest.raises(errors.OctetError, match=message):
     run(saved_model, inputs, tmp_path / output)
@@ -178,7 +199,9 @@ def test_mistakes_write_nothing(inputs, output, message, saved_model, tmp_path):
 def test_images_for_a_model_that_takes_none(line_model, photos, tmp_path):
   with pytest.raises(errors.SettingError, match="the model takes x, of which it decodes nothing"):
     run(line_model[0], photos[0], tmp_path / "found.jsonl")
-  with pytest.raises(errors.SettingError, match="is a contact sheet, which needs a model of images"):
+  with pytest.raises(
+    errors.SettingError, match="is a contact sheet, which needs a model of images"
+  ):
     run(line_model[0], photos[0], tmp_path / "found.png")
 
 
@@ -190,7 +213,11 @@ def test_files_of_no_known_kind_have_an_entry(saved_model, photos, tmp_path):
 
 def test_the_command_leaves_with_what_it_says(tmp_path):
   done = subprocess.run(
-      [sys.executable, "-m", "trainer.predict", "--input=a.png"], capture_output=True, text=True,
-      timeout=200, check=False)
+    [sys.executable, "-m", "trainer.predict", "--input=a.png"],
+    capture_output=True,
+    text=True,
+    timeout=200,
+    check=False,
+  )
   assert done.returncode == 2
   assert "No --export" in done.stderr

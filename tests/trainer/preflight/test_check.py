@@ -10,12 +10,17 @@ V3 = topology.find("v3-8")
 
 
 def compiled(allocated):
-  return compiler.Compiled("TPU v3", 1.0, 1, 1, 1, 1, 1, allocated, 1e6, 1e6, None, {}, compiler.Listing("", "", allocated))
+  return compiler.Compiled(
+    "TPU v3", 1.0, 1, 1, 1, 1, 1, allocated, 1e6, 1e6, None, {}, compiler.Listing("", "", allocated)
+  )
 
 
 @pytest.fixture
 def made_up(monkeypatch):
-  """Puts functions in the place of the compiler, one for each call; gives the list of topologies that were compiled for."""
+  """Puts functions in the place of the compiler, one for each call; gives the list of
+  topologies that were compiled for.
+  """
+
   def put(*results):
     answers, calls = iter(results), []
 
@@ -25,8 +30,10 @@ def made_up(monkeypatch):
       if isinstance(answer, Exception):
         raise answer
       return answer
+
     monkeypatch.setattr(compiler, "compile_hlo", compile_hlo)
     return calls
+
   return put
 
 
@@ -37,19 +44,24 @@ def out_of_memory():
 def test_stages_are_told_as_they_pass(made_up):
   made_up(compiled(2**20))
   told = []
-  report = check.Check(programs.experiment(), tell=lambda report, stage, value: told.append((stage, value is not None))).run("train", V3)
+  report = check.Check(
+    programs.experiment(), tell=lambda report, stage, value: told.append((stage, value is not None))
+  ).run("train", V3)
   assert told == [(stage, True) for stage in check.STAGES]
   assert report.failed == ""
   assert set(report.seconds) == set(check.STAGES)
 
 
-@pytest.mark.parametrize("model, inputs, stage", [
+@pytest.mark.parametrize(
+  "model, inputs, stage",
+  [
     (programs.model_fn, programs.names, "contract"),
     (programs.model_fn, programs.partial_batches, "contract"),
     (programs.raises, programs.input_fn, "trace"),
     (programs.asks_python, programs.input_fn, "lower"),
     (programs.shape_of_data, programs.input_fn, "lower"),
-])
+  ],
+)
 def test_a_mistake_stops_at_its_stage_with_its_place(made_up, model, inputs, stage):
   calls = made_up()
   report = check.Check(programs.experiment(model, inputs)).run("train", V3)

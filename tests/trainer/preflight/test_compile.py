@@ -13,25 +13,35 @@ pytestmark = pytest.mark.preflight
 
 def test_training_step_compiles_fits_and_reduces_its_gradients():
   stages = []
-  checker = check.Check(programs.experiment(), tell=lambda report, stage, value: stages.append(stage))
+  checker = check.Check(
+    programs.experiment(), tell=lambda report, stage, value: stages.append(stage)
+  )
   report = checker.run("train", topology.find("v3-8"))
   assert stages == list(check.STAGES)
   assert report.failed == ""
   assert report.compiled.device_kind == "TPU v3"
   assert report.all_reduces.replicas == 8
-  assert report.all_reduces.bytes == report.trainable_bytes == 4 * (3 * 3 * 3 * 32 + 32 + 32 * 10 + 10)
+  assert (
+    report.all_reduces.bytes == report.trainable_bytes == 4 * (3 * 3 * 3 * 32 + 32 + 32 * 10 + 10)
+  )
   # Two products for each multiplication of the convolution, forward and for its kernel.
   convolution = 2 * 8 * programs.SIDE**2 * 9 * 3 * 32
   assert convolution < report.compiled.flops < 3 * convolution
   assert report.compiled.argument_bytes >= 8 * programs.SIDE**2 * 3 * 4 + 3 * report.trainable_bytes
   assert report.time.low > 0
-  assert any(str(buffer) == f"f32[8,{programs.SIDE},{programs.SIDE},32]" for buffer in report.buffers)
+  assert any(
+    str(buffer) == f"f32[8,{programs.SIDE},{programs.SIDE},32]" for buffer in report.buffers
+  )
 
 
 def test_what_is_too_large_is_told_with_its_buffers_and_the_batch_that_fits():
-  report = check.Check(programs.experiment(per_core=2**20), search_compiles=2).run("train", topology.find("v3-8"))
+  report = check.Check(programs.experiment(per_core=2**20), search_compiles=2).run(
+    "train", topology.find("v3-8")
+  )
   assert report.failed == "fit"
-  assert report.out_of_memory.available_bytes == pytest.approx(topology.find("v3-8").memory_bytes, rel=1e-3)
+  assert report.out_of_memory.available_bytes == pytest.approx(
+    topology.find("v3-8").memory_bytes, rel=1e-3
+  )
   assert "GiB too much" in report.problem
   assert f"f32[{2**20},{programs.SIDE},{programs.SIDE},32]" in report.problem
   assert "programs.py" in report.problem
@@ -52,6 +62,8 @@ def test_two_compile_at_once_in_spite_of_libtpus_lock():
     steps = lower.Steps(programs.experiment(), 8, {"predict": 8})
     element = steps.contract("predict")
     hlo = steps.lower(steps.trace("predict", element), element)
-    results = list(pool.map(lambda _: compiler.compile_hlo(hlo, topology.find("v3-8"), 300), range(2)))
+    results = list(
+      pool.map(lambda _: compiler.compile_hlo(hlo, topology.find("v3-8"), 300), range(2))
+    )
   assert [type(result) for result in results] == [compiler.Compiled] * 2
   assert results[0].flops == results[1].flops

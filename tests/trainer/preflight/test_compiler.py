@@ -13,11 +13,13 @@ V3 = topology.find("v3-8")
 @pytest.fixture
 def in_its_place(tmp_path, monkeypatch):
   """Puts a shell script in the place of the process that compiles; "$3" is the request."""
+
   def put(script):
     path = tmp_path / "program"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     monkeypatch.setattr(compiler, "sys", types.SimpleNamespace(executable=str(path)))
+
   return put
 
 
@@ -58,13 +60,22 @@ def test_refusal_is_told_in_its_words(in_its_place):
 
 
 def test_memory_that_is_far_too_small(in_its_place):
-  in_its_place(answer(
-      '{"error": "RESOURCE_EXHAUSTED: the total memory required for HLO temporaries (21.50G) exceeds available HBM (15.50G). HLO", "versions": {}}'))
+  in_its_place(
+    answer(
+      '{"error": "RESOURCE_EXHAUSTED: the total memory required for HLO temporaries (21.50G) '
+      'exceeds available HBM (15.50G). HLO", "versions": {}}'
+    )
+  )
   result = compiler.compile_hlo(b"", V3, 60)
   assert (result.needed_bytes, result.available_bytes) == (21.5 * 2**30, 15.5 * 2**30)
 
 
 def test_memory_that_is_just_too_small(in_its_place):
-  in_its_place(answer('{"error": "RESOURCE_EXHAUSTED: Used 15.50G of 15.50G hbm. Exceeded hbm capacity by 235.0K.", "versions": {}}'))
+  in_its_place(
+    answer(
+      '{"error": "RESOURCE_EXHAUSTED: Used 15.50G of 15.50G hbm. Exceeded hbm '
+      'capacity by 235.0K.", "versions": {}}'
+    )
+  )
   result = compiler.compile_hlo(b"", V3, 60)
   assert result.needed_bytes - result.available_bytes == 235 * 2**10

@@ -9,7 +9,9 @@ from trainer.tracing import user_frames
 
 
 def steps_of(experiment, replicas=8):
-  return lower.Steps(experiment, replicas, {kind: experiment.per_core(kind, replicas) for kind in bindings.KINDS})
+  return lower.Steps(
+    experiment, replicas, {kind: experiment.per_core(kind, replicas) for kind in bindings.KINDS}
+  )
 
 
 def traced(experiment, kind="train", replicas=8):
@@ -33,7 +35,8 @@ def test_every_gradient_is_reduced_over_all_replicas():
   steps, element, function = traced(programs.experiment())
   reduced = all_reduces(lower.graph_of(function, element))
   assert sorted(operation.outputs[0].shape.num_elements() for operation in reduced) == sorted(
-      variable.shape.num_elements() for variable in steps.variables.values() if variable.trainable)
+    variable.shape.num_elements() for variable in steps.variables.values() if variable.trainable
+  )
   for operation in reduced:
     np.testing.assert_array_equal(tf.get_static_value(operation.inputs[1]), [range(8)])
 
@@ -42,10 +45,18 @@ def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
   _, element, function = traced(programs.experiment(programs.old_optimizer))
   assert len(all_reduces(lower.graph_of(function, element))) == 2
   plain, normed = (
-      len(all_reduces(lower.graph_of(function, element)))
-      for _, element, function in (
-          traced(programs.experiment()),
-          traced(programs.experiment(lambda features, labels, mode, params: programs.model_fn(features, labels, mode, params, norm=True)))))
+    len(all_reduces(lower.graph_of(function, element)))
+    for _, element, function in (
+      traced(programs.experiment()),
+      traced(
+        programs.experiment(
+          lambda features, labels, mode, params: programs.model_fn(
+            features, labels, mode, params, norm=True
+          )
+        )
+      ),
+    )
+  )
   assert normed > plain + 2  # beyond the gradients of its scale and offset
 
 
@@ -58,7 +69,9 @@ def test_steps_that_accumulate_clip_average_and_summarize_become_hlo():
 def test_bfloat16_computes_in_it_and_reduces_in_float32():
   _, element, function = traced(programs.experiment(precision="bfloat16"))
   graph = lower.graph_of(function, element)
-  assert {operation.outputs[0].dtype for operation in graph.get_operations() if operation.type == "Conv2D"} == {tf.bfloat16}
+  assert {
+    operation.outputs[0].dtype for operation in graph.get_operations() if operation.type == "Conv2D"
+  } == {tf.bfloat16}
   assert {operation.outputs[0].dtype for operation in all_reduces(graph)} == {tf.float32}
 
 
@@ -76,7 +89,12 @@ def test_strategy_takes_the_mean_over_all():
 
   @tf.function
   def reduced(x):
-    return strategy.run(lambda x: tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, {"a": x}), (x,))
+    return strategy.run(
+      lambda x: tf.distribute.get_replica_context().all_reduce(
+        tf.distribute.ReduceOp.MEAN, {"a": x}
+      ),
+      (x,),
+    )
 
   graph = reduced.get_concrete_function(tf.TensorSpec([3])).graph
   assert len(all_reduces(graph)) == 1
@@ -94,7 +112,11 @@ def test_partial_batch_is_padded_to_evaluate():
 
 
 def test_string_stops_at_the_contract():
-  with pytest.raises(errors.InputError, match=r'features\["name"\] \(train\) has dtype string.*programs\.py:'):
+  with pytest.raises(
+    errors.InputError,
+    match=r'features\["name"\] \(train\) has dtype '
+    r"string.*programs\.py:",
+  ):
     steps_of(programs.experiment(inputs=programs.names)).contract("train")
 
 
@@ -103,10 +125,13 @@ def test_mistake_in_model_fn_stops_at_the_trace():
     traced(programs.experiment(programs.raises))
 
 
-@pytest.mark.parametrize("model, op, comment, advice", [
+@pytest.mark.parametrize(
+  "model, op, comment, advice",
+  [
     (programs.asks_python, "EagerPyFunc", "asks Python", "in the input_fn"),
     (programs.shape_of_data, "Reshape", "a shape of data", "pad to a fixed size"),
-])
+  ],
+)
 def test_what_xla_cannot_compile_is_named_with_its_place(model, op, comment, advice):
   steps, element, function = traced(programs.experiment(model))
   with pytest.raises(lower.LowerError, match=advice) as caught:
@@ -118,7 +143,10 @@ def test_what_xla_cannot_compile_is_named_with_its_place(model, op, comment, adv
 def test_warns_where_a_cpu_lowering_misleads():
   _, element, function = traced(programs.experiment(programs.resizes))
   sentences = cpu_lowering.warnings(lower.graph_of(function, element))
-  assert any("bilinear resize" in sentence and f"programs.py:{programs.line_of('resizes')}" in sentence for sentence in sentences)
+  assert any(
+    "bilinear resize" in sentence and f"programs.py:{programs.line_of('resizes')}" in sentence
+    for sentence in sentences
+  )
   _, element, function = traced(programs.experiment())
   assert cpu_lowering.warnings(lower.graph_of(function, element)) == []
 

@@ -9,7 +9,12 @@ from trainer.preflight import bindings, compiler
 
 
 def preflight(*arguments):
-  return subprocess.run([sys.executable, "-m", "trainer.preflight", *arguments], capture_output=True, text=True, check=False)
+  return subprocess.run(
+    [sys.executable, "-m", "trainer.preflight", *arguments],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
 
 
 def test_unknown_topology_gives_the_list():
@@ -31,6 +36,7 @@ def test_help_lists_the_flags():
 def test_missing_extra_is_one_sentence(monkeypatch):
   def not_there(name):
     raise compiler.importlib.metadata.PackageNotFoundError(name)
+
   monkeypatch.setattr(compiler.importlib.metadata, "version", not_there)
   with pytest.raises(errors.SettingError, match=r"pip install 'octet\[cpu,preflight\]'"):
     compiler.require_extra()
@@ -44,7 +50,13 @@ def test_experiment_needs_a_model_fn():
 @pytest.mark.preflight
 def test_an_experiment_from_its_gin_file(tmp_path):
   path = tmp_path / "report.json"
-  result = preflight("--gin_file=gin_configs/digits.gin", "--topology=v2-8", "--steps=train", f"--json={path}", f"--html={tmp_path}/report.html")
+  result = preflight(
+    "--gin_file=gin_configs/digits.gin",
+    "--topology=v2-8",
+    "--steps=train",
+    f"--json={path}",
+    f"--html={tmp_path}/report.html",
+  )
   assert result.returncode == 0, result.stderr
   assert "train on v2-8" in result.stdout
   (report,) = json.loads(path.read_text())

@@ -4,11 +4,11 @@ from trainer.preflight import compiler, memory
 
 # As libtpu 0.0.51 writes it, shortened.
 LISTING = compiler.Listing(
-    hlo="""
+  hlo="""
   %fusion.5 = f32[32,64,64,32]{3,0,2,1:T(8,128)} fusion(%a), kind=kOutput, metadata={op_name="model_fn/conv2d_1/convolution;reshape.25"}
   %fusion.8 = f32[32,10]{0,1:T(8,128)} fusion(%b), kind=kLoop, metadata={op_name="XLA_Args" source_file="x.py"}
 """,
-    buffers="""BufferAssignment:
+  buffers="""BufferAssignment:
 allocation 0: size 12288, color 6, page 0, preallocated-temp:
  value: <641 copy.60 @6> (size=1024,offset=1024): f32[]{:T(256)S(6)}
 allocation 2: size 3145728, page 0, parameter 0, shape |f32[32,64,64,3]| at ShapeIndex {}:
@@ -19,12 +19,19 @@ allocation 20: size 143212544, page 0, preallocated-temp:
  value: <619 fusion.6 @0> (size=67108864,offset=67108864): f32[32,64,64,32]{3,0,2,1:T(8,128)}
  value: <620 fusion.7 @0> (size=67108864,offset=67108864): f32[32,64,64,32]{3,0,2,1:T(8,128)}
  value: <621 fusion.8 @0> (size=8192,offset=99): f32[32,10]{0,1:T(8,128)}
-""", allocated_bytes=146937856)
+""",
+  allocated_bytes=146937856,
+)
 
 
 def test_buffers_of_one_kind_are_counted_by_their_places():
   first, second, third = memory.largest(LISTING)
-  assert (str(first), first.size, first.count, first.op) == ("f32[32,64,64,32]", 2**26, 2, "model_fn/conv2d_1/convolution")
+  assert (str(first), first.size, first.count, first.op) == (
+    "f32[32,64,64,32]",
+    2**26,
+    2,
+    "model_fn/conv2d_1/convolution",
+  )
   assert (str(second), second.op) == ("f32[32,64,64,3]", "argument")
   assert (str(third), third.op) == ("f32[32,10]", "copy of an argument")
 
@@ -32,17 +39,30 @@ def test_buffers_of_one_kind_are_counted_by_their_places():
 def test_padding_names_the_dimension_and_the_change():
   buffer = memory.largest(LISTING)[0]
   assert buffer.padding == 2 * 48 * 2**20
-  assert buffer.advice(per_core=32).startswith("16.00 MiB stored as 64.00 MiB: last dimension 32 padded to 128. 128 channels")
+  assert buffer.advice(per_core=32).startswith(
+    "16.00 MiB stored as 64.00 MiB: last dimension 32 padded to 128. 128 channels"
+  )
 
 
 def test_a_padded_batch_is_called_the_batch():
   logits = memory.Buffer("bf16", (32, 64, 64, 3), (0, 3, 2, 1), 2**22)
-  assert "dimension 0 32 padded to 128. It is the batch: 128 examples per core" in logits.advice(per_core=32)
+  assert "dimension 0 32 padded to 128. It is the batch: 128 examples per core" in logits.advice(
+    per_core=32
+  )
 
 
 def test_random_numbers_are_not_the_users_to_change():
-  numbers = memory.Buffer("pred", (401408, 4), (1, 0), 401408 * 128, 1, "model_fn/dropout_1/stateless_dropout/GreaterEqual")
-  assert "last dimension 4 padded to 128. It belongs to random numbers" in numbers.advice(per_core=128)
+  numbers = memory.Buffer(
+    "pred",
+    (401408, 4),
+    (1, 0),
+    401408 * 128,
+    1,
+    "model_fn/dropout_1/stateless_dropout/GreaterEqual",
+  )
+  assert "last dimension 4 padded to 128. It belongs to random numbers" in numbers.advice(
+    per_core=128
+  )
 
 
 def test_what_is_stored_densely_needs_no_advice():
@@ -55,10 +75,17 @@ def test_largest_by_padding():
   assert str(only[0]) == "f32[32,64,64,32]"
 
 
-@pytest.mark.parametrize("dtype, size", [("f32", 4), ("bf16", 2), ("pred", 1), ("s64", 8), ("u8", 1), ("c64", 8), ("f8e4m3fn", 1)])
+@pytest.mark.parametrize(
+  "dtype, size",
+  [("f32", 4), ("bf16", 2), ("pred", 1), ("s64", 8), ("u8", 1), ("c64", 8), ("f8e4m3fn", 1)],
+)
 def test_dtype_bytes(dtype, size):
   assert memory.dtype_bytes(dtype) == size
 
 
 def test_sizes_for_a_reader():
-  assert [memory.shown(size) for size in (100, 2**20, 3 * 2**30)] == ["0.1 KiB", "1.00 MiB", "3.00 GiB"]
+  assert [memory.shown(size) for size in (100, 2**20, 3 * 2**30)] == [
+    "0.1 KiB",
+    "1.00 MiB",
+    "3.00 GiB",
+  ]

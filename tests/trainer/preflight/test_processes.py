@@ -10,7 +10,9 @@ PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!
 
 
 def test_child_ends_with_a_parent_that_is_killed():
-  with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+  with subprocess.Popen(
+    [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True
+  ) as parent:
     child = os.pidfd_open(int(parent.stdout.readline()))
     parent.kill()
     try:

@@ -22,29 +22,58 @@ V2 = topology.find("v2-8")
 
 def compiled(**changes):
   values = dict(
-      device_kind="TPU v2", compile_seconds=1.5, argument_bytes=2**20, output_bytes=2**19, aliased_bytes=2**19, temporary_bytes=2**22,
-      code_bytes=2**18, peak_bytes=5 * 2**20, flops=23e9, bytes_accessed=35e6, optimal_seconds=-0.996,
-      versions={"libtpu": "0.0.51"}, listing=compiler.Listing("ENTRY\n\nENTRY %m {\n %a = f32[] custom-call()\n}", "", 5 * 2**20))
+    device_kind="TPU v2",
+    compile_seconds=1.5,
+    argument_bytes=2**20,
+    output_bytes=2**19,
+    aliased_bytes=2**19,
+    temporary_bytes=2**22,
+    code_bytes=2**18,
+    peak_bytes=5 * 2**20,
+    flops=23e9,
+    bytes_accessed=35e6,
+    optimal_seconds=-0.996,
+    versions={"libtpu": "0.0.51"},
+    listing=compiler.Listing("ENTRY\n\nENTRY %m {\n %a = f32[] custom-call()\n}", "", 5 * 2**20),
+  )
   return compiler.Compiled(**{**values, **changes})
 
 
 def passed():
   return check.StepReport(
-      "train", V2, 128, {"contract": 0.1, "fit": 0.0}, warnings=["<resize>"], compiled=compiled(), all_reduces=hlo.AllReduces((400, 100), 8),
-      trainable_bytes=500, buffers=[memory.Buffer("f32", (32, 64), (1, 0), 2**14, 2, "model_fn/x")], advice=["pad"],
-      time=estimates.step_time(compiled(), V2))
+    "train",
+    V2,
+    128,
+    {"contract": 0.1, "fit": 0.0},
+    warnings=["<resize>"],
+    compiled=compiled(),
+    all_reduces=hlo.AllReduces((400, 100), 8),
+    trainable_bytes=500,
+    buffers=[memory.Buffer("f32", (32, 64), (1, 0), 2**14, 2, "model_fn/x")],
+    advice=["pad"],
+    time=estimates.step_time(compiled(), V2),
+  )
 
 
 def too_large():
   out_of_memory = compiler.OutOfMemory(2**34, 2**33, "RESOURCE_EXHAUSTED", {}, compiler.Listing())
   return check.StepReport(
-      "eval", V2, 1024, {"contract": 0.1}, failed="fit", problem="Out of memory", out_of_memory=out_of_memory, all_reduces=hlo.AllReduces((), 0),
-      found=search.Found(512, 520, [(1024, False), (512, True), (520, False)]))
+    "eval",
+    V2,
+    1024,
+    {"contract": 0.1},
+    failed="fit",
+    problem="Out of memory",
+    out_of_memory=out_of_memory,
+    all_reduces=hlo.AllReduces((), 0),
+    found=search.Found(512, 520, [(1024, False), (512, True), (520, False)]),
+  )
 
 
 def test_roofline_takes_what_limits():
   time = estimates.step_time(compiled(), V2)
-  assert (time.bound, time.roofline) == ("compute", pytest.approx(23e9 / 23e12))  # a core is half of a chip's 46 TFLOP/s
+  # A core is half of a chip's 46 TFLOP/s.
+  assert (time.bound, time.roofline) == ("compute", pytest.approx(23e9 / 23e12))
   time = estimates.step_time(compiled(bytes_accessed=3.5e9), V2)
   assert (time.bound, time.roofline) == ("memory", pytest.approx(0.01))
 
@@ -52,7 +81,8 @@ def test_roofline_takes_what_limits():
 def test_cost_model_without_what_custom_calls_count():
   assert estimates.step_time(compiled(), V2).cost_model == pytest.approx(0.004)
   assert estimates.step_time(compiled(optimal_seconds=None), V2).cost_model is None
-  assert estimates.step_time(compiled(optimal_seconds=-0.9999999), V2).cost_model is None  # too coarse
+  # Too coarse.
+  assert estimates.step_time(compiled(optimal_seconds=-0.9999999), V2).cost_model is None
 
 
 def test_cost_of_an_epoch_is_a_range_and_names_its_source():
@@ -82,7 +112,10 @@ def test_a_training_step_that_reduces_nothing_is_called_out():
 def test_text_of_a_step_that_does_not_fit():
   text = report.text(too_large())
   assert "FAILED          fit: Out of memory" in text
-  assert "512 is the largest per-core batch found to fit (tried: 1024 does not, 512 fits, 520 does not)" in text
+  assert (
+    "512 is the largest per-core batch found to fit (tried: 1024 does not, 512 fits, 520 does not)"
+    in text
+  )
 
 
 def test_json_has_plain_values():
@@ -90,7 +123,11 @@ def test_json_has_plain_values():
   assert results[0]["passed"]
   assert results[0]["all_reduces"]["bytes"] == 500
   assert results[0]["flops_per_example"] == 23e9 / 128
-  assert (results[1]["failed_stage"], results[1]["batch_search"]["largest"], results[1]["needed_bytes"]) == ("fit", 512, 2**34)
+  assert (
+    results[1]["failed_stage"],
+    results[1]["batch_search"]["largest"],
+    results[1]["needed_bytes"],
+  ) == ("fit", 512, 2**34)
 
 
 def test_page_is_whole_and_escaped():
@@ -107,7 +144,12 @@ def test_prices_need_a_source_and_a_day():
   table = prices.prices({"v2-8": (4.5, "USD", "2018-10-08", "https://a.page")})
   assert table["v2-8"].per_hour == 4.5
   assert prices.prices() == {}
-  for entry in (4.5, (4.5, "USD", "October", "x"), (0, "USD", "2018-10-08", "x"), (4.5, "USD", "2018-10-08", "")):
+  for entry in (
+    4.5,
+    (4.5, "USD", "October", "x"),
+    (0, "USD", "2018-10-08", "x"),
+    (4.5, "USD", "2018-10-08", ""),
+  ):
     with pytest.raises(errors.SettingError, match="v2-8"):
       prices.prices({"v2-8": entry})
   with pytest.raises(errors.SettingError, match="v3-8"):

@@ -29,7 +29,8 @@ def test_finds_the_last_multiple_of_eight_that_fits(first):
 
 
 def test_recomputing_near_the_limit_is_found():
-  # A line that bends: beyond 300 the compiler trades memory for time, so that more fits than the line says.
+  # A line that bends: beyond 300 the compiler trades memory for time, so that more fits than the
+  # line says.
   found = run(1024, lambda batch: 3 * batch if batch <= 300 else 900 + (batch - 300) // 4)
   assert found.largest == 696
 
@@ -61,6 +62,7 @@ def test_what_was_found_was_compiled():
 def test_always_brackets(first, fixed, each):
   def needs(batch):
     return fixed + each * batch
+
   found = run(first, needs, max_compiles=60)
   if found.largest is not None:
     assert needs(found.largest) <= LIMIT

@@ -1,4 +1,7 @@
-"""Small experiments of those that are shipped, each step of each for each TPU. All of them: `python -m tests.slow.preflight_all`."""
+"""Small experiments of those that are shipped, each step of each for each TPU.
+
+All of them: `python -m tests.slow.preflight_all`.
+"""
 
 import pytest
 

@@ -8,7 +8,8 @@ from trainer.preflight import check, topology
 def test_eight_cores():
   for name in ("v2-8", "v3-8", "v4-8", "v5e-8", "v6e-8"):
     assert topology.find(name).replicas == 8
-  assert topology.find("v5p-8").replicas == 4  # the name counts two cores a chip, which run one replica
+  # The name counts two cores a chip, which run one replica.
+  assert topology.find("v5p-8").replicas == 4
 
 
 def test_peaks_are_shared_by_the_cores_of_a_chip():
@@ -28,4 +29,6 @@ def test_memory_is_what_the_compiler_says_when_it_is_short():
   for each in topology.TOPOLOGIES.values():
     report = checker.run("train", each)
     assert report.failed == "fit", report.problem
-    assert report.out_of_memory.available_bytes / 2**30 == pytest.approx(each.memory_gib, abs=0.011), each.name
+    assert report.out_of_memory.available_bytes / 2**30 == pytest.approx(
+      each.memory_gib, abs=0.011
+    ), each.name

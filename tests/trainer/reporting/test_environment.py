@@ -12,14 +12,24 @@ from trainer.reporting import environment
 
 
 def save(model_dir, **config):
-  environment.save(str(model_dir), device_lib.connect(config.get("device", "cpu")), trainer.RunConfig(**config))
+  environment.save(
+    str(model_dir), device_lib.connect(config.get("device", "cpu")), trainer.RunConfig(**config)
+  )
   return json.loads((model_dir / environment.NAME).read_text())
 
 
 def test_what_a_training_runs_on(tmp_path, monkeypatch):
   monkeypatch.setattr(sys, "argv", ["/somewhere/pytest/__main__.py", "--model_dir=out/a b"])
   found = save(tmp_path, device="cpu:8", precision="bfloat16", tf_random_seed=5)
-  expected = {"device": "cpu, 8 cores", "cores": 8, "hosts": 1, "precision": "bfloat16", "seed": 5, "octet": trainer.__version__, "earlier": []}
+  expected = {
+    "device": "cpu, 8 cores",
+    "cores": 8,
+    "hosts": 1,
+    "precision": "bfloat16",
+    "seed": 5,
+    "octet": trainer.__version__,
+    "earlier": [],
+  }
   assert {name: found[name] for name in expected} == expected
   assert found["command"].startswith("python ")
   assert found["command"].endswith(" '--model_dir=out/a b'")

@@ -36,7 +36,10 @@ def data():
 
 def batches_of(*arrays, sizes=(20, 20, 3)):
   starts = np.cumsum((0, *sizes))
-  return [[array[start:start + size] for array in arrays] for start, size in zip(starts, sizes, strict=False)]
+  return [
+    [array[start : start + size] for array in arrays]
+    for start, size in zip(starts, sizes, strict=False)
+  ]
 
 
 def keras_fn(labels, scores):
@@ -47,7 +50,10 @@ def keras_fn(labels, scores):
 
 
 def v1_fn(labels, scores):
-  return {"auc": v1.metrics.auc(labels, scores, num_thresholds=2000), "accuracy": v1.metrics.accuracy(labels, tf.cast(scores > 0.5, tf.int32))}
+  return {
+    "auc": v1.metrics.auc(labels, scores, num_thresholds=2000),
+    "accuracy": v1.metrics.accuracy(labels, tf.cast(scores > 0.5, tf.int32)),
+  }
 
 
 @pytest.mark.parametrize("metric_fn", [keras_fn, v1_fn])
@@ -72,12 +78,17 @@ def test_keras_and_v1_metrics_may_be_mixed():
 
 def test_a_v1_metric_whose_update_is_something_else():
   """The update of mean_iou is a confusion matrix."""
+
   def metric_fn(labels, classes):
     return {"iou": v1.metrics.mean_iou(labels, classes, 2)}
 
   labels, scores = data()
   classes = (scores > 0.5).astype(np.int32)
-  both = [np.mean((labels == value) & (classes == value)) / np.mean((labels == value) | (classes == value)) for value in (0, 1)]
+  both = [
+    np.mean((labels == value) & (classes == value))
+    / np.mean((labels == value) | (classes == value))
+    for value in (0, 1)
+  ]
   found, _, _ = update(metric_fn, *batches_of(labels, classes))
   assert found["iou"] == pytest.approx(np.mean(both), abs=1e-6)
 
@@ -88,7 +99,11 @@ def test_a_metric_may_be_an_array():
 
   labels, scores = data()
   found, _, _ = update(metric_fn, *batches_of(labels, scores))
-  np.testing.assert_allclose(found["recall"], [np.mean(scores[labels == 1] > threshold) for threshold in (0.25, 0.5)], atol=1e-5)
+  np.testing.assert_allclose(
+    found["recall"],
+    [np.mean(scores[labels == 1] > threshold) for threshold in (0.25, 0.5)],
+    atol=1e-5,
+  )
 
 
 def test_two_metrics_of_one_class_count_apart():
@@ -116,12 +131,15 @@ def test_no_metrics():
   assert found == {}
 
 
-@pytest.mark.parametrize("returned, message", [
+@pytest.mark.parametrize(
+  "returned, message",
+  [
     ({"a": tf.constant(1.0)}, "'a' must be a Keras metric or a tf.compat.v1.metrics pair"),
     ({"a": 0.5}, "'a' must be a Keras metric"),
     (None, "must return a dict of name → metric; it returned NoneType"),
     ([1, 2], "it returned list"),
-])
+  ],
+)
 def test_what_is_no_metric(returned, message):
   with pytest.raises(errors.SpecError, match=message):
     update(lambda a: returned, [np.float32([1])])
@@ -141,12 +159,18 @@ def test_reserved_names(name):
 
 def scored(metric_fn, tensors):
   """A model_fn whose scores are a feature."""
+
   def model_fn(features, labels, mode, params):
     w = tf.Variable(1.0, name="w")
     loss = tf.reduce_mean(tf.square(w * features - tf.cast(labels, tf.float32)))
     if mode == trainer.ModeKeys.EVAL:
-      return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(metric_fn, tensors(labels, features)))
-    return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.01), loss))
+      return trainer.EstimatorSpec(
+        mode, loss=loss, eval_metrics=(metric_fn, tensors(labels, features))
+      )
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.01), loss)
+    )
+
   return model_fn
 
 
@@ -155,17 +179,29 @@ def _input_fn(params):
   return tf.data.Dataset.from_tensor_slices((scores, labels)).batch(params["batch_size"])
 
 
-@pytest.mark.parametrize("metric_fn, tensors, on", [
-    (keras_fn, lambda labels, scores: {"scores": scores, "labels": labels}, "cpu:8"), (v1_fn, lambda labels, scores: [labels, scores], "cpu")],
-    ids=["dict", "list"])
+@pytest.mark.parametrize(
+  "metric_fn, tensors, on",
+  [
+    (keras_fn, lambda labels, scores: {"scores": scores, "labels": labels}, "cpu:8"),
+    (v1_fn, lambda labels, scores: [labels, scores], "cpu"),
+  ],
+  ids=["dict", "list"],
+)
 def test_an_evaluation_has_the_metrics_of_all_examples(metric_fn, tensors, on, tmp_path):
   labels, scores = data()
   wanted, _, _ = update(metric_fn, *batches_of(labels, scores))
   estimator = programs.estimator(tmp_path, scored(metric_fn, tensors), on, batch_size=16)
-  estimator.train(lambda params: _input_fn(params).unbatch().repeat().batch(params["batch_size"], drop_remainder=True), steps=1)
+  estimator.train(
+    lambda params: (
+      _input_fn(params).unbatch().repeat().batch(params["batch_size"], drop_remainder=True)
+    ),
+    steps=1,
+  )
   for _ in range(2):  # what was counted before does not count again
     result = estimator.evaluate(_input_fn)
-    assert {name: result[name] for name in wanted} == pytest.approx({name: float(value) for name, value in wanted.items()}, abs=1e-6)
+    assert {name: result[name] for name in wanted} == pytest.approx(
+      {name: float(value) for name, value in wanted.items()}, abs=1e-6
+    )
 
 
 def test_an_evaluation_without_metrics_has_a_loss(tmp_path):
@@ -174,7 +210,11 @@ def test_an_evaluation_without_metrics_has_a_loss(tmp_path):
     spec.eval_metrics = None
     return spec
 
-  result = programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1).evaluate(programs.examples(11))
+  result = (
+    programs.estimator(tmp_path, model_fn)
+    .train(programs.train_input, steps=1)
+    .evaluate(programs.examples(11))
+  )
   assert set(result) == {"loss", "global_step"}
 
 
@@ -182,5 +222,10 @@ def test_a_metric_fn_that_raises_is_named_with_what_it_was_given():
   def clumsy(labels, scores):
     return {"ratio": labels / scores}
 
-  with pytest.raises(errors.ModelFnError, match=r'clumsy failed, given tensors\["labels"\] int32\[3\], tensors\["scores"\] float32\[3\]: TypeError'):
+  with pytest.raises(
+    errors.ModelFnError,
+    match=r'clumsy failed, given tensors\["labels"\] '
+    r'int32\[3\], tensors\["scores"\] float32\[3\]: '
+    r"TypeError",
+  ):
     update(clumsy, {"labels": np.zeros(3, np.int32), "scores": np.zeros(3, np.float32)})

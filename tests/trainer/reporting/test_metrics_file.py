@@ -22,7 +22,11 @@ def steps(model_dir, kind=metrics_file.TRAIN):
 
 
 def losses(model_dir):
-  return {line["step"]: line["loss"] for line in metrics_file.read(model_dir) if line["kind"] == metrics_file.TRAIN}
+  return {
+    line["step"]: line["loss"]
+    for line in metrics_file.read(model_dir)
+    if line["kind"] == metrics_file.TRAIN
+  }
 
 
 def append(model_dir, *at, kind=metrics_file.TRAIN, loss=1.0):
@@ -36,10 +40,27 @@ def test_a_training_and_its_evaluations(tmp_path):
   plain = estimator.evaluate(programs.examples(8))
   named = estimator.evaluate(programs.examples(5), name="small")
   lines = metrics_file.read(tmp_path)
-  assert [(line["kind"], line["step"]) for line in lines] == [("train", 2), ("train", 4), ("train", 5), ("eval", 5), ("eval_small", 5)]
-  assert lines[0].keys() == {"step", "time", "kind", "loss", "learning_rate", "steps_per_second", "examples_per_second", "input_wait"}
+  assert [(line["kind"], line["step"]) for line in lines] == [
+    ("train", 2),
+    ("train", 4),
+    ("train", 5),
+    ("eval", 5),
+    ("eval_small", 5),
+  ]
+  assert lines[0].keys() == {
+    "step",
+    "time",
+    "kind",
+    "loss",
+    "learning_rate",
+    "steps_per_second",
+    "examples_per_second",
+    "input_wait",
+  }
   for line, result in ((lines[3], plain), (lines[4], named)):
-    assert {name: line[name] for name in ("loss", "absolute_error")} == pytest.approx({name: result[name] for name in ("loss", "absolute_error")})
+    assert {name: line[name] for name in ("loss", "absolute_error")} == pytest.approx(
+      {name: result[name] for name in ("loss", "absolute_error")}
+    )
   assert np.all(np.diff([line["time"] for line in lines]) >= 0)
 
 
@@ -52,7 +73,9 @@ def test_an_evaluation_of_another_folder_is_none_of_this_run(tmp_path):
 
 def test_a_run_that_goes_on_adds_its_lines(tmp_path):
   for end in (4, 6):
-    programs.estimator(tmp_path, save_summary_steps=2, **programs.fixed_loops(2)).train(programs.train_input, max_steps=end)
+    programs.estimator(tmp_path, save_summary_steps=2, **programs.fixed_loops(2)).train(
+      programs.train_input, max_steps=end
+    )
   assert steps(tmp_path) == [2, 4, 6]
 
 
@@ -86,7 +109,10 @@ def test_an_evaluation_that_is_done_again_replaces_the_earlier(tmp_path):
   append(tmp_path, 10, kind="eval", loss=1.0)
   append(tmp_path, 10, kind="eval_small", loss=2.0)
   append(tmp_path, 10, kind="eval", loss=3.0)
-  assert {line["kind"]: line["loss"] for line in metrics_file.read(tmp_path)} == {"eval": 3.0, "eval_small": 2.0}
+  assert {line["kind"]: line["loss"] for line in metrics_file.read(tmp_path)} == {
+    "eval": 3.0,
+    "eval_small": 2.0,
+  }
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 7))
@@ -101,23 +127,45 @@ def test_a_line_that_a_killed_process_left_half_is_left_out(cut, tmp_path, caplo
 
 
 def test_every_line_is_json_and_ends(tmp_path):
-  metrics_file.append(tmp_path, "eval", np.int64(3), {"nan": float("nan"), "inf": float("-inf"), "third": np.float32(1 / 3), "count": 7})
+  metrics_file.append(
+    tmp_path,
+    "eval",
+    np.int64(3),
+    {"nan": float("nan"), "inf": float("-inf"), "third": np.float32(1 / 3), "count": 7},
+  )
   text = (tmp_path / metrics_file.NAME).read_text()
   assert text.endswith("}\n")
   line = json.loads(text, parse_constant=pytest.fail)
-  assert {name: line[name] for name in ("step", "nan", "inf", "count")} == {"step": 3, "nan": None, "inf": None, "count": 7}
+  assert {name: line[name] for name in ("step", "nan", "inf", "count")} == {
+    "step": 3,
+    "nan": None,
+    "inf": None,
+    "count": 7,
+  }
   assert np.float32(line["third"]) == np.float32(1 / 3)
 
 
-@pytest.mark.parametrize("value, written", [(np.float32(0.01), "0.01"), (float(np.float32(0.01)), "0.01"), (1 / 3, repr(1 / 3)), (1e300, "1e+300")])
+@pytest.mark.parametrize(
+  "value, written",
+  [
+    (np.float32(0.01), "0.01"),
+    (float(np.float32(0.01)), "0.01"),
+    (1 / 3, repr(1 / 3)),
+    (1e300, "1e+300"),
+  ],
+)
 def test_numbers_are_whole_and_short(value, written, tmp_path):
   metrics_file.append(tmp_path, "train", 3, {"loss": value})
   assert (tmp_path / metrics_file.NAME).read_text().endswith(f'"loss": {written}}}\n')
 
 
 def test_a_metric_of_a_reserved_name_keeps_its_value_under_another(tmp_path):
-  metrics_file.append(tmp_path, "train", 3, {"time": 5.0, "step": 6.0, "kind": 7.0}, clock=lambda: 1.5)
-  assert metrics_file.read(tmp_path) == [{"step": 3, "time": 1.5, "kind": "train", "time_": 5.0, "step_": 6.0, "kind_": 7.0}]
+  metrics_file.append(
+    tmp_path, "train", 3, {"time": 5.0, "step": 6.0, "kind": 7.0}, clock=lambda: 1.5
+  )
+  assert metrics_file.read(tmp_path) == [
+    {"step": 3, "time": 1.5, "kind": "train", "time_": 5.0, "step_": 6.0, "kind_": 7.0}
+  ]
 
 
 def test_where_nothing_was_written_there_is_nothing(tmp_path):
@@ -134,7 +182,9 @@ def test_reading_needs_no_tensorflow(tmp_path):
   append(tmp_path, 10)
   program = "import sys; from trainer.reporting import metrics_file; print(len(metrics_file.read(sys.argv[1])), 'tensorflow' in sys.modules)"
   root = pathlib.Path(trainer.__file__).parents[1]
-  done = subprocess.run([sys.executable, "-c", program, tmp_path], cwd=root, capture_output=True, text=True, check=True)
+  done = subprocess.run(
+    [sys.executable, "-c", program, tmp_path], cwd=root, capture_output=True, text=True, check=True
+  )
   assert done.stdout == "1 False\n"
 
 
@@ -147,7 +197,10 @@ def test_where_tensorflow_writes_each_process_has_a_file_of_its_own(monkeypatch)
   monkeypatch.setattr(metrics_file, "_remote", {})  # another process
   metrics_file.append(folder, "eval", 10, {"loss": 2.0}, clock=lambda: 3)
   metrics_file.begin(folder, 10, clock=lambda: 5)
-  assert [(line["kind"], line["step"]) for line in metrics_file.read(folder)] == [("train", 10), ("eval", 10)]
+  assert [(line["kind"], line["step"]) for line in metrics_file.read(folder)] == [
+    ("train", 10),
+    ("eval", 10),
+  ]
 
 
 class SlowFile(io.FileIO):

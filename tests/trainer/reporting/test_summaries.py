@@ -27,9 +27,11 @@ def scalars(directory):
 
 def telling(tell):
   """The line, which tells something in each training step."""
+
   def model_fn(features, labels, mode, params):
     tell(tf.cast(v1.train.get_global_step(), tf.float32))
     return programs.line(features, labels, mode, params)
+
   return model_fn
 
 
@@ -39,20 +41,27 @@ def _scoped(value):
 
 
 TELLING = {
-    "tf.summary": (lambda value: tf.summary.scalar("rate", value), "rate"),
-    "v1": (lambda value: v1.summary.scalar("rate", value), "rate"),
-    "v1 of a family": (lambda value: v1.summary.scalar("rate", value, family="optimizer"), "optimizer/rate"),
-    "a slash": (lambda value: tf.summary.scalar("optimizer/rate", value), "optimizer/rate"),
-    "a space": (lambda value: tf.summary.scalar("learning rate", value), "learning rate"),
-    "a scope": (_scoped, "inner/rate"),
-    "a rank": (lambda value: tf.summary.scalar("rate", tf.reshape(value, [])), "rate"),
+  "tf.summary": (lambda value: tf.summary.scalar("rate", value), "rate"),
+  "v1": (lambda value: v1.summary.scalar("rate", value), "rate"),
+  "v1 of a family": (
+    lambda value: v1.summary.scalar("rate", value, family="optimizer"),
+    "optimizer/rate",
+  ),
+  "a slash": (lambda value: tf.summary.scalar("optimizer/rate", value), "optimizer/rate"),
+  "a space": (lambda value: tf.summary.scalar("learning rate", value), "learning rate"),
+  "a scope": (_scoped, "inner/rate"),
+  "a rank": (lambda value: tf.summary.scalar("rate", tf.reshape(value, [])), "rate"),
 }
 
 
 @pytest.mark.parametrize("tell, tag", TELLING.values(), ids=TELLING)
 def test_scalars_are_written_with_their_steps(tell, tag, tmp_path):
-  """The scalar is the number of the step that is being done, from 0; the step in the file is that of the state after it."""
-  estimator = programs.estimator(tmp_path, telling(tell), save_summary_steps=3, **programs.fixed_loops(3))
+  """The scalar is the number of the step that is being done, from 0; the step in the file is
+  that of the state after it.
+  """
+  estimator = programs.estimator(
+    tmp_path, telling(tell), save_summary_steps=3, **programs.fixed_loops(3)
+  )
   estimator.train(programs.train_input, steps=8)
   assert scalars(tmp_path)[tag] == [(3, 2.0), (6, 5.0), (8, 7.0)]
 
@@ -68,9 +77,13 @@ def test_the_value_is_the_mean_over_the_replicas(tmp_path):
 def test_the_loss_is_the_mean_since_the_last_report(tmp_path):
   seen = []
   programs.estimator(tmp_path, save_summary_steps=4, **programs.fixed_loops(1)).train(
-      programs.train_input, steps=6, hooks=[lambda step, metrics, _: seen.append(metrics["loss"])])
+    programs.train_input, steps=6, hooks=[lambda step, metrics, _: seen.append(metrics["loss"])]
+  )
   found = scalars(tmp_path)
-  assert found["loss"] == [(4, pytest.approx(sum(seen[:4]) / 4)), (6, pytest.approx(sum(seen[4:]) / 2))]
+  assert found["loss"] == [
+    (4, pytest.approx(sum(seen[:4]) / 4)),
+    (6, pytest.approx(sum(seen[4:]) / 2)),
+  ]
   assert set(found) >= {"steps_per_second", "examples_per_second", "input_wait", "learning_rate"}
 
 
@@ -80,7 +93,9 @@ def test_what_an_evaluation_finds_is_in_a_folder_of_its_name(tmp_path):
   named = estimator.evaluate(programs.examples(5), name="small")
   for folder, result in (("eval", plain), ("eval_small", named)):
     found = scalars(tmp_path / folder)
-    assert found == {name: [(2, pytest.approx(result[name]))] for name in ("loss", "absolute_error")}
+    assert found == {
+      name: [(2, pytest.approx(result[name]))] for name in ("loss", "absolute_error")
+    }
 
 
 def test_steps_before_the_end_of_the_input_are_reported(tmp_path):
@@ -97,22 +112,29 @@ def test_summaries_outside_of_a_training_step_do_not_matter(tmp_path):
   assert "rate" not in scalars(tmp_path / "eval")
 
 
-@pytest.mark.parametrize("tell", [
+@pytest.mark.parametrize(
+  "tell",
+  [
     lambda value: tf.summary.image("picture", tf.ones([1, 2, 2, 1])),
     lambda value: tf.summary.histogram("picture", tf.ones([4])),
     lambda value: tf.summary.text("picture", "a text"),
     lambda value: v1.summary.image("picture", tf.ones([1, 2, 2, 1])),
     lambda value: v1.summary.histogram("picture", tf.ones([4])),
-], ids=["image", "histogram", "text", "v1 image", "v1 histogram"])
+  ],
+  ids=["image", "histogram", "text", "v1 image", "v1 histogram"],
+)
 def test_what_is_not_written_is_said_once(tell, tmp_path, caplog, monkeypatch):
   monkeypatch.setattr(summaries, "_told", set())
-  estimator = programs.estimator(tmp_path, telling(tell), device="cpu:8").train(programs.train_input, steps=1)
+  estimator = programs.estimator(tmp_path, telling(tell), device="cpu:8").train(
+    programs.train_input, steps=1
+  )
   estimator.evaluate(programs.examples(8))
   assert caplog.text.count("The summary 'picture' is not written") == 1
 
 
 def test_a_host_call_writes_images_with_their_steps(tmp_path, device):
   """As docs/follow_a_run.md has it."""
+
   def write(step, images):
     with tf.summary.create_file_writer(str(tmp_path / "images")).as_default():
       tf.summary.image("images", images, step=step[0], max_outputs=100)
@@ -126,10 +148,15 @@ def test_a_host_call_writes_images_with_their_steps(tmp_path, device):
     return spec
 
   loops = dict(tpu_config=trainer.TPUConfig(iterations_per_loop=3, host_call_every_n_steps=2))
-  programs.estimator(tmp_path, model_fn, device=device, batch_size=16, **loops).train(programs.train_input, steps=5)
+  programs.estimator(tmp_path, model_fn, device=device, batch_size=16, **loops).train(
+    programs.train_input, steps=5
+  )
   found = [
-      (event.step, len(tf.make_ndarray(value.tensor)) - 2) for path in sorted((tmp_path / "images").iterdir())
-      for event in v1.train.summary_iterator(str(path)) for value in event.summary.value]
+    (event.step, len(tf.make_ndarray(value.tensor)) - 2)
+    for path in sorted((tmp_path / "images").iterdir())
+    for event in v1.train.summary_iterator(str(path))
+    for value in event.summary.value
+  ]
   assert found == [(2, 16), (4, 16)]
 
 
@@ -168,5 +195,9 @@ def test_a_writer_makes_its_folder_when_there_is_something_to_write(tmp_path):
 
 def test_a_file_in_the_way(tmp_path):
   (tmp_path / "events").write_text("a file")
-  with pytest.raises(errors.OutputError, match=r"Cannot write TensorBoard files to .*events \(--model_dir\)"):
+  with pytest.raises(
+    errors.OutputError,
+    match=r"Cannot write TensorBoard files to .*events "
+    r"\(--model_dir\)",
+  ):
     summaries.Writer(str(tmp_path / "events")).scalars(1, {"a": 1.0})

@@ -22,7 +22,11 @@ def test_rates():
   sums.add(result(4, 4, 1.0, seconds=1.5, input_seconds=0.5))
   sums.add(result(8, 4, 1.0, seconds=0.5))
   report = sums.take()
-  assert (report["steps_per_second"], report["examples_per_second"], report["input_wait"]) == pytest.approx((4.0, 32.0, 0.25))
+  assert (
+    report["steps_per_second"],
+    report["examples_per_second"],
+    report["input_wait"],
+  ) == pytest.approx((4.0, 32.0, 0.25))
 
 
 def test_scalars_are_the_newest():
@@ -37,4 +41,6 @@ def test_a_report_starts_anew():
   sums.add(result(1, 1, 100.0, seconds=50.0, input_seconds=50.0))
   sums.take()
   sums.add(result(2, 1, 3.0, seconds=0.5))
-  assert sums.take() == dict(loss=3.0, steps_per_second=2.0, examples_per_second=16.0, input_wait=0.0)
+  assert sums.take() == dict(
+    loss=3.0, steps_per_second=2.0, examples_per_second=16.0, input_wait=0.0
+  )

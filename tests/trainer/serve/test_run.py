@@ -15,12 +15,15 @@ from trainer import errors
 from trainer.serve import run as run_lib
 
 
-@pytest.mark.parametrize(("settings", "message"), [
+@pytest.mark.parametrize(
+  ("settings", "message"),
+  [
     ({"export_base": None}, "No --export_base"),
     ({"export_base": "x", "name": "a/b"}, "--name=a/b: expected letters"),
     ({"export_base": "x", "host": "no.such.host.invalid"}, "cannot be had"),
     ({"export_base": "nowhere", "port": 0}, "There is no export in nowhere"),
-])
+  ],
+)
 def test_mistakes(settings, message, monkeypatch):
   if "nowhere" not in settings.values():
     monkeypatch.setattr(run_lib.importlib.util, "find_spec", lambda name: True)
@@ -42,12 +45,18 @@ def test_it_answers_and_ends(tmp_path):
   pytest.importorskip("uvicorn", reason="needs the extra [serve]")
   exported_lib.make(tmp_path)
   command = [
-      sys.executable, "-m", "trainer.serve", f"--export_base={tmp_path / 'export'}", "--port=0",
-      "--engine=tensorflow"]
+    sys.executable,
+    "-m",
+    "trainer.serve",
+    f"--export_base={tmp_path / 'export'}",
+    "--port=0",
+    "--engine=tensorflow",
+  ]
   with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
     try:
       address = next(
-          found[1] for line in process.stderr if (found := re.search(r"at (http://\S+)/$", line)))
+        found[1] for line in process.stderr if (found := re.search(r"at (http://\S+)/$", line))
+      )
       body = json.dumps({"signature_name": "from_bytes", "instances": []}).encode()
       with pytest.raises(urllib.error.HTTPError, match="400"):
         urllib.request.urlopen(f"{address}/v1/models/model:predict", body, timeout=60)

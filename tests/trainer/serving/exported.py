@@ -31,8 +31,13 @@ def make(folder, steps=2, **options):
   """(Estimator that was trained, path of its export below folder/export)."""
   options = {"class_names": NAMES, "verify": False, "warm_up_batches": (), **options}
   estimator = trainer.Estimator(
-      image_model_fn, str(folder / "model"), trainer.RunConfig(device="cpu"), train_batch_size=8,
-      eval_batch_size=8, export_options=trainer.ExportOptions(**options))
+    image_model_fn,
+    str(folder / "model"),
+    trainer.RunConfig(device="cpu"),
+    train_batch_size=8,
+    eval_batch_size=8,
+    export_options=trainer.ExportOptions(**options),
+  )
   estimator.train(input_fn, steps=steps)
   return estimator, estimator.export_saved_model(folder / "export")
 

@@ -55,8 +55,7 @@ def test_those_that_wait_are_one_call(engine):
   made = batcher(max_rows=5, observe=observed.append)
   found = asyncio.run(gathered(made, engine, [[1], [2, 3], [4], [5, 6], [7], [1] * 9]))
   made.close()
-  assert [result["y"].tolist() for result in found] == [
-      [2], [4, 6], [8], [10, 12], [14], [2] * 9]
+  assert [result["y"].tolist() for result in found] == [[2], [4, 6], [8], [10, 12], [14], [2] * 9]
   assert engine.sizes == [1, 5, 1, 9]  # five rows at most, but for one that is larger by itself
   assert observed == engine.sizes
 

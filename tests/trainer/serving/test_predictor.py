@@ -1,4 +1,6 @@
-"""A model that is loaded once: what it takes, what it refuses, and how a newer one takes its place."""
+"""A model that is loaded once: what it takes, what it refuses, and how a newer one takes its
+place.
+"""
 
 import os
 import shutil
@@ -49,14 +51,17 @@ def test_files_are_decoded(predictor):
   np.testing.assert_allclose(predictor.decode("image", encoded), wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize(("features", "message"), [
+@pytest.mark.parametrize(
+  ("features", "message"),
+  [
     ({}, "The model takes image; 'image' is missing"),
     ({"image": images(1), "more": [1]}, "The model takes image; it knows no 'more'"),
     ({"image": images(1)[0]}, r"'image' must be float32\[n, 6, 5, 3\]; its shape is \[6, 5, 3\]"),
     ({"image": [["a"]]}, r"'image' must be float32.*: it has str\d* values"),
     ({"image": [[1, 2], [3]]}, "'image' must be float32"),
     ({"image": images(0)}, "There is no example"),
-])
+  ],
+)
 def test_features_that_do_not_fit(features, message, predictor):
   with pytest.raises(errors.InputError, match=message):
     predictor.predict_batch(features)
@@ -69,10 +74,13 @@ def test_files_that_cannot_be_decoded(predictor):
     predictor.decode("sound", [b""])
 
 
-@pytest.mark.parametrize(("names", "message"), [
+@pytest.mark.parametrize(
+  ("names", "message"),
+  [
     ([], "There is no export in .*; it has nothing"),
     (["best", "latest"], "named by numbers; it has best, latest"),
-])
+  ],
+)
 def test_no_export(names, message, tmp_path):
   for name in names:
     (tmp_path / name).mkdir()

@@ -56,14 +56,17 @@ def test_rows(rows, served, wanted):
   found = answer.json()["predictions"]
   assert [row["class"] for row in found] == wanted["class"].tolist()
   np.testing.assert_allclose(
-      [row["probabilities"] for row in found], wanted["probabilities"], atol=1e-6)
+    [row["probabilities"] for row in found], wanted["probabilities"], atol=1e-6
+  )
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_columns(named, served, wanted):
   columns = images().tolist()
-  answer = served.post(f"{URL}:predict", json={
-      "signature_name": "serving_default", "inputs": {"image": columns} if named else columns})
+  answer = served.post(
+    f"{URL}:predict",
+    json={"signature_name": "serving_default", "inputs": {"image": columns} if named else columns},
+  )
   assert answer.json()["outputs"]["class"] == wanted["class"].tolist()
 
 
@@ -74,48 +77,63 @@ def test_files_and_examples(served, saved_model):
 
   def check(signature, instances):
     answer = served.post(
-        f"{URL}:predict", json={"signature_name": signature, "instances": instances}).json()
+      f"{URL}:predict", json={"signature_name": signature, "instances": instances}
+    ).json()
     np.testing.assert_allclose(
-        [row["probabilities"] for row in answer["predictions"]], expected, atol=1e-6)
+      [row["probabilities"] for row in answer["predictions"]], expected, atol=1e-6
+    )
 
   check("from_bytes", [{"image": b64(file)} for file in files])
   check("from_bytes", [b64(file) for file in files])
   check("from_examples", [b64(checks.serialise({"image": file})) for file in files])
-  answer = served.post(f"{URL}:classify", json={"examples": [{"image": b64(file)} for file in files]})
+  answer = served.post(
+    f"{URL}:classify", json={"examples": [{"image": b64(file)} for file in files]}
+  )
   result = answer.json()["result"]
   assert [[name for name, _ in row] for row in result] == [exported_lib.NAMES] * 2
   np.testing.assert_allclose([[score for _, score in row] for row in result], expected, atol=1e-6)
 
 
 BAD = {
-    "no JSON": (b"{", 400, "The body is no JSON"),
-    "no text": (b"\xff\xfe", 400, "The body is no JSON"),
-    "deep JSON": (b"[" * 200_000, 400, "The body is no JSON"),
-    "a list": (b"[]", 400, "JSON list: expected an object"),
-    "nothing": (b"{}", 400, 'Expected one of "instances" and "inputs"'),
-    "no instance": (b'{"instances": []}', 400, "a list of at least one example"),
-    "a wrong shape": (b'{"instances": [[1, 2]]}', 400, r"'image' must be float32\[n, 6, 5, 3\]"),
-    "a ragged list": (b'{"instances": [[1], [1, 2]]}', 400, "'image' must be"),
-    "a text": (b'{"instances": ["a"]}', 400, "'image' must be"),
-    "another feature": (b'{"instances": [{"picture": 1}]}', 400, "it knows|is missing"),
-    "mixed rows": (b'{"instances": [{"image": 1}, {"picture": 1}]}', 400, r'"instances"\[1\] has'),
-    "no base64": (
-        b'{"signature_name": "from_bytes", "instances": [{"b64": "?"}]}', 400, "is no base64"),
-    "a JPEG that is cut off": (
-        json.dumps({"signature_name": "from_bytes", "instances": [b64(b"\xff\xd8\xff\xe0 cut")]}),
-        400, "It cannot be decoded: .*JPEG"),
-    "numbers for a file": (
-        b'{"signature_name": "from_bytes", "instances": [1]}', 400, "'image' must be files"),
-    "no Example": (
-        json.dumps({"signature_name": "from_examples", "instances": [b64(b"\xff")]}),
-        400, "no tf.train.Example"),
-    "an unknown signature": (b'{"signature_name": "x", "instances": [1]}', 400, "'x': expected one"),
-    "a large body": (b" " * (1 << 21), 413, "larger than 1 MiB"),
+  "no JSON": (b"{", 400, "The body is no JSON"),
+  "no text": (b"\xff\xfe", 400, "The body is no JSON"),
+  "deep JSON": (b"[" * 200_000, 400, "The body is no JSON"),
+  "a list": (b"[]", 400, "JSON list: expected an object"),
+  "nothing": (b"{}", 400, 'Expected one of "instances" and "inputs"'),
+  "no instance": (b'{"instances": []}', 400, "a list of at least one example"),
+  "a wrong shape": (b'{"instances": [[1, 2]]}', 400, r"'image' must be float32\[n, 6, 5, 3\]"),
+  "a ragged list": (b'{"instances": [[1], [1, 2]]}', 400, "'image' must be"),
+  "a text": (b'{"instances": ["a"]}', 400, "'image' must be"),
+  "another feature": (b'{"instances": [{"picture": 1}]}', 400, "it knows|is missing"),
+  "mixed rows": (b'{"instances": [{"image": 1}, {"picture": 1}]}', 400, r'"instances"\[1\] has'),
+  "no base64": (
+    b'{"signature_name": "from_bytes", "instances": [{"b64": "?"}]}',
+    400,
+    "is no base64",
+  ),
+  "a JPEG that is cut off": (
+    json.dumps({"signature_name": "from_bytes", "instances": [b64(b"\xff\xd8\xff\xe0 cut")]}),
+    400,
+    "It cannot be decoded: .*JPEG",
+  ),
+  "numbers for a file": (
+    b'{"signature_name": "from_bytes", "instances": [1]}',
+    400,
+    "'image' must be files",
+  ),
+  "no Example": (
+    json.dumps({"signature_name": "from_examples", "instances": [b64(b"\xff")]}),
+    400,
+    "no tf.train.Example",
+  ),
+  "an unknown signature": (b'{"signature_name": "x", "instances": [1]}', 400, "'x': expected one"),
+  "a large body": (b" " * (1 << 21), 413, "larger than 1 MiB"),
 }
 
 
-@pytest.mark.parametrize(("body", "code", "message"), [
-    pytest.param(*case, id=name) for name, case in BAD.items()])
+@pytest.mark.parametrize(
+  ("body", "code", "message"), [pytest.param(*case, id=name) for name, case in BAD.items()]
+)
 def test_what_cannot_be_used(body, code, message, served):
   answer = served.post(f"{URL}:predict", content=body)
   assert answer.status_code == code
@@ -129,12 +147,15 @@ def test_a_large_body_whose_size_is_not_announced(served):
   assert answer.status_code == 413
 
 
-@pytest.mark.parametrize(("method", "path", "message"), [
+@pytest.mark.parametrize(
+  ("method", "path", "message"),
+  [
     ("POST", "/v1/models/other:predict", "There is no model 'other' here; there is 'pets'"),
     ("POST", f"{URL}:regress", "There is no :regress"),
     ("POST", f"{URL}/versions/3:predict", "Version 3 is not loaded"),
     ("GET", "/v1/models/other", "There is no model 'other'"),
-])
+  ],
+)
 def test_paths_that_are_not_there(method, path, message, served):
   answer = served.request(method, path, content=b"{}")
   assert answer.status_code == 404
@@ -154,7 +175,8 @@ def test_what_it_says_of_itself(served, saved_model):
   about = served.get(f"{URL}/about").json()
   assert (about["image"], about["class_names"]) == ("image", exported_lib.NAMES)
   versioned = served.post(
-      f"{URL}/versions/{version}:predict", json={"instances": images().tolist()})
+    f"{URL}/versions/{version}:predict", json={"instances": images().tolist()}
+  )
   assert versioned.status_code == 200
 
 
@@ -164,7 +186,9 @@ def test_what_prometheus_reads(served):
   assert answer.headers["content-type"] == measurements.CONTENT_TYPE
   lines = answer.text.splitlines()
   for line in lines:
-    assert re.fullmatch(r'# TYPE \w+ (counter|gauge|histogram)|\w+(\{[\w="+.,]*\})? [\d.e+-]+', line)
+    assert re.fullmatch(
+      r'# TYPE \w+ (counter|gauge|histogram)|\w+(\{[\w="+.,]*\})? [\d.e+-]+', line
+    )
   assert any(line.startswith('octet_requests_total{verb="predict",code="400"}') for line in lines)
 
 
@@ -173,7 +197,12 @@ def test_buckets_count_all_below_them():
   for value in (1, 1.5, 7):
     histogram.add(value)
   assert histogram.lines("h")[1:] == [
-      'h_bucket{le="1"} 1', 'h_bucket{le="2"} 2', 'h_bucket{le="+Inf"} 3', "h_sum 9.5", "h_count 3"]
+    'h_bucket{le="1"} 1',
+    'h_bucket{le="2"} 2',
+    'h_bucket{le="+Inf"} 3',
+    "h_sum 9.5",
+    "h_count 3",
+  ]
 
 
 def test_the_page(served):

@@ -16,12 +16,15 @@ class UnavailableError(Exception):
 
 @contextlib.contextmanager
 def server(folder):
-  """The address of an empty database, for as long as the context is open; UnavailableError if there is no PostgreSQL to start.
+  """The address of an empty database, for as long as the context is open; UnavailableError if there
+  is no PostgreSQL to start.
 
   Args:
     folder: an empty folder, which the server's user must be able to reach.
   """
-  programs = sorted(glob.glob("/usr/lib/postgresql/*/bin")) or [os.path.dirname(found) for found in [shutil.which("initdb")] if found]
+  programs = sorted(glob.glob("/usr/lib/postgresql/*/bin")) or [
+    os.path.dirname(found) for found in [shutil.which("initdb")] if found
+  ]
   if not programs:
     raise UnavailableError("PostgreSQL is not installed (Debian: postgresql)")
   try:
@@ -41,14 +44,22 @@ def server(folder):
 
   def call(name, *arguments):
     done = subprocess.run(
-        [f"{programs[-1]}/{name}", *arguments], cwd=folder, capture_output=True, text=True, timeout=120, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
-        **identity)
+      [f"{programs[-1]}/{name}", *arguments],
+      cwd=folder,
+      capture_output=True,
+      text=True,
+      timeout=120,
+      env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
+      **identity,
+    )
     if done.returncode:
       raise UnavailableError(f"{name} failed: {(done.stderr or done.stdout)[-500:]}")
 
   data = str(folder / "data")
   call("initdb", "-D", data, "-U", "sweep", "--auth=trust", "--encoding=UTF8", "--no-sync")
-  options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder} -c fsync=off"
+  options = (
+    f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder} -c fsync=off"
+  )
   call("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
   try:
     yield f"postgresql://sweep@127.0.0.1:{port}/postgres"

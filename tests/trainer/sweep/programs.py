@@ -28,12 +28,26 @@ def settings(folder, text=SPACE):
 
 def flag(arguments, name):
   """The value of --name=value."""
-  return next(argument.partition("=")[2] for argument in arguments if argument.startswith(f"--{name}="))
+  return next(
+    argument.partition("=")[2] for argument in arguments if argument.startswith(f"--{name}=")
+  )
 
 
 def x_of(arguments):
   """The value that a trial has for x."""
-  return float(next(match[1] for argument in arguments if (match := re.search(r"experiment\.x = (.*)", argument))))
+  return float(
+    next(
+      match[1]
+      for argument in arguments
+      if (
+        match := re.search(
+          r"experiment\.x = "
+          r"(.*)",
+          argument,
+        )
+      )
+    )
+  )
 
 
 def evaluate(model_dir, step, x):
@@ -53,7 +67,8 @@ def save(model_dir, step):
 
 
 class Starter:
-  """Takes the place of server.Starter: trials go on by one step, with a checkpoint and an evaluation, each time that somebody waits for news.
+  """Takes the place of server.Starter: trials go on by one step, with a checkpoint and an
+  evaluation, each time that somebody waits for news.
 
   Attributes:
     started: list of (name, arguments, the step that it went on from).

@@ -1,4 +1,6 @@
-"""The loop of a sweep, over trials that take no time: what is run, what is not run again, whoever is killed and when."""
+"""The loop of a sweep, over trials that take no time: what is run, what is not run again,
+whoever is killed and when.
+"""
 
 import contextlib
 import itertools
@@ -40,14 +42,23 @@ class Process:
     self.starter = starter or programs.Starter()
     seconds = itertools.count()
     self.engine = engine.Engine(
-        self.study, self.starter, [{}] * workers, self.folder, ["--gin_file=a.gin"], COUNT, clock=lambda: 10.0 * next(seconds))
+      self.study,
+      self.starter,
+      [{}] * workers,
+      self.folder,
+      ["--gin_file=a.gin"],
+      COUNT,
+      clock=lambda: 10.0 * next(seconds),
+    )
 
   def run(self):
     self.engine.run()
     return self
 
   def kill_at(self, turn):
-    """Has it raise Killed at this of the actions that others can see; each has two turns, before and after it."""
+    """Has it raise Killed at this of the actions that others can see; each has two turns,
+    before and after it.
+    """
     turns = itertools.count()
 
     def tick():
@@ -67,7 +78,13 @@ class Process:
 
     for name in ("claim", "release"):
       wrap(self.study.leases, name)
-    for name in ("set_trial_state_values", "create_new_trial", "set_trial_param", "set_trial_user_attr", "set_trial_intermediate_value"):
+    for name in (
+      "set_trial_state_values",
+      "create_new_trial",
+      "set_trial_param",
+      "set_trial_user_attr",
+      "set_trial_intermediate_value",
+    ):
       wrap(self.study._storage, name)
     for name in ("start", "wait", "signal"):
       wrap(self.starter, name)
@@ -81,7 +98,10 @@ def settings(tmp_path):
 
 def results(process):
   """{number: (state, value, bindings)}."""
-  return {trial.number: (trial.state.name, trial.value, trial.user_attrs.get("bindings")) for trial in process.study.trials()}
+  return {
+    trial.number: (trial.state.name, trial.value, trial.user_attrs.get("bindings"))
+    for trial in process.study.trials()
+  }
 
 
 @pytest.fixture
@@ -95,13 +115,17 @@ def test_all_trials_are_run_once(tmp_path, settings):
   process = Process(tmp_path, settings).run()
   found = results(process)
   assert [state for state, _, _ in found.values()] == ["COMPLETE"] * COUNT
-  assert sorted(name for name, _, _ in process.starter.started) == [f"trial {number}" for number in range(COUNT)]
+  assert sorted(name for name, _, _ in process.starter.started) == [
+    f"trial {number}" for number in range(COUNT)
+  ]
   for name, arguments, _ in process.starter.started:
     number = int(name.split()[1])
     assert found[number][1] == pytest.approx(programs.x_of(arguments))
     assert programs.flag(arguments, "model_dir") == str(tmp_path / "trials" / str(number))
     assert [f"--gin_bindings={binding}" for binding in found[number][2]] == arguments[-2:]
-    assert (tmp_path / "trials" / str(number) / "command.txt").read_text() == trial_lib.command(arguments) + "\n"
+    assert (tmp_path / "trials" / str(number) / "command.txt").read_text() == trial_lib.command(
+      arguments
+    ) + "\n"
   assert [trial.user_attrs["steps"] for trial in process.study.trials()] == [programs.STEPS] * COUNT
   assert Process(tmp_path, settings).run().starter.started == []
 
@@ -143,15 +167,24 @@ def test_a_taken_up_trial_goes_on_from_its_checkpoint(tmp_path, settings):
 
 
 def test_a_failure_is_the_trials_result_and_the_sweep_goes_on(tmp_path, settings):
-  process = Process(tmp_path, settings, starter=programs.Starter({"trial 0": 2, "trial 2": -9})).run()
-  assert [state for state, _, _ in results(process).values()] == ["FAIL", "COMPLETE", "FAIL", "COMPLETE"]
+  process = Process(
+    tmp_path, settings, starter=programs.Starter({"trial 0": 2, "trial 2": -9})
+  ).run()
+  assert [state for state, _, _ in results(process).values()] == [
+    "FAIL",
+    "COMPLETE",
+    "FAIL",
+    "COMPLETE",
+  ]
   said = [trial.user_attrs.get("error", "") for trial in process.study.trials()]
   assert "exit code 2" in said[0]
   assert "this is trial 0" in said[0]
   assert "SIGKILL (out of memory?)" in said[2]
 
 
-PRUNED = programs.SPACE + "sweep.pruner = 'median'\nsweep.pruner_options = {'n_startup_trials': 1}\n"
+PRUNED = (
+  programs.SPACE + "sweep.pruner = 'median'\nsweep.pruner_options = {'n_startup_trials': 1}\n"
+)
 
 
 def test_trials_that_lag_behind_are_ended_and_free_their_place(tmp_path):
@@ -172,7 +205,9 @@ def test_trials_that_lag_behind_are_ended_and_free_their_place(tmp_path):
 def test_a_decision_to_end_a_trial_outlives_who_made_it(tmp_path):
   settings = programs.settings(tmp_path, PRUNED)
   undisturbed = Process(tmp_path, settings, workers=1).run()
-  number = next(trial.number for trial in undisturbed.study.trials() if trial.state.name == "PRUNED")
+  number = next(
+    trial.number for trial in undisturbed.study.trials() if trial.state.name == "PRUNED"
+  )
   folder = tmp_path / "killed"
   folder.mkdir()
   killed = Process(folder, settings, workers=1)
@@ -190,7 +225,9 @@ def test_a_decision_to_end_a_trial_outlives_who_made_it(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_has_the_trials_save_and_the_same_command_goes_on(tmp_path, settings, undisturbed, number):
+def test_a_signal_has_the_trials_save_and_the_same_command_goes_on(
+  tmp_path, settings, undisturbed, number
+):
   stopped = Process(tmp_path, settings)
   waits = itertools.count()
   original = stopped.starter.wait
@@ -230,7 +267,11 @@ def test_a_trial_that_others_took_is_left_to_them(tmp_path, settings):
 
 @pytest.mark.parametrize("metric", ["acuracy", "test/accuracy"])
 def test_a_metric_that_nobody_reports_ends_the_sweep_at_the_first_evaluations(tmp_path, metric):
-  process = Process(tmp_path, programs.settings(tmp_path, programs.SPACE.replace("'accuracy'", f"'{metric}'")), workers=1)
+  process = Process(
+    tmp_path,
+    programs.settings(tmp_path, programs.SPACE.replace("'accuracy'", f"'{metric}'")),
+    workers=1,
+  )
   with pytest.raises(errors.SettingError, match=f"'{metric}'.*It reports: accuracy, loss"):
     process.run()
   assert len(process.starter.started) == 1
@@ -248,5 +289,7 @@ def test_a_metric_that_is_missing_at_the_end_ends_the_sweep(tmp_path, monkeypatc
 def test_a_folder_of_another_sweep_is_not_gone_on_with(tmp_path, settings):
   (tmp_path / "trials" / "0").mkdir(parents=True)
   (tmp_path / "trials" / "0" / "command.txt").touch()
-  with pytest.raises(errors.SettingError, match="a trial of a sweep that the database does not know"):
+  with pytest.raises(
+    errors.SettingError, match="a trial of a sweep that the database does not know"
+  ):
     Process(tmp_path, settings).run()

@@ -11,11 +11,42 @@ from trainer.config import files
 from trainer.sweep import gin_text, trial
 
 _LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(),
-    st.sampled_from(["'", '"', "'''", '"""', "\\", "\\'", "it's \"so\"", "#", "@a", "%b", "\n", "\r\n", "\x00", "\u2028", "\ud800", "{x}", "a = b"]))
+  st.none(),
+  st.booleans(),
+  st.integers(),
+  st.floats(allow_nan=False),
+  st.text(),
+  st.binary(),
+  st.sampled_from(
+    [
+      "'",
+      '"',
+      "'''",
+      '"""',
+      "\\",
+      "\\'",
+      'it\'s "so"',
+      "#",
+      "@a",
+      "%b",
+      "\n",
+      "\r\n",
+      "\x00",
+      "\u2028",
+      "\ud800",
+      "{x}",
+      "a = b",
+    ]
+  ),
+)
 _KEYS = st.one_of(st.text(), st.integers(), st.booleans())
 VALUES = st.recursive(
-    _LEAVES, lambda inner: st.one_of(st.lists(inner), st.lists(inner).map(tuple), st.dictionaries(_KEYS, inner)), max_leaves=8)
+  _LEAVES,
+  lambda inner: st.one_of(
+    st.lists(inner), st.lists(inner).map(tuple), st.dictionaries(_KEYS, inner)
+  ),
+  max_leaves=8,
+)
 REFERENCES = st.sampled_from(["@keras.optimizers.Adam", "@a/b.c()", "%BATCH", "%a/B", "@x/y/z"])
 
 
@@ -46,9 +77,15 @@ def test_a_value_is_read_back_as_it_was(value):
   assert same(parsed(gin_text.binding("a/b.c", gin_text.text(value))).value, value)
 
 
-@hypothesis.given(st.recursive(
-    st.one_of(_LEAVES, REFERENCES.map(gin_text.Written)), lambda inner: st.one_of(st.lists(inner), st.lists(inner).map(tuple),
-    st.dictionaries(st.text(), inner)), max_leaves=6))
+@hypothesis.given(
+  st.recursive(
+    st.one_of(_LEAVES, REFERENCES.map(gin_text.Written)),
+    lambda inner: st.one_of(
+      st.lists(inner), st.lists(inner).map(tuple), st.dictionaries(st.text(), inner)
+    ),
+    max_leaves=6,
+  )
+)
 @hypothesis.settings(deadline=None)
 def test_references_and_macros_stay_what_they_are(value):
   assert same(parsed(gin_text.binding("a.b", gin_text.text(value))).value, as_read(value))
@@ -63,7 +100,10 @@ def test_a_printed_command_gives_a_shell_the_same_binding(value):
 
 
 def test_infinity():
-  assert parsed(f"a.b = {gin_text.text([float('inf'), float('-inf')])}").value == [float("inf"), float("-inf")]
+  assert parsed(f"a.b = {gin_text.text([float('inf'), float('-inf')])}").value == [
+    float("inf"),
+    float("-inf"),
+  ]
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, object(), [len]])
@@ -77,7 +117,20 @@ def test_keys(key):
   assert gin_text.binding(key, "1") == f"{key} = 1"
 
 
-@pytest.mark.parametrize("key", ["", "a b", "a.b = 1\nc.d", "import x\na.b", "include 'a.gin'", "@a.b", "a.b.", "# a.b", "run.x:"])
+@pytest.mark.parametrize(
+  "key",
+  [
+    "",
+    "a b",
+    "a.b = 1\nc.d",
+    "import x\na.b",
+    "include 'a.gin'",
+    "@a.b",
+    "a.b.",
+    "# a.b",
+    "run.x:",
+  ],
+)
 def test_what_is_no_key(key):
   with pytest.raises(errors.SettingError, match="is not the name of a gin parameter"):
     gin_text.binding(key, "1")

@@ -12,12 +12,21 @@ def test_product_zip_and_chain():
   assert zipped.points() == [{"B": "32", "S": "200"}, {"B": "64", "S": "100"}]
   points = grid.Chain([grid.Product([{"a.o": ["x", "y"]}, zipped]), {"a.o": ["z"]}]).points()
   assert points == [
-      {"a.o": "'x'", "B": "32", "S": "200"}, {"a.o": "'x'", "B": "64", "S": "100"},
-      {"a.o": "'y'", "B": "32", "S": "200"}, {"a.o": "'y'", "B": "64", "S": "100"}, {"a.o": "'z'"}]
+    {"a.o": "'x'", "B": "32", "S": "200"},
+    {"a.o": "'x'", "B": "64", "S": "100"},
+    {"a.o": "'y'", "B": "32", "S": "200"},
+    {"a.o": "'y'", "B": "64", "S": "100"},
+    {"a.o": "'z'"},
+  ]
 
 
 def test_a_dict_is_the_product_of_its_lists():
-  assert grid.points_of({"A": [1, 2], "B": [3, 4]}) == [{"A": "1", "B": "3"}, {"A": "1", "B": "4"}, {"A": "2", "B": "3"}, {"A": "2", "B": "4"}]
+  assert grid.points_of({"A": [1, 2], "B": [3, 4]}) == [
+    {"A": "1", "B": "3"},
+    {"A": "1", "B": "4"},
+    {"A": "2", "B": "3"},
+    {"A": "2", "B": "4"},
+  ]
 
 
 def test_each_trial_gets_its_point():
@@ -30,7 +39,9 @@ def test_each_trial_gets_its_point():
   assert found == points.points
 
 
-@pytest.mark.parametrize(("make", "message"), [
+@pytest.mark.parametrize(
+  ("make", "message"),
+  [
     (lambda: grid.Zip([{"A": [1]}, {"B": [1, 2]}]).points(), "equally long; they have 1, 2 points"),
     (lambda: grid.Product([{"A": [1]}, {"A": [2]}]).points(), "sets 'A' in two parts"),
     (lambda: grid.Product([]).points(), "at least one part"),
@@ -38,7 +49,8 @@ def test_each_trial_gets_its_point():
     (lambda: grid.points_of(3), "must be a dict of lists"),
     (lambda: grid.Grid([{"A": "1"}, {"A": "1"}]), "more than once"),
     (lambda: grid.Grid([]), "no point"),
-])
+  ],
+)
 def test_what_cannot_be(make, message):
   with pytest.raises(errors.SettingError, match=message):
     make()

@@ -20,7 +20,14 @@ class Machines:
     """The Leases of a new process."""
     holder = leases.Holder(host, pid, started=f"{host} {pid}", name=f"{host}/{pid}/{study}")
     self.alive[pid] = holder.started
-    return leases.Leases(self._engine, study, seconds=10, holder=holder, clock=lambda: self.time, started=self.alive.get)
+    return leases.Leases(
+      self._engine,
+      study,
+      seconds=10,
+      holder=holder,
+      clock=lambda: self.time,
+      started=self.alive.get,
+    )
 
 
 @pytest.fixture

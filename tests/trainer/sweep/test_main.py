@@ -25,12 +25,24 @@ sweep.bindings = {'run.train_steps': 20, 'RunConfig.save_checkpoints_steps': 10}
 
 def command(module, *arguments):
   """The finished process of `python -m module`."""
-  return subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=280)
+  return subprocess.run(
+    [sys.executable, "-m", module, *arguments],
+    capture_output=True,
+    text=True,
+    cwd=ROOT,
+    timeout=280,
+  )
 
 
 def sweep(folder, text=SWEEP, *arguments, gin_file="gin_configs/digits.gin"):
   (folder / "sweep.gin").write_text(text)
-  return command("trainer.sweep", f"--gin_file={gin_file}", f"--sweep_file={folder}/sweep.gin", f"--sweep_dir={folder}/out", *arguments)
+  return command(
+    "trainer.sweep",
+    f"--gin_file={gin_file}",
+    f"--sweep_file={folder}/sweep.gin",
+    f"--sweep_dir={folder}/out",
+    *arguments,
+  )
 
 
 def test_a_sweep_of_digits_and_its_report(tmp_path):
@@ -39,7 +51,10 @@ def test_a_sweep_of_digits_and_its_report(tmp_path):
   out = tmp_path / "out"
   for number in range(2):
     folder = out / "trials" / str(number)
-    assert [line["step"] for line in metrics_file.read(str(folder)) if line["kind"] == "eval"] == [10, 20]
+    assert [line["step"] for line in metrics_file.read(str(folder)) if line["kind"] == "eval"] == [
+      10,
+      20,
+    ]
     assert (folder / "command.txt").read_text().strip() in done.stderr
     assert "learning_rate = 0.0" in (folder / "config.gin").read_text()
     assert (folder / "model.ckpt-20.index").exists()
@@ -49,13 +64,21 @@ def test_a_sweep_of_digits_and_its_report(tmp_path):
   again = sweep(tmp_path, SWEEP, "--trials=2", "--workers=2", "--device=cpu")
   assert again.returncode == 0
   assert "starts" not in again.stderr
-  tried = command("trainer.main", f"--gin_file={out}/best.gin", "--dry_run", "--strict_gin", "--device=cpu")
+  tried = command(
+    "trainer.main", f"--gin_file={out}/best.gin", "--dry_run", "--strict_gin", "--device=cpu"
+  )
   assert tried.returncode == 0, tried.stderr
 
 
 def test_a_dry_run_says_what_would_be_run(tmp_path):
-  done = sweep(tmp_path, SWEEP.replace("(4, 4)", "(4, 4), %WIDTH"), "--dry_run", "--trials=3", "--gin_bindings=WIDTH = (3,)",
-               "--gin_bindings=digits_mlp.model_fn.dropout = %WIDTH")
+  done = sweep(
+    tmp_path,
+    SWEEP.replace("(4, 4)", "(4, 4), %WIDTH"),
+    "--dry_run",
+    "--trials=3",
+    "--gin_bindings=WIDTH = (3,)",
+    "--gin_bindings=digits_mlp.model_fn.dropout = %WIDTH",
+  )
   assert done.returncode == 0, done.stderr
   assert done.stdout.count("python -m trainer.main --gin_file=gin_configs/digits.gin") == 3
   assert "trial 2\n  keras.optimizers.Adam.learning_rate = 0.0" in done.stdout
@@ -74,24 +97,53 @@ def test_every_value_is_tried_out(tmp_path):
   good = "digits_mlp.model_fn.hidden_units = (3,)"
   with contextlib.closing(trial_server.Starter("fork", str(tmp_path / "log"))) as starter:
     for bad, message in [
-        ("digits_mlp.model_fn.hidden_units = @digits_mpl.model_fn", "nothing is registered as digits_mpl.model_fn"),
-        ("STEPS = 3", "The macro STEPS is set, and nothing in the experiment mentions %STEPS"),
-        ("run.train_steps = %STEPS", "%STEPS has no value"),
-        ("tset/digits.input_fn.start = 3", "no reference in the experiment has the scope tset. Did you mean test"),
+      (
+        "digits_mlp.model_fn.hidden_units = @digits_mpl.model_fn",
+        "nothing is registered as digits_mpl.model_fn",
+      ),
+      ("STEPS = 3", "The macro STEPS is set, and nothing in the experiment mentions %STEPS"),
+      ("run.train_steps = %STEPS", "%STEPS has no value"),
+      (
+        "tset/digits.input_fn.start = 3",
+        "no reference in the experiment has the scope tset. Did you mean test",
+      ),
     ]:
       assert message in starter.check(["gin_configs/digits.gin"], [[good], [good, bad]])
-    assert starter.check(["gin_configs/digits.gin"], [[good, "run.train_steps = %STEPS", "STEPS = 3"], ["test/digits.input_fn.start = 3"]]) is None
+    assert (
+      starter.check(
+        ["gin_configs/digits.gin"],
+        [[good, "run.train_steps = %STEPS", "STEPS = 3"], ["test/digits.input_fn.start = 3"]],
+      )
+      is None
+    )
 
 
-@pytest.mark.parametrize(("text", "arguments", "message"), [
-    (SWEEP.replace("'random'", "'rnadom'"), [], "sweep.sampler = 'rnadom': expected one of tpe, random, grid, cmaes, nsgaii. Did you mean random?"),
-    ("sweep.metric = 'a'\nsweep.mode = 'max'\nsweep.space = {}", [], "sweep.space must be a dict of at least one parameter"),
-    (SWEEP, ["--storage=postgresql://me:secret@localhost:1/none"], "--storage=postgresql://me:***@localhost:1/none cannot be used"),
+@pytest.mark.parametrize(
+  ("text", "arguments", "message"),
+  [
+    (
+      SWEEP.replace("'random'", "'rnadom'"),
+      [],
+      "sweep.sampler = 'rnadom': expected one of tpe, "
+      "random, grid, cmaes, nsgaii. Did you mean "
+      "random?",
+    ),
+    (
+      "sweep.metric = 'a'\nsweep.mode = 'max'\nsweep.space = {}",
+      [],
+      "sweep.space must be a dict of at least one parameter",
+    ),
+    (
+      SWEEP,
+      ["--storage=postgresql://me:secret@localhost:1/none"],
+      "--storage=postgresql://me:***@localhost:1/none cannot be used",
+    ),
     (SWEEP, ["--join"], "There is no sweep"),
     (SWEEP, ["--device=tpu", "--workers=2"], "a TPU is used by one process at a time"),
     (SWEEP, ["--workers=0"], "--help lists the flags"),
     (SWEEP, ["--sweep_dir=gs://bucket/sweep"], "needs a folder of the machine"),
-])
+  ],
+)
 def test_mistakes_that_wait_for_nothing(tmp_path, text, arguments, message):
   done = sweep(tmp_path, text, *arguments)
   assert done.returncode == 2

@@ -32,7 +32,8 @@ engine.Engine(found, starter, [{{"cores": [], "environment": {{}}}}], str(folder
 
 @pytest.fixture(scope="module")
 def url():
-  folder = tempfile.mkdtemp(prefix="sweep_postgres")  # not below tmp_path, which only its owner can reach
+  # Not below tmp_path, which only its owner can reach.
+  folder = tempfile.mkdtemp(prefix="sweep_postgres")
   try:
     with postgres.server(folder) as address:
       yield address
@@ -49,10 +50,16 @@ def start(folder, url, act):
 
 def test_the_other_goes_on_and_takes_up_the_trial_of_the_killed_one(tmp_path, url):
   killed = start(tmp_path, url, "hang")
-  until_written(tmp_path / "trials" / "0" / "here", lambda: killed.poll() is None or pytest.fail("it ended by itself"))
+  until_written(
+    tmp_path / "trials" / "0" / "here",
+    lambda: killed.poll() is None or pytest.fail("it ended by itself"),
+  )
   other = start(tmp_path, url, "run")
   # The other has begun with what it can get, while the first still has its trial.
-  until_written(tmp_path / "trials" / "1" / "checkpoint", lambda: other.poll() is None or pytest.fail("it ended by itself"))
+  until_written(
+    tmp_path / "trials" / "1" / "checkpoint",
+    lambda: other.poll() is None or pytest.fail("it ended by itself"),
+  )
   killed.kill()
   killed.wait()
   assert other.wait(timeout=250) == 0

@@ -15,10 +15,17 @@ TRIALS = 6
 
 
 def made(folder, text=programs.SPACE, values=lambda number: [number / 10], definition=()):
-  """A Study whose first trials are complete, but for one that was ended early, one that failed and one that runs."""
+  """A Study whose first trials are complete, but for one that was ended early, one that failed
+  and one that runs.
+  """
   settings = programs.settings(folder, text)
-  whole = {**settings.definition(), "gin_file": ["gin_configs/digits.gin"], "gin_bindings": ["run.eval_steps = 1"], "precision": "float32", **dict(
-      definition)}
+  whole = {
+    **settings.definition(),
+    "gin_file": ["gin_configs/digits.gin"],
+    "gin_bindings": ["run.eval_steps = 1"],
+    "precision": "float32",
+    **dict(definition),
+  }
   found = study.Study.open(study.url_for(folder), "s", settings, whole)
   found.make_trials(TRIALS + 4)
   for number in range(TRIALS + 3):
@@ -51,11 +58,18 @@ def test_the_table_the_file_and_the_best(tmp_path, capsys):
   found.print_table()
   printed = capsys.readouterr().out
   assert "6 complete, 1 pruned, 1 failed, 1 running, 1 waiting" in printed
-  assert printed.index(" 5   complete") < printed.index(" 4   complete") < printed.index(" 6   pruned")
+  assert (
+    printed.index(" 5   complete") < printed.index(" 4   complete") < printed.index(" 6   pruned")
+  )
   assert "last <words>" in printed
   found.write_csv(str(tmp_path / "trials.csv"))
   rows = list(csv.DictReader(open(tmp_path / "trials.csv", newline="")))  # noqa: SIM115
-  assert [row["state"] for row in rows] == ["complete"] * 6 + ["pruned", "failed", "running", "waiting"]
+  assert [row["state"] for row in rows] == ["complete"] * 6 + [
+    "pruned",
+    "failed",
+    "running",
+    "waiting",
+  ]
   assert rows[5]["accuracy"] == "0.5"
   assert rows[5]["experiment.kind"] in ("'a'", "'b'")
   assert 0 <= float(rows[5]["experiment.x"]) <= 1
@@ -63,33 +77,59 @@ def test_the_table_the_file_and_the_best(tmp_path, capsys):
 
 
 def test_the_best_bindings_are_a_gin_file(tmp_path):
-  made(tmp_path, programs.SPACE + "sweep.bindings = {'run.train_steps': 7}", definition={"precision": "bfloat16", "seed": 3})
+  made(
+    tmp_path,
+    programs.SPACE + "sweep.bindings = {'run.train_steps': 7}",
+    definition={"precision": "bfloat16", "seed": 3},
+  )
   found = read(tmp_path)
   (path,) = found.write_bindings(str(tmp_path))
   assert path == str(tmp_path / "best.gin")
   file = files.read(path)
   assert file.statements[0].name == "gin_configs/digits.gin"
   bound = {f"{one.selector}.{one.arg_name}": one.value for one in file.statements[1:]}
-  x = float(dict(binding.split(" = ") for binding in found.best()[0].user_attrs["bindings"])["experiment.x"])
+  x = float(
+    dict(binding.split(" = ") for binding in found.best()[0].user_attrs["bindings"])["experiment.x"]
+  )
   assert bound["run.eval_steps"] == 1
   assert bound["run.train_steps"] == 7
   assert bound["experiment.x"] == x
-  assert "accuracy = 0.5. It was run with --precision=bfloat16 --seed=3." in (tmp_path / "best.gin").read_text()
+  assert (
+    "accuracy = 0.5. It was run with --precision=bfloat16 --seed=3."
+    in (tmp_path / "best.gin").read_text()
+  )
 
 
 def test_of_several_metrics_all_that_nothing_beats_are_best(tmp_path):
-  text = programs.SPACE.replace("'accuracy'", "['accuracy', 'loss']").replace("'max'", "['max', 'min']")
-  made(tmp_path, text, values=lambda number: [[0.1, 0.1], [0.5, 0.2], [0.4, 0.3], [0.9, 0.9], [0.2, 0.5], [0.1, 0.2]][number])
+  text = programs.SPACE.replace("'accuracy'", "['accuracy', 'loss']").replace(
+    "'max'", "['max', 'min']"
+  )
+  made(
+    tmp_path,
+    text,
+    values=lambda number: [[0.1, 0.1], [0.5, 0.2], [0.4, 0.3], [0.9, 0.9], [0.2, 0.5], [0.1, 0.2]][
+      number
+    ],
+  )
   found = read(tmp_path)
   assert [one.number for one in found.best()] == [0, 1, 3]
-  assert [path[-10:] for path in found.write_bindings(str(tmp_path))] == ["best_0.gin", "best_1.gin", "best_3.gin"]
+  assert [path[-10:] for path in found.write_bindings(str(tmp_path))] == [
+    "best_0.gin",
+    "best_1.gin",
+    "best_3.gin",
+  ]
   assert 'aria-label="accuracy and loss of each trial"' in page.page(found, str(tmp_path))
 
 
 def test_the_page_needs_nothing_else_and_shows_everything(tmp_path):
   made(tmp_path)
   text = page.page(read(tmp_path), str(tmp_path))
-  for label in ("accuracy of each trial", "Parameters and metric of each trial", "accuracy by step", "loss by step"):
+  for label in (
+    "accuracy of each trial",
+    "Parameters and metric of each trial",
+    "accuracy by step",
+    "loss by step",
+  ):
     assert f'aria-label="{label}"' in text
   assert "What mattered for accuracy" in text
   assert "last &lt;words&gt;" in text
@@ -103,7 +143,12 @@ def test_the_page_needs_nothing_else_and_shows_everything(tmp_path):
 
 def test_a_sweep_that_has_just_begun(tmp_path, capsys):
   settings = programs.settings(tmp_path)
-  study.Study.open(study.url_for(tmp_path), "s", settings, {**settings.definition(), "gin_file": [], "gin_bindings": []}).make_trials(3)
+  study.Study.open(
+    study.url_for(tmp_path),
+    "s",
+    settings,
+    {**settings.definition(), "gin_file": [], "gin_bindings": []},
+  ).make_trials(3)
   found = read(tmp_path)
   found.print_table()
   assert "no trial has a value yet" in capsys.readouterr().out

@@ -11,7 +11,10 @@ PLAIN = "sweep.metric = 'accuracy'\nsweep.mode = 'max'\n"
 
 
 def test_references_and_macros_of_the_experiment_stay_as_they_are_written(tmp_path):
-  found = programs.settings(tmp_path, PLAIN + """
+  found = programs.settings(
+    tmp_path,
+    PLAIN
+    + """
 HIGH = 0.5
 WIDTHS = [(8,), %WIDE]
 sweep.space = {'OPT': [@keras.optimizers.Adam, @scope/schedule()], 'a.b': @rate/uniform(), 'a.c': %WIDTHS, 'a.d': @d/choice()}
@@ -19,53 +22,125 @@ rate/uniform.low = 0.1
 rate/uniform.high = %HIGH
 d/choice.options = [%HIGH, %OTHER, {'k': @f}]
 sweep.bindings = {'run.model_fn': @digits_mlp.model_fn, 'NAME': "it's"}
-""")
+""",
+  )
   assert found.space.samples() == {
-      "OPT": ["@keras.optimizers.Adam", "@scope/schedule()"], "a.b": ["0.1"], "a.c": ["(8,)", "%WIDE"], "a.d": ["0.5", "%OTHER", "{'k': @f}"]}
+    "OPT": ["@keras.optimizers.Adam", "@scope/schedule()"],
+    "a.b": ["0.1"],
+    "a.c": ["(8,)", "%WIDE"],
+    "a.d": ["0.5", "%OTHER", "{'k': @f}"],
+  }
   assert found.bindings == ("run.model_fn = @digits_mlp.model_fn", 'NAME = "it\'s"')
   assert (found.sampler, found.pruner) == ("tpe", "none")
   assert gin_internals.each_binding() == []
 
 
 def test_several_metrics(tmp_path):
-  found = programs.settings(tmp_path, "sweep.metric = ['accuracy', 'loss']\nsweep.mode = ['max', 'min']\nsweep.space = {'a.b': [1, 2]}")
-  assert (found.metrics, found.modes, found.sampler) == (("accuracy", "loss"), ("max", "min"), "nsgaii")
+  found = programs.settings(
+    tmp_path,
+    "sweep.metric = ['accuracy', 'loss']\nsweep.mode = ['max', "
+    "'min']\nsweep.space = {'a.b': [1, 2]}",
+  )
+  assert (found.metrics, found.modes, found.sampler) == (
+    ("accuracy", "loss"),
+    ("max", "min"),
+    "nsgaii",
+  )
 
 
 def test_a_grid_and_the_grid_of_a_space_are_the_same(tmp_path):
-  by_grid = programs.settings(tmp_path, PLAIN + "sweep.grid = @product()\nproduct.parts = [{'A': [1, 2]}, {'B': [3, 4]}]")
-  by_space = programs.settings(tmp_path, PLAIN + "sweep.sampler = 'grid'\nsweep.space = {'A': [1, 2], 'B': [3, 4]}")
+  by_grid = programs.settings(
+    tmp_path, PLAIN + "sweep.grid = @product()\nproduct.parts = [{'A': [1, 2]}, {'B': [3, 4]}]"
+  )
+  by_space = programs.settings(
+    tmp_path, PLAIN + "sweep.sampler = 'grid'\nsweep.space = {'A': [1, 2], 'B': [3, 4]}"
+  )
   assert by_grid.space.points == by_space.space.points
 
 
 def test_included_files_count(tmp_path):
   (tmp_path / "base.gin").write_text(PLAIN + "LOW = 3\n")
-  found = programs.settings(tmp_path, f"include '{tmp_path}/base.gin'\nsweep.space = {{'a.b': [%LOW, 4]}}")
+  found = programs.settings(
+    tmp_path, f"include '{tmp_path}/base.gin'\nsweep.space = {{'a.b': [%LOW, 4]}}"
+  )
   assert found.space.samples() == {"a.b": ["3", "4"]}
 
 
-@pytest.mark.parametrize(("text", "message"), [
+@pytest.mark.parametrize(
+  ("text", "message"),
+  [
     ("", "sweep.metric is required and not set"),
     (PLAIN, "sweep.space or sweep.grid"),
     (PLAIN + "sweep.space = {}", "at least one parameter"),
     (PLAIN + "sweep.space = {'a.b': @uniform()}", r"sweep.gin:3: .*uniform.low is required"),
     (PLAIN + "sweep.space = {'a.b': @unifrom()}", "must be @choice"),
-    (PLAIN + "sweep.space = {'a.b': [1]}\nlr/uniform.low = 1", r"Set and never used: lr/sweep.uniform.low = 1  \(.*sweep.gin:4\)"),
-    (PLAIN + "sweep.space = {'a.b': [1]}\nrun.train_steps = 1", r"sweep.gin:4: run.train_steps is not of the sweep. .* write sweep.bindings"),
-    (PLAIN + "sweep.space = {'a.b': [1]}\nlr/unifrom.low = 1", "lr/unifrom.low is not of the sweep. Did you mean uniform"),
-    (PLAIN + "sweep.space = {'a.b': [1]}\nsweep.sampler = 'tpee'", "sweep.sampler = 'tpee': expected one of tpe, random.*Did you mean tpe"),
-    (PLAIN + "sweep.space = {'a.b': [1]}\nsweep.pruner = 'ahsa'", "sweep.pruner = 'ahsa'.*Did you mean asha"),
-    (PLAIN + "sweep.space = {'a.b': [1]}\nsweep.sampler_options = {'startup': 1}", "sweep.sampler_options has 'startup'; TPESampler takes"),
-    (PLAIN + "sweep.space = {'a.b': [1]}\nsweep.pruner = 'asha'\nsweep.pruner_options = {'min_resource': 0}", "min_resource"),
-    (PLAIN + "sweep.space = {'a.b': [1]}\nsweep.bindings = {'a.b': 2}", "sweep.bindings sets 'a.b', which the sweep varies"),
-    ("sweep.metric = 'a'\nsweep.mode = 'maximum'\nsweep.space = {'a.b': [1]}", "sweep.mode must be 'max' or 'min'"),
-    ("sweep.metric = ['a', 'b']\nsweep.mode = 'max'\nsweep.space = {'a.b': [1]}", "for each of the 2 metrics"),
-    ("sweep.metric = ['a', 'b']\nsweep.mode = ['max', 'max']\nsweep.space = {'a.b': [1]}\nsweep.pruner = 'asha'", "is for one metric"),
-    ("sweep.metric = ['a', 'b']\nsweep.mode = ['max', 'max']\nsweep.space = {'a.b': [1]}\nsweep.sampler = 'cmaes'", "is for one metric"),
-    (PLAIN + "sweep.grid = @product()\nproduct.parts = [{'A': [1]}]\nsweep.sampler = 'tpe'", "nothing is sampled"),
-    (PLAIN + "sweep.space = {'a.b': @lr/log_uniform()}\nlr/log_uniform.low = -1\nlr/log_uniform.high = 1", "greater than 0"),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nlr/uniform.low = 1",
+      r"Set and never used: "
+      r"lr/sweep.uniform.low = 1  "
+      r"\(.*sweep.gin:4\)",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nrun.train_steps = 1",
+      r"sweep.gin:4: run.train_steps is "
+      r"not of the sweep. .* write "
+      r"sweep.bindings",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nlr/unifrom.low = 1",
+      "lr/unifrom.low is not of the sweep. Did you mean uniform",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nsweep.sampler = 'tpee'",
+      "sweep.sampler = 'tpee': expected one of tpe, random.*Did you mean tpe",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nsweep.pruner = 'ahsa'",
+      "sweep.pruner = 'ahsa'.*Did you mean asha",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nsweep.sampler_options = {'startup': 1}",
+      "sweep.sampler_options has 'startup'; TPESampler takes",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nsweep.pruner = 'asha'\nsweep.pruner_options = "
+      "{'min_resource': 0}",
+      "min_resource",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nsweep.bindings = {'a.b': 2}",
+      "sweep.bindings sets 'a.b', which the sweep varies",
+    ),
+    (
+      "sweep.metric = 'a'\nsweep.mode = 'maximum'\nsweep.space = {'a.b': [1]}",
+      "sweep.mode must be 'max' or 'min'",
+    ),
+    (
+      "sweep.metric = ['a', 'b']\nsweep.mode = 'max'\nsweep.space = {'a.b': [1]}",
+      "for each of the 2 metrics",
+    ),
+    (
+      "sweep.metric = ['a', 'b']\nsweep.mode = ['max', 'max']\nsweep.space = {'a.b': "
+      "[1]}\nsweep.pruner = 'asha'",
+      "is for one metric",
+    ),
+    (
+      "sweep.metric = ['a', 'b']\nsweep.mode = ['max', 'max']\nsweep.space = {'a.b': "
+      "[1]}\nsweep.sampler = 'cmaes'",
+      "is for one metric",
+    ),
+    (
+      PLAIN + "sweep.grid = @product()\nproduct.parts = [{'A': [1]}]\nsweep.sampler = 'tpe'",
+      "nothing is sampled",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': @lr/log_uniform()}\nlr/log_uniform.low = "
+      "-1\nlr/log_uniform.high = 1",
+      "greater than 0",
+    ),
     (PLAIN + "sweep.space = {'a.b': [1}", "sweep.gin:3"),
-])
+  ],
+)
 def test_mistakes(tmp_path, text, message):
   with pytest.raises(errors.SettingError, match=message):
     programs.settings(tmp_path, text)

@@ -20,9 +20,18 @@ def suggested(varied, count=30):
 
 
 def test_each_distribution_gives_gin_of_its_kind():
-  found = suggested(space.Space({
-      "a.u": space.Uniform(-1, 1), "a.l": space.LogUniform(1e-4, 1), "a.i": space.IntUniform(2, 9, step=3), "a.q": space.Quantized(0.1, 0.75, 0.1),
-      "a.c": space.Choice(["it's", Written("@f")]), "BATCH": [32, 64]}))
+  found = suggested(
+    space.Space(
+      {
+        "a.u": space.Uniform(-1, 1),
+        "a.l": space.LogUniform(1e-4, 1),
+        "a.i": space.IntUniform(2, 9, step=3),
+        "a.q": space.Quantized(0.1, 0.75, 0.1),
+        "a.c": space.Choice(["it's", Written("@f")]),
+        "BATCH": [32, 64],
+      }
+    )
+  )
   assert all(-1 <= float(trial["a.u"]) <= 1 for trial in found)
   assert all(1e-4 <= float(trial["a.l"]) <= 1 for trial in found)
   assert min(float(trial["a.l"]) for trial in found) < 1e-2
@@ -33,9 +42,9 @@ def test_each_distribution_gives_gin_of_its_kind():
 
 
 CONDITIONAL = {
-    "a.momentum": space.Choice([0.5, 0.9], when={"OPTIMIZER": [Written("@sgd"), Written("@rms")]}),
-    "OPTIMIZER": space.Choice([Written("@sgd"), Written("@adam"), Written("@rms")]),
-    "a.nesterov": space.Choice([True, False], when={"a.momentum": 0.9}),
+  "a.momentum": space.Choice([0.5, 0.9], when={"OPTIMIZER": [Written("@sgd"), Written("@rms")]}),
+  "OPTIMIZER": space.Choice([Written("@sgd"), Written("@adam"), Written("@rms")]),
+  "a.nesterov": space.Choice([True, False], when={"a.momentum": 0.9}),
 }
 
 
@@ -52,32 +61,44 @@ def test_a_parameter_counts_where_its_condition_holds():
 def test_all_combinations_of_what_counts():
   points = space.Space(CONDITIONAL).points()
   assert points == [
-      {"OPTIMIZER": "@sgd", "a.momentum": "0.5"},
-      {"OPTIMIZER": "@sgd", "a.momentum": "0.9", "a.nesterov": "True"},
-      {"OPTIMIZER": "@sgd", "a.momentum": "0.9", "a.nesterov": "False"},
-      {"OPTIMIZER": "@adam"},
-      {"OPTIMIZER": "@rms", "a.momentum": "0.5"},
-      {"OPTIMIZER": "@rms", "a.momentum": "0.9", "a.nesterov": "True"},
-      {"OPTIMIZER": "@rms", "a.momentum": "0.9", "a.nesterov": "False"}]
+    {"OPTIMIZER": "@sgd", "a.momentum": "0.5"},
+    {"OPTIMIZER": "@sgd", "a.momentum": "0.9", "a.nesterov": "True"},
+    {"OPTIMIZER": "@sgd", "a.momentum": "0.9", "a.nesterov": "False"},
+    {"OPTIMIZER": "@adam"},
+    {"OPTIMIZER": "@rms", "a.momentum": "0.5"},
+    {"OPTIMIZER": "@rms", "a.momentum": "0.9", "a.nesterov": "True"},
+    {"OPTIMIZER": "@rms", "a.momentum": "0.9", "a.nesterov": "False"},
+  ]
 
 
-@pytest.mark.parametrize(("entries", "message"), [
+@pytest.mark.parametrize(
+  ("entries", "message"),
+  [
     ({}, "at least one parameter"),
     ([], "at least one parameter"),
     ({"a.b": 3}, "must be @choice"),
     ({"a.b": []}, "at least one value"),
     ({"a b": [1]}, "not the name of a gin parameter"),
     ({"a.b": space.Uniform(0, 1, when={"c.d": 1})}, "names 'c.d', which is no other parameter"),
-    ({"a.b": space.Uniform(0, 1, when={"a.c": 3}), "a.c": [1, 2]}, "to be 3, which it never is; its values are 1, 2"),
+    (
+      {"a.b": space.Uniform(0, 1, when={"a.c": 3}), "a.c": [1, 2]},
+      "to be 3, which it never is; its values are 1, 2",
+    ),
     ({"a.b": space.Uniform(0, 1, when=3)}, "must be a dict"),
-    ({"a.b": space.Choice([1], when={"a.c": 1}), "a.c": space.Choice([1], when={"a.b": 1})}, "in a circle"),
-])
+    (
+      {"a.b": space.Choice([1], when={"a.c": 1}), "a.c": space.Choice([1], when={"a.b": 1})},
+      "in a circle",
+    ),
+  ],
+)
 def test_spaces_that_cannot_be(entries, message):
   with pytest.raises(errors.SettingError, match=message):
     space.Space(entries)
 
 
-@pytest.mark.parametrize(("make", "message"), [
+@pytest.mark.parametrize(
+  ("make", "message"),
+  [
     (lambda: space.LogUniform(0, 1), "log_uniform.low must be greater than 0"),
     (lambda: space.Uniform(2, 1), "low must not be greater than high"),
     (lambda: space.Uniform("1", 2), "uniform.low must be a number"),
@@ -85,7 +106,8 @@ def test_spaces_that_cannot_be(entries, message):
     (lambda: space.IntUniform(1, 8, step=2, log=True), "step"),
     (lambda: space.Quantized(0, 1, 0), "quantized.step"),
     (lambda: space.Choice([1, 1]), "more than once"),
-])
+  ],
+)
 def test_distributions_that_cannot_be(make, message):
   with pytest.raises(errors.SettingError, match=message):
     make()

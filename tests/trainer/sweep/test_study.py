@@ -1,4 +1,6 @@
-"""Trials in a database: as many as are wanted, one worker each, the same parameters whoever takes them up."""
+"""Trials in a database: as many as are wanted, one worker each, the same parameters whoever
+takes them up.
+"""
 
 import optuna
 import pytest
@@ -15,7 +17,9 @@ def settings(tmp_path):
 
 def opened(tmp_path, settings, dead=(), **arguments):
   """The study, as a process that finds the processes of these studies dead sees it."""
-  found = study.Study.open(study.url_for(tmp_path), "s", settings, settings.definition(), **arguments)
+  found = study.Study.open(
+    study.url_for(tmp_path), "s", settings, settings.definition(), **arguments
+  )
   names = {other.leases.holder.name for other in dead}
   alive = found.leases.is_dead
   found.leases.is_dead = lambda row: row.owner in names or alive(row)
@@ -112,18 +116,23 @@ def test_what_is_not_there_is_not_joined(tmp_path, settings):
     opened(tmp_path, settings, join=True)
   assert not (tmp_path / "sweep.db").exists()
   optuna.create_study(storage=study.url_for(tmp_path), study_name="another")
-  with pytest.raises(errors.SettingError, match="--join: there is no sweep 's' in .*; there are: another"):
+  with pytest.raises(
+    errors.SettingError, match="--join: there is no sweep 's' in .*; there are: another"
+  ):
     opened(tmp_path, settings, join=True)
   with pytest.raises(errors.SettingError, match="there are: another"):
     study.Study.read(study.url_for(tmp_path), "s")
 
 
-@pytest.mark.parametrize(("url", "message"), [
+@pytest.mark.parametrize(
+  ("url", "message"),
+  [
     ("postgresql://me:secret@localhost:1/none", "cannot be used: .*onnect"),
     ("sqlite:////proc/none/sweep.db", "cannot be used"),
     ("nonsense", "cannot be used.*Expected an address such as"),
     ("oracle://me:secret@localhost/none", "needs a Python package"),
-])
+  ],
+)
 def test_databases_that_cannot_be_reached(settings, url, message):
   with pytest.raises(errors.SettingError, match=message) as caught:
     study.Study.open(url, "s", settings, {})

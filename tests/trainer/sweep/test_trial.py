@@ -52,7 +52,9 @@ def test_the_metric_of_an_evaluation_with_a_name(tmp_path):
 
 
 def test_several_metrics(tmp_path):
-  text = programs.SPACE.replace("'accuracy'", "['accuracy', 'loss']").replace("'max'", "['max', 'min']")
+  text = programs.SPACE.replace("'accuracy'", "['accuracy', 'loss']").replace(
+    "'max'", "['max', 'min']"
+  )
   run = run_of(tmp_path, text)
   report(run, 10, accuracy=0.9, loss=0.5)
   assert not run.follow()
@@ -72,13 +74,23 @@ def test_a_trial_that_ends_without_the_metric(tmp_path, values):
   run = run_of(tmp_path)
   if values:
     report(run, 10, **values)
-  with pytest.raises(trial_lib.MetricMissingError, match=f"It reports: {'loss' if values else 'nothing'}"):
+  with pytest.raises(
+    trial_lib.MetricMissingError, match=f"It reports: {'loss' if values else 'nothing'}"
+  ):
     run.outcome(0)
 
 
-@pytest.mark.parametrize(("code", "pruned", "state"), [
-    (75, False, "interrupted"), (75, True, "pruned"), (-15, True, "pruned"), (1, True, "fail"), (-9, False, "fail"),
-    (1, False, "fail")])
+@pytest.mark.parametrize(
+  ("code", "pruned", "state"),
+  [
+    (75, False, "interrupted"),
+    (75, True, "pruned"),
+    (-15, True, "pruned"),
+    (1, True, "fail"),
+    (-9, False, "fail"),
+    (1, False, "fail"),
+  ],
+)
 def test_exit_codes(tmp_path, code, pruned, state):
   run = run_of(tmp_path)
   run.pruned = pruned

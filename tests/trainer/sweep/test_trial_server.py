@@ -27,8 +27,17 @@ class Trials:
     """Starts a trial; returns its folder."""
     model_dir = self.folder / name
     model_dir.mkdir(exist_ok=True)
-    bindings = ["--gin_bindings=experiment.x = 0.5", *([f"--gin_bindings=act = {act}"] if act else [])]
-    self.starter.start(name, [f"--model_dir={model_dir}", *bindings], str(model_dir / "log.txt"), str(model_dir / "lock"), slot)
+    bindings = [
+      "--gin_bindings=experiment.x = 0.5",
+      *([f"--gin_bindings=act = {act}"] if act else []),
+    ]
+    self.starter.start(
+      name,
+      [f"--model_dir={model_dir}", *bindings],
+      str(model_dir / "log.txt"),
+      str(model_dir / "lock"),
+      slot,
+    )
     return model_dir
 
   def code(self, name):
@@ -119,7 +128,12 @@ trials.starter.wait(None)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_nothing_lives_on_when_the_sweep_is_killed(tmp_path):
-  parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=pathlib.Path(__file__).parents[3])
+  parent = subprocess.Popen(
+    [sys.executable, "-c", PARENT, str(tmp_path)],
+    stdout=subprocess.PIPE,
+    text=True,
+    cwd=pathlib.Path(__file__).parents[3],
+  )
   pids = list(map(int, parent.stdout.readline().split()))
   assert len(pids) == 2
   watched = [os.pidfd_open(pid) for pid in pids]

@@ -120,7 +120,9 @@ def test_what_cannot_be_left_out_is_an_error():
     with assignments.left_out(lambda handle: True):
       return tf.raw_ops.ResourceCountUpTo(resource=w.handle, limit=3, T=tf.int32)
 
-  with pytest.raises(errors.ModelFnError, match="ResourceCountUpTo changes a variable.*in training"):
+  with pytest.raises(
+    errors.ModelFnError, match="ResourceCountUpTo changes a variable.*in training"
+  ):
     count()
 
 

@@ -1,4 +1,6 @@
-"""The first value of a variable follows from the run's seed and the variable's name, and from nothing else."""
+"""The first value of a variable follows from the run's seed and the variable's name, and from
+nothing else.
+"""
 
 import keras
 import numpy as np
@@ -24,7 +26,9 @@ WAYS = {
   "a function": lambda name: _get(name, lambda shape, dtype: tf.random.normal(shape, dtype=dtype)),
   "a tensor": lambda name: v1.get_variable(name, initializer=tf.random.normal([2, 3])),
   "an initializer of Keras": lambda name: _get(name, keras.initializers.RandomNormal()),
-  "a tensor of Keras's": lambda name: tf.Variable(keras.initializers.RandomNormal()([3]), name=name),
+  "a tensor of Keras's": lambda name: tf.Variable(
+    keras.initializers.RandomNormal()([3]), name=name
+  ),
   "keras.random": lambda name: tf.Variable(lambda: keras.random.normal([3]), name=name),
   "tf.Variable of a function": lambda name: tf.Variable(lambda: tf.random.normal([3]), name=name),
 }
@@ -93,7 +97,9 @@ def test_what_is_not_known_before_the_step_is_no_initial_value(tmp_path):
     tf.Variable(tf.reduce_mean(features["x"], 0), name="mean")
     return programs.line(features, labels, mode, params)
 
-  with pytest.raises(errors.ModelFnError, match="The variable mean begins with a tensor .* give a function"):
+  with pytest.raises(
+    errors.ModelFnError, match="The variable mean begins with a tensor .* give a function"
+  ):
     programs.estimator(tmp_path, model_fn).train(programs.train_input, max_steps=1)
 
 

@@ -1,4 +1,6 @@
-"""Keras's state during a trace: names start anew, precision holds, random numbers follow seed, step and replica."""
+"""Keras's state during a trace: names start anew, precision holds, random numbers follow seed,
+step and replica.
+"""
 
 import keras
 import numpy as np
@@ -70,7 +72,9 @@ def test_random_numbers_are_those_of_the_seed_and_the_step():
 
 
 def test_replicas_draw_numbers_of_their_own():
-  results, _ = run(dropped, strategy=tf.distribute.MirroredStrategy([f"/cpu:{index}" for index in range(8)]))
+  results, _ = run(
+    dropped, strategy=tf.distribute.MirroredStrategy([f"/cpu:{index}" for index in range(8)])
+  )
   assert len({result.tobytes() for result in results}) == 8
 
 
@@ -78,7 +82,13 @@ def test_two_layers_and_two_uses_of_a_layer_draw_different_numbers():
   def fn():
     layer = keras.layers.Dropout(0.5)
     x = tf.ones([64])
-    return tf.stack([layer(x, training=True), layer(x, training=True), keras.layers.Dropout(0.5)(x, training=True)])
+    return tf.stack(
+      [
+        layer(x, training=True),
+        layer(x, training=True),
+        keras.layers.Dropout(0.5)(x, training=True),
+      ]
+    )
 
   masks = run(fn)[0][0]
   assert len({mask.tobytes() for mask in masks}) == 3
@@ -97,4 +107,6 @@ def test_an_initializer_with_a_seed_is_kept():
     return layer(tf.ones([1, 4]))
 
   np.testing.assert_array_equal(run(lambda: fn(3), seed=1)[0][0], run(lambda: fn(3), seed=2)[0][0])
-  assert not np.array_equal(run(lambda: fn(None), seed=1)[0][0], run(lambda: fn(None), seed=2)[0][0])
+  assert not np.array_equal(
+    run(lambda: fn(None), seed=1)[0][0], run(lambda: fn(None), seed=2)[0][0]
+  )

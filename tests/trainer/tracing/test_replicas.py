@@ -1,4 +1,6 @@
-"""What eight cores do together: combined gradients, synchronized batch norm, random numbers of their own."""
+"""What eight cores do together: combined gradients, synchronized batch norm, random numbers of
+their own.
+"""
 
 import functools
 
@@ -14,8 +16,8 @@ v1 = tf.compat.v1
 
 # A few here; tests/slow/optimizers.py has them all.
 OPTIMIZERS = {
-    "adam": keras.optimizers.Adam,
-    "v1_momentum": lambda: v1.train.MomentumOptimizer(0.1, 0.9),
+  "adam": keras.optimizers.Adam,
+  "v1_momentum": lambda: v1.train.MomentumOptimizer(0.1, 0.9),
 }
 SETTINGS = {"clipped": {"clip_norm": 0.1}, "accumulated": {"accumulate_steps": 4, "clip_norm": 0.1}}
 
@@ -41,21 +43,41 @@ def test_eight_cores_optimize_as_one(optimizer, settings, tmp_path):
 
 def test_synchronized_batch_norm_is_that_of_the_global_batch(tmp_path):
   def model_fn(features, labels, mode, params):
-    # No bias: batch norm takes it out again, its gradient is rounding noise, and Adam makes steps of any noise.
+    # No bias: batch norm takes it out again, its gradient is rounding noise, and Adam makes steps
+    # of any noise.
     x = keras.layers.Conv2D(4, 3, use_bias=False)(features["image"])
-    x = keras.layers.BatchNormalization(synchronized=True)(x, training=mode == trainer.ModeKeys.TRAIN)
-    return cases.spec(mode, labels, keras.layers.Dense(5)(keras.layers.Flatten()(tf.nn.relu(x))), cases.ADAM)
+    x = keras.layers.BatchNormalization(synchronized=True)(
+      x, training=mode == trainer.ModeKeys.TRAIN
+    )
+    return cases.spec(
+      mode, labels, keras.layers.Dense(5)(keras.layers.Flatten()(tf.nn.relu(x))), cases.ADAM
+    )
+
   assert largest_difference(model_fn, tmp_path) <= 1e-4
 
 
 def test_accumulated_steps_are_one_step_of_their_joint_batch(tmp_path):
   """Four steps of b accumulated do what one step of 4b does, and nothing before the fourth."""
-  small = cases.Case("small", functools.partial(
-      cases.keras_layers, train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1), accumulate_steps=4)), global_batch=8)
-  large = cases.Case("large", functools.partial(cases.keras_layers, train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1))), global_batch=32)
+  small = cases.Case(
+    "small",
+    functools.partial(
+      cases.keras_layers,
+      train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1), accumulate_steps=4),
+    ),
+    global_batch=8,
+  )
+  large = cases.Case(
+    "large",
+    functools.partial(
+      cases.keras_layers, train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1))
+    ),
+    global_batch=32,
+  )
   kernels = {}
   for case, steps in ((small, 3), (small, 4), (large, 1)):
-    estimator = case.estimator(tmp_path / f"{case.name}{steps}").train(case.train_input_fn, steps=steps)
+    estimator = case.estimator(tmp_path / f"{case.name}{steps}").train(
+      case.train_input_fn, steps=steps
+    )
     kernels[case.name, steps] = estimator.variables["dense/kernel"].numpy()
   initial = small.estimator(tmp_path / "initial")
   initial.trace("train", small.train_input_fn)
@@ -65,17 +87,26 @@ def test_accumulated_steps_are_one_step_of_their_joint_batch(tmp_path):
 
 
 def test_moving_averages_follow_the_weights(device, tmp_path):
-  case = cases.Case("ema", functools.partial(cases.keras_layers, train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1), ema_decay=0.5)))
+  case = cases.Case(
+    "ema",
+    functools.partial(
+      cases.keras_layers, train_op=cases.minimized(lambda: keras.optimizers.SGD(0.1), ema_decay=0.5)
+    ),
+  )
   kernels, averages = [], []
 
   def remember(step, metrics, estimator):
     kernels.append(estimator.variables["dense/kernel"].numpy())
     averages.append(estimator.variables["ema/dense/kernel"].numpy())
 
-  case.estimator(tmp_path, device, tpu_config=trainer.TPUConfig(iterations_per_loop=1)).train(case.train_input_fn, hooks=[remember], steps=3)
+  case.estimator(tmp_path, device, tpu_config=trainer.TPUConfig(iterations_per_loop=1)).train(
+    case.train_input_fn, hooks=[remember], steps=3
+  )
   np.testing.assert_array_equal(averages[0], kernels[0])
   np.testing.assert_allclose(averages[1], (kernels[0] + kernels[1]) / 2, atol=1e-7)
-  np.testing.assert_allclose(averages[2], kernels[0] / 4 + kernels[1] / 4 + kernels[2] / 2, atol=1e-7)
+  np.testing.assert_allclose(
+    averages[2], kernels[0] / 4 + kernels[1] / 4 + kernels[2] / 2, atol=1e-7
+  )
 
 
 def dropped(tmp_path, device, seed=1, steps=2):
@@ -89,12 +120,24 @@ def dropped(tmp_path, device, seed=1, steps=2):
 
     def remember(mask):
       masks.append(mask)
-    return trainer.EstimatorSpec(
-        mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(), loss),
-        host_call=(lambda mask: tf.numpy_function(remember, [mask], []), [x]))
 
-  estimator = trainer.Estimator(model_fn, str(tmp_path), trainer.RunConfig(device=device, tf_random_seed=seed), train_batch_size=16)
-  estimator.train(lambda params: tf.data.Dataset.from_tensors(tf.ones([params["batch_size"], 64])).repeat(), steps=steps)
+    return trainer.EstimatorSpec(
+      mode,
+      loss=loss,
+      train_op=trainer.minimize(keras.optimizers.SGD(), loss),
+      host_call=(lambda mask: tf.numpy_function(remember, [mask], []), [x]),
+    )
+
+  estimator = trainer.Estimator(
+    model_fn,
+    str(tmp_path),
+    trainer.RunConfig(device=device, tf_random_seed=seed),
+    train_batch_size=16,
+  )
+  estimator.train(
+    lambda params: tf.data.Dataset.from_tensors(tf.ones([params["batch_size"], 64])).repeat(),
+    steps=steps,
+  )
   return masks
 
 

@@ -1,4 +1,6 @@
-"""Seeds are functions of the run's seed and a name, and leave the process's own random numbers alone."""
+"""Seeds are functions of the run's seed and a name, and leave the process's own random numbers
+alone.
+"""
 
 import threading
 from concurrent import futures
@@ -13,7 +15,11 @@ from trainer.tracing import seeds
 
 
 def test_seeds_are_stable_and_differ_by_run_and_name():
-  found = {seeds.seed_for(seed, name) for seed in range(20) for name in ("dense/kernel", "dense_1/kernel", "dense/bias")}
+  found = {
+    seeds.seed_for(seed, name)
+    for seed in range(20)
+    for name in ("dense/kernel", "dense_1/kernel", "dense/bias")
+  }
   assert len(found) == 60
   assert all(0 <= seed < 2**31 for seed in found)
   # Another number here makes other initial values: what was said to be reproducible no longer is.
@@ -46,6 +52,7 @@ def test_eager_numbers_go_on_after_an_error():
 
 def draw(operations_before, seed):
   """What a random operation of a graph draws, with other operations before it."""
+
   def fn():
     for _ in range(operations_before):
       tf.random.normal([1])
@@ -80,16 +87,33 @@ def eager_in_a_function():
 
 
 def of_a_dataset():
-  return list(tf.data.Dataset.range(20).shuffle(20).map(lambda x: x + tf.random.uniform([], 0, 9, tf.int64)).as_numpy_iterator())
+  return list(
+    tf.data.Dataset.range(20)
+    .shuffle(20)
+    .map(lambda x: x + tf.random.uniform([], 0, 9, tf.int64))
+    .as_numpy_iterator()
+  )
 
 
 def with_eager_operations():
-  return np.array(tf.data.Dataset.from_tensors(tf.concat([tf.range(3), [7]], 0)).cardinality() + tf.size(tf.zeros([2, 2])).numpy())
+  return np.array(
+    tf.data.Dataset.from_tensors(tf.concat([tf.range(3), [7]], 0)).cardinality()
+    + tf.size(tf.zeros([2, 2])).numpy()
+  )
 
 
-@pytest.mark.parametrize("input_fn, calls_that_clear", [
-    (eager, [1, 1, 1]), (with_eager_operations, [1, 0, 0]), (eager_in_a_function, [1, 1, 1]), (of_a_dataset, [1, 0, 0])])
-def test_each_call_of_an_input_fn_draws_the_same_and_only_eager_draws_cost_the_kernels(input_fn, calls_that_clear):
+@pytest.mark.parametrize(
+  "input_fn, calls_that_clear",
+  [
+    (eager, [1, 1, 1]),
+    (with_eager_operations, [1, 0, 0]),
+    (eager_in_a_function, [1, 1, 1]),
+    (of_a_dataset, [1, 0, 0]),
+  ],
+)
+def test_each_call_of_an_input_fn_draws_the_same_and_only_eager_draws_cost_the_kernels(
+  input_fn, calls_that_clear
+):
   input_seeds, clears = seeds.InputSeeds(), []
   first = drawn(input_seeds, input_fn, clears)
   for _ in range(2):
@@ -98,12 +122,16 @@ def test_each_call_of_an_input_fn_draws_the_same_and_only_eager_draws_cost_the_k
 
 
 def test_threads_that_draw_from_equal_seeds_draw_as_if_alone():
-  """Each of a thread's numbers comes from its own seed, and from kernels that no other one moves."""
+  """Each of a thread's numbers comes from its own seed, and from kernels that no other one
+  moves.
+  """
   input_seeds = seeds.InputSeeds()
   turns = threading.Barrier(2)
 
   def input_fn():
-    return [tf.random.normal([2], seed=5).numpy() for _ in range(50)] + [tf.random.normal([2]).numpy()]
+    return [tf.random.normal([2], seed=5).numpy() for _ in range(50)] + [
+      tf.random.normal([2]).numpy()
+    ]
 
   def draw(_):
     turns.wait()

@@ -25,17 +25,16 @@ def run(store, fn):
 
 
 WAYS = {
-    "tf.Variable": lambda: tf.Variable(tf.random.normal([2, 3]), name="w"),
-    "get_variable": lambda: v1.get_variable("w", [2, 3]),
-    "keras layer": lambda: keras.layers.Dense(3, name="w")(tf.ones([1, 2])),
-    "a callable": lambda: tf.Variable(lambda: tf.random.normal([2, 3]), name="w"),
-    "a number": lambda: tf.Variable(1.5, name="w"),
-    "an optimizer": lambda: keras.optimizers.SGD(name="w").iterations,
+  "tf.Variable": lambda: tf.Variable(tf.random.normal([2, 3]), name="w"),
+  "get_variable": lambda: v1.get_variable("w", [2, 3]),
+  "keras layer": lambda: keras.layers.Dense(3, name="w")(tf.ones([1, 2])),
+  "a callable": lambda: tf.Variable(lambda: tf.random.normal([2, 3]), name="w"),
+  "a number": lambda: tf.Variable(1.5, name="w"),
+  "an optimizer": lambda: keras.optimizers.SGD(name="w").iterations,
 }
 
 
-@pytest.mark.parametrize("make", [
-    pytest.param(make, id=name) for name, make in WAYS.items()])
+@pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in WAYS.items()])
 def test_a_second_trace_gets_the_variables_of_the_first(store, make):
   def fn():
     make()
@@ -61,9 +60,14 @@ def test_values_come_from_the_seed_and_the_name(make):
       return tf.constant(0)
 
     run(store, fn)
-    return {name: variable.numpy() for name, variable in store.variables.items() if name.startswith("w")}
+    return {
+      name: variable.numpy() for name, variable in store.variables.items() if name.startswith("w")
+    }
 
-  first, again = values(1), values(1, before=lambda: tf.Variable(tf.random.normal([4]), name="another"))
+  first, again = (
+    values(1),
+    values(1, before=lambda: tf.Variable(tf.random.normal([4]), name="another")),
+  )
   assert first.keys() == again.keys()
   for name in first:
     np.testing.assert_array_equal(first[name], again[name])
@@ -83,7 +87,17 @@ def test_names_are_those_of_the_code(store):
     return tf.constant(0)
 
   run(store, fn)
-  assert list(store.variables) == ["dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias", "hidden/w", "outer/v", "v", "v_1", "Variable"]
+  assert list(store.variables) == [
+    "dense/kernel",
+    "dense/bias",
+    "dense_1/kernel",
+    "dense_1/bias",
+    "hidden/w",
+    "outer/v",
+    "v",
+    "v_1",
+    "Variable",
+  ]
 
 
 def test_a_name_that_is_asked_for_twice_is_not_that_of_another(store):
@@ -99,7 +113,11 @@ def test_a_name_that_is_asked_for_twice_is_not_that_of_another(store):
 def test_another_shape_or_dtype_is_an_error_that_names_the_variable(store):
   run(store, lambda: tf.Variable(tf.zeros([2, 3]), name="w").read_value())
   for value in (tf.zeros([2, 4]), tf.zeros([2, 3], tf.int32)):
-    with pytest.raises(errors.ModelFnError, match=r"makes the variable w with shape .* and made it with shape \(2, 3\) and dtype float32 before"):
+    with pytest.raises(
+      errors.ModelFnError,
+      match=r"makes the variable w with shape .* and made it "
+      r"with shape \(2, 3\) and dtype float32 before",
+    ):
       run(store, lambda value=value: tf.Variable(value, name="w").read_value())
 
 
@@ -115,7 +133,9 @@ def test_reset_gives_the_initial_values_again(store):
   for variable in store.variables.values():
     variable.assign(variable + 1)
   store.reset()
-  assert {name: variable.numpy().tolist() for name, variable in store.variables.items()} == {n: v.tolist() for n, v in initial.items()}
+  assert {name: variable.numpy().tolist() for name, variable in store.variables.items()} == {
+    n: v.tolist() for n, v in initial.items()
+  }
   np.testing.assert_array_equal(run(store, fn), before)
 
 
@@ -128,7 +148,10 @@ def test_trainable_is_what_the_code_says(store):
     return tf.constant(len(store.trainable_variables()))
 
   run(store, fn)
-  assert [getattr(variable, "path", variable.name) for variable in store.trainable_variables()] == ["free/kernel", "free/bias"]
+  assert [getattr(variable, "path", variable.name) for variable in store.trainable_variables()] == [
+    "free/kernel",
+    "free/bias",
+  ]
 
 
 def test_scratch_variables_are_no_part_of_the_model(store):
@@ -164,7 +187,11 @@ def test_a_variable_whose_shape_differs_between_modes(tmp_path):
     return programs.line({"x": padded}, labels, mode, params)
 
   estimator = programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
-  with pytest.raises(errors.ModelFnError, match=r"makes the variable w with shape \(4,\).*made it with shape \(3,\)"):
+  with pytest.raises(
+    errors.ModelFnError,
+    match=r"makes the variable w with shape \(4,\).*made it "
+    r"with shape \(3,\)",
+  ):
     estimator.evaluate(programs.examples(8))
 
 
@@ -179,7 +206,9 @@ def test_training_on_another_kind_of_input_goes_on_with_the_same_optimizer(tmp_p
 def test_a_model_fn_may_make_its_train_op_in_every_mode(tmp_path):
   def model_fn(features, labels, mode, params):
     loss = programs.line(features, labels, trainer.ModeKeys.EVAL, params).loss
-    return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.05), loss)
+    )
 
   estimator = programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
   before = estimator.variables["w"].numpy()

@@ -1,1 +1,3 @@
-"""Reads programs without running them: which names of TensorFlow they use, and how to import them."""
+"""Reads programs without running them: which names of TensorFlow they use, and how to import
+them.
+"""

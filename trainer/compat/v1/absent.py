@@ -6,10 +6,7 @@ _TREES = (
   "TensorFlow removed the kernels of boosted trees.",
   "the package tensorflow-decision-forests, or XGBoost",
 )
-_REWRITES = (
-  "it rewrote a graph for a session.",
-  "TPUEstimator, or tf.distribute.TPUStrategy",
-)
+_REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
 
 # By name, (reason, replacement); an entry is also that of all names below it.
 _TABLE = {
@@ -30,10 +27,7 @@ _TABLE = {
     "it is TensorFlow's own way of working today.",
     "the same names in tf and tf.compat.v1",
   ),
-  "contrib.lookup": (
-    "it moved.",
-    "tf.lookup",
-  ),
+  "contrib.lookup": ("it moved.", "tf.lookup"),
   "contrib.metrics.streaming_concat": (
     "a metric that keeps every value grows without end.",
     "Estimator.predict, and compute over what it gives",
@@ -46,10 +40,7 @@ _TABLE = {
     "its decoders are not written anew here.",
     "tf.while_loop over a contrib.rnn cell",
   ),
-  "contrib.tensorrt": (
-    "it moved.",
-    "tf.experimental.tensorrt",
-  ),
+  "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
   "estimator.BoostedTreesClassifier": _TREES,
   "estimator.BoostedTreesEstimator": _TREES,
   "estimator.BoostedTreesRegressor": _TREES,
@@ -61,10 +52,7 @@ _TABLE = {
     "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
     "tf.compat.v1.feature_column.embedding_column, or get_variable and tf.gather",
   ),
-  "keras.estimator": (
-    "Keras 3 has no estimators.",
-    "trainer.model_fn_from_keras",
-  ),
+  "keras.estimator": ("Keras 3 has no estimators.", "trainer.model_fn_from_keras"),
   "tpu.batch_parallel": _REWRITES,
   "tpu.replicate": _REWRITES,
   "tpu.rewrite": _REWRITES,

@@ -2,8 +2,8 @@
 
 from trainer.compat.v1 import overlay
 from trainer.compat.v1.estimator.input_fns import (
-    make_initializable_iterator,
-    make_one_shot_iterator,
+  make_initializable_iterator,
+  make_one_shot_iterator,
 )
 
 __all__ = ["make_initializable_iterator", "make_one_shot_iterator"]

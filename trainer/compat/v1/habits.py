@@ -5,8 +5,8 @@
 - A dimension of a shape has `.value`. Known ones are ints that have it. An unknown one is None, or
   a `tf.Dimension` once the program called disable_v2_behavior or disable_v2_tensorshape.
 
-TensorFlow's methods are replaced once a process, see `trainer.internals.patches`; the replacements ask
-`_graph`, a context variable, and do what was done before where it is not set.
+TensorFlow's methods are replaced once a process, see `trainer.internals.patches`; the replacements
+ask `_graph`, a context variable, and do what was done before where it is not set.
 """
 
 import contextlib

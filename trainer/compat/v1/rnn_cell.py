@@ -1,4 +1,6 @@
-"""tf.nn.rnn_cell: cells on get_variable, with the names of TensorFlow 1 (`basic_lstm_cell/kernel`)."""
+"""tf.nn.rnn_cell: cells on get_variable, with the names of TensorFlow 1
+(`basic_lstm_cell/kernel`).
+"""
 
 import collections
 from collections.abc import Callable, Sequence

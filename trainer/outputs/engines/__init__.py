@@ -1,5 +1,6 @@
 """Engines: what runs an export's serving_default on the CPU, all with one face.
 
+Example:
     engine = engines.load("out/digits/export/1732283000", "auto", batch_size=128)
     engine.predict_batch({"image": images})["probabilities"]
     engine.name                                                # "onnx"
@@ -9,7 +10,8 @@
     "openvino"     OpenVINO; the extra [openvino]
     "tflite"       TensorFlow Lite, which TensorFlow brings along; one call at a time
     "tflite_int8"  what an export has of it, see `outputs.runtimes`
-    "auto"         the fastest of the first three that are installed, by measuring: which one that is
+    "auto"         the fastest of the first three that are installed, by measuring: which one that
+                   is
                    hangs on the model, the processor and the batch
 """
 

@@ -24,8 +24,12 @@ PRECISIONS = ("float32", "bfloat16")
 SIGNATURE = "serving_default"
 
 # Files that an export may have for an engine, below assets.extra: ExportOptions.runtimes.
-FILES = {"onnx": "model.onnx", "openvino": "model.xml", "tflite": "model.tflite",
-         "tflite_int8": "model_int8.tflite"}
+FILES = {
+  "onnx": "model.onnx",
+  "openvino": "model.xml",
+  "tflite": "model.tflite",
+  "tflite_int8": "model_int8.tflite",
+}
 
 # What each is made of, and so the largest difference that an export's other engines may have.
 TOLERANCE = {"onnx": 1e-4, "openvino": 1e-4, "tflite": 1e-3}
@@ -45,10 +49,12 @@ def check_name(name: str, precision: str = "float32") -> None:
     raise errors.SettingError(f"--precision={precision}: expected one of {', '.join(PRECISIONS)}.")
   if precision != "float32" and name != "openvino":
     raise errors.SettingError(
-        f"--precision={precision} is OpenVINO's alone here: give --engine=openvino with it.")
+      f"--precision={precision} is OpenVINO's alone here: give --engine=openvino with it."
+    )
   if name in _NEEDS and _missing(name):
     raise errors.SettingError(
-        f"--engine={name} needs {', '.join(_missing(name))}: `pip install octet[{name}]` brings it.")
+      f"--engine={name} needs {', '.join(_missing(name))}: `pip install octet[{name}]` brings it."
+    )
 
 
 def _missing(name, has_file=True):
@@ -59,8 +65,14 @@ def _missing(name, has_file=True):
 
 
 def load(
-    saved_model: str, name: str = "auto", *, batch_sizes: Sequence[int] = (128,),
-    precision: str = "float32", threads: int | None = None, clock: Callable = time.perf_counter) -> engine.Engine:
+  saved_model: str,
+  name: str = "auto",
+  *,
+  batch_sizes: Sequence[int] = (128,),
+  precision: str = "float32",
+  threads: int | None = None,
+  clock: Callable = time.perf_counter,
+) -> engine.Engine:
   """An engine for an export.
 
   Args:
@@ -96,7 +108,8 @@ def load_signature(saved_model: str, signature: str = SIGNATURE):
   names = description.signatures_of(saved_model)
   if signature not in names:
     raise errors.InputError(
-        f"{saved_model} has no signature {signature!r}; it has {', '.join(names) or 'none'}.")
+      f"{saved_model} has no signature {signature!r}; it has {', '.join(names) or 'none'}."
+    )
   loaded = tf.saved_model.load(saved_model)
   function = loaded.signatures[signature]
   function.keeps_alive = loaded  # or its variables would go with it
@@ -123,18 +136,21 @@ def _made(name, saved_model, frozen, reference, precision, threads):
   features = made_up(frozen, _CHECKED_EXAMPLES)
   if features is None:
     raise errors.SettingError(
-        f"--engine={name} cannot run {saved_model}: its inputs are texts, or their sizes are free. "
-        "Use --engine=tensorflow.")
+      f"--engine={name} cannot run {saved_model}: its inputs are texts, or their sizes are free. "
+      "Use --engine=tensorflow."
+    )
   file = os.path.join(saved_model, "assets.extra", FILES[name])
   has_file = tf.io.gfile.exists(file)
   if name == "tflite_int8" and not has_file:
     raise errors.SettingError(
-        f"--engine=tflite_int8: {saved_model} has no {FILES[name]}. It is made of a sample of the "
-        'data at export: ExportOptions.runtimes = ["tflite_int8"].')
+      f"--engine=tflite_int8: {saved_model} has no {FILES[name]}. It is made of a sample of the "
+      'data at export: ExportOptions.runtimes = ["tflite_int8"].'
+    )
   if missing := _missing(name, has_file):
     raise errors.SettingError(
-        f"--engine={name} needs {', '.join(missing)} to convert the export: "
-        f"`pip install octet[{name}]` brings it.")
+      f"--engine={name} needs {', '.join(missing)} to convert the export: "
+      f"`pip install octet[{name}]` brings it."
+    )
   try:
     made = _engine(name, file if has_file else None, frozen, precision, threads)
     found = made.predict_batch(features)
@@ -143,18 +159,17 @@ def _made(name, saved_model, frozen, reference, precision, threads):
   except Exception as error:  # of whatever kind the engine's own library raises
     line = (str(error).splitlines() or [""])[0]
     raise errors.SettingError(
-        f"--engine={name} cannot run {saved_model}: {type(error).__name__}: {line}") from error
+      f"--engine={name} cannot run {saved_model}: {type(error).__name__}: {line}"
+    ) from error
   if precision == "float32" and name in TOLERANCE:
     expected = reference.predict_batch(features)
-    verification.compare(
-        expected, found, f"{saved_model} in the engine {name!r}", TOLERANCE[name])
+    verification.compare(expected, found, f"{saved_model} in the engine {name!r}", TOLERANCE[name])
   return made
 
 
 def _engine(name, file, frozen, precision, threads):
   if name == "openvino":
-    return openvino_engine.OpenVinoEngine(
-        file or openvino_engine.read(frozen), threads, precision)
+    return openvino_engine.OpenVinoEngine(file or openvino_engine.read(frozen), threads, precision)
   content = None
   if file:
     with tf.io.gfile.GFile(file, "rb") as opened:
@@ -190,8 +205,10 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
   for name in _MEASURED[1:]:
     if missing := _missing(name):
       logging.info(
-          "%s is not installed; `pip install octet[%s]` brings an engine that may be faster.",
-          missing[0], name)
+        "%s is not installed; `pip install octet[%s]` brings an engine that may be faster.",
+        missing[0],
+        name,
+      )
       continue
     try:
       candidates.append(_made(name, saved_model, frozen, reference, "float32", threads))
@@ -203,8 +220,12 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
   for size in batch_sizes:
     seconds = measure(candidates, made_up(frozen, size), clock)
     by_size[size] = min(candidates, key=lambda candidate: seconds[candidate.name])
-    logging.info("Engine for batches of %d: %s; they take %s.", size, by_size[size].name, ", ".join(
-        f"{1000 * seconds[one.name]:.3g} ms with {one.name}" for one in candidates))
+    logging.info(
+      "Engine for batches of %d: %s; they take %s.",
+      size,
+      by_size[size].name,
+      ", ".join(f"{1000 * seconds[one.name]:.3g} ms with {one.name}" for one in candidates),
+    )
   return FastestEngine(by_size)
 
 

@@ -18,8 +18,11 @@ def convert(frozen: freezing.Frozen) -> bytes:
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
   logging.getLogger("tensorflow").addFilter(_is_ours)  # which is added once, however often
   model, _ = tf2onnx.convert.from_graph_def(
-      frozen.graph_def, input_names=list(frozen.inputs.values()),
-      output_names=list(frozen.outputs.values()), opset=_OPSET)
+    frozen.graph_def,
+    input_names=list(frozen.inputs.values()),
+    output_names=list(frozen.outputs.values()),
+    opset=_OPSET,
+  )
   for tensors, names in ((model.graph.input, frozen.inputs), (model.graph.output, frozen.outputs)):
     _rename(model.graph, tensors, {tensor: name for name, tensor in names.items()})
   return model.SerializeToString()
@@ -27,8 +30,9 @@ def convert(frozen: freezing.Frozen) -> bytes:
 
 def _is_ours(record):
   """Whether a log record of TensorFlow's is not about the old functions that tf2onnx calls."""
-  return not any("tf2onnx" in str(argument) or argument == "extract_sub_graph"
-                 for argument in record.args or ())
+  return not any(
+    "tf2onnx" in str(argument) or argument == "extract_sub_graph" for argument in record.args or ()
+  )
 
 
 def _rename(graph, tensors, names):
@@ -66,8 +70,7 @@ class OnnxEngine(engine.Engine):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or engine.cpu_count()
     options.log_severity_level = 3
-    self._session = onnxruntime.InferenceSession(
-        model, options, providers=["CPUExecutionProvider"])
+    self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     self._names = [output.name for output in self._session.get_outputs()]
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -63,9 +63,9 @@ class OpenVinoEngine(engine.Engine):
   def __init__(self, model, threads: int | None = None, precision: str = "float32"):
     openvino = _import()
     settings = {
-        "INFERENCE_PRECISION_HINT": _PRECISIONS[precision],
-        "INFERENCE_NUM_THREADS": threads or engine.cpu_count(),
-        "PERFORMANCE_HINT": "LATENCY",  # all threads for one call
+      "INFERENCE_PRECISION_HINT": _PRECISIONS[precision],
+      "INFERENCE_NUM_THREADS": threads or engine.cpu_count(),
+      "PERFORMANCE_HINT": "LATENCY",  # all threads for one call
     }
     self._compiled = openvino.Core().compile_model(model, "CPU", settings)
     self._names = [output.any_name for output in self._compiled.outputs]
@@ -78,6 +78,7 @@ class OpenVinoEngine(engine.Engine):
       request = self._compiled.create_infer_request()
     request.infer(dict(features))
     outputs = {
-        name: request.get_output_tensor(place).data.copy() for place, name in enumerate(self._names)}
+      name: request.get_output_tensor(place).data.copy() for place, name in enumerate(self._names)
+    }
     self._idle.put(request)
     return outputs

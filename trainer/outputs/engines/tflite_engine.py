@@ -1,4 +1,7 @@
-"""TensorFlow Lite: for phones and small boards. It is tried here on the CPU, and can compute in int8."""
+"""TensorFlow Lite: for phones and small boards.
+
+It is tried here on the CPU, and can compute in int8.
+"""
 
 import contextlib
 import os
@@ -21,17 +24,23 @@ def convert(frozen: freezing.Frozen, sample: Callable | None = None) -> bytes:
       ([1, ...]), from which the range of every tensor is learnt. Inputs and outputs stay float32.
   """
   module = tf.Module()
-  specs = [tf.TensorSpec(tensor.shape, tensor.dtype, name)
-           for name, tensor in zip(frozen.inputs, frozen.function.inputs, strict=True)]
+  specs = [
+    tf.TensorSpec(tensor.shape, tensor.dtype, name)
+    for name, tensor in zip(frozen.inputs, frozen.function.inputs, strict=True)
+  ]
   module.serve = tf.function(
-      lambda *tensors: dict(zip(frozen.outputs, frozen.function(*tensors), strict=True)),
-      input_signature=specs, autograph=False)
+    lambda *tensors: dict(zip(frozen.outputs, frozen.function(*tensors), strict=True)),
+    input_signature=specs,
+    autograph=False,
+  )
   converter = tf.lite.TFLiteConverter.from_concrete_functions(
-      [module.serve.get_concrete_function()], module)
+    [module.serve.get_concrete_function()], module
+  )
   if sample is not None:
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     converter.representative_dataset = lambda: (
-        [example[name] for name in frozen.inputs] for example in sample())
+      [example[name] for name in frozen.inputs] for example in sample()
+    )
   with _quiet():
     return converter.convert()
 
@@ -62,7 +71,8 @@ class TfliteEngine(engine.Engine):
   def __init__(self, model: bytes, threads: int | None = None):
     with _quiet():
       self._interpreter = tf.lite.Interpreter(
-          model_content=model, num_threads=threads or engine.cpu_count())
+        model_content=model, num_threads=threads or engine.cpu_count()
+      )
       self._runner = self._interpreter.get_signature_runner()
     self._lock = threading.Lock()
 

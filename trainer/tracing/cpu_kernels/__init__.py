@@ -1,4 +1,5 @@
-"""What Keras computes in many passes over memory, in few, on a CPU: where a large tensor is what a step waits for.
+"""What Keras computes in many passes over memory, in few, on a CPU: where a large tensor is what a
+step waits for.
 
 On a TPU XLA joins the passes; on GPUs nothing was measured. A SavedModel is written without these.
 """
@@ -10,6 +11,8 @@ from trainer.tracing.cpu_kernels import adam, batch_norm, dropout
 
 @contextlib.contextmanager
 def used():
-  """Inside, the Adam, the BatchNormalization and the dropout of Keras that a function is traced with are those of this package."""
+  """Inside, the Adam, the BatchNormalization and the dropout of Keras that a function is traced
+  with are those of this package.
+  """
   with adam.used(), batch_norm.used(), dropout.used():
     yield

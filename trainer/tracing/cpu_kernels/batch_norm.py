@@ -1,14 +1,16 @@
 """Batch norm of images for the Keras layer on a CPU, in fewer operations or longer rows.
 
-    y = γ (x - μ) / √(σ² + ε) + β,   μ and σ² over the batch and the places of an image, or the moving averages
+    y = γ (x - μ) / √(σ² + ε) + β,   μ and σ² over the batch and the places of an image, or the
+                                     moving averages
 
-S. Ioffe, C. Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate Shift" (2015), algorithm 1. Keras
-writes it as some ten operations, and as twenty for its gradient, in float32 whatever the precision. Here, with the same formula and results that
-differ by rounding,
+S. Ioffe, C. Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing Internal
+Covariate Shift" (2015), algorithm 1. Keras writes it as some ten operations, and as twenty for its
+gradient, in float32 whatever the precision. Here, with the same formula and results that differ by
+rounding,
 
 - TensorFlow's FusedBatchNormV3 takes a third of the time, where the number of channels suits it;
-- few channels, such as colours, are worked on by the row of an image: operations go along the last axis, and one of 3 is no work for vectors. This
-  takes half of the time.
+- few channels, such as colours, are worked on by the row of an image: operations go along the last
+  axis, and one of 3 is no work for vectors. This takes half of the time.
 """
 
 import contextlib
@@ -20,7 +22,8 @@ import tensorflow as tf
 
 from trainer.internals import keras_internals, patches
 
-# FusedBatchNormV3 works on so many channels at once. With other numbers of them it was up to five times as slow as Keras's operations, in bfloat16.
+# FusedBatchNormV3 works on so many channels at once. With other numbers of them it was up to five
+# times as slow as Keras's operations, in bfloat16.
 CHANNELS = 16
 
 _is_used = contextvars.ContextVar("batch norm in fewer operations", default=False)
@@ -42,8 +45,13 @@ def _call(keras_call, layer, inputs, training=None, mask=None):
   channels = inputs.shape.as_list()[-1]
   gamma = tf.convert_to_tensor(layer.gamma) if layer.scale else tf.ones([channels])
   beta = tf.convert_to_tensor(layer.beta) if layer.center else tf.zeros([channels])
-  mean, variance = tf.convert_to_tensor(layer.moving_mean), tf.convert_to_tensor(layer.moving_variance)
-  outputs, batch_mean, batch_variance = normalized(inputs, gamma, beta, mean, variance, layer.epsilon, training)
+  mean, variance = (
+    tf.convert_to_tensor(layer.moving_mean),
+    tf.convert_to_tensor(layer.moving_variance),
+  )
+  outputs, batch_mean, batch_variance = normalized(
+    inputs, gamma, beta, mean, variance, layer.epsilon, training
+  )
   if training:
     layer.moving_mean.assign(mean * layer.momentum + batch_mean * (1 - layer.momentum))
     layer.moving_variance.assign(variance * layer.momentum + batch_variance * (1 - layer.momentum))
@@ -52,15 +60,24 @@ def _call(keras_call, layer, inputs, training=None, mask=None):
 
 def _way(layer, inputs, training, mask):
   """_in_one_operation, _by_rows, or None where Keras's way is kept to."""
-  if mask is not None or keras_internals.renormalizes(layer) or inputs.shape.rank != 4 or layer.axis not in (3, -1):
+  if (
+    mask is not None
+    or keras_internals.renormalizes(layer)
+    or inputs.shape.rank != 4
+    or layer.axis not in (3, -1)
+  ):
     return None
   shape = inputs.shape.as_list()
   if not shape[-1]:
     return None
-  if layer.variable_dtype != "float32" or inputs.dtype not in (tf.float32, tf.bfloat16) or inputs.dtype != layer.compute_dtype:
+  if (
+    layer.variable_dtype != "float32"
+    or inputs.dtype not in (tf.float32, tf.bfloat16)
+    or inputs.dtype != layer.compute_dtype
+  ):
     return None
   if training and (
-      not keras_internals.has_own_moments(layer) or layer.synchronized or (_count(inputs) or 0) < 2
+    not keras_internals.has_own_moments(layer) or layer.synchronized or (_count(inputs) or 0) < 2
   ):
     return None
   if shape[-1] % CHANNELS == 0:
@@ -69,11 +86,19 @@ def _way(layer, inputs, training, mask):
 
 
 def _in_one_operation(inputs, gamma, beta, mean, variance, epsilon, training):
-  """(outputs, mean, variance) of the batch in training; outputs by the given mean and variance if not."""
+  """(outputs, mean, variance) of the batch in training; outputs by the given mean and variance
+  if not.
+  """
   unused = tf.zeros([0])
   outputs, batch_mean, batch_variance, *_ = tf.raw_ops.FusedBatchNormV3(
-      x=inputs, scale=gamma, offset=beta, mean=unused if training else mean, variance=unused if training else variance, epsilon=epsilon,
-      is_training=training)
+    x=inputs,
+    scale=gamma,
+    offset=beta,
+    mean=unused if training else mean,
+    variance=unused if training else variance,
+    epsilon=epsilon,
+    is_training=training,
+  )
   if training:
     count = _count(inputs)
     batch_variance *= (count - 1) / count  # the operation's is of a sample, by n - 1; Keras's by n
@@ -94,10 +119,17 @@ def _by_rows(inputs, gamma, beta, mean, variance, epsilon, training):
   factor = gamma * tf.math.rsqrt(variance + epsilon)
   outputs = rows * tf.tile(factor, [width]) + tf.tile(beta - mean * factor, [width])
   shape = inputs.shape if inputs.shape.is_fully_defined() else tf.shape(inputs)
-  return tf.ensure_shape(tf.reshape(tf.cast(outputs, inputs.dtype), shape), inputs.shape), mean, variance
+  return (
+    tf.ensure_shape(tf.reshape(tf.cast(outputs, inputs.dtype), shape), inputs.shape),
+    mean,
+    variance,
+  )
 
 
 def _count(inputs):
-  """Of how many values a mean is: the batch times the places of an image. None if that is not known."""
+  """Of how many values a mean is: the batch times the places of an image.
+
+  None if that is not known.
+  """
   sizes = inputs.shape[:-1]
   return math.prod(sizes.as_list()) if sizes.is_fully_defined() else None

@@ -1,10 +1,12 @@
 """Dropout that draws 8 or 16 random bits for an element, for Keras on a CPU.
 
-Keras draws a float32 of 32 bits for each, which takes longer than all else in dropout. A byte is as good where the rate is a multiple of 1/256, such
-as 0.25 or 0.5. Other rates get 16 bits, and are rounded to a multiple of 1/65,536; what is kept is divided by the share that is kept in fact, so that
-the expected value is that of the input.
+Keras draws a float32 of 32 bits for each, which takes longer than all else in dropout. A byte is as
+good where the rate is a multiple of 1/256, such as 0.25 or 0.5. Other rates get 16 bits, and are
+rounded to a multiple of 1/65,536; what is kept is divided by the share that is kept in fact, so
+that the expected value is that of the input.
 
-N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014), section 10, where the scaling is done in training.
+N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014),
+section 10, where the scaling is done in training.
 """
 
 import contextlib
@@ -31,7 +33,8 @@ def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
     keras_dropout: the backend's.
     inputs: a floating-point tensor.
     rate: float in 0..1, the share that becomes zero.
-    noise_shape: of what is drawn, which is broadcast to the inputs; None, or None in it, for their own sizes.
+    noise_shape: of what is drawn, which is broadcast to the inputs; None, or None in it, for their
+      own sizes.
     seed: int or a keras.random.SeedGenerator.
   """
   if not _is_used.get():
@@ -49,13 +52,21 @@ def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
 def _shape(inputs, noise_shape):
   """A list of ints; of scalars where a size is not known before the function runs."""
   dynamic = tf.shape(inputs)
-  sizes = [dynamic[axis] if size is None else size for axis, size in enumerate(inputs.shape.as_list())]
-  return sizes if noise_shape is None else [size if given is None else given for size, given in zip(sizes, noise_shape, strict=True)]
+  sizes = [
+    dynamic[axis] if size is None else size for axis, size in enumerate(inputs.shape.as_list())
+  ]
+  return (
+    sizes
+    if noise_shape is None
+    else [size if given is None else given for size, given in zip(sizes, noise_shape, strict=True)]
+  )
 
 
 def _random_bits(shape, bits, seed):
   """uint8 or uint16 of this shape, uniform: cut from random words of 32 bits."""
   count = math.prod(shape)
-  words = tf.random.stateless_uniform([-(-count * bits // 32)], seed, minval=None, maxval=None, dtype=tf.uint32)
+  words = tf.random.stateless_uniform(
+    [-(-count * bits // 32)], seed, minval=None, maxval=None, dtype=tf.uint32
+  )
   pieces = tf.reshape(tf.bitcast(words, tf.uint8 if bits == 8 else tf.uint16), [-1])
   return tf.reshape(pieces[:count], shape)

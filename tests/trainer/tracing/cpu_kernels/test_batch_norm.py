@@ -1,4 +1,6 @@
-"""Batch norm in one operation or by rows computes what Keras's layer does, and is used where it pays."""
+"""Batch norm in one operation or by rows computes what Keras's layer does, and is used where it
+pays.
+"""
 
 import contextlib
 from unittest import mock
@@ -27,11 +29,14 @@ def noted():
     def call(*args):
       ways.add(name)
       return way(*args)
+
     return call
 
   with contextlib.ExitStack() as patches:
     for name in (FUSED, ROWS):
-      patches.enter_context(mock.patch.object(batch_norm, name, noting(name, getattr(batch_norm, name))))
+      patches.enter_context(
+        mock.patch.object(batch_norm, name, noting(name, getattr(batch_norm, name)))
+      )
     yield ways
 
 
@@ -49,7 +54,9 @@ def outcome(layer, inputs, replaced, training=True, mask=None):
     with batch_norm.used() if replaced else contextlib.nullcontext(), tf.GradientTape() as tape:
       tape.watch(inputs)
       outputs = layer(inputs, training=training, mask=mask)
-    return outputs, tape.gradient(outputs, [inputs, *(weight.value for weight in weights)], direction)
+    return outputs, tape.gradient(
+      outputs, [inputs, *(weight.value for weight in weights)], direction
+    )
 
   with noted() as ways:
     outputs, gradients = step(inputs)
@@ -64,7 +71,9 @@ def same(make, inputs, ways, tolerance=2e-5, **arguments):
   assert found == set(ways)
   assert expected[3] == set()
   assert outputs.dtype == expected[0].dtype
-  for value, other in zip([outputs, *gradients, *averages], [expected[0], *expected[1], *expected[2]], strict=True):
+  for value, other in zip(
+    [outputs, *gradients, *averages], [expected[0], *expected[1], *expected[2]], strict=True
+  ):
     value, other = np.asarray(value, np.float32), np.asarray(other, np.float32)
     np.testing.assert_allclose(value, other, rtol=tolerance, atol=tolerance * np.abs(other).max())
 
@@ -73,18 +82,35 @@ def images(shape=SHAPE, dtype="float32"):
   return tf.cast(2 * tf.random.stateless_normal(shape, [1, 2]) + 1, dtype)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"scale": False}, {"center": False}, {"momentum": 0.5, "epsilon": 0.1}, {"axis": 3}, {"trainable": False}])
+@pytest.mark.parametrize(
+  "arguments",
+  [
+    {},
+    {"scale": False},
+    {"center": False},
+    {"momentum": 0.5, "epsilon": 0.1},
+    {"axis": 3},
+    {"trainable": False},
+  ],
+)
 @pytest.mark.parametrize("training", [True, False, None])
 @pytest.mark.parametrize(("shape", "way"), [(SHAPE, FUSED), (COLOURS, ROWS)])
 def test_it_computes_what_keras_does(arguments, training, shape, way):
-  same(lambda: keras.layers.BatchNormalization(**arguments), images(shape), [way], training=training)
+  same(
+    lambda: keras.layers.BatchNormalization(**arguments), images(shape), [way], training=training
+  )
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(("shape", "way"), [(SHAPE, FUSED), (COLOURS, ROWS)])
 def test_bfloat16(training, shape, way):
   same(
-      lambda: keras.layers.BatchNormalization(dtype="mixed_bfloat16"), images(shape, "bfloat16"), [way], tolerance=0.02, training=training)
+    lambda: keras.layers.BatchNormalization(dtype="mixed_bfloat16"),
+    images(shape, "bfloat16"),
+    [way],
+    tolerance=0.02,
+    training=training,
+  )
 
 
 class Own(keras.layers.BatchNormalization):
@@ -93,7 +119,9 @@ class Own(keras.layers.BatchNormalization):
     return mean, 2 * variance
 
 
-@pytest.mark.parametrize("make, shape", [
+@pytest.mark.parametrize(
+  "make, shape",
+  [
     (keras.layers.BatchNormalization, (8, 5, 6, 24)),  # channels
     (keras.layers.BatchNormalization, (8, 5, 6, 1)),
     (keras.layers.BatchNormalization, (8, 5, 1, 3)),  # no rows
@@ -103,13 +131,19 @@ class Own(keras.layers.BatchNormalization):
     (lambda: keras.layers.BatchNormalization(dtype="float64"), SHAPE),
     (lambda: keras.layers.BatchNormalization(renorm=True), SHAPE),
     (Own, SHAPE),
-])
+  ],
+)
 def test_others_are_left_to_keras(make, shape):
   same(make, images(shape, make().dtype), [])
 
 
 def test_a_mask_is_left_to_keras():
-  same(keras.layers.BatchNormalization, images(), [], mask=tf.cast(tf.random.stateless_uniform(SHAPE[:3], [1, 2]) > 0.5, tf.bool))
+  same(
+    keras.layers.BatchNormalization,
+    images(),
+    [],
+    mask=tf.cast(tf.random.stateless_uniform(SHAPE[:3], [1, 2]) > 0.5, tf.bool),
+  )
 
 
 @pytest.mark.parametrize(("channels", "way"), [(16, FUSED), (3, ROWS)])
@@ -136,11 +170,15 @@ def test_a_batch_whose_size_is_not_known(channels, way):
 def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
   def model_fn(features, labels, mode, params):
     images = keras.layers.Reshape([1, 1, 16])(keras.layers.Dense(16)(features["x"]))
-    y = tf.reduce_mean(keras.layers.BatchNormalization()(images, training=mode == trainer.ModeKeys.TRAIN), [1, 2, 3])
+    y = tf.reduce_mean(
+      keras.layers.BatchNormalization()(images, training=mode == trainer.ModeKeys.TRAIN), [1, 2, 3]
+    )
     if mode == trainer.ModeKeys.PREDICT:
       return trainer.EstimatorSpec(mode, predictions={"y": y})
     loss = tf.reduce_mean(tf.square(y - labels))
-    return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(1e-3), loss))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(1e-3), loss)
+    )
 
   estimator = programs.estimator(tmp_path, model_fn, device=device, batch_size=32)
   estimator.train(programs.train_input, steps=3)
@@ -150,4 +188,6 @@ def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
   assert "FusedBatchNorm" not in str(exported.signatures["serving_default"].graph.as_graph_def())
   x = programs.arrays(16)[0]
   served = exported.signatures["serving_default"](x=tf.constant(x))["y"]
-  np.testing.assert_allclose([row["y"] for row in estimator.predict(programs.examples(16))], served, rtol=1e-5)
+  np.testing.assert_allclose(
+    [row["y"] for row in estimator.predict(programs.examples(16))], served, rtol=1e-5
+  )

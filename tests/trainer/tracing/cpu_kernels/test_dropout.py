@@ -51,7 +51,9 @@ def test_the_gradient_is_that_of_what_is_kept():
   with tf.GradientTape() as tape:
     tape.watch(inputs)
     outputs = drop(inputs, 0.2, seed=5)
-  np.testing.assert_allclose(tape.gradient(outputs, inputs), np.where(outputs == 0, 0, 1.25), rtol=1e-4)
+  np.testing.assert_allclose(
+    tape.gradient(outputs, inputs), np.where(outputs == 0, 0, 1.25), rtol=1e-4
+  )
 
 
 def test_what_is_dropped_is_zero_whatever_it_was():
@@ -73,7 +75,15 @@ def test_a_batch_whose_size_is_not_known():
     np.testing.assert_array_equal(traced(tf.ones([size, 7])), drop(tf.ones([size, 7]), 0.1, seed=2))
 
 
-@pytest.mark.parametrize("rate, drawn", [(0.0, []), (1.0, []), (1e-9, ["StatelessRandomUniformV2"]), (0.25, ["StatelessRandomUniformFullIntV2"])])
+@pytest.mark.parametrize(
+  "rate, drawn",
+  [
+    (0.0, []),
+    (1.0, []),
+    (1e-9, ["StatelessRandomUniformV2"]),
+    (0.25, ["StatelessRandomUniformFullIntV2"]),
+  ],
+)
 def test_a_layer_uses_it_where_the_rate_can_be_had(rate, drawn):
   layer = keras.layers.Dropout(rate, seed=1)
 

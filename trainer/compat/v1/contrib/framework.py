@@ -89,10 +89,7 @@ def get_variables_by_name(given_name: str, scope: Any = None) -> list[tf.Variabl
 
 
 def assign_from_checkpoint_fn(
-  model_path: str,
-  var_list: Any,
-  ignore_missing_vars: bool = False,
-  reshape_variables: bool = False,
+  model_path: str, var_list: Any, ignore_missing_vars: bool = False, reshape_variables: bool = False
 ) -> Callable[[Any], None]:
   """An init_fn for a Scaffold: in a model_fn, its variables begin with those of a checkpoint.
 

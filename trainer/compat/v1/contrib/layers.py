@@ -1,5 +1,6 @@
-"""tf.contrib.layers, and what slim has of it: layers as functions, in scopes and with variables named
-as they were (`Conv/weights`, `fully_connected/biases`, `BatchNorm/beta`, `LayerNorm/gamma`)."""
+"""tf.contrib.layers, and what slim has of it: layers as functions, in scopes and with variables
+named as they were (`Conv/weights`, `fully_connected/biases`, `BatchNorm/beta`, `LayerNorm/gamma`).
+"""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -133,10 +134,7 @@ relu = functools.partial(fully_connected, activation_fn=tf.nn.relu)
 
 
 def _convolution(
-  cls: type,
-  default_scope: str,
-  kernel_name: str,
-  names: dict[str, str],
+  cls: type, default_scope: str, kernel_name: str, names: dict[str, str]
 ) -> Callable[..., tf.Tensor]:
   """A function of contrib on a layer of tf.layers, whose variables have other names."""
 

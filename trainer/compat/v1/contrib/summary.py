@@ -1,4 +1,6 @@
-"""tf.contrib.summary: writers and summaries of TensorFlow 2, under the names that host_calls use."""
+"""tf.contrib.summary: writers and summaries of TensorFlow 2, under the names that host_calls
+use.
+"""
 
 from typing import Any
 

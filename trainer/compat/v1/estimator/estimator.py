@@ -129,7 +129,9 @@ class Estimator:
     return getattr(self.octet, name)
 
   def alone_in_model_dir(self) -> contextlib.AbstractContextManager[None]:
-    """Nothing: each training holds the folder by itself, for it may be another trainer.Estimator."""
+    """Nothing: each training holds the folder by itself, for it may be another
+    trainer.Estimator.
+    """
     return contextlib.nullcontext()
 
   def get_variable_names(self) -> list[str]:

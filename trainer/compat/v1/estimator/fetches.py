@@ -24,7 +24,9 @@ class Fetched:
     self._given: Any = None
 
   def keep(self, rows: tf.Tensor) -> None:
-    """Keeps the last of the values that the replicas gave; called while the host's part is traced."""
+    """Keeps the last of the values that the replicas gave; called while the host's part is
+    traced.
+    """
     if self._kept is None:
       with tf.init_scope():
         zero = tf.zeros([size or 0 for size in self.tensor.shape], self.tensor.dtype)

@@ -141,11 +141,7 @@ class BinaryHead(_Classification):
 
   def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
     both = tf.concat([tf.zeros_like(logits), logits], -1)
-    found = {
-      "logits": logits,
-      "logistic": tf.sigmoid(logits),
-      "probabilities": tf.nn.softmax(both),
-    }
+    found = {"logits": logits, "logistic": tf.sigmoid(logits), "probabilities": tf.nn.softmax(both)}
     return self._with_classes(found, tf.argmax(both, -1)[:, tf.newaxis])
 
   def outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, export.ExportOutput]:
@@ -178,10 +174,7 @@ class MultiClassHead(_Classification):
   """More than two classes, by a logit for each."""
 
   def __init__(
-    self,
-    classes: int,
-    weight_column: str | None = None,
-    vocabulary: Sequence[str] | None = None,
+    self, classes: int, weight_column: str | None = None, vocabulary: Sequence[str] | None = None
   ):
     super().__init__(classes, classes, weight_column, vocabulary)
 

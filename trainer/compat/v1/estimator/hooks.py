@@ -200,7 +200,9 @@ class StepCounterHook(NativeHook):
 
 
 class SummarySaverHook(NativeHook):
-  """Taken as programs make it: scalars of a model_fn are written every save_summary_steps anyway."""
+  """Taken as programs make it: scalars of a model_fn are written every save_summary_steps
+  anyway.
+  """
 
   def __init__(
     self,

@@ -1,4 +1,5 @@
-"""`model.ckpt-<step>.meta` beside each checkpoint, for programs that copy or rename its three files.
+"""`model.ckpt-<step>.meta` beside each checkpoint, for programs that copy or rename its three
+files.
 
 TensorFlow kept a graph in it, which nobody needs to restore a checkpoint; here it names the version
 of TensorFlow and has no graph. RunConfig(checkpoint_save_graph_def=False) leaves it away.

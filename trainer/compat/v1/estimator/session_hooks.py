@@ -177,7 +177,8 @@ class _Foreign:
     if isinstance(fetch, str) and fetch.removesuffix(":0") in known:
       return known[fetch.removesuffix(":0")]
     raise errors.SettingError(
-      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, and did not at its first before_run: "
+      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, and did not at its first "
+      "before_run: "
       "a step can only give what was asked for when it was made."
     )
 

@@ -1,4 +1,6 @@
-"""tf.layers: layers as classes and as functions, on get_variable, with the names of TensorFlow 1."""
+"""tf.layers: layers as classes and as functions, on get_variable, with the names of TensorFlow
+1.
+"""
 
 from collections.abc import Callable
 from typing import Any
