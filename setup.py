@@ -31,13 +31,14 @@ setuptools.setup(
   packages=setuptools.find_namespace_packages(
     include=["trainer*", "models*", "input_pipelines*", "gin_configs*"]
   ),
-  package_data={"gin_configs": ["*.gin", "**/*.gin"]},
+  package_data={"gin_configs": ["*.gin", "**/*.gin"], "trainer": ["*/templates/*.html"]},
   # What was tried is declared, both ends: see docs/versions.md.
   install_requires=[
     "absl-py",
     "etils[epath]",  # files on local disks and on gs://, without TensorFlow
     "gin-config==0.5.0",  # whose internals trainer.config.gin_internals reads
     "h5py>=3.11",  # .weights.h5 and .keras files
+    "jinja2>=3.1",  # the HTML pages
     "importlib_resources",  # which tensorflow-datasets 4.9.10 needs and does not declare
     "keras>=3.5,<3.16",
     "ml_dtypes>=0.4",  # bfloat16 in numpy

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from trainer import errors, run_config
+from trainer import errors, formatting, run_config
 
 KINDS = ("train", "eval", "predict")
 
@@ -90,14 +90,8 @@ def table(sizes, hosts):
     sizes: dict of kind → BatchSize.
     hosts: number of machines with an input pipeline each.
   """
-  rows = [("batch sizes", "global", "per core", "replicas", "hosts")]
-  rows += [
-    (kind, str(size.global_size), str(size.per_core), str(size.replicas), str(hosts))
-    for kind, size in sizes.items()
+  rows = [
+    [kind, size.global_size, size.per_core, size.replicas, hosts] for kind, size in sizes.items()
   ]
-  widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-  return "\n".join(
-    f"{row[0]:<{widths[0]}}"
-    + "".join(f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-    for row in rows
-  )
+  header = ["batch sizes", "global", "per core", "replicas", "hosts"]
+  return formatting.table(header, rows, right=range(1, 5))

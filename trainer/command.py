@@ -34,7 +34,12 @@ def run(main, positional=False):
   # TensorFlow reads this when it is imported: its messages about the machine would hide the lines
   # that are about the run.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-  # So that --help lists it.
+  # --help shows the docstring and the key flags of the module that runs as a program. For a package,
+  # that is __main__.py, which has neither.
+  module = sys.modules[main.__module__]
+  if module is not sys.modules["__main__"]:
+    sys.modules["__main__"].__doc__ = module.__doc__
+    flags.adopt_module_key_flags(module)
   flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["debug"])
   app.run(
     lambda argv: _call(main, argv), flags_parser=functools.partial(_parse, positional=positional)

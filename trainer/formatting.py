@@ -1,10 +1,47 @@
-"""Sizes in bytes, as people read them."""
+"""Text for people: sizes in bytes and tables."""
+
+import io
+from collections.abc import Collection, Sequence
 
 
-def readable(count):
-  """`12 B`, `3.45 kB`, `6.71 MB`, `1.2 GB` of a number of bytes, in powers of 1,000."""
+def size(count: float) -> str:
+  """Returns a number of bytes on a disk, in powers of 1,000: "12 B", "3.45 kB", "6.71 MB"."""
   for unit in ("B", "kB", "MB"):
     if count < 1000:
       return f"{count:.3g} {unit}"
     count /= 1000
   return f"{count:.3g} GB"
+
+
+def memory_size(count: float) -> str:
+  """Returns a number of bytes of memory, in powers of 1,024: "0.1 KiB", "5.25 MiB", "15.48 GiB"."""
+  for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
+    if count >= unit:
+      return f"{count / unit:,.2f} {name}"
+  return f"{count / 2**10:,.1f} KiB"
+
+
+def table(
+  header: Sequence[str] | None, rows: Sequence[Sequence[object]], right: Collection[int] = ()
+) -> str:
+  """Returns a table as text: a line for the header, then a line for each row.
+
+  Args:
+    header: titles of the columns; None for a table without titles.
+    rows: the cells of each row.
+    right: indices of the columns that are aligned to the right, as numbers are.
+  """
+  from rich import console, table, text
+
+  made = table.Table(
+    box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=header is not None, header_style=""
+  )
+  for index in range(len(header if header is not None else rows[0])):
+    title = header[index] if header is not None else ""
+    made.add_column(title, justify="right" if index in right else "left", no_wrap=True)
+  for row in rows:
+    made.add_row(*(text.Text(str(cell)) for cell in row))
+  # A file has no width: nothing is cut or wrapped.
+  written = io.StringIO()
+  console.Console(file=written, width=100_000, color_system=None).print(made)
+  return "\n".join(line.rstrip() for line in written.getvalue().splitlines())

@@ -68,12 +68,12 @@ def list_checkpoints(model_dir):
     rows.append(
       [
         str(step),
-        formatting.readable(sum(stat.length for stat in stats)),
+        formatting.size(sum(stat.length for stat in stats)),
         f"{date:%Y-%m-%d %H:%M:%S}",
         "newest" if step == steps[-1] else "",
       ]
     )
-  return _columns(["step", "size", "written", ""], rows, right=(0, 1))
+  return formatting.table(["step", "size", "written", ""], rows, right=(0, 1)).splitlines()
 
 
 def show(path, stats=False):
@@ -96,15 +96,15 @@ def show(path, stats=False):
     count = int(np.prod(shape, dtype=np.int64))
     size = count * dtype.size if dtype else 0
     totals = [totals[0] + count, totals[1] + size]
-    rows.append([name, _shape(shape), kind, f"{count:,}", formatting.readable(size)])
+    rows.append([name, _shape(shape), kind, f"{count:,}", formatting.size(size)])
     if stats:
       values = source.read([name])[name].astype(np.float64) if dtype and count else None
       rows[-1] += ["", ""] if values is None else [f"{values.mean():.4g}", f"{values.std():.4g}"]
   header = ["name", "shape", "dtype", "values", "size", *(["mean", "std"] if stats else [])]
   return [
     source.path,
-    *_columns(header, rows, right=(3, 4, 5, 6)),
-    f"{len(rows)} variables, {totals[0]:,} values, {formatting.readable(totals[1])}",
+    *formatting.table(header, rows, right=(3, 4, 5, 6)).splitlines(),
+    f"{len(rows)} variables, {totals[0]:,} values, {formatting.size(totals[1])}",
   ]
 
 
@@ -146,7 +146,10 @@ def diff(one, other):
     same += int(distance == 0)
     if distance != 0:
       rows.append([name, _shape(shapes[name][0]), f"{distance:.6g}"])
-  lines += _columns(["name", "shape", "largest difference"], rows, right=(2,)) if rows else []
+  if rows:
+    lines += formatting.table(
+      ["name", "shape", "largest difference"], rows, right=(2,)
+    ).splitlines()
   return [*lines, f"{same} of {len(both)} variables in both are equal"]
 
 
@@ -196,18 +199,6 @@ def _function(name):
     raise errors.SettingError(
       f"--model is {name!r}: expected module.function, and there is none: {error}."
     ) from error
-
-
-def _columns(header, rows, right):
-  """Lines of a table; columns whose index is in `right` are aligned there."""
-  widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-  return [
-    "  ".join(
-      cell.rjust(width) if i in right else cell.ljust(width)
-      for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ).rstrip()
-    for row in [header, *rows]
-  ]
 
 
 def _shape(shape):

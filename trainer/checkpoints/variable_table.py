@@ -1,64 +1,63 @@
-"""What a model consists of: a table of its variables."""
+"""The table of a model's variables that a training logs when it begins."""
+
+from collections.abc import Mapping
 
 import numpy as np
+import tensorflow as tf
 
 from trainer import formatting
 from trainer.checkpoints import warm_start
 
-_ROWS = 24  # a longer table is one of layers
+# A table of more rows shows one row for each layer.
+_ROWS = 24
 
 
-def table(variables):
-  """Name, shape, number of values and bytes of a model's own variables, and their sums.
+def table(variables: Mapping[str, tf.Variable]) -> str:
+  """Returns the table: name, shape, number of values and size, and the sums.
 
   Args:
-    variables: dict of name → tf.Variable; the step and what optimizers keep are left out.
+    variables: name → variable. The global step and what optimizers keep have no row of their own.
   """
   own = warm_start.model_names(variables)
-  rows = [
-    (name, str(tuple(variable.shape.as_list())), _size(variable), _bytes(variable))
-    for name, variable in variables.items()
-    if name in own
+  counts = {name: int(np.prod(variable.shape.as_list())) for name, variable in variables.items()}
+  sizes = {name: counts[name] * variables[name].dtype.base_dtype.size for name in variables}
+  names = [name for name in variables if name in own]
+  if len(names) <= _ROWS:
+    rows = [[name, str(tuple(variables[name].shape)), counts[name], sizes[name]] for name in names]
+  else:
+    rows = _rows_of_layers(names, counts, sizes)
+  cells = [
+    [f"  {name}", shape, *([f"{count:,}", formatting.size(size)] if size is not None else ["", ""])]
+    for name, shape, count, size in rows
   ]
-  trainable = sum(_size(variables[name]) for name in own if variables[name].trainable)
-  kept = sum(map(_bytes, variables.values()))
-  shown = rows
-  if len(rows) > _ROWS:
-    shown = {}
-    for name, _, size, count in rows:
-      scope = name.split("/")[0]
-      former = shown.get(scope, (0, 0, 0))
-      shown[scope] = former[0] + 1, former[1] + size, former[2] + count
-    shown = [
-      (scope, f"{number} variables", size, count) for scope, (number, size, count) in shown.items()
-    ]
-    left = len(shown) - _ROWS
-    if left > 0:
-      shown = [
-        *shown[: _ROWS // 2],
-        (f"... {left} more ...", "", None, None),
-        *shown[-_ROWS // 2 :],
-      ]
-  width, shapes = (max((len(row[index]) for row in shown), default=0) for index in (0, 1))
-  lines = [
-    f"  {name:<{width}}  {shape:<{shapes}}"
-    + (f"  {size:>13,}  {formatting.readable(count):>9}" if size is not None else "")
-    for name, shape, size, count in shown
-  ]
-  total = sum(row[2] for row in rows)
+  total = sum(counts[name] for name in names)
+  trainable = sum(counts[name] for name in names if variables[name].trainable)
   return "\n".join(
     [
-      f"The model has {total:,} parameters in {len(rows)} variables, {trainable:,} of them "
+      f"The model has {total:,} parameters in {len(names)} variables, {trainable:,} of them "
       "trained:",
-      *lines,
-      f"  With what its optimizer keeps: {formatting.readable(kept)}.",
+      *([formatting.table(None, cells, right=(2, 3))] if cells else []),
+      f"  With what its optimizer keeps: {formatting.size(sum(sizes.values()))}.",
     ]
   )
 
 
-def _size(variable):
-  return int(np.prod(variable.shape.as_list()))
-
-
-def _bytes(variable):
-  return _size(variable) * variable.dtype.base_dtype.size
+def _rows_of_layers(names, counts, sizes):
+  """A row for each layer; of very many layers, the first and the last."""
+  layers = {}
+  for name in names:
+    layers.setdefault(name.split("/")[0], []).append(name)
+  rows = [
+    [
+      layer,
+      f"{len(own)} variables",
+      sum(counts[name] for name in own),
+      sum(sizes[name] for name in own),
+    ]
+    for layer, own in layers.items()
+  ]
+  left_out = len(rows) - _ROWS
+  if left_out > 0:
+    dots = [f"... {left_out} more ...", "", None, None]
+    rows = [*rows[: _ROWS // 2], dots, *rows[-_ROWS // 2 :]]
+  return rows

@@ -1,15 +1,15 @@
-"""A report of one run as a page that needs nothing else: results first, then curves, predictions,
-files, and how it came about.
+"""The report of one run as one HTML page.
+
+It shows results first, then curves, predictions, files, and how the run came about.
 
     report.save("report.html", "out/digits", curves.collect(["out/digits"]))
 
-What the run has not written (an export, predictions, an evaluation) has no section. Nothing of it
-needs TensorFlow but a gs:// folder.
+What the run has not written (an export, predictions, an evaluation) has no section. TensorFlow is
+needed only for a gs:// folder.
 """
 
 import base64
 import datetime
-import html
 import json
 import math
 import re
@@ -21,201 +21,157 @@ from trainer import errors, formatting
 from trainer.plot import curves, html_page
 from trainer.reporting import environment, metrics_file
 
-_STYLE = """
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: 1rem 2rem; }
-figure { margin: 0; }
-.figures svg { width: 100%; height: auto; font-family: system-ui, sans-serif; }
-.results { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
-.results div { background: var(--box); border-radius: .4rem; padding: .5rem .9rem; }
-.results b { display: block; font-size: 1.6rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
-.results span, .soft { color: var(--soft); }
-img { max-width: 100%; height: auto; background: #fff; }
-summary { cursor: pointer; }
-"""
-
 # How many predictions are shown, and of each how many numbers and letters of a value.
 _ROWS, _NUMBERS, _LETTERS = 10, 12, 100
 
-# What says how fast a training goes differs from report to report; that of the middle one is shown,
-# for others the newest.
+# Speeds differ from report to report: their median is shown, and the newest value of the others.
 _SPEEDS = ("examples_per_second", "input_wait")
 
 
-def save(path, model_dir, found, smoothing=0.0):
+def save(path: str, model_dir: str, found: dict, smoothing: float = 0.0) -> None:
   """Writes the report.
 
   Args:
     path: the file.
     model_dir: the folder of the run.
-    found: what curves.collect returns of it, for the curves; the results are of all metrics.
+    found: what curves.collect returns for the run; the curves that are drawn. The results are of
+      all metrics.
     smoothing: see curves.smooth.
 
   Raises:
-    OutputError: it cannot be written.
+    OutputError: the file cannot be written.
   """
   folder = epath.Path(model_dir)
   lines = metrics_file.read(model_dir)
   name = curves.run_names([model_dir])[0]
-  body = "".join(
-    [
-      f"<h1>{html.escape(name)}</h1>",
-      _results(lines),
-      _panels(found, smoothing),
-      _predictions(folder),
-      _exports(folder),
-      _checkpoints(folder),
-      _environment(folder),
-      _config(folder),
-    ]
+  text = html_page.render(
+    "plot/run.html",
+    title=f"Run {name}",
+    name=name,
+    when=_when(lines),
+    results=_results(lines),
+    smoothing=smoothing,
+    panels=list(curves.svgs(found, smoothing).values()),
+    predictions=_predictions(folder),
+    exports=_exports(folder),
+    checkpoints=_checkpoints(folder),
+    environments=_environments(folder),
+    configs=_configs(folder),
   )
   try:
-    epath.Path(path).write_text(html_page.page(f"Run {name}", body, _STYLE))
+    epath.Path(path).write_text(text)
   except OSError as error:
     raise errors.OutputError(f"Cannot write {path} (--html): {error}") from error
 
 
-def _results(lines):
-  """What the run came to: the newest evaluation of each name, the newest report of the training."""
-  newest = {line["kind"]: line for line in lines}
-  tiles = []
-  for kind in sorted(newest, key=lambda kind: (kind == metrics_file.TRAIN, kind)):
-    metrics = newest[kind].keys() - {"step", "time", "kind", "steps_per_second"}
-    for metric in sorted(
-      metrics, key=lambda name: (name in _SPEEDS, name == "learning_rate", name == "loss", name)
-    ):
-      value, what = newest[kind][metric], kind
-      if metric in _SPEEDS:
-        value, what = (
-          statistics.median(line[metric] for line in lines if line["kind"] == kind),
-          "median",
-        )
-      tiles.append(
-        f"<div><span>{html.escape(curves.label(metric))}, "
-        f"{html.escape(what)}</span><b>{_value(value)}</b></div>"
-      )
+def _newest(lines):
+  """dict of kind → its newest line."""
+  return {line["kind"]: line for line in lines}
+
+
+def _when(lines):
+  """A sentence on the step and the times of the reports."""
   times = [line["time"] for line in lines]
-  when = f"Step {lines[-1]['step']:,}. First report {_time(min(times))}, last report {_time(max(times))} UTC."
+  last = lines[-1]["step"]
+  sentences = [
+    f"Step {last:,}. First report {_time(min(times))}, last report {_time(max(times))} UTC."
+  ]
   late = [
     f"{kind} is of step {line['step']:,}"
-    for kind, line in newest.items()
-    if line["step"] != lines[-1]["step"]
+    for kind, line in _newest(lines).items()
+    if line["step"] != last
   ]
-  return f'<p class="soft">{html.escape(" ".join([when, *(["; ".join(late) + "."] if late else [])]))}</p><div class="results">{"".join(tiles)}</div>'
+  if late:
+    sentences.append("; ".join(late) + ".")
+  return " ".join(sentences)
 
 
-def _panels(found, smoothing):
-  panels = "".join(f"<figure>{panel}</figure>" for panel in curves.svgs(found, smoothing).values())
-  note = (
-    f'<p class="soft">Training curves are smoothed, by {smoothing:g}; faint: as they are.</p>'
-    if smoothing
-    else ""
-  )
-  return f'<h2>Curves</h2>{note}<div class="figures">{panels}</div>'
+def _results(lines):
+  """The newest value of each metric, the evaluations first; of speeds the median."""
+  results = []
+  newest = _newest(lines)
+  for kind in sorted(newest, key=lambda kind: (kind == metrics_file.TRAIN, kind)):
+    metrics = newest[kind].keys() - {"step", "time", "kind", "steps_per_second"}
+    for metric in sorted(metrics, key=_place):
+      value, what = newest[kind][metric], kind
+      if metric in _SPEEDS:
+        value = statistics.median(line[metric] for line in lines if line["kind"] == kind)
+        what = "median"
+      results.append(dict(label=f"{curves.label(metric)}, {what}", value=_value(value)))
+  return results
+
+
+def _place(metric):
+  """Sorts metrics: the model's own, the loss, the learning rate, speeds."""
+  return metric in _SPEEDS, metric == "learning_rate", metric == "loss", metric
 
 
 def _predictions(folder):
-  """The first predictions of the newest file, and the picture of them where there is one."""
+  """The first predictions of the newest file, and its picture; None without such a file."""
   by_step = {
     int(path.stem.rpartition("-")[2]): path
     for path in folder.glob("predictions-*.jsonl")
     if re.fullmatch(r"predictions-\d+", path.stem)
   }
   if not by_step:
-    return ""
+    return None
   step = max(by_step)
   with by_step[step].open() as file:
     rows = [json.loads(line) for line, _ in zip(file, range(_ROWS), strict=False)]
   keys = list(dict.fromkeys(key for row in rows for key in row))
-  table = html_page.table(
-    ["", *keys],
-    [[index, *(_shown(row.get(key)) for key in keys)] for index, row in enumerate(rows)],
-    numbers=(0,),
-  )
   picture = by_step[step].with_suffix(".png")
-  image = ""
-  if picture.exists():
-    data = base64.b64encode(picture.read_bytes()).decode()
-    image = f'<p><img alt="Examples with their predictions" src="data:image/png;base64,{data}"></p>'
-  return f"<h2>Predictions at step {step:,}</h2>{image}{table if rows else ''}"
+  return dict(
+    step=step,
+    picture=base64.b64encode(picture.read_bytes()).decode() if picture.exists() else "",
+    header=["", *keys],
+    rows=[[index, *(_shown(row.get(key)) for key in keys)] for index, row in enumerate(rows)],
+  )
 
 
 def _exports(folder):
-  models = sorted(
-    {
-      path.parent
-      for depth in ("*", "*/*")
-      for path in folder.glob(f"export/{depth}/saved_model.pb")
-    }
-  )
-  rows = [
+  """Rows: path, size, time of each SavedModel."""
+  files = {file for depth in ("*", "*/*") for file in folder.glob(f"export/{depth}/saved_model.pb")}
+  return [
     [
-      str(model.relative_to(folder)),
-      formatting.readable(_size(model)),
-      _time((model / "saved_model.pb").stat().mtime),
+      str(file.parent.relative_to(folder)),
+      formatting.size(_size(file.parent)),
+      _time(file.stat().mtime),
     ]
-    for model in models
+    for file in sorted(files, key=lambda file: file.parent)
   ]
-  return (
-    "<h2>Exports</h2>"
-    + html_page.table(["SavedModel", "size", "written (UTC)"], rows, numbers=(1,))
-    if rows
-    else ""
-  )
 
 
 def _checkpoints(folder):
+  """Rows: name, step, size, time, "pinned" or nothing, of each checkpoint."""
   paths = {int(path.stem.rpartition("-")[2]): path for path in folder.glob("model.ckpt-*.index")}
   rows = []
   for step, index in sorted(paths.items()):
-    files = [
-      file.stat() for pattern in (".index", ".data-*") for file in folder.glob(index.stem + pattern)
+    stats = [
+      file.stat() for ending in (".index", ".data-*") for file in folder.glob(index.stem + ending)
     ]
+    size = formatting.size(sum(stat.length for stat in stats))
     pinned = "pinned" if (folder / f"{index.stem}.pinned").exists() else ""
-    rows.append(
-      [
-        index.stem,
-        f"{step:,}",
-        formatting.readable(sum(file.length for file in files)),
-        _time(max(file.mtime for file in files)),
-        pinned,
-      ]
-    )
-  return (
-    "<h2>Checkpoints</h2>"
-    + html_page.table(["", "step", "size", "written (UTC)", ""], rows, numbers=(1, 2))
-    if rows
-    else ""
-  )
+    time = _time(max(stat.mtime for stat in stats))
+    rows.append([index.stem, f"{step:,}", size, time, pinned])
+  return rows
 
 
-def _environment(folder):
+def _environments(folder):
+  """What each start of the training ran on, the newest first."""
   path = folder / environment.NAME
   if not path.exists():
-    return ""
-  found = json.loads(path.read_text())
-  trainings = [found, *reversed(found.pop("earlier", []))]
-  tables = [html_page.table(None, list(training.items())) for training in trainings]
-  earlier = (
-    f"<details><summary>Earlier starts: {len(tables) - 1}</summary>{''.join(tables[1:])}</details>"
-    if tables[1:]
-    else ""
-  )
-  return f"<h2>Environment</h2>{tables[0]}{earlier}"
+    return []
+  newest = json.loads(path.read_text())
+  return [newest, *reversed(newest.pop("earlier", []))]
 
 
-def _config(folder):
-  parts = []
-  for name, what in (
-    ("config.gin", "as given"),
-    ("operative_config.gin", "what took effect, defaults included"),
-  ):
-    path = folder / name
-    if path.exists():
-      parts.append(
-        f"<details><summary><code>{name}</code>, "
-        f"{what}</summary><pre>{html.escape(path.read_text())}</pre></details>"
-      )
-  return "<h2>Configuration</h2>" + "".join(parts) if parts else ""
+def _configs(folder):
+  named = {"config.gin": "as given", "operative_config.gin": "what took effect, defaults included"}
+  return [
+    dict(name=name, what=what, text=(folder / name).read_text())
+    for name, what in named.items()
+    if (folder / name).exists()
+  ]
 
 
 def _shown(value):

@@ -1,10 +1,7 @@
-"""`python -m trainer.preflight` is `python -m trainer.preflight.main`."""
-
-from absl import flags
+"""Runs `trainer.preflight.main` as `python -m trainer.preflight`."""
 
 from trainer import command
 from trainer.preflight import main
 
 if __name__ == "__main__":
-  flags.adopt_module_key_flags(main)  # so that --help lists them
   command.run(main.main)

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import time
 
-from trainer import command, errors
+from trainer import command, errors, formatting
 from trainer.preflight import compiler, cpu_lowering, estimates, hlo, lower, memory, search
 
 STAGES = ("contract", "trace", "lower", "compile", "fit")
@@ -224,7 +224,7 @@ def _too_large(report, lowered):
     place = _place(lowered.graph, buffer.op)
     count = f" × {buffer.count}" if buffer.count > 1 else ""
     lines.append(
-      f"  {memory.shown(buffer.size)}{count}  {buffer}  {buffer.op}{f' ({place})' if place else ''}"
+      f"  {formatting.memory_size(buffer.size)}{count}  {buffer}  {buffer.op}{f' ({place})' if place else ''}"
     )
   if report.found is not None:
     size = f"run.{'eval' if report.kind == 'predict' else report.kind}_per_core_batch_size"

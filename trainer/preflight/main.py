@@ -129,7 +129,3 @@ def _write(path, text):
       file.write(text)
   except OSError as error:
     raise errors.OutputError(f"Cannot write {path}: {error} (--json, --html)") from error
-
-
-if __name__ == "__main__":
-  command.run(main)

@@ -9,6 +9,8 @@ import dataclasses
 import math
 import re
 
+from trainer import formatting
+
 _BYTES = {"pred": 1, "s4": 1, "u4": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
 
 _ALLOCATION = re.compile(r"^allocation (\d+): size \d+(.*)$")
@@ -79,7 +81,7 @@ class Buffer:
       return ""
     index, size, padded = axis
     name = "last dimension" if index == len(self.shape) - 1 else f"dimension {index}"
-    return f"{shown(self.content)} stored as {shown(self.size)}: {name} {size} padded to {padded}. {self._change(index, size, padded, per_core)}"
+    return f"{formatting.memory_size(self.content)} stored as {formatting.memory_size(self.size)}: {name} {size} padded to {padded}. {self._change(index, size, padded, per_core)}"
 
   def _change(self, index, size, padded, per_core):
     if re.search("stateless|random", self.op):
@@ -138,11 +140,3 @@ def _op_names(hlo):
     instruction: "copy of an argument" if name == "XLA_Args" else name.split(";")[0]
     for instruction, name in names
   }
-
-
-def shown(size):
-  """A number of bytes for a reader."""
-  for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
-    if size >= unit:
-      return f"{size / unit:,.2f} {name}"
-  return f"{size / 2**10:,.1f} KiB"

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from trainer.preflight import estimates, memory
+from trainer import formatting
+from trainer.preflight import estimates
 
 
 def text(report, price=None, epoch_examples=None):
@@ -108,25 +109,25 @@ def figures(result):
   share = allocated / available
   yield (
     "memory",
-    f"{memory.shown(allocated)} of {memory.shown(available)} ({share:.1%}); peak in use "
-    f"{memory.shown(result['peak_bytes'])}",
+    f"{formatting.memory_size(allocated)} of {formatting.memory_size(available)} ({share:.1%}); peak in use "
+    f"{formatting.memory_size(result['peak_bytes'])}",
   )
   yield (
     "  arguments",
-    f"{memory.shown(result['argument_bytes'])}, {memory.shown(result['aliased_bytes'])} of them "
+    f"{formatting.memory_size(result['argument_bytes'])}, {formatting.memory_size(result['aliased_bytes'])} of them "
     "updated in place",
   )
-  yield "  temporaries", memory.shown(result["temporary_bytes"])
-  yield "  program", memory.shown(result["code_bytes"])
+  yield "  temporaries", formatting.memory_size(result["temporary_bytes"])
+  yield "  program", formatting.memory_size(result["code_bytes"])
   yield (
     "arithmetic",
     f"{result['flops'] / 1e6:,.2f} MFLOP a step, {result['flops_per_example'] / 1e6:,.3f} an "
     "example",
   )
-  yield "traffic", f"{memory.shown(result['bytes_accessed'])} moved a step"
+  yield "traffic", f"{formatting.memory_size(result['bytes_accessed'])} moved a step"
   reduced = result["all_reduces"]
   if reduced["count"]:
-    sizes = f"{memory.shown(reduced['bytes'])} in all (trainable variables: {memory.shown(reduced['trainable_bytes'])})"
+    sizes = f"{formatting.memory_size(reduced['bytes'])} in all (trainable variables: {formatting.memory_size(reduced['trainable_bytes'])})"
     yield "all-reduces", f"{reduced['count']} over {reduced['replicas']} cores, {sizes}"
   elif result["step"] == "train" and result["replicas"] > 1:
     yield "all-reduces", "NONE: the cores would train apart from each other"
@@ -151,7 +152,7 @@ def figures(result):
 
 
 def _buffer_line(buffer):
-  return f"{memory.shown(buffer.size)}{f' × {buffer.count}' if buffer.count > 1 else ''}  {buffer}  {buffer.op}"
+  return f"{formatting.memory_size(buffer.size)}{f' × {buffer.count}' if buffer.count > 1 else ''}  {buffer}  {buffer.op}"
 
 
 def _found(found):

@@ -1,10 +1,7 @@
-"""`python -m trainer.sweep` is `python -m trainer.sweep.main`."""
-
-from absl import flags
+"""Runs `trainer.sweep.main` as `python -m trainer.sweep`."""
 
 from trainer import command
 from trainer.sweep import main
 
 if __name__ == "__main__":
-  flags.adopt_module_key_flags(main)  # so that --help lists them
   command.run(main.main)

@@ -192,7 +192,3 @@ def _check(starter, asked):
   mistake = starter.check(_GIN_FILE.value, rows)
   if mistake:
     raise errors.SettingError(f"{_SWEEP_FILE.value}: a trial would not start. {mistake}")
-
-
-if __name__ == "__main__":
-  command.run(main)

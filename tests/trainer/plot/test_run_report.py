@@ -213,7 +213,7 @@ def test_environment_and_configuration(finished):
   )
   assert {"command", "tensorflow", "keras", "python", "machine"} <= environment.keys()
   for name in ("config.gin", "operative_config.gin"):
-    assert f"<pre>{html.escape((model_dir / name).read_text())}</pre>" in text
+    assert f"<pre>{(model_dir / name).read_text()}</pre>" in html.unescape(text)
 
 
 def test_a_run_that_has_just_begun_has_what_there_is(bare):
@@ -237,7 +237,7 @@ def test_an_older_evaluation_says_of_which_step_it_is(bare):
 
 def test_smoothing_is_said(bare):
   assert "are smoothed" not in write(bare)[0]
-  assert "Training curves are smoothed, by 0.5" in write(bare, smoothing=0.5)[0]
+  assert "Training curves are smoothed by 0.5" in write(bare, smoothing=0.5)[0]
 
 
 def test_earlier_starts_are_there_the_newest_first(bare):

@@ -89,8 +89,8 @@ def shape_of_data(features, labels, mode, params):
 
 
 def resizes(features, labels, mode, params):
-  # Resizes.
-  return model_fn({"image": tf.image.resize(features["image"], [8, 8])}, labels, mode, params)
+  images = tf.image.resize(features["image"], [8, 8])  # resizes
+  return model_fn({"image": images}, labels, mode, params)
 
 
 def raises(features, labels, mode, params):

@@ -1,5 +1,6 @@
 import pytest
 
+from trainer import formatting
 from trainer.preflight import compiler, memory
 
 # As libtpu 0.0.51 writes it, shortened.
@@ -84,7 +85,7 @@ def test_dtype_bytes(dtype, size):
 
 
 def test_sizes_for_a_reader():
-  assert [memory.shown(size) for size in (100, 2**20, 3 * 2**30)] == [
+  assert [formatting.memory_size(size) for size in (100, 2**20, 3 * 2**30)] == [
     "0.1 KiB",
     "1.00 MiB",
     "3.00 GiB",
