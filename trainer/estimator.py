@@ -331,7 +331,7 @@ class Estimator:
       self._examples_seen += done * size
       return result
 
-    if self.workers.agree(start) != start:
+    if self.workers.broadcast_from_chief(start) != start:
       raise errors.SettingError(
         f"Worker {self.device.host} starts at step {start}, the chief at "
         f"another: all must have the same {self.model_dir}."
@@ -339,7 +339,7 @@ class Estimator:
     watch = preemption.Watch()
     with (
       watch.listening(),
-      self.workers.watched(self.model_dir),
+      self.workers.watch(self.model_dir),
       training.Training(
         self,
         all_hooks,
@@ -466,7 +466,7 @@ class Estimator:
         )
     if self.device.is_multi_worker:  # nobody goes on before it is there
       self.wait_for_checkpoint()
-      self.workers.agree(current)
+      self.workers.broadcast_from_chief(current)
       self._checkpoints.mark_whole(path)
     return path
 

@@ -1,18 +1,18 @@
-"""Where a run computes: the only place that knows CPUs, GPUs and TPUs apart.
+"""Where a run computes. Only this file knows CPUs, GPUs and TPUs apart.
 
     device = connect("cpu:8")
     with device.strategy.scope(): ...
 
-| name       | strategy                                                                                                            |
-|------------|---------------------------------------------------------------------------------------------------------------------|
-| cpu, gpu   | OneDeviceStrategy                                                                                                     |
-| cpu:N      | MirroredStrategy over N virtual cores: what a TPU board does, on any laptop, at a laptop's speed                        |
-| gpu:N      | MirroredStrategy                                                                                                      |
-| tpu        | TPUStrategy; the TPU is that of `tpu`, or what the environment tells of, or the machine's own chips                     |
-| auto       | a TPU, else a GPU, else the CPU                                                                                         |
+| name     | strategy                                                                              |
+|----------|---------------------------------------------------------------------------------------|
+| cpu, gpu | OneDeviceStrategy                                                                     |
+| cpu:N    | MirroredStrategy over N virtual cores: rehearses a TPU board on any CPU               |
+| gpu:N    | MirroredStrategy                                                                      |
+| tpu      | TPUStrategy; the TPU is given by `tpu`, by the environment, or is the machine's own   |
+| auto     | a TPU, else a GPU, else the CPU                                                       |
 
-Where the environment variable TF_CONFIG tells of several workers, cpu and gpu become a
-MultiWorkerMirroredStrategy over them; its task "evaluator" is none of them.
+If the environment variable TF_CONFIG describes several workers, cpu and gpu become a
+MultiWorkerMirroredStrategy over all workers. A task "evaluator" is not one of the workers.
 """
 
 import dataclasses
@@ -31,11 +31,11 @@ from trainer.devices import tensorflow_package
 
 _NAME = re.compile(r"(auto|cpu|gpu|tpu)(?::(\d+))?")
 
-# What tells of a TPU: the address that Colab sets, and the name or address that Cloud TPU and
-# Kaggle machines set.
+# Colab sets the first one, to an address. Cloud TPU VMs and Kaggle set the second one, to a name or
+# an address.
 _TPU_VARIABLES = ("COLAB_TPU_ADDR", "TPU_NAME")
 
-# A TPU VM's own chips: up to v4, and from v5e on.
+# The chips of a TPU VM: up to v4, and from v5e on.
 _TPU_CHIPS = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
 
 _lock = threading.Lock()
@@ -43,15 +43,15 @@ _lock = threading.Lock()
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-  """A device that is ready.
+  """A device that is ready to use.
 
   Attributes:
     kind: "cpu", "gpu" or "tpu".
     strategy: the tf.distribute.Strategy over its cores.
-    address: of a TPU; "" otherwise.
-    hosts: number of machines that read input.
-    host: which of them this is, from 0; it writes if it is 0.
-    role: "chief", "worker" or "evaluator", as TF_CONFIG says; an evaluator works by itself.
+    address: the address of a TPU; "" for other devices.
+    hosts: the number of machines that read input.
+    host: the index of this machine. Host 0 writes the files of a run.
+    role: "chief", "worker" or "evaluator", from TF_CONFIG. An evaluator works alone.
     has_evaluator: whether the cluster of TF_CONFIG has an evaluator.
   """
 
@@ -64,53 +64,51 @@ class Device:
   has_evaluator: bool = False
 
   @property
-  def replicas(self):
-    """Number of cores that take part, each with a batch of its own."""
+  def replicas(self) -> int:
+    """The number of cores; each one gets a batch of its own."""
     return self.strategy.num_replicas_in_sync
 
   @property
-  def local_replicas(self):
-    """Number of those that this process feeds."""
-    # A TPU's hosts are fed from one process; several workers feed themselves.
+  def local_replicas(self) -> int:
+    """The number of cores that this process feeds."""
+    # One process feeds all hosts of a TPU. Each worker of TF_CONFIG feeds its own cores.
     return self.replicas // self.hosts if self.is_multi_worker else self.replicas
 
   @property
-  def resembles_tpu(self):
-    """Whether it is a TPU, or rehearses one on virtual cores: what a TPU pads or cannot do is
-    worth saying.
-    """
+  def resembles_tpu(self) -> bool:
+    """Whether this is a TPU or its rehearsal on virtual cores, so that advice on TPUs is useful."""
     return self.kind == "tpu" or (self.kind == "cpu" and self.local_replicas > 1)
 
   @property
-  def is_multi_worker(self):
-    """Whether there are other processes that do the same."""
+  def is_multi_worker(self) -> bool:
+    """Whether other processes train the same model together with this one."""
     return isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy) and self.hosts > 1
 
   @property
-  def is_chief(self):
-    """Whether this process writes."""
+  def is_chief(self) -> bool:
+    """Whether this process writes the files of the run."""
     return self.host == 0
 
-  def __str__(self):
+  def __str__(self) -> str:
     parts = [
       self.kind + (f" at {self.address}" if self.address else ""),
       f"{self.replicas} core{'s' * (self.replicas > 1)}",
     ]
-    return ", ".join(
-      [*parts, f"worker {self.host} of {self.hosts}"] if self.is_multi_worker else parts
-    )
+    if self.is_multi_worker:
+      parts.append(f"worker {self.host} of {self.hosts}")
+    return ", ".join(parts)
 
 
-def connect(name="auto", tpu=""):
-  """Makes the device ready; the second call with the same arguments gives the same device.
+def connect(name: str = "auto", tpu: str = "") -> Device:
+  """Makes a device ready. A second call with the same arguments returns the same device.
 
   Args:
     name: see the table above.
     tpu: the name or address of a TPU, for "tpu" and "auto"; "" to find it.
 
   Raises:
-    SettingError: no such name, or no such device here: a device that was named is never replaced by
-      another.
+    SettingError: there is no such name, or this machine has no such device. Octet never replaces a
+      device that was named by another one.
   """
   match = _NAME.fullmatch(name)
   if not match or match[2] == "0" or (match[1] in ("auto", "tpu") and match[2]):
@@ -127,8 +125,8 @@ def connect(name="auto", tpu=""):
     return _connect(kind, count, tpu, os.environ.get("TF_CONFIG", ""))
 
 
-def choose(tpu=""):
-  """(kind, reason) of the best device that there are signs of."""
+def choose(tpu: str = "") -> tuple[str, str]:
+  """Returns the kind of the best device that this machine seems to have, and the reason."""
   address, source = find_tpu(tpu)
   if address:
     return "tpu", source
@@ -138,18 +136,24 @@ def choose(tpu=""):
   return "cpu", "no sign of a TPU, no GPU"
 
 
-def find_tpu(tpu=""):
-  """(address, where it is from) of a TPU: as given, of the environment, or "local" for this
-  machine's chips; two empty strings if none is there.
+def find_tpu(tpu: str = "") -> tuple[str, str]:
+  """Finds a TPU.
+
+  Args:
+    tpu: a name or an address that was given, or "".
+
+  Returns:
+    The address ("local" for the chips of this machine) and where it comes from; ("", "") if there
+    is no sign of a TPU.
   """
   if tpu:
     return tpu, "--tpu"
   for variable in _TPU_VARIABLES:
     value = os.environ.get(variable)
+    if value and variable == "COLAB_TPU_ADDR" and "://" not in value:
+      return f"grpc://{value}", variable
     if value:
-      return (
-        "grpc://" + value if variable == "COLAB_TPU_ADDR" and "://" not in value else value
-      ), variable
+      return value, variable
   chips = [chip for pattern in _TPU_CHIPS for chip in glob.glob(pattern)]
   if chips and tensorflow_package.installed().for_tpu:
     return "local", f"{len(chips)} chips in /dev"
@@ -186,7 +190,8 @@ def _connect(kind, count, tpu, tf_config):
 
 
 def _connect_tpu(tpu):
-  """The order is important: resolver → connect → initialize → strategy."""
+  # The order is important: resolver → connect → initialize → strategy. A strategy that is made
+  # before the system is initialized sees no cores.
   package = tensorflow_package.installed()
   address, source = find_tpu(tpu)
   if not address:
@@ -212,18 +217,22 @@ def _connect_tpu(tpu):
 def _tpu_problem(error, package):
   text = str(error)
   if isinstance(error, tf.errors.NotFoundError) and "ConfigureDistributedTPU" in text:
-    return f"this TensorFlow cannot drive a TPU ({package}): pip install 'octet[tpu]' in an environment of its own."
+    return (
+      f"this TensorFlow cannot drive a TPU ({package}): pip install 'octet[tpu]' in an environment "
+      "of its own."
+    )
   if "already in use" in text or "libtpu lockfile" in text:
     return "the TPU is in use by another process: end that one first."
   if isinstance(error, tf.errors.UnavailableError | tf.errors.DeadlineExceededError):
-    return f"the TPU does not answer: is it running, and may this machine reach it? ({text.splitlines()[0]})"
+    return (
+      "the TPU does not answer: is it running, and may this machine reach it? "
+      f"({text.splitlines()[0]})"
+    )
   return text.splitlines()[0] if text else repr(error)
 
 
 def _workers(tf_config):
-  """(number of workers, which one this is, its role, whether there is an evaluator) of
-  TF_CONFIG.
-  """
+  """Reads TF_CONFIG: (number of workers, index of this one, its role, is there an evaluator)."""
   if not tf_config:
     return 1, 0, "chief", False
   try:
@@ -262,10 +271,9 @@ def _multi_worker_strategy():
 
 
 def _mirrored(kind, devices):
-  """Virtual cores share one CPU's threads, where collective operations, which wait for each other,
-  could starve; adding on one core cannot. It also leaves no group behind that a strategy over
-  another number of cores would have to join.
-  """
+  # Virtual cores share the threads of one CPU. Collective operations wait for each other and can
+  # starve there; a sum on one core cannot. It also leaves no collective group behind, which a later
+  # strategy over another number of cores would fail to join.
   reduction = tf.distribute.ReductionToOneDevice() if kind == "cpu" else None
   return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
 

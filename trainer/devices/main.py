@@ -1,9 +1,10 @@
 """Says which accelerator this machine has and whether what is installed fits it.
 
-Example:
-    python -m trainer.devices                 what there is
-    python -m trainer.devices --device=tpu    the same, and exits with 2 if there is no TPU
+  python -m trainer.devices                 what this machine has
+  python -m trainer.devices --device=tpu    the same; exit code 2 if there is no TPU
 """
+
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -15,7 +16,8 @@ _DEVICE = flags.DEFINE_string(
 _TPU = flags.DEFINE_string("tpu", "", "The name or address of a TPU.")
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
+  """Prints what is installed, what this machine has, and what was connected to."""
   del argv
   package = tensorflow_package.installed()
   print(f"installed    {package}")

@@ -1,10 +1,14 @@
-"""Which TensorFlow is installed, found out without importing it: some pairs of packages abort
-the process when they are imported.
+"""Says which TensorFlow is installed, without importing it.
+
+Some pairs of packages abort the process when they are imported.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
 import re
+from collections.abc import Callable
 
 from trainer import errors
 
@@ -20,25 +24,28 @@ class Installed:
   """What is installed.
 
   Attributes:
-    packages: dict of package name → version, of those of TensorFlow that are there.
-    libtpu: libtpu's version, or None.
+    packages: package name → version, of the TensorFlow packages that are installed.
+    libtpu: the version of libtpu, or None.
   """
 
   packages: dict[str, str]
   libtpu: str | None
 
   @property
-  def for_tpu(self):
-    """Whether it is the TensorFlow that drives TPUs."""
+  def for_tpu(self) -> bool:
+    """Whether the TensorFlow that drives TPUs is installed."""
     return "tensorflow-tpu" in self.packages
 
-  def problem(self):
-    """One sentence on what does not fit and what to do, or None."""
+  def problem(self) -> str | None:
+    """Returns a sentence that says what does not fit and what to do, or None."""
     if not self.packages:
       return "TensorFlow is not installed: pip install 'octet[cpu]' (or [gpu], [tpu])."
     if len(self.packages) > 1:
       found = " and ".join(f"{name} {version}" for name, version in self.packages.items())
-      return f"{found} are installed and overwrite each other: uninstall all of them, then pip install one of octet[cpu], octet[gpu], octet[tpu]."
+      return (
+        f"{found} are installed and overwrite each other: uninstall all of them, then pip install "
+        "one of octet[cpu], octet[gpu], octet[tpu]."
+      )
     if self.for_tpu and self.libtpu is None:
       return f"tensorflow-tpu needs libtpu: pip install 'libtpu<={_shown(_LIBTPU[1])}'."
     if self.for_tpu and not _LIBTPU[0] <= _numbers(self.libtpu) <= _LIBTPU[1]:
@@ -49,13 +56,17 @@ class Installed:
       )
     return None
 
-  def __str__(self):
+  def __str__(self) -> str:
     names = [f"{name} {version}" for name, version in self.packages.items()] or ["no TensorFlow"]
     return ", ".join([*names, f"libtpu {self.libtpu}" if self.libtpu else "no libtpu"])
 
 
-def installed(version=importlib.metadata.version):
-  """An Installed; `version` gives a package's version or raises PackageNotFoundError."""
+def installed(version: Callable[[str], str] = importlib.metadata.version) -> Installed:
+  """Finds out what is installed.
+
+  Args:
+    version: returns the version of a package, or raises PackageNotFoundError.
+  """
 
   def find(name):
     try:
@@ -67,10 +78,11 @@ def installed(version=importlib.metadata.version):
   return Installed({name: number for name, number in found.items() if number}, find("libtpu"))
 
 
-def check():
-  """Raises SettingError if TensorFlow cannot be imported as it is installed.
+def check() -> None:
+  """Checks what is installed; call it before `import tensorflow`.
 
-  To be called before the import.
+  Raises:
+    SettingError: TensorFlow cannot be imported as it is installed.
   """
   problem = installed().problem()
   if problem:

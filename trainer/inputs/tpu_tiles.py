@@ -1,8 +1,8 @@
-"""What of a TPU's memory and arithmetic goes to padding.
+"""Warns about batches that a TPU stores with much padding.
 
-A TPU stores an array in tiles of 8 × 128 (sublanes × lanes) over two of its axes, which the
-compiler chooses, and pads both up to whole tiles (Google Cloud, "Cloud TPU performance guide").
-What the best choice of axes wastes, any program wastes.
+A TPU stores an array in tiles of 8 × 128 (sublanes × lanes) over two of its axes and pads both axes
+up to whole tiles (Google Cloud, "Cloud TPU performance guide"). The compiler chooses the two axes.
+The figures here are for the best choice: the compiler's choice wastes at least as much.
 """
 
 import itertools
@@ -12,16 +12,12 @@ from trainer.inputs import elements
 
 SUBLANES, LANES = 8, 128
 
-# Below this, other choices matter more.
+# A smaller share of padding is not worth a warning.
 _WORTH_SAYING = 0.3
 
 
-def waste(shape):
-  """The share, in [0, 1), of an array's stored size that is padding, under the best choice of axes.
-
-  Args:
-    shape: tuple of ints.
-  """
+def waste(shape: tuple[int, ...]) -> float:
+  """Returns the share, in [0, 1), of an array's stored size that is padding."""
   sizes = [*shape, 1] if len(shape) < 2 else shape
   shares = [
     1 - (sizes[i] / _up(sizes[i], SUBLANES)) * (sizes[j] / _up(sizes[j], LANES))
@@ -30,8 +26,8 @@ def waste(shape):
   return min(shares)
 
 
-def warnings(element_spec, per_core):
-  """Sentences on what is padded badly.
+def warnings(element_spec: tuple, per_core: int) -> list[str]:
+  """Returns a sentence for each tensor of a batch that is padded badly.
 
   Args:
     element_spec: of a dataset of per-core batches, see `trainer.inputs`.

@@ -84,7 +84,7 @@ class Training:
     """How many steps the next loop has, on all workers."""
     self._step = step
     self.leave_if_saved()
-    length = self._estimator.workers.agree(self._length(step, final_step))
+    length = self._estimator.workers.broadcast_from_chief(self._length(step, final_step))
     self._preemption.in_loop(at_stake=self._has_stepped or length > 1)
     return length
 
@@ -119,7 +119,7 @@ class Training:
       stop = bool(self._call(hook, hook, result.step, metrics, self._estimator)) or stop
 
     # 4. The checkpoint, of what the hooks have left.
-    if workers.agree(self._checkpoint_due.due(result.step)):
+    if workers.broadcast_from_chief(self._checkpoint_due.due(result.step)):
       stop = self._save(result.step) or stop
 
     # 5. Whether the training is asked to end: by Ctrl-C, or because the machine is being taken
