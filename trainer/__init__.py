@@ -33,7 +33,7 @@ _HOMES = {
   "WarmStartSettings": "trainer.checkpoints.warm_start",
   "decoders_of": "trainer.inputs.decodable",
   "evaluate_continuously": "trainer.train_evaluate",
-  "load_into_keras": "trainer.keras_model",
+  "load_into_keras": "trainer.checkpoints.into_keras",
   "mark_decodable": "trainer.inputs.decodable",
   "minimize": "trainer.optimizers",
   "model_fn_from_keras": "trainer.keras_model",

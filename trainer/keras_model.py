@@ -1,10 +1,11 @@
-"""Keras models as model_fns, and their trained values back in Keras.
+"""Makes model_fns of Keras models.
 
-Example:
-    model_fn = model_fn_from_keras(build_model, loss="sparse_categorical_crossentropy", optimizer="adam", metrics=["accuracy"])
+    model_fn = model_fn_from_keras(build_model, loss="sparse_categorical_crossentropy", optimizer="adam")
     estimator = Estimator(model_fn, model_dir="out/mine", train_batch_size=128)
     estimator.train(input_fn, max_steps=1000)
     load_into_keras("out/mine", build_model).save("mine.keras")
+
+See `trainer.checkpoints.into_keras` for the way back.
 """
 
 import re
@@ -13,10 +14,9 @@ import keras
 import tensorflow as tf
 
 from trainer import errors, optimizers, spec
-from trainer.checkpoints import directory, reader
+from trainer.checkpoints import into_keras
 from trainer.config import gin_names
 from trainer.internals import keras_internals
-from trainer.tracing import keras_scope
 
 ModeKeys = spec.ModeKeys
 
@@ -49,7 +49,7 @@ def model_fn_from_keras(build_model, loss=None, optimizer=None, metrics=None):
   def model_fn(features, labels, mode, params):
     del params
     training = mode == ModeKeys.TRAIN
-    model = _made(build_model)
+    model = into_keras.build(build_model)
     outputs = model(_inputs(model, features), training=training)
     outputs = tf.nest.map_structure(
       lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs
@@ -77,53 +77,6 @@ def model_fn_from_keras(build_model, loss=None, optimizer=None, metrics=None):
     )
 
   return model_fn
-
-
-def load_into_keras(checkpoint_path, model):
-  """Gives a Keras model the values that it has in a checkpoint.
-
-  Args:
-    checkpoint_path: a checkpoint, or a folder, whose newest is meant.
-    model: a built keras.Model, or a function that makes one (the build_model of
-      `model_fn_from_keras`). The values are found by the variables' paths; a function is called so
-      that Keras numbers its layers as it did in training ("dense", "dense_1"), whatever was made
-      before.
-
-  Returns:
-    The model: `.save("x.keras")` and `.save_weights("x.weights.h5")` write it.
-
-  Raises:
-    CheckpointNotFoundError: there is no checkpoint.
-    CheckpointError: a variable of the model is not in it, or has another shape there; nothing was
-      changed.
-    SettingError: model is neither, or has no variables yet.
-  """
-  if not isinstance(model, keras.Model):
-    with keras_scope.KerasScope(
-      keras.config.dtype_policy().name, seed=0, step=tf.constant(0, tf.int64)
-    ).replica():
-      model = _made(model)
-  variables = {variable.path: variable for variable in model.weights}
-  if not variables:
-    raise errors.SettingError(
-      f"load_into_keras: the model {model.name!r} has no variables yet: build it, or call it once."
-    )
-  reader.restore(
-    directory.resolve(str(checkpoint_path)),
-    {path: variable.value for path, variable in variables.items()},
-  )
-  return model
-
-
-def _made(build_model):
-  is_function = callable(build_model) and not isinstance(build_model, keras.Model)
-  model = build_model() if is_function else None
-  if not isinstance(model, keras.Model):
-    raise errors.SettingError(
-      "Expected a function that makes a keras.Model, anew at each call; "
-      f"got {build_model!r}" + (f", which gives {model!r}." if is_function else ".")
-    )
-  return model
 
 
 def _inputs(model, features):

@@ -108,7 +108,7 @@ def test_trains_as_keras_counts_and_goes_back_into_keras(tmp_path, build_model, 
       return model
   else:
     build = build_model
-  model = keras_model.load_into_keras(tmp_path, build)
+  model = into_keras.load_into_keras(tmp_path, build)
   outputs = model(features["image"], training=False).numpy()
   predicted = [prediction["output"] for prediction in estimator.predict(_eval_input_fn)]
   np.testing.assert_allclose(outputs, predicted, rtol=1e-4, atol=1e-5)
@@ -129,7 +129,7 @@ def test_trains_as_keras_counts_and_goes_back_into_keras(tmp_path, build_model, 
 def test_a_saved_keras_model_is_the_trained_one(tmp_path):
   estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
   estimator.train(_train_input_fn, max_steps=2)
-  model = keras_model.load_into_keras(estimator.latest_checkpoint(), _functional)
+  model = into_keras.load_into_keras(estimator.latest_checkpoint(), _functional)
   model.save(tmp_path / "x.keras")
   image = _data()[0]["image"]
   np.testing.assert_allclose(
@@ -230,7 +230,7 @@ def test_what_a_checkpoint_lacks_is_named(tmp_path):
   other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="other")])
   before = other.get_weights()
   with pytest.raises(errors.CheckpointError, match="other/kernel: not in the checkpoint"):
-    keras_model.load_into_keras(tmp_path, other)
+    into_keras.load_into_keras(tmp_path, other)
   np.testing.assert_array_equal(other.get_weights()[0], before[0])
   with pytest.raises(errors.SettingError, match="no variables yet"):
-    keras_model.load_into_keras(tmp_path, _sequential())
+    into_keras.load_into_keras(tmp_path, _sequential())

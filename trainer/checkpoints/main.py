@@ -183,11 +183,11 @@ def export_weights(path, output, model=None):
 
 
 def _as_saved_by_keras(path, build_model):
-  from trainer import keras_model
+  from trainer.checkpoints import into_keras
 
   with tempfile.TemporaryDirectory() as folder:
     file = os.path.join(folder, "model.weights.h5")
-    keras_model.load_into_keras(path, build_model).save_weights(file)
+    into_keras.load_into_keras(path, build_model).save_weights(file)
     return pathlib.Path(file).read_bytes()
 
 

@@ -1,7 +1,7 @@
 """Says which accelerator this machine has and whether what is installed fits it.
 
-  python -m trainer.devices                 what this machine has
-  python -m trainer.devices --device=tpu    the same; exit code 2 if there is no TPU
+python -m trainer.devices                 what this machine has
+python -m trainer.devices --device=tpu    the same; exit code 2 if there is no TPU
 """
 
 from collections.abc import Sequence

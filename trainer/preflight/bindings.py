@@ -1,4 +1,4 @@
-"""What a configuration binds to `run`, without running it."""
+"""Reads what a configuration binds to `run`, without running it."""
 
 import dataclasses
 import inspect
@@ -9,19 +9,19 @@ import gin
 
 from trainer import batch_sizes, errors, experiment, run_config, spec
 
-KINDS = ("train", "eval", "predict")
+KINDS = batch_sizes.KINDS
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-  """What is to be compiled.
+  """What is compiled.
 
   Attributes:
-    model_fn: as the user wrote it.
-    input_fns: dict of kind → input_fn, of those kinds that have one.
-    params: dict for both.
-    sizes: BatchSizes; global ones become per-core ones on the replicas of each topology.
-    config: a RunConfig.
+    model_fn: the user's function.
+    input_fns: kind → input_fn, of the kinds that have one.
+    params: the params of model_fn and input_fns.
+    sizes: the batch sizes. A global size is divided by the replicas of each topology.
+    config: the RunConfig.
   """
 
   model_fn: Callable
@@ -30,8 +30,8 @@ class Experiment:
   sizes: batch_sizes.BatchSizes
   config: run_config.RunConfig
 
-  def kinds(self):
-    """The kinds that have an input_fn and a batch size."""
+  def kinds(self) -> list[str]:
+    """Returns the kinds that have an input_fn and a batch size."""
     sized = [
       kind
       for kind in KINDS
@@ -39,16 +39,22 @@ class Experiment:
     ]
     return [kind for kind in sized if kind in self.input_fns]
 
-  def per_core(self, kind, replicas):
-    """The per-core batch of a kind on so many replicas; SettingError if none is given or it
-    does not divide.
+  def per_core(self, kind: str, replicas: int) -> int:
+    """Returns the per-core batch size of a kind.
+
+    Raises:
+      SettingError: no size was given, or the global size is not divisible by the replicas.
     """
     self.sizes.check(replicas)
     return self.sizes.resolve(kind, replicas).per_core
 
 
-def from_gin(precision="float32"):
-  """The Experiment that the loaded configuration describes; SettingError if it has no model_fn."""
+def from_gin(precision: str = "float32") -> Experiment:
+  """Returns the experiment that the loaded configuration describes.
+
+  Raises:
+    SettingError: the configuration has no model_fn.
+  """
   run = gin.get_bindings(experiment.run)
   if "model_fn" not in run:
     raise errors.SettingError(
@@ -73,8 +79,8 @@ def from_gin(precision="float32"):
   )
 
 
-def place_of(fn):
-  """ "file:line" of a function that a user wrote, "" where Python does not know."""
+def place_of(fn: Callable) -> str:
+  """Returns "file:line" of a user's function; its name if Python does not know the line."""
   fn = inspect.unwrap(getattr(fn, "func", fn))
   code = getattr(fn, "__code__", None)
   return f"{code.co_filename}:{code.co_firstlineno}" if code else f"{spec.name_of(fn)}"

@@ -1,32 +1,43 @@
-"""The stages that a step goes through: contract → trace → lower → compile → fit.
+"""Takes steps through the stages contract → trace → lower → compile → fit.
 
-Each is reported as it passes, with its time; a step that fails at one does not reach the next, and
-the other steps go on.
+Each stage is reported with its time when it passes. A step that fails at a stage does not reach the
+next one; the other steps go on.
 """
 
 import contextlib
 import dataclasses
 import time
+from collections.abc import Callable
 
 from trainer import command, errors, formatting
-from trainer.preflight import compiler, cpu_lowering, estimates, hlo, lower, memory, search
+from trainer.preflight import (
+  bindings,
+  compiler,
+  cpu_lowering,
+  estimates,
+  hlo,
+  lower,
+  memory,
+  search,
+)
+from trainer.preflight import topology as topology_lib
 
 STAGES = ("contract", "trace", "lower", "compile", "fit")
 
 
 @dataclasses.dataclass
 class StepReport:
-  """What is known of one step on one topology.
+  """What is known about one step on one topology.
 
-  Figures are of one core; those of a stage that was not reached are None or empty.
+  Figures are for one core. Those of a stage that was not reached are None or empty.
 
   Attributes:
     kind: "train", "eval" or "predict".
     topology: a topology.Topology.
     per_core: the per-core batch.
-    seconds: dict of stage → seconds, of the stages that passed.
-    failed: the stage that did not, or "".
-    problem: a sentence on why.
+    seconds: stage → seconds, of the stages that passed.
+    failed: the stage that failed, or "".
+    problem: why it failed.
     warnings: sentences.
     compiled: a compiler.Compiled, or None.
     out_of_memory: a compiler.OutOfMemory, or None.
@@ -55,7 +66,8 @@ class StepReport:
   found: search.Found | None = None
 
   @property
-  def listing(self):
+  def listing(self) -> compiler.Listing:
+    """What the compiler wrote about the program, whether it fits or not."""
     return (self.compiled or self.out_of_memory).listing
 
 
@@ -63,34 +75,36 @@ class Check:
   """Takes an experiment through the stages.
 
   Args:
-    experiment: a bindings.Experiment.
-    timeout_seconds: for each compilation.
-    search_batch: "never", "auto" (where the step does not fit) or "always".
-    search_compiles: a search ends after so many compilations.
-    tell: called with (StepReport, stage, seconds or None where it failed) after each stage, and
-      with (StepReport, "search", batch) in a search.
+    experiment: what is compiled.
+    timeout_seconds: the limit for each compilation.
+    search_batch: when to search the largest batch that fits: "never", "auto" (if the step does not
+      fit) or "always".
+    search_compiles: the largest number of compilations in a search.
+    tell: called with (StepReport, stage, seconds) after each stage, seconds being None if the stage
+      failed, and with (StepReport, "search", batch) in a search.
   """
 
   def __init__(
     self,
-    experiment,
-    timeout_seconds=900.0,
-    search_batch="auto",
-    search_compiles=12,
-    tell=lambda report, stage, value: None,
-  ):
+    experiment: bindings.Experiment,
+    timeout_seconds: float = 900.0,
+    search_batch: str = "auto",
+    search_compiles: int = 12,
+    tell: Callable = lambda report, stage, value: None,
+  ) -> None:
     self._experiment = experiment
     self._timeout_seconds = timeout_seconds
     self._search_batch = search_batch
     self._search_compiles = search_compiles
     self._tell = tell
     self._steps = {}  # lower.Steps by number of replicas
-    self._lowered = {}  # what came before compiling, by (kind, replicas)
+    self._lowered = {}  # _Lowered by (kind, number of replicas)
 
-  def run(self, kind, topology):
-    """The StepReport of a kind of step on a topology.
+  def run(self, kind: str, topology: topology_lib.Topology) -> StepReport:
+    """Takes a kind of step through the stages.
 
-    Raises SettingError where the experiment cannot have such a step at all.
+    Raises:
+      SettingError: the experiment has no such step.
     """
     report = StepReport(kind, topology)
     if kind not in self._experiment.input_fns:
@@ -223,9 +237,8 @@ def _too_large(report, lowered):
   for buffer in report.buffers[:3]:
     place = _place(lowered.graph, buffer.op)
     count = f" × {buffer.count}" if buffer.count > 1 else ""
-    lines.append(
-      f"  {formatting.memory_size(buffer.size)}{count}  {buffer}  {buffer.op}{f' ({place})' if place else ''}"
-    )
+    size = formatting.memory_size(buffer.size)
+    lines.append(f"  {size}{count}  {buffer}  {buffer.op}{f' ({place})' if place else ''}")
   if report.found is not None:
     size = f"run.{'eval' if report.kind == 'predict' else report.kind}_per_core_batch_size"
     lines.append(

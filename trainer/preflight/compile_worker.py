@@ -23,7 +23,7 @@ from jax._src.lib import _jax, xla_client
 from jax.experimental import topologies
 from jaxlib.mlir import ir
 
-from trainer.preflight import processes
+from trainer import processes
 
 
 def main(path):

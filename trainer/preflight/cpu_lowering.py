@@ -1,8 +1,11 @@
-"""Ops that TensorFlow lowers in another way for a CPU than for a TPU, so that the figures of a
-step that was lowered on a CPU mislead.
+"""Warns about ops that TensorFlow lowers differently for a CPU than for a TPU.
+
+The figures of a step that was lowered for a CPU mislead for these ops.
 """
 
 import re
+
+import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 from trainer.tracing import user_frames
@@ -29,9 +32,10 @@ _WARNINGS = (
 )
 
 
-def warnings(graph):
-  """Sentences on the ops of a traced step whose figures mislead, each with where the user's
-  program first asks for one.
+def warnings(graph: tf.Graph) -> list[str]:
+  """Returns a sentence for each kind of op in a traced step whose figures mislead.
+
+  Each sentence has the file and line where the user's program first makes such an op.
   """
   found = {}
   for operation in _operations(graph):
@@ -49,8 +53,8 @@ def warnings(graph):
   return sentences
 
 
-def place_of(operation):
-  """ "file:line" where the user's program makes an op, or ""."""
+def place_of(operation: tf.Operation) -> str:
+  """Returns "file:line" where the user's program makes an op, or ""."""
   file, line = user_frames.innermost(
     [(frame.filename, frame.lineno) for frame in operation.traceback or ()]
   )

@@ -15,7 +15,8 @@ Neither knows of input pipelines, of the host, or of waiting for the other cores
 
 import dataclasses
 
-from trainer.preflight import hlo
+from trainer.preflight import compiler, hlo, prices
+from trainer.preflight import topology as topology_lib
 
 SOURCE = "roofline of published peaks … the compiler's cost model; nothing was run"
 
@@ -35,16 +36,18 @@ class StepTime:
   bound: str
 
   @property
-  def low(self):
+  def low(self) -> float:
+    """The smaller of the two estimates, in seconds."""
     return min(self.roofline, self.cost_model or self.roofline)
 
   @property
-  def high(self):
+  def high(self) -> float:
+    """The larger of the two estimates, in seconds."""
     return max(self.roofline, self.cost_model or self.roofline)
 
 
-def step_time(compiled, topology):
-  """The StepTime of a compiler.Compiled on a topology.Topology."""
+def step_time(compiled: compiler.Compiled, topology: topology_lib.Topology) -> StepTime:
+  """Estimates the time of a step from the compiler's figures."""
   compute, memory = (
     compiled.flops / topology.flops_per_second,
     compiled.bytes_accessed / topology.bytes_per_second,
@@ -58,14 +61,16 @@ def step_time(compiled, topology):
   return StepTime(max(compute, memory), cost_model, "compute" if compute >= memory else "memory")
 
 
-def epoch_cost(time, global_batch, epoch_examples, price):
-  """(low, high) cost of the device for one epoch.
+def epoch_cost(
+  time: StepTime, global_batch: int, epoch_examples: int, price: prices.Price
+) -> tuple[float, float]:
+  """Returns the lowest and the highest estimated cost of one epoch.
 
   Args:
-    time: a StepTime.
+    time: the estimated time of a step.
     global_batch: examples in a step of all cores.
     epoch_examples: examples in an epoch; a last partial batch counts as a whole step.
-    price: a prices.Price.
+    price: the price of the topology.
   """
   steps = -(-epoch_examples // global_batch)
   return tuple(steps * seconds / 3600 * price.per_hour for seconds in (time.low, time.high))

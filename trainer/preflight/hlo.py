@@ -1,6 +1,4 @@
-"""What the text of a compiled program tells: the reductions between the cores, and figures that
-its cost analysis needs.
-"""
+"""Reads the text of a compiled program: all-reduces between cores, and figures for estimates."""
 
 import dataclasses
 import math
@@ -17,25 +15,26 @@ class AllReduces:
   """The all-reduces of a program.
 
   Attributes:
-    count: how many the compiler made of them; it merges many small ones.
-    sizes: bytes of each, without padding.
-    replicas: the number of cores that take part, 0 if there is none.
+    sizes: bytes of each, without padding. The compiler merges many small ones.
+    replicas: the number of cores that take part; 0 if there is no all-reduce.
   """
 
   sizes: tuple[int, ...]
   replicas: int
 
   @property
-  def count(self):
+  def count(self) -> int:
+    """The number of all-reduces."""
     return len(self.sizes)
 
   @property
-  def bytes(self):
+  def bytes(self) -> int:
+    """Bytes of all of them together."""
     return sum(self.sizes)
 
 
-def all_reduces(hlo):
-  """The AllReduces of an optimized program."""
+def all_reduces(hlo: str) -> AllReduces:
+  """Finds the all-reduces of an optimized program."""
   sizes, replicas = [], 0
   for results, rest in _ALL_REDUCE.findall(hlo):
     sizes.append(
@@ -51,19 +50,20 @@ def all_reduces(hlo):
   return AllReduces(tuple(sizes), replicas)
 
 
-def entry(hlo):
-  """The text of the main computation."""
+def entry(hlo: str) -> str:
+  """Returns the text of the main computation."""
   start = hlo.find("\nENTRY ")
   return hlo[start:] if start >= 0 else hlo
 
 
-def custom_calls(hlo):
-  """Number of custom calls in the main computation."""
+def custom_calls(hlo: str) -> int:
+  """Returns the number of custom calls in the main computation."""
   return len(re.findall(r" custom-call\(", entry(hlo)))
 
 
-def estimated_cycles(hlo):
-  """The sum of the compiler's own estimates in the main computation, or 0; reductions between
-  cores and some pooling have none.
+def estimated_cycles(hlo: str) -> int:
+  """Returns the sum of the compiler's estimates in the main computation, in cycles.
+
+  All-reduces and some pooling operations have no estimate.
   """
   return sum(int(cycles) for cycles in re.findall(r'"estimated_cycles":"(\d+)"', entry(hlo)))

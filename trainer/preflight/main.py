@@ -11,7 +11,7 @@ import sys
 
 from absl import flags
 
-from trainer import command, config, errors
+from trainer import config, errors
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
 

@@ -1,15 +1,20 @@
-"""Which buffers of a compiled program are large, and which of them are mostly padding.
+"""Finds the large buffers of a compiled program, and those that are mostly padding.
 
-A TPU keeps the two innermost axes of an array, in an order that the compiler chooses, in tiles of 8
-× 128 (16 bits: of two such rows) and pads both to whole tiles; the compiler's list of buffers has
-each one's layout and size with that padding.
+A TPU stores the two innermost axes of an array in tiles of 8 × 128 (16-bit values: two such rows)
+and pads both axes to whole tiles. The compiler chooses the order of the axes. Its list of buffers
+has the layout of each buffer and its size with padding.
 """
 
 import dataclasses
 import math
 import re
+import typing
+from collections.abc import Callable
 
 from trainer import formatting
+
+if typing.TYPE_CHECKING:
+  from trainer.preflight import compiler
 
 _BYTES = {"pred": 1, "s4": 1, "u4": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
 
@@ -30,9 +35,9 @@ class Buffer:
     dtype, shape: as XLA writes them: "f32", (32, 64, 64, 32).
     minor_to_major: its axes, the innermost first.
     size: bytes, with padding.
-    count: how many of this kind lie at different places.
-    op: what makes it, by the model's names, such as "model_fn/conv2d_1/convolution"; "argument" for
-      variables and the batch, "" if not known.
+    count: the number of such buffers at different addresses.
+    op: the op that makes it, such as "model_fn/conv2d_1/convolution"; "argument" for variables and
+      the batch; "" if not known.
   """
 
   dtype: str
@@ -43,21 +48,23 @@ class Buffer:
   op: str = ""
 
   @property
-  def content(self):
+  def content(self) -> int:
     """Bytes without padding."""
     return math.prod(self.shape) * dtype_bytes(self.dtype)
 
   @property
-  def padding(self):
-    """Bytes of padding, of all of its kind."""
+  def padding(self) -> int:
+    """Bytes of padding in all buffers of this kind."""
     return max(0, self.size - self.content) * self.count
 
-  def __str__(self):
+  def __str__(self) -> str:
     return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
-  def padded_axis(self):
-    """(axis, its size, the size it is padded to) of the one of the two innermost axes that
-    padding makes grow most; None if none grows.
+  def padded_axis(self) -> tuple[int, int, int] | None:
+    """Finds which of the two innermost axes grows most by padding.
+
+    Returns:
+      The axis, its size and its padded size; None if no axis grows.
     """
     candidates = []
     for position, multiple in enumerate((128, 8)):
@@ -72,40 +79,53 @@ class Buffer:
           candidates.append((padded / self.shape[axis], axis, self.shape[axis], padded))
     return max(candidates)[1:] if candidates else None
 
-  def advice(self, per_core):
-    """A sentence on the padding: what is stored as what, why, what to change; "" where nothing
-    is worth saying.
-    """
+  def advice(self, per_core: int) -> str:
+    """Returns sentences on the padding and what to change; "" if there is little padding."""
     axis = self.padded_axis()
     if axis is None or self.size < 1.3 * self.content:
       return ""
     index, size, padded = axis
     name = "last dimension" if index == len(self.shape) - 1 else f"dimension {index}"
-    return f"{formatting.memory_size(self.content)} stored as {formatting.memory_size(self.size)}: {name} {size} padded to {padded}. {self._change(index, size, padded, per_core)}"
+    stored = f"{formatting.memory_size(self.content)} stored as {formatting.memory_size(self.size)}"
+    change = self._change(index, size, padded, per_core)
+    return f"{stored}: {name} {size} padded to {padded}. {change}"
 
   def _change(self, index, size, padded, per_core):
     if re.search("stateless|random", self.op):
-      return "It belongs to random numbers as they are lowered for a CPU; a TPU's own lowering draws them in another way."
+      return (
+        "It belongs to random numbers as they are lowered for a CPU; a TPU's own lowering draws them "
+        "in another way."
+      )
     if index == 0 and size == per_core:
       return f"It is the batch: {padded} examples per core would take the same memory here."
     if index == len(self.shape) - 1 and len(self.shape) > 1:
-      return f"{padded} channels or units would take the same memory; with a per-core batch that is a multiple of 128, the batch may fill the lanes."
-    return f"A size of {padded} would take the same memory; so would an order of the axes in which a multiple of 128 comes last."
+      return (
+        f"{padded} channels or units would take the same memory; with a per-core batch that is a "
+        "multiple of 128, the batch may fill the lanes."
+      )
+    return (
+      f"A size of {padded} would take the same memory; so would an order of the axes in which a "
+      "multiple of 128 comes last."
+    )
 
 
-def dtype_bytes(dtype):
-  """Bytes of one element of an XLA dtype such as "f32"."""
+def dtype_bytes(dtype: str) -> int:
+  """Returns the bytes of one element of an XLA dtype such as "f32"."""
   digits = re.search(r"\d+", dtype)
   return _BYTES.get(dtype) or max(1, int(digits[0]) // 8 if digits else 1)
 
 
-def largest(listing, limit=8, key=lambda buffer: buffer.size * buffer.count):
-  """The largest Buffers of a program, those of one kind and origin together.
+def largest(
+  listing: "compiler.Listing",
+  limit: int = 8,
+  key: Callable[[Buffer], float] = lambda buffer: buffer.size * buffer.count,
+) -> list[Buffer]:
+  """Returns the largest buffers of a program; those of one kind and origin count together.
 
   Args:
-    listing: a compiler.Listing.
-    limit: how many.
-    key: what is large.
+    listing: what the compiler wrote.
+    limit: the number of buffers.
+    key: the size to compare by.
   """
   names = _op_names(listing.hlo)
   places = {}

@@ -1,9 +1,7 @@
-"""What an hour of a TPU costs: a table that the user keeps, with where each figure is from and of
-what day.
+"""Prices of TPUs, in a table that the user keeps with the source and the day of each price.
 
-Example:
-    import trainer.preflight.prices
-    trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://...")}
+import trainer.preflight.prices
+trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://...")}
 """
 
 import dataclasses
@@ -16,7 +14,7 @@ from trainer.preflight import topology
 
 @dataclasses.dataclass(frozen=True)
 class Price:
-  """The price of a whole topology for an hour, as its source gave it on a day."""
+  """The price of a whole topology for an hour, from a source, on a day."""
 
   per_hour: float
   currency: str
@@ -24,16 +22,16 @@ class Price:
   source: str
 
 
-@gin_names.configurable(module="trainer.preflight")
-def prices(table=None):
-  """dict of topology → Price.
+@gin.configurable(module="trainer.preflight")
+def prices(table: dict[str, tuple] | None = None) -> dict[str, Price]:
+  """Returns the price of each topology in the table.
 
   Args:
-    table: dict of topology → (price of an hour, currency, day "YYYY-MM-DD", source). None for no
-      prices at all: there are no defaults.
+    table: topology → (price of an hour, currency, day as "YYYY-MM-DD", source). There are no
+      default prices.
 
   Raises:
-    SettingError: an entry is of another form, or of no known topology.
+    SettingError: an entry has another form, or its topology is unknown.
   """
   return {name: _price(name, entry) for name, entry in (table or {}).items()}
 

@@ -1,15 +1,26 @@
-"""The report: on a terminal as text, and as a dict for JSON."""
+"""The report of the preflight: as text for a terminal, and as a dict for JSON."""
 
 import dataclasses
+import typing
+from collections.abc import Iterator
+from typing import Any
 
-from trainer import formatting
-from trainer.preflight import estimates
+from trainer.formatting import memory_size as _size
+from trainer.preflight import estimates, prices
+
+if typing.TYPE_CHECKING:
+  from trainer.preflight import check
 
 
-def text(report, price=None, epoch_examples=None):
-  """Lines on one check.StepReport."""
+def text(
+  report: "check.StepReport", price: prices.Price | None = None, epoch_examples: int | None = None
+) -> str:
+  """Returns the text of one step's report."""
   result = as_dict(report, price, epoch_examples)
-  title = f"{report.kind} on {report.topology.name}, {report.per_core} examples a core, {report.topology.replicas} cores"
+  title = (
+    f"{report.kind} on {report.topology.name}, {report.per_core} examples a core, "
+    f"{report.topology.replicas} cores"
+  )
   lines = [title, "-" * len(title)]
   if report.seconds:
     lines += [
@@ -31,8 +42,10 @@ def text(report, price=None, epoch_examples=None):
   return "\n".join(lines)
 
 
-def as_dict(report, price=None, epoch_examples=None):
-  """Plain values for JSON: bytes, seconds, FLOPs, of one core."""
+def as_dict(
+  report: "check.StepReport", price: prices.Price | None = None, epoch_examples: int | None = None
+) -> dict[str, Any]:
+  """Returns plain values for JSON: bytes, seconds and FLOPs of one core."""
   compiled, oom = report.compiled, report.out_of_memory
   result = dict(
     step=report.kind,
@@ -99,9 +112,11 @@ def as_dict(report, price=None, epoch_examples=None):
   return result
 
 
-def figures(result):
-  """(name, text) of each figure in what `as_dict` returns; of a step that compiled, nothing
-  else has any.
+def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
+  """Yields the name and the text of each figure of a step that compiled.
+
+  Args:
+    result: what `as_dict` returns.
   """
   if "flops" not in result:
     return
@@ -109,26 +124,28 @@ def figures(result):
   share = allocated / available
   yield (
     "memory",
-    f"{formatting.memory_size(allocated)} of {formatting.memory_size(available)} ({share:.1%}); peak in use "
-    f"{formatting.memory_size(result['peak_bytes'])}",
+    f"{_size(allocated)} of {_size(available)} ({share:.1%}); peak in use "
+    f"{_size(result['peak_bytes'])}",
   )
   yield (
     "  arguments",
-    f"{formatting.memory_size(result['argument_bytes'])}, {formatting.memory_size(result['aliased_bytes'])} of them "
-    "updated in place",
+    f"{_size(result['argument_bytes'])}, {_size(result['aliased_bytes'])} of them updated in place",
   )
-  yield "  temporaries", formatting.memory_size(result["temporary_bytes"])
-  yield "  program", formatting.memory_size(result["code_bytes"])
+  yield "  temporaries", _size(result["temporary_bytes"])
+  yield "  program", _size(result["code_bytes"])
   yield (
     "arithmetic",
     f"{result['flops'] / 1e6:,.2f} MFLOP a step, {result['flops_per_example'] / 1e6:,.3f} an "
     "example",
   )
-  yield "traffic", f"{formatting.memory_size(result['bytes_accessed'])} moved a step"
+  yield "traffic", f"{_size(result['bytes_accessed'])} moved a step"
   reduced = result["all_reduces"]
   if reduced["count"]:
-    sizes = f"{formatting.memory_size(reduced['bytes'])} in all (trainable variables: {formatting.memory_size(reduced['trainable_bytes'])})"
-    yield "all-reduces", f"{reduced['count']} over {reduced['replicas']} cores, {sizes}"
+    yield (
+      "all-reduces",
+      f"{reduced['count']} over {reduced['replicas']} cores, {_size(reduced['bytes'])} in all "
+      f"(trainable variables: {_size(reduced['trainable_bytes'])})",
+    )
   elif result["step"] == "train" and result["replicas"] > 1:
     yield "all-reduces", "NONE: the cores would train apart from each other"
   if time := result.get("estimated_step_seconds"):
@@ -152,7 +169,8 @@ def figures(result):
 
 
 def _buffer_line(buffer):
-  return f"{formatting.memory_size(buffer.size)}{f' × {buffer.count}' if buffer.count > 1 else ''}  {buffer}  {buffer.op}"
+  count = f" × {buffer.count}" if buffer.count > 1 else ""
+  return f"{_size(buffer.size)}{count}  {buffer}  {buffer.op}"
 
 
 def _found(found):

@@ -1,6 +1,7 @@
-"""The largest per-core batch that fits, found by compiling."""
+"""Searches the largest per-core batch that fits, by compiling."""
 
 import dataclasses
+from collections.abc import Callable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -8,10 +9,9 @@ class Found:
   """What a search found.
 
   Attributes:
-    largest: the largest batch that was compiled and fits, or None: not even the smallest does, or
-      the search ended before it found one.
+    largest: the largest batch that was compiled and fits; None if none was found.
     too_large: the smallest batch that was compiled and does not fit, or None.
-    tried: [(batch, whether it fits)], in order.
+    tried: (batch, does it fit) of each batch that was compiled, in order.
   """
 
   largest: int | None
@@ -19,23 +19,26 @@ class Found:
   tried: list[tuple[int, bool]]
 
 
-def largest_batch(compile_at, first, first_needs, limit_bytes, max_compiles=12):
-  """Searches between what fits and what does not, to within 8 examples, which is how a TPU stores
-  them, or to within 1/64 of a larger batch.
+def largest_batch(
+  compile_at: Callable[[int], tuple[bool, int]],
+  first: int,
+  first_needs: int,
+  limit_bytes: int,
+  max_compiles: int = 12,
+) -> Found:
+  """Searches between batches that fit and batches that do not.
 
-  Memory is nearly a straight line of the batch, along which the next one to try is chosen. Near the
-  limit the compiler computes again what it has no room to keep, so that more may fit than the line
-  says: that is why everything is compiled and nothing taken from the line.
+  The result is exact to 8 examples, because a TPU stores them in eights, or to 1/64 of a large
+  batch. Memory grows almost linearly with the batch; a line through the known points gives the next
+  batch to compile. Only compiled batches count: near the limit the compiler recomputes values
+  instead of storing them, so more may fit than the line says.
 
   Args:
-    compile_at: function of a per-core batch that compiles the step and returns (fits, needed
-      bytes).
-    first: a batch that was compiled already, and first_needs, the bytes it needs.
-    limit_bytes: what there is.
-    max_compiles: the search ends after so many.
-
-  Returns:
-    A Found.
+    compile_at: compiles the step at a per-core batch; returns (does it fit, the bytes it needs).
+    first: a batch that was compiled already.
+    first_needs: the bytes that this batch needs.
+    limit_bytes: the memory of a core.
+    max_compiles: the largest number of compilations.
   """
   needs = {first: first_needs}
   fits = {first: first_needs <= limit_bytes}

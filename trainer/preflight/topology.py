@@ -33,22 +33,23 @@ class Topology:
   options: tuple = ()
 
   @property
-  def replicas(self):
-    """Number of cores, each with a batch of its own."""
+  def replicas(self) -> int:
+    """The number of cores; each one gets a batch of its own."""
     return self.chips * self.cores_per_chip
 
   @property
-  def memory_bytes(self):
+  def memory_bytes(self) -> int:
+    """Memory of a core that a program may use."""
     return int(self.memory_gib * _GIB)
 
   @property
-  def flops_per_second(self):
-    """Peak of one core."""
+  def flops_per_second(self) -> float:
+    """Peak of one core in bfloat16."""
     return self.chip_tflops * 1e12 / self.cores_per_chip
 
   @property
-  def bytes_per_second(self):
-    """Peak of one core's share of its chip's memory bandwidth."""
+  def bytes_per_second(self) -> float:
+    """One core's share of the memory bandwidth of its chip."""
     return self.chip_gb_per_second * 1e9 / self.cores_per_chip
 
 
@@ -97,8 +98,12 @@ TOPOLOGIES = {
 }
 
 
-def find(name):
-  """The Topology of this name; SettingError with the list of those there are."""
+def find(name: str) -> Topology:
+  """Returns the topology of this name.
+
+  Raises:
+    SettingError: there is none; the message lists the names.
+  """
   if name not in TOPOLOGIES:
     raise errors.SettingError(f"--topology={name}: expected {', '.join(TOPOLOGIES)}.")
   return TOPOLOGIES[name]

@@ -15,7 +15,7 @@ import tempfile
 
 from absl import flags, logging
 
-from trainer import command, errors
+from trainer import errors
 from trainer.loop import preemption
 from trainer.sweep import engine, grid, machine, settings, study, trial, trial_server
 from trainer.sweep import report as report_lib

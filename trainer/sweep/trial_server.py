@@ -14,7 +14,6 @@ A trial ends with this process, and this process with the one that started it, a
 killed with SIGKILL (Linux).
 """
 
-import ctypes
 import fcntl
 import json
 import os
@@ -26,9 +25,7 @@ import subprocess
 import sys
 import traceback
 
-from trainer import command, errors
-
-_PR_SET_PDEATHSIG = 1
+from trainer import command, errors, processes
 
 
 class Starter:
@@ -276,7 +273,7 @@ def _why_not_fork():
 def _prepare(request, parent):
   """Makes a new process one of its own, with its share of the machine."""
   os.setsid()  # Ctrl-C is for the sweep
-  _end_with_parent(parent)
+  processes.end_with_parent(parent)
   signal.set_wakeup_fd(-1)
   signal.signal(signal.SIGCHLD, signal.SIG_DFL)
   log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
@@ -304,20 +301,12 @@ def _run(module, arguments):
   return 0
 
 
-def _end_with_parent(parent):
-  """This process gets SIGKILL when its parent ends, whatever ended it. Linux alone has that."""
-  if sys.platform == "linux":
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it has ended before
-      os._exit(1)
-
-
 def main():
   descriptor, how, module = int(sys.argv[1]), *sys.argv[2:]
   signal.signal(signal.SIGTERM, signal.SIG_DFL)
   connection = socket.socket(fileno=descriptor)
   connection.set_inheritable(False)
-  _end_with_parent(os.getppid())
+  processes.end_with_parent(os.getppid())
   # Where the sweep has ended before that was set, nobody holds the other end any more.
   _serve(connection, how, module)
 

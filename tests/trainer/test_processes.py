@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-CHILD = "from trainer.preflight import processes; import os, signal; processes.end_with_parent(); print(os.getpid(), flush=True); signal.pause()"
+CHILD = "from trainer import processes; import os, signal; processes.end_with_parent(); print(os.getpid(), flush=True); signal.pause()"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
 
 
