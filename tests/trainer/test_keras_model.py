@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, keras_model
+from trainer.checkpoints import into_keras
 
 EXAMPLES = 22
 
