@@ -60,7 +60,7 @@ setuptools.setup(
     # needs no extra: TensorFlow has it.
     "onnx": ["onnxruntime>=1.20", "tf2onnx>=1.16"],  # tf2onnx converts
     "openvino": ["openvino>=2025.0"],  # reads the export's graph by itself
-    # Trainer.serve: the web framework and its server.
+    # trainer.serve: the web framework and its server.
     "serve": ["fastapi>=0.110", "uvicorn[standard]>=0.29"],
     "plot": ["matplotlib>=3.8"],
     "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
@@ -74,7 +74,7 @@ setuptools.setup(
       "pytest",
       "pytest-timeout",
       "pytest-xdist",
-      "ruff",
+      "ruff>=0.17,<0.18",
       "uvicorn>=0.29",
     ],
   },

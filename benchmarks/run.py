@@ -1,7 +1,7 @@
 """All benchmarks, or those that are named: prints one table, writes results.json and results.png.
 
     python -m benchmarks.run
-    python -m benchmarks.run train inference --cases=digits,cifar128 --rounds=20 --out=out/benchmarks
+    python -m benchmarks.run train inference --cases=digits,cifar128 --rounds=20
 
 Every figure is a ratio from one run in which both sides alternate: the median over the rounds.
 PyTorch comes with `pip install octet[benchmarks]`.

@@ -5,7 +5,8 @@
       while turns.take():
         train(case.steps)
 
-    slices = sides.alternate({"octet": Side(octet, {"case": case}), "bare": Side(bare, {"case": case})}, rounds=10)
+    both = {"octet": Side(octet, {"case": case}), "bare": Side(bare, {"case": case})}
+    slices = sides.alternate(both, rounds=10)
     slices["octet"].seconds          # one for each round
 
 A process of its own gives each side thread pools, settings and a peak of memory of its own. While

@@ -35,7 +35,8 @@ layers = [keras.layers.Flatten()]
 for units in (128, 64):
   layers += [keras.layers.Dense(units, activation="relu"), keras.layers.Dropout(0.2)]
 model = keras.Sequential([*layers, keras.layers.Dense(10)])
-model.compile(keras.optimizers.Adam(0.001), keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model.compile(keras.optimizers.Adam(0.001), loss, jit_compile=False)
 model.fit(digits.images[..., None] / 16, digits.target, batch_size=32, steps_per_epoch=1, verbose=0)
 print({_MARK!r}, time.time())
 """

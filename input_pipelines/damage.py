@@ -39,7 +39,8 @@ class Report:
   damaged: list
 
   def __str__(self):
-    return f"{self.path}: damaged at byte {', '.join(map(str, self.damaged))}; {self.count} records can be read"
+    places = ", ".join(map(str, self.damaged))
+    return f"{self.path}: damaged at byte {places}; {self.count} records can be read"
 
 
 def scan(paths):

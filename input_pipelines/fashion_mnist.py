@@ -46,7 +46,7 @@ CLASS_NAMES = (
   "Bag",
   "Ankle boot",
 )
-# Run.class_names = %fashion_mnist.CLASS_NAMES.
+# run.class_names = %fashion_mnist.CLASS_NAMES.
 gin.constant("fashion_mnist.CLASS_NAMES", CLASS_NAMES)
 DEBIAN_FOLDER = "/usr/share/datasets/fashion-mnist"
 _FILES = {

@@ -1,6 +1,8 @@
 """Batches of a data set that fits in memory.
 
-    in_memory.batches({"image": images}, labels, params["batch_size"], training=True, preprocess=scale_to_unit)
+    in_memory.batches(
+        {"image": images}, labels, params["batch_size"], training=True, preprocess=scale_to_unit
+    )
 
 What is shuffled and batched are row numbers, a whole epoch in one operation; the rows are then
 gathered and preprocessed a batch at a time. Both cost far less than handling examples one by one,

@@ -6,7 +6,8 @@ Layout of a folder:
     shards.json        {"version": 1, "source": "tfds:cifar10:train", "count": 50000, "features":
                        {"image": "image", "label": [[], "int64"]},
                         "image_shape": [32, 32, 3], "class_names": [...],
-                        "shards": [{"file": ..., "count": 6250, "bytes": 14203344, "sha256": ...} or null where it is not written yet, ...]}
+                        "shards": [{"file": ..., "count": 6250, "bytes": 14203344, "sha256": ...},
+                                   null, ...]}    null: not written yet
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 for fine-tuning or from random weights.
 
     keras_applications.model_fn.name = "Xception"
-    keras_applications.model_fn.weights = "/data/xception_weights_tf_dim_ordering_tf_kernels_notop.h5"
+    keras_applications.model_fn.weights = "/data/xception_weights_notop.h5"
 
 Nothing is ever downloaded. The published ImageNet weights are files for `include_top=False`
 ("..._notop.h5") under https://storage.googleapis.com/tensorflow/keras-applications/.

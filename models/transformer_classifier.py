@@ -1,6 +1,8 @@
 """A small Transformer encoder that classifies texts, given as token ids of a fixed length.
 
-    Embedding + positions → Dropout → [LayerNorm → attention → + → LayerNorm → MLP → +] × layers → LayerNorm → mean over the tokens → Dense
+    Embedding + positions → Dropout
+    → [LayerNorm → attention → + → LayerNorm → MLP → +] × layers
+    → LayerNorm → mean over the tokens → Dense
 
 A. Vaswani et al., "Attention Is All You Need" (2017), with the norm before each part: R. Xiong et
 al., "On Layer Normalization in the Transformer Architecture" (2020). What was padded (id 0) is

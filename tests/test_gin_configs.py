@@ -96,7 +96,7 @@ def test_every_file_is_listed():
 @pytest.mark.parametrize("file", FILES)
 def test_parses_and_binds_nothing_in_vain(file):
   config.load([f"gin_configs/{file}"], REQUIRED.get(file, []))
-  # Model_fns call the last.
+  # model_fns call the last one.
   assert config.dead_bindings(("trainer.run", "trainer.RunConfig", "trainer.minimize")) == []
 
 

@@ -266,7 +266,10 @@ def test_the_rules_find_what_breaks_them():
 
 
 def test_the_command_and_its_configuration_do_not_import_tensorflow():
-  code = "import sys, trainer, trainer.main, trainer.config; print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules])"
+  code = """
+import sys, trainer, trainer.main, trainer.config
+print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules])
+"""
   done = subprocess.run(
     [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
   )
@@ -278,7 +281,8 @@ def test_a_training_of_digits_imports_nothing_heavy_that_it_does_not_use():
 import sys
 from trainer import config
 config.load(["gin_configs/digits.gin"])
-print([name for name in ("jax", "optuna", "tensorflow_datasets", "torch", "trainer.preflight", "trainer.sweep") if name in sys.modules])
+heavy = "jax", "optuna", "tensorflow_datasets", "torch", "trainer.preflight", "trainer.sweep"
+print([name for name in heavy if name in sys.modules])
 """
   done = subprocess.run(
     [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True

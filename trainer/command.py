@@ -34,8 +34,8 @@ def run(main, positional=False):
   # TensorFlow reads this when it is imported: its messages about the machine would hide the lines
   # that are about the run.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-  # --help shows the docstring and the key flags of the module that runs as a program. For a package,
-  # that is __main__.py, which has neither.
+  # --help shows the docstring and the key flags of the module that runs as a program. For a
+  # package, that is __main__.py, which has neither.
   module = sys.modules[main.__module__]
   if module is not sys.modules["__main__"]:
     sys.modules["__main__"].__doc__ = module.__doc__

@@ -5,12 +5,12 @@ training.
     length.total()                                  # 2441
     length.steps("5 epochs", "warmup")              # 244.140625
 
-| duration            | steps                                            | needs                                         |
+| duration          | steps                                        | needs                     |
 |---------------------|--------------------------------------------------|-----------------------------------------------|
-| 245, "245 steps"    | 245                                              |                                               |
-| "250000 examples"   | examples / global batch                          | the train batch size                          |
-| "5 epochs"          | epochs × examples of an epoch / global batch     | that, and RunConfig.epoch_examples            |
-| "10 %"              | this share of the steps of the training          | run.train_steps                               |
+| 245, "245 steps"  | 245                                          |                           |
+| "250000 examples" | examples / global batch                      | the train batch size      |
+| "5 epochs"        | epochs × examples of an epoch / global batch | RunConfig.epoch_examples  |
+| "10 %"            | this share of the steps of the training      | run.train_steps           |
 
 A step is one of the global step: one global batch. Units may be in the singular, "%" may be
 "percent".

@@ -1,7 +1,7 @@
 """Estimator: train, evaluate, predict and export a model_fn, on whatever device there is.
 
 Example:
-    estimator = Estimator(model_fn, model_dir="out/digits", train_batch_size=32, eval_batch_size=100)
+    estimator = Estimator(model_fn, "out/digits", train_batch_size=32, eval_batch_size=100)
     estimator.train(train_input_fn, max_steps=2000)
     estimator.evaluate(eval_input_fn)               # {"loss": ..., "accuracy": ..., "global_step":
                                                     # 2000}
@@ -675,7 +675,8 @@ class Estimator:
 
     Args:
       export_dir_base: a folder, made if needed.
-      serving_input_receiver_fn: see `trainer.export.save`; default: the features as the input_fns
+      serving_input_receiver_fn: see `trainer.outputs.saved_model`; default: the features as the
+        input_fns
         of this Estimator give them.
       assets_extra: dict of relative path → file to copy into the SavedModel.
       checkpoint_path: the checkpoint; default: the newest in model_dir.

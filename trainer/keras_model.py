@@ -1,6 +1,6 @@
 """Makes model_fns of Keras models.
 
-    model_fn = model_fn_from_keras(build_model, loss="sparse_categorical_crossentropy", optimizer="adam")
+    model_fn = model_fn_from_keras(build_model, loss="mse", optimizer="adam")
     estimator = Estimator(model_fn, model_dir="out/mine", train_batch_size=128)
     estimator.train(input_fn, max_steps=1000)
     load_into_keras("out/mine", build_model).save("mine.keras")

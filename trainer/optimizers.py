@@ -2,7 +2,8 @@
 whichever optimizer applies them.
 
     train_op = trainer.minimize(keras.optimizers.Adam(1e-3), loss, clip_norm=1.0)
-    train_op = trainer.CrossShardOptimizer(tf.compat.v1.train.AdamOptimizer()).minimize(loss, tf.compat.v1.train.get_global_step())
+    optimizer = trainer.CrossShardOptimizer(tf.compat.v1.train.AdamOptimizer())
+    train_op = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
 
 A loss is the mean over a replica's batch, so that the mean of the replicas' gradients is the
 gradient of the mean over the global batch: what 8 replicas × b and 1 replica × 8b do is the same.

@@ -304,7 +304,8 @@ def during(
   trace of a training step.
 
   Example:
-      with schedules.during(durations.TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps=2441)):
+      length = durations.TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps=2441)
+      with schedules.during(length):
         schedule(245)
   """
   return patches.setting(_now, _Now(length, step))

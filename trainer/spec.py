@@ -3,7 +3,8 @@
 Example:
     def model_fn(features, labels, mode, params):
       ...
-      return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(keras.optimizers.Adam(), loss))
+      train_op = trainer.minimize(keras.optimizers.Adam(), loss)
+      return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
 """
 
 import dataclasses

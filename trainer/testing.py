@@ -84,7 +84,8 @@ def run_gin(
 def random_batch(spec, batch_size=None, below=2, seed=0):
   """Arrays that a spec describes, the same for the same seed.
 
-      features, labels = testing.random_batch(({"image": tf.TensorSpec([8, 32, 32, 3])}, tf.TensorSpec([8], tf.int32)), below=10)
+      spec = {"image": tf.TensorSpec([8, 32, 32, 3])}, tf.TensorSpec([8], tf.int32)
+      features, labels = testing.random_batch(spec, below=10)
       testing.random_batch(my_dataset.element_spec, batch_size=64)
 
   Args:
@@ -358,7 +359,8 @@ def assert_same_values(first, second, tolerance=0.0, names=("the first", "the se
   if problems:
     lines = [line for _, line in sorted(problems, key=lambda problem: (-problem[0], problem[1]))]
     allowed = f" by more than {tolerance:g}" if tolerance else ""
-    head = f"{len(lines)} of {len(first.keys() | second.keys())} differ{allowed} between {names[0]} and {names[1]}:"
+    count = len(first.keys() | second.keys())
+    head = f"{len(lines)} of {count} differ{allowed} between {names[0]} and {names[1]}:"
     raise AssertionError(
       "\n  ".join(
         [

@@ -2,7 +2,9 @@
 a training in another process.
 
 Example:
-    train_and_evaluate(estimator, TrainSpec(train_input_fn, max_steps=1000), EvalSpec(eval_input_fn, exporters=[BestExporter("accuracy", "max")]))
+    best = BestExporter("accuracy", "max")
+    eval_spec = EvalSpec(eval_input_fn, exporters=[best])
+    train_and_evaluate(estimator, TrainSpec(train_input_fn, max_steps=1000), eval_spec)
     evaluate_continuously(estimator, EvalSpec(eval_input_fn), max_steps=1000)
 """
 

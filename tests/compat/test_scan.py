@@ -104,7 +104,6 @@ def test_the_command_writes_and_tells_by_its_exit_code(tmp_path):
   assert done.returncode == 1, done.stderr
   told = json.loads(done.stdout)
   assert [row["name"] for row in told["names"]] == ["contrib.crf.x", "layers.dense"]
-  # Fmt: skip.
   assert told["diffs"][str(path)].endswith(
     "+import trainer.compat.v1 as tf\n tf.layers.dense\n tf.contrib.crf.x\n"
   )

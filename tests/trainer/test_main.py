@@ -27,7 +27,8 @@ RECORD = """
 import json, types
 from trainer import config
 config.load = lambda files, bindings: print(json.dumps([files, bindings]))
-sys.modules["trainer.experiment"] = types.SimpleNamespace(run=lambda **given: print(json.dumps(given)))
+run = lambda **given: print(json.dumps(given))
+sys.modules["trainer.experiment"] = types.SimpleNamespace(run=run)
 """
 
 

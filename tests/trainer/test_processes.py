@@ -5,7 +5,13 @@ import signal
 import subprocess
 import sys
 
-CHILD = "from trainer import processes; import os, signal; processes.end_with_parent(); print(os.getpid(), flush=True); signal.pause()"
+CHILD = """
+import os, signal
+from trainer import processes
+processes.end_with_parent()
+print(os.getpid(), flush=True)
+signal.pause()
+"""
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
 
 

@@ -8,6 +8,7 @@
 __all__ = [
   "directory",
   "initial_checkpoints",
+  "into_keras",
   "model_values",
   "moving_averages",
   "reader",

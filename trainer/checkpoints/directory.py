@@ -123,7 +123,10 @@ class CheckpointDirectory:
     try:
       future.result()
     except (tf.errors.OpError, OSError) as error:
-      message = f"The checkpoint of step {step} cannot be written to {self.directory} (--model_dir): {reader.first_line(error)}"
+      message = (
+        f"The checkpoint of step {step} cannot be written to {self.directory} (--model_dir): "
+        f"{reader.first_line(error)}"
+      )
       if self._on_failure == "raise":
         raise errors.OutputError(message) from error
       logging.warning("%s. The training goes on; the next checkpoint is the next try.", message)

@@ -314,7 +314,9 @@ def _fits(variable, stored):
 
 def _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes):
   def of_model(name):
-    return f"{tuple(variables[name].shape.as_list())} {variables[name].dtype.base_dtype.name} in the model"
+    variable = variables[name]
+    shape, dtype = tuple(variable.shape.as_list()), variable.dtype.base_dtype.name
+    return f"{shape} {dtype} in the model"
 
   lines = [
     f"  {name}: "

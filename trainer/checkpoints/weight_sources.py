@@ -9,9 +9,8 @@ What each kind calls its values:
 
     a checkpoint by names           their names, as tf.compat.v1.train.Saver, TPUEstimator and Octet
                                     write them
-    a checkpoint by objects         the names that its variables had (TensorFlow keeps them beside
-                                    the objects), where these tell them apart;
-                                    the place in the object graph, such as `model/layer-1/kernel`, where they do not. SavedModels have such a one
+    a checkpoint by objects,        the names that its variables had, if these tell them apart; else
+    a SavedModel                    the place in the object graph, such as `model/layer-1/kernel`
     .weights.h5, .keras             the layers' names, and the number of the value in its layer:
                                     `dense/0`, `dense/1`; see `trainer.checkpoints.keras_weights`
     .h5 of Keras 2                  the names that it has, `dense/kernel`

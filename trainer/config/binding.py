@@ -165,7 +165,10 @@ def _why_not(configurable, selector, name):
     )
     if run and name in parameters(run) and name not in run.denylist:  # which `run` passes on
       return f"{selector}.{name} is not set in gin: bind run.{name}."
-    return f"{selector}.{name} is not set in gin: give the flag --{name}, or the argument where {selector} is called."
+    return (
+      f"{selector}.{name} is not set in gin: give the flag --{name}, or the argument where "
+      f"{selector} is called."
+    )
   if name in known:
     return f"{selector}.{name} is not set in gin; these are: {', '.join(allowed)}."
   near = config_files.did_you_mean(name, allowed) or f" It has: {', '.join(allowed) or 'none'}."

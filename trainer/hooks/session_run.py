@@ -1,11 +1,11 @@
 """Hooks of TPUEstimator programs: what of tf.compat.v1.train.SessionRunHook has a meaning without a
 session.
 
-| SessionRunHook              | called                                        | with                                                              |
+| SessionRunHook              | called                            | with                         |
 |-----------------------------|-----------------------------------------------|-------------------------------------------------------------------|
-| begin, after_create_session | before the first loop                         | session and coordinator are None                                  |
-| before_run, after_run       | before and after each device loop             | fetches: "loss", "global_step" or the tag of a summary, as strings|
-| end                         | after the last loop                           | None                                                              |
+| begin, after_create_session | before the first loop             | None for session, coord      |
+| before_run, after_run       | before and after each device loop | names of values as fetches   |
+| end                         | after the last loop               | None for session             |
 
 `run_context.request_stop()` ends the training.
 """

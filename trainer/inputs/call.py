@@ -142,5 +142,8 @@ def _described(value):
   if value is None:
     return "None (is a return statement missing?)"
   if isinstance(value, tuple | list | dict) or tf.is_tensor(value):
-    return f"{type(value).__name__}: tensors have to come from a dataset, as in tf.data.Dataset.from_tensors(...)"
+    return (
+      f"{type(value).__name__}: tensors have to come from a dataset, as in "
+      "tf.data.Dataset.from_tensors(...)"
+    )
   return f"{type(value).__name__}"

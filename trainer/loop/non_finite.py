@@ -83,7 +83,10 @@ def explain(program, batches, step, directory):
     return f"{ill[0]} of its batch has values that are not finite; the batch is in {saved}."
   tensor = first_tensor(program, batches)
   if tensor is None:
-    return f"Done again from the last checkpoint, that step gives finite numbers: something in it is not repeatable. Its batch is in {saved}."
+    return (
+      "Done again from the last checkpoint, that step gives finite numbers: something in it is not "
+      f"repeatable. Its batch is in {saved}."
+    )
   return f"The first tensor that is not finite is {tensor}; the batch is in {saved}."
 
 

@@ -1,12 +1,12 @@
-"""How a training is asked from outside to end: SIGTERM, which clouds send before they take a
-machine away, and Ctrl-C.
+"""How a training is asked from outside to end: by SIGTERM or by Ctrl-C.
 
-| signal          | the first                                                  | the second                          |
-|-----------------|------------------------------------------------------------|-------------------------------------|
-| SIGTERM         | saves at the end of the device loop, leaves with EXIT_CODE | the process ends at once            |
-| Ctrl-C (SIGINT) | saves at the end of the device loop, raises Interrupted    | a command ends at once; elsewhere,  |
-|                 |                                                            | KeyboardInterrupt as soon as Python |
-|                 |                                                            | has the floor, and nothing is saved |
+Clouds send SIGTERM before they take a machine away.
+
+The first SIGTERM: the training saves at the end of the device loop and leaves with EXIT_CODE. The
+first Ctrl-C (SIGINT): it saves there too and raises Interrupted.
+
+The second SIGTERM ends the process at once. So does the second Ctrl-C in a command; elsewhere it
+raises KeyboardInterrupt as soon as Python runs, and nothing is saved.
 
 What is saved already, as during an evaluation, is not saved again: the training leaves there.
 Before the first step there is nothing to save. The newest checkpoint is whole in any case.

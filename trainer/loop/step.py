@@ -294,4 +294,5 @@ def _message(name, mode, element, error):
   where = user_frames.where(
     [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
   )
-  return f"model_fn {name} failed in mode {mode!r}{where}, given {shapes}: {type(error).__name__}: {error}"
+  said = f"{type(error).__name__}: {error}"
+  return f"model_fn {name} failed in mode {mode!r}{where}, given {shapes}: {said}"

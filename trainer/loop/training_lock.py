@@ -9,16 +9,17 @@ Layout:
 
     <model_dir>/training.lock     {"host": "a", "pid": 4711, "started": "2026-11-21T19:30:00+00:00",
                                   ...}
-                                  of the training that goes on, which removes it at its end. What a process
-                                  that was killed has left counts for nothing. A training whose file is gone, or
-                                  is another one's, has lost the folder: it ends at its next save.
+
+The file names the training that goes on, which removes it at its end. A file that a killed process
+has left counts for nothing. A training whose file is gone, or is another one's, has lost the
+folder: it ends at its next save.
 
 On a local disk the file is locked by flock(2), and the lock ends with the process, however it ends.
 NFS passes such a lock on to its server, so that the other machines see it too. Where there are no
 locks (gs:// and all else that only TensorFlow opens), the file is written again every BEAT_SECONDS,
-with a count; one that does not change for EXPIRES_SECONDS is of a process that is gone. The clocks of
-two machines are not compared. Of two trainings that start there in the same second, both may begin;
-one of them ends at its first save.
+with a count; one that does not change for EXPIRES_SECONDS is of a process that is gone. The clocks
+of two machines are not compared. Of two trainings that start there in the same second, both may
+begin; one of them ends at its first save.
 """
 
 import contextlib

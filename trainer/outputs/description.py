@@ -7,7 +7,8 @@ Example:
       "checkpoint": "out/digits/model.ckpt-2000",
       "global_step": 2000,
       "exported": "2026-11-22T13:40:00+00:00",
-      "signatures": {"serving_default": {"inputs": {"image": {"dtype": "float32", "shape": [null, 8, 8, 1]}}, "outputs": ...}},
+      "signatures": {"serving_default": {"inputs": {"image": {"dtype": "float32",
+                                                    "shape": [null, 8, 8, 1]}}, "outputs": ...}},
       "decodes": ["image"],           features that from_bytes and from_examples take as encoded
                                       files
       "class_names": ["0", "1", ...],

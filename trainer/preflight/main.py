@@ -1,6 +1,6 @@
 """Compiles an experiment for TPUs, with no TPU: does it compile, does it fit, what is wasted.
 
-    python -m trainer.preflight --gin_file=gin_configs/cifar10_cnn.gin --topology=v3-8 --topology=v5e-8
+    python -m trainer.preflight --gin_file=gin_configs/cifar10_cnn.gin --topology=v3-8
 
 Exits with 1 if a step of a topology does not pass all stages, with 2 if the question itself was
 wrong.

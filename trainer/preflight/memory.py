@@ -93,8 +93,8 @@ class Buffer:
   def _change(self, index, size, padded, per_core):
     if re.search("stateless|random", self.op):
       return (
-        "It belongs to random numbers as they are lowered for a CPU; a TPU's own lowering draws them "
-        "in another way."
+        "It belongs to random numbers as they are lowered for a CPU; a TPU's own lowering draws "
+        "them in another way."
       )
     if index == 0 and size == per_core:
       return f"It is the batch: {padded} examples per core would take the same memory here."

@@ -22,7 +22,7 @@ class Price:
   source: str
 
 
-@gin.configurable(module="trainer.preflight")
+@gin_names.configurable(module="trainer.preflight")
 def prices(table: dict[str, tuple] | None = None) -> dict[str, Price]:
   """Returns the price of each topology in the table.
 

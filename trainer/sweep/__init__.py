@@ -1,6 +1,7 @@
 """Sweeps: many runs of one experiment, each with gin bindings of its own, chosen by Optuna.
 
-    python -m trainer.sweep --gin_file=gin_configs/digits.gin --sweep_file=gin_configs/sweeps/digits.gin --sweep_dir=out/sweep --trials=40 --workers=2
+    python -m trainer.sweep --gin_file=gin_configs/digits.gin \\
+        --sweep_file=gin_configs/sweeps/digits.gin --sweep_dir=out/sweep --trials=40 --workers=2
 
 The order of things: `settings` reads the sweep file, `space` and `grid` say what varies,
 `optuna_parts` names samplers and pruners; `study` keeps the trials in a database and `leases` who

@@ -1,6 +1,7 @@
 """Runs an experiment many times, with gin bindings that a sweep file varies, and finds the best.
 
-    python -m trainer.sweep --gin_file=gin_configs/digits.gin --sweep_file=gin_configs/sweeps/digits.gin --sweep_dir=out/sweep --trials=40 --workers=2
+    python -m trainer.sweep --gin_file=gin_configs/digits.gin \\
+        --sweep_file=gin_configs/sweeps/digits.gin --sweep_dir=out/sweep --trials=40 --workers=2
 
 The same command again goes on: finished trials are not run again, interrupted ones resume. It
 leaves with 0, with 1 if no trial came to its end, with 75 after SIGTERM and 130 after Ctrl-C, both

@@ -241,7 +241,8 @@ import sys, threading
 from trainer import command
 from trainer.loop import preemption
 
-what, model_dir, blocks_at, loop = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1)), int(sys.argv.pop(1))
+what, model_dir = sys.argv.pop(1), sys.argv.pop(1)
+blocks_at, loop = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 preemption._ONE_PRESS_SECONDS = 0
 
 def main(argv):

@@ -72,7 +72,10 @@ def test_the_lock_of_another_process_ends_with_it_however_it_ends(tmp_path):
   command = [sys.executable, "-c", HOLDER, file_of(tmp_path)]
   with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
     assert other.stdout.readline() == b"locked\n"
-    said = f"Another training goes on in {tmp_path} .*: process {other.pid} on host far, started 2026-01-02T03:04:05.*--force"
+    said = (
+      f"Another training goes on in {tmp_path} .*: process {other.pid} on host far, "
+      "started 2026-01-02T03:04:05.*--force"
+    )
     with pytest.raises(errors.ModelDirBusyError, match=said), TrainingLock(str(tmp_path)).held():
       pass
     other.kill()

@@ -107,7 +107,8 @@ what, model_dir = sys.argv[1:]
 if what == "save":
   checkpoint.CheckpointDirectory._write = hang_here
 estimator = programs.estimator(model_dir, stage_timeout_secs=3.0)
-input_fn = {"input_fn": hanging_input, "generator": hanging_generator}.get(what, programs.train_input)
+hanging = {"input_fn": hanging_input, "generator": hanging_generator}
+input_fn = hanging.get(what, programs.train_input)
 estimator.train(input_fn, max_steps=20, hooks=[hanging_hook] if what == "hook" else None)
 """
 

@@ -180,7 +180,11 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 
 def test_reading_needs_no_tensorflow(tmp_path):
   append(tmp_path, 10)
-  program = "import sys; from trainer.reporting import metrics_file; print(len(metrics_file.read(sys.argv[1])), 'tensorflow' in sys.modules)"
+  program = """
+import sys
+from trainer.reporting import metrics_file
+print(len(metrics_file.read(sys.argv[1])), 'tensorflow' in sys.modules)
+"""
   root = pathlib.Path(trainer.__file__).parents[1]
   done = subprocess.run(
     [sys.executable, "-c", program, tmp_path], cwd=root, capture_output=True, text=True, check=True

@@ -1,12 +1,12 @@
 """SessionRunHooks as hooks of Octet.
 
-| SessionRunHook                 | called                                                            |
-|--------------------------------|-------------------------------------------------------------------|
-| begin, the first before_run    | while the step is traced: the model_fn's graph is the default one |
-| after_create_session           | before the first loop                                             |
-| after_run, the next before_run | after a loop; for an Estimator, a loop is one step. After each    |
-|                                | batch of an evaluation                                            |
-| end                            | after the last loop                                               |
+| SessionRunHook                 | called                                                          |
+|--------------------------------|-----------------------------------------------------------------|
+| begin, the first before_run    | while the step is traced, in the graph of the model_fn          |
+| after_create_session           | before the first loop                                           |
+| after_run, the next before_run | after a loop; for an Estimator, a loop is one step. After each  |
+|                                | batch of an evaluation                                          |
+| end                            | after the last loop                                             |
 
 The session that they get can tell the value of a variable.
 """
