@@ -40,7 +40,8 @@ setuptools.setup(
     "h5py>=3.11",  # .weights.h5 and .keras files
     "jinja2>=3.1",  # the HTML pages
     "importlib_resources",  # which tensorflow-datasets 4.9.10 needs and does not declare
-    "keras>=3.5,<3.16",
+    # Keras 3.7.0: its Dropout raises ValueError under MirroredStrategy.
+    "keras>=3.5,!=3.7.0,<3.16",
     "ml_dtypes>=0.4",  # bfloat16 in numpy
     "numpy>=1.26,<3",
     "rich",  # the progress bar

@@ -37,8 +37,8 @@ FIRST_TENSORFLOW = {"3.13": "2.20"}  # that is built for a Python; for the other
 TESTS = (
   "tests/conformance",
   "tests/golden",
-  "tests/trainer/test_keras_internals.py",
-  "tests/trainer/test_tensorflow_internals.py",
+  "tests/trainer/internals/test_keras_internals.py",
+  "tests/trainer/internals/test_tensorflow_internals.py",
 )
 
 
