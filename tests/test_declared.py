@@ -19,7 +19,9 @@ EXTRAS = {
   "trainer/preflight": ["preflight"],
   "trainer/plot/curves.py": ["plot"],
   "trainer/outputs/contact_sheet.py": ["plot"],
-  "trainer/serving": ["onnx", "openvino", "serve"],
+  "trainer/outputs/engines": ["onnx", "openvino"],
+  "trainer/outputs/runtimes.py": ["onnx", "openvino"],
+  "trainer/serving": ["serve"],
   "trainer/serve": ["serve"],
   "benchmarks": ["benchmarks"],
 }
