@@ -38,7 +38,7 @@ class Engine:
 
   Args:
     study: a study.Study.
-    starter: a server.Starter.
+    starter: a trial_server.Starter.
     slots: what each worker's trials get of the machine, see machine.slots; one trial runs in each.
     sweep_dir: the sweep's folder.
     common: list of arguments of trainer.main that all trials have.

@@ -67,7 +67,7 @@ def save(model_dir, step):
 
 
 class Starter:
-  """Takes the place of server.Starter: trials go on by one step, with a checkpoint and an
+  """Takes the place of trial_server.Starter: trials go on by one step, with a checkpoint and an
   evaluation, each time that somebody waits for news.
 
   Attributes:
