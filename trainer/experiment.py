@@ -25,7 +25,9 @@ from absl import logging
 from trainer import batch_sizes, config, durations, errors, estimator, run_config, train_evaluate
 from trainer.checkpoints import reader
 from trainer.config import gin_names
-from trainer.hooks import profiler
+
+# Gin files name these hooks without an import.
+from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401
 from trainer.loop import preemption
 from trainer.outputs import completion, predictions
 from trainer.outputs import exporters as exporters_lib

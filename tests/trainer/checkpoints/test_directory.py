@@ -363,7 +363,7 @@ def test_once_it_is_old_a_damaged_one_goes_as_any_other(tmp_path):
 def test_a_checkpoint_is_read_once_to_know_that_it_is_whole(tmp_path, monkeypatch):
   saved(tmp_path, (10, 20, 30), newest=0)
   read, verify = [], reader.verify
-  monkeypatch.setattr(checkpoint, "verify", lambda path: (read.append(path), verify(path)))
+  monkeypatch.setattr(reader, "verify", lambda path: (read.append(path), verify(path)))
   directory = make(tmp_path, newest=3)
   for step in (40, 50):
     assert directory.latest_whole() is not None
@@ -375,7 +375,7 @@ def test_a_checkpoint_is_read_once_to_know_that_it_is_whole(tmp_path, monkeypatc
 
 
 def test_all_of_a_large_checkpoint_is_verified(directory, monkeypatch):
-  monkeypatch.setattr(checkpoint, "_PORTION_BYTES", 100)
+  monkeypatch.setattr(reader, "_PORTION_BYTES", 100)
   path = directory.save(5, {f"v{number}": tf.fill([20], float(number)) for number in range(7)})
   reader.verify(path)
   with open(path + ".data-00000-of-00001", "r+b") as file:
