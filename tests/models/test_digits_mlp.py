@@ -113,7 +113,7 @@ def test_gin_binds_the_knobs():
 
 
 def test_it_is_short_enough_to_copy():
-  assert len(pathlib.Path(digits_mlp.__file__).read_text().splitlines()) <= 90
+  assert len(pathlib.Path(digits_mlp.__file__).read_text().splitlines()) <= 100
 
 
 def test_labels_are_smoothed_in_training_alone(tmp_path):
