@@ -78,7 +78,7 @@ class BatchSizes:
       f"{kind}_per_core_batch_size (gin: run.{kind}_batch_size)."
     )
 
-  def given(self, kind):
+  def is_given(self, kind):
     """Whether a size of this kind was given."""
     return getattr(self, kind) is not None or getattr(self, f"{kind}_per_core") is not None
 

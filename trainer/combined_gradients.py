@@ -5,7 +5,7 @@ its `apply_gradients`, once, before the optimizer does anything with them. So do
 `apply_gradients` that a subclass of `tf.compat.v1.train.Optimizer` has of its own (AdamWeightDecay,
 LARS) get combined gradients, and all replicas make the same step.
 
-    with combined_gradients.training():  # or idle(), where nothing is trained
+    with combined_gradients.training_scope():  # or idle_scope(), where nothing is trained
       ... trace a model_fn ...
 """
 
@@ -30,12 +30,12 @@ _mode = contextvars.ContextVar("mode of optimizers", default=None)
 _combined = contextvars.ContextVar("gradients are combined", default=False)
 
 
-def idle() -> contextlib.AbstractContextManager[None]:
+def idle_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, no optimizer does anything: a model_fn may make its train_op in every mode."""
   return patches.setting(_mode, _IDLE)
 
 
-def training() -> contextlib.AbstractContextManager[None]:
+def training_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, optimizers apply the mean over the replicas; entered once around a trace."""
   return patches.setting(_mode, _TRAINING)
 
@@ -45,7 +45,7 @@ def is_idle() -> bool:
   return _mode.get() == _IDLE
 
 
-def already() -> contextlib.AbstractContextManager[None]:
+def combined_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, the gradients that optimizers are given are combined already."""
   return patches.setting(_combined, True)
 
@@ -138,7 +138,7 @@ def _apply_own(apply_gradients, grads_and_vars, *args, **kwargs):
   if is_idle():
     return tf.no_op()
   pairs = grads_and_vars if _combined.get() else _combined_pairs(grads_and_vars)
-  with already(), variable_store.alike():
+  with combined_scope(), variable_store.alike():
     return apply_gradients(pairs, *args, **kwargs)
 
 

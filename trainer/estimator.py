@@ -186,7 +186,8 @@ class Estimator:
     kinds = [
       kind
       for kind in batch_sizes_lib.KINDS
-      if self._batch_sizes.given(kind) or (kind == "predict" and self._batch_sizes.given("eval"))
+      if self._batch_sizes.is_given(kind)
+      or (kind == "predict" and self._batch_sizes.is_given("eval"))
     ]
     return {kind: self._batch_sizes.resolve(kind, self.device.replicas) for kind in kinds}
 
@@ -261,7 +262,7 @@ class Estimator:
     with self._lock.held():
       try:
         self._train(
-          input_fn, session_run.adapted(hooks, "train"), steps, max_steps, saving_listeners or []
+          input_fn, session_run.adapt(hooks, "train"), steps, max_steps, saving_listeners or []
         )
       except KeyboardInterrupt as error:  # who wants to go does not wait
         if error.args or self._boundaries is not None:
@@ -304,7 +305,7 @@ class Estimator:
       )
     all_hooks = [
       *hooks,
-      *session_run.adapted(self._program.specs[ModeKeys.TRAIN].training_hooks, "training_hooks"),
+      *session_run.adapt(self._program.specs[ModeKeys.TRAIN].training_hooks, "training_hooks"),
     ]
     if self.device.is_chief:
       logging.info("%s", variable_table.table(self._program.store.variables))
@@ -525,7 +526,7 @@ class Estimator:
     source = self._values.source(checkpoint_path)
     _, iterator = self._traced("eval", input_fn, name or "")
     names = self._program.restored_names(ModeKeys.EVAL)
-    hooks = session_run.adapted(
+    hooks = session_run.adapt(
       [*(hooks or []), *(self._program.specs[ModeKeys.EVAL].evaluation_hooks or [])], "evaluate"
     )
     _begin(hooks, self)
@@ -609,7 +610,7 @@ class Estimator:
     self._check_predict_keys(predict_keys)
     with self._values_to_predict(source):  # which finds what does not fit
       pass
-    all_hooks = session_run.adapted(
+    all_hooks = session_run.adapt(
       [*(hooks or []), *(self._program.specs[ModeKeys.PREDICT].prediction_hooks or [])], "predict"
     )
     groups = self._loops.predict(

@@ -1,7 +1,7 @@
 """Files that are there whole or not at all, local or of any file system that tf.io.gfile knows.
 
 Example:
-    with files.whole("out/digits/evaluations.json") as file:
+    with files.write_atomically("out/digits/evaluations.json") as file:
       file.write(text)
 """
 
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 
 @contextlib.contextmanager
-def whole(path, mode="w"):
+def write_atomically(path, mode="w"):
   """Yields a file that is written beside its place and put there when nothing was raised.
 
   What is written beside it is `<path>.writing-<host>-<process>-<thread>`: of two writers each has

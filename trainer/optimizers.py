@@ -176,7 +176,7 @@ class CrossShardOptimizer:
     """Applies gradients that are the same on all replicas."""
     if combined_gradients.is_idle():
       return tf.no_op()
-    with combined_gradients.already():
+    with combined_gradients.combined_scope():
       if isinstance(self._optimizer, v1.train.Optimizer):
         pairs = [(g, _tensorflow_variable(v)) for g, v in grads_and_vars]
         return self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)

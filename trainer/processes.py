@@ -9,7 +9,7 @@ import sys
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def host() -> str:
+def host_name() -> str:
   """Returns the name of this machine, with its PID namespace where a container has its own."""
   try:
     return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
@@ -17,7 +17,7 @@ def host() -> str:
     return socket.gethostname()
 
 
-def boot() -> str | None:
+def boot_id() -> str | None:
   """Identifies this machine since its last start, and the PID namespace of this process.
 
   Returns:
@@ -30,7 +30,7 @@ def boot() -> str | None:
     return None
 
 
-def started(pid: int) -> str | None:
+def start_time(pid: int) -> str | None:
   """Says when a process of this machine was started.
 
   Returns:

@@ -297,7 +297,7 @@ _IDLE = _Now(durations.TrainingLength(), None)
 _now = contextvars.ContextVar("what schedules go by", default=None)
 
 
-def during(
+def training_scope(
   length: durations.TrainingLength, step: tf.Tensor | None = None
 ) -> contextlib.AbstractContextManager[None]:
   """Inside, schedules measure durations by a TrainingLength, and follow `step`; entered around the
@@ -305,13 +305,13 @@ def during(
 
   Example:
       length = durations.TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps=2441)
-      with schedules.during(length):
+      with schedules.training_scope(length):
         schedule(245)
   """
   return patches.setting(_now, _Now(length, step))
 
 
-def idle() -> contextlib.AbstractContextManager[None]:
+def idle_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, schedules are 0 and look at nothing: a model_fn may make its train_op in every
   mode, and only training runs it.
   """

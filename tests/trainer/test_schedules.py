@@ -86,7 +86,7 @@ CASES = {
 @pytest.mark.parametrize("make, expected", CASES.values(), ids=CASES)
 def test_values_are_those_of_the_formula(make, expected):
   schedule = make()
-  with schedules.during(LENGTH):
+  with schedules.training_scope(LENGTH):
     values = tf.function(
       lambda: tf.map_fn(
         schedule, tf.constant(STEPS), fn_output_signature=tf.TensorSpec([], tf.float32)
@@ -111,7 +111,7 @@ def test_values_are_those_of_the_formula(make, expected):
   ],
 )
 def test_the_ends_are_exact(name, step, rate):
-  with schedules.during(LENGTH):
+  with schedules.training_scope(LENGTH):
     assert CASES[name][0]()(step).numpy() == np.float32(rate)
 
 
@@ -132,7 +132,7 @@ def test_keras_makes_a_copy():
   copy = keras.optimizers.SGD.from_config(
     keras.optimizers.SGD(schedules.cosine(0.1, warmup="10 %")).get_config()
   )
-  with schedules.during(LENGTH):
+  with schedules.training_scope(LENGTH):
     assert [copy._learning_rate(step).numpy() for step in (5, 10)] == pytest.approx([0.05, 0.1])
 
 
@@ -379,7 +379,7 @@ def test_what_can_never_work(make, message):
 )
 def test_what_does_not_fit_together(make, message):
   schedule = make()
-  with schedules.during(LENGTH), pytest.raises(errors.SettingError, match=message):
+  with schedules.training_scope(LENGTH), pytest.raises(errors.SettingError, match=message):
     schedule(0)
 
 

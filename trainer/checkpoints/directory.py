@@ -218,7 +218,7 @@ class CheckpointDirectory:
       f'model_checkpoint_path: "{names[-1]}"',
       *(f'all_model_checkpoint_paths: "{name}"' for name in names),
     ]
-    with files.whole(os.path.join(self.directory, "checkpoint")) as file:
+    with files.write_atomically(os.path.join(self.directory, "checkpoint")) as file:
       file.write("\n".join(lines) + "\n")
 
   def latest_whole(self):

@@ -235,7 +235,7 @@ def write(path, values):
 def put(path, data):
   """Writes a file aside and then in its place; OutputError if it cannot be written."""
   try:
-    with files.whole(path, "wb") as file:
+    with files.write_atomically(path, "wb") as file:
       file.write(data)
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(f"{path} (--output) cannot be written: {error}") from error

@@ -236,7 +236,7 @@ def _note_in_own_file(directory, evaluation, step, metrics):
 
 def _add(path, noted, evaluation, step, metrics):
   noted.setdefault(evaluation, {})[str(step)] = metrics
-  with files.whole(path) as file:
+  with files.write_atomically(path) as file:
     file.write(json.dumps(noted, indent=1, sort_keys=True))
 
 

@@ -111,7 +111,7 @@ def save(path, text):
 
   try:
     tf.io.gfile.makedirs(os.path.dirname(path) or ".")
-    with files.whole(path) as file:
+    with files.write_atomically(path) as file:
       file.write(text)
   except (OSError, tf.errors.OpError) as error:
     raise errors.OutputError(

@@ -65,7 +65,7 @@ class SessionRunHookAdapter:
     return known[name]
 
 
-def adapted(hooks, where):
+def adapt(hooks, where):
   """The hooks as hooks of `trainer.hooks`; SettingError for one that is none."""
   result = []
   for hook in hooks or []:

@@ -50,7 +50,7 @@ class DeviceLoops:
 
   def train(self, iterator, steps, endless):
     """Runs the training loop, see `_train`."""
-    with executor.single_thread(self._single_thread), step_times.loop():
+    with executor.single_thread(self._single_thread), step_times.mark_loop():
       return self._train_loop(iterator, steps, endless)
 
   def trace_train(self, iterator, endless):
@@ -147,7 +147,7 @@ class DeviceLoops:
       return
 
     def call():
-      with tf.device("/cpu:0"), tf.name_scope(""), summaries.writers_kept(self._writers):
+      with tf.device("/cpu:0"), tf.name_scope(""), summaries.keep_writers(self._writers):
         fn(**tensors) if isinstance(tensors, dict) else fn(*tensors)
       return True
 

@@ -96,7 +96,7 @@ class Program:
     """
 
     def replica_step(*element):
-      with summaries.collecting() as scalars:
+      with summaries.collect_scalars() as scalars:
         result = self._call(ModeKeys.TRAIN, element)
       self._keep(scalars)
       self.host_fn, tensors = result.host_call or (None, {})
@@ -174,9 +174,9 @@ class Program:
     training = mode == ModeKeys.TRAIN
     step = self.global_step.read_value()
     with (
-      summaries.intercepted(),
-      combined_gradients.training() if training else combined_gradients.idle(),
-      schedules.during(self.training_length, step) if training else schedules.idle(),
+      summaries.intercept_scalars(),
+      combined_gradients.training_scope() if training else combined_gradients.idle_scope(),
+      schedules.training_scope(self.training_length, step) if training else schedules.idle_scope(),
     ):
       return self.store.run(fn, arguments, step, self.global_step, _MAY_CHANGE[mode], goes_on)
 

@@ -160,8 +160,8 @@ class _Holder:
   host: str
   pid: int
   started: str
-  boot: str | None = None  # see processes.boot
-  process: str | None = None  # see processes.started
+  boot: str | None = None  # see processes.boot_id
+  process: str | None = None  # see processes.start_time
   token: str = ""  # unlike that of any other
 
   def __str__(self):
@@ -169,20 +169,20 @@ class _Holder:
     return f"process {self.pid} on host {self.host}{here}, started {self.started}"
 
   def is_this_process(self):
-    return self.boot == processes.boot() and self.pid == os.getpid()
+    return self.boot == processes.boot_id() and self.pid == os.getpid()
 
   def is_alive(self):
     """Whether the process is there; None where that cannot be told from here."""
-    if self.boot is None or self.boot != processes.boot() or self.process is None:
+    if self.boot is None or self.boot != processes.boot_id() or self.process is None:
       return None
-    return processes.started(self.pid) == self.process
+    return processes.start_time(self.pid) == self.process
 
 
 def _this():
   started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
   pid = os.getpid()
   return _Holder(
-    platform.node(), pid, started, processes.boot(), processes.started(pid), uuid.uuid4().hex
+    platform.node(), pid, started, processes.boot_id(), processes.start_time(pid), uuid.uuid4().hex
   )
 
 
@@ -381,5 +381,5 @@ class _Heartbeat:
 
   def _write(self):
     self._count += 1
-    with files.whole(self._path) as file:
+    with files.write_atomically(self._path) as file:
       file.write(_text(self._holder, beat=self._count))

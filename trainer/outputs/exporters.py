@@ -178,5 +178,5 @@ def _read(export_path):
 
 
 def _write(export_path, record):
-  with files.whole(os.path.join(export_path, _RECORD)) as file:
+  with files.write_atomically(os.path.join(export_path, _RECORD)) as file:
     file.write(json.dumps(record, indent=1))

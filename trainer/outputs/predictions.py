@@ -79,7 +79,7 @@ def write(path, predictions):
   """
   count = 0
   try:
-    with files.whole(path) as file:
+    with files.write_atomically(path) as file:
       for prediction in predictions:
         value = tf.nest.map_structure(plain, prediction)
         file.write(

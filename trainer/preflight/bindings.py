@@ -35,7 +35,7 @@ class Experiment:
     sized = [
       kind
       for kind in KINDS
-      if self.sizes.given(kind) or (kind == "predict" and self.sizes.given("eval"))
+      if self.sizes.is_given(kind) or (kind == "predict" and self.sizes.is_given("eval"))
     ]
     return [kind for kind in sized if kind in self.input_fns]
 

@@ -41,7 +41,7 @@ class StepTimes:
   operations: dict
 
 
-def loop():
+def mark_loop():
   """A context that marks a device loop in a profile, if one is being taken."""
   return tf.profiler.experimental.Trace(LOOP)
 

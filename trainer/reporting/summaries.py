@@ -35,7 +35,7 @@ _told = set()  # tags of what is not written, each of which is told once a proce
 
 
 @contextlib.contextmanager
-def collecting():
+def collect_scalars():
   """Yields a dict that receives, by tag, each scalar (float32 tensor) that is given to
   tf.summary inside. Per thread: one per replica.
   """
@@ -48,13 +48,18 @@ def collecting():
 
 
 def record(tag, value):
-  """Leaves a scalar behind for the log and for TensorBoard; outside `collecting` it is nobody's."""
+  """Hands a scalar to the enclosing `collect_scalars`; without one, the scalar is dropped.
+
+  Args:
+    tag: its name in the log and in TensorBoard.
+    value: a tensor or number with one element, of any dtype; it is kept as a float32 scalar.
+  """
   scalars = getattr(_collecting, "scalars", None)
   if scalars is not None:
     scalars[tag] = tf.cast(tf.reshape(value, []), tf.float32)
 
 
-def intercepted() -> contextlib.AbstractContextManager[None]:
+def intercept_scalars() -> contextlib.AbstractContextManager[None]:
   """`tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside; entered once around a
   trace.
   """
@@ -97,7 +102,7 @@ for _name in ("audio", "histogram", "image", "tensor_summary", "text"):
   patches.replaces(v1.summary, _name)(_v1_other)
 
 
-def writers_kept(writers: list) -> contextlib.AbstractContextManager[None]:
+def keep_writers(writers: list) -> contextlib.AbstractContextManager[None]:
   """Adds to a list what `tf.summary.create_file_writer` makes inside: else a writer that is
   made while a function is traced is gone when it runs.
   """

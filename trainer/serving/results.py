@@ -66,7 +66,7 @@ def writer(path: str, loaded: Loaded) -> Iterator["_Lines | _Table | _Sheet"]:
       yield sheet
       sheet.write(path)
       return
-    with files.whole(path) as file:
+    with files.write_atomically(path) as file:
       yield _Table(file, loaded) if path.endswith(".csv") else _Lines(file, loaded)
   except (tf.errors.OpError, OSError) as error:
     if isinstance(error, errors.OctetError):

@@ -25,8 +25,8 @@ class Holder:
   """A process.
 
   Attributes:
-    host: of the machine, see processes.host.
-    pid, started: of the process, see processes.started.
+    host: of the machine, see processes.host_name.
+    pid, started: of the process, see processes.start_time.
     name: unlike that of any other.
   """
 
@@ -39,7 +39,7 @@ class Holder:
 def this_process():
   """The Holder that this process is."""
   return Holder(
-    processes.host(), os.getpid(), processes.started(os.getpid()) or "", uuid.uuid4().hex
+    processes.host_name(), os.getpid(), processes.start_time(os.getpid()) or "", uuid.uuid4().hex
   )
 
 
@@ -52,11 +52,17 @@ class Leases:
     seconds: how long another machine's process may be silent.
     holder: the Holder that claims.
     clock: seconds.
-    started: function of a pid, see processes.started.
+    started: function of a pid, see processes.start_time.
   """
 
   def __init__(
-    self, engine, study, seconds=60.0, holder=None, clock=time.monotonic, started=processes.started
+    self,
+    engine,
+    study,
+    seconds=60.0,
+    holder=None,
+    clock=time.monotonic,
+    started=processes.start_time,
   ):
     import sqlalchemy
 

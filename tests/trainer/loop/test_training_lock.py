@@ -223,7 +223,7 @@ class Elsewhere:
     holder = dict(
       host="far", pid=7, started="2026-01-02T03:04:05+00:00", boot="b", process="p", token="t"
     )
-    with files.whole(file_of(self.folder)) as file:
+    with files.write_atomically(file_of(self.folder)) as file:
       file.write(json.dumps(dict(holder, beat=beat, **more)))
 
 
@@ -276,14 +276,14 @@ def test_one_that_ends_is_not_waited_for_any_longer(elsewhere):
 
 
 def test_a_process_of_this_machine_that_is_gone_is_not_waited_for(elsewhere):
-  elsewhere.write(boot=processes.boot(), pid=2**22 + 1)
+  elsewhere.write(boot=processes.boot_id(), pid=2**22 + 1)
   with elsewhere.lock().held():
     assert elsewhere.looks == 0
 
 
 def test_one_of_this_machine_that_is_alive_is_known_at_once(elsewhere):
   pid = os.getppid()
-  elsewhere.write(boot=processes.boot(), pid=pid, process=processes.started(pid))
+  elsewhere.write(boot=processes.boot_id(), pid=pid, process=processes.start_time(pid))
   with pytest.raises(errors.ModelDirBusyError), elsewhere.lock().held():
     pass
   assert elsewhere.looks == 0
@@ -449,7 +449,7 @@ def test_a_training_elsewhere(elsewhere):
 
 
 def test_an_unknown_field_of_a_later_version_does_no_harm(elsewhere):
-  elsewhere.write(boot=processes.boot(), pid=2**22 + 1, later="field")
+  elsewhere.write(boot=processes.boot_id(), pid=2**22 + 1, later="field")
   with elsewhere.lock().held():
     assert set(told(elsewhere.folder)) == {
       field.name for field in dataclasses.fields(training_lock._Holder)

@@ -161,8 +161,8 @@ def test_a_host_call_writes_images_with_their_steps(tmp_path, device):
 
 
 def test_collecting_is_over_when_it_is_left():
-  with summaries.collecting() as outer:
-    with summaries.collecting() as inner:
+  with summaries.collect_scalars() as outer:
+    with summaries.collect_scalars() as inner:
       summaries.record("a", tf.constant(1))
     summaries.record("b", tf.constant([2.5]))
   summaries.record("c", tf.constant(3))
@@ -174,7 +174,7 @@ def test_what_a_program_writes_itself_is_written_though_others_are_intercepted(t
   patches.install()
   writer = tf.summary.create_file_writer(str(tmp_path))
   with writer.as_default():
-    with summaries.collecting() as collected, summaries.intercepted():
+    with summaries.collect_scalars() as collected, summaries.intercept_scalars():
       tf.summary.scalar("left behind", 1.0, step=3)
       v1.summary.scalar("left behind too", 2.0)
     tf.summary.scalar("mine", 1.5, step=3)

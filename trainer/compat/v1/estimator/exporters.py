@@ -144,6 +144,6 @@ class BestExporter(_SavedModelExporter):
       if not self._is_better(best_eval_result=best, current_eval_result=eval_result):
         return None
     exported = self._save(estimator, export_path, checkpoint_path)
-    with files.whole(path) as file:
+    with files.write_atomically(path) as file:
       file.write(json.dumps(host_metrics.scalars(eval_result)))
     return exported
