@@ -1,6 +1,7 @@
-"""Global and per-core batch sizes: `global = per-core × replicas`. Either gives the other."""
+"""Global and per-core batch sizes, where `global = per-core × replicas`."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from trainer import errors, formatting, run_config
 
@@ -9,7 +10,7 @@ KINDS = ("train", "eval", "predict")
 
 @dataclasses.dataclass(frozen=True)
 class BatchSize:
-  """The sizes of one kind of run.
+  """The batch size of one kind of run on a number of replicas.
 
   Attributes:
     per_core: examples in the batch of one replica.
@@ -20,17 +21,17 @@ class BatchSize:
   replicas: int
 
   @property
-  def global_size(self):
-    """Examples in one step."""
+  def global_size(self) -> int:
+    """Examples in one step, of all replicas together."""
     return self.per_core * self.replicas
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchSizes:
-  """What a run was given: for each kind, the global size, the per-core size, or neither.
+  """The settings of a run: for each kind, the global size, the per-core size, or neither.
 
   Raises:
-    SettingError: both were given for one kind, or one is not an int > 0.
+    SettingError: both are set for one kind, or a size is not an int > 0.
   """
 
   train: int | None = None
@@ -40,7 +41,7 @@ class BatchSizes:
   eval_per_core: int | None = None
   predict_per_core: int | None = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     for kind in KINDS:
       given, per_core = getattr(self, kind), getattr(self, f"{kind}_per_core")
       if given is not None and per_core is not None:
@@ -53,8 +54,8 @@ class BatchSizes:
       if per_core is not None:
         run_config.require_positive_int(per_core, f"{kind}_per_core_batch_size")
 
-  def check(self, replicas):
-    """Raises SettingError where a global size that was given does not divide among the replicas."""
+  def check(self, replicas: int) -> None:
+    """Raises SettingError if a global size is not divisible by the number of replicas."""
     for kind in KINDS:
       size = getattr(self, kind)
       if size is not None and size % replicas:
@@ -62,10 +63,17 @@ class BatchSizes:
           f"{kind} batch size {size} must be divisible by number of replicas {replicas}"
         )
 
-  def resolve(self, kind, replicas):
-    """The BatchSize of a kind on so many replicas; SettingError if none was given.
+  def resolve(self, kind: str, replicas: int) -> BatchSize:
+    """Returns the batch size of a kind.
 
-    Predict falls back to the sizes of eval, eval to no other.
+    "predict" falls back to the size for "eval"; "eval" has no fall-back.
+
+    Args:
+      kind: one of KINDS.
+      replicas: number of replicas.
+
+    Raises:
+      SettingError: no size is set for the kind.
     """
     kinds = (kind, "eval") if kind == "predict" else (kind,)
     for name in kinds:
@@ -78,17 +86,17 @@ class BatchSizes:
       f"{kind}_per_core_batch_size (gin: run.{kind}_batch_size)."
     )
 
-  def is_given(self, kind):
-    """Whether a size of this kind was given."""
+  def is_given(self, kind: str) -> bool:
+    """Whether a size is set for this kind."""
     return getattr(self, kind) is not None or getattr(self, f"{kind}_per_core") is not None
 
 
-def table(sizes, hosts):
-  """A text table of the sizes in use.
+def table(sizes: Mapping[str, BatchSize], hosts: int) -> str:
+  """Returns a text table of the sizes in use.
 
   Args:
-    sizes: dict of kind → BatchSize.
-    hosts: number of machines with an input pipeline each.
+    sizes: kind → BatchSize.
+    hosts: number of machines, each with an input pipeline of its own.
   """
   rows = [
     [kind, size.global_size, size.per_core, size.replicas, hosts] for kind, size in sizes.items()

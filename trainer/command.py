@@ -1,4 +1,4 @@
-"""How a command of Octet runs: flags, log lines, and mistakes told without a traceback.
+"""Runs a command of Octet: parses flags, formats log lines, prints user errors without a traceback.
 
     def main(argv):
       ...
@@ -6,8 +6,8 @@
     if __name__ == "__main__":
       command.run(main)
 
-What it leaves with: 0; 1 for a crash; 2 for a mistake that the message tells how to mend (a flag,
-or an errors.OctetError); 130 after Ctrl-C.
+The exit status is 0; 1 after a crash; 2 after an error that the user can fix (a wrong flag, or an
+errors.OctetError); 130 after Ctrl-C.
 """
 
 import functools
@@ -15,6 +15,7 @@ import logging
 import os
 import pathlib
 import sys
+from collections.abc import Callable
 
 from absl import app, flags
 from absl import logging as absl_logging
@@ -26,16 +27,18 @@ _DEBUG = flags.DEFINE_bool("debug", False, "Show where in the program an error c
 _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
 
 
-def run(main, positional=False):
-  """Parses the flags, calls main(argv), and leaves the process.
+def run(main: Callable[[list[str]], int | None], positional: bool = False) -> None:
+  """Parses the flags, calls main(argv), and exits.
 
-  argv has the program's name, and what is no flag where `positional` allows it.
+  Args:
+    main: the command's function. argv[0] is the program's name; the positional arguments follow.
+    positional: whether the command takes positional arguments. Otherwise they are an error.
   """
-  # TensorFlow reads this when it is imported: its messages about the machine would hide the lines
-  # that are about the run.
+  # TensorFlow reads this variable when it is imported, so it is set first. Its messages about the
+  # machine would bury the log lines of the run.
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-  # --help shows the docstring and the key flags of the module that runs as a program. For a
-  # package, that is __main__.py, which has neither.
+  # absl's --help shows the docstring and the key flags of __main__. `python -m package` runs
+  # package/__main__.py, which has neither, so both are taken from main's module.
   module = sys.modules[main.__module__]
   if module is not sys.modules["__main__"]:
     sys.modules["__main__"].__doc__ = module.__doc__
@@ -46,8 +49,8 @@ def run(main, positional=False):
   )
 
 
-def message(error):
-  """The text of an errors.OctetError, and one line on its cause."""
+def message(error: BaseException) -> str:
+  """Returns an error's text, with one line about its cause."""
   error = original(error)
   text = str(error)
   if error.__cause__ is not None:
@@ -58,10 +61,13 @@ def message(error):
   return text
 
 
-def original(error):
-  """The error itself where gin raised another in its place, of a class that it derives and with
-  a text that ends in "In call to configurable ...".
+def original(error: BaseException) -> BaseException:
+  """Returns the exception that gin replaced, or the error itself if gin did not replace one.
+
+  gin raises in place of an exception one of a class that it derives from the exception's class,
+  with a text that ends in "In call to configurable ...".
   """
+  # gin nests: each configurable on the way adds one more such exception.
   while (
     error.__suppress_context__
     and error.__cause__ is None
@@ -106,8 +112,9 @@ def _fail(text):
 
 
 def _about_the_run(record):
-  """Whether a log record is shown: not what TensorFlow says of its own doings below a warning,
-  such as how long it took to write a file.
+  """Whether a log record is shown.
+
+  TensorFlow's own messages below a warning, such as how long it took to write a file, are not.
   """
   return (
     record.levelno > logging.INFO or "tensorflow" not in pathlib.PurePath(record.pathname).parts
@@ -115,7 +122,7 @@ def _about_the_run(record):
 
 
 class _Lines(logging.Formatter):
-  """The time and the message; the level too from warnings on."""
+  """Formats a record as its time and message, with the level for warnings and errors."""
 
   def __init__(self):
     super().__init__(datefmt="%H:%M:%S")

@@ -1,19 +1,18 @@
-"""Durations in the unit in which they are known: steps, epochs, examples, or a share of the
-training.
+"""Durations in steps, epochs, examples, or as a share of the training.
 
     length = TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps="50 epochs")
     length.total()                                  # 2441
     length.steps("5 epochs", "warmup")              # 244.140625
 
-| duration          | steps                                        | needs                     |
-|---------------------|--------------------------------------------------|-----------------------------------------------|
-| 245, "245 steps"  | 245                                          |                           |
-| "250000 examples" | examples / global batch                      | the train batch size      |
-| "5 epochs"        | epochs × examples of an epoch / global batch | RunConfig.epoch_examples  |
-| "10 %"            | this share of the steps of the training      | run.train_steps           |
+| duration          | steps                                        | needs                    |
+|-------------------|----------------------------------------------|--------------------------|
+| 245, "245 steps"  | 245                                          |                          |
+| "250000 examples" | examples / global batch                      | the train batch size     |
+| "5 epochs"        | epochs × examples in an epoch / global batch | RunConfig.epoch_examples |
+| "10 %"            | this share of all steps of the training      | run.train_steps          |
 
-A step is one of the global step: one global batch. Units may be in the singular, "%" may be
-"percent".
+A step processes one global batch and adds 1 to the global step. Units may be in the singular, and
+"percent" may stand for "%".
 """
 
 import dataclasses
@@ -35,15 +34,18 @@ _UNITS = {
 }
 
 
-def parse(duration, name):
-  """(number, unit) of a duration; unit is "steps", "epochs", "examples" or "percent".
+def parse(duration: float | str, name: str) -> tuple[float, str]:
+  """Splits a duration into its number and its unit.
 
   Args:
-    duration: an int or float, of steps, or a string as in the table above.
-    name: what to call it in an error: its gin name.
+    duration: a number of steps, or a string as in the table above.
+    name: the setting's gin name, for the error message.
+
+  Returns:
+    (number, unit); unit is "steps", "epochs", "examples" or "percent".
 
   Raises:
-    SettingError: it is none, or negative.
+    SettingError: it is not a duration, or it is negative.
   """
   if (
     isinstance(duration, int | float)
@@ -63,24 +65,25 @@ def parse(duration, name):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingLength:
-  """What durations are measured by.
+  """The sizes that convert durations to steps.
 
-  What is None is not known, and is asked for by a duration that needs it.
+  An attribute may be None. A duration that needs it is then an error.
 
   Attributes:
     batch_size: examples in a step, of all cores together.
     epoch_examples: examples in an epoch.
-    train_steps: the whole training: a number of steps, or a duration in steps, epochs or examples.
+    train_steps: length of the whole training: a number of steps, or a duration in steps, epochs or
+      examples.
 
   Raises:
-    SettingError: one of the last two cannot be.
+    SettingError: epoch_examples or train_steps has a wrong value.
   """
 
   batch_size: int | None = None
   epoch_examples: int | None = None
   train_steps: int | str | None = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if isinstance(self.train_steps, str):
       number, unit = parse(self.train_steps, "run.train_steps")
       valid = number > 0 and unit != "percent"
@@ -96,12 +99,14 @@ class TrainingLength:
         f"RunConfig.epoch_examples must be an int greater than 0; got {self.epoch_examples!r}."
       )
 
-  def total(self):
-    """The steps of the whole training, an int: the nearest whole number where it is given as a
-    duration; None where it is not given.
+  def total(self) -> int | None:
+    """Returns the steps of the whole training.
+
+    Returns:
+      train_steps, rounded to the nearest step if it is a duration; None if train_steps is None.
 
     Raises:
-      SettingError: what it is measured by is not known, or it is less than a step.
+      SettingError: an attribute that the duration needs is None, or it is less than a step.
     """
     if not isinstance(self.train_steps, str):
       return self.train_steps
@@ -112,32 +117,29 @@ class TrainingLength:
       )
     return steps
 
-  def steps(self, duration, name):
-    """The steps of a duration, a float that need not be whole.
+  def steps(self, duration: float | str, name: str) -> float:
+    """Converts a duration to steps; the result may have a fraction.
 
     Args:
       duration: see `parse`.
-      name: its gin name, for errors.
+      name: the setting's gin name, for the error message.
 
     Raises:
-      SettingError: it is no duration, or the setting that it is measured by is missing.
+      SettingError: it is not a duration, or an attribute that it needs is None.
     """
     number, unit = parse(duration, name)
     if unit == "steps":
       return number
     if unit == "percent":
-      return (
-        number
-        / 100
-        * self._known(
-          self.total(),
-          duration,
-          name,
-          "the length of the training",
-          "run.train_steps",
-          "RunConfig(train_steps=...)",
-        )
+      total = self._known(
+        self.total(),
+        duration,
+        name,
+        "the length of the training",
+        "run.train_steps",
+        "RunConfig(train_steps=...)",
       )
+      return number / 100 * total
     batch_size = self._known(
       self.batch_size,
       duration,

@@ -1,13 +1,13 @@
-"""Errors for what a user can mend: a setting, an input, a model_fn, a checkpoint.
+"""Errors that a user can fix: in a setting, an input, a model_fn, a checkpoint.
 
-Each one is also the built-in exception that its kind of mistake calls for, so that a program may
-catch either. The message is whole: what was given, what was expected, which flag, argument or gin
-name to change. Commands print it without a traceback (see `trainer.main`).
+Each class also derives from the built-in exception for its kind of mistake, so that a program can
+catch either. A message says what was given, what was expected, and which flag, argument or gin
+name to change. Commands print the message without a traceback (see `trainer.command`).
 """
 
 
 class OctetError(Exception):
-  """A mistake that the message tells how to mend."""
+  """An error whose message says how to fix it."""
 
 
 class SettingError(OctetError, ValueError):
@@ -19,13 +19,14 @@ class SpecError(OctetError, TypeError):
 
 
 class ModelFnError(OctetError, RuntimeError):
-  """A model_fn raised; the message names the mode, the shapes it was given and the line that
-  failed.
+  """A model_fn raised an exception.
+
+  The message names the mode, the shapes of its inputs, and the line that failed.
   """
 
 
 class InputError(OctetError, ValueError):
-  """An input_fn failed, its data cannot be used, or there is none."""
+  """An input_fn failed, its data cannot be used, or it gave no data."""
 
 
 class CheckpointNotFoundError(OctetError, FileNotFoundError):
@@ -45,15 +46,15 @@ class OutputError(OctetError, OSError):
 
 
 class ExportError(OctetError, ValueError):
-  """An export does not give what the model gives; it was not published."""
+  """An exported model gives other results than the model itself; it was not published."""
 
 
 class ModelDirBusyError(OctetError, RuntimeError):
-  """Another training goes on in the model_dir, or has taken it over."""
+  """Another training is using the model_dir, or has taken it over."""
 
 
 class WorkerLostError(OctetError, ConnectionError):
-  """Another worker of TF_CONFIG is gone."""
+  """Another worker in TF_CONFIG has ended or cannot be reached."""
 
 
 class NonFiniteError(OctetError, ArithmeticError):

@@ -1,18 +1,18 @@
-"""Locks on local files, for what several processes or threads change.
+"""Locks on local files that several processes or threads write.
 
     with open("out/digits/metrics.jsonl", "ab") as file:
-      file_locks.lock(file)          # until it is closed
+      file_locks.lock(file)          # held until the file is closed
       file.write(line)
 
-A lock belongs to an open file and ends with it, also when its process is killed. Threads exclude
-each other as processes do, since each opens the file for itself.
+A lock belongs to an open file. The system releases it when the file is closed, and also when the
+process is killed. Threads exclude each other as processes do, if each opens the file for itself.
 """
 
 import errno
 import fcntl
 from typing import IO
 
-# What a file system without locks says, as some network mounts are.
+# The errors of a file system that has no locks, such as some network mounts.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -26,7 +26,7 @@ def lock(file: IO) -> bool:
     False where the file system has no locks.
 
   Raises:
-    OSError: it cannot be locked for another reason.
+    OSError: the file cannot be locked for another reason.
   """
   try:
     fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,6 @@
-"""Files that are there whole or not at all, local or of any file system that tf.io.gfile knows.
+"""Writes files that appear complete or not at all.
+
+Paths may be local or on any file system that tf.io.gfile supports.
 
 Example:
     with files.write_atomically("out/digits/evaluations.json") as file:
@@ -9,32 +11,36 @@ import contextlib
 import os
 import socket
 import threading
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 
 @contextlib.contextmanager
-def write_atomically(path, mode="w"):
-  """Yields a file that is written beside its place and put there when nothing was raised.
+def write_atomically(path: str, mode: str = "w") -> Iterator[tf.io.gfile.GFile]:
+  """Yields a temporary file beside `path`, which replaces `path` if the block raises nothing.
 
-  What is written beside it is `<path>.writing-<host>-<process>-<thread>`: of two writers each has
-  its own, and the file is that of the one that ends last.
+  The temporary file is `<path>.writing-<host>-<process>-<thread>`, so that two writers never share
+  one. The writer that finishes last wins.
 
   Args:
-    path: where; what is there is replaced.
+    path: the file to write or replace.
     mode: "w" or "wb".
 
   Raises:
-    OSError, tf.errors.OpError: it cannot be written.
+    OSError: the file cannot be written.
+    tf.errors.OpError: the file cannot be written.
   """
   aside = f"{path}.writing-{socket.gethostname()}-{os.getpid()}-{threading.get_native_id()}"
   try:
     with tf.io.gfile.GFile(aside, mode) as file:
-      # Which makes the file, also where nothing is written to it.
+      # GFile creates the file at the first write. Without this one, an empty file would never
+      # exist, and the rename would fail.
       file.write("" if mode == "w" else b"")
       yield file
+    # Only after the file is closed: until then some of the text may be in a buffer.
     tf.io.gfile.rename(aside, path, overwrite=True)
-  except BaseException:
-    with contextlib.suppress(tf.errors.OpError):  # it was not made, or the disk is gone
+  except BaseException:  # also KeyboardInterrupt, which would leave the temporary file behind
+    with contextlib.suppress(tf.errors.OpError):  # it was never created, or the disk is gone
       tf.io.gfile.remove(aside)
     raise

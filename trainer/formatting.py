@@ -41,7 +41,8 @@ def table(
     made.add_column(title, justify="right" if index in right else "left", no_wrap=True)
   for row in rows:
     made.add_row(*(text.Text(str(cell)) for cell in row))
-  # A file has no width: nothing is cut or wrapped.
+  # rich cuts and wraps at the width of its console. A StringIO has none, so a very large one is
+  # given.
   written = io.StringIO()
   console.Console(file=written, width=100_000, color_system=None).print(made)
   return "\n".join(line.rstrip() for line in written.getvalue().splitlines())

@@ -1,4 +1,4 @@
-"""Processes of this machine: which machine it is, when a process was started, and who ends it."""
+"""Processes on this machine: how to identify them, and how a child ends with its parent."""
 
 import ctypes
 import os
@@ -18,10 +18,12 @@ def host_name() -> str:
 
 
 def boot_id() -> str | None:
-  """Identifies this machine since its last start, and the PID namespace of this process.
+  """Identifies this machine's current boot and the PID namespace of this process.
+
+  Process IDs can be compared only between processes that have the same boot_id.
 
   Returns:
-    A text that no other machine or start has; None where the system does not tell.
+    A string that differs between machines and between boots; None where the system has no boot ID.
   """
   try:
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
@@ -31,38 +33,43 @@ def boot_id() -> str | None:
 
 
 def start_time(pid: int) -> str | None:
-  """Says when a process of this machine was started.
+  """Returns when a process on this machine was started.
+
+  The system reuses process IDs. The start time tells a process from a later one with the same ID.
 
   Returns:
-    A text that tells the process from a later one with the same PID; None if there is no process
-    with this PID.
+    Clock ticks from the machine's boot to the process's start, as text; None if no process with
+    this ID runs.
   """
   try:
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+      # The second field is the program's name in brackets, which may contain spaces and brackets.
       fields = file.read().rpartition(")")[2].split()
   except OSError:
     return None
-  # Z and X are processes that have ended and are not yet waited for; see proc(5).
+  # Field 0 is the state. Z and X: the process has ended, and its parent has not yet waited for it.
+  # Field 19 is the start time. See proc(5).
   return None if fields[0] in "ZX" else fields[19]
 
 
 def end_with_parent(parent: int | None = None) -> None:
-  """Makes the system kill this process when its parent ends, however that ends. Linux only.
+  """Makes Linux kill this process when its parent ends, for whatever reason.
 
-  Without this, a child that nobody waits for goes on after its parent was killed: a compiler that
-  holds gigabytes, or a trial of a sweep that has ended. On other systems this does nothing.
+  Otherwise a child goes on after its parent was killed: a compiler that holds gigabytes, or a trial
+  of a sweep that has ended. On other systems this function does nothing.
 
   Args:
-    parent: the process ID of the parent. If the parent is no longer the process's parent, it has
-      ended already, and this process ends at once. None: not checked.
+    parent: process ID of the parent. If this process has another parent by now, the first one has
+      ended already, and this process exits at once. None: not checked.
 
   Raises:
-    OSError: Linux refused.
+    OSError: the system refused.
   """
   if sys.platform != "linux":
     return
   if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
     raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-  # The signal is not sent for a parent that ended before it was asked for.
+  # The parent may have ended before the call above, which then has no effect. So this is checked
+  # after it, not before.
   if parent is not None and os.getppid() != parent:
     os._exit(1)
