@@ -1,4 +1,4 @@
-"""The gin configuration of a run: finds files, binds, checks, and writes down what took effect.
+"""The gin configuration of a run: reads files, binds, checks, and saves what took effect.
 
 config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
 """

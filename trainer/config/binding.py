@@ -1,11 +1,13 @@
-"""Binds what the statements of gin files say, and checks it: gin's mistakes become one or two
-sentences with file, line and near names.
+"""Executes the statements of gin files: imports modules and binds parameters.
+
+gin's errors become one or two sentences with the file, the line and similar names.
 """
 
 import inspect
 import os
 import sys
 import traceback
+from typing import Any
 
 import gin
 from gin import config_parser
@@ -15,15 +17,15 @@ from trainer.config import files as config_files
 from trainer.config import gin_internals
 
 
-def apply(file, places):
-  """Imports and binds what a file says, in order.
+def apply(file: config_files.File, places: dict[gin_internals.Key, str]) -> None:
+  """Executes the imports and bindings of a file and of the files that it includes, in order.
 
   Args:
-    file: a config_files.File.
-    places: dict, gets (scope, complete selector, parameter) → where it was bound.
+    file: the parsed file.
+    places: receives for each binding where it was made, such as "a.gin:12".
 
   Raises:
-    errors.SettingError: names the file and line.
+    SettingError: an import or a binding fails; the message names the file and line.
   """
   with gin_internals.file_scope() as scope:
     for statement in file.statements:
@@ -39,21 +41,28 @@ def apply(file, places):
         places[_bind(statement, place)] = place
 
 
-def find(selector, place):
-  """What is registered under a selector, complete or not; SettingError if nothing is, or
-  several are.
+def find(selector: str, place: str) -> Any:
+  """Returns gin's Configurable for a selector.
+
+  Args:
+    selector: complete, or its last parts.
+    place: where the selector is written, for the error message.
+
+  Raises:
+    SettingError: nothing is registered under the selector, or it fits several.
   """
   try:
     found = gin_internals.find(selector)
   except KeyError:
     raise errors.SettingError(
       f"{place}: {selector} is ambiguous: write one of "
-      f"{', '.join(gin_internals.matching(selector))}."
+      f"{', '.join(gin_internals.matching_selectors(selector))}."
     ) from None
-  except (NameError, AttributeError) as error:  # with dynamic registration
+  except (NameError, AttributeError) as error:  # only where a file uses dynamic registration
     raise errors.SettingError(f"{place}: {error}") from None
   if found:
     return found
+  # A module of Octet's own that was not imported explains the error better than similar names do.
   module = selector.rpartition(".")[0].rpartition(".")[2]
   unused = [
     name for name in _modules() if name.rpartition(".")[2] == module and name not in sys.modules
@@ -63,7 +72,7 @@ def find(selector, place):
   else:
     length = selector.count(".") + 1
     hint = config_files.did_you_mean(
-      selector, [".".join(name.split(".")[-length:]) for name in gin_internals.registered()]
+      selector, [".".join(name.split(".")[-length:]) for name in gin_internals.all_selectors()]
     )
   raise errors.SettingError(
     f"{place}: nothing is registered as "
@@ -71,11 +80,11 @@ def find(selector, place):
   )
 
 
-def parameters(configurable):
-  """{name: inspect.Parameter} of the parameters that can be given by name."""
+def named_parameters(configurable: Any) -> dict[str, inspect.Parameter]:
+  """Returns the parameters of a gin Configurable that can be passed by name."""
   try:
     found = inspect.signature(configurable.wrapped).parameters.values()
-  except ValueError:  # some builtins tell no signature: Python checks the call
+  except ValueError:  # some builtins have no signature; then Python checks the call
     return {}
   return {
     parameter.name: parameter
@@ -84,8 +93,8 @@ def parameters(configurable):
   }
 
 
-# Their names are those of trainer.config.keras_names: where TensorFlow has no tf.estimator, which
-# is from 2.16 on, they cannot be imported.
+# These modules need tf.estimator, so importing them fails since TensorFlow 2.16. The import is
+# skipped, because trainer.config.keras_names registers the same names.
 _GIN_TF = ("gin.tf", "gin.tf.external_configurables")
 
 
@@ -98,10 +107,12 @@ def _import(scope, statement, place):
     raise
   except Exception as error:
     name = statement.module
-    if name.startswith("__gin__."):  # which is no module, but a word of gin
+    if name.startswith("__gin__."):  # an option of gin's parser, not a module
       raise errors.SettingError(
         f"{place}: {str(getattr(error, 'msg', error)).splitlines()[0]}"
       ) from None
+    # The module itself is missing, or one of its parent packages. If the error names another
+    # module, this one exists and one of its own imports failed.
     if (
       isinstance(error, ModuleNotFoundError)
       and error.name
@@ -116,8 +127,8 @@ def _import(scope, statement, place):
 
 
 def _bind(statement, place):
-  """Binds, and returns (scope, complete selector, parameter)."""
-  value = _looked_up(statement.value, place)
+  """Makes a binding and returns its key."""
+  value = _resolve(statement.value, place)
   if not statement.arg_name:  # NAME = value, a macro
     name = f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector
     gin.bind_parameter((name, "gin.macro", "value"), value)
@@ -132,8 +143,8 @@ def _bind(statement, place):
   return statement.scope, configurable.selector, statement.arg_name
 
 
-def _looked_up(value, place):
-  """The value with gin's references in place of those as written."""
+def _resolve(value, place):
+  """Replaces the references and macros in a value, as written, by gin's own."""
   if isinstance(value, config_files.Reference):
     find(value.name.rpartition("/")[2], place)
     return gin_internals.ConfigurableReference(value.name, value.evaluate)
@@ -146,24 +157,26 @@ def _looked_up(value, place):
       )
     return gin_internals.macro_or_constant(value.name)
   if isinstance(value, dict):
-    return {_looked_up(key, place): _looked_up(item, place) for key, item in value.items()}
+    return {_resolve(key, place): _resolve(item, place) for key, item in value.items()}
   if isinstance(value, list | tuple):
-    return type(value)(_looked_up(item, place) for item in value)
+    return type(value)(_resolve(item, place) for item in value)
   return value
 
 
 def _why_not(configurable, selector, name):
-  """Why gin does not bind a parameter."""
-  known = parameters(configurable)
+  """Returns a sentence that says why gin refused to bind a parameter."""
+  known = named_parameters(configurable)
   denied = configurable.denylist or ()
   allowed = [other for other in configurable.allowlist or known if other not in denied]
   if name in denied:
     run = (
       gin_internals.configurable("trainer.run")
-      if "trainer.run" in gin_internals.registered()
+      if "trainer.run" in gin_internals.all_selectors()
       else None
     )
-    if run and name in parameters(run) and name not in run.denylist:  # which `run` passes on
+    # `run` passes these on to what it makes: RunConfig.train_steps, for one, comes from
+    # run.train_steps.
+    if run and name in named_parameters(run) and name not in run.denylist:
       return f"{selector}.{name} is not set in gin: bind run.{name}."
     return (
       f"{selector}.{name} is not set in gin: give the flag --{name}, or the argument where "
@@ -176,7 +189,7 @@ def _why_not(configurable, selector, name):
 
 
 def _modules():
-  """The modules that come with Octet and that a gin file may import."""
+  """Returns the names of Octet's own modules that a gin file may import."""
   folders = [config_files.ROOT / name for name in ("input_pipelines", "models", "trainer")]
   files = sorted(file for folder in folders for file in folder.rglob("*.py"))
   return [

@@ -1,7 +1,10 @@
-"""What a configuration must set: macros that are used, and what is required.
+"""Checks that a configuration sets the macros that it uses and all required parameters.
 
-Checked once everything is bound, before anything is called.
+The checks run when everything is bound and before anything is called.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import gin
 
@@ -9,14 +12,16 @@ from trainer import errors
 from trainer.config import binding, files, gin_internals, text
 
 
-def check(places, root=None):
-  """Raises SettingError if a macro has no value or is made of itself, or if a required parameter is
-  not set.
+def check(places: Mapping[gin_internals.Key, str], root: Any = None) -> None:
+  """Checks the current bindings.
 
   Args:
-    places: (scope, complete selector, parameter) → where it was bound.
-    root: the gin Configurable of the function that the configuration is for. Its callers give it
-      what its denylist keeps from gin, nothing else.
+    places: for each binding, where it was made.
+    root: gin's Configurable of the function that the configuration is for. Its callers pass the
+      parameters in its denylist, and no others.
+
+  Raises:
+    SettingError: a macro has no value or refers to itself, or a required parameter is not set.
   """
   _check_macros(places)
   bound = {(selector, name) for (_, selector, name), _ in gin_internals.each_binding()}
@@ -66,19 +71,20 @@ def _check_circle(name, within):
 
 
 def _required(places, root):
-  """(complete selector, parameter, place of the reference) of what calls will need."""
+  """Yields (complete selector, parameter, place of the reference) of the required parameters."""
   if root:
-    for name, parameter in binding.parameters(root).items():
+    for name, parameter in binding.named_parameters(root).items():
       if _has_no_default(parameter) and name not in (root.denylist or ()):
         yield root.selector, name, ""
   for key, value in gin_internals.each_binding():
     for reference in gin_internals.iterate_references(value):
       if gin_internals.is_macro(reference) or gin_internals.is_constant(reference):
         continue
-      # What is called as @name() gets nothing but what is bound. Others get arguments from their
-      # callers, of which the root gives none that is marked as gin.REQUIRED.
+      # gin itself calls `@name()`, so all that has no default must be bound. `@name` is called by
+      # someone who passes arguments. Which ones is known only for what the root calls: none of
+      # those that are marked gin.REQUIRED.
       by_root = root and key[1] == root.selector and value is reference
-      for name, parameter in binding.parameters(reference.configurable).items():
+      for name, parameter in binding.named_parameters(reference.configurable).items():
         if (reference.evaluate and _has_no_default(parameter)) or (
           by_root and parameter.default is gin.REQUIRED
         ):

@@ -1,13 +1,13 @@
 """Reads gin files into statements: finds them, expands includes, checks the syntax.
 
-Nothing is imported or bound yet (`trainer.config` does that).
+Nothing is imported or bound yet; `trainer.config.binding` does that.
 
-    read("gin_configs/digits.gin").statements   # bindings, imports, block headers; a File in place
-                                                # of an include
+    read("gin_configs/digits.gin").statements   # bindings, imports, block headers; a File for
+                                                # each include
 
-A file is looked for as it is given, and then below the folder in which `trainer` is installed, so
-that `gin_configs/digits.gin` is found from any working directory. Addresses such as
-gs://bucket/a.gin are read by tf.io.gfile; TensorFlow is imported for those alone.
+A path is tried as it is given, and then below the folder in which `trainer` is installed, so that
+`gin_configs/digits.gin` is found from any working directory. Addresses such as gs://bucket/a.gin
+are read by tf.io.gfile; TensorFlow is imported only for those.
 """
 
 import dataclasses
@@ -16,6 +16,8 @@ import io
 import os
 import pathlib
 import tokenize
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from gin import config_parser
 
@@ -23,14 +25,17 @@ from trainer import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# The name that stands for a file where a binding comes from the command line.
+# Stands for the file's name where a binding comes from the command line.
 COMMAND_LINE = "--gin_bindings"
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-  """`@scope/selector` or `@scope/selector()`, as written: what it refers to is not looked up
-  yet.
+  """`@scope/selector` or `@scope/selector()` as written, not looked up yet.
+
+  Attributes:
+    name: the scope and the selector.
+    evaluate: whether it has the brackets, which ask gin to call it.
   """
 
   name: str
@@ -39,15 +44,19 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class Macro:
-  """`%name`, as written."""
+  """`%name` as written: a macro or a constant."""
 
   name: str
 
 
 @dataclasses.dataclass(frozen=True)
 class File:
-  """A gin file, or one --gin_bindings; statements are gin's BindingStatement, BlockDeclaration,
-  ImportStatement, and a File for each include.
+  """A parsed gin file, or the parsed text of one --gin_bindings.
+
+  Attributes:
+    name: the path, or COMMAND_LINE.
+    statements: gin's BindingStatement, BlockDeclaration and ImportStatement, in order, and a File
+      for each include.
   """
 
   name: str
@@ -55,6 +64,8 @@ class File:
 
 
 class _AsWritten(config_parser.ParserDelegate):
+  """Makes gin's parser keep references as written, since their modules are not imported yet."""
+
   def configurable_reference(self, scoped_configurable_name, evaluate):
     return Reference(scoped_configurable_name, evaluate)
 
@@ -62,15 +73,15 @@ class _AsWritten(config_parser.ParserDelegate):
     return Macro(macro_name)
 
 
-def read(path, included_from=()):
-  """The File at path.
+def read(path: str | os.PathLike[str], included_from: Sequence[str] = ()) -> File:
+  """Reads and parses a gin file.
 
   Args:
-    path: str or os.PathLike.
-    included_from: the places ("a.gin:3") that led here, outermost first.
+    path: of the file.
+    included_from: the places ("a.gin:3") of the includes that led here, outermost first.
 
   Raises:
-    errors.SettingError: it, or a file that it includes, does not exist or is not valid gin.
+    SettingError: the file, or one that it includes, does not exist or is not valid gin.
   """
   path = os.fspath(path)
   if any(place.rpartition(":")[0] == path for place in included_from):
@@ -80,12 +91,21 @@ def read(path, included_from=()):
   return parse(_text(_find(path, included_from), path), path, included_from)
 
 
-def parse(text, name=COMMAND_LINE, included_from=()):
-  """The File with this text; name stands for it in messages. Raises SettingError as `read` does."""
+def parse(text: str, name: str = COMMAND_LINE, included_from: Sequence[str] = ()) -> File:
+  """Parses gin text.
+
+  Args:
+    text: of the file.
+    name: stands for the file in error messages.
+    included_from: see `read`.
+
+  Raises:
+    SettingError: the text, or a file that it includes, is not valid gin.
+  """
   source = io.StringIO(text)
-  source.name = name  # where the parser looks for it
+  source.name = name  # gin's parser reads the file's name from here
   statements = []
-  parser = None
+  parser: Any = None
   try:
     parser = config_parser.ConfigParser(source, _AsWritten())
     for statement in parser:
@@ -101,13 +121,13 @@ def parse(text, name=COMMAND_LINE, included_from=()):
       f"the statement has no end ({error.args[0]}): is a bracket or a quote left open?",
       text,
     ) from None
-  except TypeError as error:  # a list or dict as the key of a dict
+  except TypeError as error:  # a list or dict as a key of a dict, which gin does not check
     raise _syntax_error(name, parser.current_token.start[0], str(error), text) from None
   return File(name, tuple(statements))
 
 
-def place(location):
-  """Where a statement is: "a.gin:12", or "--gin_bindings"."""
+def place(location: Any) -> str:
+  """Returns where a statement is, "a.gin:12" or "--gin_bindings", from its gin Location."""
   return (
     location.filename
     if location.filename == COMMAND_LINE
@@ -115,14 +135,14 @@ def place(location):
   )
 
 
-def did_you_mean(name, candidates):
-  """ " Did you mean a or b?" with the candidates that resemble name, "" if none does."""
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+  """Returns " Did you mean a or b?" with the candidates that resemble name; "" if none does."""
   near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.75)
   return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
-def value_error(token):
-  """What to write in place of a token that is no value."""
+def value_error(token: str) -> str:
+  """Returns a message for a token that is not a gin value: what to write in its place."""
   meant = {
     "true": "True",
     "false": "False",
@@ -140,7 +160,7 @@ def value_error(token):
 
 
 def _explain(message):
-  """gin's message for a syntax error, in one sentence."""
+  """Shortens gin's message for a syntax error to one sentence."""
   marker = "Failed to parse token "
   if marker in message:
     return value_error(message.partition(marker)[2].strip("'"))
@@ -159,7 +179,7 @@ def _is_remote(path):
 
 
 def _find(path, included_from):
-  """The path to open; SettingError that says where it was looked for."""
+  """Returns the path to open, or raises SettingError with the folders that were searched."""
   if _is_remote(path):
     return path
   for candidate in (path, os.path.join(ROOT, path)):

@@ -1,27 +1,38 @@
-"""What gin 0.5.0 keeps to itself and a run needs: all bindings, those that took effect, who is
-registered. The one file that touches its privates.
+"""Access to private parts of gin 0.5.0: all bindings, those that took effect, the registry.
 
-gin says neither where a binding was made nor whether it took effect, and drops what it cannot
-write; `trainer.config` does, by what is read here. Nor does it know a name that stands back where
-another module registers the same one: here its registry learns to.
+No other file uses gin's private names. gin reports neither where a binding was made nor whether it
+took effect, and its own text of a configuration silently lacks values that it cannot write. The
+other modules of `trainer.config` do this with what they read here.
+
+This module also replaces gin's registry with one in which a name can give way to others that are
+registered under the same short name.
 """
 
 import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
 
 from gin import config as gin_config
 from gin import selector_map
+
+# The key of a binding: (scope, complete selector, parameter).
+Key: TypeAlias = tuple[str, str, str]
+
+# (scope, complete selector) → {parameter: value}.
+Bindings: TypeAlias = dict[tuple[str, str], dict[str, Any]]
 
 ConfigurableReference = gin_config.ConfigurableReference
 iterate_references = gin_config.iterate_references
 
 
 class _Registry(selector_map.SelectorMap):
-  """gin's registry, in which the names that `stand_back` was told of give way to all others.
+  """gin's registry, with ranks for selectors and with further names for prefixes.
 
   Attributes:
-    ranks: complete selector → int > 0, of what stands back; the lower rank is taken.
-    renamed: prefixes by which complete selectors may be written too, where nothing is registered
-      under them.
+    ranks: complete selector → int. A short name that fits several selectors stands for those with
+      the lowest rank. A selector that is not in here has rank 0.
+    renamed: other prefix → prefix of registered selectors. It is used only for a selector that
+      fits nothing else.
   """
 
   def __init__(self):
@@ -41,7 +52,7 @@ class _Registry(selector_map.SelectorMap):
 
 
 def _install():
-  """Once, as this module is imported, and for good: gin keeps one registry for the process."""
+  """Replaces gin's registry, once per process, when this module is imported."""
   registry = _Registry()
   for selector, configurable_ in gin_config._REGISTRY.items():
     registry[selector] = configurable_
@@ -52,29 +63,30 @@ _install()
 
 
 def stand_back(selector: str, rank: int) -> None:
-  """Lets a shortened name stand for this complete selector only where it stands for no other.
+  """Makes a complete selector give way to all others that fit the same short name.
 
   Args:
-    selector: what was registered, or will be.
-    rank: int > 0; among those that stand back, the lower is taken.
+    selector: registered already, or later.
+    rank: int > 0. Among several that give way, the one with the lowest rank is taken.
   """
   gin_config._REGISTRY.ranks[selector] = rank
 
 
 def rename(prefix: str, known: str) -> None:
-  """Lets selectors that start with `prefix` stand for those that start with `known` instead."""
+  """Makes selectors that start with `prefix` find those that start with `known`."""
   gin_config._REGISTRY.renamed[prefix] = known
 
 
-def bindings():
-  """{(scope, complete selector): {parameter: value}} of all bindings; a macro is the parameter
-  `value` of "gin.macro" in the scope of its name.
+def bindings() -> Bindings:
+  """Returns all bindings.
+
+  A macro is the parameter `value` of the selector "gin.macro", in a scope with the macro's name.
   """
   return gin_config._CONFIG
 
 
-def each_binding():
-  """((scope, complete selector, parameter), value) of each binding."""
+def each_binding() -> list[tuple[Key, Any]]:
+  """Returns (key, value) of each binding."""
   return [
     ((scope, selector, name), value)
     for (scope, selector), values in bindings().items()
@@ -82,77 +94,84 @@ def each_binding():
   ]
 
 
-def operative():
-  """{(scope, complete selector): {parameter: value}} of what was called so far: what gin or a
-  default gave, without what the callers gave.
+def operative_bindings() -> Bindings:
+  """Returns the parameters of all that was called so far, with bound and default values.
+
+  Parameters that the callers passed themselves are not in it.
   """
   with gin_config._OPERATIVE_CONFIG_LOCK:
     return {key: dict(values) for key, values in gin_config._OPERATIVE_CONFIG.items()}
 
 
 @contextlib.contextmanager
-def file_scope():
-  """What gin opens for each file: `from __gin__ import dynamic_registration` counts for the
-  file that has it. Gives the scope, for process_import.
+def file_scope() -> Iterator[Any]:
+  """Opens the scope that gin opens for each file, and yields it for its `process_import`.
+
+  `from __gin__ import dynamic_registration` counts only within the scope of its file.
   """
   with gin_config._parse_scope() as scope:
     yield scope
     gin_config._IMPORTS.update(scope.imports)
 
 
-def find(selector):
-  """The configurable of a complete or shortened selector, None if there is none.
+def find(selector: str) -> Any:
+  """Returns gin's Configurable for a complete or shortened selector; None if nothing fits.
 
   Raises:
-    KeyError: there are several.
-    NameError, AttributeError: with dynamic registration, no import of the file gives it.
+    KeyError: several fit.
+    NameError: with dynamic registration, no import of the file defines it.
+    AttributeError: with dynamic registration, the imported module lacks it.
   """
   return gin_config._parse_context().get_configurable(selector)
 
 
-def matching(selector):
-  """The complete selectors that a selector may stand for, sorted."""
+def matching_selectors(selector: str) -> list[str]:
+  """Returns the complete selectors that a selector fits, sorted."""
   return sorted(gin_config._REGISTRY.matching_selectors(selector))
 
 
-def registered():
-  """All complete selectors."""
+def all_selectors() -> list[str]:
+  """Returns the complete selectors of all that is registered."""
   return [selector for selector, _ in gin_config._REGISTRY.items()]
 
 
-def configurable(complete_selector):
-  """The gin_config.Configurable registered under a complete selector."""
+def configurable(complete_selector: str) -> Any:
+  """Returns gin's Configurable that is registered under a complete selector."""
   return gin_config._REGISTRY[complete_selector]
 
 
-def configurable_of(function):
-  """That of a function or class that was registered, None if it was not."""
+def configurable_of(function: Any) -> Any:
+  """Returns gin's Configurable of a function or class; None if it is not registered."""
   return gin_config._inverse_lookup(function)
 
 
-def constants(name=None):
-  """The complete names of all constants, or of those that name may stand for; sorted."""
+def constants(name: str | None = None) -> list[str]:
+  """Returns the complete names of all constants, or of those that `name` fits; sorted."""
   if name is None:
     return sorted(known for known, _ in gin_config._CONSTANTS.items())
   return sorted(gin_config._CONSTANTS.matching_selectors(name))
 
 
-def macro_or_constant(name):
-  """The reference that %name is."""
+def macro_or_constant(name: str) -> Any:
+  """Returns the ConfigurableReference that gin makes of %name."""
   return gin_config.ParserDelegate().macro(name)
 
 
-def is_macro(reference):
+def is_macro(reference: Any) -> bool:
+  """Whether a ConfigurableReference is a macro."""
   return reference.configurable.wrapped is gin_config.macro
 
 
-def is_constant(reference):
+def is_constant(reference: Any) -> bool:
+  """Whether a ConfigurableReference is a constant."""
   return reference.configurable.wrapped is gin_config._retrieve_constant
 
 
-def import_manager(configurables):
-  """gin's keeper of names for a text: `sorted_imports`, and `minimal_selector(configurable)` of
-  each of the configurables.
+def import_manager(configurables: Iterable[Any]) -> Any:
+  """Returns gin's ImportManager for the text of a configuration that uses these Configurables.
+
+  Its `sorted_imports` are the imports that the text needs. Its `minimal_selector(configurable)` is
+  the name of a Configurable in that text.
   """
   manager = gin_config.ImportManager(gin_config._IMPORTS)
   for each in configurables:

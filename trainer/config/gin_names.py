@@ -1,12 +1,12 @@
-"""Registers names with gin as gin does, but also when the configuration is locked already.
+"""Registers names with gin, also while the configuration is locked.
 
     @gin_names.configurable(module="trainer")
     class BestExporter: ...
 
-`trainer`'s names load at first use, which in a program that parses its gin files first is after
-`gin.parse_config_files_and_bindings` has locked the configuration. gin then takes no registration.
-What it guards against cannot happen here: a binding of a name that was not registered yet would
-have been an error while it parsed.
+`trainer`'s names load at first use. A program that first calls
+`gin.parse_config_files_and_bindings`, which locks the configuration, uses them after that; and gin
+refuses registrations while it is locked. gin wants to protect bindings of names that are registered
+too late. Here there can be none: such a binding would have failed while gin parsed it.
 """
 
 import threading
@@ -15,21 +15,22 @@ from typing import Any
 
 import gin
 
-_lock = threading.Lock()  # the flag that gin.unlock_config sets and puts back is the process's
+# gin.unlock_config changes a flag of the whole process and puts it back: one thread at a time.
+_lock = threading.Lock()
 
 
 def configurable(name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-  """gin.configurable with these arguments."""
+  """Does what gin.configurable does with these arguments."""
   return lambda fn_or_cls: _register(lambda: gin.configurable(name, **settings)(fn_or_cls))
 
 
 def constants_from_enum(**settings: Any) -> Callable[[Any], Any]:
-  """gin.constants_from_enum with these arguments."""
+  """Does what gin.constants_from_enum does with these arguments."""
   return lambda enum: _register(lambda: gin.constants_from_enum(**settings)(enum))
 
 
 def external_configurable(fn_or_cls: Any, **settings: Any) -> Any:
-  """gin.external_configurable with these arguments."""
+  """Does what gin.external_configurable does with these arguments."""
   return _register(lambda: gin.external_configurable(fn_or_cls, **settings))
 
 
@@ -38,6 +39,8 @@ def _register(register):
   with _lock, gin.unlock_config():
     try:
       return register()
-    except Exception as caught:  # which inside unlock_config would leave the configuration unlocked
+    except Exception as caught:
+      # gin.unlock_config does not lock again if an exception passes through it, so the exception
+      # is raised after its block.
       error = caught
   raise error

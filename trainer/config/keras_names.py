@@ -1,20 +1,22 @@
-"""Registers what a config may name without writing any Python: Keras's optimizers, schedules,
-losses, metrics, activations, initializers and regularizers; of `tf.compat.v1` the optimizers, and
-the decays and losses that `gin.tf` knew.
+"""Registers names of Keras and TensorFlow with gin, so that a config can use them without Python.
 
     digits_mlp.model_fn.optimizer = @keras.optimizers.Adam
     keras.optimizers.Adam.learning_rate = @keras.optimizers.schedules.CosineDecay()
 
-They are found by walking Keras's public modules, so that a new Keras brings its new names along.
-`@Adam` alone will do where no other module has an Adam; one that a program registers itself is
-taken before these.
+Of Keras these are the optimizers, schedules, losses, metrics, activations, initializers and
+regularizers. They are found by walking Keras's public modules, so a new Keras brings its new names
+along. Of `tf.compat.v1` these are the optimizers, and the decays, losses and activations that
+`gin.tf` registers.
+
+`@Adam` alone is enough. If a program registers an Adam of its own, `@Adam` is that one.
 
 gin's own registrations (`import gin.tf.external_configurables`) need tf.estimator, which TensorFlow
-no longer has. Its names of what is registered here are understood: tf.train.AdamOptimizer,
+no longer has. gin's names for what is registered here work as well: tf.train.AdamOptimizer,
 tf.losses.huber_loss, tf.keras.optimizers.Adam, tf.nn.relu.
 """
 
 import inspect
+from typing import Any
 
 from trainer.config import gin_internals, gin_names
 
@@ -28,10 +30,10 @@ _KERAS_MODULES = (
   "regularizers",
 )
 
-# Those that turn names and configurations into objects: gin does that here.
+# These turn names and configurations into objects, which gin does itself.
 _NOT_REGISTERED = ("deserialize", "get", "serialize")
 
-# What gin.tf registers of these modules, beside the optimizers.
+# What gin.tf registers from these modules, beside the optimizers.
 _GIN_TF = {
   "train": (
     "exponential_decay",
@@ -67,17 +69,16 @@ _GIN_TF = {
   ),
 }
 
-# A shortened name stands for something of the first of these that has it: for a program's own,
-# Keras's, TensorFlow's.
+# A short name stands for a program's own registration first, then for Keras's, then TensorFlow's.
 _KERAS_RANK, _TENSORFLOW_RANK = 1, 2
 
-_registered = set()
+_registered: set[str] = set()
 
 
-def register():
-  """Registers all of them; calling it again does nothing, and a locked configuration stays locked.
+def register() -> None:
+  """Registers all names, and imports TensorFlow for that.
 
-  Imports TensorFlow.
+  A second call does nothing. A locked configuration stays locked.
   """
   import keras
   import tensorflow as tf
@@ -86,7 +87,7 @@ def register():
     return inspect.isclass(value) or inspect.isfunction(value)
 
   for name in _KERAS_MODULES:
-    module = keras
+    module: Any = keras
     for part in name.split("."):
       module = getattr(module, part)
     _register_module(module, f"keras.{name}", is_object, _KERAS_RANK)
@@ -122,8 +123,9 @@ def _register_module(module, module_name, wanted, rank, names=None):
 
 
 def _known_parameters(value):
-  """The parameters of a class, with those that its **kwargs pass on to its bases: where there
-  are **kwargs, gin alone would take any name.
+  """Returns the parameter names of a class, with those that its **kwargs pass on to its bases.
+
+  Without this list, gin would accept any name for a class with **kwargs, misspelt ones too.
   """
   names = []
   for base in inspect.getmro(value)[:-1] if inspect.isclass(value) else ():

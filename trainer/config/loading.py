@@ -1,14 +1,14 @@
-"""The gin configuration of a run: load it, write it down, find the bindings that nobody uses.
+"""Loads the gin configuration of a run, saves it, and lists the bindings that are never used.
 
 Example:
     config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
-    config.dead_bindings()              # ["evl/digits.input_fn.split = 'test'
-                                        # (gin_configs/digits.gin:12)"]
+    config.dead_bindings()   # ["evl/digits.input_fn.split = 'test'  (gin_configs/digits.gin:12)"]
     config.save("out/digits/config.gin", config.parsed_text())
 """
 
 import importlib
 import os
+from collections.abc import Sequence
 
 import gin
 
@@ -19,27 +19,30 @@ from trainer.config import text as config_text
 from trainer.config import unused_bindings as dead
 from trainer.devices import tensorflow_package
 
-# (scope, complete selector, parameter) → where it was bound, "a.gin:12". As global as gin's own
-# state.
-_places = {}
+# Where each binding was made, "a.gin:12". It is global because gin's bindings are.
+_places: dict[gin_internals.Key, str] = {}
 
 
-def load(gin_files=(), gin_bindings=(), root="trainer.experiment.run"):
-  """Parses the files in order and then the bindings, checks them, and locks the configuration.
+def load(
+  gin_files: Sequence[str | os.PathLike[str]] = (),
+  gin_bindings: Sequence[str] = (),
+  root: str | None = "trainer.experiment.run",
+) -> None:
+  """Loads gin files and then bindings, checks them, and locks the configuration.
 
-  What was loaded before is forgotten.
+  All earlier bindings are dropped.
 
   Args:
     gin_files: paths, see `trainer.config.files`.
     gin_bindings: strings of gin, such as "run.train_steps = 10".
-    root: the function that they configure, by module and name. Its module is imported, and Keras's
-      names are registered (`trainer.config.keras_names`), once all files are found and their syntax
-      is right: neither a missing file nor a typing error waits for TensorFlow. None: neither is
-      done.
+    root: module and name of the function that is configured. Its module is imported, and Keras's
+      names are registered (`trainer.config.keras_names`). None: neither is done.
 
   Raises:
-    errors.SettingError: names the file and line, what was found there, and near names.
+    SettingError: names the file and line, what was found there, and similar names.
   """
+  # Read all files before the root is imported: a missing file or a syntax error is then reported
+  # at once and does not wait for the import of TensorFlow.
   files = [config_files.read(path) for path in gin_files] + [
     config_files.parse(text) for text in gin_bindings
   ]
@@ -53,17 +56,17 @@ def load(gin_files=(), gin_bindings=(), root="trainer.experiment.run"):
   gin.finalize()
 
 
-def clear():
-  """Forgets all bindings and unlocks the configuration. What is registered stays so."""
+def clear() -> None:
+  """Drops all bindings and unlocks the configuration. Registered names stay registered."""
   gin.clear_config()
   _places.clear()
 
 
 def _import_root(root):
-  """The root's gin Configurable; Keras's names are registered too. Both bring TensorFlow."""
+  """Imports the root, registers Keras's names, and returns the root's gin Configurable."""
   package = tensorflow_package.installed()
   if package.for_tpu and len(package.packages) == 1:
-    # Now, since the import would abort the process where libtpu does not fit.
+    # Before the import of TensorFlow, which aborts the process if libtpu's version does not fit.
     tensorflow_package.check()
   module, _, name = root.rpartition(".")
   try:
@@ -75,35 +78,40 @@ def _import_root(root):
   return gin_internals.configurable_of(function)
 
 
-def parsed_text():
-  """All bindings as parsed, files, includes and command line together, as the text of a gin
-  file that gives the same configuration.
-  """
+def parsed_text() -> str:
+  """Returns one gin file with all bindings, from files, includes and the command line."""
   return config_text.text(gin_internals.bindings(), "All bindings, as parsed.")
 
 
-def operative_text():
-  """What took effect so far, defaults included, as the text of a gin file that gives the same."""
-  return config_text.text(gin_internals.operative(), "What took effect, defaults included.")
+def operative_text() -> str:
+  """Returns a gin file with the parameters that took effect so far, defaults included."""
+  return config_text.text(
+    gin_internals.operative_bindings(), "What took effect, defaults included."
+  )
 
 
-def dead_bindings(used_roots=("trainer.run", "trainer.RunConfig")):
-  """The bindings that are set and not used, as sorted strings "scope/selector.parameter = value
-  (a.gin:12)"; see `trainer.config.unused_bindings`.
+def dead_bindings(used_roots: Sequence[str] = ("trainer.run", "trainer.RunConfig")) -> list[str]:
+  """Returns the bindings that are set and never used; see `trainer.config.unused_bindings`.
 
   Args:
-    used_roots: selectors of functions that the program calls by itself. What a flag gives in place
-      of a binding of theirs does not make it dead.
+    used_roots: selectors of functions that the program calls itself. A binding of theirs counts as
+      used even if a flag overrides it.
+
+  Returns:
+    Sorted strings "scope/selector.parameter = value  (a.gin:12)".
   """
-  return sorted(dead.shown(key, _places) for key in dead.find(used_roots))
+  return sorted(dead.describe(key, _places) for key in dead.find(used_roots))
 
 
-def save(path, text):
-  """Writes text, whole or not at all, to a local path or an address that TensorFlow can write to,
-  such as gs://; makes its folder.
+def save(path: str, text: str) -> None:
+  """Writes a text file, completely or not at all, and creates its folder.
+
+  Args:
+    path: local or on any file system that TensorFlow can write to, such as gs://.
+    text: the content.
 
   Raises:
-    errors.OutputError: it cannot be written.
+    OutputError: the file cannot be written.
   """
   import tensorflow as tf
 

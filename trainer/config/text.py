@@ -1,38 +1,41 @@
-"""Writes bindings as gin that can be parsed again: imports, macros, parameters."""
+"""Writes bindings as the text of a gin file, which can be parsed again."""
 
 import math
+from typing import Any
 
 from absl import logging
 
 from trainer.config import gin_internals
 
 _LITERALS = (bool, bytes, float, int, str, type(None))
-_OPEN = {list: "[", tuple: "(", dict: "{"}
-_CLOSE = {list: "]", tuple: ")", dict: "}"}
-_LEFT_OUT = ("input_pipelines", "models", "trainer")
+_OPEN: dict[type, str] = {list: "[", tuple: "(", dict: "{"}
+_CLOSE: dict[type, str] = {list: "]", tuple: ")", dict: "}"}
+_OMITTED_PACKAGES = ("input_pipelines", "models", "trainer")
 _LINE_LENGTH = 110
 
 
-def text(bindings, heading):
-  """The bindings as the text of a gin file.
+def text(bindings: gin_internals.Bindings, heading: str) -> str:
+  """Returns the text of a gin file: imports, then macros, then parameters.
+
+  Values for which gin has no literal cannot be written. They go into comments at the end, and a
+  warning names them.
 
   Args:
-    bindings: {(scope, complete selector): {parameter: value}}.
-    heading: str, a first line of comment.
-
-  Returns:
-    str. What gin has no literal for is in a comment at the end, and in a warning.
+    bindings: (scope, complete selector) → {parameter: value}.
+    heading: a comment for the first line.
   """
   references = [reference.configurable for reference in gin_internals.iterate_references(bindings)]
   manager = gin_internals.import_manager(
     [*(gin_internals.configurable(selector) for _, selector in bindings), *references]
   )
-  # Dynamic registration, where a file uses it, must come before the imports that it counts for.
+  # `from __gin__ import dynamic_registration` only affects the imports after it, so it comes first.
   imports = sorted(
     manager.sorted_imports,
     key=lambda statement: (not statement.module.startswith("__gin__"), statement.module),
   )
-  macros, parameters, unwritten = [], [], []
+  macros: list[str] = []
+  parameters: list[str] = []
+  unwritten: list[str] = []
   for (scope, selector), values in sorted(
     bindings.items(), key=lambda item: (item[0][1].lower(), item[0][0])
   ):
@@ -63,8 +66,15 @@ def text(bindings, heading):
   return "\n\n".join("\n".join(part).strip("\n") for part in parts if part) + "\n"
 
 
-def key_text(scope, selector, name, manager=None):
-  """ "scope/selector.parameter", or the name of a macro."""
+def key_text(scope: str, selector: str, name: str, manager: Any = None) -> str:
+  """Returns a binding's left side: "scope/selector.parameter", or the name of a macro.
+
+  Args:
+    scope: of the binding; "" for none.
+    selector: complete.
+    name: of the parameter.
+    manager: what gin_internals.import_manager returns; None to use complete selectors.
+  """
   if selector == "gin.macro":
     return scope
   return (
@@ -72,8 +82,8 @@ def key_text(scope, selector, name, manager=None):
   )
 
 
-def value_text(value, manager=None):
-  """The value as gin writes it, None if gin has no literal for it."""
+def value_text(value: Any, manager: Any = None) -> str | None:
+  """Returns a value as gin writes it; None if gin has no literal for it."""
   if isinstance(value, gin_internals.ConfigurableReference):
     return _reference_text(value, manager)
   if type(value) in (list, tuple, dict):
@@ -83,8 +93,8 @@ def value_text(value, manager=None):
     comma = "," if type(value) is tuple and len(items) == 1 else ""
     return f"{_OPEN[type(value)]}{', '.join(items)}{comma}{_CLOSE[type(value)]}"
   if type(value) is float and math.isinf(value):
-    return "1e999" if value > 0 else "-1e999"  # which Python reads as infinity
-  if type(value) not in _LITERALS or value != value:
+    return "1e999" if value > 0 else "-1e999"  # Python reads a literal that overflows as infinity
+  if type(value) not in _LITERALS or value != value:  # NaN has no literal
     return None
   return repr(value)
 
@@ -112,15 +122,18 @@ def _reference_text(reference, manager):
 
 
 def _name(configurable, manager):
-  """What a gin file calls it: the whole selector, which stays clear whatever else is imported,
-  without the packages that configs leave out.
+  """Returns the name of a Configurable in the text.
+
+  This is the complete selector, which stays unambiguous whatever else is imported, but without
+  Octet's own packages, which config files leave out.
   """
   if manager and manager.dynamic_registration:
     return manager.minimal_selector(configurable)
   package, _, rest = configurable.selector.partition(".")
   return (
     rest
-    if package in _LEFT_OUT and gin_internals.matching(rest) == [configurable.selector]
+    if package in _OMITTED_PACKAGES
+    and gin_internals.matching_selectors(rest) == [configurable.selector]
     else configurable.selector
   )
 

@@ -1,26 +1,31 @@
-"""Finds the bindings that nobody uses: a misspelt scope, a class that is never made, a macro that
-is not mentioned.
+"""Finds the bindings that are never used.
 
-A binding is alive if gin gave it to a call (it is operative), or if gin will give it to one:
-starting from the roots, references in the values of live bindings are followed. `run.train_input_fn
-= @train/digits.input_fn` makes all bindings of digits.input_fn alive that count in the scope train:
-those with no scope, and those in train. What functions call inside themselves is known once they
-were called, or traced.
+Usual causes are a misspelt scope, a class that is never made, and a macro that is never mentioned.
+
+A binding is used if gin passed it to a call that has happened (it is operative), or will pass it to
+a later one. The latter are found by following the references in the values of used bindings, from
+the roots on: `run.train_input_fn = @train/digits.input_fn` uses all bindings of digits.input_fn
+that count in the scope train, which are those without a scope and those in train. What a function
+calls inside is not known until it has been called, or traced.
 """
+
+from collections.abc import Mapping, Sequence
 
 from trainer.config import gin_internals, text
 
 
-def find(roots):
-  """The keys (scope, complete selector, parameter) of the bindings that are not used, sorted.
+def find(roots: Sequence[str]) -> list[gin_internals.Key]:
+  """Returns the keys of the bindings that are never used, sorted by selector.
 
   Args:
-    roots: selectors of functions that are called without a scope. What they are given by their
-      callers does not make a binding dead.
+    roots: selectors of functions that are called without a scope. A binding of theirs counts as
+      used even if the caller passes another value.
   """
   alive, entered = set(), set()
-  called = gin_internals.operative()
-  work = [((), selector, True) for root in roots for selector in gin_internals.matching(root)]
+  called = gin_internals.operative_bindings()
+  work: list[tuple[tuple[str, ...], str, bool]] = [
+    ((), selector, True) for root in roots for selector in gin_internals.matching_selectors(root)
+  ]
   work += [
     (tuple(scope.split("/")) if scope else (), selector, False) for scope, selector in called
   ]
@@ -33,10 +38,11 @@ def find(roots):
     for length in range(len(scope) + 1):
       outer = "/".join(scope[:length])
       for name, value in gin_internals.bindings().get((outer, selector), {}).items():
-        # Once it was called, it is known what callers gave in place of the binding.
+        # If it was called, gin knows whether the binding was taken or the caller passed a value.
         if is_root or taken is None or name in taken:
           alive.add((outer, selector, name))
-          # What a macro refers to is followed from where the macro is used.
+          # A macro's references are followed by _followed, from the place that uses the macro,
+          # since the scope of that place counts for them.
           if selector != "gin.macro":
             work += [(*step, False) for step in _followed(value, scope, scope)]
   return sorted(
@@ -46,10 +52,11 @@ def find(roots):
 
 
 def _followed(value, scope, caller_scope):
-  """(scope, selector) of what a value refers to.
+  """Yields (scope, selector) of each reference in a value.
 
-  A reference with a scope is called in that scope alone. One without is called in the scope in
-  which the value is used; what a macro evaluates itself is called in the scope of the macro's name.
+  A reference with a scope is called in that scope alone. One without a scope is called in the scope
+  in which the value is used. A reference with brackets in a macro's value is called in the scope
+  with the macro's name.
   """
   for reference in gin_internals.iterate_references(value):
     selector = reference.configurable.selector
@@ -64,8 +71,8 @@ def _followed(value, scope, caller_scope):
       yield named or (scope if reference.evaluate else caller_scope), selector
 
 
-def shown(key, places):
-  """ "scope/selector.parameter = value  (a.gin:12)" of a binding."""
+def describe(key: gin_internals.Key, places: Mapping[gin_internals.Key, str]) -> str:
+  """Returns a binding as "scope/selector.parameter = value  (a.gin:12)"."""
   scope, selector, name = key
   value = gin_internals.bindings()[scope, selector][name]
   written = text.value_text(value) or repr(value)

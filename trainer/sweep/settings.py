@@ -154,7 +154,7 @@ def load(path):
     checks.check(places, gin_internals.configurable_of(sweep))
     dead = unused_bindings.find([_ROOT])
     if dead:
-      raise errors.SettingError(f"Set and never used: {unused_bindings.shown(dead[0], places)}")
+      raise errors.SettingError(f"Set and never used: {unused_bindings.describe(dead[0], places)}")
     return sweep()
   finally:
     config.clear()
@@ -198,7 +198,7 @@ def _as_written(file, macros):
         )
         own = [
           selector.rpartition(".")[2]
-          for selector in gin_internals.registered()
+          for selector in gin_internals.all_selectors()
           if _is_own(selector)
         ]
         near = files.did_you_mean(statement.selector, own)
@@ -214,7 +214,9 @@ def _as_written(file, macros):
 
 def _is_own(selector):
   """Whether a selector may be that of something that a sweep is made of."""
-  return any(f"{found}.".startswith(f"{_ROOT}.") for found in gin_internals.matching(selector))
+  return any(
+    f"{found}.".startswith(f"{_ROOT}.") for found in gin_internals.matching_selectors(selector)
+  )
 
 
 def _value(value, macros):
