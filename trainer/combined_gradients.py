@@ -32,12 +32,12 @@ _combined = contextvars.ContextVar("gradients are combined", default=False)
 
 def idle_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, no optimizer does anything: a model_fn may make its train_op in every mode."""
-  return patches.setting(_mode, _IDLE)
+  return patches.set_context(_mode, _IDLE)
 
 
 def training_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, optimizers apply the mean over the replicas; entered once around a trace."""
-  return patches.setting(_mode, _TRAINING)
+  return patches.set_context(_mode, _TRAINING)
 
 
 def is_idle() -> bool:
@@ -47,7 +47,7 @@ def is_idle() -> bool:
 
 def combined_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, the gradients that optimizers are given are combined already."""
-  return patches.setting(_combined, True)
+  return patches.set_context(_combined, True)
 
 
 def combine(gradients, op=tf.distribute.ReduceOp.MEAN):
@@ -138,7 +138,7 @@ def _apply_own(apply_gradients, grads_and_vars, *args, **kwargs):
   if is_idle():
     return tf.no_op()
   pairs = grads_and_vars if _combined.get() else _combined_pairs(grads_and_vars)
-  with combined_scope(), variable_store.alike():
+  with combined_scope(), variable_store.changed_alike_scope():
     return apply_gradients(pairs, *args, **kwargs)
 
 

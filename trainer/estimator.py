@@ -62,7 +62,7 @@ def _in_turn(method):
 
   @functools.wraps(method)
   def call(estimator, *args, **kwargs):
-    with estimator._turns.taken(method.__name__.removeprefix("_")):
+    with estimator._turns.take(method.__name__.removeprefix("_")):
       return method(estimator, *args, **kwargs)
 
   return call
@@ -259,7 +259,7 @@ class Estimator:
       if value is not None:
         run_config.require_positive_int(value, f"train: {name}")
     self._boundaries = None
-    with self._lock.held():
+    with self._lock.hold():
       try:
         self._train(
           input_fn, session_run.adapt(hooks, "train"), steps, max_steps, saving_listeners or []
@@ -315,7 +315,7 @@ class Estimator:
     endless = _is_endless(dataset)
 
     def run_loop(count):
-      self._values.has_changed()
+      self._values.invalidate()
       is_first = self._examples_seen == position
       stage = (
         "first training steps: first batch, compilation"
@@ -323,8 +323,8 @@ class Estimator:
         else "training steps, or the input that they wait for"
       )
       with (
-        step.running(self._model_fn.name, "train"),
-        inputs.reading(input_fn, "train", self._loops.failed_in_input),
+        step.translate_step_errors(self._model_fn.name, "train"),
+        inputs.translate_read_errors(input_fn, "train", self._loops.failed_in_input),
         self.watchdog.stage(stage),
       ):
         result = self._loops.train(iterator, tf.constant(count, tf.int64), endless)
@@ -339,7 +339,7 @@ class Estimator:
       )
     watch = preemption.Watch()
     with (
-      watch.listening(),
+      watch.handle_signals(),
       self.workers.watch(self.model_dir),
       training.Training(
         self,
@@ -365,7 +365,7 @@ class Estimator:
               boundaries.after_loop,
             )
             break
-          except non_finite.Found as found:
+          except non_finite.NonFiniteLoss as found:
             reached = self._roll_back(found, input_fn)
         if exhausted and reached == start:
           raise errors.InputError(
@@ -390,7 +390,7 @@ class Estimator:
     Raises:
       ModelDirBusyError: another training goes on there.
     """
-    with self._lock.held():
+    with self._lock.hold():
       yield
 
   def _roll_back(self, found, input_fn):
@@ -440,7 +440,7 @@ class Estimator:
     )
     dataset = self._dataset("train", input_fn, self._position(input_fn, latest))
     iterator = iter(dataset)
-    self._values.has_changed()
+    self._values.invalidate()
     if before:
       self._loops.train(iterator, tf.constant(before, tf.int64), _is_endless(dataset))
     batches = [next(iterator) for _ in range(self.device.local_replicas)]
@@ -457,7 +457,7 @@ class Estimator:
     values = self._program.store.snapshot()
     current = int(values["global_step"])
     path = self._checkpoints.path(current)
-    self._values.was_saved(path, values)
+    self._values.mark_saved(path, values)
     if self.device.is_chief:
       self._lock.check()
       with self.watchdog.stage("save a checkpoint"):  # which waits for the one before
@@ -533,9 +533,9 @@ class Estimator:
     own = self._values.is_own(source)
     with (
       self.watchdog.stage("evaluation"),
-      inputs.reading(input_fn, "eval"),
+      inputs.translate_read_errors(input_fn, "eval"),
       retention.lease(source) if own else contextlib.nullcontext(),
-      self._values.in_use(source, self._training, names),
+      self._values.use(source, self._training, names),
     ):
       result = evaluation.run(self._loops, iterator, name or "", steps, self._beat)
     if not result.examples:
@@ -621,9 +621,7 @@ class Estimator:
     )
 
   def _values_to_predict(self, source):
-    return self._values.in_use(
-      source, self._training, self._program.restored_names(ModeKeys.PREDICT)
-    )
+    return self._values.use(source, self._training, self._program.restored_names(ModeKeys.PREDICT))
 
   def _check_predict_keys(self, predict_keys):
     predictions = self._program.specs[ModeKeys.PREDICT].predictions
@@ -645,11 +643,11 @@ class Estimator:
     _begin(hooks, self)
     while True:
       with (
-        self._turns.taken("predict"),
+        self._turns.take("predict"),
         # Others may have used the variables since the last `next()`.
         self._values_to_predict(source),
-        step.running(self._model_fn.name, "predict"),
-        inputs.reading(input_fn, "predict"),
+        step.translate_step_errors(self._model_fn.name, "predict"),
+        inputs.translate_read_errors(input_fn, "predict"),
         self.watchdog.stage("a batch to predict"),
       ):
         result = next(groups, None)
@@ -696,7 +694,7 @@ class Estimator:
     kind, dataset = self._feature_dataset
 
     def give_values(program):
-      self._values.give(source, program.store, program.restored_names(ModeKeys.PREDICT))
+      self._values.assign_to(source, program.store, program.restored_names(ModeKeys.PREDICT))
 
     exported = saved_model.save(
       self._model_fn,
@@ -750,7 +748,7 @@ class Estimator:
     dataset, iterator = self._traced(kind, input_fn, start=self._next_position(kind, input_fn))
     start = time.monotonic()
     if kind == "train":
-      self._values.has_changed()
+      self._values.invalidate()
       result = self._loops.train(iterator, tf.constant(1, tf.int64), _is_endless(dataset))
       done, what = int(result["steps"]), f"loss {float(result['loss']):.5g}"
     elif kind == "eval":
@@ -787,7 +785,7 @@ class Estimator:
       InputError: the input cannot be used, or there is none.
     """
     dataset, batch_size = self._input(kind, input_fn, self._next_position(kind, input_fn))
-    with inputs.reading(input_fn, kind):
+    with inputs.translate_read_errors(input_fn, kind):
       return benchmark.benchmark(dataset, batch_size)
 
   def _traced(self, kind, input_fn, name="", start=0):
@@ -846,7 +844,7 @@ class Estimator:
       ):
         logging.warning("%s", sentence)
       return groups_lib.read_ahead(dataset)
-    return groups_lib.grouped(dataset, per_core, cores, config.broadcasts)
+    return groups_lib.group(dataset, per_core, cores, config.broadcasts)
 
   def _all_params(self):
     return dict(self.params, use_tpu=self.device.kind == "tpu")

@@ -232,7 +232,7 @@ def run(
 
   # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all
   #   branches of the model_fn.
-  with preemption.telling(preemption.NOTHING_TO_SAVE):
+  with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
     for kind in _KINDS[mode]:
       runner.trace(kind, input_fns[kind])
 

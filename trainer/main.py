@@ -71,7 +71,7 @@ def main(argv):
       "No --model_dir: give the folder for checkpoints and summaries, such "
       "as --model_dir=out/digits."
     )
-  with preemption.own_process():
+  with preemption.own_process_scope():
     config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
     from trainer import (
       experiment,  # brings TensorFlow, for which a misspelt flag or file name need not wait

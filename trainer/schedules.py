@@ -308,11 +308,11 @@ def training_scope(
       with schedules.training_scope(length):
         schedule(245)
   """
-  return patches.setting(_now, _Now(length, step))
+  return patches.set_context(_now, _Now(length, step))
 
 
 def idle_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, schedules are 0 and look at nothing: a model_fn may make its train_op in every
   mode, and only training runs it.
   """
-  return patches.setting(_now, _IDLE)
+  return patches.set_context(_now, _IDLE)

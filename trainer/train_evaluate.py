@@ -112,7 +112,7 @@ def train_and_evaluate(estimator, train_spec, *eval_specs, clock=time.monotonic)
         _EvaluateWhenSaved(evaluations, train_spec.hooks),
       ],
     )
-    with preemption.telling(
+    with preemption.explain_interrupt(
       "in the last evaluation; the training is saved, and the same command "
       "goes on with what is left"
     ):

@@ -66,7 +66,7 @@ def test_train(case, loops):
 
 
 def test_evaluate_and_predict(case, loops):
-  dataset = groups.grouped(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
+  dataset = groups.group(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
   count = tf.TensorSpec([], tf.int64)
   evaluation = check_region(
     loops.evaluate.get_concrete_function(iter(dataset), dataset.element_spec, count, "")

@@ -55,7 +55,7 @@ class CheckpointInitializer:
   def __hash__(self):
     return hash(self._key())
 
-  def resolved(self, own: Iterable[str], stored: Mapping[str, Any]) -> dict[str, str]:
+  def resolve(self, own: Iterable[str], stored: Mapping[str, Any]) -> dict[str, str]:
     """dict of variable's name → name in the checkpoint.
 
     Args:
@@ -70,7 +70,7 @@ class CheckpointInitializer:
       if target in self.names:
         found[target] = there
       elif there.endswith("/"):
-        found |= self._resolved_scope(there, target, own)
+        found |= self._resolve_scope(there, target, own)
       else:
         raise errors.CheckpointError(
           f"init_from_checkpoint({self.path!r}): the model has no variable {target!r}"
@@ -84,7 +84,7 @@ class CheckpointInitializer:
         )
     return found
 
-  def _resolved_scope(self, there, target, own):
+  def _resolve_scope(self, there, target, own):
     """As TensorFlow has it: "/" is the root on either side; a target's last slash ends the
     scope.
     """
@@ -124,7 +124,7 @@ def apply(
   for initializer in initializers:
     path = _newest(initializer.path)
     stored = reader.shapes(path)
-    resolved = initializer.resolved(own, stored)
+    resolved = initializer.resolve(own, stored)
     for name, there in resolved.items():
       _check_fits(path, name, model[name], there, *stored[there])
     found = reader.read(path, sorted(set(resolved.values())))

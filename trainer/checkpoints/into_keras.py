@@ -35,7 +35,7 @@ def load_into_keras(
   """
   if not isinstance(model, keras.Model):
     policy = keras.config.dtype_policy().name
-    with keras_scope.KerasScope(policy, seed=0, step=tf.constant(0, tf.int64)).replica():
+    with keras_scope.KerasScope(policy, seed=0, step=tf.constant(0, tf.int64)).replica_scope():
       model = build(model)
   variables = {variable.path: variable.value for variable in model.weights}
   if not variables:

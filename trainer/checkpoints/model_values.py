@@ -3,7 +3,7 @@ that goes on.
 
     values = ModelValues(store, checkpoint_directory, warm_start_settings)
     values.load(values.source())              # to train on from there
-    with values.in_use(values.source()): ...  # to evaluate or predict: with the moving averages of
+    with values.use(values.source()): ...  # to evaluate or predict: with the moving averages of
                                               # the weights, where the training keeps them
 
 A source is the path of a checkpoint, or WARM_START where model_dir has none yet.
@@ -26,7 +26,7 @@ class ModelValues:
     store: the variables.VariableStore; its "global_step" is one of them.
     checkpoints: the checkpoint.CheckpointDirectory of the run.
     settings: WarmStartSettings or None.
-    averages: whether `in_use` gives moving averages.
+    averages: whether `use` gives moving averages.
   """
 
   def __init__(self, store, checkpoints, settings=None, averages=True):
@@ -36,7 +36,7 @@ class ModelValues:
     self._use_averages = averages
     # Those of a checkpoint: its path; dict of variable → its moving average.
     self._found_averages = None, {}
-    self.has_changed()
+    self.invalidate()
 
   def source(self, path=None):
     """What to evaluate, predict with or export: this checkpoint, else the newest that is not
@@ -65,11 +65,11 @@ class ModelValues:
       self._checkpoints.directory
     )
 
-  def has_changed(self):
+  def invalidate(self):
     """A step of training has changed the variables: they are those of no source."""
     self._held, self._names, self._restored_as = None, frozenset(), {}
 
-  def was_saved(self, path, names):
+  def mark_saved(self, path, names):
     """The variables of these names are now those of a checkpoint."""
     self._held, self._names, self._restored_as = path, frozenset(names), {}
     self._found_averages = path, _averages(names) if self._use_averages else {}
@@ -82,7 +82,7 @@ class ModelValues:
       self._load(source, {})
 
   @contextlib.contextmanager
-  def in_use(self, source, training=False, names=None):
+  def use(self, source, training=False, names=None):
     """Inside, the variables have the values of a source that are evaluated.
 
     Args:
@@ -98,7 +98,7 @@ class ModelValues:
     if self._has(source, wanted):
       yield
     elif self._has(source, {}):
-      with self._swapped(source, wanted):
+      with self._swap(source, wanted):
         yield
     elif training:
       raise errors.SettingError(
@@ -109,9 +109,9 @@ class ModelValues:
       self._load(source, wanted)
       yield
 
-  def give(self, source, store, names=None):
+  def assign_to(self, source, store, names=None):
     """Gives the values of a source that are evaluated to the variables of an exported model's
-    store; names as for `in_use`.
+    store; names as for `use`.
     """
     variables = store.variables
     if source == WARM_START:
@@ -178,7 +178,7 @@ class ModelValues:
     moving_averages.begin(store, given)
 
   @contextlib.contextmanager
-  def _swapped(self, source, wanted):
+  def _swap(self, source, wanted):
     """Inside, the variables have the values of `wanted`; they have those that the training goes
     on with again after.
     """

@@ -157,13 +157,13 @@ class ScaffoldFn:
     return f"The scaffold_fn of model_fn {self.model_fn_name}, mode {self.mode!r},"
 
 
-def noted(result: spec.EstimatorSpec, model_fn_name: str) -> ScaffoldFn | None:
+def note_scaffold_fn(result: spec.EstimatorSpec, model_fn_name: str) -> ScaffoldFn | None:
   """The scaffold_fn of what a model_fn returned, or None; called on the replica, after the
   model_fn.
   """
   if result.scaffold_fn is None:
     return None
-  collections = graph_collections.of_this_replica()
+  collections = graph_collections.copy_of_replica()
   return ScaffoldFn(result.scaffold_fn, result.mode, model_fn_name, collections)
 
 

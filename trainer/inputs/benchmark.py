@@ -120,7 +120,7 @@ def benchmark(dataset, batch_size, seconds=3.0, clock=time.perf_counter):
   """
   stages, before = [], 0.0
   for stage, examples in _chain(dataset, batch_size):
-    rate, first = _run(groups.untuned(stage), seconds, clock, single=examples <= 1)
+    rate, first = _run(groups.without_tuning(stage), seconds, clock, single=examples <= 1)
     each = 1 / (rate * examples)
     stages.append(Stage(_name(stage), rate * examples, max(0.0, each - before)))
     before = max(before, each)

@@ -111,7 +111,7 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
 
 
 @contextlib.contextmanager
-def reading(input_fn, kind, failed_in_input=lambda: None):
+def translate_read_errors(input_fn, kind, failed_in_input=lambda: None):
   """Says of what goes wrong in reading a dataset whose input_fn it is.
 
   Args:

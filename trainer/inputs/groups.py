@@ -25,7 +25,7 @@ def cut(dataset, cores):
   return dataset if cores == 1 else dataset.flat_map(pieces)
 
 
-def grouped(dataset, per_core, replicas, broadcast=False):
+def group(dataset, per_core, replicas, broadcast=False):
   """A dataset of groups (see the module) from one of per-core batches of at most `per_core`
   examples.
 
@@ -35,7 +35,7 @@ def grouped(dataset, per_core, replicas, broadcast=False):
     groups = dataset.map(_group_of_one(per_core, replicas))
   else:
     groups = dataset.map(_padded_batch(per_core)).batch(replicas).map(_padded_group(replicas))
-  return untuned(groups.prefetch(1))
+  return without_tuning(groups.prefetch(1))
 
 
 def read_ahead(dataset):
@@ -44,10 +44,10 @@ def read_ahead(dataset):
   Where tf.data tunes, it adds this by itself.
   """
   is_read_ahead = tensorflow_internals.ends_with_prefetch(dataset)
-  return untuned(dataset if is_read_ahead else dataset.prefetch(tf.data.AUTOTUNE))
+  return without_tuning(dataset if is_read_ahead else dataset.prefetch(tf.data.AUTOTUNE))
 
 
-def untuned(dataset):
+def without_tuning(dataset):
   """The dataset without tf.data's tuning, on hosts where its AUTOTUNE stages begin with a call for
   each core, and nothing is left to tune.
 
@@ -68,7 +68,7 @@ def _cores():
 
 
 def _traced_once(make):
-  """What `grouped` maps with is kept, and traced once for each kind of element.
+  """What `group` maps with is kept, and traced once for each kind of element.
 
   A function made for a map would be traced in every evaluation.
   """

@@ -75,7 +75,7 @@ def _called_with(original, replacement):
 
 
 @contextlib.contextmanager
-def setting(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
+def set_context(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
   """Inside, a context variable has a value; the replacements, which may ask it, are in place."""
   install()
   token = variable.set(value)
@@ -85,7 +85,7 @@ def setting(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
     variable.reset(token)
 
 
-def carried(fn: Callable) -> Callable:
+def keep_context(fn: Callable) -> Callable:
   """A function like fn that sees the context variables of this thread in every thread.
 
   A strategy traces each replica in a thread of its own, which begins with no context.

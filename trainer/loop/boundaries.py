@@ -85,7 +85,7 @@ class Training:
     self._step = step
     self.leave_if_saved()
     length = self._estimator.workers.broadcast_from_chief(self._length(step, final_step))
-    self._preemption.in_loop(at_stake=self._has_stepped or length > 1)
+    self._preemption.begin_loop(at_stake=self._has_stepped or length > 1)
     return length
 
   def after_loop(self, result):
@@ -124,7 +124,7 @@ class Training:
 
     # 5. Whether the training is asked to end: by Ctrl-C, or because the machine is being taken
     #   away.
-    if asked := workers.total(self._preemption.asked):
+    if asked := workers.total(self._preemption.request):
       if self._saved_at != result.step:
         self._save(result.step, is_due=False)
       self._leave(asked)
@@ -136,11 +136,11 @@ class Training:
     Several workers can do that only together: they leave after their next loop.
     """
     if (
-      self._preemption.asked
+      self._preemption.request
       and self._saved_at == self._step
       and not self._estimator.device.is_multi_worker
     ):
-      self._leave(self._preemption.asked)
+      self._leave(self._preemption.request)
 
   def _leave(self, asked):
     self._estimator.wait_for_checkpoint()
@@ -174,7 +174,7 @@ class Training:
         self._call(hook, hook.end, step, self._estimator)
     for listener in self._listeners:
       listener.end(None, step)
-    if asked := self._estimator.workers.total(self._preemption.asked):
+    if asked := self._estimator.workers.total(self._preemption.request):
       self._leave(asked)
 
   def _call(self, hook, method, *arguments):
@@ -198,7 +198,7 @@ class Training:
     if listeners:  # to whom it is a file
       self._estimator.wait_for_checkpoint()
     self._saved_at = step
-    self._preemption.is_saved(step)
+    self._preemption.mark_saved(step)
     stop = False
     for listener in listeners:  # each of them, whatever the others say
       stop = bool(listener.after_save(None, step)) or stop

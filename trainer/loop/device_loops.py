@@ -114,7 +114,7 @@ class DeviceLoops:
     done, _, loss_sum, non_finite, waited, _ = tf.while_loop(
       lambda done, more, *_: more & (done < steps), body, initial
     )
-    self._single_thread = self._on_one_cpu and executor.runs_in_one_thread(done.op)
+    self._single_thread = self._on_one_cpu and executor.mark_for_single_thread(done.op)
     return dict(
       loss=tf.cast(loss_sum / tf.cast(tf.maximum(done, 1), tf.float64), tf.float32),
       steps=done,

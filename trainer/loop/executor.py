@@ -36,7 +36,7 @@ _COSTLY = (
 )
 
 
-def runs_in_one_thread(loop):
+def mark_for_single_thread(loop):
   """Whether a tf.while_loop that was just traced is to run in a single thread; if so, it is marked
   for that.
 

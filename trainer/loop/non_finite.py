@@ -22,7 +22,7 @@ from trainer.tracing import user_frames
 ROLLBACKS = 3
 
 
-class Found(Exception):
+class NonFiniteLoss(Exception):
   """The loss of a step (int) is not finite; `loss` is the mean over its loop."""
 
   def __init__(self, step, loss):
@@ -32,16 +32,16 @@ class Found(Exception):
 
 
 def check(result):
-  """Raises Found if a step of a loop.LoopResult had a loss that is NaN or infinite."""
+  """Raises NonFiniteLoss if a step of a loop.LoopResult had a loss that is NaN or infinite."""
   if result.non_finite_step >= 0:
-    raise Found(result.non_finite_step, result.loss)
+    raise NonFiniteLoss(result.non_finite_step, result.loss)
 
 
 def message(found, checkpoint, explanation):
   """What to tell of it.
 
   Args:
-    found: a Found.
+    found: a NonFiniteLoss.
     checkpoint: path of the last good checkpoint, or None.
     explanation: sentences on where it comes from, or "".
   """
@@ -96,7 +96,7 @@ def first_tensor(program, batches):
   """
 
   def train():
-    with program.wrapped(checked):
+    with program.wrap_model_fn(check_numerics):
       return program.train(batches)[0]
 
   try:
@@ -107,7 +107,7 @@ def first_tensor(program, batches):
 
 
 @contextlib.contextmanager
-def checked():
+def check_numerics():
   """Inside, each operation that this thread makes fails when its result is not finite."""
   tf.debugging.enable_check_numerics(stack_height_limit=100, path_length_limit=1000)
   try:

@@ -51,7 +51,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def telling(what: str) -> Iterator[None]:
+def explain_interrupt(what: str) -> Iterator[None]:
   """Has a KeyboardInterrupt from inside tell what it has interrupted, unless it tells that
   itself.
   """
@@ -80,15 +80,15 @@ class Watch:
     self._hears_interrupts = False
 
   @property
-  def asked(self) -> int:
+  def request(self) -> int:
     """0, or a number that tells what was asked for; those of several workers may be added up."""
     return (signal.SIGTERM in self._asked) + _INTERRUPT * (signal.SIGINT in self._asked)
 
-  def in_loop(self, at_stake: bool) -> None:
+  def begin_loop(self, at_stake: bool) -> None:
     """Says that a device loop begins; `at_stake`: whether it is worth waiting for its end."""
     self._saved, self._at_stake = None, at_stake
 
-  def is_saved(self, step: int) -> None:
+  def mark_saved(self, step: int) -> None:
     """Says that the training is at a step, which is saved."""
     self._saved = step
 
@@ -130,7 +130,7 @@ class Watch:
     )
 
   @contextlib.contextmanager
-  def listening(self) -> Iterator["Watch"]:
+  def handle_signals(self) -> Iterator["Watch"]:
     """Hears signals inside. Only a process's main thread can; elsewhere it does nothing. Ctrl-C is
     left to a program that has a handler of its own."""
     if threading.current_thread() is not threading.main_thread():
@@ -145,13 +145,13 @@ class Watch:
         signal.signal(number, handler)
 
     try:
-      with _undone_in_forks(restore), _Listener(self._hear):
+      with _register_undo(restore), _Listener(self._hear):
         yield self
     finally:
       restore()
 
 
-# What Ctrl-C adds to Watch.asked; more than there can be workers.
+# What Ctrl-C adds to Watch.request; more than there can be workers.
 _INTERRUPT = 1 << 20
 
 
@@ -159,7 +159,7 @@ def leave(asked: int, newest: int | None, model_dir: str) -> None:
   """Raises what a training that has saved leaves with.
 
   Args:
-    asked: the sum of Watch.asked over the workers, which is not 0.
+    asked: the sum of Watch.request over the workers, which is not 0.
     newest: the step of the newest checkpoint.
     model_dir: where it is.
   """
@@ -198,7 +198,7 @@ _process_is_own = False
 
 
 @contextlib.contextmanager
-def own_process() -> Iterator[None]:
+def own_process_scope() -> Iterator[None]:
   """For a command: inside, a second Ctrl-C ends the process at once, whatever it is at."""
   global _process_is_own
   presses = Presses()
@@ -244,7 +244,7 @@ class _Listener:
     self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
     self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
     self._thread.start()
-    self._forks = _undone_in_forks(lambda: signal.set_wakeup_fd(-1))
+    self._forks = _register_undo(lambda: signal.set_wakeup_fd(-1))
     self._forks.__enter__()
     return self
 
@@ -275,7 +275,7 @@ _undone = []
 
 
 @contextlib.contextmanager
-def _undone_in_forks(undo):
+def _register_undo(undo):
   """A fork that is made inside calls undo."""
   _undone.append(undo)
   try:

@@ -143,7 +143,7 @@ class Program:
     return scaffold_fn and scaffold_fn.names(self.store, self._config)
 
   @contextlib.contextmanager
-  def wrapped(self, context):
+  def wrap_model_fn(self, context):
     """Inside, each call of model_fn, on the thread of its replica, is inside a context(), of a
     function that makes context managers.
     """
@@ -212,7 +212,7 @@ class Program:
     self._check(result, mode, features)
     self.specs[mode] = result
     if mode not in self._scaffold_fns:  # which has called it, or will
-      self._scaffold_fns[mode] = scaffolds.noted(result, self._model_fn.name)
+      self._scaffold_fns[mode] = scaffolds.note_scaffold_fn(result, self._model_fn.name)
     return result
 
   def _check(self, result, mode, features):
@@ -256,7 +256,7 @@ class Program:
 
 
 @contextlib.contextmanager
-def running(name, mode):
+def translate_step_errors(name, mode):
   """Says whose operation it was that failed while a model_fn of this name ran on the device.
 
   Raises:

@@ -1,7 +1,7 @@
 """One training at a time in a model_dir: another is refused, and told who goes on there.
 
     lock = TrainingLock("out/digits")
-    with lock.held():
+    with lock.hold():
       ...
       lock.check()          # before something is written: is the folder still this training's?
 
@@ -79,11 +79,11 @@ class TrainingLock:
     self._clock = clock
     self._sleep = sleep
     self._changes = threading.RLock()  # one thread at a time changes what follows
-    self._depth = 0  # of the `with held()` that are open
+    self._depth = 0  # of the `with hold()` that are open
     self._taken = None  # a _FileLock or a _Heartbeat
 
   @contextlib.contextmanager
-  def held(self) -> Iterator[None]:
+  def hold(self) -> Iterator[None]:
     """Holds the folder inside, from now on if it is there, else from `take` on. May be nested.
 
     Raises:

@@ -1,7 +1,7 @@
 """One thread at a time uses an Estimator: its variables have one value each.
 
     turns = Turns("the Estimator of out/digits")
-    with turns.taken("evaluate"):
+    with turns.take("evaluate"):
       ...  # a second thread that asks for a turn waits
 
 A training is not waited for, which may take days, and in which a hook may be the one that waits for
@@ -33,7 +33,7 @@ class Turns:
     self._methods = []  # of it, the innermost last
 
   @contextlib.contextmanager
-  def taken(self, method: str) -> Iterator[None]:
+  def take(self, method: str) -> Iterator[None]:
     """Inside, no other thread is.
 
     Args:

@@ -106,7 +106,7 @@ def serialise(example: Mapping[str, np.ndarray]) -> bytes:
   return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
-def made_up(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray] | None:
+def make_up_features(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray] | None:
   """Numbers for a receiver whose tensors nobody has; None where it takes texts or sizes are
   free.
   """

@@ -66,7 +66,7 @@ class Completion:
     """
     specs = {spec.name: spec for spec in tf.nest.flatten(feature_spec)}
     return {
-      name: signatures.checked_decoder(name, decoder, specs)
+      name: signatures.build_decoder(name, decoder, specs)
       for name, decoder in self.decoders.items()
     }
 
@@ -117,7 +117,7 @@ class Completion:
   def _arrays(self, received):
     """What the model's own signatures are tried with, by name; None where nothing is at hand."""
     if received is not None:
-      return checks_lib.made_up(received)
+      return checks_lib.make_up_features(received)
     return None if self.sample is None else dict(self.sample(checks_lib.ROWS)[0])
 
   def _warm_up(self, saved_model, checks):

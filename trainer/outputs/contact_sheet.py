@@ -83,7 +83,7 @@ def write(path, images, captions):
   for ax in axes:
     ax.set_axis_off()
   for ax, image, caption in zip(axes, images, captions, strict=False):
-    ax.imshow(shown(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    ax.imshow(to_pixels(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     ax.set_title(
       "\n".join(_shortened(line) for line in caption.lines),
       fontsize=8,
@@ -101,7 +101,7 @@ def write(path, images, captions):
   return True
 
 
-def shown(image):
+def to_pixels(image):
   """float64 [height, width] or [height, width, 3] in 0..1."""
   pixels = np.asarray(image).astype(np.float64)
   if np.asarray(image).dtype == np.uint8:

@@ -71,7 +71,7 @@ def freeze(signature: Callable, fold: bool = True) -> Frozen:
   graph = _Graph(frozen.graph.as_graph_def(), list(inputs.values()), list(outputs.values()))
   graph.compute_constants()
   folded = graph.fold() if fold else 0
-  graph_def = graph.pruned()
+  graph_def = graph.prune()
   wrapped = _wrap(graph_def)
   function = wrapped.prune(
     [wrapped.graph.get_tensor_by_name(name) for name in inputs.values()],
@@ -127,7 +127,7 @@ class _Graph:
       folded += 1
     return folded
 
-  def pruned(self):
+  def prune(self):
     """The GraphDef of what the outputs need."""
     needed, waiting = set(), sorted(self._keep)
     while waiting:

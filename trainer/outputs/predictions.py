@@ -81,7 +81,7 @@ def write(path, predictions):
   try:
     with files.write_atomically(path) as file:
       for prediction in predictions:
-        value = tf.nest.map_structure(plain, prediction)
+        value = tf.nest.map_structure(to_json, prediction)
         file.write(
           json.dumps(value if isinstance(value, dict) else {"output": value}, ensure_ascii=False)
           + "\n"
@@ -224,7 +224,7 @@ def _cell(value):
   """A number or text as it is, the first values of a row of them, the shape of what is larger."""
   if np.ndim(value) > 1:
     return f"{np.asarray(value).dtype.name}{list(np.shape(value))}"
-  shown = tf.nest.map_structure(plain, value)
+  shown = tf.nest.map_structure(to_json, value)
   if isinstance(shown, list):
     return f"[{', '.join(map(_cell, shown[:_NUMBERS]))}{', …' if len(shown) > _NUMBERS else ''}]"
   return f"{shown:.4g}" if isinstance(shown, float) else str(shown)
@@ -259,7 +259,7 @@ def _caption(prediction, label, class_names):
   )
 
 
-def plain(array):
+def to_json(array):
   """An array as JSON has it: numbers, texts and lists of them; null for what is no number."""
   array = np.asarray(array)
   # V: bfloat16, which numpy does not know.

@@ -50,7 +50,7 @@ def build(
     SettingError: a decoder is of no feature, or gives something else than the feature.
   """
   specs = {spec.name: spec for spec in tf.nest.flatten(feature_spec)}
-  decoders = {name: checked_decoder(name, decoder, specs) for name, decoder in decoders.items()}
+  decoders = {name: build_decoder(name, decoder, specs) for name, decoder in decoders.items()}
   main = _main_output(outputs)
 
   def serve(by_name):
@@ -67,7 +67,7 @@ def build(
     built[FROM_BYTES] = _function(
       lambda tensors: serve(
         {
-          name: decoded(decoders[name], tensor, specs[name]) if name in decoders else tensor
+          name: decode(decoders[name], tensor, specs[name]) if name in decoders else tensor
           for name, tensor in tensors.items()
         }
       ),
@@ -75,17 +75,17 @@ def build(
     )
   if from_examples and all(None not in spec.shape[1:].as_list() for spec in specs.values()):
 
-    def parse(serialised):
-      return parsed(serialised, specs, decoders)
+    def parse_examples(serialised):
+      return parse(serialised, specs, decoders)
 
     built[FROM_EXAMPLES] = _function(
-      lambda tensors: serve(parse(tensors[EXAMPLES])),
+      lambda tensors: serve(parse_examples(tensors[EXAMPLES])),
       {EXAMPLES: tf.TensorSpec([None], tf.string, EXAMPLES)},
     )
     count = _classes(outputs[main])
     if class_names is not None and count == len(class_names):
       built[CLASSIFY] = _function(
-        lambda tensors: _classified(serve(parse(tensors[CLASSIFY_INPUTS])), class_names),
+        lambda tensors: _classified(serve(parse_examples(tensors[CLASSIFY_INPUTS])), class_names),
         {CLASSIFY_INPUTS: tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS)},
       )
   return {name: function for name, function in built.items() if name not in outputs}
@@ -99,7 +99,7 @@ def mark_classify(saved_model: str) -> None:
   updater.save()
 
 
-def checked_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorSpec]) -> Callable:
+def build_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorSpec]) -> Callable:
   """A tf.function of a string scalar, that gives one example of a feature.
 
   Raises:
@@ -124,7 +124,7 @@ def checked_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorS
   return function
 
 
-def decoded(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
+def decode(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
   """The features (of this spec) of a batch of encoded examples, string [n]."""
   return tf.map_fn(
     decoder,
@@ -134,7 +134,7 @@ def decoded(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Te
   )
 
 
-def parsed(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str, tf.Tensor]:
+def parse(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str, tf.Tensor]:
   """Features by name, of serialised tf.train.Examples (string [n])."""
   stored = {
     name: tf.io.FixedLenFeature([], tf.string)
@@ -144,7 +144,7 @@ def parsed(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str
   }
   found = tf.io.parse_example(serialised, stored)
   return {
-    name: decoded(decoders[name], found[name], spec)
+    name: decode(decoders[name], found[name], spec)
     if name in decoders
     else tf.cast(found[name], spec.dtype)
     if found[name].dtype != spec.dtype

@@ -63,7 +63,7 @@ def intercept_scalars() -> contextlib.AbstractContextManager[None]:
   """`tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside; entered once around a
   trace.
   """
-  return patches.setting(_is_intercepted, True)
+  return patches.set_context(_is_intercepted, True)
 
 
 def _write(original, tag, tensor, step=None, metadata=None, name=None):
@@ -106,7 +106,7 @@ def keep_writers(writers: list) -> contextlib.AbstractContextManager[None]:
   """Adds to a list what `tf.summary.create_file_writer` makes inside: else a writer that is
   made while a function is traced is gone when it runs.
   """
-  return patches.setting(_writers, writers)
+  return patches.set_context(_writers, writers)
 
 
 def _create_file_writer(original, *args, **kwargs):

@@ -259,7 +259,7 @@ def _batch_decoders(path, described):
   def batch(name):
     spec = tf.TensorSpec(inputs[name]["shape"], inputs[name]["dtype"])
     decode = tf.function(
-      lambda encoded: signatures.decoded(model.decoders[name], encoded, spec),
+      lambda encoded: signatures.decode(model.decoders[name], encoded, spec),
       input_signature=[tf.TensorSpec([None], tf.string)],
       autograph=False,
     )

@@ -83,7 +83,7 @@ def classify_request(body: bytes, loaded: Loaded) -> Request:
 
 def predict_answer(request: Request, outputs: Mapping[str, np.ndarray]) -> bytes:
   """The body of the answer to :predict."""
-  columns = {name: predictions.plain(array) for name, array in outputs.items()}
+  columns = {name: predictions.to_json(array) for name, array in outputs.items()}
   single = len(columns) == 1
   if not request.by_row:
     return _encoded({"outputs": next(iter(columns.values())) if single else columns})
@@ -101,7 +101,7 @@ def predict_answer(request: Request, outputs: Mapping[str, np.ndarray]) -> bytes
 
 def classify_answer(outputs: Mapping[str, np.ndarray], class_names: Sequence[str]) -> bytes:
   """The body of the answer to :classify."""
-  scores = predictions.plain(outputs["probabilities"])
+  scores = predictions.to_json(outputs["probabilities"])
   return _encoded(
     {"result": [[list(pair) for pair in zip(class_names, row, strict=True)] for row in scores]}
   )

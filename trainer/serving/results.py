@@ -81,7 +81,7 @@ def rows(
   class_names: Sequence[str] | None,
 ) -> Iterator[dict]:
   """An entry for each example: what was predicted, in plain Python, or the error."""
-  plain = {name: predictions.plain(array) for name, array in outputs.items()}
+  plain = {name: predictions.to_json(array) for name, array in outputs.items()}
   row = 0
   for place, name in enumerate(names):
     if place in failed:

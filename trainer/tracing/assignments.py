@@ -5,7 +5,7 @@ its train_op in every mode, though, and an evaluation must change nothing: not b
 by `assign_add`, by an ExponentialMovingAverage or under tf.cond. All of them come to operations of
 a few kinds, which are left out where they are made:
 
-    with assignments.left_out(lambda handle: handle is variable.handle):
+    with assignments.leave_out(lambda handle: handle is variable.handle):
       variable.assign_add(1.0)  # does nothing; read after it, the variable has its old value
 """
 
@@ -47,7 +47,7 @@ class _Rule:
 _rule = contextvars.ContextVar("which changes of variables are left out", default=None)
 
 
-def left_out(
+def leave_out(
   is_left_out: Callable[[tf.Tensor | None], bool],
 ) -> contextlib.AbstractContextManager[None]:
   """Inside, in graphs, those changes of variables are left out for which is_left_out is true.
@@ -56,7 +56,7 @@ def left_out(
     is_left_out: function of a variable's handle as it is outside of all graphs, or of None where a
       function changes a variable that it does not know but as an argument.
   """
-  return patches.setting(_rule, _Rule(is_left_out))
+  return patches.set_context(_rule, _Rule(is_left_out))
 
 
 @patches.replaces(*tensorflow_internals.CREATE_OPERATION)

@@ -5,11 +5,11 @@ collections are those of the process, and its replicas are traced in one graph, 
 turns. So each replica of each trace gets collections of its own: what is added on one is seen on no
 other, in no other trace, and not in the process.
 
-    with of_replicas(global_step) as graph_collections:
+    with graph_collections.replace(global_step) as collections:
       ...
-      with graph_collections.of_replica():  # on each replica, around the model_fn
+      with collections.replica_scope():  # on each replica, around the model_fn
         ...
-        graph_collections.add_variable(variable, [v1.GraphKeys.GLOBAL_VARIABLES])
+        collections.add_variable(variable, [v1.GraphKeys.GLOBAL_VARIABLES])
 
 Variables are the same on all replicas, each of which has them from the moment at which its own
 model_fn asks for them.
@@ -45,13 +45,13 @@ class GraphCollections(collections.abc.MutableMapping):
     self._replicas = []
 
   @contextlib.contextmanager
-  def of_replica(self) -> Iterator[None]:
+  def replica_scope(self) -> Iterator[None]:
     """Inside, the collections are a new replica's."""
     own = {}
     if self._global_step is not None:
       own[v1.GraphKeys.GLOBAL_STEP] = [self._global_step]
     self._replicas.append(own)
-    with patches.setting(_own, own):
+    with patches.set_context(_own, own):
       yield
 
   def add_variable(self, variable: tf.Variable, keys: Iterable) -> None:
@@ -86,13 +86,13 @@ class GraphCollections(collections.abc.MutableMapping):
     return len(self._asked())
 
 
-def of_this_replica() -> dict:
+def copy_of_replica() -> dict:
   """A copy of the collections of the replica that is being traced: dict of key → list."""
   return {key: list(members) for key, members in _own.get().items()}
 
 
 @contextlib.contextmanager
-def of_replicas(global_step: tf.Variable | None = None) -> Iterator[GraphCollections]:
+def replace(global_step: tf.Variable | None = None) -> Iterator[GraphCollections]:
   """Inside, the graph that is traced has GraphCollections."""
   graph = v1.get_default_graph()
   made = GraphCollections(global_step)

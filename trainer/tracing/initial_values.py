@@ -48,10 +48,10 @@ class InitialValue:
   def __call__(self) -> Any:
     if not callable(self._value):
       return self._value
-    with keras_scope.initial_value(self._seed):
+    with keras_scope.initial_value_scope(self._seed):
       if self._draws is False:  # a seed throws away TensorFlow's kernels, which costs
         return self._value()
-      with seeds.eager_seed(self._seed), seeds.eager_draws() as draws:
+      with seeds.eager_seed_scope(self._seed), seeds.record_eager_draws() as draws:
         value = self._value()
     self._draws = bool(draws)
     return value

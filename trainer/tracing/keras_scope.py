@@ -41,9 +41,9 @@ class _Drawn:
     return self.seeds[-1]
 
 
-def initial_value(seed: int) -> contextlib.AbstractContextManager[None]:
+def initial_value_scope(seed: int) -> contextlib.AbstractContextManager[None]:
   """Inside, what Keras draws comes from this seed: for the first value of a variable."""
-  return patches.setting(_value_drawn, _Drawn(seed))
+  return patches.set_context(_value_drawn, _Drawn(seed))
 
 
 def seeds_drawn() -> list[int]:
@@ -53,8 +53,9 @@ def seeds_drawn() -> list[int]:
 
 
 class KerasScope:
-  """Keras's state for one trace: `trace()` is entered once around it, `replica()` on each replica
-  inside.
+  """Keras's state for one trace.
+
+  Enter `trace_scope()` once around the trace, and `replica_scope()` on each replica inside it.
 
   Args:
     precision: the dtype policy of the layers, such as "float32" or "mixed_bfloat16".
@@ -79,15 +80,15 @@ class KerasScope:
     return self._making[-1] if self._making else None
 
   @contextlib.contextmanager
-  def trace(self):
+  def trace_scope(self):
     with (
-      patches.setting(_scope, self),
-      cpu_kernels.used() if self._on_cpu else contextlib.nullcontext(),
+      patches.set_context(_scope, self),
+      cpu_kernels.use() if self._on_cpu else contextlib.nullcontext(),
     ):
       yield
 
   @contextlib.contextmanager
-  def replica(self):
+  def replica_scope(self):
     """Names start anew.
 
     The state is per thread, and a strategy may trace each replica in a thread of its own.
@@ -98,11 +99,14 @@ class KerasScope:
       global_seed_generator=None,
       dtype_policy=self._policy,
     )
-    with keras_internals.global_state(fresh), patches.setting(_replica_drawn, _Drawn(self._seed)):
+    with (
+      keras_internals.global_state(fresh),
+      patches.set_context(_replica_drawn, _Drawn(self._seed)),
+    ):
       yield
 
   @contextlib.contextmanager
-  def making(self, variable):
+  def creation_scope(self, variable):
     """Inside, the tf.Variable of this Keras variable is created."""
     self._making.append(variable)
     try:
@@ -110,7 +114,7 @@ class KerasScope:
     finally:
       self._making.pop()
 
-  def seeded(self, variable, initializer):
+  def with_seed(self, variable, initializer):
     """An initializer that nobody gave a seed gets one by the name of its variable; Keras would
     draw it from Python's `random`.
     """
@@ -144,7 +148,7 @@ class KerasScope:
 @patches.replaces(*keras_internals.INITIALIZE)
 def _initialize(original, variable, value):
   scope = _scope.get()
-  with scope.making(variable) if scope else contextlib.nullcontext():
+  with scope.creation_scope(variable) if scope else contextlib.nullcontext():
     return original(variable, value)
 
 
@@ -153,8 +157,8 @@ def _initialize_with_initializer(original, variable, initializer):
   scope = _scope.get()
   if scope is None:
     return original(variable, initializer)
-  with scope.making(variable):  # which Keras does without `_initialize` before 3.7
-    return original(variable, scope.seeded(variable, initializer))
+  with scope.creation_scope(variable):  # which Keras does without `_initialize` before 3.7
+    return original(variable, scope.with_seed(variable, initializer))
 
 
 @patches.replaces(*keras_internals.NEXT_SEED)

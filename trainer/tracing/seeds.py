@@ -67,20 +67,20 @@ def _set_global_seed(original, context, seed):
 
 
 @contextlib.contextmanager
-def eager_seed(seed):
+def eager_seed_scope(seed):
   """This thread's eager random operations start from `seed` inside, and go on as if nothing had
   happened after.
   """
   with (
-    _drawing_alone("the first value of a variable"),
-    patches.setting(_eager_state, _EagerState(seed)),
+    _exclusive_draws("the first value of a variable"),
+    patches.set_context(_eager_state, _EagerState(seed)),
   ):
     tensorflow_internals.clear_kernels()
     yield
 
 
 @contextlib.contextmanager
-def _drawing_alone(waiting):
+def _exclusive_draws(waiting):
   """Inside, no other thread is inside; `waiting` names what waits for that."""
   if not _eager_draws_lock.acquire(timeout=_PATIENCE):
     logging.warning(
@@ -117,7 +117,7 @@ def reseed_operations(graph: tf.Graph, seed: int, drawn: Collection[int] = ()) -
 
 
 @contextlib.contextmanager
-def eager_draws():
+def record_eager_draws():
   """Yields a list that receives the types of operations that run eagerly inside and draw random
   numbers, or may.
   """
@@ -158,9 +158,9 @@ class InputSeeds:
     known = _can_be_kept(input_fn)
     keeps_kernels = known and input_fn in self._draw_nothing and self._calls % self._EVERY
     with (
-      contextlib.nullcontext() if keeps_kernels else _drawing_alone("An input_fn"),
-      patches.setting(_eager_state, _EagerState(seed)),
-      eager_draws() as draws,
+      contextlib.nullcontext() if keeps_kernels else _exclusive_draws("An input_fn"),
+      patches.set_context(_eager_state, _EagerState(seed)),
+      record_eager_draws() as draws,
     ):
       # For the threads that will run the data set: what a generator draws eagerly comes from here.
       tensorflow_internals.set_process_seed(seed)

@@ -30,9 +30,9 @@ class VariableOp:
   traceback: Any = None
 
 
-def named() -> contextlib.AbstractContextManager[None]:
+def provide() -> contextlib.AbstractContextManager[None]:
   """Inside, each variable has a `VariableOp`, if it has no operation in a graph."""
-  return patches.setting(_are_named, True)
+  return patches.set_context(_are_named, True)
 
 
 @patches.replaces(*tensorflow_internals.VARIABLE_OP)

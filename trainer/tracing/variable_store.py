@@ -114,11 +114,11 @@ class VariableStore:
 
     def replica_fn(*args):
       with (
-        keras_state.replica(),
-        own_collections.of_replica(),
+        keras_state.replica_scope(),
+        own_collections.replica_scope(),
         tf.name_scope("model_fn") as root,
         tf.variable_creator_scope(collect),
-        patches.setting(_graph, v1.get_default_graph()),
+        patches.set_context(_graph, v1.get_default_graph()),
       ):
         roots.append(root)
         self._after_step.append(after_step := [])
@@ -149,12 +149,12 @@ class VariableStore:
     v1.get_default_graph().seed = self._seed
     with (
       self._as_current(),
-      keras_state.trace(),
-      graph_collections.of_replicas(global_step) as own_collections,
-      assignments.left_out(is_left_out),
+      keras_state.trace_scope(),
+      graph_collections.replace(global_step) as own_collections,
+      assignments.leave_out(is_left_out),
     ):
       with self.strategy.scope(), tf.variable_creator_scope(creator):
-        return self.strategy.run(patches.carried(replica_fn), args)
+        return self.strategy.run(patches.keep_context(replica_fn), args)
 
   @contextlib.contextmanager
   def as_current(self) -> Iterator[None]:
@@ -167,7 +167,7 @@ class VariableStore:
 
   @contextlib.contextmanager
   def _as_current(self):
-    with patches.setting(_current, self), variable_ops.named():
+    with patches.set_context(_current, self), variable_ops.provide():
       yield
 
   def present(self) -> dict[str, tf.Variable]:
@@ -321,9 +321,9 @@ def replica_graph() -> tf.Graph | None:
   return _graph.get()
 
 
-def alike() -> contextlib.AbstractContextManager[None]:
+def changed_alike_scope() -> contextlib.AbstractContextManager[None]:
   """Inside, variables are made that all replicas change alike, as an optimizer does its slots."""
-  return patches.setting(_changed_alike, True)
+  return patches.set_context(_changed_alike, True)
 
 
 def current():
@@ -373,7 +373,7 @@ def _check_same(variable, name, maker, kwargs):
   if maker is not None and keras_internals.shape_of(maker) is not None:
     shape, dtype = keras_internals.shape_of(maker), kwargs["dtype"]
   else:
-    with tensorflow_internals.scratch_graph().as_default(), keras_scope.initial_value(seed=0):
+    with tensorflow_internals.scratch_graph().as_default(), keras_scope.initial_value_scope(seed=0):
       value = (
         tf.convert_to_tensor(value() if callable(value) else value)
         if not tf.is_tensor(value)

@@ -30,7 +30,7 @@ def network():
 
 def anew(build):
   """A model whose layers are numbered as a model_fn's are, from the start."""
-  with keras_scope.KerasScope("float32", seed=0, step=tf.constant(0, tf.int64)).replica():
+  with keras_scope.KerasScope("float32", seed=0, step=tf.constant(0, tf.int64)).replica_scope():
     return build()
 
 

@@ -336,7 +336,7 @@ def test_named_leaves_of_any_structure():
 def groups(count, per_core, replicas):
   """[(values [replicas, per_core], rows)] of the numbers from 1 to count."""
   dataset = tf.data.Dataset.range(1, count + 1).batch(per_core).map(lambda numbers: (numbers,))
-  grouped = groups_lib.grouped(dataset, per_core, replicas)
+  grouped = groups_lib.group(dataset, per_core, replicas)
   assert grouped.element_spec[0][0].shape == [replicas, per_core]
   assert grouped.element_spec[1].shape == [replicas]
   return [(element[0].numpy().tolist(), rows.numpy().tolist()) for element, rows in grouped]
@@ -364,7 +364,7 @@ def test_the_examples_of_groups_come_back_without_the_padding(per_core, replicas
   dataset = tf.data.Dataset.from_tensor_slices(
     (tf.range(11), tf.strings.as_string(tf.range(11)))
   ).batch(per_core)
-  elements = [ungrouped(group) for group in groups_lib.grouped(dataset, per_core, replicas)]
+  elements = [ungrouped(group) for group in groups_lib.group(dataset, per_core, replicas)]
   numbers, texts = (np.concatenate(parts) for parts in zip(*elements, strict=True))
   assert numbers.tolist() == list(range(11))
   assert texts.tolist() == [str(number).encode() for number in range(11)]
@@ -372,7 +372,7 @@ def test_the_examples_of_groups_come_back_without_the_padding(per_core, replicas
 
 def test_strings_are_padded_too():
   dataset = tf.data.Dataset.from_tensor_slices(["a", "b", "c"]).batch(2).map(lambda text: (text,))
-  (text,), rows = next(iter(groups_lib.grouped(dataset, 2, 2)))
+  (text,), rows = next(iter(groups_lib.group(dataset, 2, 2)))
   assert text.numpy().tolist() == [[b"a", b"b"], [b"c", b""]]
   assert rows.numpy().tolist() == [2, 1]
 
@@ -381,7 +381,7 @@ def test_broadcast_groups_count_once():
   dataset = tf.data.Dataset.range(1, 4).batch(2).map(lambda numbers: (numbers,))
   found = [
     (element[0].numpy().tolist(), rows.numpy().tolist())
-    for element, rows in groups_lib.grouped(dataset, 2, 2, broadcast=True)
+    for element, rows in groups_lib.group(dataset, 2, 2, broadcast=True)
   ]
   assert found == [([[1, 2], [1, 2]], [2, 0]), ([[3, 0], [3, 0]], [1, 0])]
 
@@ -390,9 +390,9 @@ def test_broadcast_groups_count_once():
 def test_a_second_evaluation_traces_no_padding(replicas, broadcast):
   dataset = tf.data.Dataset.range(30).batch(13).map(lambda numbers: ({"numbers": numbers},))
   with mock.patch.object(groups_lib, "_padded", wraps=groups_lib._padded) as padded:
-    first = list(groups_lib.grouped(dataset, 13, replicas, broadcast))
+    first = list(groups_lib.group(dataset, 13, replicas, broadcast))
     traced = padded.call_count
-    second = list(groups_lib.grouped(dataset, 13, replicas, broadcast))
+    second = list(groups_lib.group(dataset, 13, replicas, broadcast))
   assert traced
   assert padded.call_count == traced
   tf.nest.map_structure(np.testing.assert_array_equal, first, second)
@@ -420,7 +420,7 @@ def test_what_the_loops_take_is_not_tuned(tmp_path):
     assert tuned(estimator._dataset("eval", programs.examples(12))) is False
     assert (
       tuned(
-        groups_lib.grouped(tf.data.Dataset.range(8).batch(2).map(lambda numbers: (numbers,)), 2, 2)
+        groups_lib.group(tf.data.Dataset.range(8).batch(2).map(lambda numbers: (numbers,)), 2, 2)
       )
       is False
     )
@@ -428,7 +428,7 @@ def test_what_the_loops_take_is_not_tuned(tmp_path):
 
 def test_large_hosts_are_tuned_as_ever():
   with mock.patch.object(groups_lib, "_cores", return_value=range(17)):
-    assert tuned(groups_lib.untuned(tf.data.Dataset.range(8))) is None
+    assert tuned(groups_lib.without_tuning(tf.data.Dataset.range(8))) is None
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -437,7 +437,7 @@ def test_what_a_dataset_says_of_tuning_is_kept(wanted):
   options.autotune.enabled = wanted
   options.deterministic = False
   with mock.patch.object(groups_lib, "_cores", return_value=range(2)):
-    dataset = groups_lib.untuned(tf.data.Dataset.range(8).with_options(options))
+    dataset = groups_lib.without_tuning(tf.data.Dataset.range(8).with_options(options))
   assert tuned(dataset) is wanted
   assert dataset.options().deterministic is False
 

@@ -49,7 +49,7 @@ def test_a_replacement_asks_its_context(library):
   counter, module = library
   patches.install()
   assert (counter().count(3), module.count(3)) == (3, 3)
-  with patches.setting(_factor, 2):
+  with patches.set_context(_factor, 2):
     assert (counter().count(3), module.count(number=3)) == (6, 6)
   assert (counter().count(3), module.count(3)) == (3, 3)
   assert (counter.count.__name__, counter.count.__doc__) == ("count", "Counts.")
@@ -71,7 +71,7 @@ def test_it_is_installed_once_by_whichever_thread_is_first(library):
   installed = counter.count
   patches.install()
   assert counter.count is installed
-  with patches.setting(_factor, 2):
+  with patches.set_context(_factor, 2):
     assert counter().count(3) == 6
 
 
@@ -82,8 +82,8 @@ def test_a_function_carries_the_context_to_the_threads_that_call_it_at_the_same_
     both.wait()
     seen.append(_factor.get())
 
-  with patches.setting(_factor, 5):
-    carried = patches.carried(look)
+  with patches.set_context(_factor, 5):
+    carried = patches.keep_context(look)
   threads = [threading.Thread(target=carried) for _ in range(2)]
   for thread in threads:
     thread.start()

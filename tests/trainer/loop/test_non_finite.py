@@ -29,7 +29,7 @@ def test_a_finite_loss_is_nothing_to_say():
   "loss, word", [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "infinite")]
 )
 def test_the_step_and_the_last_good_checkpoint(loss, word):
-  with pytest.raises(non_finite.Found) as found:
+  with pytest.raises(non_finite.NonFiniteLoss) as found:
     non_finite.check(result(loss, 7))
   text = non_finite.message(found.value, "/m/model.ckpt-5", "Because.")
   assert text.startswith(

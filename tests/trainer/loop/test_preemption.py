@@ -246,7 +246,7 @@ blocks_at, loop = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 preemption._ONE_PRESS_SECONDS = 0
 
 def main(argv):
-  with preemption.own_process():
+  with preemption.own_process_scope():
     import tensorflow as tf
     from tests.trainer import programs
 
@@ -340,13 +340,13 @@ def test_a_second_sigterm_ends_the_process_at_once(monkeypatch):
 
 def test_what_several_workers_are_asked_for():
   sigterm, ctrl_c = preemption.Watch(), preemption.Watch()
-  assert preemption.Watch().asked == 0
+  assert preemption.Watch().request == 0
   sigterm._on_signal(signal.SIGTERM, None)
   ctrl_c._on_signal(signal.SIGINT, None)
   with left(signal.SIGTERM):
-    preemption.leave(8 * sigterm.asked, 5, "out")
+    preemption.leave(8 * sigterm.request, 5, "out")
   with left(signal.SIGINT, "saved at step 5 in out"):
-    preemption.leave(7 * sigterm.asked + ctrl_c.asked, 5, "out")
+    preemption.leave(7 * sigterm.request + ctrl_c.request, 5, "out")
 
 
 def test_ctrl_c_is_left_to_a_program_that_has_a_handler_of_its_own(tmp_path):

@@ -34,25 +34,25 @@ def told(model_dir):
 
 def test_it_tells_who_has_it_and_is_gone_at_the_end(tmp_path):
   lock = TrainingLock(str(tmp_path))
-  with lock.held():
+  with lock.hold():
     assert told(tmp_path)["pid"] == os.getpid()
-    with lock.held():  # as a training inside of train_and_evaluate
+    with lock.hold():  # as a training inside of train_and_evaluate
       lock.check()
     assert os.path.exists(file_of(tmp_path))
   assert list(tmp_path.iterdir()) == []
-  with lock.held(), pytest.raises(errors.ModelDirBusyError, match="this process"):
-    with TrainingLock(str(tmp_path)).held():
+  with lock.hold(), pytest.raises(errors.ModelDirBusyError, match="this process"):
+    with TrainingLock(str(tmp_path)).hold():
       pass
 
 
 def test_a_folder_that_is_not_there_is_held_from_when_it_is(tmp_path):
   lock = TrainingLock(str(tmp_path / "model"))
-  with lock.held():
+  with lock.hold():
     assert not (tmp_path / "model").exists()
     (tmp_path / "model").mkdir()
     assert lock.take()
     assert not lock.take()
-    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path / "model")).held():
+    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path / "model")).hold():
       pass
   assert list((tmp_path / "model").iterdir()) == []
 
@@ -76,11 +76,11 @@ def test_the_lock_of_another_process_ends_with_it_however_it_ends(tmp_path):
       f"Another training goes on in {tmp_path} .*: process {other.pid} on host far, "
       "started 2026-01-02T03:04:05.*--force"
     )
-    with pytest.raises(errors.ModelDirBusyError, match=said), TrainingLock(str(tmp_path)).held():
+    with pytest.raises(errors.ModelDirBusyError, match=said), TrainingLock(str(tmp_path)).hold():
       pass
     other.kill()
   assert told(tmp_path)["pid"] == other.pid  # what is left of it
-  with TrainingLock(str(tmp_path)).held():
+  with TrainingLock(str(tmp_path)).hold():
     assert told(tmp_path)["pid"] == os.getpid()
 
 
@@ -89,7 +89,7 @@ def test_a_fork_does_not_have_the_lock(tmp_path):
   the lock.
   """
   lock = TrainingLock(str(tmp_path))
-  with lock.held():
+  with lock.hold():
     ours, theirs = socket.socketpair()
     child = os.fork()
     if not child:
@@ -100,10 +100,10 @@ def test_a_fork_does_not_have_the_lock(tmp_path):
       os._exit(0)
     theirs.close()
     assert ours.recv(1) == b"x"
-    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path)).held():
+    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path)).hold():
       pass
     os.close(lock._taken._file)  # as the death of this process would
-    with TrainingLock(str(tmp_path)).held():
+    with TrainingLock(str(tmp_path)).hold():
       pass
     ours.close()
     assert os.waitpid(child, 0)[1] == 0
@@ -112,8 +112,8 @@ def test_a_fork_does_not_have_the_lock(tmp_path):
 
 def test_force_takes_it_and_the_other_one_ends_at_its_next_save(tmp_path, caplog):
   first, second = TrainingLock(str(tmp_path)), TrainingLock(str(tmp_path), force=True)
-  with first.held():
-    with second.held():
+  with first.hold():
+    with second.hold():
       assert f"--force: {tmp_path} is taken from process {os.getpid()} on host" in caplog.text
       with pytest.raises(
         errors.ModelDirBusyError,
@@ -130,8 +130,8 @@ def test_force_takes_it_and_the_other_one_ends_at_its_next_save(tmp_path, caplog
 def test_the_end_of_one_that_lost_it_leaves_the_lock_of_the_other(tmp_path):
   second = TrainingLock(str(tmp_path), force=True)
   first = TrainingLock(str(tmp_path))
-  with first.held():
-    holding = second.held()
+  with first.hold():
+    holding = second.hold()
     holding.__enter__()
   assert os.path.exists(file_of(tmp_path))
   second.check()
@@ -140,13 +140,13 @@ def test_the_end_of_one_that_lost_it_leaves_the_lock_of_the_other(tmp_path):
 
 def test_to_remove_the_file_is_to_take_the_folder(tmp_path):
   lock = TrainingLock(str(tmp_path))
-  with lock.held():
+  with lock.hold():
     os.remove(file_of(tmp_path))
     with pytest.raises(
       errors.ModelDirBusyError, match="its file training.lock was removed. It ends"
     ):
       lock.check()
-    with TrainingLock(str(tmp_path)).held():
+    with TrainingLock(str(tmp_path)).hold():
       pass
 
 
@@ -158,7 +158,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     patch.setattr(training_lock.os, "pwrite", pwrite)
     with (
       pytest.raises(errors.OutputError, match="Cannot write .*training.lock.*No space left"),
-      TrainingLock(str(tmp_path)).held(),
+      TrainingLock(str(tmp_path)).hold(),
     ):
       pass
   assert list(tmp_path.iterdir()) == []
@@ -168,13 +168,13 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
 def test_a_folder_in_its_place(tmp_path):
   (tmp_path / training_lock.NAME).mkdir()
   with pytest.raises(errors.OutputError, match=r"Cannot write .*training.lock \(--model_dir\)"):
-    with TrainingLock(str(tmp_path)).held():
+    with TrainingLock(str(tmp_path)).hold():
       pass
 
 
 def test_a_process_that_does_not_write_needs_none(tmp_path):
   lock = TrainingLock(str(tmp_path), is_needed=False)
-  with lock.held():
+  with lock.hold():
     assert not lock.take()
     lock.check()
     assert list(tmp_path.iterdir()) == []
@@ -185,9 +185,9 @@ def test_a_disk_without_locks_has_the_other_kind(tmp_path, monkeypatch):
     raise OSError(errno.ENOLCK, "no locks available")
 
   monkeypatch.setattr(training_lock.fcntl, "flock", flock)
-  with TrainingLock(str(tmp_path)).held():
+  with TrainingLock(str(tmp_path)).hold():
     assert told(tmp_path)["beat"] == 1
-    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path)).held():
+    with pytest.raises(errors.ModelDirBusyError), TrainingLock(str(tmp_path)).hold():
       pass
   assert list(tmp_path.iterdir()) == []
 
@@ -236,9 +236,9 @@ def elsewhere(request):
 
 def test_it_is_there_while_it_is_held(elsewhere):
   lock = elsewhere.lock()
-  with lock.held():
+  with lock.hold():
     assert told(elsewhere.folder)["pid"] == os.getpid()
-    with pytest.raises(errors.ModelDirBusyError, match="this process"), elsewhere.lock().held():
+    with pytest.raises(errors.ModelDirBusyError, match="this process"), elsewhere.lock().hold():
       pass
     lock.check()
   assert not tf.io.gfile.exists(file_of(elsewhere.folder))
@@ -247,7 +247,7 @@ def test_it_is_there_while_it_is_held(elsewhere):
 
 def test_one_without_a_sign_of_life_is_waited_for_so_long_and_it_is_said(elsewhere, caplog):
   elsewhere.write()
-  with elsewhere.lock().held():
+  with elsewhere.lock().hold():
     assert told(elsewhere.folder)["pid"] == os.getpid()
   assert elsewhere.time == training_lock.EXPIRES_SECONDS
   assert (
@@ -261,7 +261,7 @@ def test_one_that_shows_a_sign_of_life_keeps_the_folder(elsewhere):
   elsewhere.events[4] = lambda: elsewhere.write(beat=2)
   with (
     pytest.raises(errors.ModelDirBusyError, match="process 7 on host far"),
-    elsewhere.lock().held(),
+    elsewhere.lock().hold(),
   ):
     pass
   assert elsewhere.looks == 4
@@ -271,20 +271,20 @@ def test_one_that_shows_a_sign_of_life_keeps_the_folder(elsewhere):
 def test_one_that_ends_is_not_waited_for_any_longer(elsewhere):
   elsewhere.write()
   elsewhere.events[2] = lambda: tf.io.gfile.remove(file_of(elsewhere.folder))
-  with elsewhere.lock().held():
+  with elsewhere.lock().hold():
     assert elsewhere.looks == 2
 
 
 def test_a_process_of_this_machine_that_is_gone_is_not_waited_for(elsewhere):
   elsewhere.write(boot=processes.boot_id(), pid=2**22 + 1)
-  with elsewhere.lock().held():
+  with elsewhere.lock().hold():
     assert elsewhere.looks == 0
 
 
 def test_one_of_this_machine_that_is_alive_is_known_at_once(elsewhere):
   pid = os.getppid()
   elsewhere.write(boot=processes.boot_id(), pid=pid, process=processes.start_time(pid))
-  with pytest.raises(errors.ModelDirBusyError), elsewhere.lock().held():
+  with pytest.raises(errors.ModelDirBusyError), elsewhere.lock().hold():
     pass
   assert elsewhere.looks == 0
 
@@ -292,13 +292,13 @@ def test_one_of_this_machine_that_is_alive_is_known_at_once(elsewhere):
 def test_a_file_that_tells_nothing_is_waited_for_too(elsewhere):
   with tf.io.gfile.GFile(file_of(elsewhere.folder), "w") as file:
     file.write("{")
-  with elsewhere.lock().held():
+  with elsewhere.lock().hold():
     assert elsewhere.time == training_lock.EXPIRES_SECONDS
 
 
 def test_force_does_not_wait(elsewhere, caplog):
   elsewhere.write()
-  with elsewhere.lock(force=True).held():
+  with elsewhere.lock(force=True).hold():
     assert told(elsewhere.folder)["pid"] == os.getpid()
   assert "is taken from process 7 on host far" in caplog.text
   assert elsewhere.looks == 0
@@ -307,7 +307,7 @@ def test_force_does_not_wait(elsewhere, caplog):
 
 def test_one_whose_folder_was_taken_ends_at_its_next_save_and_leaves_the_other_alone(elsewhere):
   lock = elsewhere.lock()
-  with lock.held():
+  with lock.hold():
     elsewhere.write()
     for _ in range(2):
       with pytest.raises(
@@ -344,7 +344,7 @@ def beat(lock, *before):
 
 def test_a_beat_is_a_change_of_the_file(elsewhere):
   lock = elsewhere.lock()
-  with lock.held():
+  with lock.hold():
     before = told(elsewhere.folder)
     beat(lock, lambda: None, lambda: None)
     assert told(elsewhere.folder) == dict(before, beat=3)
@@ -352,7 +352,7 @@ def test_a_beat_is_a_change_of_the_file(elsewhere):
 
 def test_nothing_is_written_over_another_ones_file(elsewhere):
   lock = elsewhere.lock()
-  with lock.held():
+  with lock.hold():
     beat(lock, elsewhere.write, pytest.fail)
     assert told(elsewhere.folder)["pid"] == 7
 
@@ -363,7 +363,7 @@ def test_a_network_that_is_down_for_a_while_is_a_warning(elsewhere, monkeypatch,
   def is_down(*arguments):
     raise tf.errors.UnavailableError(None, None, "the network is down")
 
-  with lock.held():
+  with lock.hold():
     with monkeypatch.context() as patch:
       patch.setattr(tf.io.gfile, "GFile", is_down)
       beat(lock, lambda: None)
@@ -396,7 +396,7 @@ def test_a_second_training_in_a_folder_is_refused_and_evaluations_are_not(tmp_pa
 
 
 def test_a_refused_training_reads_no_input(tmp_path):
-  with TrainingLock(str(tmp_path)).held(), pytest.raises(errors.ModelDirBusyError):
+  with TrainingLock(str(tmp_path)).hold(), pytest.raises(errors.ModelDirBusyError):
     programs.estimator(tmp_path).train(lambda params: pytest.fail("called"), steps=1)
 
 
@@ -450,7 +450,7 @@ def test_a_training_elsewhere(elsewhere):
 
 def test_an_unknown_field_of_a_later_version_does_no_harm(elsewhere):
   elsewhere.write(boot=processes.boot_id(), pid=2**22 + 1, later="field")
-  with elsewhere.lock().held():
+  with elsewhere.lock().hold():
     assert set(told(elsewhere.folder)) == {
       field.name for field in dataclasses.fields(training_lock._Holder)
     } | {"beat"}

@@ -17,15 +17,15 @@ def test_a_thread_waits_until_the_other_is_done():
   def second():
     assert inside.wait(60)
     waits.set()
-    with estimator.taken("predict"):
+    with estimator.take("predict"):
       order.append("second")
 
   with futures.ThreadPoolExecutor(1) as pool:
     done = pool.submit(second)
-    with estimator.taken("evaluate"):
+    with estimator.take("evaluate"):
       inside.set()
       assert waits.wait(60)
-      with estimator.taken("predict"):  # as a hook does
+      with estimator.take("predict"):  # as a hook does
         assert not done.done()
       order.append("first")
     done.result(60)
@@ -34,21 +34,21 @@ def test_a_thread_waits_until_the_other_is_done():
 
 def test_a_turn_ends_with_an_error():
   estimator = turns.Turns("the Estimator")
-  with pytest.raises(KeyError), estimator.taken("evaluate"):
+  with pytest.raises(KeyError), estimator.take("evaluate"):
     raise KeyError
   with futures.ThreadPoolExecutor(1) as pool:
-    assert pool.submit(lambda: estimator.taken("train").__enter__()).result(60) is None
+    assert pool.submit(lambda: estimator.take("train").__enter__()).result(60) is None
 
 
 def test_a_training_is_not_waited_for():
   estimator = turns.Turns("the Estimator of out/digits")
 
   def evaluate():
-    with estimator.taken("evaluate"):
+    with estimator.take("evaluate"):
       pass
 
   with futures.ThreadPoolExecutor(1) as pool:
-    with estimator.taken("train"):
+    with estimator.take("train"):
       evaluate()  # a hook of the training's own
       said = "^evaluate: another thread trains with the Estimator of out/digits, .* of its own"
       with pytest.raises(errors.SettingError, match=said):
@@ -65,8 +65,8 @@ def test_a_long_wait_is_logged_once(monkeypatch):
 
   monkeypatch.setattr(logging, "info", info)
   with futures.ThreadPoolExecutor(1) as pool:
-    with estimator.taken("evaluate"):
-      waiting = pool.submit(lambda: estimator.taken("predict").__enter__())
+    with estimator.take("evaluate"):
+      waiting = pool.submit(lambda: estimator.take("predict").__enter__())
       assert logged.wait(60)
     waiting.result(60)
   assert lines == ["predict waits: in another thread, the Estimator is at evaluate."]

@@ -38,10 +38,10 @@ def test_the_first_feature_that_looks_like_an_image():
 )
 def test_pixels_are_brought_to_0_to_1(values, shown):
   np.testing.assert_allclose(
-    contact_sheet.shown(values.reshape([1, 1, 3])), np.reshape(shown, [1, 1, 3]), atol=1e-6
+    contact_sheet.to_pixels(values.reshape([1, 1, 3])), np.reshape(shown, [1, 1, 3]), atol=1e-6
   )
   np.testing.assert_allclose(
-    contact_sheet.shown(values.reshape([1, 3, 1])), np.reshape(shown, [1, 3]), atol=1e-6
+    contact_sheet.to_pixels(values.reshape([1, 3, 1])), np.reshape(shown, [1, 3]), atol=1e-6
   )
 
 

@@ -53,7 +53,7 @@ def test_a_change_is_left_out_where_it_is_made(change):
 
   @tf.function(autograph=False)
   def changed(leave_out):
-    with assignments.left_out(lambda handle: leave_out):
+    with assignments.leave_out(lambda handle: leave_out):
       change(w)
       return w.read_value()
 
@@ -69,7 +69,7 @@ def test_a_function_is_traced_for_each_of_both(first):
 
   @tf.function(autograph=False)
   def changed(leave_out):
-    with assignments.left_out(lambda handle: leave_out):
+    with assignments.leave_out(lambda handle: leave_out):
       function(w)
 
   for leave_out in (first, not first):
@@ -82,7 +82,7 @@ def test_which_variable_it_is_is_known_in_branches_and_functions():
 
   @tf.function(autograph=False)
   def changed():
-    with assignments.left_out(lambda handle: handle is w.handle):
+    with assignments.leave_out(lambda handle: handle is w.handle):
 
       def change():
         tf.function(lambda: (w.assign_add(1.0), other.assign_add(1.0)))()
@@ -101,7 +101,7 @@ def test_a_random_generator_draws_without_moving_on():
 
   @tf.function(autograph=False)
   def draw():
-    with assignments.left_out(lambda handle: True):
+    with assignments.leave_out(lambda handle: True):
       generator.skip(5)
       return generator.normal([2]), generator.normal([2])
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_left_out_is_an_error():
 
   @tf.function(autograph=False)
   def count():
-    with assignments.left_out(lambda handle: True):
+    with assignments.leave_out(lambda handle: True):
       return tf.raw_ops.ResourceCountUpTo(resource=w.handle, limit=3, T=tf.int32)
 
   with pytest.raises(

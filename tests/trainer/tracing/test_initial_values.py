@@ -132,8 +132,8 @@ def test_a_value_that_draws_nothing_costs_no_kernels(monkeypatch):
   counted = initial_values.InitialValue(lambda: tf.zeros([2]), "b", 3)
   first = drawn().numpy()
   counted()
-  seeded, eager_seed = [], seeds.eager_seed
-  monkeypatch.setattr(seeds, "eager_seed", lambda seed: (seeded.append(seed), eager_seed(seed))[1])
+  seeded, scope = [], seeds.eager_seed_scope
+  monkeypatch.setattr(seeds, "eager_seed_scope", lambda seed: (seeded.append(seed), scope(seed))[1])
   counted()
   assert not seeded
   np.testing.assert_array_equal(drawn().numpy(), first)

@@ -31,10 +31,10 @@ def test_eager_numbers_start_anew_inside_and_go_on_after():
   first, second = tf.random.normal([4]).numpy(), tf.random.normal([4]).numpy()
   tf.random.set_seed(3)
   np.testing.assert_array_equal(tf.random.normal([4]), first)
-  with seeds.eager_seed(9):
+  with seeds.eager_seed_scope(9):
     inside = tf.random.normal([4]).numpy()
   np.testing.assert_array_equal(tf.random.normal([4]), second)
-  with seeds.eager_seed(9):
+  with seeds.eager_seed_scope(9):
     np.testing.assert_array_equal(tf.random.normal([4]), inside)
 
 
@@ -43,7 +43,7 @@ def test_eager_numbers_go_on_after_an_error():
   first = tf.random.normal([4]).numpy()
   tf.random.set_seed(3)
   try:
-    with seeds.eager_seed(9):
+    with seeds.eager_seed_scope(9):
       raise KeyError
   except KeyError:
     pass
@@ -151,7 +151,7 @@ def test_threads_that_draw_from_equal_seeds_draw_as_if_alone():
 def test_what_an_input_fn_seeds_itself_counts_and_a_variable_s_seed_is_not_the_thread_s_own():
   def input_fn():
     tf.random.set_seed(8)
-    with seeds.eager_seed(9):
+    with seeds.eager_seed_scope(9):
       tf.random.normal([2])
     return tf.random.normal([2])
 

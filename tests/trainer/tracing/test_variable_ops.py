@@ -61,7 +61,7 @@ def test_outside_of_a_model_fn_there_is_none():
   with device_lib.connect("cpu:8").strategy.scope():
     mirrored = tf.Variable(0.0, name="all/of/them")
   variable = tf.Variable(0.0, name="a/b")
-  with variable_ops.named():
+  with variable_ops.provide():
     assert variable.op == variable_ops.VariableOp("a/b")
     assert {part.op.name for part in mirrored.values[:1]} == {mirrored.op.name} == {"all/of/them"}
     with tf.Graph().as_default():

@@ -29,7 +29,7 @@ _has_dimensions = False
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
   """Inside, on this thread, TensorFlow has the habits of graph mode."""
-  with patches.setting(_graph, v1.get_default_graph()):
+  with patches.set_context(_graph, v1.get_default_graph()):
     yield
 
 

@@ -100,7 +100,7 @@ def load(
     return reference
   if name == "auto":
     return _fastest(saved_model, frozen, reference, batch_sizes, threads, clock)
-  return _made(name, saved_model, frozen, reference, precision, threads)
+  return _make_engine(name, saved_model, frozen, reference, precision, threads)
 
 
 def load_signature(saved_model: str, signature: str = SIGNATURE):
@@ -116,7 +116,7 @@ def load_signature(saved_model: str, signature: str = SIGNATURE):
   return function
 
 
-def made_up(frozen: freezing.Frozen, examples: int) -> dict[str, np.ndarray] | None:
+def make_up_features(frozen: freezing.Frozen, examples: int) -> dict[str, np.ndarray] | None:
   """Numbers to try an engine with; None where the model takes texts, or sizes are free."""
   random = np.random.RandomState(3)
   features = {}
@@ -131,9 +131,9 @@ def made_up(frozen: freezing.Frozen, examples: int) -> dict[str, np.ndarray] | N
   return features
 
 
-def _made(name, saved_model, frozen, reference, precision, threads):
+def _make_engine(name, saved_model, frozen, reference, precision, threads):
   """An engine, converted if the export does not have its file, and compared with TensorFlow."""
-  features = made_up(frozen, _CHECKED_EXAMPLES)
+  features = make_up_features(frozen, _CHECKED_EXAMPLES)
   if features is None:
     raise errors.SettingError(
       f"--engine={name} cannot run {saved_model}: its inputs are texts, or their sizes are free. "
@@ -152,7 +152,7 @@ def _made(name, saved_model, frozen, reference, precision, threads):
       f"`pip install octet[{name}]` brings it."
     )
   try:
-    made = _engine(name, file if has_file else None, frozen, precision, threads)
+    made = _load_engine(name, file if has_file else None, frozen, precision, threads)
     found = made.predict_batch(features)
   except errors.OctetError:
     raise
@@ -167,7 +167,7 @@ def _made(name, saved_model, frozen, reference, precision, threads):
   return made
 
 
-def _engine(name, file, frozen, precision, threads):
+def _load_engine(name, file, frozen, precision, threads):
   if name == "openvino":
     return openvino_engine.OpenVinoEngine(file or openvino_engine.read(frozen), threads, precision)
   content = None
@@ -198,7 +198,7 @@ class FastestEngine(engine.Engine):
 
 
 def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
-  if made_up(frozen, 1) is None:
+  if make_up_features(frozen, 1) is None:
     logging.info("Engine: tensorflow, since the model takes texts, or features of a free size.")
     return reference
   candidates = [reference]
@@ -211,14 +211,14 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
       )
       continue
     try:
-      candidates.append(_made(name, saved_model, frozen, reference, "float32", threads))
+      candidates.append(_make_engine(name, saved_model, frozen, reference, "float32", threads))
     except errors.OctetError as error:
       logging.warning("%s", error)
   if len(candidates) == 1:
     return reference
   by_size = {}
   for size in batch_sizes:
-    seconds = measure(candidates, made_up(frozen, size), clock)
+    seconds = measure(candidates, make_up_features(frozen, size), clock)
     by_size[size] = min(candidates, key=lambda candidate: seconds[candidate.name])
     logging.info(
       "Engine for batches of %d: %s; they take %s.",

@@ -41,12 +41,12 @@ def convert(frozen: freezing.Frozen, sample: Callable | None = None) -> bytes:
     converter.representative_dataset = lambda: (
       [example[name] for name in frozen.inputs] for example in sample()
     )
-  with _quiet():
+  with _silence():
     return converter.convert()
 
 
 @contextlib.contextmanager
-def _quiet():
+def _silence():
   """Without what the converter's library writes to the terminal."""
   kept = os.dup(2)
   with open(os.devnull, "w") as nowhere:
@@ -69,7 +69,7 @@ class TfliteEngine(engine.Engine):
   name = "tflite"
 
   def __init__(self, model: bytes, threads: int | None = None):
-    with _quiet():
+    with _silence():
       self._interpreter = tf.lite.Interpreter(
         model_content=model, num_threads=threads or engine.cpu_count()
       )

@@ -10,9 +10,9 @@ from trainer.tracing.cpu_kernels import adam, batch_norm, dropout
 
 
 @contextlib.contextmanager
-def used():
+def use():
   """Inside, the Adam, the BatchNormalization and the dropout of Keras that a function is traced
   with are those of this package.
   """
-  with adam.used(), batch_norm.used(), dropout.used():
+  with adam.use(), batch_norm.use(), dropout.use():
     yield

@@ -29,9 +29,9 @@ _update_step = keras.optimizers.Adam.update_step
 _is_used = contextvars.ContextVar("Adam in one operation", default=False)
 
 
-def used() -> contextlib.AbstractContextManager[None]:
+def use() -> contextlib.AbstractContextManager[None]:
   """Inside, a traced Adam or AdamW of Keras updates so."""
-  return patches.setting(_is_used, True)
+  return patches.set_context(_is_used, True)
 
 
 @patches.replaces(*keras_internals.ADAM_UPDATE)

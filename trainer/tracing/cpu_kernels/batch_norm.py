@@ -29,9 +29,9 @@ CHANNELS = 16
 _is_used = contextvars.ContextVar("batch norm in fewer operations", default=False)
 
 
-def used() -> contextlib.AbstractContextManager[None]:
+def use() -> contextlib.AbstractContextManager[None]:
   """Inside, a traced BatchNormalization of Keras is this one."""
-  return patches.setting(_is_used, True)
+  return patches.set_context(_is_used, True)
 
 
 @patches.replaces(keras.layers.BatchNormalization, "call")

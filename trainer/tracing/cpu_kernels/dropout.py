@@ -20,9 +20,9 @@ from trainer.internals import keras_internals, patches
 _is_used = contextvars.ContextVar("dropout of 8 or 16 bits", default=False)
 
 
-def used() -> contextlib.AbstractContextManager[None]:
+def use() -> contextlib.AbstractContextManager[None]:
   """Inside, the dropout of a traced Keras layer is this one."""
-  return patches.setting(_is_used, True)
+  return patches.set_context(_is_used, True)
 
 
 @patches.replaces(*keras_internals.DROPOUT)

@@ -32,7 +32,7 @@ def trained(optimizer, fused, sparse=False):
     gradients = [x * direction for direction in directions]
     if sparse:
       gradients[0] = tf.IndexedSlices(gradients[0][:3], [0, 5, 7], SHAPES[0])
-    with adam.used() if fused else contextlib.nullcontext():
+    with adam.use() if fused else contextlib.nullcontext():
       optimizer.apply(gradients, variables)
 
   for i in range(50):

@@ -11,7 +11,7 @@ from trainer.tracing.cpu_kernels import dropout
 
 
 def drop(*args, **kwargs):
-  with dropout.used():
+  with dropout.use():
     return keras.random.dropout(*args, **kwargs)
 
 
@@ -89,7 +89,7 @@ def test_a_layer_uses_it_where_the_rate_can_be_had(rate, drawn):
 
   @tf.function(autograph=False)
   def step(inputs):
-    with dropout.used():
+    with dropout.use():
       return layer(inputs, training=True)
 
   graph = step.get_concrete_function(tf.TensorSpec([8, 8])).graph

@@ -68,5 +68,5 @@ def arg_scope(
       if not has_arg_scope(function):
         raise ValueError(f"{function} is not decorated with @add_arg_scope")
       scope[_key(function)] = {**scope.get(_key(function), {}), **kwargs}
-  with patches.setting(_scope, scope):
+  with patches.set_context(_scope, scope):
     yield scope

@@ -119,7 +119,7 @@ def _placeholder(like: Any) -> Any:
 @contextlib.contextmanager
 def _handing_out(first_call: bool) -> Iterator[_Handout]:
   handout = _Handout()
-  with patches.setting(_handout, handout), patches.setting(_is_first_call, first_call):
+  with patches.set_context(_handout, handout), patches.set_context(_is_first_call, first_call):
     yield handout
 
 

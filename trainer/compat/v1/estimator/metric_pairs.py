@@ -38,7 +38,7 @@ class DeferredPair(tuple):
 @contextlib.contextmanager
 def deferred(evaluating: bool) -> Iterator[None]:
   """Inside, on this thread, functions of tf.metrics are noted, where the mode is not training."""
-  with patches.setting(_evaluating, evaluating):
+  with patches.set_context(_evaluating, evaluating):
     yield
 
 
