@@ -17,7 +17,15 @@ def questions(arguments):
   """dict of name → list of functions that return its rows, a part each."""
   # Not at the top: the processes of the sides import this module, and shall have in memory what is
   # theirs alone.
-  from benchmarks import checkpoint_stall, endurance, inference, input_pipelines, start_up, train
+  from benchmarks import (
+    checkpoint_stall,
+    endurance,
+    exports,
+    inference,
+    input_pipelines,
+    start_up,
+    train,
+  )
 
   return {
     "train": [
@@ -25,6 +33,11 @@ def questions(arguments):
     ],
     "inference": [
       functools.partial(inference.measure, [case], arguments.rounds) for case in arguments.cases
+    ],
+    "exports": [
+      functools.partial(exports.measure, [case], arguments.rounds)
+      for case in arguments.cases
+      if case in exports.CASES
     ],
     "input": [
       functools.partial(

@@ -24,6 +24,7 @@ EXTRAS = {
   "trainer/serving": ["serve"],
   "trainer/serve": ["serve"],
   "benchmarks": ["benchmarks"],
+  "benchmarks/exports.py": ["onnx", "openvino"],
 }
 OWN = {"trainer", "models", "input_pipelines", "benchmarks", "tests"}
 CAPPED = ("tensorflow-cpu", "tensorflow", "tensorflow-tpu", "keras", "gin-config", "tensorboard")

@@ -16,9 +16,8 @@ _EXPORT = flags.DEFINE_string(
 _INPUT = flags.DEFINE_multi_string(
   "input",
   [],
-  "Files: images, folders of images, TFRecords, .csv, .tsv, .jsonl; a glob, or - "
-  "for "
-  "lines on standard input. May be given several times.",
+  "Files: images, folders of images, TFRecords, .csv, .tsv, .jsonl; a glob, or - for lines on "
+  "standard input. May be given several times.",
 )
 _OUTPUT = flags.DEFINE_string(
   "output",
@@ -29,7 +28,8 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 128, "Examples of a call.", low
 _ENGINE = flags.DEFINE_string(
   "engine",
   "auto",
-  "tensorflow, onnx, openvino, tflite, tflite_int8, or auto for the fastest installed one.",
+  "tensorflow, onnx, openvino, openvino_parts, tflite, tflite_int8, or auto for the fastest "
+  "installed one.",
 )
 _PRECISION = flags.DEFINE_string(
   "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone."

@@ -19,7 +19,8 @@ _PORT = flags.DEFINE_integer("port", 8501, "The port.", lower_bound=0, upper_bou
 _ENGINE = flags.DEFINE_string(
   "engine",
   "auto",
-  "tensorflow, onnx, openvino, tflite, tflite_int8, or auto for the fastest installed one.",
+  "tensorflow, onnx, openvino, openvino_parts, tflite, tflite_int8, or auto for the fastest "
+  "installed one.",
 )
 _PRECISION = flags.DEFINE_string(
   "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone."

@@ -13,7 +13,7 @@ from trainer import errors
 from trainer.outputs import engines
 from trainer.outputs.engines import choose, engine
 
-HAS = {"onnx": "onnxruntime", "openvino": "openvino"}
+HAS = {"onnx": "onnxruntime", "openvino": "openvino", "openvino_parts": "openvino"}
 
 
 def needs(name):
@@ -33,7 +33,10 @@ def images(count):
 
 @pytest.mark.parametrize(
   "name",
-  [pytest.param(name, marks=needs(name)) for name in ("tensorflow", "onnx", "openvino", "tflite")],
+  [
+    pytest.param(name, marks=needs(name))
+    for name in ("tensorflow", "onnx", "openvino", "openvino_parts", "tflite")
+  ],
 )
 def test_an_engine_gives_what_the_saved_model_gives(name, saved_model):
   loaded = engines.load(saved_model, name)
@@ -59,6 +62,9 @@ class Clock:
 
   def __call__(self):
     return self.now
+
+  def later(self, seconds):
+    self.now += seconds
 
 
 class Timed(engine.Engine):
@@ -91,6 +97,38 @@ def test_the_fastest_is_the_one_that_takes_the_least_time():
   assert (one.sizes, other.sizes) == ([1, 19], [20, 21])
 
 
+def test_measuring_goes_on_until_its_time_is_over_and_longer_for_slow_engines():
+  clock = Clock()
+  quick, slow = Timed("quick", clock, 0.01, 0), Timed("slow", clock, 0.03, 0)
+  choose.measure([quick, slow], {"x": np.zeros(1)}, clock, at_least=1.0)
+  assert 25 <= len(quick.sizes) - 1 <= 26  # one call was to warm up
+  very_slow = Timed("very slow", clock, 9, 0)
+  choose.measure([very_slow], {"x": np.zeros(1)}, clock, at_least=1.0)
+  assert len(very_slow.sizes) == 1 + choose._ROUNDS
+
+
+def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
+  clock = Clock()
+  made = {"onnx": Timed("onnx", clock, 0, 0.1), "openvino": Timed("openvino", clock, 0.15, 0.09)}
+  monkeypatch.setattr(choose, "_missing", lambda name, has_file=True: [])
+  monkeypatch.setattr(choose, "_MEASURED", ("tensorflow", *made))
+  monkeypatch.setattr(choose, "_make_engine", lambda name, *_: made[name])
+  for engine_ in made.values():
+    monkeypatch.setattr(
+      engine_,
+      "predict_batch",
+      lambda features, self=engine_: Timed.predict_batch(self, {"x": features["image"]}),
+    )
+  monkeypatch.setattr(
+    choose.tensorflow_engine.TensorFlowEngine,
+    "predict_batch",
+    lambda self, features: clock.later(0.24 * len(features["image"])),
+  )
+  chosen = engines.load(saved_model, "auto", batch_sizes=(1, 128), clock=clock)
+  assert chosen.name == "onnx"
+  assert max(made["onnx"].sizes) == 4  # of which the slowest, TensorFlow, takes a second
+
+
 def test_auto_works_with_what_is_installed(saved_model):
   found = engines.load(saved_model, batch_sizes=(1, 4)).predict_batch({"image": images(3)})
   assert found["probabilities"].shape == (3, 2)
@@ -102,7 +140,7 @@ def test_an_engine_that_gives_something_else_is_refused(saved_model, monkeypatch
       found = super().predict_batch(features)
       return dict(found, probabilities=found["probabilities"] + 0.01)
 
-  monkeypatch.setattr(choose, "_engine", lambda name, file, frozen, *_: Wrong(frozen))
+  monkeypatch.setattr(choose, "_load_engine", lambda name, file, frozen, *_: Wrong(frozen))
   with pytest.raises(
     errors.ExportError, match="engine 'tflite': the output 'probabilities' differs"
   ):

@@ -5,14 +5,14 @@ Example:
     engine.predict_batch({"image": images})["probabilities"]
     engine.name                                                # "onnx"
 
-    "tensorflow"   the frozen graph, see `outputs.freezing`; always there
-    "onnx"         ONNX Runtime; the extra [onnx]
-    "openvino"     OpenVINO; the extra [openvino]
-    "tflite"       TensorFlow Lite, which TensorFlow brings along; one call at a time
-    "tflite_int8"  what an export has of it, see `outputs.runtimes`
-    "auto"         the fastest of the first three that are installed, by measuring: which one that
-                   is
-                   hangs on the model, the processor and the batch
+    "tensorflow"      the frozen graph, see `outputs.freezing`; always there
+    "onnx"            ONNX Runtime; the extra [onnx]
+    "openvino"        OpenVINO, all threads on the same batch; the extra [openvino]
+    "openvino_parts"  OpenVINO, each thread with its own part of a batch; the same extra
+    "tflite"          TensorFlow Lite, which TensorFlow brings along; one call at a time
+    "tflite_int8"     what an export has of it, see `outputs.runtimes`
+    "auto"            the fastest of the first four that are installed. It is measured, because it
+                      depends on the model, the processor and the size of the batch
 """
 
 from trainer.outputs.engines.choose import NAMES, check_name, load

@@ -19,7 +19,7 @@ from trainer.outputs.engines import (
   tflite_engine,
 )
 
-NAMES = ("auto", "tensorflow", "onnx", "openvino", "tflite", "tflite_int8")
+NAMES = ("auto", "tensorflow", "onnx", "openvino", "openvino_parts", "tflite", "tflite_int8")
 PRECISIONS = ("float32", "bfloat16")
 SIGNATURE = "serving_default"
 
@@ -27,17 +27,21 @@ SIGNATURE = "serving_default"
 FILES = {
   "onnx": "model.onnx",
   "openvino": "model.xml",
+  "openvino_parts": "model.xml",
   "tflite": "model.tflite",
   "tflite_int8": "model_int8.tflite",
 }
 
-# What each is made of, and so the largest difference that an export's other engines may have.
-TOLERANCE = {"onnx": 1e-4, "openvino": 1e-4, "tflite": 1e-3}
+# How far an engine's outputs may be from TensorFlow's, see `verification.compare`.
+TOLERANCE = {"onnx": 1e-4, "openvino": 1e-4, "openvino_parts": 1e-4, "tflite": 1e-3}
 
-_NEEDS = {"onnx": ("onnxruntime",), "openvino": ("openvino",)}
+_EXTRAS = {"onnx": "onnx", "openvino": "openvino", "openvino_parts": "openvino"}
+_NEEDS = {"onnx": ("onnxruntime",), "openvino": ("openvino",), "openvino_parts": ("openvino",)}
 _CONVERTER = {"onnx": "tf2onnx"}
-_MEASURED = ("tensorflow", "onnx", "openvino")
-_ROUNDS = 5
+_MEASURED = ("tensorflow", "onnx", "openvino", "openvino_parts")
+_ROUNDS = 5  # at least, and more until so many seconds have passed
+_MEASURING_SECS = 1.0
+_LONGEST_SECS = 1.0  # of a call; a model that takes longer is measured with fewer examples
 _CHECKED_EXAMPLES = 4
 
 
@@ -47,13 +51,14 @@ def check_name(name: str, precision: str = "float32") -> None:
     raise errors.SettingError(f"--engine={name}: expected one of {', '.join(NAMES)}.")
   if precision not in PRECISIONS:
     raise errors.SettingError(f"--precision={precision}: expected one of {', '.join(PRECISIONS)}.")
-  if precision != "float32" and name != "openvino":
+  if precision != "float32" and _EXTRAS.get(name) != "openvino":
     raise errors.SettingError(
       f"--precision={precision} is OpenVINO's alone here: give --engine=openvino with it."
     )
   if name in _NEEDS and _missing(name):
     raise errors.SettingError(
-      f"--engine={name} needs {', '.join(_missing(name))}: `pip install octet[{name}]` brings it."
+      f"--engine={name} needs {', '.join(_missing(name))}: `pip install octet[{_EXTRAS[name]}]` "
+      "brings it."
     )
 
 
@@ -149,7 +154,7 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
   if missing := _missing(name, has_file):
     raise errors.SettingError(
       f"--engine={name} needs {', '.join(missing)} to convert the export: "
-      f"`pip install octet[{name}]` brings it."
+      f"`pip install octet[{_EXTRAS[name]}]` brings it."
     )
   try:
     made = _load_engine(name, file if has_file else None, frozen, precision, threads)
@@ -168,8 +173,10 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
 
 
 def _load_engine(name, file, frozen, precision, threads):
-  if name == "openvino":
-    return openvino_engine.OpenVinoEngine(file or openvino_engine.read(frozen), threads, precision)
+  if _EXTRAS.get(name) == "openvino":
+    return openvino_engine.OpenVinoEngine(
+      file or openvino_engine.read(frozen), threads, precision, in_parts=name == "openvino_parts"
+    )
   content = None
   if file:
     with tf.io.gfile.GFile(file, "rb") as opened:
@@ -204,11 +211,12 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
   candidates = [reference]
   for name in _MEASURED[1:]:
     if missing := _missing(name):
-      logging.info(
-        "%s is not installed; `pip install octet[%s]` brings an engine that may be faster.",
-        missing[0],
-        name,
-      )
+      if name == _EXTRAS[name]:  # said once for an extra
+        logging.info(
+          "%s is not installed; `pip install octet[%s]` brings an engine that may be faster.",
+          missing[0],
+          name,
+        )
       continue
     try:
       candidates.append(_make_engine(name, saved_model, frozen, reference, "float32", threads))
@@ -216,26 +224,53 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
       logging.warning("%s", error)
   if len(candidates) == 1:
     return reference
+  most = _most_examples(candidates, frozen, clock)
   by_size = {}
   for size in batch_sizes:
-    seconds = measure(candidates, make_up_features(frozen, size), clock)
+    measured = min(size, most)
+    seconds = measure(candidates, make_up_features(frozen, measured), clock)
     by_size[size] = min(candidates, key=lambda candidate: seconds[candidate.name])
     logging.info(
-      "Engine for batches of %d: %s; they take %s.",
+      "Engine for batches of %d: %s; %d examples take %s.",
       size,
       by_size[size].name,
+      measured,
       ", ".join(f"{1000 * seconds[one.name]:.3g} ms with {one.name}" for one in candidates),
     )
   return FastestEngine(by_size)
 
 
-def measure(candidates, features, clock=time.perf_counter) -> dict[str, float]:
-  """dict of engine's name → seconds that a call takes: the least of some, which take turns."""
+def _most_examples(candidates, frozen, clock):
+  """How many examples a call may have that is measured, so that none takes too long."""
+  seconds = measure(candidates, make_up_features(frozen, 1), clock, at_least=0.0)
+  return max(1, int(_LONGEST_SECS / max(*seconds.values(), 1e-9)))
+
+
+def measure(
+  candidates: Sequence[engine.Engine],
+  features: Mapping[str, np.ndarray],
+  clock: Callable = time.perf_counter,
+  at_least: float = _MEASURING_SECS,
+) -> dict[str, float]:
+  """How long a call of each engine takes: the least of several, in which the engines take turns.
+
+  Args:
+    candidates: the engines.
+    features: of a call.
+    clock: seconds.
+    at_least: seconds for which it goes on, in all; there are at least `_ROUNDS` rounds.
+
+  Returns:
+    dict of engine's name → seconds.
+  """
+  for candidate in candidates:  # compiles, and fills caches
+    candidate.predict_batch(features)
   least = {candidate.name: float("inf") for candidate in candidates}
-  for number in range(-1, _ROUNDS):  # the first warms up
+  began, rounds = clock(), 0
+  while rounds < _ROUNDS or clock() - began < at_least:
     for candidate in candidates:
       start = clock()
       candidate.predict_batch(features)
-      if number >= 0:
-        least[candidate.name] = min(least[candidate.name], clock() - start)
+      least[candidate.name] = min(least[candidate.name], clock() - start)
+    rounds += 1
   return least
