@@ -56,8 +56,8 @@ class OpenVinoEngine(engine.Engine):
     model: an openvino.Model, or the path of an .xml file.
     threads: of one call.
     precision: "float32", or "bfloat16" where the processor has it.
-    in_parts: whether a batch is cut into parts, one for each thread, which then need not wait for
-      each other after every layer. Otherwise all threads work on the whole batch.
+    in_parts: whether a batch is cut into parts, for a thread or a few each, which then need not
+      wait for each other after every layer. Otherwise all threads work on the whole batch.
   """
 
   def __init__(
@@ -65,14 +65,13 @@ class OpenVinoEngine(engine.Engine):
   ):
     openvino = _import()
     self.name = "openvino_parts" if in_parts else "openvino"
-    threads = threads or engine.cpu_count()
-    self._parts = threads if in_parts else 1
     settings = {
       "INFERENCE_PRECISION_HINT": _PRECISIONS[precision],
-      "INFERENCE_NUM_THREADS": threads,
-      "NUM_STREAMS": self._parts,
+      "INFERENCE_NUM_THREADS": threads or engine.cpu_count(),
+      "PERFORMANCE_HINT": "THROUGHPUT" if in_parts else "LATENCY",
     }
     self._compiled = openvino.Core().compile_model(model, "CPU", settings)
+    self._parts = int(self._compiled.get_property("NUM_STREAMS"))
     self._names = [output.any_name for output in self._compiled.outputs]
     self._idle = queue.SimpleQueue()  # requests, each of which is one thread's at a time
 
