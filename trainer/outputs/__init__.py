@@ -11,4 +11,5 @@ __all__ = [
   "saved_model",
   "signatures",
   "verification",
+  "warm_up",
 ]

@@ -23,9 +23,9 @@ from absl import logging
 
 from trainer import errors
 from trainer.outputs import description as description_lib
-from trainer.outputs import engines, signatures
+from trainer.outputs import engines, signatures, warm_up
 
-_SIGNATURE = "serving_default"
+DEFAULT = "serving_default"
 
 
 def newest_export(path: str) -> str:
@@ -55,24 +55,30 @@ class Loaded:
   Attributes:
     path: of the SavedModel.
     description: see `outputs.description`.
-    engine: what runs it.
+    engines: dict of signature → what runs it: of serving_default, and of those that the model has
+      beside it (EstimatorSpec.export_outputs).
     decoders: dict of feature → function of a string tensor [n] that returns features.
   """
 
   path: str
   description: Mapping
-  engine: engines.Engine
+  engines: Mapping[str, engines.Engine]
   decoders: Mapping[str, Callable]
+
+  @property
+  def engine(self) -> engines.Engine:
+    """What runs serving_default."""
+    return self.engines[DEFAULT]
 
   @property
   def inputs(self) -> dict[str, dict]:
     """dict of feature → {"dtype", "shape"}, as serving_default takes them."""
-    return self.description["signatures"][_SIGNATURE]["inputs"]
+    return self.description["signatures"][DEFAULT]["inputs"]
 
   @property
   def outputs(self) -> dict[str, dict]:
     """dict of output → {"dtype", "shape"}."""
-    return self.description["signatures"][_SIGNATURE]["outputs"]
+    return self.description["signatures"][DEFAULT]["outputs"]
 
   @property
   def version(self) -> str:
@@ -96,20 +102,25 @@ class Loaded:
       what = re.sub(r"\{\{function_node [^}]*\}\}|\[\[.*|\[Op:.*", "", error.message, flags=re.S)
       raise errors.InputError(f"It cannot be decoded: {_short(what.strip())}") from error
 
-  def check(self, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
+  def check(self, features: Mapping[str, Any], signature: str = DEFAULT) -> dict[str, np.ndarray]:
     """Features as arrays of the right types and shapes.
 
     Raises:
-      InputError: says which feature is missing or does not fit.
+      InputError: says which feature is missing or does not fit; or there is no such signature.
     """
-    unknown = sorted(set(features) - set(self.inputs))
-    missing = sorted(set(self.inputs) - set(features))
+    if signature not in self.engines:
+      raise errors.InputError(
+        f"The model has no signature {signature!r} of its own; it has {', '.join(self.engines)}."
+      )
+    inputs = self.description["signatures"][signature]["inputs"]
+    unknown = sorted(set(features) - set(inputs))
+    missing = sorted(set(inputs) - set(features))
     if unknown or missing:
       raise errors.InputError(
-        f"The model takes {', '.join(sorted(self.inputs))}; "
+        f"The model takes {', '.join(sorted(inputs))}; "
         + (f"{missing[0]!r} is missing." if missing else f"it knows no {unknown[0]!r}.")
       )
-    arrays = {name: _array(name, features[name], spec) for name, spec in self.inputs.items()}
+    arrays = {name: _array(name, features[name], spec) for name, spec in inputs.items()}
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
       shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
@@ -209,14 +220,21 @@ class Predictor:
     """The model as it is now. Who makes several calls that belong together holds on to it."""
     return self._loaded
 
-  def predict_batch(self, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
+  def predict_batch(
+    self, features: Mapping[str, Any], signature: str = DEFAULT
+  ) -> dict[str, np.ndarray]:
     """The outputs by name, of features by name: arrays or lists whose first axis is the batch.
 
+    Args:
+      features: the batch.
+      signature: serving_default, or another of the model's own (EstimatorSpec.export_outputs).
+
     Raises:
-      InputError: the features are not what the model takes.
+      InputError: the features are not what the model takes, or there is no such signature.
     """
     loaded = self._loaded
-    return loaded.engine.predict_batch(loaded.check(features))
+    checked = loaded.check(features, signature)
+    return loaded.engines[signature].predict_batch(checked)
 
   def decode(self, feature: str, encoded: Sequence[bytes]) -> np.ndarray:
     """See `Loaded.decode`."""
@@ -239,14 +257,55 @@ class Predictor:
 
   def _load(self, path):
     described = description_lib.read(path)
-    if _SIGNATURE not in described["signatures"]:
+    if DEFAULT not in described["signatures"]:
       raise errors.InputError(
-        f"{path} has no signature {_SIGNATURE!r}; it has "
+        f"{path} has no signature {DEFAULT!r}; it has "
         f"{', '.join(described['signatures']) or 'none'}."
       )
-    engine = engines.load(path, **self._settings)
-    logging.info("Loaded %s with the engine %s", path, engine.name)
-    return Loaded(path, described, engine, _batch_decoders(path, described))
+    made = {DEFAULT: engines.load(path, **self._settings)}
+    for signature in _other_signatures(described["signatures"]):
+      made[signature] = engines.load(path, "tensorflow", signature=signature)
+    loaded = Loaded(path, described, made, _batch_decoders(path, described))
+    _warm_up(loaded)
+    logging.info("Loaded %s with the engine %s", path, loaded.engine.name)
+    return loaded
+
+
+def _other_signatures(found):
+  """Those of the model itself beside serving_default: they take the same."""
+  added = (signatures.FROM_BYTES, signatures.FROM_EXAMPLES, signatures.CLASSIFY)
+  return [
+    name
+    for name, parts in found.items()
+    if name != DEFAULT and (name not in added or parts["inputs"] == found[DEFAULT]["inputs"])
+  ]
+
+
+def _warm_up(loaded):
+  """Runs the requests that the export has for that, or one that is made up: a first call compiles,
+  and nobody shall wait for it.
+  """
+  requests = warm_up.read(loaded.path) or _made_up_request(loaded)
+  for signature, inputs in requests:
+    if signature in loaded.engines:
+      loaded.engines[signature].predict_batch(inputs)
+    elif signature == signatures.FROM_BYTES:
+      for feature in set(loaded.decoders) & set(inputs):
+        loaded.decode(feature, list(inputs[feature]))
+
+
+def _made_up_request(loaded):
+  """A list of one request of zeros; empty for texts and features of a free size."""
+  if any(
+    spec["dtype"] == "string" or not spec["shape"] or None in spec["shape"][1:]
+    for spec in loaded.inputs.values()
+  ):
+    return []
+  zeros = {
+    name: np.zeros([1, *spec["shape"][1:]], tf.as_dtype(spec["dtype"]).as_numpy_dtype)
+    for name, spec in loaded.inputs.items()
+  }
+  return [(DEFAULT, zeros)]
 
 
 def _batch_decoders(path, described):
@@ -254,7 +313,7 @@ def _batch_decoders(path, described):
   if not described["decodes"]:
     return {}
   model = tf.saved_model.load(path)
-  inputs = described["signatures"][_SIGNATURE]["inputs"]
+  inputs = described["signatures"][DEFAULT]["inputs"]
 
   def batch(name):
     spec = tf.TensorSpec(inputs[name]["shape"], inputs[name]["dtype"])

@@ -1,14 +1,14 @@
 """TensorFlow Serving's REST shapes: what requests ask for, and how they are answered.
 
-    {"instances": [{"image": ...}, ...]}  or  {"instances": [..., ...]}      an example each
+    {"instances": [{"image": ...}, ...]}  or  {"instances": [..., ...]}         an example each
         → {"predictions": [{"class": 3, ...}, ...]}
-    {"inputs": {"image": [...]}}  or  {"inputs": [...]}                      features of all
-                                  examples
+    {"inputs": {"image": [...]}}  or  {"inputs": [...]}         features of all examples
         → {"outputs": {"class": [3, ...], ...}}
-    {"examples": [{"image": ...}, ...]}                                      :classify
+    {"examples": [{"image": ...}, ...]}                         :classify
         → {"result": [[["ant", 0.9], ["bee", 0.1]], ...]}
 
-Bytes are {"b64": "..."}. "signature_name" is serving_default, from_bytes or from_examples.
+Bytes are {"b64": "..."}. "signature_name" is serving_default, another one of the model's own,
+from_bytes or from_examples.
 """
 
 import base64
@@ -23,10 +23,7 @@ import numpy as np
 from trainer import errors
 from trainer.outputs import predictions, signatures
 from trainer.serving import examples
-from trainer.serving.predictor import Loaded
-
-DEFAULT = "serving_default"
-SIGNATURES = (DEFAULT, signatures.FROM_BYTES, signatures.FROM_EXAMPLES)
+from trainer.serving.predictor import DEFAULT, Loaded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +31,12 @@ class Request:
   """What a body asks for.
 
   Attributes:
-    features: dict of feature → array, as the model takes them.
+    signature: which of the model's own is to be run.
+    features: dict of feature → array, as it takes them.
     by_row: whether the answer has an entry for each example.
   """
 
+  signature: str
   features: Mapping[str, np.ndarray]
   by_row: bool
 
@@ -50,35 +49,46 @@ def predict_request(body: bytes, loaded: Loaded) -> Request:
   """
   message = _message(body)
   signature = message.get("signature_name", DEFAULT)
-  if signature not in SIGNATURES or signature not in loaded.description["signatures"]:
-    known = [name for name in SIGNATURES if name in loaded.description["signatures"]]
+  known = _signatures(loaded)
+  if not isinstance(signature, str) or signature not in known:
     raise errors.InputError(
       f'"signature_name" is {signature!r}: expected one of {", ".join(known)}.'
     )
   if ("instances" in message) == ("inputs" in message):
     raise errors.InputError('Expected one of "instances" and "inputs".')
-  inputs = [signatures.EXAMPLES] if signature == signatures.FROM_EXAMPLES else list(loaded.inputs)
-  if "instances" in message:
+  by_row = "instances" in message
+  inputs = list(loaded.description["signatures"][signature]["inputs"])
+  if by_row:
     columns = _columns_of_rows(message["instances"], inputs)
   else:
     columns = message["inputs"]
     if not isinstance(columns, dict) or "b64" in columns:
       columns = {_only(inputs): columns}
   columns = {name: _with_bytes(value) for name, value in columns.items()}
+  if signature in loaded.engines:
+    return Request(signature, loaded.check(columns, signature), by_row)
   if signature == signatures.FROM_EXAMPLES:
-    return Request(_of_examples(columns.get(signatures.EXAMPLES), loaded), "instances" in message)
-  if signature == signatures.FROM_BYTES:
-    columns = {name: _decoded(name, value, loaded) for name, value in columns.items()}
-  return Request(loaded.check(columns), "instances" in message)
+    return Request(DEFAULT, _of_examples(columns.get(signatures.EXAMPLES), loaded), by_row)
+  columns = {name: _decoded(name, value, loaded) for name, value in columns.items()}
+  return Request(DEFAULT, loaded.check(columns), by_row)
+
+
+def _signatures(loaded):
+  """Those of :predict: the model's own, and those that take files and Examples."""
+  added = (signatures.FROM_BYTES, signatures.FROM_EXAMPLES)
+  return [
+    name for name in loaded.description["signatures"] if name in loaded.engines or name in added
+  ]
 
 
 def classify_request(body: bytes, loaded: Loaded) -> Request:
   """What a body of :classify asks for; InputError if it cannot be used."""
-  if signatures.CLASSIFY not in loaded.description["signatures"]:
+  described = loaded.description["signatures"]
+  if signatures.CLASSIFY not in described or signatures.CLASSIFY in loaded.engines:
     raise errors.InputError("The model has no signature 'classify': its classes have no names.")
   columns = _columns_of_rows(_message(body).get("examples"), list(loaded.inputs), "examples")
   columns = {name: _decoded(name, _with_bytes(value), loaded) for name, value in columns.items()}
-  return Request(loaded.check(columns), True)
+  return Request(DEFAULT, loaded.check(columns), True)
 
 
 def predict_answer(request: Request, outputs: Mapping[str, np.ndarray]) -> bytes:

@@ -91,7 +91,8 @@ class Service:
     """Answers :predict."""
     loaded = self._loaded(version)
     request = await _aside(body, rest.predict_request, body, loaded)
-    outputs = await self._batcher.run(loaded.engine, request.features)
+    engine = loaded.engines[request.signature]
+    outputs = await self._batcher.run(engine, request.features)
     return await _aside(body, rest.predict_answer, request, outputs)
 
   async def classify(self, body: bytes, version: str | None = None) -> bytes:

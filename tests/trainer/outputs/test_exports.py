@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.outputs import checks, description
+from trainer.outputs import checks, description, warm_up
 
 NAMES = ["ant", "bee"]
 SHAPE = (6, 5, 3)
@@ -206,7 +206,7 @@ def serving_messages():
 def test_requests_to_warm_up_with(exported, loaded):
   path = os.path.join(exported[1], "assets.extra", "tf_serving_warmup_requests")
   log = serving_messages()
-  sizes = {}
+  sizes, requests = {}, warm_up.read(exported[1])
   for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
     parsed = log.FromString(record)
     assert parsed.SerializeToString(deterministic=True)
@@ -215,7 +215,25 @@ def test_requests_to_warm_up_with(exported, loaded):
     name = request.model_spec.signature_name
     loaded.signatures[name](**inputs)
     sizes.setdefault(name, []).append(len(next(iter(inputs.values()))))
+    read_name, read_inputs = requests.pop(0)
+    assert read_name == name
+    assert read_inputs.keys() == inputs.keys()
+    for key, tensor in inputs.items():
+      np.testing.assert_array_equal(read_inputs[key], tensor)
   assert sizes == {name: [1, 20] for name in loaded.signatures}
+  assert not requests
+
+
+def test_requests_that_are_damaged(exported, tmp_path):
+  (tmp_path / "assets.extra").mkdir()
+  assert warm_up.read(str(tmp_path)) == []
+  path = tmp_path / "assets.extra" / warm_up.NAME
+  whole = os.path.join(exported[1], "assets.extra", warm_up.NAME)
+  record = next(tf.data.TFRecordDataset(whole).as_numpy_iterator())
+  for damaged in (record[:-9], b"\x30\x01", b"\xff"):
+    warm_up.write(str(path), [damaged])
+    with pytest.raises(errors.InputError, match="tf_serving_warmup_requests is damaged"):
+      warm_up.read(str(tmp_path))
 
 
 def names_of(folder):

@@ -2,6 +2,7 @@
 place.
 """
 
+import json
 import os
 import shutil
 import threading
@@ -9,9 +10,13 @@ import threading
 import numpy as np
 import pytest
 
+import trainer
+from tests.trainer import programs
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
+from trainer.outputs import engines
 from trainer.serving import predictor as predictor_lib
+from trainer.serving import rest
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +127,82 @@ def test_a_newer_export_takes_the_place_while_others_predict(trained, tmp_path):
   with pytest.raises(errors.InputError, match="is no SavedModel"):
     made.reload_if_newer()
   assert made.loaded.version == "2"
+
+
+class Recording(engines.Engine):
+  """Holds on to what it is called with."""
+
+  name = "recording"
+
+  def __init__(self):
+    self.calls = []
+
+  def predict_batch(self, features):
+    self.calls.append(features)
+    return features
+
+
+@pytest.fixture
+def recording(monkeypatch):
+  made = []
+
+  def load(path, name, **settings):
+    made.append((path, settings, Recording()))
+    return made[-1][-1]
+
+  monkeypatch.setattr(predictor_lib.engines, "load", load)
+  return made
+
+
+def test_a_request_finds_all_compiled(trained, tmp_path, recording, monkeypatch):
+  decoded = []
+  decode = predictor_lib.Loaded.decode
+  monkeypatch.setattr(
+    predictor_lib.Loaded,
+    "decode",
+    lambda self, feature, files: decoded.append(files) or decode(self, feature, files),
+  )
+  path = exported_lib.make(tmp_path, warm_up_batches=(1, 5))[1]
+  predictor_lib.Predictor(path, "tensorflow")
+  ((_, _, engine),) = recording
+  assert [len(call["image"]) for call in engine.calls] == [1, 5]
+  assert np.ptp(engine.calls[1]["image"]) > 0  # an example of the data, and nothing made up
+  assert [len(files) for files in decoded] == [1, 5]
+  # An export without requests to warm up with.
+  predictor_lib.Predictor(trained[1], "tensorflow")
+  assert [call["image"].shape for call in recording[1][-1].calls] == [(1, *exported_lib.SHAPE)]
+
+
+def test_a_newer_export_is_measured_anew(trained, tmp_path, recording):
+  shutil.copytree(trained[1], tmp_path / "1")
+  made = predictor_lib.Predictor(str(tmp_path), "auto", batch_sizes=(1, 4))
+  shutil.copytree(trained[1], tmp_path / "2")
+  assert made.reload_if_newer()
+  assert [os.path.basename(path) for path, _, _ in recording] == ["1", "2"]
+  assert all(settings["batch_sizes"] == (1, 4) for _, settings, _ in recording)
+  assert made.loaded.engine is recording[1][-1]
+
+
+def test_other_signatures_of_the_models_own(tmp_path):
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    if mode == trainer.ModeKeys.PREDICT:
+      doubled = {"twice": 2 * spec.predictions["y"]}
+      spec.export_outputs = {"serving_default": spec.predictions, "doubled": doubled}
+    return spec
+
+  estimator = programs.estimator(tmp_path / "model", model_fn).train(programs.train_input, steps=1)
+  made = predictor_lib.Predictor(estimator.export_saved_model(tmp_path / "export"))
+  assert set(made.loaded.engines) == {"serving_default", "doubled"}  # not from_examples
+  x = programs.arrays(5)[0]
+  found = made.predict_batch({"x": x}, signature="doubled")
+  np.testing.assert_allclose(found["twice"], 2 * made.predict_batch({"x": x})["y"], rtol=1e-6)
+  with pytest.raises(errors.InputError, match="no signature 'tripled' of its own; it has serving"):
+    made.predict_batch({"x": x}, signature="tripled")
+  loaded = made.loaded
+  body = json.dumps({"signature_name": "doubled", "instances": x.tolist()}).encode()
+  request = rest.predict_request(body, loaded)
+  answer = rest.predict_answer(
+    request, loaded.engines[request.signature].predict_batch(request.features)
+  )
+  np.testing.assert_allclose(json.loads(answer)["predictions"], found["twice"], rtol=1e-6)
