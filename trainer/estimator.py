@@ -158,7 +158,7 @@ class Estimator:
       params=self._all_params(),
       batch_sizes=sizes,
       config=self.config,
-      on_cpu=self.device.kind == "cpu",
+      uses_cpu_kernels=self.device.uses_cpu_kernels(self.config.cpu_kernels),
     )
     settings = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
     self._values = model_values.ModelValues(

@@ -129,6 +129,11 @@ class RunConfig:
       `trainer.durations`). It ends no training: Estimator.train is told when to. `run` sets it to
       run.train_steps.
     epoch_examples: the examples of an epoch, for durations in epochs.
+    cpu_kernels: whether Keras's Adam, BatchNormalization and dropout use faster versions on CPUs
+      (see `trainer.tracing.cpu_kernels`). None, the default: on `cpu` yes; on `cpu:8`, which
+      rehearses a TPU's arithmetic, no: there Keras's own operations run. True: on every CPU device.
+      False: never. GPUs and TPUs never use them. With one or the other, results differ by rounding
+      and dropout draws other masks.
     static_shapes: whether the shapes of a batch must be known before it comes. False lets them
       differ from batch to batch on a single CPU or GPU, as Estimator programs may have them;
       several cores and TPUs need them in any case.
@@ -154,6 +159,7 @@ class RunConfig:
   log_step_count_steps: int = 100
   train_steps: int | str | None = None
   epoch_examples: int | None = None
+  cpu_kernels: bool | None = None
   static_shapes: bool = True
   force: bool = False
   tpu_config: Any = dataclasses.field(default_factory=lambda: TPUConfig())
@@ -197,6 +203,11 @@ class RunConfig:
     if self.precision not in ("float32", "bfloat16"):
       raise errors.SettingError(
         f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision)."
+      )
+    if self.cpu_kernels not in (True, False, None):
+      raise errors.SettingError(
+        f"RunConfig.cpu_kernels is {self.cpu_kernels!r}; expected True, False, or None for the "
+        "device's default."
       )
     if isinstance(self.tf_random_seed, bool) or not isinstance(self.tf_random_seed, int):
       raise errors.SettingError(

@@ -65,6 +65,12 @@ def test_precision_is_one_of_two():
     trainer.RunConfig(precision="float16")
 
 
+@pytest.mark.parametrize("value", ["on", 2])
+def test_cpu_kernels_are_on_off_or_the_default_of_the_device(value):
+  with pytest.raises(errors.SettingError, match="RunConfig.cpu_kernels is .*True, False, or None"):
+    trainer.RunConfig(cpu_kernels=value)
+
+
 @pytest.mark.parametrize("seed", [None, 1.5, True, "1"])
 def test_the_seed_is_an_int(seed):
   with pytest.raises(errors.SettingError, match="tf_random_seed must be an int.*--seed"):

@@ -79,6 +79,17 @@ class Device:
     """Whether this is a TPU or its rehearsal on virtual cores, so that advice on TPUs is useful."""
     return self.kind == "tpu" or (self.kind == "cpu" and self.local_replicas > 1)
 
+  def uses_cpu_kernels(self, setting: bool | None) -> bool:
+    """Returns whether Keras's layers and optimizers use `trainer.tracing.cpu_kernels` here.
+
+    Args:
+      setting: RunConfig.cpu_kernels. None means: yes on a CPU as one core; no on virtual cores,
+        which rehearse a TPU's arithmetic with Keras's own operations.
+    """
+    if self.kind != "cpu":
+      return False
+    return not self.resembles_tpu if setting is None else setting
+
   @property
   def is_multi_worker(self) -> bool:
     """Whether other processes train the same model together with this one."""

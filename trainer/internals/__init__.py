@@ -1,7 +1,7 @@
-"""Private names of TensorFlow and Keras that Octet relies on, and what it replaces in them.
+"""The private names of TensorFlow and Keras that Octet uses, and the functions that it replaces.
 
-Each private name is in one file here, with a test that says which version lacks it. gin's are in
-`trainer.config.gin_internals`.
+Each private name is used in one file only. A test says which version of the library lacks it. The
+private names of gin are in `trainer.config.gin_internals`.
 """
 
 __all__ = ["keras_internals", "patches", "tensorflow_internals"]

@@ -1,4 +1,4 @@
-"""What Keras keeps to itself and Octet relies on, from Keras 3.5 on. The one file that names it."""
+"""The private names of Keras that Octet uses, from Keras 3.5 on. No other file uses them."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,40 +8,40 @@ import keras
 
 from trainer.internals import private_names
 
-# What is replaced, as `patches.replaces` takes it.
+# Functions that Octet replaces: (owner, name) for `patches.replaces`.
 
-# What every optimizer's `apply_gradients` comes to.
+# Every optimizer's `apply_gradients` ends in this call.
 APPLY = private_names.member("keras.src.optimizers.base_optimizer.BaseOptimizer.apply")
 
-# Sums the gradients of [(gradient, variable)] over the replicas.
+# Sums the gradients in [(gradient, variable)] over the replicas.
 SUM_GRADIENTS = private_names.member(
   "keras.src.backend.tensorflow.optimizer.TFOptimizer._all_reduce_sum_gradients"
 )
 
-# Updates the variables, of which `update_step` is for one.
+# Updates all variables; it calls `update_step` once for each.
 ADAM_UPDATE = private_names.member("keras.src.optimizers.adam.Adam._backend_update_step")
 
-# Make a variable's tf.Variable, from a value or from an initializer.
+# These two create the tf.Variable of a Keras variable, from a value or from an initializer.
 INITIALIZE = private_names.member("keras.src.backend.Variable._initialize")
 INITIALIZE_WITH_INITIALIZER = private_names.member(
   "keras.src.backend.Variable._initialize_with_initializer"
 )
 
-# The seed of a random operation.
+# Returns the seed for one random operation.
 NEXT_SEED = private_names.member("keras.src.random.seed_generator.SeedGenerator.next")
 
-# The seed of an initializer, or of a generator of seeds, that nobody gave one.
+# Draws a seed for an initializer or a SeedGenerator that was given none.
 DEFAULT_SEED = private_names.member("keras.src.backend.tensorflow.random.make_default_seed")
 
-# The dropout of layers.
+# The dropout that layers call.
 DROPOUT = private_names.member("keras.src.backend.tensorflow.random.dropout")
 
-# Divides a loss by the number of replicas. None before Keras 3.8, whose losses nobody divides.
+# Divides a loss by the number of replicas. None before Keras 3.8, which does not divide losses.
 SCALE_LOSS = private_names.member(
   "keras.src.losses.loss.scale_loss_for_distribution", is_needed=False
 )
 
-# What is called.
+# Functions and classes that Octet calls.
 
 Functional = private_names.find("keras.src.models.functional.Functional")
 to_snake_case = private_names.find("keras.src.utils.naming.to_snake_case")
@@ -57,7 +57,11 @@ _moments = private_names.find("keras.layers.BatchNormalization._moments")
 
 @contextlib.contextmanager
 def global_state(values: dict[str, Any]) -> Iterator[None]:
-  """Inside, this thread's attributes of Keras's global state have these values."""
+  """Sets attributes of this thread's Keras global state while the context is open.
+
+  Args:
+    values: attribute name → value. The previous values come back at the end.
+  """
   saved = {key: _get_global(key) for key in values}
   for key, value in values.items():
     _set_global(key, value)
@@ -69,48 +73,65 @@ def global_state(values: dict[str, Any]) -> Iterator[None]:
 
 
 def lacks_seed(initializer: Any) -> bool:
-  """Whether an initializer draws random numbers, and nobody gave it a seed for them."""
+  """Returns whether an initializer draws random numbers and was created without a seed."""
   return getattr(initializer, "_init_seed", 0) is None
 
 
 def shape_of(variable: keras.Variable) -> tuple[int, ...] | None:
-  """Its shape; None of one that is being made from a value, and does not know it yet."""
+  """Returns a variable's shape.
+
+  Returns:
+    None while Keras creates the variable from a value: the shape is not known yet.
+  """
   return variable._shape
 
 
 def initial_seed(generator: keras.random.SeedGenerator) -> int | None:
-  """The seed that it was given."""
+  """Returns the seed that a generator was created with, or None."""
   return generator._initial_seed
 
 
 def draw_seed(seed: Any) -> Any:
-  """The seed (int32 [2]) for a stateless operation, of what a layer gives to a random function."""
+  """Turns the `seed` argument of a Keras random function into the seed of a stateless operation.
+
+  Args:
+    seed: an int, a keras.random.SeedGenerator or None.
+
+  Returns:
+    int32 [2].
+  """
   return _cast_seed(_draw_seed(seed))
 
 
 def averages(optimizer: keras.optimizers.Adam, variable: Any) -> tuple[Any, Any]:
-  """Adam's averages of a variable's gradient and of its square."""
+  """Returns Adam's moving averages for a variable: of its gradient and of the squared gradient."""
   index = optimizer._get_variable_index(variable)
   return optimizer._momentums[index], optimizer._velocities[index]
 
 
 def has_own_moments(layer: keras.layers.BatchNormalization) -> bool:
-  """Whether the mean and variance of a batch are those of Keras's layer, no subclass's."""
+  """Returns whether a layer computes batch moments as Keras does, and not in a subclass's way."""
   return type(layer)._moments is _moments
 
 
 def renormalizes(layer: keras.layers.BatchNormalization) -> bool:
-  """Whether it does batch renormalization, which older versions do not know."""
+  """Returns whether a layer does batch renormalization. Older versions of Keras have none."""
   return getattr(layer, "renorm", False)
 
 
 def set_loss(model: keras.Model, loss: Any, output_names: list[str] | None) -> None:
-  """Gives a model its loss, in place of `compile`, which would also make metrics."""
+  """Sets a model's loss. `compile` would also create metrics, whose variables are not wanted.
+
+  Args:
+    model: the model; it changes.
+    loss: what `keras.Model.compile` takes as loss.
+    output_names: names of the model's outputs, or None.
+  """
   model._compile_loss = _CompileLoss(loss, None, output_names=output_names)
 
 
 def compiled_metrics(model: keras.Model) -> Any:
-  """The metrics that a model was compiled with, as they were given; None if there are none."""
+  """Returns the metrics argument that a model was compiled with, or None."""
   compiled = getattr(model, "_compile_metrics", None)
   return compiled._user_metrics if compiled is not None else None
 
@@ -118,7 +139,17 @@ def compiled_metrics(model: keras.Model) -> Any:
 def updated_metrics(
   metrics: Any, labels: Any, outputs: Any, output_names: list[str] | None
 ) -> dict[str, keras.metrics.Metric]:
-  """The metrics of a batch by name, of what `keras.Model.compile` takes."""
+  """Creates the metrics that `keras.Model.compile` would, and updates them with one batch.
+
+  Args:
+    metrics: what `keras.Model.compile` takes as metrics.
+    labels: the batch's labels.
+    outputs: the model's outputs for the batch.
+    output_names: names of the model's outputs, or None.
+
+  Returns:
+    Metric name → metric. The name of a named output is in front, as in "head_accuracy".
+  """
   compiled = _CompileMetrics(metrics, None, output_names=output_names)
   compiled.update_state(labels, outputs)
   groups = [group for group in compiled._flat_metrics if group is not None]

@@ -1,4 +1,4 @@
-"""Functions of TensorFlow and Keras that are replaced, once in a process.
+"""Replaces functions of TensorFlow and Keras, once in a process.
 
     _is_training = contextvars.ContextVar("is_training", default=False)
 
@@ -6,10 +6,12 @@
     def _method(original, self, value):
       return original(self, _changed(value) if _is_training.get() else value)
 
-A replacement that came and went with each trace would be undone in the wrong order by two traces
-that overlap in two threads. One that stays has nothing to undo: it asks a context variable, and
-outside of our own traces it calls the original. All of them are put in place when the first context
-variable is set; a program that only imports this package has TensorFlow and Keras as they were.
+Two traces can overlap in two threads. If each trace patched a function and restored it at its end,
+the restores could run in the wrong order. So a replacement stays in place once it is installed. It
+reads a context variable, and outside of Octet's own traces it calls the original.
+
+Octet installs all replacements when it sets the first context variable. A program that only imports
+this package keeps TensorFlow and Keras unchanged.
 """
 
 import contextlib
@@ -25,13 +27,16 @@ _installed: list[tuple[Any, str, Callable]] = []
 
 
 def replaces(owner: Any, name: str) -> Callable[[Callable], Callable]:
-  """Makes a decorator for what is to take the place of a function from the next `install` on.
+  """Decorates a replacement for a function; the next `install` puts it in place.
 
-  The decorated function is called with the original, then with the arguments of the call.
+  The replacement is called as `replacement(original, *args, **kwargs)`.
 
   Args:
-    owner: the class or the module that has the function, or the class that has a property.
-    name: the function's or the property's name there.
+    owner: the class or module that has the function, or the class that has the property.
+    name: the name of the function or property in the owner.
+
+  Returns:
+    The decorator. It returns the decorated function unchanged.
   """
 
   def register(replacement: Callable) -> Callable:
@@ -43,7 +48,7 @@ def replaces(owner: Any, name: str) -> Callable[[Callable], Callable]:
 
 
 def install() -> None:
-  """Puts all replacements in place, each once; cheap where that is done already."""
+  """Puts every waiting replacement in place, each once. Cheap if nothing waits."""
   if not _waiting:
     return
   with _lock:
@@ -53,7 +58,7 @@ def install() -> None:
 
 
 def installed() -> list[tuple[Any, str, Callable]]:
-  """(owner, name, replacement) of all that are in place."""
+  """Returns (owner, name, replacement) for every replacement that is in place."""
   return list(_installed)
 
 
@@ -66,7 +71,7 @@ def _replace(owner, name, replacement):
 
 
 def _called_with(original, replacement):
-  # It also gets the original's module, by which AutoGraph knows functions that it leaves alone.
+  # `wraps` also copies __module__. AutoGraph reads it to skip functions that it must not convert.
   @functools.wraps(original)
   def replaced(*args, **kwargs):
     return replacement(original, *args, **kwargs)
@@ -76,7 +81,12 @@ def _called_with(original, replacement):
 
 @contextlib.contextmanager
 def set_context(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
-  """Inside, a context variable has a value; the replacements, which may ask it, are in place."""
+  """Sets a context variable while the context is open, and installs the replacements first.
+
+  Args:
+    variable: the variable; a replacement may read it.
+    value: its value inside.
+  """
   install()
   token = variable.set(value)
   try:
@@ -86,14 +96,15 @@ def set_context(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
 
 
 def keep_context(fn: Callable) -> Callable:
-  """A function like fn that sees the context variables of this thread in every thread.
+  """Returns a function that runs fn with this thread's context variables, in any thread.
 
-  A strategy traces each replica in a thread of its own, which begins with no context.
+  A strategy traces each replica in its own thread. A new thread starts with an empty context.
   """
   here = contextvars.copy_context()
 
   @functools.wraps(fn)
   def call(*args, **kwargs):
-    return here.copy().run(fn, *args, **kwargs)  # replicas are inside at the same time
+    # A context can be entered only once at a time, and replicas run fn at the same time: copy it.
+    return here.copy().run(fn, *args, **kwargs)
 
   return call

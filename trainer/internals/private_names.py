@@ -1,9 +1,9 @@
-"""Finds what a library keeps to itself, and says plainly where its version has no such thing.
+"""Finds private names of a library; the error says which version of the library lacks the name.
 
     BaseOptimizer = private_names.find("keras.src.optimizers.base_optimizer.BaseOptimizer")
 
-`trainer.internals.tensorflow_internals` and `trainer.internals.keras_internals` are the files that
-use it, one for each library; `trainer.config.gin_internals` is gin's.
+`trainer.internals.tensorflow_internals` and `trainer.internals.keras_internals` use it, one file
+for each library. `trainer.config.gin_internals` does the same for gin.
 """
 
 import importlib
@@ -15,13 +15,17 @@ _LIBRARIES = {"keras": "Keras", "tensorflow": "TensorFlow"}
 
 
 def find(path: str) -> Any:
-  """What has this path: a module, or what is in one.
+  """Imports and returns the object at a path.
 
   Args:
-    path: names with dots between them, the first of which is the library's package.
+    path: a dotted path that starts with the library's package, such as
+      "keras.src.utils.naming.to_snake_case".
+
+  Returns:
+    The module, class, function or attribute.
 
   Raises:
-    errors.VersionError: the installed version has no such thing.
+    VersionError: the installed version of the library has no such name.
   """
   first, *names = path.split(".")
   found, at = importlib.import_module(first), first
@@ -30,7 +34,7 @@ def find(path: str) -> Any:
     if hasattr(found, name):
       found = getattr(found, name)
       continue
-    try:  # a module that nobody has imported yet, or that TensorFlow hides
+    try:  # a module that is not imported yet, or that TensorFlow hides from its parent
       found = importlib.import_module(at)
     except ImportError as error:
       raise errors.VersionError(_missing(first, path)) from error
@@ -38,11 +42,17 @@ def find(path: str) -> Any:
 
 
 def member(path: str, is_needed: bool = True) -> tuple[Any, str] | None:
-  """(owner, name) of what has this path, as `patches.replaces` takes them.
+  """Splits a path into the two arguments of `patches.replaces`.
 
   Args:
     path: see `find`.
-    is_needed: whether to raise as `find` does where it is missing; else None is returned.
+    is_needed: whether a missing name is an error.
+
+  Returns:
+    (owner, name), or None if the name is missing and not needed.
+
+  Raises:
+    VersionError: the name is missing and needed.
   """
   try:
     find(path)

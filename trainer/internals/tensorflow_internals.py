@@ -1,42 +1,35 @@
-"""What TensorFlow keeps to itself and Octet relies on, from 2.18 to 2.21.
-
-The one file that names it.
-"""
+"""The private names of TensorFlow that Octet uses, from 2.18 to 2.21. No other file uses them."""
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.internals import private_names
 
-# What is replaced, as `patches.replaces` takes it.
+# Functions that Octet replaces: (owner, name) for `patches.replaces`.
 
-_FREEZE = private_names.find(
-  "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
-)
-
-# What makes each operation of a function.
+# Creates every operation of a function's graph.
 CREATE_OPERATION = private_names.member(
   "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal"
 )
 
-# Makes what a tf.function's traces are told apart by, beside its arguments.
+# Makes the part of a tf.function's cache key that does not come from its arguments.
 FUNCTION_CONTEXT = private_names.member(
   "tensorflow.python.eager.polymorphic_function.function_context.make_function_context"
 )
 
-# The seed of random operations that run eagerly, the seeds that operations get from it, and its
-# setting.
+# For random operations that run eagerly: the global seed, the seed of each operation, and the
+# function that sets the global seed.
 GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.global_seed")
 OPERATION_SEED = private_names.member(
   "tensorflow.python.eager.context.Context._internal_operation_seed"
 )
 SET_GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.Context._set_global_seed")
 
-# The operation that makes a variable, which one that is made eagerly does not have.
+# `variable.op`. A variable that is created eagerly has no operation, and raises an error.
 VARIABLE_OP = private_names.member(
   "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.op"
 )
@@ -44,12 +37,12 @@ DISTRIBUTED_VARIABLE_OP = private_names.member(
   "tensorflow.python.distribute.values.DistributedVariable.op"
 )
 
-# Changes how variables are initialized, by an assignment map.
+# Changes the initializers of variables by an assignment map.
 INIT_FROM_CHECKPOINT = private_names.member(
   "tensorflow.python.training.checkpoint_utils._init_from_checkpoint"
 )
 
-# What is used as it is.
+# Functions and classes that Octet uses unchanged.
 
 AutomaticControlDependencies = private_names.find(
   "tensorflow.python.framework.auto_control_deps.AutomaticControlDependencies"
@@ -68,6 +61,9 @@ xla_all_reduce = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.
 xla_replica_id = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_replica_id")
 
 _FuncGraph = private_names.find("tensorflow.python.framework.func_graph.FuncGraph")
+_convert_variables_to_constants = private_names.find(
+  "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
+)
 _context = private_names.find("tensorflow.python.eager.context")
 _OptionsDataset = private_names.find("tensorflow.python.data.ops.dataset_ops._OptionsDataset")
 _PrefetchDataset = private_names.find("tensorflow.python.data.ops.prefetch_op._PrefetchDataset")
@@ -78,14 +74,18 @@ _tf2 = private_names.find("tensorflow.python.tf2")
 
 
 def handles(variable: tf.Variable) -> list[tf.Tensor]:
-  """Those of a variable: one for each replica, and one for all where they are packed."""
+  """Returns a variable's resource handles.
+
+  Returns:
+    One handle for each replica's copy, and one more if the copies are packed into one handle.
+  """
   packed = getattr(variable, "_packed_var", None)
   of_replicas = [part.handle for part in getattr(variable, "_values", (variable,))]
   return of_replicas + ([] if packed is None else [packed.packed_handle])
 
 
 def newest_loss_is_sum(graph: tf.Graph) -> bool:
-  """Whether the newest loss that tf.compat.v1.losses made in a graph is a sum, not a mean."""
+  """Returns whether the last loss that tf.compat.v1.losses added to a graph is a sum."""
   return graph._last_loss_reduction in (tf.compat.v1.losses.Reduction.SUM, "sum")
 
 
@@ -93,12 +93,12 @@ def newest_loss_is_sum(graph: tf.Graph) -> bool:
 
 
 def saved_by(saver: tf.compat.v1.train.Saver) -> Any:
-  """The list of variables, or dict of name → variable, that it was given; None for all."""
+  """Returns the var_list of a Saver: a list, a dict of name → variable, or None for all."""
   return saver._var_list
 
 
 def kept_by(saver: tf.compat.v1.train.Saver) -> tuple[int | None, float]:
-  """(max_to_keep, keep_checkpoint_every_n_hours)."""
+  """Returns a Saver's (max_to_keep, keep_checkpoint_every_n_hours)."""
   return saver._max_to_keep, saver._keep_checkpoint_every_n_hours
 
 
@@ -106,7 +106,7 @@ def kept_by(saver: tf.compat.v1.train.Saver) -> tuple[int | None, float]:
 
 
 def primary(variable: tf.Variable) -> tf.Variable:
-  """The first replica's part of a variable that has one for each."""
+  """Returns the first replica's copy of a distributed variable."""
   return variable._primary
 
 
@@ -114,35 +114,38 @@ def primary(variable: tf.Variable) -> tf.Variable:
 
 
 def has_started() -> bool:
-  """Whether this process has used TensorFlow, beyond importing it."""
+  """Returns whether this process has run a TensorFlow operation."""
   state = _context.context_safe()
   return state is not None and state._initialized
 
 
 def is_eager_by_default() -> bool:
-  """Whether operations run eagerly outside of all graphs; a program may have switched that off."""
+  """Returns whether eager execution is on outside of graphs. A program may have disabled it."""
   return _context.default_execution_mode == _context.EAGER_MODE
 
 
 def has_v2_behavior() -> bool:
-  """Whether tf.compat.v1.disable_v2_behavior() was not called."""
+  """Returns False if the program has called tf.compat.v1.disable_v2_behavior()."""
   return _tf2.enabled()
 
 
 def single_thread() -> contextlib.AbstractContextManager:
-  """Inside, functions that this thread calls are run by the executor of a single thread."""
+  """Returns a context in which this thread's functions run on the single-threaded executor."""
   return _context.function_executor_type("SINGLE_THREADED_EXECUTOR")
 
 
 def set_process_seed(seed: int) -> None:
-  """Does what tf.random.set_seed does, but keeps the kernels, see `clear_kernels`."""
+  """Sets the process's seed as tf.random.set_seed does, but keeps the kernels."""
   state = _context.context()
   state._seed = seed
   state._rng = random.Random(int(seed))
 
 
 def clear_kernels() -> None:
-  """Throws away all kernels of operations that ran eagerly, and the state of the random ones."""
+  """Clears the cache of eager kernels.
+
+  Random kernels restart from their seeds. Every tf.function pays its start-up time again.
+  """
   _context.context().clear_kernel_cache()
 
 
@@ -150,51 +153,72 @@ def clear_kernels() -> None:
 
 
 def function_named(graph: tf.Graph, name: str) -> Any:
-  """The function of this name that a graph's operations call, with its `graph`; None if unknown."""
+  """Looks up a function that a graph's operations call.
+
+  Returns:
+    The function, with an attribute `graph`; None if the graph does not know it.
+  """
   return graph._get_function(name)
 
 
-def swap_collections(graph: tf.Graph, collections):
-  """Gives a graph other collections, a mapping of key → list; returns those that it had."""
+def swap_collections(graph: tf.Graph, collections: MutableMapping) -> MutableMapping:
+  """Replaces a graph's collections.
+
+  Args:
+    graph: the graph.
+    collections: its new collections, key → list.
+
+  Returns:
+    The collections that it had.
+  """
   before, graph._collections = graph._collections, collections
   return before
 
 
 def scratch_graph() -> tf.Graph:
-  """A graph that no function runs, in which eager tensors and variables can be used."""
+  """Returns an empty graph that never runs.
+
+  Unlike a plain tf.Graph it captures eager tensors and variables.
+  """
   return _FuncGraph("scratch")
 
 
-def set_attribute(operation: tf.Operation, name: str, **value) -> None:
-  """Sets an attribute of an operation to an AttrValue, such as `b=False` or `i=3`."""
+def set_attribute(operation: tf.Operation, name: str, **value: Any) -> None:
+  """Sets an attribute of an operation.
+
+  Args:
+    operation: the operation.
+    name: the attribute's name.
+    **value: a field of AttrValue and its value, such as `b=False` or `i=3`.
+  """
   operation._set_attr(name, tf.compat.v1.AttrValue(**value))
 
 
-# Data sets.
+# Datasets.
 
 
 def ends_with_prefetch(dataset: tf.data.Dataset) -> bool:
-  """Whether a data set's last stage, whatever options are set on it, is a prefetch."""
+  """Returns whether the last stage of a dataset, options aside, is a prefetch."""
   while isinstance(dataset, _OptionsDataset):
     dataset = dataset._input_dataset
   return isinstance(dataset, _PrefetchDataset)
 
 
 def inputs_of(dataset: tf.data.Dataset) -> list[tf.data.Dataset]:
-  """The data sets that it is made of."""
+  """Returns the input datasets of a dataset's last stage."""
   return dataset._inputs()
 
 
 def batch_size_of(dataset: tf.data.Dataset) -> tf.Tensor:
-  """That of the last stage, which is a batch."""
+  """Returns the batch size (int64 scalar) of a dataset whose last stage is a batch."""
   return dataset._batch_size
 
 
 def function_of(dataset: tf.data.Dataset) -> Callable | None:
-  """The function that the last stage maps by; None if it has none."""
+  """Returns the Python function of a dataset's last stage, or None."""
   return getattr(getattr(dataset, "_map_func", None), "_func", None)
 
 
-def with_constants(function):
-  """A ConcreteFunction with its variables' values as constants, and without calls of others."""
-  return _FREEZE(function)
+def with_constants(function: Callable) -> Callable:
+  """Freezes a ConcreteFunction: variables become constants, called functions are inlined."""
+  return _convert_variables_to_constants(function)

@@ -39,7 +39,8 @@ class Program:
     batch_sizes: dict of mode → per-core batch size, for params["batch_size"]; a mode that is absent
       (as in export) goes without.
     config: the RunConfig.
-    on_cpu: whether the replicas are CPUs, and nothing else shall run what is traced.
+    uses_cpu_kernels: whether `trainer.tracing.cpu_kernels` replace operations of Keras. Only for
+      programs that run on CPUs and nowhere else.
 
   Attributes:
     training_length: the durations.TrainingLength that learning-rate schedules go by.
@@ -53,7 +54,7 @@ class Program:
     traces: dict of mode → how often model_fn was called in it.
   """
 
-  def __init__(self, model_fn, *, strategy, params, batch_sizes, config, on_cpu=False):
+  def __init__(self, model_fn, *, strategy, params, batch_sizes, config, uses_cpu_kernels=False):
     self._model_fn = model_fn
     self._params = params
     self._batch_sizes = batch_sizes
@@ -66,7 +67,9 @@ class Program:
       config.train_steps,
     )
     precision = "mixed_bfloat16" if config.precision == "bfloat16" else "float32"
-    self.store = variable_store.VariableStore(strategy, precision, config.tf_random_seed, on_cpu)
+    self.store = variable_store.VariableStore(
+      strategy, precision, config.tf_random_seed, uses_cpu_kernels
+    )
     with strategy.scope():
       self.global_step = tf.Variable(
         0,

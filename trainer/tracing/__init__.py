@@ -1,4 +1,4 @@
-"""What surrounds a model_fn while TensorFlow traces it: its variables, Keras's state, seeds."""
+"""Sets the stage for tracing a model_fn: its variables, Keras's global state, random seeds."""
 
 __all__ = [
   "assignments",

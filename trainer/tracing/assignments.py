@@ -1,9 +1,9 @@
-"""Changes of variables that a model_fn asks for, and that must not happen.
+"""Leaves assignments to variables out of a trace.
 
-In a tf.function every assignment runs, whether a train_op asks for it or not. A model_fn may make
-its train_op in every mode, though, and an evaluation must change nothing: not by an optimizer, nor
-by `assign_add`, by an ExponentialMovingAverage or under tf.cond. All of them come to operations of
-a few kinds, which are left out where they are made:
+A model_fn may create its train_op in every mode. In a graph that does no harm, since nobody runs
+the op. In a tf.function every assignment runs, and an evaluation must not change the model: not by
+an optimizer, by `assign_add`, by an ExponentialMovingAverage or inside tf.cond. All of these create
+operations of a few types. This module leaves such an operation out when it is created:
 
     with assignments.leave_out(lambda handle: handle is variable.handle):
       variable.assign_add(1.0)  # does nothing; read after it, the variable has its old value
@@ -20,28 +20,29 @@ import tensorflow as tf
 from trainer import errors
 from trainer.internals import patches, tensorflow_internals
 
-# These change the variable that is their first input, and have no output.
+# Operations that change the variable in their first input, and have no output.
 _CHANGES = re.compile(
   r"Assign(Add|Sub)?VariableOp|AssignVariableXlaConcatND|Resource(Sparse)?Apply\w+"
   r"|ResourceScatter\w+|ResourceStridedSliceAssign|RngSkip"
 )
-# Gives the state of a tf.random.Generator, and moves it on.
+# Returns the state of a tf.random.Generator, and advances it.
 _DRAW = "RngReadAndSkip"
-# These have an output that is not to be had without the change.
+# Operations whose output cannot be computed without the change. They are an error.
 _INDISPENSABLE = re.compile(
   r"ResourceCountUpTo|Stateful(Uniform|StandardNormal|TruncatedNormal|RandomBinomial)\w*"
 )
 
-_DRAWS_APART = 1 << 32  # more than one draw moves the state of a generator on
+# Distance between the states of two draws: larger than one draw advances a generator.
+_DRAWS_APART = 1 << 32
 
 
 class _Rule:
-  """Which changes are left out of a trace."""
+  """Decides which assignments a trace leaves out."""
 
   def __init__(self, is_left_out):
     self.is_left_out = is_left_out
-    self.draws = itertools.count()  # those of generators whose state stays as it is
-    self.trace = object()
+    self.draws = itertools.count()  # counts draws from generators whose state must not advance
+    self.trace = object()  # identifies this trace in the cache keys of tf.functions
 
 
 _rule = contextvars.ContextVar("which changes of variables are left out", default=None)
@@ -50,11 +51,15 @@ _rule = contextvars.ContextVar("which changes of variables are left out", defaul
 def leave_out(
   is_left_out: Callable[[tf.Tensor | None], bool],
 ) -> contextlib.AbstractContextManager[None]:
-  """Inside, in graphs, those changes of variables are left out for which is_left_out is true.
+  """Leaves assignments out of the graphs that are traced while the context is open.
 
   Args:
-    is_left_out: function of a variable's handle as it is outside of all graphs, or of None where a
-      function changes a variable that it does not know but as an argument.
+    is_left_out: called with the eager handle of the variable that an operation would change;
+      returns whether to leave the operation out. The handle is None if it cannot be found: a
+      function got the variable as an argument.
+
+  Returns:
+    The context.
   """
   return patches.set_context(_rule, _Rule(is_left_out))
 
@@ -67,33 +72,36 @@ def _create_operation(original, graph, kind, inputs, *args, **kwargs):
   if not rule.is_left_out(_outermost(inputs[0])):
     return original(graph, kind, inputs, *args, **kwargs)
   if kind == _DRAW:
-    # As random numbers of Keras, those of an evaluation are the same in each of its batches.
+    # The generator's state stays as it is, so every batch of an evaluation draws the same numbers.
+    # Keras's random layers behave in the same way. Each draw of a trace gets its own state.
     state = tf.raw_ops.ReadVariableOp(resource=inputs[0], dtype=tf.int64)
     return tf.concat([state[:1] + next(rule.draws) * _DRAWS_APART, state[1:]], 0).op
   if _INDISPENSABLE.fullmatch(kind):
     raise errors.ModelFnError(
-      f"The operation {kind} changes a variable, which must not be here, and its output cannot be "
-      "had without: make it in training alone (if mode == ModeKeys.TRAIN)."
+      f"The operation {kind} changes a variable. In this mode no variable may change, and the "
+      "operation's output cannot be computed without the change: create it in training only "
+      "(if mode == ModeKeys.TRAIN)."
     )
   return tf.no_op()
 
 
 @patches.replaces(*tensorflow_internals.FUNCTION_CONTEXT)
 def _make_function_context(original, *args, **kwargs):
-  """A tf.function that a training has traced must not be used again in an evaluation."""
+  """Keeps an evaluation from reusing the trace of a tf.function that training has traced.
+
+  That trace contains the assignments.
+  """
   made, rule = original(*args, **kwargs), _rule.get()
   return made if rule is None else made._replace(context=(made.context, rule.trace))
 
 
 def changes_a_variable(kind: str) -> bool:
-  """Whether operations of a kind ("AssignVariableOp") change the variable that they are given."""
+  """Returns whether operations of a type, such as "AssignVariableOp", change their variable."""
   return bool(_CHANGES.fullmatch(kind) or kind == _DRAW or _INDISPENSABLE.fullmatch(kind))
 
 
 def _outermost(handle):
-  """The handle outside of all graphs that a handle in a graph stands for; None if it is not
-  known.
-  """
+  """Follows a captured handle out of nested graphs to the eager handle; None if it is unknown."""
   while not hasattr(handle, "numpy"):
     if handle.op.type == "TPUReplicatedInput":
       handle = handle.op.inputs[0]

@@ -1,9 +1,9 @@
-"""Collections of `tf.compat.v1` (losses, update ops, a program's own) while a model_fn is traced.
+"""Gives each replica of each trace its own `tf.compat.v1` collections (losses, update ops, ...).
 
-A model_fn of TF1 finds the collections of a new graph. Here it is traced in functions whose
-collections are those of the process, and its replicas are traced in one graph, in threads that take
-turns. So each replica of each trace gets collections of its own: what is added on one is seen on no
-other, in no other trace, and not in the process.
+In TF1 each model_fn starts with the empty collections of a new graph. Octet traces a model_fn in
+functions that share the process's collections, and traces all replicas in one graph, in threads
+that take turns. So each replica of each trace gets its own collections. What one replica adds is
+invisible to the others, to other traces and to the process.
 
     with graph_collections.replace(global_step) as collections:
       ...
@@ -11,14 +11,15 @@ other, in no other trace, and not in the process.
         ...
         collections.add_variable(variable, [v1.GraphKeys.GLOBAL_VARIABLES])
 
-Variables are the same on all replicas, each of which has them from the moment at which its own
-model_fn asks for them.
+All replicas share the same variables. A variable appears in a replica's collections as soon as the
+model_fn on that replica asks for it.
 """
 
 import collections.abc
 import contextlib
 import contextvars
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -26,14 +27,15 @@ from trainer.internals import patches, tensorflow_internals
 
 v1 = tf.compat.v1
 
-# The collections of the replica that is being traced in this context, or None between the replicas.
+# The collections of the replica that this context traces; None in a merge_call.
 _own = contextvars.ContextVar("collections of this replica", default=None)
 
 
 class GraphCollections(collections.abc.MutableMapping):
-  """Stands in for the collections of a graph: those of the replica that asks.
+  """Replaces the collections of a graph; looks up keys in the collections of the current replica.
 
-  What a strategy does for all replicas together, in a merge_call, has its own, empty at first.
+  A merge_call, in which a strategy acts for all replicas, has its own collections. They start
+  empty.
 
   Args:
     global_step: what `tf.compat.v1.train.get_global_step()` returns on each replica, or None.
@@ -41,12 +43,12 @@ class GraphCollections(collections.abc.MutableMapping):
 
   def __init__(self, global_step: tf.Variable | None = None):
     self._global_step = global_step
-    self._between = {}
+    self._in_merge_call = {}
     self._replicas = []
 
   @contextlib.contextmanager
   def replica_scope(self) -> Iterator[None]:
-    """Inside, the collections are a new replica's."""
+    """Gives the current thread the collections of a new replica while the context is open."""
     own = {}
     if self._global_step is not None:
       own[v1.GraphKeys.GLOBAL_STEP] = [self._global_step]
@@ -54,10 +56,12 @@ class GraphCollections(collections.abc.MutableMapping):
     with patches.set_context(_own, own):
       yield
 
-  def add_variable(self, variable: tf.Variable, keys: Iterable) -> None:
-    """Adds a variable to collections, once to each.
+  def add_variable(self, variable: tf.Variable, keys: Iterable[Any]) -> None:
+    """Adds a variable to collections: of this replica or, in a merge_call, of every replica.
 
-    They are those of this replica; of all replicas where it is made for all together.
+    Args:
+      variable: the variable. A collection that holds it already stays unchanged.
+      keys: the keys of the collections.
     """
     own = _own.get()
     for replica in self._replicas if own is None else [own]:
@@ -66,34 +70,41 @@ class GraphCollections(collections.abc.MutableMapping):
         if not any(member is variable for member in members):
           members.append(variable)
 
-  def _asked(self):
+  def _current(self):
     own = _own.get()
-    return self._between if own is None else own
+    return self._in_merge_call if own is None else own
 
   def __getitem__(self, key):
-    return self._asked()[key]
+    return self._current()[key]
 
   def __setitem__(self, key, members):
-    self._asked()[key] = members
+    self._current()[key] = members
 
   def __delitem__(self, key):
-    del self._asked()[key]
+    del self._current()[key]
 
   def __iter__(self):
-    return iter(self._asked())
+    return iter(self._current())
 
   def __len__(self):
-    return len(self._asked())
+    return len(self._current())
 
 
-def copy_of_replica() -> dict:
-  """A copy of the collections of the replica that is being traced: dict of key → list."""
-  return {key: list(members) for key, members in _own.get().items()}
+def copy_of_replica() -> dict[Any, list]:
+  """Returns a copy of the current replica's collections, key → list; {} outside of replicas."""
+  return {key: list(members) for key, members in (_own.get() or {}).items()}
 
 
 @contextlib.contextmanager
 def replace(global_step: tf.Variable | None = None) -> Iterator[GraphCollections]:
-  """Inside, the graph that is traced has GraphCollections."""
+  """Replaces the collections of the default graph while the context is open.
+
+  Args:
+    global_step: what `tf.compat.v1.train.get_global_step()` returns on each replica, or None.
+
+  Yields:
+    The GraphCollections that are in place.
+  """
   graph = v1.get_default_graph()
   made = GraphCollections(global_step)
   before = tensorflow_internals.swap_collections(graph, made)

@@ -1,11 +1,12 @@
-"""The first value of a variable, which follows from the run's seed and the variable's name alone.
+"""Computes a variable's initial value from the run's seed and the variable's name only.
 
     initial_value = InitialValue(lambda: tf.random.normal([3]), "dense/kernel", run_seed)
     tf.Variable(initial_value.for_tensorflow())
     variable.assign(initial_value())           # later: the same value again
 
-What draws random numbers eagerly would otherwise go on from what was drawn before: by the variables
-that were made earlier, by an input_fn, or by the variable itself when it was made.
+An eager random operation continues from the numbers that were drawn before it: by earlier
+variables, by an input_fn, or by the first call for the same variable. So each call sets the seed
+anew.
 """
 
 import functools
@@ -22,16 +23,16 @@ v1 = tf.compat.v1
 
 
 class InitialValue:
-  """What a variable begins with; called, it gives the same each time.
+  """A variable's initial value. Every call returns the same value.
 
   Args:
-    value: what `tf.Variable` takes: a number, an array, a tensor, also of a graph that is being
-      traced, or a function without arguments.
+    value: what `tf.Variable` takes: a number, an array, a tensor (also a tensor of the graph that
+      is being traced), or a function without arguments.
     name: the variable's name.
     seed: the run's seed.
 
   Raises:
-    ModelFnError: the value is a tensor that cannot be computed before the step.
+    ModelFnError: the value is a tensor that depends on the step's input.
   """
 
   def __init__(self, value: Any, name: str, seed: int):
@@ -39,17 +40,22 @@ class InitialValue:
     if tf.is_tensor(value) and not hasattr(value, "numpy"):
       value = _evaluate(value, name, self._seed)
     self._value = _with_seed(value, self._seed) if callable(value) else value
-    self._draws = None  # whether the function draws random numbers; its first call tells
+    # Whether the function draws random numbers. The first call finds out.
+    self._draws: bool | None = None
 
   def for_tensorflow(self) -> Any:
-    """The value, or self where it is a function: TensorFlow knows the shape of a value at once."""
+    """Returns what to pass to tf.Variable: the value itself, or this object for a function.
+
+    A value tells TensorFlow the shape without a call.
+    """
     return self if callable(self._value) else self._value
 
   def __call__(self) -> Any:
+    """Returns the value: what the function returns with the variable's own seed."""
     if not callable(self._value):
       return self._value
     with keras_scope.initial_value_scope(self._seed):
-      if self._draws is False:  # a seed throws away TensorFlow's kernels, which costs
+      if self._draws is False:  # setting a seed clears all eager kernels, which is slow
         return self._value()
       with seeds.eager_seed_scope(self._seed), seeds.record_eager_draws() as draws:
         value = self._value()
@@ -58,15 +64,18 @@ class InitialValue:
 
 
 def _evaluate(tensor: tf.Tensor, name: str, seed: int) -> Any:
-  """The value (numpy array) of a tensor of the graph that is being traced.
+  """Computes a tensor of the graph that is being traced, outside of that graph.
 
-  `tf.Variable(tf.random.normal(shape))` gives one. What it is computed from is computed aside.
+  `tf.Variable(tf.random.normal(shape))` in a model_fn passes such a tensor.
+
+  Returns:
+    A numpy array.
   """
   value = tf.get_static_value(tensor)
   if value is not None:
     return value
 
-  def lifted():
+  def copy_and_compute():
     graph = v1.get_default_graph()
     copy = tensorflow_internals.lift_to_graph([tensor], graph)[tensor]
     seeds.reseed_operations(graph, seed, drawn)
@@ -75,17 +84,20 @@ def _evaluate(tensor: tf.Tensor, name: str, seed: int) -> Any:
   drawn = keras_scope.seeds_drawn()
   try:
     with tf.init_scope():
-      return v1.wrap_function(lifted, [])().numpy()
+      return v1.wrap_function(copy_and_compute, [])().numpy()
   except tensorflow_internals.UnliftableError as error:
     raise errors.ModelFnError(
-      f"The variable {name} begins with a tensor that is computed from the step's input, from a "
-      "variable or from keras.random, which are not known yet: give a function without arguments "
-      "that returns it, as in tf.Variable(lambda: 2 * other)."
+      f"The initial value of the variable {name} is a tensor that is computed from the step's "
+      "input, from a variable or from keras.random. None of these is known when the variable is "
+      "created: pass a function without arguments, as in tf.Variable(lambda: 2 * other)."
     ) from error
 
 
 def _with_seed(function: Callable, seed: int) -> Callable:
-  """The function, where it is an initializer of Keras without a seed, as get_variable takes it."""
+  """Gives a Keras initializer that has no seed this seed; returns other functions unchanged.
+
+  get_variable wraps its initializer in a functools.partial with the shape and dtype.
+  """
   if isinstance(function, functools.partial) and keras_internals.lacks_seed(function.func):
     initializer = function.func.clone()
     initializer.seed = seed

@@ -1,13 +1,16 @@
-"""What Keras needs while a model_fn is traced: names that start anew, the precision, random numbers
-by seed, step and replica, and fast kernels.
+"""Gives each trace of a model_fn its own Keras global state.
 
-Keras numbers its layers, and keeps its dtype policy and its seed generators, in state of the
-process. A model_fn is traced many times, so each trace gets a state of its own.
+Keras keeps its layer counters ("dense", "dense_1"), its dtype policy and its seed generator in
+process-wide state. A model_fn is traced many times, and every trace must get the same names. So
+each trace starts with fresh counters, the run's precision, random numbers that follow from seed,
+step and replica, and, if wanted, the fast kernels for CPUs.
 """
 
 import contextlib
 import contextvars
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -15,22 +18,21 @@ import tensorflow as tf
 from trainer.internals import keras_internals, patches
 from trainer.tracing import cpu_kernels, seeds
 
-# The seeds of a generator that is used twice in a step are this far apart: 2**32 divided by the
-# golden ratio, which spreads any number of uses.
+# Distance between the seeds of two uses of one generator in a step: 2**32 divided by the golden
+# ratio, which spreads any number of uses evenly.
 _STRIDE = 0x9E3779B9
 
-# The KerasScope of the trace that this thread is in, or None.
+# The KerasScope of the trace that this context is in, or None.
 _scope = contextvars.ContextVar("Keras scope", default=None)
 
-# The _Drawn of the replica that is being traced, and of the initial value that is being made.
+# Seeds for Keras objects that were given none: on the current replica, and for the initial value
+# that is being computed. The second one wins.
 _replica_drawn = contextvars.ContextVar("seeds that this replica drew", default=None)
 _value_drawn = contextvars.ContextVar("seeds that this initial value drew", default=None)
 
 
 class _Drawn:
-  """Seeds by the order in which they are asked for, where Keras would take them from Python's
-  `random`.
-  """
+  """Returns one seed after another. Keras would draw these seeds from Python's `random`."""
 
   def __init__(self, seed):
     self._seed = seed
@@ -42,12 +44,15 @@ class _Drawn:
 
 
 def initial_value_scope(seed: int) -> contextlib.AbstractContextManager[None]:
-  """Inside, what Keras draws comes from this seed: for the first value of a variable."""
+  """Returns a context in which Keras's random numbers follow from a seed.
+
+  For computing the initial value of a variable.
+  """
   return patches.set_context(_value_drawn, _Drawn(seed))
 
 
 def seeds_drawn() -> list[int]:
-  """Seeds of the initializers that were made on this replica so far, and given none."""
+  """Returns the seeds given to Keras objects without a seed on this replica so far."""
   drawn = _replica_drawn.get()
   return drawn.seeds if drawn else []
 
@@ -58,40 +63,48 @@ class KerasScope:
   Enter `trace_scope()` once around the trace, and `replica_scope()` on each replica inside it.
 
   Args:
-    precision: the dtype policy of the layers, such as "float32" or "mixed_bfloat16".
-    seed: int, the run's seed.
-    step: int64 scalar tensor, the step that the random numbers are for.
-    on_cpu: whether what is traced runs on CPUs alone, and is to use `trainer.tracing.cpu_kernels`.
+    precision: the layers' dtype policy, such as "float32" or "mixed_bfloat16".
+    seed: the run's seed.
+    step: int64 scalar tensor: the training step, which random numbers depend on.
+    uses_cpu_kernels: whether layers and optimizers use `trainer.tracing.cpu_kernels`. Only for
+      functions that run on CPUs.
   """
 
-  def __init__(self, precision, seed, step, on_cpu=False):
+  def __init__(
+    self, precision: str, seed: int, step: tf.Tensor, uses_cpu_kernels: bool = False
+  ) -> None:
     self._policy = keras.dtype_policies.get(precision)
     self._seed = seed
     self._step = step
-    self._on_cpu = on_cpu
-    self._making = []
-    self._uses = weakref.WeakKeyDictionary()
+    self._uses_cpu_kernels = uses_cpu_kernels
+    self._in_creation: list[keras.Variable] = []
+    # generator → its uses on this replica so far. Weak: a model_fn makes new generators each time.
+    self._uses: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
   @property
-  def variable_being_made(self):
-    """The Keras variable whose tf.Variable is being created, or None: a creator of tf.Variables
-    hears only the last part of its path.
+  def variable_being_made(self) -> keras.Variable | None:
+    """The Keras variable whose tf.Variable is being created, or None.
+
+    A variable creator gets only the last part of the variable's path ("kernel"). The Keras variable
+    knows all of it ("dense/kernel").
     """
-    return self._making[-1] if self._making else None
+    return self._in_creation[-1] if self._in_creation else None
 
   @contextlib.contextmanager
-  def trace_scope(self):
+  def trace_scope(self) -> Iterator[None]:
+    """Applies this state to Keras while the context is open."""
     with (
       patches.set_context(_scope, self),
-      cpu_kernels.use() if self._on_cpu else contextlib.nullcontext(),
+      cpu_kernels.use() if self._uses_cpu_kernels else contextlib.nullcontext(),
     ):
       yield
 
   @contextlib.contextmanager
-  def replica_scope(self):
-    """Names start anew.
+  def replica_scope(self) -> Iterator[None]:
+    """Starts names and seeds anew while the context is open.
 
-    The state is per thread, and a strategy may trace each replica in a thread of its own.
+    Enter it on each replica: the state belongs to a thread, and a strategy may trace each replica
+    in its own thread.
     """
     fresh = dict(
       object_name_uids=None,
@@ -106,17 +119,19 @@ class KerasScope:
       yield
 
   @contextlib.contextmanager
-  def creation_scope(self, variable):
-    """Inside, the tf.Variable of this Keras variable is created."""
-    self._making.append(variable)
+  def creation_scope(self, variable: keras.Variable) -> Iterator[None]:
+    """Sets `variable_being_made` while Keras creates the variable's tf.Variable."""
+    self._in_creation.append(variable)
     try:
       yield
     finally:
-      self._making.pop()
+      self._in_creation.pop()
 
-  def with_seed(self, variable, initializer):
-    """An initializer that nobody gave a seed gets one by the name of its variable; Keras would
-    draw it from Python's `random`.
+  def with_seed(self, variable: keras.Variable, initializer: Any) -> Any:
+    """Returns an initializer whose seed follows from the name of its variable.
+
+    Keras would draw the seed from Python's `random`. An initializer that was created with a seed
+    keeps it.
     """
     if not keras_internals.lacks_seed(initializer):
       return initializer
@@ -124,12 +139,14 @@ class KerasScope:
     seeded.seed = seeds.seed_for(self._seed, variable.path)
     return seeded
 
-  def next_seed(self, generator):
-    """In place of SeedGenerator.next, whose state is a variable and the same on all replicas: a
-    seed by step and replica needs no memory.
+  def next_seed(self, generator: keras.random.SeedGenerator) -> tf.Tensor:
+    """Computes the next seed of a generator from the step and the replica.
+
+    Replaces SeedGenerator.next. That one counts in a variable, which is the same on all replicas
+    and would have to be saved. A seed that follows from the step needs no state.
 
     Returns:
-      int32 [2]: one number for the generator and its use in this step, one for the step and the
+      int32 [2]: one number for the generator and its use in this step, and one for the step and the
       replica.
     """
     context = tf.distribute.get_replica_context()
@@ -157,7 +174,8 @@ def _initialize_with_initializer(original, variable, initializer):
   scope = _scope.get()
   if scope is None:
     return original(variable, initializer)
-  with scope.creation_scope(variable):  # which Keras does without `_initialize` before 3.7
+  # Before 3.7 Keras creates the tf.Variable here and does not call `_initialize`.
+  with scope.creation_scope(variable):
     return original(variable, scope.with_seed(variable, initializer))
 
 
@@ -175,8 +193,8 @@ def _default_seed(original):
   return drawn.next() if drawn else original()
 
 
-# Keras's losses divide by the number of replicas, for gradients that are summed; here they are
-# averaged. Before 3.8 they do not.
+# Keras's losses divide by the number of replicas, because Keras sums the gradients of replicas.
+# Octet averages them, so the division must not happen. Before 3.8 Keras does not divide.
 if keras_internals.SCALE_LOSS:
 
   @patches.replaces(*keras_internals.SCALE_LOSS)

@@ -1,8 +1,9 @@
-"""Random numbers that come from the run's seed, and from nothing that happened before.
+"""Derives every random seed from the run's seed and a name.
 
-A number that the process draws on the way (Python's `random`, TensorFlow's eager generator) depends
-on what was traced first and on how often the run was restarted. Here every seed is a function of
-the run's seed and of a name, so that one replica and eight, a first run and a resumed one agree.
+The process's own generators (Python's `random`, TensorFlow's eager generator) depend on what was
+traced first and on how often the run was restarted. Here a seed depends on the run's seed and a
+name only. So one replica and eight draw the same initial values, and so do a first and a resumed
+run.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import hashlib
 import random
 import threading
 import weakref
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -20,27 +21,27 @@ from absl import logging
 from trainer.internals import patches, tensorflow_internals
 
 
-def seed_for(seed, name):
-  """An int in [0, 2**31) for this name in a run with this seed."""
+def seed_for(seed: int, name: str) -> int:
+  """Returns the seed, in [0, 2**31), that belongs to a name in a run with this seed."""
   digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=4).digest()
   return int.from_bytes(digest, "little") & 0x7FFFFFFF
 
 
-# The state of a random operation that runs eagerly is the process's: two threads that draw from
-# equal seeds at the same time would share it.
+# The process holds the state of eager random operations. Two threads that draw with equal seeds at
+# the same time would share that state, so only one thread draws at a time.
 _eager_draws_lock = threading.RLock()
-_PATIENCE = 30  # seconds after which it is said what is waited for
+_PATIENCE = 30  # seconds that a thread waits before it logs what it waits for
 
 
 class _EagerState:
-  """What eager random operations of a thread start from, in place of TensorFlow's own state."""
+  """A thread's own seed for eager random operations, in place of TensorFlow's global seed."""
 
   def __init__(self, seed):
     self.set(seed)
 
   def set(self, seed):
     self.seed = seed
-    # As TensorFlow draws the seeds of operations.
+    # TensorFlow draws the seeds of operations from a generator of the same kind.
     self.of_operations = random.Random(None if seed is None else int(seed))
 
 
@@ -67,9 +68,10 @@ def _set_global_seed(original, context, seed):
 
 
 @contextlib.contextmanager
-def eager_seed_scope(seed):
-  """This thread's eager random operations start from `seed` inside, and go on as if nothing had
-  happened after.
+def eager_seed_scope(seed: int) -> Iterator[None]:
+  """Seeds this thread's eager random operations while the context is open.
+
+  Afterwards they continue as if nothing had been drawn inside.
   """
   with (
     _exclusive_draws("the first value of a variable"),
@@ -81,11 +83,15 @@ def eager_seed_scope(seed):
 
 @contextlib.contextmanager
 def _exclusive_draws(waiting):
-  """Inside, no other thread is inside; `waiting` names what waits for that."""
+  """Lets only one thread at a time draw eagerly.
+
+  Args:
+    waiting: what this thread is about to do, for the log.
+  """
   if not _eager_draws_lock.acquire(timeout=_PATIENCE):
     logging.warning(
-      "%s waits for an input_fn that another thread calls: both may draw from TensorFlow's eager "
-      "random operations, of which a process has one state.",
+      "%s waits for an input_fn that another thread calls: both may run eager random operations, "
+      "and TensorFlow has only one state for them in a process.",
       waiting,
     )
     _eager_draws_lock.acquire()
@@ -96,12 +102,14 @@ def _exclusive_draws(waiting):
 
 
 def reseed_operations(graph: tf.Graph, seed: int, drawn: Collection[int] = ()) -> None:
-  """Gives the random operations of a graph seeds of their own.
+  """Replaces the seeds of the random operations in a graph.
+
+  The seeds that they have depend on the operations that were created before them in the process.
 
   Args:
-    graph: where they are.
-    seed: what their seeds come from. Those that they have tell of the operations before them.
-    drawn: the seeds of stateless operations which are to have others: Keras drew them.
+    graph: the graph; its operations change.
+    seed: the seed that the new ones are derived from.
+    drawn: seeds that Keras drew for stateless operations of the graph. They are replaced too.
   """
   others = {}
   for index, operation in enumerate(graph.get_operations()):
@@ -110,16 +118,18 @@ def reseed_operations(graph: tf.Graph, seed: int, drawn: Collection[int] = ()) -
       tensorflow_internals.set_attribute(operation, "seed2", i=index)
     elif operation.type == "Const" and operation.outputs[0].shape.as_list() == [2]:
       value = tf.get_static_value(operation.outputs[0])
-      if value[0] in drawn and not value[1]:  # as Keras gives a seed to a stateless operation
+      if value[0] in drawn and not value[1]:  # Keras passes a drawn seed as [seed, 0]
         other = others.setdefault(value[0], seed_for(seed, f"draw {len(others)}"))
         proto = tf.make_tensor_proto(np.array([other, 0], value.dtype))
         tensorflow_internals.set_attribute(operation, "value", tensor=proto)
 
 
 @contextlib.contextmanager
-def record_eager_draws():
-  """Yields a list that receives the types of operations that run eagerly inside and draw random
-  numbers, or may.
+def record_eager_draws() -> Iterator[list]:
+  """Records the operations that run eagerly while the context is open and may draw random numbers.
+
+  Yields:
+    A list that receives the type of each such operation.
   """
   draws = []
 
@@ -135,25 +145,31 @@ def record_eager_draws():
 
 
 class InputSeeds:
-  """Sets the seed that an input_fn's random numbers come from, so that each call of it draws the
-  same.
+  """Sets the seed for the random numbers of an input_fn, so that each call draws the same.
 
-  `tf.random.set_seed` also throws away TensorFlow's kernels, which hold the state of random
-  operations that ran eagerly, and with them every function that is ready to run: the first training
-  loop after it takes as long to start as the very first one. That is done where an input_fn draws
-  numbers eagerly, or may, which its first call tells; and now and then, since kernels of data sets
-  that are gone stay.
+  `tf.random.set_seed` would do, but it also clears all eager kernels, since these hold the state of
+  eager random operations. With them go the functions that are ready to run: the next training loop
+  takes as long to start as the very first one. So kernels are cleared only
+
+  - for an input_fn that may run random operations eagerly, which its first call shows,
+  - and on every 64th call, because the kernels of deleted datasets stay in memory otherwise.
   """
 
-  _EVERY = 64  # calls after which kernels are thrown away
+  _EVERY = 64  # calls after which kernels are cleared in any case
 
-  def __init__(self):
-    self._draw_nothing = weakref.WeakSet()  # input_fns whose calls ran no random operation eagerly
+  def __init__(self) -> None:
+    # input_fns whose last call ran no random operation eagerly.
+    self._draw_nothing: weakref.WeakSet = weakref.WeakSet()
     self._calls = 0
 
   @contextlib.contextmanager
-  def set(self, input_fn, seed):
-    """Inside, input_fn is to be called."""
+  def set(self, input_fn: Callable, seed: int) -> Iterator[None]:
+    """Sets the seed while the context is open. Call the input_fn inside.
+
+    Args:
+      input_fn: the function that is called.
+      seed: its seed.
+    """
     self._calls += 1
     known = _can_be_kept(input_fn)
     keeps_kernels = known and input_fn in self._draw_nothing and self._calls % self._EVERY
@@ -162,7 +178,8 @@ class InputSeeds:
       patches.set_context(_eager_state, _EagerState(seed)),
       record_eager_draws() as draws,
     ):
-      # For the threads that will run the data set: what a generator draws eagerly comes from here.
+      # _EagerState holds for this thread only. The threads that run the dataset read the process's
+      # seed, for instance in a from_generator function that draws eagerly.
       tensorflow_internals.set_process_seed(seed)
       if not keeps_kernels:
         tensorflow_internals.clear_kernels()
@@ -172,7 +189,7 @@ class InputSeeds:
 
 
 def _can_be_kept(function):
-  """Whether a WeakSet takes it."""
+  """Whether a WeakSet can hold the function."""
   try:
     hash(weakref.ref(function))
   except TypeError:
@@ -181,10 +198,8 @@ def _can_be_kept(function):
 
 
 def _may_draw(op_type):
-  """Whether an operation holds the state of random numbers, or calls a function that may have
-  one that does.
-  """
-  named = op_type.startswith("__") or any(
+  """Whether an operation is random with state of its own, or calls a function that may be so."""
+  is_suspect = op_type.startswith("__") or any(
     word in op_type for word in ("Random", "Normal", "Multinomial", "Call")
   )
-  return named and not op_type.startswith("Stateless") and "Dataset" not in op_type
+  return is_suspect and not op_type.startswith("Stateless") and "Dataset" not in op_type

@@ -1,16 +1,20 @@
-"""Which frame of a stack is the user's, for messages that name a line."""
+"""Finds the user's own line in a stack trace, for error messages."""
 
 import os
 import sysconfig
+from collections.abc import Sequence
 
 
-def innermost(frames):
-  """(file, line) of the innermost frame that is the user's: neither Python's, nor a package's, nor
-  the framework's; ("", 0) if there is none.
+def innermost(frames: Sequence[tuple[str, int | str]]) -> tuple[str, int | str]:
+  """Finds the innermost frame in the user's own code.
 
   Args:
-    frames: [(file, line)], the outermost first. TensorFlow writes absolute paths without the
-      leading slash.
+    frames: (file, line) of each frame, the outermost first. Absolute paths may lack the leading
+      slash, as TensorFlow writes them.
+
+  Returns:
+    (file, line) of the innermost frame that is outside of Python, installed packages and Octet;
+    ("", 0) if there is none.
   """
   libraries = tuple(
     {os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")}
@@ -24,7 +28,7 @@ def innermost(frames):
   return "", 0
 
 
-def where(frames):
-  """The same as ` (model.py:34)`, to stand behind what it is of; "" if there is none."""
+def where(frames: Sequence[tuple[str, int | str]]) -> str:
+  """Formats `innermost` for the end of a message: " (model.py:34)", or "" if there is none."""
   file, line = innermost(frames)
   return f" ({file}:{line})" if file else ""

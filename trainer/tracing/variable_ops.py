@@ -1,7 +1,7 @@
-"""`variable.op.name` in a model_fn, as programs for graphs ask for it.
+"""Makes `variable.op.name` work in a model_fn.
 
-They choose by it what to decay or to restore, and look it up in the names of a checkpoint. A
-variable that is made eagerly, as all of a VariableStore are, has no operation that made it.
+Programs for TF1 read it to choose the variables to decay or to restore, and to look them up in a
+checkpoint. A VariableStore creates its variables eagerly, and such a variable has no operation.
 """
 
 import contextlib
@@ -16,12 +16,13 @@ _are_named = contextvars.ContextVar("variables have operations", default=False)
 
 @dataclasses.dataclass(frozen=True)
 class VariableOp:
-  """What programs read of the operation of a variable.
+  """Stands in for the operation that creates a variable in a graph.
 
   Attributes:
-    name: the variable's name, without the ":0" of `variable.name`; the same on all replicas.
-    type: of variables in graphs of TensorFlow 2.
-    graph, traceback: there is none; TensorFlow's strategies hand them on.
+    name: the variable's name without the ":0" of `variable.name`. The same on all replicas.
+    type: the operation type of a TF2 variable in a graph.
+    graph: always None. TensorFlow's strategies read it.
+    traceback: always None. TensorFlow's strategies read it.
   """
 
   name: str
@@ -31,7 +32,7 @@ class VariableOp:
 
 
 def provide() -> contextlib.AbstractContextManager[None]:
-  """Inside, each variable has a `VariableOp`, if it has no operation in a graph."""
+  """Returns a context in which `variable.op` is a VariableOp if the variable has no operation."""
   return patches.set_context(_are_named, True)
 
 
@@ -41,7 +42,7 @@ def _op(original, variable):
     return original(variable)
   try:
     return original(variable)
-  except AttributeError:  # of the eager tensor that is its handle
+  except AttributeError:  # the handle is an eager tensor, which has no `op`
     return VariableOp(variable.name.partition(":")[0])
 
 

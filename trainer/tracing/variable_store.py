@@ -1,11 +1,11 @@
-"""Variables that are made once, by name, for a model_fn that is traced many times.
+"""Creates each variable once, by name, for a model_fn that is traced many times.
 
-A model_fn makes its layers and variables each time it is called; it is called for every replica and
-mode, and again when a shape changes. Under `VariableStore.run`, every way of making a variable (a
+A model_fn creates its layers and variables on every call. It is called for every replica and every
+mode, and again when a shape changes. Under `VariableStore.run` every way of creating a variable (a
 Keras layer, optimizer or metric, `tf.Module`, `tf.Variable`, `tf.compat.v1.get_variable`) asks the
-store: the first trace that wants a name makes the variable, outside the graph being traced and
-inside the strategy's scope, and every later trace gets it back. Names are those that the code gives
-(`conv2d_1/kernel`); they are the keys of checkpoints.
+store. The first trace that asks for a name creates the variable, outside of the graph that is being
+traced and inside the strategy's scope. Every later trace gets the same variable. The names come
+from the code (`conv2d_1/kernel`). Checkpoints use them as keys.
 
     store = VariableStore(strategy)
     tf.function(lambda batch: store.run(model_fn, (batch,), step))(batch)
@@ -16,9 +16,10 @@ import collections
 import contextlib
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from trainer import errors
@@ -33,18 +34,19 @@ from trainer.tracing import (
 
 v1 = tf.compat.v1
 
+# What the replica that this thread traces has asked for: `after_step` and `scratch`.
 _running = threading.local()
 
-# Which variables a function may change: see VariableStore.run.
+# Which variables a function may change, see VariableStore.run.
 ANY, LOCAL, NOTHING = "any", "local", "nothing"
 
-# Whether the variables that are made are changed alike on all replicas.
+# Whether every replica makes the same changes to the variables that are created now.
 _changed_alike = contextvars.ContextVar("variables are changed alike", default=False)
 
 # The store whose `run` this thread is in, on a replica or between the replicas, or None.
 _current = contextvars.ContextVar("current store", default=None)
 
-# The graph in which this replica is traced.
+# The graph that the current replica is traced in.
 _graph = contextvars.ContextVar("graph of this replica", default=None)
 
 
@@ -52,60 +54,77 @@ class VariableStore:
   """Variables by name.
 
   Args:
-    strategy: the tf.distribute.Strategy on whose replicas the functions run.
-    precision: the Keras dtype policy that layers are made under.
-    seed: int; the initial value of each variable comes from it and from the variable's name.
-    on_cpu: whether the replicas are CPUs, for which `trainer.tracing.cpu_kernels` are.
+    strategy: the tf.distribute.Strategy whose replicas run the functions.
+    precision: the Keras dtype policy of layers.
+    seed: the run's seed. A variable's initial value follows from the seed and the variable's name.
+    uses_cpu_kernels: whether Keras's layers and optimizers use `trainer.tracing.cpu_kernels`. Only
+      for replicas that are CPUs.
 
   Attributes:
-    variables: dict of name → tf.Variable, in the order of their making.
-    initializers: what `tf.compat.v1.train.init_from_checkpoint` was asked for, in the order of the
-      calls; see initial_checkpoints.
-    averages: dict of the name of a variable → that of the variable whose moving average it is; see
-      moving_averages.
+    variables: name → tf.Variable, in the order of creation. The keys of checkpoints.
+    initializers: the calls of `tf.compat.v1.train.init_from_checkpoint`, in order; see
+      `trainer.checkpoints.initial_checkpoints`.
+    averages: name of a moving average → name of the variable that it averages; see
+      `trainer.checkpoints.moving_averages`.
   """
 
-  def __init__(self, strategy, precision="float32", seed=0, on_cpu=False):
+  def __init__(
+    self,
+    strategy: tf.distribute.Strategy,
+    precision: str = "float32",
+    seed: int = 0,
+    uses_cpu_kernels: bool = False,
+  ) -> None:
     self.strategy = strategy
-    self.variables = {}
+    self.variables: dict[str, tf.Variable] = {}
+    self.initializers: list[Any] = []
+    self.averages: dict[str, str] = {}
     self._precision = precision
     self._seed = seed
-    self._on_cpu = on_cpu
-    self._initial_values = {}
-    self._keras_variables = {}  # the Keras object of the newest trace around a variable, by name
-    self._names = _Names()  # of the newest run
-    self._after_step = []  # for each replica of the newest run, a list of what it asked for
-    self._present = {}  # the variables that the newest run has asked for so far
-    self.initializers = []
-    self.averages = {}
-    # What is in no checkpoint: see scratch(); local variables, in which tf.compat.v1.metrics count;
-    # and the state of Keras's seed generators, which nobody reads.
-    self._scratch = {}
+    self._uses_cpu_kernels = uses_cpu_kernels
+    self._initial_values: dict[str, initial_values.InitialValue] = {}
+    # The keras.Variable around a tf.Variable, as the newest trace made it, by name.
+    self._keras_variables: dict[str, keras.Variable] = {}
+    # Of the newest run: its names, the after_step requests of each replica, and the variables that
+    # it has asked for so far.
+    self._names = _Names()
+    self._after_step: list[list[tuple[Callable[[], None], int]]] = []
+    self._present: dict[str, tf.Variable] = {}
+    # Variables that no checkpoint holds: those of scratch(), local variables (the counters of
+    # tf.compat.v1.metrics), and the state of Keras's seed generators, which next_seed replaces.
+    self._scratch: dict[str, tf.Variable] = {}
 
-  def run(self, fn, args, step, global_step=None, may_change=ANY, goes_on=False):
-    """`strategy.run(fn, args)` with this store's variables.
+  def run(
+    self,
+    fn: Callable,
+    args: tuple,
+    step: tf.Tensor,
+    global_step: tf.Variable | None = None,
+    may_change: str = ANY,
+    goes_on: bool = False,
+  ) -> Any:
+    """Runs `strategy.run(fn, args)` with this store's variables.
 
-    Called while a tf.function is being traced.
+    Call it while a tf.function is being traced.
 
     Args:
       fn: called once per replica.
-      args: tuple of (nests of) per-replica values.
-      step: int64 scalar tensor, the step that random numbers are for.
+      args: (nests of) per-replica values.
+      step: int64 scalar tensor: the training step, which random numbers depend on.
       global_step: the variable that `tf.compat.v1.train.get_global_step()` returns inside, or None.
-        What changes it is left out.
-      may_change: ANY variable, or only LOCAL ones, in which metrics count, or NOTHING. What changes
-        others is left out.
-      goes_on: whether this belongs to the step of the last run, so that variables of the same name
-        are others.
+        Assignments to it are left out: the training loop counts.
+      may_change: which variables fn may change: ANY, only LOCAL ones (counters of metrics), or
+        NOTHING. Assignments to other variables are left out.
+      goes_on: whether fn continues the step of the last run. If so, a name that the last run has
+        used gets a number (`w`, `w_1`), as a second use in one run does.
 
     Returns:
-      Per-replica values of what fn returns.
+      The per-replica values that fn returns.
 
     Raises:
-      errors.ModelFnError: fn makes a variable with a shape or dtype other than an earlier trace
-        gave it.
+      ModelFnError: fn creates a variable with another shape or dtype than an earlier trace.
     """
-    keras_state = keras_scope.KerasScope(self._precision, self._seed, step, self._on_cpu)
+    keras_state = keras_scope.KerasScope(self._precision, self._seed, step, self._uses_cpu_kernels)
     names = self._names if goes_on else _Names()
     self._names = names
     roots = []
@@ -126,7 +145,8 @@ class VariableStore:
         return fn(*args)
 
     def creator(next_creator, **kwargs):
-      # A mirrored strategy calls this for its first replica, and hands that variable to the others.
+      # A mirrored strategy calls this creator on its first replica only, and hands the variable to
+      # the other replicas.
       maker = keras_state.variable_being_made
       path = maker.path if maker is not None else _path(kwargs["name"], roots[0])
       variable = self._get(next_creator, names.unique(path), maker, kwargs)
@@ -134,19 +154,23 @@ class VariableStore:
       return variable
 
     def collect(next_creator, **kwargs):
-      # This is called on every replica. On those after the first, next_creator is the strategy's,
-      # which hands over the first one's variable.
+      # Unlike `creator`, this one is called on every replica. After the first replica next_creator
+      # is the strategy's, which returns the first replica's variable. So each replica's own
+      # collections get the variable.
       variable = next_creator(**kwargs)
       own_collections.add_variable(variable, _collections(variable, kwargs))
       return variable
 
     def is_left_out(handle):
-      if may_change == ANY:  # but the step, which the loop counts
+      if may_change == ANY:  # any but the global step, which the training loop counts
         return global_step is not None and _is_handle(handle, [global_step])
       return may_change == NOTHING or not _is_handle(handle, self._scratch.values())
 
-    # Else those of stateful operations come from what the process last drew numbers for.
+    # Without a graph seed, stateful random operations take one from the process's eager generator,
+    # which depends on what ran before.
     v1.get_default_graph().seed = self._seed
+    # The order is important. The creator goes inside strategy.scope(): creators are called from the
+    # innermost to the outermost, and the store must be asked before the strategy creates anything.
     with (
       self._as_current(),
       keras_state.trace_scope(),
@@ -158,8 +182,10 @@ class VariableStore:
 
   @contextlib.contextmanager
   def as_current(self) -> Iterator[None]:
-    """Inside, what asks for the variables of a run, as init_from_checkpoint does, finds all of
-    this store's.
+    """Makes this the current store while the context is open, with all its variables present.
+
+    For code outside of `run` that looks for the model's variables, such as an init_from_checkpoint
+    in a scaffold_fn.
     """
     self._present = dict(self.variables)
     with self._as_current():
@@ -171,29 +197,37 @@ class VariableStore:
       yield
 
   def present(self) -> dict[str, tf.Variable]:
-    """By name, the variables that the newest `run` has asked for so far."""
+    """Returns the variables, by name, that the newest `run` has asked for so far."""
     return dict(self._present)
 
   def note_initializer(self, initializer: Any) -> None:
-    """Adds to `initializers`; a later trace asks for the same again."""
+    """Adds to `initializers`, once: every trace repeats the same calls."""
     if initializer not in self.initializers:
       self.initializers.append(initializer)
 
-  def after_step(self, fn, every):
-    """Asks for fn to be called, by a later `run`, on this replica after every so many steps: what
-    is under a condition cannot be in the step itself, where a strategy would have to meet the other
-    replicas inside a branch. Called in `run`.
+  def after_step(self, fn: Callable[[], None], every: int) -> None:
+    """Asks for a call of fn on this replica after every `every` steps. Call it inside `run`.
+
+    A later `run` calls fn, under a condition on the step. The step itself cannot contain such a
+    condition: a merge_call, in which a strategy waits for all replicas, fails inside a branch.
+
+    Args:
+      fn: function without arguments.
+      every: number of steps from call to call.
     """
     _running.after_step.append((fn, every))
 
-  def take_after_step(self):
-    """[(fn, every)] of what the last `run` asked for by `after_step`; fn is for another `run`,
-    on whose replicas it calls each one's own.
+  def take_after_step(self) -> list[tuple[Callable[[], None], int]]:
+    """Returns the `after_step` requests of the last `run`, and forgets them.
+
+    Returns:
+      (fn, every) for each request. Pass fn to another `run`: on each replica it calls the function
+      that this replica had asked for.
     """
     taken, self._after_step = self._after_step, []
 
     def call(index):
-      of_replicas = iter(taken)  # a strategy traces its replicas in their order
+      of_replicas = iter(taken)  # a strategy traces its replicas in order
 
       def on_replica():
         fn, _ = next(of_replicas)[index]
@@ -203,26 +237,26 @@ class VariableStore:
 
     return [(call(index), every) for index, (_, every) in enumerate(taken[0])]
 
-  def trainable_variables(self):
-    """The trainable ones, as Keras variables where Keras made them, so that `layer.trainable =
-    False` counts.
+  def trainable_variables(self) -> list[tf.Variable | keras.Variable]:
+    """Returns the trainable variables, as keras.Variables where Keras created them.
+
+    Only the keras.Variable knows about `layer.trainable = False`.
     """
     variables = [
       self._keras_variables.get(name, variable) for name, variable in self.variables.items()
     ]
     return [variable for variable in variables if variable.trainable]
 
-  def local_variables(self):
-    """Those that the model's functions use and that are in no checkpoint."""
+  def local_variables(self) -> list[tf.Variable]:
+    """Returns the variables that functions use and that no checkpoint holds."""
     return list(self._scratch.values())
 
-  def snapshot(self):
-    """dict of name → tensor, the values to save.
+  def snapshot(self) -> dict[str, tf.Tensor]:
+    """Reads the values to save, name → tensor.
 
-    Statistics that each replica has of its own become their mean, on the replicas too.
-
-    What is evaluated, saved and restored is then one and the same, and a run that goes on is to the
-    bit the one that starts again.
+    Statistics that differ between replicas, such as a BatchNormalization's moving mean, are saved
+    as their mean. This method also assigns the mean to all replicas. So a run that continues after
+    a save has the same bits as one that restarts from the checkpoint.
     """
     values = {name: variable.read_value() for name, variable in self.variables.items()}
     for name, variable in self.variables.items():
@@ -230,9 +264,10 @@ class VariableStore:
         variable.assign(values[name])
     return values
 
-  def scratch(self, name):
-    """A float32 scalar variable of each replica's own that is no part of the model; read from
-    outside, it is their mean. Called in `run`.
+  def scratch(self, name: str) -> tf.Variable:
+    """Returns a float32 scalar variable that no checkpoint holds. Call it inside `run`.
+
+    Each replica has its own value. Read outside of replicas, the variable is the mean of them.
     """
     _running.scratch = True
     try:
@@ -246,8 +281,8 @@ class VariableStore:
     finally:
       _running.scratch = False
 
-  def reset(self):
-    """Gives each variable its initial value."""
+  def reset(self) -> None:
+    """Sets each variable to its initial value."""
     for name, value in self._initial_values.items():
       for home in (self.variables, self._scratch):
         if name in home:
@@ -273,8 +308,8 @@ class VariableStore:
 
   def _create(self, next_creator, name, kwargs):
     initial_value = initial_values.InitialValue(kwargs["initial_value"], name, self._seed)
-    # The variable is the store's: it is in no collection of the graph, and tf.function must not
-    # lift its initializer.
+    # The store owns the variable. So it must not enter the graph's collections (`run` adds it to
+    # the replica's own), and tf.function must not lift its initializer out of the graph.
     kwargs = dict(
       kwargs,
       name=name,
@@ -286,6 +321,7 @@ class VariableStore:
       kwargs.update(
         synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN
       )
+    # init_scope leaves the graph that is being traced: the variable outlives the trace.
     with tf.init_scope(), tf.name_scope(""):
       variable = next_creator(**kwargs)
     self._initial_values[name] = initial_value
@@ -293,14 +329,14 @@ class VariableStore:
 
 
 class _Names:
-  """The names of the variables of one trace of a step."""
+  """Makes the variable names of one trace unique."""
 
   def __init__(self):
     self._asked_for = collections.Counter()
     self._taken = set()
 
   def unique(self, name):
-    """`name` where it is first asked for, then `name_1`, `name_2`: the same in each trace."""
+    """Returns `name` on the first call, then `name_1`, `name_2`: the same in every trace."""
     found = name
     while found in self._taken:
       self._asked_for[name] += 1
@@ -310,30 +346,38 @@ class _Names:
 
 
 def _is_handle(handle, variables):
-  """Whether a handle is that of one of the variables."""
+  """Whether a handle belongs to one of the variables."""
   return any(
     handle is own for variable in variables for own in tensorflow_internals.handles(variable)
   )
 
 
 def replica_graph() -> tf.Graph | None:
-  """The graph in which this replica is traced: not that of a branch or a function in it."""
+  """Returns the graph that the current replica is traced in, or None outside of replicas.
+
+  Inside a branch or an inner function this is not the default graph.
+  """
   return _graph.get()
 
 
 def changed_alike_scope() -> contextlib.AbstractContextManager[None]:
-  """Inside, variables are made that all replicas change alike, as an optimizer does its slots."""
+  """Returns a context for creating variables to which all replicas make the same changes.
+
+  Optimizer slots are such variables. Others, such as a BatchNormalization's moving mean, differ
+  from replica to replica.
+  """
   return patches.set_context(_changed_alike, True)
 
 
-def current():
-  """The store of the function that is being traced under `VariableStore.run`, or None."""
+def current() -> VariableStore | None:
+  """Returns the store whose `run` traces the current function, or None."""
   return _current.get()
 
 
 def is_traced_here() -> bool:
-  """Whether what is made here is made for a store's `run`: not so in a graph that a model_fn
-  makes for itself.
+  """Returns whether operations created now belong to a store's `run`.
+
+  They do not in a tf.Graph that a model_fn opens for itself.
   """
   return current() is not None and v1.get_default_graph().building_function
 
@@ -344,15 +388,18 @@ def _path(name, root):
 
 
 def _is_statistic(kwargs):
-  """Batch norm's moving averages and the like: each replica keeps its own, and what is read
-  from outside, as for a checkpoint, is their mean.
+  """Whether a variable is a statistic, such as a BatchNormalization's moving mean.
+
+  Each replica updates its own value. Read outside of replicas, for instance for a checkpoint, the
+  variable is the mean of them. A statistic is known by what its creator asks for: a float that is
+  not trainable, with no wish about synchronization or aggregation.
   """
   auto = (None, tf.VariableSynchronization.AUTO)
   none = (None, tf.VariableAggregation.NONE)
   return (
     not _changed_alike.get()
     and kwargs.get("trainable") is False
-    and kwargs.get("colocate_with") is None  # which an optimizer's slots have
+    and kwargs.get("colocate_with") is None  # optimizer slots are colocated with their variable
     and kwargs.get("dtype")
     and tf.as_dtype(kwargs["dtype"]).is_floating
     and kwargs.get("synchronization") in auto
@@ -368,7 +415,7 @@ def _collections(variable, kwargs):
 
 
 def _check_same(variable, name, maker, kwargs):
-  """A variable that is handed back must be what this trace would have made."""
+  """Raises ModelFnError if this trace would create the variable with another shape or dtype."""
   value = kwargs["initial_value"]
   if maker is not None and keras_internals.shape_of(maker) is not None:
     shape, dtype = keras_internals.shape_of(maker), kwargs["dtype"]
@@ -383,7 +430,7 @@ def _check_same(variable, name, maker, kwargs):
   shape, dtype = tf.TensorShape(shape), tf.as_dtype(dtype).base_dtype
   if (shape, dtype) != (variable.shape, variable.dtype.base_dtype):
     raise errors.ModelFnError(
-      f"model_fn makes the variable {name} with shape {shape} and dtype {dtype.name}, and made "
-      f"it with shape {variable.shape} and dtype "
-      f"{variable.dtype.base_dtype.name} before: a name has to mean one variable in every mode."
+      f"model_fn creates the variable {name} with shape {shape} and dtype {dtype.name}. An earlier "
+      f"call created it with shape {variable.shape} and dtype {variable.dtype.base_dtype.name}: a "
+      "name must mean the same variable in every mode."
     )

@@ -98,7 +98,8 @@ def test_what_is_not_known_before_the_step_is_no_initial_value(tmp_path):
     return programs.line(features, labels, mode, params)
 
   with pytest.raises(
-    errors.ModelFnError, match="The variable mean begins with a tensor .* give a function"
+    errors.ModelFnError,
+    match="The initial value of the variable mean is a tensor .* pass a function",
   ):
     programs.estimator(tmp_path, model_fn).train(programs.train_input, max_steps=1)
 

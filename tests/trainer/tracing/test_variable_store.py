@@ -115,7 +115,7 @@ def test_another_shape_or_dtype_is_an_error_that_names_the_variable(store):
   for value in (tf.zeros([2, 4]), tf.zeros([2, 3], tf.int32)):
     with pytest.raises(
       errors.ModelFnError,
-      match=r"makes the variable w with shape .* and made it "
+      match=r"creates the variable w with shape .* created it "
       r"with shape \(2, 3\) and dtype float32 before",
     ):
       run(store, lambda value=value: tf.Variable(value, name="w").read_value())
@@ -189,7 +189,7 @@ def test_a_variable_whose_shape_differs_between_modes(tmp_path):
   estimator = programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
   with pytest.raises(
     errors.ModelFnError,
-    match=r"makes the variable w with shape \(4,\).*made it "
+    match=r"creates the variable w with shape \(4,\).*created it "
     r"with shape \(3,\)",
   ):
     estimator.evaluate(programs.examples(8))

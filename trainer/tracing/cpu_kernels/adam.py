@@ -1,16 +1,17 @@
-"""Adam's update of a large variable as one operation, for the Keras optimizer on a CPU.
+"""Updates a large variable with one Adam operation, for the Keras optimizer on a CPU.
 
-Keras writes the update as twelve passes over a variable and its two averages. TensorFlow's
-ResourceApplyAdam, which `tf.compat.v1.train.AdamOptimizer` uses, has the same formula and makes
-one:
+Keras's update makes twelve passes over a variable and its two averages. TensorFlow's
+ResourceApplyAdam, which `tf.compat.v1.train.AdamOptimizer` uses, computes the same formula in one:
 
-    m += (gradient - m) (1 - β₁);  v += (gradient² - v) (1 - β₂);  variable -= m α / (√v + ε),  α =
-                                   rate √(1 - β₂ᵗ) / (1 - β₁ᵗ)
+    m += (gradient - m) (1 - β₁)
+    v += (gradient² - v) (1 - β₂)
+    variable -= m α / (√v + ε),   α = rate √(1 - β₂ᵗ) / (1 - β₁ᵗ)
 
-D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization" (2015), section 2, the order of
-computation at its end. Results differ by rounding.
+Source: D. P. Kingma, J. Ba, "Adam: A Method for Stochastic Optimization" (2015), section 2, with
+the order of computation given at its end. Results differ from Keras's by rounding.
 
-It wakes the threads of the CPU for every variable, so that small ones are left to Keras.
+The operation wakes the CPU's threads for every variable. For small variables that costs more than
+it saves, so Keras keeps updating those.
 """
 
 import contextlib
@@ -21,8 +22,8 @@ import tensorflow as tf
 
 from trainer.internals import keras_internals, patches
 
-# Elements from which on a variable is large. Of the digits' variables, of 8,192 and less, the
-# update is slower so, by 80 µs a step.
+# Variables with at least this many elements are large. The digits model has variables of at most
+# 8,192 elements; with this operation its step took 80 µs longer.
 LARGE = 10_000
 
 _update_step = keras.optimizers.Adam.update_step
@@ -30,13 +31,14 @@ _is_used = contextvars.ContextVar("Adam in one operation", default=False)
 
 
 def use() -> contextlib.AbstractContextManager[None]:
-  """Inside, a traced Adam or AdamW of Keras updates so."""
+  """Returns a context in which Keras's Adam and AdamW are traced with this update."""
   return patches.set_context(_is_used, True)
 
 
 @patches.replaces(*keras_internals.ADAM_UPDATE)
 def _update(keras_update, optimizer, gradients, variables, learning_rate):
-  """Of an Adam or AdamW whose gradients are the same on all replicas."""
+  """Updates all variables of an Adam or AdamW whose gradients are already combined."""
+  # A subclass that changes update_step, and AMSGrad, have other formulas.
   replaces = _is_used.get() and not optimizer.amsgrad
   if not replaces or type(optimizer).update_step is not _update_step:
     return keras_update(optimizer, gradients, variables, learning_rate)

@@ -1,16 +1,18 @@
-"""Batch norm of images for the Keras layer on a CPU, in fewer operations or longer rows.
+"""Batch normalization of images on a CPU, for the Keras layer, with fewer or longer operations.
 
-    y = γ (x - μ) / √(σ² + ε) + β,   μ and σ² over the batch and the places of an image, or the
-                                     moving averages
+    y = γ (x - μ) / √(σ² + ε) + β
 
-S. Ioffe, C. Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing Internal
-Covariate Shift" (2015), algorithm 1. Keras writes it as some ten operations, and as twenty for its
-gradient, in float32 whatever the precision. Here, with the same formula and results that differ by
-rounding,
+    in training     μ and σ² are over the batch, height and width
+    in inference    μ and σ² are the moving averages
 
-- TensorFlow's FusedBatchNormV3 takes a third of the time, where the number of channels suits it;
-- few channels, such as colours, are worked on by the row of an image: operations go along the last
-  axis, and one of 3 is no work for vectors. This takes half of the time.
+Source: S. Ioffe, C. Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing
+Internal Covariate Shift" (2015), algorithm 1. Keras computes it with about ten operations, and its
+gradient with twenty, in float32 whatever the precision. This module computes the same formula.
+Results differ from Keras's by rounding.
+
+- If the number of channels suits it, TensorFlow's FusedBatchNormV3 takes a third of the time.
+- With few channels, such as colours, the operations work on whole rows of an image. A last axis of
+  3 is too short to vectorise. This takes half of the time.
 """
 
 import contextlib
@@ -22,15 +24,15 @@ import tensorflow as tf
 
 from trainer.internals import keras_internals, patches
 
-# FusedBatchNormV3 works on so many channels at once. With other numbers of them it was up to five
-# times as slow as Keras's operations, in bfloat16.
+# FusedBatchNormV3 processes this many channels at once. With a number of channels that is no
+# multiple of it, it took up to five times as long as Keras's operations, in bfloat16.
 CHANNELS = 16
 
 _is_used = contextvars.ContextVar("batch norm in fewer operations", default=False)
 
 
 def use() -> contextlib.AbstractContextManager[None]:
-  """Inside, a traced BatchNormalization of Keras is this one."""
+  """Returns a context in which Keras's BatchNormalization is traced with this computation."""
   return patches.set_context(_is_used, True)
 
 
@@ -59,7 +61,7 @@ def _call(keras_call, layer, inputs, training=None, mask=None):
 
 
 def _way(layer, inputs, training, mask):
-  """_in_one_operation, _by_rows, or None where Keras's way is kept to."""
+  """Returns _in_one_operation, _by_rows, or None if Keras's own computation must be used."""
   if (
     mask is not None
     or keras_internals.renormalizes(layer)
@@ -86,8 +88,11 @@ def _way(layer, inputs, training, mask):
 
 
 def _in_one_operation(inputs, gamma, beta, mean, variance, epsilon, training):
-  """(outputs, mean, variance) of the batch in training; outputs by the given mean and variance
-  if not.
+  """Normalizes with FusedBatchNormV3.
+
+  Returns:
+    (outputs, mean, variance). In training these are the batch's mean and variance; otherwise they
+    mean nothing.
   """
   unused = tf.zeros([0])
   outputs, batch_mean, batch_variance, *_ = tf.raw_ops.FusedBatchNormV3(
@@ -101,12 +106,13 @@ def _in_one_operation(inputs, gamma, beta, mean, variance, epsilon, training):
   )
   if training:
     count = _count(inputs)
-    batch_variance *= (count - 1) / count  # the operation's is of a sample, by n - 1; Keras's by n
+    # The operation divides the sum of squares by n - 1, Keras by n.
+    batch_variance *= (count - 1) / count
   return outputs, batch_mean, batch_variance
 
 
 def _by_rows(inputs, gamma, beta, mean, variance, epsilon, training):
-  """The same."""
+  """Normalizes like `_in_one_operation`, with rows of width × channels values as vectors."""
   width, channels = inputs.shape.as_list()[-2:]
   rows = tf.reshape(tf.cast(inputs, tf.float32), [-1, width * channels])
 
@@ -127,9 +133,6 @@ def _by_rows(inputs, gamma, beta, mean, variance, epsilon, training):
 
 
 def _count(inputs):
-  """Of how many values a mean is: the batch times the places of an image.
-
-  None if that is not known.
-  """
+  """Returns the number of values that each mean is over (batch × height × width), or None."""
   sizes = inputs.shape[:-1]
   return math.prod(sizes.as_list()) if sizes.is_fully_defined() else None

@@ -1,12 +1,12 @@
-"""Dropout that draws 8 or 16 random bits for an element, for Keras on a CPU.
+"""Dropout that draws 8 or 16 random bits per element, for Keras layers on a CPU.
 
-Keras draws a float32 of 32 bits for each, which takes longer than all else in dropout. A byte is as
-good where the rate is a multiple of 1/256, such as 0.25 or 0.5. Other rates get 16 bits, and are
-rounded to a multiple of 1/65,536; what is kept is divided by the share that is kept in fact, so
-that the expected value is that of the input.
+Keras draws a float32 (32 bits) per element, which takes longer than the rest of dropout. Eight bits
+suffice if the rate is a multiple of 1/256, such as 0.25 or 0.5. Other rates use 16 bits and are
+rounded to a multiple of 1/65,536. The kept elements are divided by the probability of being kept
+after this rounding, so the expected value equals the input.
 
-N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014),
-section 10, where the scaling is done in training.
+Source: N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting"
+(2014), section 10, the variant that scales in training.
 """
 
 import contextlib
@@ -21,21 +21,24 @@ _is_used = contextvars.ContextVar("dropout of 8 or 16 bits", default=False)
 
 
 def use() -> contextlib.AbstractContextManager[None]:
-  """Inside, the dropout of a traced Keras layer is this one."""
+  """Returns a context in which Keras's dropout is traced with this version."""
   return patches.set_context(_is_used, True)
 
 
 @patches.replaces(*keras_internals.DROPOUT)
 def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
-  """Takes the place of the backend's dropout.
+  """Replaces the dropout of Keras's TensorFlow backend.
 
   Args:
-    keras_dropout: the backend's.
+    keras_dropout: the original function.
     inputs: a floating-point tensor.
-    rate: float in 0..1, the share that becomes zero.
-    noise_shape: of what is drawn, which is broadcast to the inputs; None, or None in it, for their
-      own sizes.
+    rate: float in [0, 1]: the probability that an element becomes zero.
+    noise_shape: shape of the random mask, which is broadcast to the inputs. None, or a None in it,
+      stands for the size of the inputs.
     seed: int or a keras.random.SeedGenerator.
+
+  Returns:
+    A tensor like the inputs.
   """
   if not _is_used.get():
     return keras_dropout(inputs, rate, noise_shape, seed)
@@ -50,7 +53,7 @@ def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
 
 
 def _shape(inputs, noise_shape):
-  """A list of ints; of scalars where a size is not known before the function runs."""
+  """Returns the mask's shape as a list: ints, and scalar tensors for sizes that are not static."""
   dynamic = tf.shape(inputs)
   sizes = [
     dynamic[axis] if size is None else size for axis, size in enumerate(inputs.shape.as_list())
@@ -63,7 +66,7 @@ def _shape(inputs, noise_shape):
 
 
 def _random_bits(shape, bits, seed):
-  """uint8 or uint16 of this shape, uniform: cut from random words of 32 bits."""
+  """Returns uniform uint8 or uint16 numbers of this shape, cut from random 32-bit words."""
   count = math.prod(shape)
   words = tf.random.stateless_uniform(
     [-(-count * bits // 32)], seed, minval=None, maxval=None, dtype=tf.uint32
