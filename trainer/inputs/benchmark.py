@@ -1,8 +1,8 @@
-"""Times an input pipeline by itself: examples a second, and the stage that costs the most.
+"""Times an input pipeline without a model: examples per second, and the most expensive stage.
 
     python -m trainer.main --gin_file=gin_configs/digits.gin --benchmark_input
 
-    print(benchmark_input.benchmark(dataset, batch_size=128))
+    print(benchmark.benchmark(dataset, batch_size=128))
 
     Input alone: 59,000 examples/s; the first batch took 0.21 s.
       examples/s up to here   adds µs/example   stage
@@ -11,9 +11,9 @@
                      60,500              0.14   batch
                      59,000              0.42   map finish (pipeline.py:63)
 
-The pipeline is run again and again, each time cut off one stage later; what a stage adds to the
-time of an example is its cost. Stages run at the same time, so that the cost of a stage that others
-hide comes out as nothing.
+The benchmark runs the pipeline up to its first stage, then up to its second one, and so on. The
+time that a stage adds to an example is its cost. Stages run at the same time, so a stage that
+others hide costs nothing.
 """
 
 import dataclasses
@@ -21,14 +21,16 @@ import inspect
 import os
 import re
 import time
+from collections.abc import Callable
+
+import tensorflow as tf
 
 from trainer import errors
 from trainer.config import gin_names
 from trainer.inputs import groups
 from trainer.internals import tensorflow_internals
 
-# Stages that neither change how many elements there are nor what is in one: their elements count as
-# those of the stage that follows.
+# Stages that keep the number of elements and the number of examples in an element.
 _ONE_TO_ONE = (
   "Map",
   "Prefetch",
@@ -44,21 +46,21 @@ _ONE_TO_ONE = (
   "IgnoreErrors",
   "AssertCardinality",
 )
-# Where timing them would say nothing.
+# Stages whose own time says nothing: they do no work, or change how often others work.
 _NOT_TIMED = ("Prefetch", "Options", "Take", "Skip", "Zip", "Repeat")
 
-_ROUNDS = 4
-_WINDOW = 64  # elements
+_ROUNDS = 4  # the fastest one counts
+_WINDOW = 64  # elements that Python takes at once, where elements are single examples
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-  """A stage and what the pipeline gives up to and with it.
+  """The measurement of one stage.
 
   Attributes:
-    name: what it is, with function and line where it calls one.
-    examples_per_second: of the pipeline that ends with it.
-    seconds: what it adds to the time of an example; 0 if others hide it.
+    name: the kind of stage, with the function that it calls and the line.
+    examples_per_second: the speed of the pipeline that ends with this stage.
+    seconds: the time that the stage adds to an example; 0 if other stages hide it.
   """
 
   name: str
@@ -68,21 +70,21 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-  """What was measured.
+  """The measurement of a pipeline. Its text is a table.
 
   Attributes:
-    examples_per_second: of the whole pipeline.
-    first_batch_seconds: until the first batch was there.
-    stages: list of Stages, in the order of the data.
+    examples_per_second: the speed of the whole pipeline.
+    first_batch_seconds: the time until the first batch.
+    stages: the stages in the order in which data passes them.
   """
 
   examples_per_second: float
   first_batch_seconds: float
-  stages: list
+  stages: list[Stage]
 
   @property
-  def slowest(self):
-    """The Stage that costs the most."""
+  def slowest(self) -> Stage:
+    """The stage that adds the most time."""
     return max(self.stages, key=lambda stage: stage.seconds)
 
   def __str__(self):
@@ -102,18 +104,23 @@ class Report:
 
 
 @gin_names.configurable(module="trainer.benchmark_input", allowlist=["seconds"])
-def benchmark(dataset, batch_size, seconds=3.0, clock=time.perf_counter):
+def benchmark(
+  dataset: tf.data.Dataset,
+  batch_size: int,
+  seconds: float = 3.0,
+  clock: Callable[[], float] = time.perf_counter,
+) -> Report:
   """Times a dataset and its stages.
 
   Args:
-    dataset: tf.data.Dataset whose elements are batches.
-    batch_size: examples in an element.
-    seconds: how long the pipeline is run up to each of its stages; in each of several rounds at
-      least for one element.
-    clock: function that gives the time in seconds.
+    dataset: a dataset of batches.
+    batch_size: number of examples in an element.
+    seconds: how long to run the pipeline up to each stage, in several rounds. Each round takes at
+      least one element.
+    clock: returns the time in seconds.
 
   Returns:
-    A Report.
+    The report.
 
   Raises:
     InputError: the dataset is empty.
@@ -128,12 +135,12 @@ def benchmark(dataset, batch_size, seconds=3.0, clock=time.perf_counter):
 
 
 def _run(dataset, seconds, clock, single):
-  """(elements a second, seconds until the first).
+  """Runs a dataset; returns (elements per second, seconds until the first element).
 
-  Of several rounds the fastest: what else the machine does makes a round slower, never faster.
+  The fastest of several rounds counts: other work on the machine can only make a round slower.
 
-  Where elements are single examples, they are taken by the window, without which Python would be
-  what is timed.
+  If the elements are single examples, the benchmark takes them in windows. Otherwise it would time
+  Python's loop, not the pipeline.
   """
   elements = 1
   if single:
@@ -149,7 +156,7 @@ def _run(dataset, seconds, clock, single):
     start, count = clock(), 0
     while (now := clock()) - start < seconds / _ROUNDS or not count:
       if next(iterator, None) is None:
-        iterator = iter(dataset)  # a set that is small can be timed too
+        iterator = iter(dataset)  # a small dataset ends early: start it again
       else:
         count += elements
     best = max(best, count / max(now - start, 1e-9))
@@ -157,10 +164,10 @@ def _run(dataset, seconds, clock, single):
 
 
 def _chain(dataset, batch_size):
-  """[(dataset, examples in an element)] of the stages that can be timed, in the order of the data.
+  """Lists the stages to time as (dataset, examples in an element), in the order of the data.
 
-  It goes back from the end to the first stage whose elements cannot be told apart into examples: an
-  interleave, an unbatch, a filter, a source.
+  It walks back from the end, to the first stage for which the number of examples in its inputs is
+  unknown: an interleave, an unbatch, a filter or a source.
   """
   chain, examples = [], batch_size
   while True:
@@ -173,7 +180,7 @@ def _chain(dataset, batch_size):
       break
     sources = tensorflow_internals.inputs_of(dataset)
     if len(sources) > 1:
-      # Enumerate zips with a counter.
+      # `enumerate` zips the data with a counter, which has no inputs of its own.
       sources = [one for one in sources if tensorflow_internals.inputs_of(one)] or sources[-1:]
     if len(sources) != 1:
       break
@@ -182,7 +189,7 @@ def _chain(dataset, batch_size):
 
 
 def _kind(dataset):
-  """ "Map" of a _ParallelMapDataset."""
+  """Returns the kind of a stage: "Map" for a _ParallelMapDataset."""
   return re.sub(r"^_?(Parallel)?|(Dataset)?(V\d)?$", "", type(dataset).__name__)
 
 
@@ -190,7 +197,7 @@ def _name(dataset):
   kind = _kind(dataset)
   words = re.sub(r"(?<!^)(?=[A-Z])", " ", kind).lower()
   function = tensorflow_internals.function_of(dataset)
-  function = function and inspect.unwrap(function)  # out of do_not_convert and the like
+  function = function and inspect.unwrap(function)  # the user's function inside of wrappers
   code = getattr(function, "__code__", None)
   if code is None:
     return words

@@ -1,15 +1,12 @@
-"""Input: calls an input_fn, checks what comes back before anything is compiled, and cuts it into
-steps.
+"""Calls an input_fn, and checks its dataset before anything is compiled.
 
-An element of every dataset that leaves this file is a tuple, `(features,)` or `(features, labels)`,
-of nests of dense tensors whose first axis is the batch of one core. Training takes the elements in
-turn, one for each replica. Evaluation and prediction take *groups*: `(element, rows)` with one more
-axis in front, one entry for each replica, and rows (int64 [replicas]) telling how many examples of
-each entry are real; the tail of a set is padded so that every shape is static.
+The datasets that leave this file have elements as `trainer.inputs` describes them.
 """
 
 import contextlib
 import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -23,29 +20,35 @@ from trainer.tracing import seeds
 _seeds = seeds.InputSeeds()
 
 
-def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
+def call(
+  input_fn: Callable[..., tf.data.Dataset],
+  params: Mapping[str, Any],
+  batch_size: int | None,
+  seed: int,
+  kind: str,
+  input_context: tf.distribute.InputContext | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
   """Calls an input_fn.
 
   Args:
-    input_fn: `input_fn(params)`, also with `input_context` and `start`.
-    params: dict, of which the input_fn gets a copy with "batch_size".
-    batch_size: int for params["batch_size"], or None to leave it out.
-    seed: int; the random numbers that the dataset draws come from it.
+    input_fn: the function. It may take `params`, `input_context` and `start`.
+    params: the input_fn gets a copy of it with "batch_size".
+    batch_size: for params["batch_size"]; None to leave it out.
+    seed: the dataset's random numbers follow from it.
     kind: "train", "eval" or "predict", for messages.
-    input_context: a tf.distribute.InputContext, given if input_fn takes it; if it does not, the
-      pipelines of several hosts share out its batches.
-
-    start: how many examples of the training data, over all pipelines, were seen before. An input_fn
-      that takes `start` begins there at once; of one that does not, so many are read and passed
-      over.
+    input_context: of this host. If the input_fn does not take it, every host makes the same batches
+      and keeps its share of them.
+    start: number of examples of the training data, over all hosts, that were seen before. An
+      input_fn that takes `start` begins there. For others the examples are read and dropped.
 
   Returns:
-    A tf.data.Dataset of tuples, (features,) or (features, labels).
+    A dataset of tuples, (features,) or (features, labels).
 
   Raises:
     SettingError: input_fn is not callable.
-    SpecError: it returned something else than a dataset of features or of (features, labels).
-    InputError: it raised.
+    SpecError: it returned something other than a dataset of features or of (features, labels).
+    InputError: it raised an error.
   """
   if not callable(input_fn):
     raise errors.SettingError(
@@ -64,7 +67,7 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
   if "start" in parameters:
     arguments["start"] = start
   try:
-    # From which Dataset.shuffle and its like draw when the input_fn gives no seed.
+    # Dataset.shuffle and others use this seed if the input_fn gives them none.
     with _seeds.set(input_fn, seed):
       dataset = input_fn(**arguments)
   except errors.OctetError:
@@ -77,14 +80,14 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
       f"The {name} must return a tf.data.Dataset of features or of (features, "
       f"labels); it returned {_described(dataset)}."
     )
-  said = dataset
+  returned = dataset  # carries the mark of mark_decodable, if there is one
   if (
     input_context is not None
     and input_context.num_input_pipelines > 1
     and "input_context" not in parameters
   ):
-    # Each of the pipelines gives the same batches; they take turns. What one step sees is then what
-    # it would see with one pipeline.
+    # Every host's pipeline makes the same batches, and each host keeps every n-th. So a step gets
+    # the same examples as with one pipeline.
     dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
   if start and "start" not in parameters:
     passed_over = start // (
@@ -99,31 +102,37 @@ def call(input_fn, params, batch_size, seed, kind, input_context=None, start=0):
     dataset = dataset.skip(passed_over)
   element = dataset.element_spec
   if not isinstance(element, tuple):
-    return decodable.keep_mark(said, dataset.map(lambda features: (features,)))
+    return decodable.keep_mark(returned, dataset.map(lambda features: (features,)))
   if len(element) == 2 and isinstance(element[1], tensorflow_internals.NoneTensorSpec):
-    return decodable.keep_mark(said, dataset.map(lambda features, labels: (features,)))
+    return decodable.keep_mark(returned, dataset.map(lambda features, labels: (features,)))
   if len(element) != 2:
     raise errors.SpecError(
       f"The {name} must return a dataset of features or of (features, "
       f"labels); its elements are tuples of {len(element)}."
     )
-  return decodable.keep_mark(said, dataset)
+  return decodable.keep_mark(returned, dataset)
 
 
 @contextlib.contextmanager
-def translate_read_errors(input_fn, kind, failed_in_input=lambda: None):
-  """Says of what goes wrong in reading a dataset whose input_fn it is.
+def translate_read_errors(
+  input_fn: Callable[..., tf.data.Dataset],
+  kind: str,
+  failed_in_input: Callable[[], bool | None] = lambda: None,
+) -> Iterator[None]:
+  """Turns errors of a dataset's operations into errors that name the input_fn.
 
   Args:
-    failed_in_input: tells whether an error came from the dataset, and not from what was done with
-      its batches; None if it cannot tell.
+    input_fn: the function that made the dataset.
+    kind: "train", "eval" or "predict", for the message.
+    failed_in_input: returns whether an error came from the dataset (True) or from the step that
+      used its batches (False). None: unknown, so the error's own text decides.
 
   Raises:
-    InputError: an operation of the dataset failed inside.
+    InputError: an operation of the dataset failed.
   """
   try:
     yield
-  except tf.errors.OutOfRangeError:
+  except tf.errors.OutOfRangeError:  # the end of the data is no failure
     raise
   except tf.errors.OpError as error:
     if failed_in_input() is False or (

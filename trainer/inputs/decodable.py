@@ -1,13 +1,13 @@
-"""What an input pipeline says of itself: how a feature is made of the bytes that people have.
+"""Lets an input_fn say how its features are decoded from bytes, such as JPEG files.
 
-    def decode(encoded):                     # a string scalar, as of a JPEG file
+    def decode(encoded):                     # a string scalar, such as a JPEG file's content
       return ...                             # the feature of one example, as the pipeline makes it
 
     return trainer.mark_decodable(dataset, {"image": decode})
 
-A SavedModel that is exported with such a pipeline has signatures that take these bytes. The mark is
-the dataset's own: whatever is made of the dataset by `map` and the like has none, so that no
-signature is built from a step that is not the last one.
+A SavedModel that is exported with such an input_fn has signatures that take these bytes. Only the
+marked dataset itself has the mark. A dataset that `map` or others make from it has none: its
+features may have changed, and the decoders would not fit them.
 """
 
 import weakref
@@ -17,23 +17,24 @@ import tensorflow as tf
 
 from trainer import errors
 
-_decoders = weakref.WeakKeyDictionary()  # dataset → dict of feature → function
+# dataset → {feature: decoder}
+_decoders: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def mark_decodable(dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -> tf.data.Dataset:
-  """Says how features of a dataset are made of bytes.
+  """Notes how features of a dataset are decoded from bytes.
 
   Args:
-    dataset: what an input_fn returns.
-    decoders: dict of feature → function of a string scalar that returns the feature of one
-      example, in graph operations alone and without random numbers. Its shape and dtype are those
-      of the dataset.
+    dataset: the dataset that an input_fn returns.
+    decoders: feature → function of a string scalar that returns the feature of one example, with
+      the shape and dtype that it has in the dataset. The function uses TensorFlow operations only,
+      and no random numbers.
 
   Returns:
-    The dataset.
+    The same dataset.
 
   Raises:
-    SettingError: decoders are no dict of names and functions.
+    SettingError: decoders is not a dict of names and functions.
   """
   check_decoders(decoders, "mark_decodable")
   _decoders[dataset] = dict(decoders)
@@ -41,7 +42,15 @@ def mark_decodable(dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -
 
 
 def check_decoders(decoders: object, where: str) -> None:
-  """SettingError unless decoders are a dict of names and functions."""
+  """Checks that decoders is a dict of names and functions.
+
+  Args:
+    decoders: what was given.
+    where: the function or class that it was given to, for the message.
+
+  Raises:
+    SettingError: it is something else.
+  """
   if not isinstance(decoders, Mapping) or not all(
     isinstance(name, str) and callable(function) for name, function in decoders.items()
   ):
@@ -52,12 +61,20 @@ def check_decoders(decoders: object, where: str) -> None:
 
 
 def decoders_of(dataset: tf.data.Dataset) -> dict[str, Callable]:
-  """What `mark_decodable` was told of a dataset; empty where it was told nothing."""
+  """Returns the decoders of a dataset, feature → function; {} if it is not marked."""
   return dict(_decoders.get(dataset, {}))
 
 
 def keep_mark(dataset: tf.data.Dataset, changed: tf.data.Dataset) -> tf.data.Dataset:
-  """`changed`, with the mark of a dataset whose features it has unchanged."""
+  """Copies the mark of a dataset to another one with the same features.
+
+  Args:
+    dataset: the dataset that may be marked.
+    changed: a dataset made from it.
+
+  Returns:
+    `changed`.
+  """
   if dataset in _decoders and changed is not dataset:
     _decoders[changed] = _decoders[dataset]
   return changed

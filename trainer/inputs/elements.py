@@ -1,4 +1,7 @@
-"""What an element of a dataset holds: its leaves by name, and whether their shapes can be used."""
+"""Names the leaves of a dataset's elements, and checks their shapes."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -6,18 +9,22 @@ from trainer import errors
 from trainer.internals import tensorflow_internals
 
 
-def check_shapes(dataset, batch_size, kind, static=True):
-  """Every device needs static shapes; training also in the batch, which evaluation and prediction
-  pad.
+def check_shapes(
+  dataset: tf.data.Dataset, batch_size: int | None, kind: str, static: bool = True
+) -> None:
+  """Checks that the shapes of a dataset's elements are static.
+
+  In training the batch axis must be static too. Evaluation and prediction pad it.
 
   Args:
-    dataset: what `call` returns.
+    dataset: the dataset that `call` returned.
     batch_size: params["batch_size"].
     kind: "train", "eval" or "predict".
-    static: False where shapes may differ from batch to batch.
+    static: False if shapes may differ from batch to batch.
 
   Raises:
-    InputError: names the features or labels that cannot be used and says what to change.
+    InputError: a feature or label has an unusable shape. The message names it and says what to
+      change.
   """
   for path, leaf in named_leaves(dataset.element_spec):
     if not isinstance(leaf, tf.TensorSpec):
@@ -49,8 +56,18 @@ def _shown(sizes):
   return f"({', '.join(map(str, sizes))})"
 
 
-def named_leaves(element, roots=("features", "labels")):
-  """[(path, leaf)] of an element: `features["image"]`, `labels`."""
+def named_leaves(
+  element: tuple, roots: Sequence[str] = ("features", "labels")
+) -> list[tuple[str, Any]]:
+  """Lists the leaves of an element with their paths.
+
+  Args:
+    element: an element, or an element_spec.
+    roots: the names of the element's parts.
+
+  Returns:
+    (path, leaf) pairs. Paths look like `features["image"]` and `labels`.
+  """
   leaves = []
   for root, part in zip(roots, element, strict=False):
     for path, leaf in _paths(part, root):
@@ -62,7 +79,7 @@ def _paths(part, path):
   if part is None or isinstance(part, tensorflow_internals.NoneTensorSpec):
     return
   if isinstance(part, dict):
-    for key in sorted(part):  # as tf.nest has them
+    for key in sorted(part):  # the order of tf.nest
       yield from _paths(part[key], f'{path}["{key}"]')
   elif isinstance(part, tuple) and hasattr(part, "_fields"):
     for key, value in zip(part._fields, part, strict=True):

@@ -1,4 +1,10 @@
-"""Cuts batches for the cores, groups them for evaluation and prediction, and reads ahead."""
+"""Cuts batches for the cores, groups them for evaluation and prediction, and reads ahead.
+
+A group is a pair `(element, rows)`. Each tensor of the element has one more axis in front, with an
+entry for each replica: [replicas, per-core batch, ...]. rows, int64 [replicas], says how many
+examples of each entry are real. The others are padding, so that every shape is static even at the
+end of a dataset.
+"""
 
 import functools
 import os
@@ -7,14 +13,20 @@ import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 
-# What an AUTOTUNE stage's parallel calls begin with, if the host has as many cores:
-# tensorflow/core/data/dataset_utils.cc.
+# The parallel calls that an AUTOTUNE stage starts with, or the number of cores if that is smaller.
+# Source: tensorflow/core/data/dataset_utils.cc.
 _FIRST_PARALLEL_CALLS = 16
 
 
-def cut(dataset, cores):
-  """A dataset of per-core batches from one of host batches, each of which is cut into as many
-  as there are cores, in order.
+def cut(dataset: tf.data.Dataset, cores: int) -> tf.data.Dataset:
+  """Cuts each batch of a dataset into equal parts, one for each core, in order.
+
+  Args:
+    dataset: host batches, of a size that `cores` divides.
+    cores: number of cores.
+
+  Returns:
+    A dataset of per-core batches.
   """
 
   def pieces(*element):
@@ -25,11 +37,20 @@ def cut(dataset, cores):
   return dataset if cores == 1 else dataset.flat_map(pieces)
 
 
-def group(dataset, per_core, replicas, broadcast=False):
-  """A dataset of groups (see the module) from one of per-core batches of at most `per_core`
-  examples.
+def group(
+  dataset: tf.data.Dataset, per_core: int, replicas: int, broadcast: bool = False
+) -> tf.data.Dataset:
+  """Puts per-core batches together to groups, see the module.
 
-  With `broadcast`, every replica gets a batch, the same one; it counts once.
+  Args:
+    dataset: per-core batches of at most `per_core` examples.
+    per_core: the per-core batch size.
+    replicas: number of replicas.
+    broadcast: whether every replica gets the same batch. It is real on replica 0 only, so that it
+      counts once.
+
+  Returns:
+    A dataset of groups.
   """
   if replicas == 1 or broadcast:
     groups = dataset.map(_group_of_one(per_core, replicas))
@@ -38,23 +59,25 @@ def group(dataset, per_core, replicas, broadcast=False):
   return without_tuning(groups.prefetch(1))
 
 
-def read_ahead(dataset):
-  """The dataset, its next elements made while one is trained on.
+def read_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:
+  """Prefetches: the next elements are made while the device works on one.
 
-  Where tf.data tunes, it adds this by itself.
+  tf.data adds this by itself if its tuning is on. Octet turns the tuning off, see `without_tuning`.
   """
   is_read_ahead = tensorflow_internals.ends_with_prefetch(dataset)
   return without_tuning(dataset if is_read_ahead else dataset.prefetch(tf.data.AUTOTUNE))
 
 
-def without_tuning(dataset):
-  """The dataset without tf.data's tuning, on hosts where its AUTOTUNE stages begin with a call for
-  each core, and nothing is left to tune.
+def without_tuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
+  """Turns tf.data's autotuning off on hosts with at most 16 cores.
 
-  Tuning has a thread for each iterator, which looks at it after 10 ms, 20 ms and so on up to a
-  minute. One that is let go of waits for that thread, and this for the end of its sleep, for in
-  half of the cases it does not hear that it shall stop: an evaluation of 0.8 s took 1.3. Untuned
-  pipelines were also faster, by 4 to 14 %. What the dataset's own options say of tuning is kept to.
+  There an AUTOTUNE stage starts with a parallel call for each core, and nothing is left to tune.
+  Tuning has a price: each iterator has a tuning thread, which sleeps 10 ms, then 20 ms, and so on
+  up to a minute. Dropping an iterator blocks until its tuning thread wakes, up to a minute, because
+  in about half of the cases the thread misses the request to stop. An evaluation of 0.8 s took
+  1.3 s. Pipelines without tuning were also 4 to 14 % faster.
+
+  If the dataset's own options turn tuning on or off, they stay.
   """
   if len(_cores()) > _FIRST_PARALLEL_CALLS or dataset.options().autotune.enabled is not None:
     return dataset
@@ -68,9 +91,15 @@ def _cores():
 
 
 def _traced_once(make):
-  """What `group` maps with is kept, and traced once for each kind of element.
+  """Makes a function for Dataset.map that is traced once for each kind of element.
 
-  A function made for a map would be traced in every evaluation.
+  Dataset.map traces a new Python function every time, so every evaluation would pay for it.
+
+  Args:
+    make: function of sizes that returns the Python function to map with.
+
+  Returns:
+    A function of sizes that returns the tf.function. It keeps the tf.functions that it has made.
   """
   return functools.cache(
     lambda *sizes: tf.autograph.experimental.do_not_convert(
@@ -81,19 +110,19 @@ def _traced_once(make):
 
 @_traced_once
 def _padded_batch(per_core):
-  """From a batch to (the element, padded to `per_core` examples; how many of them are real)."""
+  """Maps a batch to (element, rows): padded to `per_core` examples, and the number of real ones."""
   return lambda *element: _pad_batch(element, per_core)
 
 
 @_traced_once
 def _padded_group(replicas):
-  """From the padded batches of some replicas, and their rows, to a group for all."""
+  """Maps the (element, rows) of the first replicas to a group for all; the others get padding."""
   return lambda *group: _padded(group, replicas)
 
 
 @_traced_once
 def _group_of_one(per_core, replicas):
-  """From a batch to a group in which every replica has it; only the first one's counts."""
+  """Maps a batch to a group with the same batch for every replica, real on replica 0 only."""
 
   def group(*element):
     element, rows = _pad_batch(element, per_core)
@@ -113,16 +142,23 @@ def _pad_batch(element, per_core):
 
 
 def _padded(nest, size, if_more=""):
-  """Zeros (empty strings) after the entries of the first axes, so that there are `size` of
-  them, statically; if_more says of more what is wrong.
+  """Pads the first axes with zeros (empty strings) to a static size.
+
+  Args:
+    nest: a nest of tensors whose first axes have the same size.
+    size: the size to pad to.
+    if_more: the error message if the first axes are larger.
+
+  Returns:
+    The padded nest.
   """
   leaves = tf.nest.flatten(nest)
   if all(leaf.shape.as_list()[0] == size for leaf in leaves):
     return nest
   missing = size - tf.shape(leaves[0])[0]
 
-  # One condition for all, and no condition for the assertion: each is a function to make ready in
-  # every evaluation.
+  # One tf.cond for all leaves, and a raw Assert instead of tf.debugging (which adds a tf.cond of
+  # its own): TensorFlow instantiates the functions of each tf.cond anew in every evaluation.
   def with_zeros():
     with tf.control_dependencies([tf.raw_ops.Assert(condition=missing > 0, data=[if_more])]):
       return [

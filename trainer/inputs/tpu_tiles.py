@@ -27,10 +27,10 @@ def waste(shape: tuple[int, ...]) -> float:
 
 
 def warnings(element_spec: tuple, per_core: int) -> list[str]:
-  """Returns a sentence for each tensor of a batch that is padded badly.
+  """Returns a sentence for each tensor of a batch that a TPU stores with much padding.
 
   Args:
-    element_spec: of a dataset of per-core batches, see `trainer.inputs`.
+    element_spec: the element_spec of a dataset of per-core batches, see `trainer.inputs`.
     per_core: the per-core batch size.
   """
   sentences = []

@@ -7,7 +7,7 @@ for each library. `trainer.config.gin_internals` does the same for gin.
 """
 
 import importlib
-from typing import Any
+from typing import Any, overload
 
 from trainer import errors
 
@@ -41,6 +41,10 @@ def find(path: str) -> Any:
   return found
 
 
+@overload
+def member(path: str) -> tuple[Any, str]: ...
+@overload
+def member(path: str, is_needed: bool) -> tuple[Any, str] | None: ...
 def member(path: str, is_needed: bool = True) -> tuple[Any, str] | None:
   """Splits a path into the two arguments of `patches.replaces`.
 

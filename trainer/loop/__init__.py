@@ -1,7 +1,7 @@
-"""Steps, many steps in one call of the device, and the loop around them.
+"""Runs steps: one step, many steps in one call of the device, and the loop around these calls.
 
-`step` is one step of each kind, `device_loops` runs many in one call, `outer_loop` calls these in
-plain Python, `boundaries` does what is due between two calls.
+`step` is one step of each mode. `device_loops` runs many steps in one call. `outer_loop` calls the
+device loops from plain Python, and `boundaries` does what is due between two calls.
 """
 
 __all__ = [

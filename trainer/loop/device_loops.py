@@ -1,99 +1,131 @@
-"""Many steps in one call of the device, and the outer loop in plain Python around it.
+"""Runs many steps in one call of the device.
 
-The device loops are `tf.function`s that take an iterator and a number of steps: Python is asked
-once a loop, not once a step. The outer loop, `train`, decides how many steps the next loop has,
-runs it, and calls the hooks.
+A device loop is a `tf.function` that takes an iterator and a number of steps. Python pays its
+overhead once per loop, not once per step. `outer_loop` decides how many steps a loop has.
 """
 
 import functools
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 from trainer.loop import executor
+from trainer.loop import step as step_lib
 from trainer.reporting import host_metrics as metrics_lib
 from trainer.reporting import step_times, summaries
 
-# How many groups are predicted in a call.
-_SMALL_GROUPS = 32  # with 64 the digits gain no more
-_LARGE_GROUPS = 4  # with which a core that has nothing left to do in a step is at work on the next
-_STEPS_AT_WORK = 2  # in such a call: with more, large ones are no faster, and take more memory
+# Number of groups that one call predicts. For a light step (see `executor`) the point is to save
+# Python's overhead: the digits model gains nothing from 64. For a heavy step the point is that a
+# core without work in one group starts on the next one.
+_SMALL_GROUPS = 32
+_LARGE_GROUPS = 4
+# Number of groups that such a call computes at the same time. With more, heavy steps are no faster
+# and need more memory.
+_STEPS_AT_WORK = 2
 
 
 class DeviceLoops:
-  """The device loops of a step.Program; each is traced once for each kind of input.
+  """The device loops of a Program. Each loop is traced once for each kind of input.
 
   Args:
-    program: the step.Program.
-    replicas: the number of batches that a step takes: this process's replicas.
-    host_call_every_n_steps: how often a host_call is made.
+    program: the program.
+    replicas: number of batches in a step: the replicas of this process.
+    host_call_every_n_steps: number of steps from one host_call to the next.
     on_one_cpu: whether the device is a CPU as one core.
+
+  Attributes:
+    evaluate: the loop over whole batches, see `_evaluate`.
+    evaluate_partial: the evaluation of one partial batch, see `_evaluate_partial`.
   """
 
-  def __init__(self, program, replicas, host_call_every_n_steps=1, on_one_cpu=False):
+  def __init__(
+    self,
+    program: step_lib.Program,
+    replicas: int,
+    host_call_every_n_steps: int = 1,
+    on_one_cpu: bool = False,
+  ) -> None:
     self._program = program
     self._on_one_cpu = on_one_cpu
     self._replicas = replicas
     self._host_call_every = host_call_every_n_steps
-    self._metrics = {}  # HostMetrics by the name of the evaluation
-    self._writers = []  # of summaries, made in a host_call's function
-    self._single_thread = False  # whether the training loop runs so, see `executor`
+    self._metrics: dict[str, metrics_lib.HostMetrics] = {}  # by the evaluation's name
+    self._writers: list = []  # summary writers that host_call functions created
+    self._single_thread = False  # whether the training loop runs in one thread, see `executor`
     with tf.device("/cpu:0"):
-      # Whether the training loop waits for input.
+      # True while the training loop waits for input. Tells whose error it is, see failed_in_input.
       self._waiting = tf.Variable(False, trainable=False) if on_one_cpu else None
     self._train_loop = tf.function(self._train, autograph=False)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
     self._predict_step = tf.function(self._predict, autograph=False)
-    self._predict_several = {}  # by what trace_predict has returned
+    self._predict_several: dict = {}  # by the concrete function of trace_predict
 
-  def train(self, iterator, steps, endless):
-    """Runs the training loop, see `_train`."""
+  def train(self, iterator: tf.data.Iterator, steps: tf.Tensor, endless: bool) -> dict[str, Any]:
+    """Runs the training loop.
+
+    Args:
+      iterator: over per-core batches; a step takes one for each replica.
+      steps: int64 scalar: the number of steps.
+      endless: whether the iterator never ends, so that the loop need not check for its end.
+
+    Returns:
+      A dict of scalar tensors:
+
+      - "loss": float32, the mean over the steps.
+      - "steps": int64, the number of steps done; fewer than asked for if the iterator ended.
+      - "non_finite_step": int64, the first global step whose loss was not finite, or -1.
+      - "input_seconds": float64, the time that the device waited for batches.
+      - "scalars": dict of tag → float32, the values that the last step passed to tf.summary.scalar.
+    """
     with executor.single_thread(self._single_thread), step_times.mark_loop():
       return self._train_loop(iterator, steps, endless)
 
-  def trace_train(self, iterator, endless):
-    """Traces the training loop for an iterator; returns the concrete function."""
+  def trace_train(
+    self, iterator: tf.data.Iterator, endless: bool
+  ) -> tf.types.experimental.ConcreteFunction:
+    """Traces the training loop without running it; returns its concrete function."""
     return self._train_loop.get_concrete_function(iterator, tf.TensorSpec([], tf.int64), endless)
 
   def _train(self, iterator, steps, endless):
-    """Trains for up to `steps` (int64 scalar), fewer if the iterator ends, which is not looked for
-    where it is `endless` (Python bool).
-
-    Returns:
-      dict of scalars: "loss" (float32, the mean over the steps), "steps" (int64, those done),
-      "non_finite_step" (int64, the first global step whose loss was not finite, or -1),
-      "input_seconds" (float64, time in which the device had no batch), and "scalars", a dict of the
-      float32 values that the last step gave to tf.summary.
-    """
+    """The body of `train`, which is traced."""
     program = self._program
     start = program.global_step.read_value()
 
     def step(batches, state, asked_at):
       done, _, loss_sum, non_finite, waited, free_at = state
+      # The order is important for the times. 1. All batches are there. 2. The clock is read.
+      # 3. The replicas start. Without the second dependency, eight replicas would keep the CPU busy
+      # before the clock is read, and their work would count as waiting for input.
       with tf.control_dependencies(tf.nest.flatten(batches)):
         ready_at = tf.timestamp()
-      # Else eight replicas would be at work before anyone looks at the clock.
       with tf.control_dependencies([ready_at]):
         batches = tf.nest.map_structure(tf.identity, batches)
       with tensorflow_internals.AutomaticControlDependencies() as everything:
         loss, host_tensors = program.train(batches)
-        # There when the whole step is done, not when the loss is.
+        # The loss is computed long before the step ends. This makes it wait for the whole step, its
+        # assignments too, so that `free_at` below is the end of the step.
         loss = everything.mark_as_return(loss)
       done += 1
+      # After the step, before its number is counted: the host_call gets the step that it is for.
       self._call_host(start + done, host_tensors)
       program.global_step.assign(start + done)
       non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)
+      # From when the device was free, and had asked, until the batches came.
       waited += tf.maximum(ready_at - tf.maximum(free_at, asked_at), 0)
       with tf.control_dependencies([loss]):
         free_at = tf.timestamp()
+      # Sums in float64: a loop may have many thousand steps.
       return done, True, loss_sum + tf.cast(loss, tf.float64), non_finite, waited, free_at
 
     def body(*state):
       asked_at = tf.timestamp()
       if endless:
         return step(self._next_batches(iterator), state, asked_at)
+      # A step needs a batch for every replica. The batches left at the end of the data are dropped.
       optionals = [iterator.get_next_as_optional() for _ in range(self._replicas)]
       more = tf.reduce_all([optional.has_value() for optional in optionals])
       return tf.cond(
@@ -126,6 +158,7 @@ class DeviceLoops:
   def _next_batches(self, iterator):
     if self._waiting is None:
       return [next(iterator) for _ in range(self._replicas)]
+    # assign(True) → next → assign(False) → the step, in this order: see failed_in_input.
     with tf.control_dependencies([self._waiting.assign(True)]):
       batch = next(iterator)
     with (
@@ -134,14 +167,16 @@ class DeviceLoops:
     ):
       return [tf.nest.map_structure(tf.identity, batch)]
 
-  def failed_in_input(self):
-    """Whether the training loop, of which an error came, waited for input; None where only the
-    error can tell.
+  def failed_in_input(self) -> bool | None:
+    """Returns whether the training loop, which has raised an error, was waiting for input.
+
+    Returns:
+      None if the loop ran in several threads: then only the error itself can tell.
     """
     return bool(self._waiting) if self._single_thread else None
 
   def _call_host(self, step, tensors):
-    """Calls the host_call's function after the step that its tensors are of."""
+    """Calls the function of the host_call with the step's tensors, if the step is due."""
     fn = self._program.host_fn
     if fn is None:
       return
@@ -153,21 +188,33 @@ class DeviceLoops:
 
     tf.cond(tf.equal(step % self._host_call_every, 0), call, lambda: False)
 
-  def host_metrics(self, name):
-    """The HostMetrics of the evaluation of this name."""
+  def host_metrics(self, name: str) -> metrics_lib.HostMetrics:
+    """Returns the metrics of the evaluation with this name; "" for the one without a name."""
     return self._metrics.setdefault(name, metrics_lib.HostMetrics())
 
   def _evaluate(self, iterator, group, steps, name):
-    """Evaluates `group` and those that follow it, up to `steps` (int64 scalar), until one comes
-    that is empty or has a partial batch.
+    """Evaluates whole batches.
+
+    Starts with `group` and stops before a group that is empty or has a partial batch.
+
+    Args:
+      iterator: over the groups that follow, see `trainer.inputs.groups`.
+      group: the first group.
+      steps: int64 scalar: the most groups to evaluate.
+      name: the evaluation's name.
 
     Returns:
-      dict: "loss_sum" (float64, the sum over the examples), "rows" (int64, their number), "steps"
-        (int64, groups done), "group" (the one to go on
-      with) and "metrics" (dict of the values so far).
+      A dict:
+
+      - "loss_sum": float64, the sum over the examples.
+      - "rows": int64, the number of examples.
+      - "steps": int64, the number of groups evaluated.
+      - "group": the group to continue with.
+      - "metrics": dict of the metrics so far.
     """
     host_metrics = self.host_metrics(name)
 
+    # A replica's batch counts as whole if it is full or empty: an empty one is left out below.
     def is_whole(rows, size):
       return tf.reduce_any(rows > 0) & tf.reduce_all(tf.equal(rows, 0) | tf.equal(rows, size))
 
@@ -194,8 +241,17 @@ class DeviceLoops:
     )
 
   def _evaluate_partial(self, element, name):
-    """Evaluates one batch at its own size: every replica gets all of it, and the first one's
-    word counts, so that any loss is exact.
+    """Evaluates one batch that is smaller than the others.
+
+    Every replica computes the whole batch. Only replica 0's result is used, so the loss is exact
+    for any batch size.
+
+    Args:
+      element: the batch, without padding.
+      name: the evaluation's name.
+
+    Returns:
+      A dict: "loss_sum" (float64) and "metrics" (dict of the metrics so far).
     """
     host_metrics = self.host_metrics(name)
     size = _sizes(tf.nest.flatten(element)[0])[0]
@@ -206,27 +262,34 @@ class DeviceLoops:
     )
     return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=host_metrics.results())
 
-  def trace_predict(self, iterator):
-    """Traces a prediction for an iterator over groups; returns the concrete function."""
+  def trace_predict(self, iterator: tf.data.Iterator) -> tf.types.experimental.ConcreteFunction:
+    """Traces a prediction step for an iterator over groups; returns its concrete function."""
     return self._predict_step.get_concrete_function(iterator)
 
-  def predict(self, traced, iterator, groups=None, with_examples=False):
+  def predict(
+    self,
+    traced: tf.types.experimental.ConcreteFunction,
+    iterator: tf.data.Iterator,
+    groups: int | None = None,
+    with_examples: bool = False,
+  ) -> Iterator[tuple[Any, Any]]:
     """Predicts for the groups of an iterator.
 
-    Several are made in a call, if it is known that they come: where each is a call, Python's part
-    of a small step is the larger, and in a large one a core waits for the other at the end. An
-    input that may have to wait for its examples does not know how many there are, and gets each
-    group's predictions as soon as they can be had.
+    If the number of groups is known, one call predicts several groups. With one group per call,
+    Python's overhead would take longer than a light step; in a heavy step one core would wait for
+    the other at its end. If the number is not known, the input may be slow, and each group's
+    predictions come as soon as possible.
 
     Args:
-      traced: what trace_predict has returned for the iterator; to look it up for each group would
-        take as long as a small group.
-      iterator: that iterator.
-      groups: how many it gives, None if that is not known.
+      traced: the concrete function that trace_predict returned for this iterator. A tf.function
+        would look it up for every group, which takes as long as a light step.
+      iterator: over groups, see `trainer.inputs.groups`.
+      groups: number of groups in the iterator, or None.
+      with_examples: whether to return the examples too.
 
     Yields:
-      (predictions, element): numpy arrays of the examples that are real, in order; the element is
-      None unless `with_examples`.
+      (predictions, element): nests of numpy arrays, the real examples only, in order. The element
+      is None unless with_examples is true.
     """
     at_once = _SMALL_GROUPS if executor.is_light(traced.graph) else _LARGE_GROUPS
     if self._on_one_cpu and groups is not None and groups >= 2 * at_once:
@@ -248,7 +311,7 @@ class DeviceLoops:
       yield self._real(_on_host(result), with_examples)
 
   def _real(self, result, with_examples):
-    """(predictions, element) of the examples that are real, of what _predict returns."""
+    """Drops the padding from a result of `_predict`; returns (predictions, element)."""
     predictions, rows, element = result
     size = tf.nest.flatten(predictions)[0].shape[0] // self._replicas
     if (rows == size).all():
@@ -262,9 +325,7 @@ class DeviceLoops:
     ) if with_examples else None
 
   def _predict(self, iterator):
-    """(predictions, rows, element) of the next group: for each example a row, also for those
-    that are not real.
-    """
+    """Predicts the next group; returns (predictions, rows, element), padding included."""
     element, rows = next(iterator)
     predictions = self._program.predict(self._split(element))
     return (
@@ -292,7 +353,7 @@ def _on_host(tensors):
 
 
 def _several(traced, count, iterator):
-  """What `traced` returns for each of the next `count` groups, one above the other."""
+  """Calls `traced` for the next `count` groups; stacks the results along a new first axis."""
   like = traced.structured_outputs
 
   def body(done, arrays):

@@ -1,41 +1,55 @@
-"""The outer loop of an evaluation: every example counts once, on any number of replicas.
+"""The outer loop of an evaluation. Every example counts once, on any number of replicas.
 
-Whole batches are evaluated in device loops. A partial batch, as at the end of a set, is evaluated
-by itself and at its own size, so that the loss of any model_fn, whatever it averages over, is that
-of the examples and of nothing that was padded.
+Device loops evaluate the whole batches. A partial batch, such as the last one of a dataset, is
+evaluated by itself at its own size. So no padding enters the loss, whatever a model_fn averages
+over.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-# Groups in one call of the device, between which Python hears Ctrl-C.
+from trainer.loop import device_loops
+
+# Most groups in one call of the device. Python handles Ctrl-C only between two calls.
 _LOOP = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """Of one evaluation: "loss" and the metrics by name (floats, or numpy arrays where a metric
-  is one), and the number of examples.
+  """The result of one evaluation.
+
+  Attributes:
+    values: "loss" and the metrics by name: floats, or numpy arrays for metrics that are no scalars.
+      Empty if there were no examples.
+    examples: the number of examples.
   """
 
-  values: dict
+  values: dict[str, Any]
   examples: int
 
 
-def run(loops, iterator, name, steps=None, beat=lambda: None):
-  """Evaluates.
+def run(
+  loops: device_loops.DeviceLoops,
+  iterator: tf.data.Iterator,
+  name: str,
+  steps: int | None = None,
+  beat: Callable[[], None] = lambda: None,
+) -> Result:
+  """Evaluates the groups of an iterator.
 
   Args:
-    loops: loop.DeviceLoops.
-    iterator: over groups, see `trainer.inputs`.
-    name: of the evaluation, whose metrics are counted anew.
-    steps: groups to evaluate at the most, or None.
-    beat: called whenever it has got on.
+    loops: the device loops.
+    iterator: over groups, see `trainer.inputs.groups`.
+    name: the evaluation's name. Its metrics are reset first.
+    steps: the most groups to evaluate; None for all.
+    beat: called before each call of the device, to tell a watchdog that the evaluation progresses.
 
   Returns:
-    A Result; with no examples, one of no values.
+    The result.
   """
   loops.host_metrics(name).reset()
   loss_sum, examples, done, metrics = 0.0, 0, 0, {}
@@ -45,9 +59,11 @@ def run(loops, iterator, name, steps=None, beat=lambda: None):
     element, rows = group
     size = tf.nest.flatten(element)[0].shape.as_list()[1]
     counts = rows.numpy()
-    if not counts.any():
+    if not counts.any():  # a group of padding only: the data ended
       break
     partial = [index for index, count in enumerate(counts) if 0 < count < size]
+    # A group may hold both kinds. The whole batches go first, with the partial ones marked as
+    # empty; then each partial batch by itself.
     if partial:
       group, wanted = (element, tf.where(tf.equal(rows, size), rows, 0)), 1
     else:

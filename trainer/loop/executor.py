@@ -1,13 +1,13 @@
-"""Which of TensorFlow's executors runs a training loop on a CPU.
+"""Chooses the TensorFlow executor that runs a training loop on a CPU.
 
-The usual one hands each operation that is ready to a thread that is free, which pays where
-operations take long. In a step of operations of a microsecond, waking threads takes longer than the
-work: there the executor that does one after another is faster, by about 1.6 for the digits.
+TensorFlow's default executor hands each ready operation to a free thread. That is worth it if the
+operations take long. If they take a microsecond each, waking a thread takes longer than the work,
+and the single-threaded executor is faster: by about 1.6 for the digits model.
 
-Both compute the same operations. Whether their results are equal to the last bit hangs on the
-processor: they are on an Intel Xeon, and differ by 6e-8 on an AMD EPYC. Each of them gives its own
-bits again. The choice goes by what a step computes, never by the clock or the processor, so that a
-program has the same executor each time, and on the same machine the same bits.
+Both executors compute the same operations. Whether they agree to the last bit depends on the
+processor: they do on an Intel Xeon, and differ by 6e-8 on an AMD EPYC. Each of them repeats its own
+bits. The choice depends on what a step computes only, never on the clock or the processor. So a
+program always has the same executor, and on one machine the same bits.
 """
 
 import contextlib
@@ -16,10 +16,11 @@ import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 
-# Floating-point operations of a step up to which a single thread is faster. Measured on two cores
-# of an Intel Xeon, dense networks with Adam: 1.7 times as fast at 1.7 million and 1.5 at 6.5
-# million, 0.7 at 26 million and beyond.
+# The most floating-point operations of a light step, for which a single thread is faster. Measured
+# on two cores of an Intel Xeon, dense networks with Adam: one thread was 1.7 times as fast at 1.7
+# million operations, 1.5 times at 6.5 million, and 0.7 times at 26 million and beyond.
 LIGHT_FLOPS = 10_000_000
+# Operations that are never light, by the start of their type.
 _COSTLY = (
   "Conv",
   "MaxPool",
@@ -36,31 +37,35 @@ _COSTLY = (
 )
 
 
-def mark_for_single_thread(loop):
-  """Whether a tf.while_loop that was just traced is to run in a single thread; if so, it is marked
-  for that.
+def mark_for_single_thread(loop: tf.Operation) -> bool:
+  """Marks a tf.while_loop for the single-threaded executor if its body is light.
 
   Args:
-    loop: the loop's operation.
+    loop: the operation of the loop, which was just traced.
+
+  Returns:
+    Whether the loop is light. If so, run its function under `single_thread(True)`.
   """
   if loop.type not in ("While", "StatelessWhile"):
     return False
   body = tensorflow_internals.function_named(loop.graph, loop.get_attr("body").name)
   if body is None or not is_light(body.graph):
     return False
-  # That executor has loops as operations only.
+  # TensorFlow would lower the loop to Switch and Merge operations, which that executor cannot run.
   tensorflow_internals.set_attribute(loop, "_lower_using_switch_merge", b=False)
   return True
 
 
-def is_light(graph):
-  """Whether all that a graph does is known to be at most LIGHT_FLOPS."""
+def is_light(graph: tf.Graph) -> bool:
+  """Returns whether a graph is known to compute at most LIGHT_FLOPS floating-point operations."""
   total = 0
   for operation in graph.get_operations():
     if operation.type.startswith(_COSTLY) or any(
       attribute.HasField("func") for attribute in operation.node_def.attr.values()
     ):
       return False
+    # One operation per output element; for a matrix product, a multiplication and an addition for
+    # each term of its sums.
     sizes = [
       output.shape.num_elements()
       for output in operation.outputs
@@ -81,8 +86,6 @@ def is_light(graph):
   return total <= LIGHT_FLOPS
 
 
-def single_thread(wanted):
-  """A context in which functions are run by the executor with a single thread, if that is
-  wanted.
-  """
+def single_thread(wanted: bool) -> contextlib.AbstractContextManager[None]:
+  """Returns a context in which functions run on the single-threaded executor, if it is wanted."""
   return tensorflow_internals.single_thread() if wanted else contextlib.nullcontext()

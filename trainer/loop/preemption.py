@@ -1,19 +1,19 @@
-"""How a training is asked from outside to end: by SIGTERM or by Ctrl-C.
+"""Ends a training early and safely, on SIGTERM or Ctrl-C.
 
-Clouds send SIGTERM before they take a machine away.
+SIGTERM: the training saves at the end of the device loop, and the process exits with EXIT_CODE. A
+second SIGTERM ends the process at once. Clouds send SIGTERM before they take a machine away.
 
-The first SIGTERM: the training saves at the end of the device loop and leaves with EXIT_CODE. The
-first Ctrl-C (SIGINT): it saves there too and raises Interrupted.
+Ctrl-C (SIGINT): the training saves at the end of the device loop and raises Interrupted. A second
+Ctrl-C ends a command at once. In other processes it raises KeyboardInterrupt as soon as Python
+runs, and nothing is saved.
 
-The second SIGTERM ends the process at once. So does the second Ctrl-C in a command; elsewhere it
-raises KeyboardInterrupt as soon as Python runs, and nothing is saved.
+If the current step is saved already, as during an evaluation, the training ends without saving
+again. Before the first step there is nothing to save. The newest checkpoint stays complete in any
+case.
 
-What is saved already, as during an evaluation, is not saved again: the training leaves there.
-Before the first step there is nothing to save. The newest checkpoint is whole in any case.
-
-Python calls its signal handlers in the main thread and between two of its own instructions, of
-which there are none in a device loop. So a thread hears of each signal too: it says at once what
-will follow, and ends the process where that is asked for.
+Python runs signal handlers in the main thread, between two of its instructions. During a device
+loop it executes none. So a second thread also gets each signal: it says at once what will happen,
+and ends the process if that is asked for.
 """
 
 import contextlib
@@ -23,37 +23,40 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 from absl import logging
 
-# "Start me again": EX_TEMPFAIL of BSD's sysexits.h, a failure that a later attempt may not meet.
+# Asks to be started again: EX_TEMPFAIL of BSD's sysexits.h, a failure that may be gone next time.
 EXIT_CODE = 75
 
-# Two signals within this time are one press of Ctrl-C: a terminal sends it to a program and to the
-# one that has started it, of which some pass it on.
+# Two signals within this time count as one press of Ctrl-C. A terminal sends SIGINT to a program
+# and to the program that started it, and some of these pass it on.
 _ONE_PRESS_SECONDS = 0.3
 
 NOTHING_TO_SAVE = "before the first step there was nothing to save"
 
 
 class Preempted(SystemExit):
-  """The run was asked to end, and has saved.
+  """The run was asked to end and has saved. If nobody catches it, the exit code is EXIT_CODE."""
 
-  Where nobody catches it, the process ends with EXIT_CODE.
-  """
-
-  def __init__(self):
+  def __init__(self) -> None:
     super().__init__(EXIT_CODE)
 
 
 class Interrupted(KeyboardInterrupt):
-  """Ctrl-C, with a text that says what was interrupted and how to go on."""
+  """Ctrl-C, with a message that says what was interrupted and how to continue."""
 
 
 @contextlib.contextmanager
 def explain_interrupt(what: str) -> Iterator[None]:
-  """Has a KeyboardInterrupt from inside tell what it has interrupted, unless it tells that
-  itself.
+  """Adds a message to a KeyboardInterrupt that leaves the context without one.
+
+  Args:
+    what: the message: what was interrupted.
+
+  Raises:
+    Interrupted: the KeyboardInterrupt, with the message.
   """
   try:
     yield
@@ -64,36 +67,44 @@ def explain_interrupt(what: str) -> Iterator[None]:
 
 
 class Watch:
-  """Knows whether a training is asked to end.
+  """Receives the signals for a training, and knows whether it was asked to end.
 
   Args:
-    clock: seconds.
+    clock: returns the time in seconds.
   """
 
-  def __init__(self, clock: Callable[[], float] = time.monotonic):
+  def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
     self._clock = clock
-    self._asked = {}  # signal number → when it came first
+    self._asked: dict[int, float] = {}  # signal number → time of the first one
     self._presses = Presses(clock)
     self._terminations = 0
-    self._saved = None  # the step that the training is at, if that is saved
-    self._at_stake = False  # whether something would be lost, were the process to end now
+    self._saved: int | None = None  # the current step, if it is saved
+    self._at_stake = False  # whether ending the process now would lose work
     self._hears_interrupts = False
 
   @property
   def request(self) -> int:
-    """0, or a number that tells what was asked for; those of several workers may be added up."""
+    """What the training was asked for, as a number; 0 for nothing.
+
+    Workers add up their numbers; `leave` takes the sum.
+    """
     return (signal.SIGTERM in self._asked) + _INTERRUPT * (signal.SIGINT in self._asked)
 
   def begin_loop(self, at_stake: bool) -> None:
-    """Says that a device loop begins; `at_stake`: whether it is worth waiting for its end."""
+    """Notes that a device loop begins.
+
+    Args:
+      at_stake: whether ending the process during the loop would lose work. If not, Ctrl-C in a
+        command does not wait for the loop's end.
+    """
     self._saved, self._at_stake = None, at_stake
 
   def mark_saved(self, step: int) -> None:
-    """Says that the training is at a step, which is saved."""
+    """Notes that the training is at a step whose checkpoint is written."""
     self._saved = step
 
   def _on_signal(self, number, frame):
-    """Python's handler, in the main thread."""
+    """Handles a signal in the main thread, as Python calls it."""
     first = self._asked.setdefault(number, self._clock())
     if (
       number == signal.SIGINT
@@ -103,7 +114,7 @@ class Watch:
       raise Interrupted("a second time, and ended at once; what was not saved is lost")
 
   def _hear(self, number):
-    """What is said and done at once, in the thread that hears of signals."""
+    """Handles a signal in the listener's thread, at once."""
     if number == signal.SIGTERM:
       self._terminations += 1
       if self._terminations > 1:
@@ -131,8 +142,14 @@ class Watch:
 
   @contextlib.contextmanager
   def handle_signals(self) -> Iterator["Watch"]:
-    """Hears signals inside. Only a process's main thread can; elsewhere it does nothing. Ctrl-C is
-    left to a program that has a handler of its own."""
+    """Handles SIGTERM and Ctrl-C while the context is open.
+
+    Only the main thread can set handlers; in another thread this does nothing. If the program has
+    its own handler of SIGINT, Ctrl-C stays with it.
+
+    Yields:
+      This Watch.
+    """
     if threading.current_thread() is not threading.main_thread():
       yield self
       return
@@ -151,17 +168,21 @@ class Watch:
       restore()
 
 
-# What Ctrl-C adds to Watch.request; more than there can be workers.
+# What Ctrl-C adds to Watch.request: more than SIGTERMs of all workers can add up to.
 _INTERRUPT = 1 << 20
 
 
-def leave(asked: int, newest: int | None, model_dir: str) -> None:
-  """Raises what a training that has saved leaves with.
+def leave(asked: int, newest: int | None, model_dir: str) -> NoReturn:
+  """Ends a training that has saved.
 
   Args:
-    asked: the sum of Watch.request over the workers, which is not 0.
+    asked: the sum of Watch.request over the workers, not 0.
     newest: the step of the newest checkpoint.
-    model_dir: where it is.
+    model_dir: the folder of the checkpoints.
+
+  Raises:
+    Preempted: all signals were SIGTERMs.
+    Interrupted: a worker got Ctrl-C.
   """
   if asked < _INTERRUPT:
     raise Preempted
@@ -171,19 +192,23 @@ def leave(asked: int, newest: int | None, model_dir: str) -> None:
 
 
 class Presses:
-  """Counts how often Ctrl-C was pressed.
+  """Counts presses of Ctrl-C.
 
   Args:
-    clock: seconds.
+    clock: returns the time in seconds.
   """
 
-  def __init__(self, clock: Callable[[], float] = time.monotonic):
+  def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
     self._clock = clock
-    self._last = None
+    self._last: float | None = None
     self._count = 0
 
   def add(self) -> int:
-    """Takes in a signal; returns how many presses that makes, 0 if it is of the press before."""
+    """Counts a signal.
+
+    Returns:
+      The number of presses so far; 0 if the signal belongs to the last press.
+    """
     now = self._clock()
     if self._last is not None and now - self._last < _ONE_PRESS_SECONDS:
       return 0
@@ -192,14 +217,14 @@ class Presses:
     return self._count
 
 
-# Whether the process is a command's: a second Ctrl-C ends it. A notebook's would take along all
-# that is in its memory.
+# Whether the process belongs to a command. Then a second Ctrl-C ends it. It must not end a
+# notebook's process, which holds the user's other work in memory.
 _process_is_own = False
 
 
 @contextlib.contextmanager
 def own_process_scope() -> Iterator[None]:
-  """For a command: inside, a second Ctrl-C ends the process at once, whatever it is at."""
+  """Makes a second Ctrl-C end the process at once while the context is open. For commands."""
   global _process_is_own
   presses = Presses()
 
@@ -208,7 +233,8 @@ def own_process_scope() -> Iterator[None]:
       return
     if count > 1:
       _end(128 + number, "interrupted again: ended at once; the newest checkpoint is whole")
-    elif signal.getsignal(number) is signal.default_int_handler:  # else a Watch tells what follows
+    # If the handler is another one, a Watch is active and says what will happen.
+    elif signal.getsignal(number) is signal.default_int_handler:
       logging.warning("Ctrl-C: ending. A second one ends at once.")
 
   _process_is_own = True
@@ -220,18 +246,22 @@ def own_process_scope() -> Iterator[None]:
 
 
 def _end(code, text):
-  """Ends the process, from whatever thread."""
-  shows_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # which a progress bar has hidden
+  """Prints a text and ends the process, from any thread."""
+  # os._exit runs no clean-up, so the cursor that a progress bar has hidden must be shown here.
+  shows_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
   print(f"{shows_cursor}{text}", file=sys.stderr, flush=True)
   os._exit(code)
 
 
 class _Listener:
-  """Calls a function, in a thread of its own, with the number of each signal that comes and has a
-  handler in Python, as soon as it comes.
+  """Calls a function with the number of each signal, at once, in its own thread.
 
-  The main thread makes and ends it. The file descriptor that signals are written to before is
-  served too.
+  It uses signal.set_wakeup_fd: Python's C handler writes the number of each signal that has a
+  Python handler to a pipe. If another wakeup descriptor was set, it gets the numbers too. Enter and
+  leave the context in the main thread.
+
+  Args:
+    hear: function of a signal number.
   """
 
   def __init__(self, hear):
@@ -255,11 +285,12 @@ class _Listener:
           return
         self._hear(number)
         if self._before != -1:
-          with contextlib.suppress(OSError):  # it is full, or nobody reads there any more
+          with contextlib.suppress(OSError):  # the pipe is full, or nobody reads from it any more
             os.write(self._before, bytes([number]))
 
   def __exit__(self, *exception):
-    if os.getpid() != self._pid:  # a fork, whose parent's thread must not hear of its end
+    # A fork shares the pipe with its parent. Ending here would end the parent's thread.
+    if os.getpid() != self._pid:
       return
     self._forks.__exit__(None, None, None)
     signal.set_wakeup_fd(self._before)
@@ -269,19 +300,19 @@ class _Listener:
     os.close(self._writer)
 
 
-# What a fork undoes: it would answer for its parent, be deaf to the SIGTERM that its parent sends
-# it, and write its own signals to its parent's listener.
-_undone = []
+# What a forked process must undo. Otherwise it would handle signals as the training does, ignore a
+# SIGTERM from its parent, and write its own signals to the parent's listener.
+_undone: list[Callable[[], None]] = []
 
 
 @contextlib.contextmanager
 def _register_undo(undo):
-  """A fork that is made inside calls undo."""
+  """Makes processes that are forked while the context is open call undo."""
   _undone.append(undo)
   try:
     yield
   finally:
-    if undo in _undone:  # not in such a fork
+    if undo in _undone:  # a fork has removed it already
       _undone.remove(undo)
 
 

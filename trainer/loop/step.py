@@ -1,17 +1,19 @@
-"""One step of each mode: a batch on each replica.
+"""One step of each mode: calls the model_fn on every replica, each with its own batch.
 
 The order inside a training step is fixed: forward → loss → gradients → combine over the replicas →
-clip → apply. The first three are the model_fn's; what `trainer.optimizers` does for every optimizer
-is the rest.
+clip → apply. The model_fn does the first three. `trainer.optimizers` does the rest, the same for
+every optimizer.
 """
 
 import contextlib
 import re
 import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from trainer import combined_gradients, durations, errors, schedules, spec
+from trainer import combined_gradients, durations, errors, run_config, schedules, spec
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
 from trainer.reporting import summaries
@@ -19,7 +21,8 @@ from trainer.tracing import user_frames, variable_store
 
 ModeKeys = spec.ModeKeys
 
-# A model_fn may make its train_op in every mode, and what is served counts nothing.
+# Which variables a step may change. A model_fn may create its train_op in every mode, but only
+# training updates the model. Evaluation counts in its metrics; prediction counts nothing.
 _MAY_CHANGE = {
   ModeKeys.TRAIN: variable_store.ANY,
   ModeKeys.EVAL: variable_store.LOCAL,
@@ -28,33 +31,43 @@ _MAY_CHANGE = {
 
 
 class Program:
-  """A model_fn on the replicas of a strategy, with the variables that it makes.
+  """A model_fn on the replicas of a strategy, with the variables that it creates.
 
-  Its methods are called while a tf.function is traced.
+  Call `train`, `evaluate` and `predict` while a tf.function is being traced.
 
   Args:
-    model_fn: a spec.ModelFn.
-    strategy: a tf.distribute.Strategy.
-    params: dict for the model_fn.
-    batch_sizes: dict of mode → per-core batch size, for params["batch_size"]; a mode that is absent
-      (as in export) goes without.
-    config: the RunConfig.
+    model_fn: the model_fn.
+    strategy: the strategy whose replicas run it.
+    params: the params of the model_fn, without "batch_size".
+    batch_sizes: mode → per-core batch size, for params["batch_size"]. In a mode that is absent, as
+      in an export, the params have no "batch_size".
+    config: the run's configuration.
     uses_cpu_kernels: whether `trainer.tracing.cpu_kernels` replace operations of Keras. Only for
       programs that run on CPUs and nowhere else.
 
   Attributes:
-    training_length: the durations.TrainingLength that learning-rate schedules go by.
-    store: the VariableStore of the model, its optimizer's slots and all; "global_step" is among its
-      variables.
-    scalars: dict of tag → variable with what the newest training step gave to tf.summary, the mean
-      over the replicas.
-    metric_fn: that of the newest evaluation trace, or None.
-    host_fn: that of the newest training trace's host_call, or None.
-    specs: dict of mode → the EstimatorSpec that model_fn returned last in it.
-    traces: dict of mode → how often model_fn was called in it.
+    strategy: the strategy.
+    training_length: how long the training is, for learning-rate schedules.
+    store: all variables: the model's, the optimizer's slots, and "global_step".
+    global_step: int64 variable, the number of training steps done.
+    scalars: tag → variable with the value that the newest training step passed to
+      tf.summary.scalar. Read outside of replicas, it is the mean over the replicas.
+    metric_fn: the metric_fn of the newest evaluation trace, or None.
+    host_fn: the function of the newest training trace's host_call, or None.
+    specs: mode → the EstimatorSpec that the model_fn returned last.
+    traces: mode → number of calls of the model_fn.
   """
 
-  def __init__(self, model_fn, *, strategy, params, batch_sizes, config, uses_cpu_kernels=False):
+  def __init__(
+    self,
+    model_fn: spec.ModelFn,
+    *,
+    strategy: tf.distribute.Strategy,
+    params: Mapping[str, Any],
+    batch_sizes: Mapping[str, int],
+    config: run_config.RunConfig,
+    uses_cpu_kernels: bool = False,
+  ) -> None:
     self._model_fn = model_fn
     self._params = params
     self._batch_sizes = batch_sizes
@@ -70,6 +83,7 @@ class Program:
     self.store = variable_store.VariableStore(
       strategy, precision, config.tf_random_seed, uses_cpu_kernels
     )
+    # The store does not create the global step: it exists before any model_fn is called.
     with strategy.scope():
       self.global_step = tf.Variable(
         0,
@@ -79,23 +93,23 @@ class Program:
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
       )
     self.store.variables["global_step"] = self.global_step
-    self.scalars = {}
-    self.metric_fn = None
-    self.host_fn = None
-    self.specs = {}
-    self._around_model_fn = contextlib.nullcontext
+    self.scalars: dict[str, tf.Variable] = {}
+    self.metric_fn: Callable | None = None
+    self.host_fn: Callable | None = None
+    self.specs: dict[str, spec.EstimatorSpec] = {}
+    self._around_model_fn: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
     self.traces = dict.fromkeys((ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), 0)
-    self._scaffold_fns = {}
+    self._scaffold_fns: dict[str, scaffolds.ScaffoldFn | None] = {}
 
-  def train(self, batches):
-    """One training step.
+  def train(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any]:
+    """Does one training step.
 
     Args:
-      batches: a list with an element (see `trainer.inputs`) for each replica.
+      batches: an element (see `trainer.inputs`) for each replica.
 
     Returns:
-      (loss, host_tensors): float32 scalar, the mean over this process's replicas, before the step's
-      update; and the tensors of host_call, the replicas' one after another.
+      (loss, host_tensors): float32 scalar, the mean loss of this process's replicas, before the
+      update; and the tensors of the host_call, concatenated over the replicas.
     """
 
     def replica_step(*element):
@@ -106,15 +120,23 @@ class Program:
       _check_host_tensors(tensors)
       return tf.cast(result.loss, tf.float32), tensors
 
+    # The order is important. The loop increments the global step after this function, so what runs
+    # "after the step" below is for step + 1.
     step = self.global_step.read_value()
     losses, host_tensors = self._on_each_replica(replica_step, batches, ModeKeys.TRAIN)
     for fn, every in self.store.take_after_step():
       self._run_if(tf.equal((step + 1) % every, 0), fn)
     return tf.reduce_mean(losses), host_tensors
 
-  def evaluate(self, batches):
-    """Returns (losses, tensors): float32 [replicas], and those of eval_metrics ({} if none),
-    the replicas' batches one after another.
+  def evaluate(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any]:
+    """Does one evaluation step.
+
+    Args:
+      batches: an element for each replica.
+
+    Returns:
+      (losses, tensors): float32 [replicas]; and the tensors of eval_metrics, concatenated over the
+      replicas ({} if the model_fn returns none).
     """
 
     def replica_step(*element):
@@ -124,8 +146,15 @@ class Program:
 
     return self._on_each_replica(replica_step, batches, ModeKeys.EVAL)
 
-  def predict(self, batches):
-    """Returns the model_fn's predictions, the replicas' batches one after another."""
+  def predict(self, batches: Sequence[tuple]) -> Any:
+    """Does one prediction step.
+
+    Args:
+      batches: an element for each replica. Labels are dropped.
+
+    Returns:
+      The model_fn's predictions, concatenated over the replicas.
+    """
 
     def replica_step(*element):
       return self._call(ModeKeys.PREDICT, element[:1]).predictions
@@ -133,22 +162,30 @@ class Program:
     return self._on_each_replica(replica_step, batches, ModeKeys.PREDICT)
 
   def restored_names(self, mode: str) -> dict[str, str] | None:
-    """Calls the scaffold_fn of a mode that was traced, once; dict of variable → its name in
-    checkpoints, as its Saver says.
+    """Calls the scaffold_fn of a mode, once, and returns the names by which its Saver restores.
+
+    Args:
+      mode: a mode that was traced.
 
     Returns:
-      None where there is no scaffold_fn, or no Saver in its Scaffold.
+      Name of a variable → its name in checkpoints. None without a scaffold_fn or a Saver.
 
     Raises:
-      OctetError: as `scaffolds.ScaffoldFn.names` does.
+      ModelFnError: the scaffold_fn raised an error.
+      SpecError: it returned no Scaffold.
+      SettingError: the Scaffold asks for something that Octet does not support.
     """
     scaffold_fn = self._scaffold_fns.get(mode)
-    return scaffold_fn and scaffold_fn.names(self.store, self._config)
+    return None if scaffold_fn is None else scaffold_fn.names(self.store, self._config)
 
   @contextlib.contextmanager
-  def wrap_model_fn(self, context):
-    """Inside, each call of model_fn, on the thread of its replica, is inside a context(), of a
-    function that makes context managers.
+  def wrap_model_fn(
+    self, context: Callable[[], contextlib.AbstractContextManager]
+  ) -> Iterator[None]:
+    """Enters a context around each call of the model_fn, on the replica's own thread.
+
+    Args:
+      context: function that returns a new context manager.
     """
     self._around_model_fn = context
     try:
@@ -157,13 +194,11 @@ class Program:
       self._around_model_fn = contextlib.nullcontext
 
   def _on_each_replica(self, fn, batches, mode):
-    """fn on every replica with its own batch; its results over the replicas, concatenated
-    (scalars: stacked).
-    """
+    """Runs fn on every replica with its own batch; concatenates the results (stacks scalars)."""
     if len(batches) == 1:
       arguments = batches[0]
     else:
-      # Of several workers, each feeds its own replicas.
+      # With several workers, each one feeds its own replicas only.
       arguments = self.strategy.experimental_distribute_values_from_function(
         lambda context: batches[context.replica_id_in_sync_group % len(batches)]
       )
@@ -186,20 +221,20 @@ class Program:
   def _run_if(self, condition, fn):
     def run():
       self._run_on_replicas(fn, goes_on=True)
-      return True
+      return True  # a branch of tf.cond must return something
 
     tf.cond(condition, run, lambda: False)
 
   def _per_replica(self, results):
-    """A list of each replica's own structure of tensors."""
+    """Splits per-replica results into one structure of tensors for each replica."""
     locals_ = [self.strategy.experimental_local_results(leaf) for leaf in tf.nest.flatten(results)]
     replicas = max(len(values) for values in locals_)
-    # One tensor that is the same for all stands for them.
+    # A strategy returns a single tensor if it is the same on all replicas.
     locals_ = [values * replicas if len(values) < replicas else values for values in locals_]
     return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
 
   def _call(self, mode, element):
-    """model_fn on one replica, with what goes wrong in it said in its terms."""
+    """Calls model_fn; re-raises errors as ModelFnError with file, line and input shapes."""
     self.traces[mode] += 1
     features, labels = element if len(element) == 2 else (element[0], None)
     params = dict(self._params)
@@ -214,12 +249,13 @@ class Program:
       raise errors.ModelFnError(_message(self._model_fn.name, mode, element, error)) from error
     self._check(result, mode, features)
     self.specs[mode] = result
-    if mode not in self._scaffold_fns:  # which has called it, or will
+    # Only the first spec of a mode counts: its scaffold_fn may have been called already.
+    if mode not in self._scaffold_fns:
       self._scaffold_fns[mode] = scaffolds.note_scaffold_fn(result, self._model_fn.name)
     return result
 
   def _check(self, result, mode, features):
-    """Raises SpecError where a tensor of an EstimatorSpec has a shape that it cannot have."""
+    """Raises SpecError for a loss that is no scalar, or an output without the batch axis."""
     name = f"model_fn {self._model_fn.name}, mode {mode!r}"
     if mode != ModeKeys.PREDICT:
       if not tf.is_tensor(result.loss):
@@ -250,21 +286,23 @@ class Program:
         )
 
   def _keep(self, scalars):
-    """Leaves the step's scalars in variables, one for each replica, from which the host reads
-    their mean.
-    """
+    """Assigns the step's scalars to variables. The host reads their mean over the replicas."""
     for tag, value in scalars.items():
       self.scalars[tag] = self.store.scratch(f"summaries/{tag}")
       self.scalars[tag].assign(value)
 
 
 @contextlib.contextmanager
-def translate_step_errors(name, mode):
-  """Says whose operation it was that failed while a model_fn of this name ran on the device.
+def translate_step_errors(name: str, mode: str) -> Iterator[None]:
+  """Turns errors of a step's operations into errors that name the model_fn and its line.
+
+  Args:
+    name: the model_fn's name.
+    mode: the mode, for the message.
 
   Raises:
-    ModelFnError: an operation refused what it was given, such as a label that is out of range, or
-      an assertion failed.
+    ModelFnError: an operation rejected its input, such as a label that is out of range, or an
+      assertion failed.
   """
   try:
     yield

@@ -1,25 +1,26 @@
-"""One training at a time in a model_dir: another is refused, and told who goes on there.
+"""Lets one training at a time use a model_dir. A second one gets an error that names the first.
 
     lock = TrainingLock("out/digits")
     with lock.hold():
       ...
-      lock.check()          # before something is written: is the folder still this training's?
+      lock.check()          # before each save: does the folder still belong to this training?
 
 Layout:
 
     <model_dir>/training.lock     {"host": "a", "pid": 4711, "started": "2026-11-21T19:30:00+00:00",
                                   ...}
 
-The file names the training that goes on, which removes it at its end. A file that a killed process
-has left counts for nothing. A training whose file is gone, or is another one's, has lost the
-folder: it ends at its next save.
+The file names the running training, which removes the file at its end. If the file is gone or names
+another training, the training has lost the folder and ends at its next save.
 
-On a local disk the file is locked by flock(2), and the lock ends with the process, however it ends.
-NFS passes such a lock on to its server, so that the other machines see it too. Where there are no
-locks (gs:// and all else that only TensorFlow opens), the file is written again every BEAT_SECONDS,
-with a count; one that does not change for EXPIRES_SECONDS is of a process that is gone. The clocks
-of two machines are not compared. Of two trainings that start there in the same second, both may
-begin; one of them ends at its first save.
+Local disks and NFS: flock(2) locks the file. The lock ends with the process, however that ends, so
+a file that a killed process left behind does no harm. NFS passes the lock on to its server, and
+other machines see it.
+
+File systems without locks (gs:// and others that only TensorFlow can open): the training rewrites
+the file every BEAT_SECONDS, with a counter. If the file does not change for EXPIRES_SECONDS, its
+process counts as dead. The clocks of two machines are never compared. If two trainings start in the
+same second, both may begin; one of them ends at its first save.
 """
 
 import contextlib
@@ -42,13 +43,13 @@ from trainer import errors, files, processes
 
 NAME = "training.lock"
 
-# How often a training on a file system without locks tells that it goes on, and after which time
-# without a word it is taken for dead: the longest that a restart waits.
+# On a file system without locks: seconds between two writes of the file, and seconds without a
+# write after which its training counts as dead. A restart waits at most that long.
 BEAT_SECONDS = 15.0
 EXPIRES_SECONDS = 90.0
-_LOOK_SECONDS = 3.0
+_LOOK_SECONDS = 3.0  # from one look at another training's file to the next
 
-# What flock says on file systems that have no locks.
+# The errors of flock on file systems that have no locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 _REMOVED = f"its file {NAME} was removed"
@@ -59,10 +60,11 @@ class TrainingLock:
   """The lock of one model_dir, for one Estimator.
 
   Args:
-    model_dir: the folder, local or of any file system that tf.io.gfile knows.
-    force: whether it is taken from another training, which ends at its next save.
-    is_needed: whether this process needs it; where not, nothing here does anything.
-    clock, sleep: seconds.
+    model_dir: the folder, on any file system that tf.io.gfile can open.
+    force: whether to take the folder from another training, which ends at its next save.
+    is_needed: whether this process needs the lock. If not, all methods do nothing.
+    clock: returns the time in seconds.
+    sleep: sleeps for a number of seconds.
   """
 
   def __init__(
@@ -72,23 +74,25 @@ class TrainingLock:
     is_needed: bool = True,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-  ):
+  ) -> None:
     self._model_dir = model_dir
     self._force = force
     self._is_needed = is_needed
     self._clock = clock
     self._sleep = sleep
-    self._changes = threading.RLock()  # one thread at a time changes what follows
-    self._depth = 0  # of the `with hold()` that are open
-    self._taken = None  # a _FileLock or a _Heartbeat
+    self._changes = threading.RLock()  # guards the next two
+    self._depth = 0  # number of open `with hold()`
+    self._taken: _FileLock | _Heartbeat | None = None
 
   @contextlib.contextmanager
   def hold(self) -> Iterator[None]:
-    """Holds the folder inside, from now on if it is there, else from `take` on. May be nested.
+    """Holds the folder while the context is open. May be nested.
+
+    A folder that does not exist yet is held from the call of `take` on.
 
     Raises:
-      ModelDirBusyError: another training goes on there.
-      OutputError: the file of the lock cannot be written.
+      ModelDirBusyError: another training uses the folder.
+      OutputError: the lock's file cannot be written.
     """
     with self._changes:
       if self._is_needed and tf.io.gfile.isdir(self._model_dir):
@@ -106,11 +110,20 @@ class TrainingLock:
     taken, self._taken = self._taken, None
     try:
       taken.release()
-    except (OSError, tf.errors.OpError) as error:  # more may be wrong, which is not to be hidden
+    # Only a warning: the block may be ending with an error, which must not be hidden by this one.
+    except (OSError, tf.errors.OpError) as error:
       logging.warning("%s cannot be removed: %s", self._path, getattr(error, "message", error))
 
   def take(self) -> bool:
-    """Takes the folder, which is there; returns whether this training did not have it before."""
+    """Takes the folder, which must exist.
+
+    Returns:
+      True if the lock was taken now; False if it was held already or is not needed.
+
+    Raises:
+      ModelDirBusyError: another training uses the folder.
+      OutputError: the lock's file cannot be written.
+    """
     if self._taken is not None or not self._is_needed:
       return False
     try:
@@ -123,19 +136,23 @@ class TrainingLock:
     return True
 
   def check(self) -> None:
-    """Raises ModelDirBusyError if another training was given the folder."""
+    """Checks that the folder still belongs to this training. Call it before each save.
+
+    Raises:
+      ModelDirBusyError: another training took the folder, or the lock's file was removed.
+    """
     if self._taken is None:
       return
     try:
       other = self._taken.lost_to()
-    except (OSError, tf.errors.OpError) as error:  # who cannot look cannot save either, and says so
+    # Only a warning: if the folder is out of reach, the save will fail and say so.
+    except (OSError, tf.errors.OpError) as error:
       logging.warning("%s cannot be read: %s", self._path, getattr(error, "message", error))
       return
     if other:
       raise errors.ModelDirBusyError(
         f"{self._model_dir} (--model_dir) was taken from this training: {other}. It ends, and "
-        "leaves "
-        "its newest checkpoint as it is."
+        "leaves its newest checkpoint as it is."
       )
 
   @property
@@ -155,14 +172,14 @@ class TrainingLock:
 
 @dataclasses.dataclass(frozen=True)
 class _Holder:
-  """A training, as the file of its lock tells of it."""
+  """The training that a lock's file names."""
 
   host: str
   pid: int
   started: str
   boot: str | None = None  # see processes.boot_id
   process: str | None = None  # see processes.start_time
-  token: str = ""  # unlike that of any other
+  token: str = ""  # unique for each lock
 
   def __str__(self):
     here = ", this process" if self.is_this_process() else ""
@@ -172,7 +189,7 @@ class _Holder:
     return self.boot == processes.boot_id() and self.pid == os.getpid()
 
   def is_alive(self):
-    """Whether the process is there; None where that cannot be told from here."""
+    """Whether the process runs; None if it is on another machine or cannot be looked up."""
     if self.boot is None or self.boot != processes.boot_id() or self.process is None:
       return None
     return processes.start_time(self.pid) == self.process
@@ -187,7 +204,7 @@ def _this():
 
 
 def _holder(text):
-  """The _Holder in the text of a lock's file; None if it is not, or not yet, whole."""
+  """Parses the text of a lock's file; None if the text is incomplete."""
   try:
     told = json.loads(text)
     return _Holder(**{field.name: told[field.name] for field in dataclasses.fields(_Holder)})
@@ -200,20 +217,19 @@ def _text(holder, **more):
 
 
 def _who(text):
-  """The training that the text of a lock's file tells of, in words."""
+  """Describes the training that the text of a lock's file names."""
   return str(_holder(text) or "a process that has not, or not yet, told its name")
 
 
 def _busy(path, text):
   return errors.ModelDirBusyError(
     f"Another training goes on in {os.path.dirname(path)} (--model_dir): {_who(text)}. Wait for "
-    "its "
-    "end, give another --model_dir, or take the folder from it with --force (RunConfig.force)."
+    "its end, give another --model_dir, or take the folder from it with --force (RunConfig.force)."
   )
 
 
 class _FileLock:
-  """A lock that ends with the process."""
+  """A lock by flock(2), which ends with the process."""
 
   def __init__(self, path, force):
     self._path = path
@@ -221,26 +237,27 @@ class _FileLock:
     self._file = _lock_file(path)
     if self._file is None and force:
       logging.warning(_FORCED, os.path.dirname(path), _who(_read_local(path)))
+      # The other training keeps its lock, but on a file that no longer has a name.
       with contextlib.suppress(FileNotFoundError):  # it has just ended
-        os.remove(path)  # the other one keeps its lock, on a file that has no name any more
+        os.remove(path)
       self._file = _lock_file(path)
     if self._file is None:
       raise _busy(path, _read_local(path))
     try:
       os.ftruncate(self._file, 0)
       os.pwrite(self._file, _text(_this()).encode(), 0)
-    except OSError:  # as where the disk is full
+    except OSError:  # for instance, the disk is full
       self.release()
       raise
 
   def lost_to(self):
-    """Who has taken the folder, or how it was lost, as a text; None if it is this lock's still."""
+    """Describes who took the folder or how it was lost; None if this lock still holds it."""
     if _is_at(self._file, self._path):
       return None
     return _who(_read_local(self._path)) if os.path.exists(self._path) else _REMOVED
 
   def release(self):
-    if os.getpid() != self._pid:  # a fork, to which the lock never belonged
+    if os.getpid() != self._pid:  # a fork: the lock belongs to its parent
       return
     try:
       if _is_at(self._file, self._path):
@@ -250,8 +267,9 @@ class _FileLock:
       os.close(self._file)
 
 
-# Of the locks that this process holds. A fork would keep the lock of a parent that has died.
-_open_files = set()
+# Descriptors of the locks that this process holds. A fork closes them: a lock by flock lasts until
+# every process that inherited the descriptor has closed it, even after the parent's death.
+_open_files: set[int] = set()
 
 
 def _close_in_fork():
@@ -264,7 +282,7 @@ os.register_at_fork(after_in_child=_close_in_fork)
 
 
 def _lock_file(path):
-  """The descriptor of a lock's file, locked; None if another process, or another lock, has it."""
+  """Opens and locks a file; returns its descriptor, or None if another lock has it."""
   while True:
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -274,17 +292,19 @@ def _lock_file(path):
       return None
     except OSError as error:
       if error.errno in _NO_LOCKS and not os.fstat(file).st_size:
-        os.remove(path)  # it was made by this call, and tells of no training
+        os.remove(path)  # this call created it, and it names no training
       os.close(file)
       raise
     if _is_at(file, path):
       _open_files.add(file)
       return file
-    os.close(file)  # the one who had it has removed it between the two calls
+    # Its holder has removed the file between `open` and `flock`. This lock is on a file without a
+    # name, which nobody else will see: try again.
+    os.close(file)
 
 
 def _is_at(file, path):
-  """Whether an open file is the one that has this path."""
+  """Whether a descriptor belongs to the file that is at a path now."""
   try:
     return os.path.samestat(os.fstat(file), os.stat(path))
   except FileNotFoundError:
@@ -300,7 +320,7 @@ def _read_local(path):
 
 
 class _Heartbeat:
-  """A lock where there are none: a file that tells again and again that the training goes on."""
+  """A lock for file systems without locks: a file that the training rewrites again and again."""
 
   def __init__(self, path, force, clock, sleep):
     self._path = path
@@ -319,18 +339,16 @@ class _Heartbeat:
     self._thread.start()
 
   def _wait_for_its_end(self, found, clock, sleep):
-    """Returns when the training whose file was found is gone; ModelDirBusyError at a sign of
-    life.
-    """
+    """Waits until the training whose file was found is gone; ModelDirBusyError if it is alive."""
     holder = _holder(found)
     alive = holder.is_alive() if holder else None
     if alive:
       raise _busy(self._path, found)
-    if alive is not None:  # it was of this machine, and is gone
+    if alive is not None:  # it ran on this machine, and has ended
       return
     logging.warning(
-      "%s tells of a training: %s. If it does not show in %.0f s that it goes on, it is taken for "
-      "dead, and this one starts. --force starts at once.",
+      "%s names a training: %s. If it does not rewrite the file within %.0f s, it counts as dead, "
+      "and this one starts. --force starts at once.",
       self._path,
       _who(found),
       EXPIRES_SECONDS,
@@ -354,7 +372,7 @@ class _Heartbeat:
         logging.warning("%s cannot be written: %s", self._path, error.message)
 
   def lost_to(self):
-    """Who has taken the folder, or how it was lost, as a text; None if it is this lock's still."""
+    """Describes who took the folder or how it was lost; None if this lock still holds it."""
     if self._lost_to is None:
       text = self._read()
       holder = _holder(text) if text is not None else None
@@ -363,7 +381,7 @@ class _Heartbeat:
     return self._lost_to
 
   def release(self):
-    if os.getpid() != self._pid:  # a fork, which has not the thread either
+    if os.getpid() != self._pid:  # a fork: the lock and its thread belong to the parent
       return
     self._ended.set()
     self._thread.join()

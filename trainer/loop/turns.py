@@ -1,11 +1,11 @@
-"""One thread at a time uses an Estimator: its variables have one value each.
+"""Lets one thread at a time use an Estimator, because its variables have only one value each.
 
     turns = Turns("the Estimator of out/digits")
     with turns.take("evaluate"):
-      ...  # a second thread that asks for a turn waits
+      ...  # another thread that takes a turn waits here
 
-A training is not waited for, which may take days, and in which a hook may be the one that waits for
-the other thread: there an error tells what to do.
+No thread waits for a training. It may take days, and one of its hooks may wait for the other
+thread: both would then wait forever. So a turn during a training is an error that says what to do.
 """
 
 import contextlib
@@ -18,29 +18,29 @@ from trainer import errors
 
 
 class Turns:
-  """Lets one thread in. It may come in again while it is inside, as a hook does that evaluates.
+  """Lets one thread at a time in. That thread may enter again, as a hook does that evaluates.
 
   Args:
-    whose: what is used in turns, for messages.
-    patience: seconds after which it is logged that a thread waits.
+    whose: what the threads use, for messages.
+    patience: seconds that a thread waits before it logs what it waits for.
   """
 
-  def __init__(self, whose: str, patience: float = 30):
+  def __init__(self, whose: str, patience: float = 30) -> None:
     self._whose = whose
     self._patience = patience
     self._changed = threading.Condition()
-    self._thread = None  # the one that is inside
-    self._methods = []  # of it, the innermost last
+    self._thread: int | None = None  # id of the thread that is inside
+    self._methods: list[str] = []  # its open turns, the innermost last
 
   @contextlib.contextmanager
   def take(self, method: str) -> Iterator[None]:
-    """Inside, no other thread is.
+    """Keeps other threads out while the context is open. Waits until no other thread is inside.
 
     Args:
-      method: what the Estimator does: "train", or another one that ends soon.
+      method: the method of the Estimator: "train", or another one, which ends soon.
 
     Raises:
-      errors.SettingError: another thread trains.
+      SettingError: another thread trains.
     """
     with self._changed:
       self._wait(method)

@@ -1,5 +1,8 @@
-"""Ends a process that hangs, with the name of the stage that does and the stacks of all threads,
-instead of waiting for ever.
+"""Ends a process that hangs: prints the name of the stage and the stacks of all threads, and exits.
+
+The standard library's `faulthandler` prints the stacks. Its own timer, `dump_traceback_later`, does
+not serve here: there is one per process, while each thread has its own stages, and it cannot print
+which stage hangs or which setting to change.
 
 Example:
     watchdog = Watchdog(timeout_secs=3600)
@@ -15,33 +18,40 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 
-# What timeout(1) of GNU coreutils ends with when the time is over.
+# The exit code of timeout(1) of GNU coreutils after the time is over.
 EXIT_CODE = 124
 
 
 class Watchdog:
-  """Watches over the stages of each thread, of which one may be inside another: the innermost
-  counts.
+  """Watches the stages of all threads. Stages may be nested: only the innermost one is timed.
 
   Args:
-    timeout_secs: how long a stage may take; None for as long as it likes.
-    end: called with a sentence when one takes longer; ends the process.
-    clock: seconds.
+    timeout_secs: the longest time of a stage, in seconds; None for no limit.
+    end: called with a sentence when a stage takes longer. Default: prints the sentence and the
+      stacks of all threads, and ends the process with EXIT_CODE.
+    clock: returns the time in seconds.
   """
 
-  def __init__(self, timeout_secs, end=None, clock=time.monotonic):
+  def __init__(
+    self,
+    timeout_secs: float | None,
+    end: Callable[[str], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+  ) -> None:
     self._timeout = timeout_secs
     self._end = end or _end
     self._clock = clock
-    # By thread: [name, time of its beginning, or of the end of the last one inside] of each stage.
-    self._stages = {}
+    # By thread id: [name, start] of each open stage, the innermost last. A beat, or the end of a
+    # stage inside, moves the start to that time.
+    self._stages: dict[int, list[list]] = {}
     self._changed = threading.Condition()
-    self._thread = None
+    self._thread: threading.Thread | None = None
 
   @contextlib.contextmanager
-  def stage(self, name):
-    """Inside is a stage of this name."""
+  def stage(self, name: str) -> Iterator[None]:
+    """Times what this thread does while the context is open, as a stage of this name."""
     if self._timeout is None:
       yield
       return
@@ -61,8 +71,8 @@ class Watchdog:
           del self._stages[threading.get_ident()]
         self._changed.notify()
 
-  def beat(self):
-    """Says that the innermost stage gets on: its time begins anew."""
+  def beat(self) -> None:
+    """Restarts the time of this thread's innermost stage, which has made progress."""
     with self._changed:
       stages = self._stages.get(threading.get_ident())
       if stages:
@@ -94,4 +104,5 @@ class Watchdog:
 def _end(sentence):
   print(f"error: {sentence} The stacks of all threads:", file=sys.stderr, flush=True)
   faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
-  os._exit(EXIT_CODE)  # the thread that hangs would not hear of anything milder
+  # sys.exit would end this thread only: the thread that hangs would keep the process alive.
+  os._exit(EXIT_CODE)

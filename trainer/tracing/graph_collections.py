@@ -28,7 +28,9 @@ from trainer.internals import patches, tensorflow_internals
 v1 = tf.compat.v1
 
 # The collections of the replica that this context traces; None in a merge_call.
-_own = contextvars.ContextVar("collections of this replica", default=None)
+_own: contextvars.ContextVar[dict[Any, list] | None] = contextvars.ContextVar(
+  "collections of this replica", default=None
+)
 
 
 class GraphCollections(collections.abc.MutableMapping):
@@ -43,8 +45,8 @@ class GraphCollections(collections.abc.MutableMapping):
 
   def __init__(self, global_step: tf.Variable | None = None):
     self._global_step = global_step
-    self._in_merge_call = {}
-    self._replicas = []
+    self._in_merge_call: dict[Any, list] = {}
+    self._replicas: list[dict[Any, list]] = []
 
   @contextlib.contextmanager
   def replica_scope(self) -> Iterator[None]:

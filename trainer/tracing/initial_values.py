@@ -10,7 +10,6 @@ anew.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -63,7 +62,7 @@ class InitialValue:
     return value
 
 
-def _evaluate(tensor: tf.Tensor, name: str, seed: int) -> Any:
+def _evaluate(tensor, name, seed):
   """Computes a tensor of the graph that is being traced, outside of that graph.
 
   `tf.Variable(tf.random.normal(shape))` in a model_fn passes such a tensor.
@@ -93,7 +92,7 @@ def _evaluate(tensor: tf.Tensor, name: str, seed: int) -> Any:
     ) from error
 
 
-def _with_seed(function: Callable, seed: int) -> Callable:
+def _with_seed(function, seed):
   """Gives a Keras initializer that has no seed this seed; returns other functions unchanged.
 
   get_variable wraps its initializer in a functools.partial with the shape and dtype.

@@ -111,7 +111,7 @@ def reseed_operations(graph: tf.Graph, seed: int, drawn: Collection[int] = ()) -
     seed: the seed that the new ones are derived from.
     drawn: seeds that Keras drew for stateless operations of the graph. They are replaced too.
   """
-  others = {}
+  others: dict[int, int] = {}  # a seed that Keras drew → its replacement
   for index, operation in enumerate(graph.get_operations()):
     if "seed" in operation.node_def.attr and "seed2" in operation.node_def.attr:
       tensorflow_internals.set_attribute(operation, "seed", i=seed)

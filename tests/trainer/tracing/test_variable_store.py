@@ -116,7 +116,7 @@ def test_another_shape_or_dtype_is_an_error_that_names_the_variable(store):
     with pytest.raises(
       errors.ModelFnError,
       match=r"creates the variable w with shape .* created it "
-      r"with shape \(2, 3\) and dtype float32 before",
+      r"with shape \(2, 3\) and dtype float32:",
     ):
       run(store, lambda value=value: tf.Variable(value, name="w").read_value())
 
