@@ -1,7 +1,7 @@
-"""Checkpoints: writes them, reads them, keeps the right ones, and starts from other models.
+"""Checkpoints: writes, reads and keeps them, and starts a model from the values of another.
 
-`directory` is the folder of a run's checkpoints and the layout on disk; `reader` reads one of them;
-`retention` says which are kept; `model_values` knows which values the model's variables have;
+`directory` writes a run's checkpoints and describes their layout on disk. `reader` reads one.
+`retention` decides which ones stay. `model_values` knows which values the model's variables have.
 `warm_start` takes values from elsewhere.
 """
 

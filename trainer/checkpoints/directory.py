@@ -1,19 +1,19 @@
-"""Checkpoints: every variable under its name, in TensorFlow's own format, whole or not there.
+"""Writes checkpoints: every variable under its name, in TensorFlow's own format.
 
-Layout of a model_dir:
+A checkpoint is either complete or not there. Layout of a model_dir:
 
-    model.ckpt-1200.index                   names, shapes, dtypes, checksums; its presence means
-                                            that the checkpoint is whole
-    model.ckpt-1200.data-00000-of-00001     the values, float32 variables as float32 whatever the
-                                            precision of the run
-    checkpoint                              the newest whole one, for tf.train.latest_checkpoint;
-                                            paths are relative, so that the folder can move
-    .writing-*                              what a process that was killed was writing; the next one
-                                            that writes removes it, or puts it in its place
+    model.ckpt-1200.index                   names, shapes, dtypes and checksums; the checkpoint
+                                            exists as soon as this file does
+    model.ckpt-1200.data-00000-of-00001     the values; variables are float32 in any precision
+    checkpoint                              the newest complete one, for
+                                            tf.train.latest_checkpoint; paths are relative, so the
+                                            folder can be moved
+    .writing-*                              left by a process that was killed while writing; the
+                                            next process completes or removes it
 
-A key is a variable's name (`conv2d_1/kernel`): it tells nothing of devices or replicas, so that
-what eight cores wrote opens on one. `tf.train.load_checkpoint` reads it, and so does
-`tf.compat.v1.train.Saver`. `examples_seen` is the position in the training data.
+A key is a variable's name (`conv2d_1/kernel`). It says nothing about devices or replicas, so one
+core can read what eight cores wrote. `tf.train.load_checkpoint` and `tf.compat.v1.train.Saver` can
+read these files. The key `examples_seen` is the position in the training data.
 """
 
 import concurrent.futures
@@ -22,6 +22,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 from absl import logging
@@ -36,75 +37,85 @@ _WRITING = ".writing-"
 
 
 class CheckpointDirectory:
-  """The checkpoints of one model_dir. Nothing is read or written before a method is called.
+  """The checkpoints of one model_dir. The constructor neither reads nor writes.
 
   Args:
-    directory: path, local or of any file system that tf.io.gfile knows.
-    keep: a retention.Retention.
-    on_failure: "raise" for an OutputError, or "warn" to go on without the checkpoint when one
-      cannot be written, and try again at the next one.
-    clock: seconds since the epoch.
+    directory: the folder, on any file system that tf.io.gfile can open.
+    keep: which checkpoints to keep; default: the five newest.
+    on_failure: what to do if a checkpoint cannot be written: "raise" an OutputError, or "warn" and
+      train on until the next save.
+    clock: returns the time in seconds since the epoch.
+
+  Attributes:
+    directory: the folder.
   """
 
-  def __init__(self, directory, keep=None, on_failure="raise", clock=time.time):
+  def __init__(
+    self,
+    directory: str,
+    keep: retention.Retention | None = None,
+    on_failure: str = "raise",
+    clock: Callable[[], float] = time.time,
+  ) -> None:
     self.directory = directory
     self._keep = keep or retention.Retention()
     self._on_failure = on_failure
     self._clock = clock
     self._writer = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
-    self._pending = None  # (step, future, thread that asked for it) of the save that is under way
+    # (step, future, id of the thread that called save) of the save in progress.
+    self._pending: tuple[int, concurrent.futures.Future, int] | None = None
     self._swept = False
-    # By path: (its files' stamps, what is wrong with it or None). What this process has written or
-    # read need not be read again.
-    self._known = {}
-    self._warned = set()  # of what was wrong with checkpoints
+    # path → (stamps of its files, what is wrong with it or None). A checkpoint that this process
+    # has written or read need not be read again while its files stay the same.
+    self._known: dict[str, tuple] = {}
+    self._warned: set[str] = set()  # the problems that were logged
 
-  def steps(self):
-    """Steps of the checkpoints that are there, oldest first."""
+  def steps(self) -> list[int]:
+    """Lists the steps of the checkpoints, oldest first."""
     try:
       names = tf.io.gfile.listdir(self.directory)
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
       return []
     return sorted(int(match[1]) for match in map(_INDEX.fullmatch, names) if match)
 
-  def path(self, step):
-    """The path of the checkpoint of a step, as `checkpoint_path` arguments take it."""
+  def path(self, step: int) -> str:
+    """Returns the path of a step's checkpoint, for arguments named checkpoint_path."""
     return os.path.join(self.directory, f"{PREFIX}-{step}")
 
-  def latest(self):
-    """The path of the newest checkpoint, damaged or not, or None; waits for one that is being
-    written.
-    """
+  def latest(self) -> str | None:
+    """Returns the path of the newest checkpoint, damaged or not. Waits for a save in progress."""
     self.wait()
     steps = self.steps()
     return self.path(steps[-1]) if steps else None
 
-  def save(self, step, values):
-    """Writes values in the background, and then forgets the checkpoints that need not be kept.
+  def save(self, step: int, values: Mapping[str, tf.Tensor]) -> str:
+    """Writes a checkpoint in the background, then removes those that need not be kept.
 
     Args:
-      step: int, the global step.
-      values: dict of name → tensor.
+      step: the global step.
+      values: name → tensor.
 
     Returns:
       The path that the checkpoint will have.
 
     Raises:
-      OutputError: the one before cannot be written, or its folder cannot; what was there is as it
-        was.
+      OutputError: the previous checkpoint could not be written. Earlier ones are unchanged.
     """
     self._settle()
-    # A tensor that was read from a variable keeps its value: TensorFlow copies a variable's memory
-    # before it changes what others hold.
+    # Training may go on while the thread writes. The tensors keep their values: TensorFlow copies a
+    # variable's memory before it changes memory that a tensor shares.
     future = self._writer.submit(self._write, step, dict(values))
     self._pending = step, future, threading.get_ident()
     return self.path(step)
 
-  def wait(self):
-    """Returns when nothing is being written; raises OutputError if it could not be, unless
-    on_failure is "warn".
+  def wait(self) -> None:
+    """Waits until no save is in progress.
 
-    That is for the thread that saves to hear, which must not go on; others only wait.
+    Only the thread that called `save` gets its error, since that thread must not go on. Other
+    threads only wait.
+
+    Raises:
+      OutputError: the checkpoint could not be written, and on_failure is "raise".
     """
     pending = self._pending
     if pending is None:
@@ -116,7 +127,7 @@ class CheckpointDirectory:
       concurrent.futures.wait([future])
 
   def _settle(self):
-    """As `wait`, for whichever thread."""
+    """Waits for the save in progress, and raises its error in any thread."""
     if self._pending is None:
       return
     (step, future, _), self._pending = self._pending, None
@@ -131,10 +142,10 @@ class CheckpointDirectory:
         raise errors.OutputError(message) from error
       logging.warning("%s. The training goes on; the next checkpoint is the next try.", message)
 
-  def wait_and_warn(self):
-    """Returns when nothing is being written.
+  def wait_and_warn(self) -> None:
+    """Waits until no save is in progress; logs its error.
 
-    What cannot be is told in a warning: the training has ended for another reason.
+    For a training that ends with another error, which must not be hidden.
     """
     try:
       self.wait()
@@ -154,15 +165,18 @@ class CheckpointDirectory:
         shape_and_slices=[""] * len(values),
         tensors=list(values.values()),
       )
+    # The order is important: old checkpoints go only after the new one is complete.
     _put_in_place(written, path)
     tf.io.gfile.rmtree(aside)
     self.mark_whole(path)
     self._forget()
     self._write_state()
 
-  def clean(self):
-    """Removes what a process that was killed has left; a checkpoint that it had written to its end
-    is put in its place. For the one process that writes; done once.
+  def clean(self) -> None:
+    """Cleans up after a process that was killed while writing, on the first call.
+
+    A checkpoint that was written completely moves to its place; other leftovers are removed. Only
+    the process that writes checkpoints may call this.
     """
     if self._swept or not tf.io.gfile.isdir(self.directory):
       return
@@ -178,8 +192,8 @@ class CheckpointDirectory:
   def _forget(self):
     """Removes the checkpoints that need not be kept.
 
-    A damaged one does not count: before another goes, those that stay are known to be whole. It
-    stays itself until it would have to go if it were whole.
+    Before one is removed, the ones that stay are known to be undamaged: a damaged one does not
+    count among them. It is removed itself when its turn comes.
     """
     stamps = {step: _stamps(self.path(step)) for step in self.steps()}
     counted = {step: index.mtime_nsec / 1e9 for step, (index, _) in stamps.items() if index}
@@ -210,7 +224,7 @@ class CheckpointDirectory:
 
   def _write_state(self):
     paths = [self.path(step) for step in self.steps()]
-    # But those known to be damaged.
+    # All but those known to be damaged.
     names = [
       os.path.basename(path) for path in paths if self._known.get(path, (None, None))[1] is None
     ]
@@ -221,16 +235,17 @@ class CheckpointDirectory:
     with files.write_atomically(os.path.join(self.directory, "checkpoint")) as file:
       file.write("\n".join(lines) + "\n")
 
-  def latest_whole(self):
-    """The path of the newest checkpoint that can be read, or None if there is none at all.
+  def latest_whole(self) -> str | None:
+    """Finds the newest checkpoint that can be read; logs a warning for each damaged one.
 
-    Each damaged one is named in a warning.
+    Returns:
+      Its path, or None if there are no checkpoints.
 
     Raises:
-      CheckpointDamagedError: there are checkpoints, and none of them can be read.
+      CheckpointDamagedError: there are checkpoints, but none can be read.
     """
     self.wait()
-    damaged = []
+    damaged: list[str] = []
     for step in reversed(self.steps()):
       path = self.path(step)
       problem = self._problem(path)
@@ -247,12 +262,12 @@ class CheckpointDirectory:
     return None
 
   def _problem(self, path):
-    """What is wrong with a checkpoint, None if it is whole.
+    """Returns what is wrong with a checkpoint, or None.
 
-    It is read unless this process has written or read it, and its files are as they were.
+    Reads the checkpoint, unless this process has written or read it and its files are unchanged.
 
     Raises:
-      CheckpointError: it cannot be told now.
+      CheckpointError: the checkpoint is out of reach now.
     """
     stamps = _stamps(path)
     known, problem = self._known.get(path, (None, None))
@@ -265,10 +280,8 @@ class CheckpointDirectory:
       self._known[path] = stamps, problem
     return problem
 
-  def mark_whole(self, path):
-    """Takes a checkpoint for whole as it is now: this process, or the chief of its workers, has
-    just written it.
-    """
+  def mark_whole(self, path: str) -> None:
+    """Notes that a checkpoint is complete: this process, or the chief, has just written it."""
     self._known[path] = _stamps(path), None
 
   def _warn_once(self, message, problem):
@@ -279,16 +292,14 @@ class CheckpointDirectory:
 
 @dataclasses.dataclass(frozen=True)
 class _Stamp:
-  """What tells a file from the one that was there before: when it was written (nanoseconds
-  since the epoch), and its length.
-  """
+  """Tells a file from an earlier one at its path: time of writing (ns since the epoch), length."""
 
   mtime_nsec: int
   length: int
 
 
 def _stamps(path):
-  """The _Stamps of a checkpoint's index and data; None for a file that is not there."""
+  """Returns the _Stamps of a checkpoint's index and data; None for a missing file."""
   found = []
   for ending in (".index", _DATA):
     try:
@@ -300,10 +311,10 @@ def _stamps(path):
 
 
 def _put_in_place(written, path):
-  """Moves a checkpoint that was written aside, or what is still there of it.
+  """Moves a checkpoint that was written aside to its place; continues an interrupted move.
 
-  The order is important. The index of what is replaced goes first: it does not fit the new data.
-  The new index comes last: with it the checkpoint is there.
+  The order is important. The old index is removed first: it does not fit the new data. The new
+  index is moved last: the checkpoint exists as soon as its index does.
   """
   if tf.io.gfile.exists(path + ".index"):
     tf.io.gfile.remove(path + ".index")
@@ -313,9 +324,7 @@ def _put_in_place(written, path):
 
 
 def _is_complete(written, path):
-  """Whether a checkpoint was written aside to its end, and at most the moving of it was cut
-  short.
-  """
+  """Whether a checkpoint that was written aside is complete; its move may have been interrupted."""
   if not tf.io.gfile.exists(written + ".index"):
     return False
   if not tf.io.gfile.exists(written + _DATA):
@@ -327,19 +336,24 @@ def _is_complete(written, path):
   return True
 
 
-def remove(path):
-  """Removes a checkpoint, its index first, so that what is left of it if this is cut short is
-  no checkpoint.
-  """
+def remove(path: str) -> None:
+  """Removes a checkpoint. The index goes first: without it the rest is no checkpoint."""
   for name in [path + ".index", *tf.io.gfile.glob(path + ".data-*")]:
     tf.io.gfile.remove(name)
 
 
-def resolve(path):
-  """The path of a checkpoint from that or from a directory, whose newest is meant.
+def resolve(path: str) -> str:
+  """Finds a checkpoint.
+
+  Args:
+    path: a checkpoint, or a folder, whose newest checkpoint is taken.
+
+  Returns:
+    The path of the checkpoint.
 
   Raises:
     CheckpointNotFoundError: there is none.
+    CheckpointDamagedError: the folder has damaged checkpoints only.
   """
   if tf.io.gfile.exists(path + ".index"):
     return path
@@ -352,6 +366,6 @@ def resolve(path):
   return newest
 
 
-def step_of(path):
-  """The step in the name of a run's own checkpoint."""
+def step_of(path: str) -> int:
+  """Returns the step in the name of a run's checkpoint."""
   return int(path.rpartition("-")[2])

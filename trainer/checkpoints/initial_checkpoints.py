@@ -1,9 +1,8 @@
-"""Initial values from checkpoints: what `tf.compat.v1.train.init_from_checkpoint` asks for.
+"""Supports `tf.compat.v1.train.init_from_checkpoint`: initial values from a checkpoint.
 
-In a graph it changes the operations that initialize variables, which run once, when a training
-begins. Called in a model_fn or in its scaffold_fn it is noted here, and done when a training
-begins: no file is looked at where a checkpoint of the run itself is continued, evaluated or
-exported.
+In TF1 the function changes the variables' initializers, which run once, when a training begins.
+Octet notes a call in a model_fn or scaffold_fn, and assigns the values when a training begins. A
+run that continues, evaluates or exports its own checkpoint never opens the file.
 
     noted = CheckpointInitializer("bert/bert_model.ckpt", {"bert/": "encoder/"}, variables)
     apply([noted], variables)
@@ -23,24 +22,29 @@ from trainer.checkpoints import reader, warm_start
 from trainer.internals import patches, tensorflow_internals
 from trainer.tracing import variable_store
 
-_SHOWN = 10  # names in a message
+_SHOWN = 10  # most names in a message
 
 
 class CheckpointInitializer:
   """One call of init_from_checkpoint.
 
   Args:
-    path: a checkpoint, or a folder, whose newest is meant.
-    assignment_map: dict, or list of pairs. From a name in the checkpoint to a variable, to the name
-      of one, or to a list of one of these; or from a scope there to a scope in the model, both with
-      a slash at the end.
-    present: dict of name → tf.Variable, those that the model has at the time of the call.
+    path: a checkpoint, or a folder, whose newest checkpoint is taken.
+    assignment_map: a dict or a list of pairs. It maps a name in the checkpoint to a variable, to a
+      variable's name, or to a list of one of these; or a scope in the checkpoint to a scope in the
+      model, both with a slash at the end.
+    present: name → variable, the model's variables at the time of the call.
+
+  Attributes:
+    path: the path.
+    pairs: (name or scope in the checkpoint, name or scope in the model), sorted.
+    names: the names of the variables in `present`.
 
   Raises:
-    ModelFnError: the map has something else in it.
+    ModelFnError: the map contains something else.
   """
 
-  def __init__(self, path: Any, assignment_map: Any, present: Mapping[str, tf.Variable]):
+  def __init__(self, path: Any, assignment_map: Any, present: Mapping[str, tf.Variable]) -> None:
     self.path = str(path)
     pairs = assignment_map.items() if isinstance(assignment_map, Mapping) else assignment_map
     self.pairs = tuple(sorted((str(there), _target(wanted, present)) for there, wanted in pairs))
@@ -56,14 +60,17 @@ class CheckpointInitializer:
     return hash(self._key())
 
   def resolve(self, own: Iterable[str], stored: Mapping[str, Any]) -> dict[str, str]:
-    """dict of variable's name → name in the checkpoint.
+    """Finds the name in the checkpoint for each variable.
 
     Args:
-      own: names of the variables that a scope means: the model's, not an optimizer's.
-      stored: what is in the checkpoint, by name.
+      own: names of the variables that a scope can contain: the model's, without an optimizer's.
+      stored: the checkpoint's contents by name.
+
+    Returns:
+      Name of a variable → name in the checkpoint.
 
     Raises:
-      CheckpointError: something that is asked for is not there.
+      CheckpointError: the model has no such variable or scope, or the checkpoint no such name.
     """
     found = {}
     for there, target in self.pairs:
@@ -85,8 +92,9 @@ class CheckpointInitializer:
     return found
 
   def _resolve_scope(self, there, target, own):
-    """As TensorFlow has it: "/" is the root on either side; a target's last slash ends the
-    scope.
+    """Resolves a scope by TensorFlow's rules.
+
+    "/" is the root, on either side. The part of the target after its last slash does not count.
     """
     scope = target[: target.rindex("/") + 1].lstrip("/") if "/" in target else ""
     root = "" if there == "/" else there
@@ -106,21 +114,21 @@ class CheckpointInitializer:
 def apply(
   initializers: Iterable[CheckpointInitializer], model: Mapping[str, tf.Variable]
 ) -> set[str]:
-  """Gives variables their values, those of later calls over those of earlier ones.
+  """Assigns the values of the noted calls, in order: later calls overwrite earlier ones.
 
   Args:
-    initializers: what was noted.
-    model: dict of name → tf.Variable.
+    initializers: the calls.
+    model: name → variable.
 
   Returns:
-    The names of the variables that were given a value.
+    The names of the variables that got a value.
 
   Raises:
-    CheckpointError: what is asked for is not there, or has another shape; no variable was changed.
+    CheckpointError: a value is missing or has another shape or dtype. No variable was changed.
     CheckpointNotFoundError: there is no checkpoint.
   """
   own = warm_start.model_names(model)
-  values = {}
+  values: dict[str, Any] = {}
   for initializer in initializers:
     path = _newest(initializer.path)
     stored = reader.shapes(path)
@@ -138,7 +146,15 @@ def apply(
 
 
 def name_of(variable: Any, present: Mapping[str, tf.Variable]) -> str | None:
-  """The name of a variable, of Keras or of TensorFlow, among those that are present, or None."""
+  """Looks up the name of a variable.
+
+  Args:
+    variable: a keras.Variable or tf.Variable.
+    present: name → variable.
+
+  Returns:
+    Its name in `present`, or None.
+  """
   variable = variable.value if isinstance(variable, keras.Variable) else variable
   return next((name for name, other in present.items() if other is variable), None)
 
@@ -154,7 +170,7 @@ def _init_from_checkpoint(original, ckpt_dir_or_file, assignment_map):
 
 
 def _target(wanted, present):
-  """The name of a variable or of a scope, of what an assignment_map has."""
+  """Returns the name of the variable or scope that a value of an assignment_map stands for."""
   if isinstance(wanted, list | tuple) and len(wanted) == 1:
     wanted = wanted[0]
   if isinstance(wanted, str):
@@ -180,8 +196,7 @@ def _check_fits(path, name, variable, there, shape, dtype):
   if tuple(variable.shape.as_list()) != tuple(shape) or kinds[0] != kinds[1]:
     raise errors.CheckpointError(
       f"init_from_checkpoint: {there} in {path} is {dtype.name}{list(shape)}, and the variable "
-      f"{name} "
-      f"is {variable.dtype.base_dtype.name}{variable.shape.as_list()}."
+      f"{name} is {variable.dtype.base_dtype.name}{variable.shape.as_list()}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Gives a Keras model the values that it has in a checkpoint."""
+"""Loads a checkpoint into a Keras model."""
 
 import os
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from trainer.tracing import keras_scope
 def load_into_keras(
   checkpoint_path: str | os.PathLike, model: keras.Model | Callable[[], keras.Model]
 ) -> keras.Model:
-  """Gives a Keras model the values of a checkpoint.
+  """Loads the values of a checkpoint into a Keras model.
 
   Args:
-    checkpoint_path: a checkpoint, or a folder, whose newest checkpoint is meant.
+    checkpoint_path: a checkpoint, or a folder, whose newest checkpoint is taken.
     model: a built keras.Model, or a function that makes one (the build_model of
-      `model_fn_from_keras`). Values are found by the paths of the variables. Prefer a function: it
-      is called so that Keras numbers the layers as in training ("dense", "dense_1"), whatever else
-      the process has made before.
+      `model_fn_from_keras`). Variables are looked up by their paths. Prefer a function: Octet calls
+      it so that Keras numbers the layers as in training ("dense", "dense_1"), whatever layers the
+      process has created before.
 
   Returns:
-    The model; `.save("x.keras")` and `.save_weights("x.weights.h5")` write it.
+    The model. Write it with `.save("x.keras")` or `.save_weights("x.weights.h5")`.
 
   Raises:
     CheckpointNotFoundError: there is no checkpoint.
@@ -48,6 +48,12 @@ def load_into_keras(
 
 def build(build_model: Any) -> keras.Model:
   """Calls a function that makes a Keras model.
+
+  Args:
+    build_model: the function, without arguments.
+
+  Returns:
+    The model.
 
   Raises:
     SettingError: build_model is not such a function.

@@ -1,19 +1,19 @@
-"""The values in Keras's own files, by the names of their layers.
+"""Reads and writes Keras's weight files.
 
-Layout of a .weights.h5 (a .keras file is a zip archive with one inside; Keras 3,
-`keras/src/saving/saving_lib.py`):
+Layout of a .weights.h5 file of Keras 3 (a .keras file is a zip archive that contains one). Source:
+`keras/src/saving/saving_lib.py`.
 
-    layers/dense/vars/0            the first value of a layer (its kernel): trainable ones first, in
-                                   the order of their making
-    layers/dense/vars/1            the second (its bias)
-    layers/dense/vars              attribute "name": what the layer is called, such as "head"; its
-                                   place has the name of its class, and a number
-    layers/lstm/cell/vars/0        layers have layers
-    optimizer/vars/0               left out here
+    layers/dense/vars/0            the first value of a layer, its kernel; trainable values first,
+                                   in the order of creation
+    layers/dense/vars/1            the second value, its bias
+    layers/dense/vars              its attribute "name" is the layer's name, such as "head"; the
+                                   folder is named after the layer's class, with a number
+    layers/lstm/cell/vars/0        layers can contain layers
+    optimizer/vars/0               ignored here
 
-Names here are those of the layers from the outermost to the one that has the value, and the value's
-number: `head/0`, `lstm/lstm_cell/2`. The .h5 files of Keras 2 have names of variables,
-`conv1/kernel`, which are taken as they are.
+A value's name here is made of the names of its layers, the outermost first, and the value's number:
+`head/0`, `lstm/lstm_cell/2`. The .h5 files of Keras 2 contain variable names, such as
+`conv1/kernel`. These stay as they are.
 """
 
 import collections
@@ -22,6 +22,7 @@ import io
 import itertools
 import re
 import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 
 import h5py
 import keras
@@ -35,7 +36,7 @@ from trainer.internals import keras_internals
 _IN_ARCHIVE = "model.weights.h5"
 _NUMBERED = re.compile(r"(.+?)(?:_(\d+))?")
 
-# The order of a layer's values, for the layers of Keras whose values are all their own.
+# The order of the values of Keras's layers, for layers that contain no other layers.
 _ORDER = (
   "gamma",
   "kernel",
@@ -50,12 +51,18 @@ _ORDER = (
 )
 
 
-def read(path):
-  """dict of name → numpy array.
+def read(path: str) -> dict[str, np.ndarray]:
+  """Reads a weight file.
+
+  Args:
+    path: a `.weights.h5`, `.keras` or `.h5` file.
+
+  Returns:
+    Name → value.
 
   Raises:
     CheckpointNotFoundError: there is no such file.
-    CheckpointDamagedError: it is not a file of Keras, or only a part of one.
+    CheckpointDamagedError: it is not a Keras file, or it is incomplete.
   """
   try:
     with tf.io.gfile.GFile(path, "rb") as file:
@@ -91,7 +98,7 @@ def _read_keras_2(root):
 
 
 def _read_keras_3(file):
-  names = {}  # what each layer is called, by its place
+  names = {}  # folder of a layer → the layer's name
 
   def visit(place, item):
     if isinstance(item, h5py.Group) and (place == "vars" or place.endswith("/vars")):
@@ -104,6 +111,7 @@ def _read_keras_3(file):
     layer: "/".join(names[outer] for outer in _outermost_first(layer) if outer in names)
     for layer in layers
   }
+  # Two layers may have the same chain of names. They keep their folders' names, which are unique.
   uses = collections.Counter(chains.values())
   values = {}
   for layer, chain in chains.items():
@@ -123,21 +131,23 @@ def _value(dataset):
   return np.array(dataset, ml_dtypes.bfloat16 if dataset.attrs.get("dtype") == "bfloat16" else None)
 
 
-def find(names, wanted, layers):
-  """Which value of a file a variable means.
+def find(
+  names: Iterable[str], wanted: Sequence[str], layers: Mapping[str, tuple[int, int]]
+) -> tuple[dict[str, str], dict[str, str]]:
+  """Finds the value of a file that belongs to each variable, by the names of the layers.
 
-  The layers of a variable are found by their names. Keras numbers what was given no name ("dense",
-  "dense_1") anew in each process, but not for each model, so that a file may start at dense_7:
-  where more is found that way, the numbers of each kind of layer are counted from 0.
+  Keras numbers layers without a name ("dense", "dense_1") per process, not per model. So the layers
+  of a file may start at dense_7. If more variables are found that way, the numbers of each kind of
+  layer are counted from 0.
 
   Args:
     names: the names in the file.
-    wanted: list of names of variables, `dense/kernel`.
-    layers: dict of each to (index, count): which variable of its layer it is.
+    wanted: names of variables, such as `dense/kernel`.
+    layers: wanted name → (index, count): its place among the variables of its layer.
 
   Returns:
-    (found, notes): dict of wanted name → name in the file; dict of wanted name → why there is none,
-    where there is more to say than that.
+    (found, notes): wanted name → name in the file; and wanted name → the reason why none was found,
+    if there is a particular one.
   """
   names = set(names)
   sizes = collections.Counter(name.rpartition("/")[0] for name in names)
@@ -147,6 +157,7 @@ def find(names, wanted, layers):
     (as_named, counted) if len(as_named[0]) >= len(counted[0]) else (counted, as_named)
   )
   if len(found) == len(other):
+    # Both ways of counting find the same number: where they disagree, either may be wrong.
     for name in [name for name in found if other.get(name) != found[name]]:
       notes[name] = f"it could be {found[name]} or {other.get(name)}, as the layers are counted"
     found = {name: value for name, value in found.items() if name not in notes}
@@ -154,7 +165,7 @@ def find(names, wanted, layers):
 
 
 def _match(layer_names, sizes, names, wanted, layers):
-  """find() for layers that are called by layer_names, a dict of layer in the file → name."""
+  """Does `find` with other names for the layers: layer_names maps a layer in the file to one."""
   of_name = {name: layer for layer, name in layer_names.items()}
   parents = {name: name.rpartition("/")[0] for name in wanted}
   candidates = {
@@ -188,9 +199,7 @@ def _same_end(one, other):
 
 
 def _counted_from_0(layers):
-  """dict of layer → its name when each kind of layer is counted from 0: dense_7 and dense_9 are
-  dense and dense_1.
-  """
+  """Renumbers each kind of layer from 0: dense_7 and dense_9 become dense and dense_1."""
   numbers = collections.defaultdict(set)
   for part in itertools.chain.from_iterable(layer.split("/") for layer in layers):
     base, number = _NUMBERED.fullmatch(part).groups()
@@ -204,20 +213,21 @@ def _counted_from_0(layers):
   return {layer: "/".join(map(counted, layer.split("/"))) for layer in layers}
 
 
-def write(path, values):
-  """Writes a .weights.h5 that `keras.Model.load_weights` takes, for a model that is a plain row or
-  graph of Keras's own layers.
+def write(path: str, values: Mapping[str, np.ndarray]) -> None:
+  """Writes a .weights.h5 file for `keras.Model.load_weights`.
+
+  The model must be a sequence or graph of Keras's own layers, without layers inside of layers.
 
   Args:
     path: the file, ending in `.weights.h5`.
-    values: dict of name → numpy array, named as Keras names them from the start of a process:
-      `dense/kernel`, `dense_1/kernel`.
+    values: name → value. The names are those that Keras gives in a new process: `dense/kernel`,
+      `dense_1/kernel`.
 
   Raises:
-    SettingError: a name does not say which layer of Keras it is of, or which of its values.
+    SettingError: a name does not say to which value of which Keras layer it belongs.
     OutputError: the file cannot be written.
   """
-  layers = collections.defaultdict(dict)
+  layers: dict[str, dict] = collections.defaultdict(dict)
   for name, value in values.items():
     layer, _, variable = name.rpartition("/")
     layers[layer][variable] = value
@@ -232,8 +242,16 @@ def write(path, values):
   put(path, data.getvalue())
 
 
-def put(path, data):
-  """Writes a file aside and then in its place; OutputError if it cannot be written."""
+def put(path: str, data: bytes) -> None:
+  """Writes a whole file, or nothing.
+
+  Args:
+    path: the file, the --weights_file of export-weights.
+    data: its content.
+
+  Raises:
+    OutputError: the file cannot be written.
+  """
   try:
     with files.write_atomically(path, "wb") as file:
       file.write(data)
@@ -254,14 +272,12 @@ def _check_layers(layers):
       name = f"{layer}/{next(iter(variables))}".strip("/")
       raise errors.SettingError(
         f"The name {name!r} does not tell which value of which layer of Keras it is: give "
-        "--model=module.function, a function that makes the Keras "
-        "model."
+        "--model=module.function, a function that makes the Keras model."
       )
     bases[base].add(int(number or 0))
   for base, numbers in bases.items():
     if numbers != set(range(len(numbers))):
       raise errors.SettingError(
         f"The layers {base} have the numbers {sorted(numbers)}, of which some are missing: give "
-        "--model=module.function, a function that makes the "
-        "Keras model."
+        "--model=module.function, a function that makes the Keras model."
       )

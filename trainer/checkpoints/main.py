@@ -1,14 +1,15 @@
-"""Looks into checkpoints, compares them, and takes the weights out of them.
+"""Shows checkpoints, compares them, and exports their weights.
 
   python -m trainer.checkpoints list out/digits
   python -m trainer.checkpoints show out/digits --stats
   python -m trainer.checkpoints diff out/digits/model.ckpt-1000 out/digits/model.ckpt-2000
   python -m trainer.checkpoints export-weights out/digits --weights_file=digits.weights.h5
 
-`show` and `diff` read whatever a warm start reads (a folder's newest checkpoint, a SavedModel,
-Keras files). `export-weights` writes a file for `keras.Model.load_weights`. By the names alone it
-does so for plain rows and graphs of Keras's layers; other models need --model=module.function, a
-function that makes the Keras model. No model and no gin file is needed otherwise.
+`show` and `diff` read all that a warm start can read (a folder's newest checkpoint, a SavedModel,
+Keras files). `export-weights` writes a file for `keras.Model.load_weights`. For sequences and
+graphs of Keras's own layers the variables' names are enough. Other models need
+--model=module.function, a function that makes the Keras model. No other command needs a model or a
+gin file.
 """
 
 import datetime
@@ -16,6 +17,7 @@ import importlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable, Sequence
 
 from absl import flags
 
@@ -25,15 +27,16 @@ _OUTPUT = flags.DEFINE_string("weights_file", None, "export-weights: the file, *
 _MODEL = flags.DEFINE_string(
   "model",
   None,
-  "export-weights: module.function that makes the Keras "
-  "model, where names do not tell its structure.",
+  "export-weights: module.function that makes the Keras model, where names do not tell its "
+  "structure.",
 )
 _STATS = flags.DEFINE_bool(
   "stats", False, "show: the mean and the standard deviation of each variable too."
 )
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
+  """Runs the command in argv[1] with the arguments that follow it, and prints its lines."""
   name, *arguments = argv[1:] or [""]
   if name not in _COMMANDS:
     raise errors.SettingError(
@@ -49,9 +52,17 @@ def main(argv):
   print("\n".join(function(*arguments)))
 
 
-def list_checkpoints(model_dir):
-  """Lines: step, size, date of each checkpoint in a folder, oldest first, and which is the
-  newest.
+def list_checkpoints(model_dir: str) -> list[str]:
+  """Lists the checkpoints of a folder, oldest first.
+
+  Args:
+    model_dir: the folder.
+
+  Returns:
+    The lines of a table: step, size and date of each checkpoint, and a mark for the newest.
+
+  Raises:
+    CheckpointNotFoundError: there are none.
   """
   import tensorflow as tf
 
@@ -76,13 +87,16 @@ def list_checkpoints(model_dir):
   return formatting.table(["step", "size", "written", ""], rows, right=(0, 1)).splitlines()
 
 
-def show(path, stats=False):
-  """Lines: name, shape, dtype, number of values and bytes of each variable, sorted by name, and the
-  sums.
+def show(path: str, stats: bool = False) -> list[str]:
+  """Shows what a source contains.
 
   Args:
-    path: what weight_sources.open_source takes.
-    stats: whether to add the mean and the standard deviation.
+    path: a source, see weight_sources.open_source.
+    stats: whether to add the mean and the standard deviation of each variable.
+
+  Returns:
+    The lines of a table: name, shape, dtype, number of values and size of each variable, sorted by
+    name, and the sums.
   """
   import numpy as np
   import tensorflow as tf
@@ -108,9 +122,16 @@ def show(path, stats=False):
   ]
 
 
-def diff(one, other):
-  """Lines: what is only in one of two sources, what has another shape, and the largest absolute
-  difference of each variable that differs.
+def diff(one: str, other: str) -> list[str]:
+  """Compares two sources.
+
+  Args:
+    one: a source, see weight_sources.open_source.
+    other: another one.
+
+  Returns:
+    Lines: the variables that only one source has, those whose shapes differ, and the largest
+    absolute difference of each variable whose values differ.
   """
   import numpy as np
 
@@ -135,11 +156,11 @@ def diff(one, other):
   rows, same = [], 0
   for name in [name for name in both if shapes[name][0] == others[name][0]]:
     a, b = (source.read([name])[name] for source in sources)
-    if {a.dtype.kind, b.dtype.kind} & set("OSU"):  # texts
+    if {a.dtype.kind, b.dtype.kind} & set("OSU"):  # strings
       distance = float(not np.array_equal(a, b))
     else:
       a, b = a.astype(np.float64), b.astype(np.float64)
-      with np.errstate(invalid="ignore"):  # of infinities
+      with np.errstate(invalid="ignore"):  # inf - inf
         distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b)).max(
           initial=0.0
         )
@@ -153,13 +174,20 @@ def diff(one, other):
   return [*lines, f"{same} of {len(both)} variables in both are equal"]
 
 
-def export_weights(path, output, model=None):
-  """Writes the model's own weights in a checkpoint as a Keras .weights.h5; a line on it.
+def export_weights(path: str, output: str | None, model: str | None = None) -> list[str]:
+  """Writes the model's own weights in a checkpoint to a Keras .weights.h5 file.
 
   Args:
-    path: a checkpoint, or a folder, whose newest is meant.
+    path: a checkpoint, or a folder, whose newest checkpoint is taken.
     output: the file, ending in .weights.h5.
     model: "module.function" of a function that makes the Keras model, or None.
+
+  Returns:
+    Lines that say what was written.
+
+  Raises:
+    SettingError: the output has another ending, or the weights' names do not tell the layers.
+    OutputError: the file cannot be written.
   """
   from trainer.checkpoints import keras_weights, warm_start, weight_sources
 
@@ -173,8 +201,8 @@ def export_weights(path, output, model=None):
   source = weight_sources.open_source(path)
   names = sorted(warm_start.own_names(source.shapes, set(source.shapes)))
   keras_weights.write(output, source.read(names))
-  # Keras loads by the order of a model's layers; a name tells the order in which they were made.
-  # Where these differ, only the model can tell.
+  # Keras loads by the order of the layers in the model. The names tell the order in which the
+  # layers were created. If these two differ, only the model can tell.
   return [
     f"Wrote {output}, {len(names)} variables from {source.path}",
     "It is for a model whose layers of each class come in the order of their numbers (dense, "
@@ -205,7 +233,7 @@ def _shape(shape):
   return "×".join(map(str, shape)) or "scalar"
 
 
-_COMMANDS = {
+_COMMANDS: dict[str, tuple[Callable[..., list[str]], list[str]]] = {
   "list": (list_checkpoints, ["MODEL_DIR"]),
   "show": (lambda path: show(path, _STATS.value), ["PATH"]),
   "diff": (diff, ["PATH", "PATH"]),

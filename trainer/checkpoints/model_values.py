@@ -1,49 +1,63 @@
-"""Which values a model's variables have: those of a checkpoint, of a warm start, or of the training
-that goes on.
+"""Loads values into a model's variables, and remembers which values they have.
 
     values = ModelValues(store, checkpoint_directory, warm_start_settings)
-    values.load(values.source())              # to train on from there
-    with values.use(values.source()): ...  # to evaluate or predict: with the moving averages of
-                                              # the weights, where the training keeps them
+    values.load(values.source())           # to continue the training from there
+    with values.use(values.source()): ...  # to evaluate or predict: with the moving averages of the
+                                           # weights, if the training keeps them
 
-A source is the path of a checkpoint, or WARM_START where model_dir has none yet.
+A source is the path of a checkpoint, or WARM_START while model_dir has no checkpoint.
 """
 
 import contextlib
 import os
+from collections.abc import Collection, Iterator, Mapping
 
 from trainer import errors, optimizers
 from trainer.checkpoints import directory, initial_checkpoints, moving_averages, reader, warm_start
+from trainer.tracing import variable_store
 
-# The source of a model that begins: its initial values, and over these what a warm start brings.
+# The source of a new model: its initial values, overwritten by those of a warm start.
 WARM_START = "warm start"
 
 
 class ModelValues:
-  """Gives variables their values, and remembers which they have, so that nothing is read twice.
+  """Loads values into the variables of a store, and never reads a source twice in a row.
 
   Args:
-    store: the variables.VariableStore; its "global_step" is one of them.
-    checkpoints: the checkpoint.CheckpointDirectory of the run.
-    settings: WarmStartSettings or None.
-    averages: whether `use` gives moving averages.
+    store: the model's variables; "global_step" is among them.
+    checkpoints: the run's checkpoints.
+    settings: the warm start, or None.
+    averages: whether `use` takes the moving averages of the weights.
   """
 
-  def __init__(self, store, checkpoints, settings=None, averages=True):
+  def __init__(
+    self,
+    store: variable_store.VariableStore,
+    checkpoints: directory.CheckpointDirectory,
+    settings: warm_start.WarmStartSettings | None = None,
+    averages: bool = True,
+  ) -> None:
     self._store = store
     self._checkpoints = checkpoints
     self._settings = settings
     self._use_averages = averages
-    # Those of a checkpoint: its path; dict of variable → its moving average.
-    self._found_averages = None, {}
+    # (path of a checkpoint, its moving averages: name of a variable → name of its average).
+    self._found_averages: tuple[str | None, dict[str, str]] = None, {}
     self.invalidate()
 
-  def source(self, path=None):
-    """What to evaluate, predict with or export: this checkpoint, else the newest that is not
-    damaged, else the warm start.
+  def source(self, path: str | os.PathLike | None = None) -> str:
+    """Chooses the source to evaluate, predict with or export.
+
+    Args:
+      path: a checkpoint, or a folder, whose newest checkpoint is taken. None for the run's newest
+        undamaged checkpoint or, if there is none, the warm start.
+
+    Returns:
+      The source.
 
     Raises:
-      CheckpointNotFoundError: there is none of them.
+      CheckpointNotFoundError: there is no such checkpoint, or neither a checkpoint nor a warm
+      start.
     """
     if path is not None:
       return directory.resolve(os.fspath(path))
@@ -55,44 +69,55 @@ class ModelValues:
       )
     return latest or WARM_START
 
-  def latest(self):
-    """The newest checkpoint of the run that is not damaged, or None."""
+  def latest(self) -> str | None:
+    """Returns the path of the run's newest undamaged checkpoint, or None."""
     return self._checkpoints.latest_whole()
 
-  def is_own(self, source):
-    """Whether it is one of the run's own checkpoints."""
+  def is_own(self, source: str) -> bool:
+    """Returns whether a source is a checkpoint of this run."""
     return source != WARM_START and os.path.normpath(os.path.dirname(source)) == os.path.normpath(
       self._checkpoints.directory
     )
 
-  def invalidate(self):
-    """A step of training has changed the variables: they are those of no source."""
-    self._held, self._names, self._restored_as = None, frozenset(), {}
+  def invalidate(self) -> None:
+    """Forgets which source the variables match. Call it when a training step changes them."""
+    self._held: str | None = None  # the source
+    self._names: frozenset[str] = frozenset()  # the variables that have its values
+    self._restored_as: dict[str, str] = {}  # those that have the value of another name there
 
-  def mark_saved(self, path, names):
-    """The variables of these names are now those of a checkpoint."""
+  def mark_saved(self, path: str, names: Collection[str]) -> None:
+    """Notes that the variables match a checkpoint. Call it after a save.
+
+    Args:
+      path: the checkpoint.
+      names: the names of the variables in it.
+    """
     self._held, self._names, self._restored_as = path, frozenset(names), {}
     self._found_averages = path, _averages(names) if self._use_averages else {}
 
-  def load(self, source):
-    """Gives the variables the values of a source as the training had them; those of WARM_START
-    also where no warm start is set.
+  def load(self, source: str) -> None:
+    """Loads a source to train from: the weights themselves, not their moving averages.
+
+    Args:
+      source: the source. WARM_START without warm start settings means the initial values.
     """
     if not self._has(source, {}):
       self._load(source, {})
 
   @contextlib.contextmanager
-  def use(self, source, training=False, names=None):
-    """Inside, the variables have the values of a source that are evaluated.
+  def use(
+    self, source: str, training: bool = False, names: Mapping[str, str] | None = None
+  ) -> Iterator[None]:
+    """Loads a source for evaluation while the context is open.
 
     Args:
-      source: see above.
-      training: whether a training goes on, whose values must not be lost.
-      names: dict of variable → its name in checkpoints, as a Saver of the model_fn says; None where
-        there is none. It takes the place of `averages`.
+      source: the source. training: whether a training is in progress. Then its values come back at
+      the end. names: name of a variable → its name in checkpoints, as the model_fn's Saver says.
+      None without
+        a Saver: then moving averages are used if `averages` is set.
 
     Raises:
-      SettingError: it does, and has gone on from the source.
+      SettingError: a training is in progress, and its values are not those of the source.
     """
     wanted = self._wanted(source, names, self._store.variables)
     if self._has(source, wanted):
@@ -109,9 +134,15 @@ class ModelValues:
       self._load(source, wanted)
       yield
 
-  def assign_to(self, source, store, names=None):
-    """Gives the values of a source that are evaluated to the variables of an exported model's
-    store; names as for `use`.
+  def assign_to(
+    self, source: str, store: variable_store.VariableStore, names: Mapping[str, str] | None = None
+  ) -> None:
+    """Loads a source into the variables of another store, as `use` does. For exports.
+
+    Args:
+      source: the source.
+      store: the variables of the exported model.
+      names: see `use`.
     """
     variables = store.variables
     if source == WARM_START:
@@ -123,9 +154,7 @@ class ModelValues:
         variable.assign(values[stored_as[name]])
 
   def _wanted(self, source, names, variables):
-    """dict of variable → its name in a source, of those that are evaluated with what has
-    another name there.
-    """
+    """Maps each variable that takes the value of another name in the source to that name."""
     if source == WARM_START:
       return {}
     if names is None:
@@ -133,7 +162,7 @@ class ModelValues:
     return {name: there for name, there in names.items() if there != name and name in variables}
 
   def _averages_in(self, path):
-    """dict of variable → its moving average in a checkpoint."""
+    """Maps each variable to the name of its moving average in a checkpoint."""
     if not self._use_averages:
       return {}
     if self._found_averages[0] != path:
@@ -141,9 +170,7 @@ class ModelValues:
     return self._found_averages[1]
 
   def _has(self, source, wanted):
-    """Whether the variables have the values of a source, those of `wanted` from other names
-    there.
-    """
+    """Whether all variables have the values of a source, those in `wanted` from other names."""
     return (
       self._held == source
       and self._names >= self._store.variables.keys()
@@ -162,26 +189,21 @@ class ModelValues:
     )
 
   def _begin(self, store):
-    """The values of a model that begins.
-
-    The order is important: each goes over what was before it.
-    """
-    # 1. Initial values.
+    """Assigns the values of a new model. The order is important: later steps overwrite earlier."""
+    # 1. The initial values.
     store.reset()
     store.variables["global_step"].assign(0)
-    # 2. What the model_fn or its scaffold_fn takes from checkpoints.
+    # 2. init_from_checkpoint in the model_fn or its scaffold_fn.
     given = initial_checkpoints.apply(store.initializers, store.variables)
-    # 3. A warm start, as TPUEstimator has it: after the model_fn.
+    # 3. The warm start, after the model_fn as in TPUEstimator.
     if self._settings is not None:
       given |= set(warm_start.apply(self._settings, store.variables).loaded)
-    # 4. Moving averages, of what their variables have by now.
+    # 4. Moving averages without a value of their own start from their variables.
     moving_averages.begin(store, given)
 
   @contextlib.contextmanager
   def _swap(self, source, wanted):
-    """Inside, the variables have the values of `wanted`; they have those that the training goes
-    on with again after.
-    """
+    """Assigns the values of `wanted` while the context is open; restores the training's values."""
     variables = self._store.variables
     elsewhere = [there for there in wanted.values() if there not in variables]
     read = reader.read(source, elsewhere) if elsewhere else {}
@@ -196,6 +218,6 @@ class ModelValues:
 
 
 def _averages(names):
-  """dict of variable → the name of its moving average, of those that have one among names."""
+  """Maps each variable that has a moving average among the names to the name of the average."""
   prefix = optimizers.ema_name("")
   return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}

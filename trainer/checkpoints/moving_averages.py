@@ -1,8 +1,7 @@
-"""`tf.compat.v1.train.ExponentialMovingAverage` in a model_fn.
+"""Supports `tf.compat.v1.train.ExponentialMovingAverage` in a model_fn.
 
-An average begins with the value that its variable begins a training with, also where that comes
-from a checkpoint. The names by which evaluation restores averages (`variables_to_restore`) are
-those that the training saves.
+An average starts from its variable's value at the beginning of a training, even if that value comes
+from a checkpoint. `variables_to_restore` returns the names under which the training saves averages.
 """
 
 from collections.abc import Collection
@@ -19,11 +18,11 @@ _Average = v1.train.ExponentialMovingAverage
 
 
 def begin(store: variable_store.VariableStore, given: Collection[str]) -> None:
-  """Gives averages the values of their variables, with which a training begins.
+  """Assigns to each average the value of its variable, at the beginning of a training.
 
   Args:
     store: the model's variables.
-    given: names of averages that have been given values of their own.
+    given: names of averages that got values of their own; they keep these.
   """
   for average, variable in store.averages.items():
     if average not in given and {average, variable} <= store.variables.keys():
@@ -49,13 +48,13 @@ def _apply(original, average, var_list=None):
 def _average_name(original, average, var):
   if variable_store.current() is None:
     return original(average, var)
-  made = average.average(var)  # None where `apply` was not called, as in evaluation
+  made = average.average(var)  # None if `apply` was not called, as in an evaluation
   return f"{var.op.name}/{average.name}" if made is None else made.op.name
 
 
 @patches.replaces(_Average, "variables_to_restore")
 def _variables_to_restore(original, average, moving_avg_variables=None):
-  """As TensorFlow's, which puts variables into a set, where they are not hashable any more."""
+  """Does what TensorFlow's does, without a set of variables: those are not hashable in TF2."""
   if variable_store.current() is None:
     return original(average, moving_avg_variables)
   averaged = moving_avg_variables

@@ -1,9 +1,11 @@
-"""Reads checkpoints: names, shapes and values, checked; restores variables from them."""
+"""Reads and verifies checkpoints, and restores variables from them."""
 
 import dataclasses
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,11 +16,11 @@ from trainer import errors
 EXAMPLES_SEEN = "examples_seen"
 
 
-# How much of a checkpoint is held in memory at a time while it is verified.
+# The most bytes of a checkpoint in memory at a time while it is verified.
 _PORTION_BYTES = 2**26
 
 
-# What tells nothing about the files: another try may find them whole.
+# Errors that say nothing about the files: another try may succeed.
 _OUT_OF_REACH = (
   tf.errors.AbortedError,
   tf.errors.CancelledError,
@@ -36,9 +38,9 @@ class RestoreReport:
 
   Attributes:
     path: the checkpoint.
-    matched: names that were restored.
-    unexpected: names in the checkpoint that the model does not have: an optimizer's, where the
-      model is only evaluated.
+    matched: names of the variables that were restored.
+    unexpected: names in the checkpoint that the model does not have. In an evaluation these are the
+      optimizer's.
   """
 
   path: str
@@ -49,18 +51,28 @@ class RestoreReport:
     names = ", ".join(self.unexpected[:5]) + (", ..." if len(self.unexpected) > 5 else "")
     return (
       f"Restored {self.path}: {len(self.matched)} matched, 0 missing, {len(self.unexpected)} "
-      f"unexpected{f' ({names})' if names else ''}, "
-      "0 of wrong shape"
+      f"unexpected{f' ({names})' if names else ''}, 0 of wrong shape"
     )
 
 
-def read_step(path):
-  """The global step in a checkpoint, or 0 where it has none."""
+def read_step(path: str) -> int:
+  """Reads the global step in a checkpoint; 0 if there is none."""
   return int(read(path, ["global_step"])["global_step"]) if "global_step" in shapes(path) else 0
 
 
-def shapes(path):
-  """dict of name → (shape, dtype) of what is in a checkpoint; raises as `read` does."""
+def shapes(path: str) -> dict[str, tuple[tuple[int, ...], tf.DType]]:
+  """Lists the contents of a checkpoint.
+
+  Args:
+    path: the checkpoint.
+
+  Returns:
+    Name → (shape, dtype).
+
+  Raises:
+    CheckpointDamagedError: a file is damaged or missing.
+    CheckpointError: the checkpoint is out of reach.
+  """
   try:
     reader = tf.train.load_checkpoint(path)
     dtypes = reader.get_variable_to_dtype_map()
@@ -72,12 +84,15 @@ def shapes(path):
     raise _unreadable(path, error) from error
 
 
-def verify(path):
-  """Reads all of a checkpoint against its checksums, and keeps nothing of it.
+def verify(path: str) -> None:
+  """Reads a whole checkpoint, so that TensorFlow compares it with its checksums.
+
+  Args:
+    path: the checkpoint.
 
   Raises:
-    CheckpointDamagedError: names it and the file that is wrong.
-    CheckpointError: it is out of reach.
+    CheckpointDamagedError: a file is damaged or missing; the message names it.
+    CheckpointError: the checkpoint is out of reach.
   """
   found = shapes(path)
   portion, size = [], 0
@@ -90,9 +105,19 @@ def verify(path):
   _tensors(path, portion, found)
 
 
-def read(path, names):
-  """dict of name → value (numpy array); CheckpointError if one is not there or out of reach,
-  CheckpointDamagedError if a file is damaged.
+def read(path: str, names: Sequence[str]) -> dict[str, Any]:
+  """Reads values from a checkpoint.
+
+  Args:
+    path: the checkpoint.
+    names: the names of the values.
+
+  Returns:
+    Name → value, as tensor.numpy() returns it.
+
+  Raises:
+    CheckpointDamagedError: a file is damaged or missing.
+    CheckpointError: the checkpoint lacks a name or is out of reach.
   """
   found = shapes(path)
   missing = [name for name in names if name not in found]
@@ -104,7 +129,7 @@ def read(path, names):
 
 
 def _tensors(path, names, found):
-  """The tensors of these names, which `shapes` has found in a checkpoint."""
+  """Reads tensors by name. `found` is the result of `shapes`."""
   if not names:
     return []
   try:
@@ -120,9 +145,7 @@ def _tensors(path, names, found):
 
 
 def _unreadable(path, error):
-  """The error to raise where a checkpoint cannot be read: of its own kind where its files are
-  damaged.
-  """
+  """Returns the error to raise: a CheckpointDamagedError only if the files are to blame."""
   if isinstance(error, _OUT_OF_REACH):
     return errors.CheckpointError(f"The checkpoint {path} cannot be read now: {first_line(error)}.")
   kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
@@ -138,23 +161,25 @@ def _unreadable(path, error):
   )
 
 
-def restore(path, variables, stored_as=None):
-  """Gives each variable its value in a checkpoint, all of them or none.
+def restore(
+  path: str, variables: Mapping[str, tf.Variable], stored_as: Mapping[str, str] | None = None
+) -> RestoreReport:
+  """Restores variables from a checkpoint, all of them or none.
 
   Args:
     path: the checkpoint.
-    variables: dict of name → tf.Variable.
-    stored_as: dict of name → the name there, of those that take a value of another name.
+    variables: name → variable.
+    stored_as: name of a variable → its name in the checkpoint, where these differ.
 
   Returns:
-    A RestoreReport, which is logged.
+    What was matched. It is logged too.
 
   Raises:
-    CheckpointError: a variable is missing in it or has another shape there, or it is damaged. No
-      variable was changed.
+    CheckpointError: a variable is missing in the checkpoint or has another shape there, or the
+      checkpoint is damaged. No variable was changed.
   """
   found = shapes(path)
-  stored_as = {name: name for name in variables} | (stored_as or {})
+  stored_as = {name: name for name in variables} | dict(stored_as or {})
   missing = [name for name in variables if stored_as[name] not in found]
   differing = [
     name
@@ -163,7 +188,9 @@ def restore(path, variables, stored_as=None):
   ]
   unexpected = sorted(set(found) - set(variables) - set(stored_as.values()) - {EXAMPLES_SEEN})
   if missing or differing:
-    what = {name: "not" if stored_as[name] == name else f"no {stored_as[name]}" for name in missing}
+    what: dict[str, Any] = {
+      name: "not" if stored_as[name] == name else f"no {stored_as[name]}" for name in missing
+    }
     what |= {name: found[stored_as[name]][0] for name in differing}
     lines = [
       f"  {name}: {there} in the checkpoint; {tuple(variables[name].shape.as_list())} in the model"
@@ -172,8 +199,7 @@ def restore(path, variables, stored_as=None):
     raise errors.CheckpointError(
       f"The checkpoint {path} does not fit the model: "
       f"{len(variables) - len(missing) - len(differing)} variables matched, {len(missing)} "
-      "missing, "
-      f"{len(unexpected)} unexpected, {len(differing)} of wrong shape.\n"
+      f"missing, {len(unexpected)} unexpected, {len(differing)} of wrong shape.\n"
       + "\n".join(lines[:20])
       + ("\n  ..." if len(lines) > 20 else "")
       + "\nWas the model changed since? A new --model_dir starts anew; a warm start takes what "
@@ -187,7 +213,8 @@ def restore(path, variables, stored_as=None):
   return report
 
 
-def first_line(error):
-  # Which of TensorFlow's functions said it.
+def first_line(error: Exception) -> str:
+  """Returns the first line of an error's message, or the name of its class."""
+  # TensorFlow puts the failed operation in front: "{{function_node ...}} ".
   message = re.sub(r"\{\{.*?\}\} ?", "", getattr(error, "message", None) or str(error))
   return next(iter(message.splitlines()), type(error).__name__)

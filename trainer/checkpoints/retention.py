@@ -1,24 +1,23 @@
-"""Which checkpoints are kept: the newest, the best, one every so often, and those that somebody
-holds.
+"""Decides which checkpoints to keep: the newest, the best, one every so often, and held ones.
 
-Beside a checkpoint `model.ckpt-100` there may be
+These files beside a checkpoint `model.ckpt-100` hold it:
 
-    model.ckpt-100.pinned               made by a person (`touch`): never removed
-    model.ckpt-100.lease-<name>         made by a process that reads it: not removed for as long as
+    model.ckpt-100.pinned               a person made it (`touch`): the checkpoint is never removed
+    model.ckpt-100.lease-<name>         a process is reading the checkpoint: it is not removed while
                                         the lease is fresh
-    model.ckpt-100.owed-<name>          an evaluation of it is not done yet: not removed before it
-                                        is, see owed_evaluations
+    model.ckpt-100.owed-<name>          an evaluation of the checkpoint is not done yet: it is not
+                                        removed before
 
-The metrics of the evaluations, of which the best are known, are in
+The metrics of evaluations, which tell the best checkpoints, are in these files:
 
-    evaluations.json                    {name: {step: {metric: value}}}, changed by one process at a
-                                        time, under a lock on evaluations.json.lock
-    evaluations-<time>-<id>.json        the same of one process alone, where files cannot be locked
-                                        (gs://); all of them are read as one
+    evaluations.json                    {name: {step: {metric: value}}}; one process at a time
+                                        changes it, under a lock on evaluations.json.lock
+    evaluations-<time>-<id>.json        the same, from one process, on file systems without locks
+                                        (gs://); all such files together count
 
-An object store has no locks, and its objects are only written whole: two processes that wrote one
-object would lose each other's entries. On a local disk one file under a lock stays one file,
-however often a run is restarted.
+An object store has no locks, and an object is always written as a whole. Two processes that write
+the same object would lose each other's entries, so each process has its own. On a local disk one
+file under a lock stays one file, however often a run is restarted.
 """
 
 import contextlib
@@ -28,14 +27,15 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
 
 from trainer import errors, file_locks, files, run_config
 from trainer.config import gin_names
 
-# A process that reads a checkpoint renews its lease more often than this; one that was killed holds
-# it no longer.
+# A lease older than this is void: its process was killed. A process that still reads the checkpoint
+# renews its lease more often.
 LEASE_SECONDS = 600.0
 
 # Endings of the files beside a checkpoint that hold it.
@@ -46,26 +46,27 @@ OWED = ".owed-"
 _EVALUATIONS = "evaluations.json"
 _OWN_EVALUATIONS = "evaluations-*.json"
 
-_own = {}  # by directory: (path of this process's own file, what it has noted there)
+# directory → (path of this process's own file, its content).
+_own: dict[str, tuple[str, dict]] = {}
 _own_lock = threading.Lock()
 
 
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class Retention:
-  """What is kept.
+  """Which checkpoints to keep. One that any of these settings selects stays.
 
   Attributes:
-    newest: how many of the newest; 0 keeps all.
-    best: how many of the best by `metric`.
+    newest: number of newest checkpoints to keep; 0 keeps all checkpoints.
+    best: number of best checkpoints to keep, by `metric`.
     metric: name of a metric of the evaluations, or "loss".
-    mode: "min" or "max": which is better.
-    evaluation: the name of the evaluation that tells, "" for the one without a name.
-    every_n_steps: keeps those at multiples of so many steps, for good.
-    every_n_hours: keeps one every so many hours, for good.
+    mode: "min" if a smaller value of the metric is better, "max" if a larger one is.
+    evaluation: name of the evaluation that computes the metric; "" for the one without a name.
+    every_n_steps: keeps the checkpoints at multiples of this number of steps for good.
+    every_n_hours: keeps one checkpoint in this number of hours for good.
 
   Raises:
-    SettingError: a value that cannot work.
+    SettingError: a value is invalid.
   """
 
   newest: int = 5
@@ -89,17 +90,19 @@ class Retention:
         isinstance(value, bool) or not isinstance(value, kinds) or value < 0
       ):
         raise errors.SettingError(
-          f"Retention.{name} must be "
-          f"{'an int' if kinds is int else 'a number'} of at least 0; got "
-          f"{value!r}."
+          f"Retention.{name} must be {'an int' if kinds is int else 'a number'} of at least 0; "
+          f"got {value!r}."
         )
 
-  def to_remove(self, written, metrics):
-    """Steps of the checkpoints that need not be kept.
+  def to_remove(self, written: Mapping[int, float], metrics: Mapping[int, float]) -> list[int]:
+    """Chooses the checkpoints to remove.
 
     Args:
-      written: dict of step → time of writing (seconds), of those that are there.
-      metrics: dict of step → value of the metric, of those that were evaluated.
+      written: step → time of writing in seconds, for each checkpoint.
+      metrics: step → value of the metric, for each evaluated step.
+
+    Returns:
+      The steps of the checkpoints that need not be kept.
     """
     steps = sorted(written)
     if not self.newest:
@@ -123,9 +126,15 @@ class Retention:
     return [step for step in steps if step not in kept]
 
 
-def is_held(path, clock=time.time):
-  """Whether a checkpoint is pinned, owes an evaluation, or is read by a process under a fresh
-  lease.
+def is_held(path: str, clock: Callable[[], float] = time.time) -> bool:
+  """Returns whether a checkpoint must not be removed.
+
+  Args:
+    path: the checkpoint.
+    clock: returns the time in seconds since the epoch.
+
+  Returns:
+    True if it is pinned, waits for an evaluation, or a process reads it under a fresh lease.
   """
   directory, name = os.path.split(path)
   for file in tf.io.gfile.listdir(directory or "."):
@@ -143,7 +152,7 @@ def is_held(path, clock=time.time):
 
 
 def _written_at(file):
-  """When a file was written, in seconds since the epoch; long ago if it is gone."""
+  """Returns when a file was written, in seconds since the epoch; -inf if it is gone."""
   try:
     return tf.io.gfile.stat(file).mtime_nsec / 1e9
   except tf.errors.NotFoundError:  # its process has removed it since the folder was listed
@@ -151,14 +160,15 @@ def _written_at(file):
 
 
 @contextlib.contextmanager
-def lease(path, name=None):
-  """Holds a checkpoint against removal inside.
-
-  Yields a function that renews the lease, for what takes longer than LEASE_SECONDS.
+def lease(path: str, name: str | None = None) -> Iterator[Callable[[], None]]:
+  """Holds a checkpoint while the context is open.
 
   Args:
     path: the checkpoint.
-    name: tells the lease from those of others; default: the process's number.
+    name: distinguishes this lease from others; default: the process id.
+
+  Yields:
+    A function that renews the lease. Call it if the reading takes longer than LEASE_SECONDS.
   """
   file = f"{path}{_LEASE}{name or os.getpid()}"
 
@@ -174,29 +184,57 @@ def lease(path, name=None):
       tf.io.gfile.remove(file)
 
 
-def read_metrics(directory, evaluation, metric):
-  """dict of step → value of a metric in the evaluations that were noted."""
+def read_metrics(directory: str, evaluation: str, metric: str) -> dict[int, float]:
+  """Reads one metric of the evaluations.
+
+  Args:
+    directory: the model_dir.
+    evaluation: the evaluation's name, or "".
+    metric: the metric's name.
+
+  Returns:
+    Step → value.
+  """
   noted = read_evaluations(directory, evaluation)
   return {step: values[metric] for step, values in noted.items() if metric in values}
 
 
 def read_evaluations(directory: str, evaluation: str) -> dict[int, dict[str, float]]:
-  """What was noted of the evaluations of this name: their metrics by step."""
+  """Reads the metrics of the evaluations.
+
+  Args:
+    directory: the model_dir.
+    evaluation: the evaluation's name, or "".
+
+  Returns:
+    Step → {metric: value}.
+
+  Raises:
+    CheckpointError: a file is damaged.
+  """
   found = {}
   own = sorted(tf.io.gfile.glob(os.path.join(directory, _OWN_EVALUATIONS)))
-  for path in [os.path.join(directory, _EVALUATIONS), *own]:  # that of a later process last
+  # Sorted by time: the file of a later process overwrites earlier values.
+  for path in [os.path.join(directory, _EVALUATIONS), *own]:
     found.update(_read(path).get(evaluation, {}))
   return {int(step): values for step, values in found.items()}
 
 
-def evaluated_steps(directory, evaluation):
-  """The set of steps whose evaluations of this name were noted."""
+def evaluated_steps(directory: str, evaluation: str) -> set[int]:
+  """Returns the steps that have an evaluation of this name."""
   return set(read_evaluations(directory, evaluation))
 
 
-def note_evaluation(directory, evaluation, step, metrics):
-  """Writes down the metrics (dict of floats) of an evaluation (its name, or "") of a checkpoint's
-  step.
+def note_evaluation(
+  directory: str, evaluation: str, step: int, metrics: Mapping[str, float]
+) -> None:
+  """Writes the metrics of an evaluation to the model_dir.
+
+  Args:
+    directory: the model_dir.
+    evaluation: the evaluation's name, or "".
+    step: the step of the checkpoint that was evaluated.
+    metrics: name → value.
 
   Raises:
     OutputError: they cannot be written.
@@ -211,9 +249,7 @@ def note_evaluation(directory, evaluation, step, metrics):
 
 
 def _note_under_lock(directory, evaluation, step, metrics):
-  """Adds to the file that all processes share; False, and nothing done, where there are no
-  locks.
-  """
+  """Adds to the file that all processes share. Does nothing and returns False without locks."""
   if "://" in directory:
     return False
   path = os.path.join(directory, _EVALUATIONS)

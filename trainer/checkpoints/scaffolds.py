@@ -1,15 +1,13 @@
-"""What a model_fn's scaffold_fn asks for, in place of the session that it is made for.
+"""Supports the scaffold_fn of an EstimatorSpec, as far as that is possible without a session.
 
-A `tf.compat.v1.train.Scaffold` tells a session how variables begin and which names they have in a
-checkpoint. Octet has no session. It honours
+A `tf.compat.v1.train.Scaffold` tells a session how to initialize variables and which names they
+have in a checkpoint. Octet has no session. It supports two things:
 
-    init_from_checkpoint, called in the scaffold_fn     see
-                                                        `trainer.checkpoints.initial_checkpoints`
-    saver = Saver({name: variable})                     evaluation, prediction and export restore
-                                                        these
-                                                        names, such as those of moving averages
+- init_from_checkpoint, called in the scaffold_fn. See `trainer.checkpoints.initial_checkpoints`.
+- `saver = Saver({name: variable})`: evaluation, prediction and export restore the variables from
+  these names, such as those of moving averages.
 
-What else a Scaffold holds is an error that names it.
+Anything else in a Scaffold is an error that names it.
 """
 
 import dataclasses
@@ -26,7 +24,7 @@ from trainer.tracing import graph_collections, user_frames, variable_store
 
 v1 = tf.compat.v1
 
-# What is run where there is no checkpoint, and what is run always.
+# Fields that a session runs only without a checkpoint, and fields that it always runs.
 _AT_THE_BEGINNING = ("init_op", "init_feed_dict", "init_fn")
 _ALWAYS = (
   "ready_op",
@@ -39,35 +37,38 @@ _ALWAYS = (
 
 @dataclasses.dataclass
 class ScaffoldFn:
-  """A scaffold_fn that a model_fn returned; it is called once, if at all.
+  """A scaffold_fn that a model_fn returned. It is called at most once.
 
   Attributes:
-    fn: the scaffold_fn.
-    mode: the mode in which it was returned.
+    fn: the scaffold_fn; None after the call.
+    mode: the mode of the EstimatorSpec.
     model_fn_name: the model_fn's name, for messages.
-    collections: those of the replica that returned it: dict of key → list.
+    collections: the collections of the replica that returned it, key → list; None after the call.
   """
 
-  fn: Callable
+  fn: Callable | None
   mode: str
   model_fn_name: str
-  collections: dict[Any, list]
+  collections: dict[Any, list] | None
   _names: dict[str, str] | None = None
   _is_called: bool = False
 
   def names(
     self, store: variable_store.VariableStore, config: run_config.RunConfig
   ) -> dict[str, str] | None:
-    """dict of variable → its name in checkpoints, as a Saver says; None where there is no Saver.
+    """Calls the scaffold_fn, once, and returns the names that its Saver gives to variables.
 
     Args:
-      store: the model's variables, which notes the scaffold_fn's init_from_checkpoint.
-      config: the run's.
+      store: the model's variables. It notes each init_from_checkpoint of the scaffold_fn.
+      config: the run's configuration.
+
+    Returns:
+      Name of a variable → its name in checkpoints; None without a Saver.
 
     Raises:
-      ModelFnError: the scaffold_fn raised.
+      ModelFnError: the scaffold_fn raised an error.
       SpecError: it returned no Scaffold.
-      SettingError: the Scaffold holds what cannot be honoured.
+      SettingError: the Scaffold asks for something that Octet does not support.
     """
     if not self._is_called:
       scaffold = self._call(store)
@@ -78,11 +79,11 @@ class ScaffoldFn:
         if self.mode == spec.ModeKeys.TRAIN:
           self._check_saver(saver, config)
       self._is_called = True
-      self.fn = self.collections = None  # which hold on to the graph of a trace
+      self.fn = self.collections = None  # they would keep the graph of the trace in memory
     return self._names
 
   def _call(self, store):
-    graph = tensorflow_internals.scratch_graph()  # what it makes there is never run
+    graph = tensorflow_internals.scratch_graph()  # the scaffold_fn's operations never run
     tensorflow_internals.swap_collections(graph, self.collections)
     try:
       with graph.as_default(), store.strategy.scope(), tf.variable_creator_scope(_make_none):
@@ -124,15 +125,15 @@ class ScaffoldFn:
       if name is None:
         raise errors.SettingError(
           f"{self} returns a Saver of {there or variable!r}, which is none of the variables that "
-          "the "
-          "model_fn makes, or is partitioned: leave it out."
+          "the model_fn makes, or is partitioned: leave it out."
         )
       names[name] = there or name
     return names
 
   def _check_saver(self, saver, config):
-    """A training saves every variable under its own name, and as many checkpoints as RunConfig
-    says.
+    """Raises SettingError if a training's Saver renames variables or keeps other checkpoints.
+
+    A training saves every variable under its own name, and RunConfig says which checkpoints stay.
     """
     renamed = [f"{name} as {there}" for name, there in self._names.items() if name != there]
     if renamed:
@@ -158,8 +159,14 @@ class ScaffoldFn:
 
 
 def note_scaffold_fn(result: spec.EstimatorSpec, model_fn_name: str) -> ScaffoldFn | None:
-  """The scaffold_fn of what a model_fn returned, or None; called on the replica, after the
-  model_fn.
+  """Notes the scaffold_fn of an EstimatorSpec. Call it on the replica, right after the model_fn.
+
+  Args:
+    result: the EstimatorSpec.
+    model_fn_name: the model_fn's name, for messages.
+
+  Returns:
+    The scaffold_fn with the replica's collections, or None if there is none.
   """
   if result.scaffold_fn is None:
     return None
@@ -181,5 +188,8 @@ def _default_saver():
 
 @patches.replaces(v1.train.Saver, "build")
 def _build(original, saver):
-  """A Saver's operations would run in every step that is traced, and write files."""
+  """Keeps a Saver in a model_fn from building its operations.
+
+  In a tf.function they would run in every step, and write files.
+  """
   return None if variable_store.is_traced_here() else original(saver)

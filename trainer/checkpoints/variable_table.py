@@ -8,15 +8,18 @@ import tensorflow as tf
 from trainer import formatting
 from trainer.checkpoints import warm_start
 
-# A table of more rows shows one row for each layer.
+# With more variables, the table has one row for each layer.
 _ROWS = 24
 
 
 def table(variables: Mapping[str, tf.Variable]) -> str:
-  """Returns the table: name, shape, number of values and size, and the sums.
+  """Formats the table: name, shape, number of values and size of each variable, and the sums.
 
   Args:
-    variables: name → variable. The global step and what optimizers keep have no row of their own.
+    variables: name → variable. The global step and the optimizer's slots have no rows.
+
+  Returns:
+    The table's text.
   """
   own = warm_start.model_names(variables)
   counts = {name: int(np.prod(variable.shape.as_list())) for name, variable in variables.items()}
@@ -43,7 +46,7 @@ def table(variables: Mapping[str, tf.Variable]) -> str:
 
 
 def _rows_of_layers(names, counts, sizes):
-  """A row for each layer; of very many layers, the first and the last."""
+  """Makes a row for each layer. With very many layers only the first and last ones have rows."""
   layers = {}
   for name in names:
     layers.setdefault(name.split("/")[0], []).append(name)

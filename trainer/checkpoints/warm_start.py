@@ -1,12 +1,12 @@
-"""Warm start: the first values of a model's variables from elsewhere, by name.
+"""Warm start: takes the initial values of a model's variables from elsewhere, by name.
 
     run.warm_start_from = "out/pretrained"  # everything, from a folder of checkpoints
 
-    run.warm_start_from = @WarmStartSettings()  # all but the head, of which there is another
+    run.warm_start_from = @WarmStartSettings()  # all but the head, which is new
     WarmStartSettings.ckpt_to_initialize_from = "imagenet.weights.h5"
     WarmStartSettings.vars_to_warm_start = "(?!head/)"
 
-What can be read is in `trainer.checkpoints.weight_sources`. See docs/warm_start.md.
+`trainer.checkpoints.weight_sources` lists what can be read. See docs/warm_start.md.
 """
 
 import collections
@@ -14,6 +14,7 @@ import dataclasses
 import difflib
 import os
 import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from trainer import errors, optimizers
 from trainer.checkpoints import weight_sources
 from trainer.config import gin_names
 
-_SHOWN = 20  # names of a kind that a table lists
+_SHOWN = 20  # most names in a row of the table
 
 
 @gin_names.configurable(module="trainer")
@@ -33,17 +34,19 @@ class WarmStartSettings:
   """Which variables start from which values.
 
   Attributes:
-    ckpt_to_initialize_from: a checkpoint, a folder of them (the newest), a SavedModel, a Keras
+    ckpt_to_initialize_from: a checkpoint, a folder (its newest checkpoint), a SavedModel, or a
+    Keras
       `.weights.h5`, `.keras` or `.h5` file.
-    vars_to_warm_start: a regular expression or a list of them; a variable is meant whose name
-      begins with what one of them matches. Of what is not the model's own (the step, an optimizer's
-      slots) only what an expression names that matches nothing of the model's own: "adam/.*".
-    var_name_to_prev_var_name: dict of a variable's name → its name there. A key that is no
-      variable's name is a regular expression for whole names, the value its replacement:
+    vars_to_warm_start: a regular expression or a list of them. It selects the variables whose names
+      it matches from the start. It selects the global step and an optimizer's slots only if it
+      matches none of the model's own variables, as "adam/.*" does.
+    var_name_to_prev_var_name: a variable's name → its name in the source. A key that is not the
+    name
+      of a variable is a regular expression for whole names, and its value the replacement:
       {r"(.*)/kernel": r"resnet/\\1/weights"}.
 
   Raises:
-    SettingError: a value is of a type that it cannot have, or no regular expression.
+    SettingError: a value has a wrong type or is not a regular expression.
   """
 
   ckpt_to_initialize_from: str
@@ -80,7 +83,7 @@ class WarmStartSettings:
       _compiled(pattern, "vars_to_warm_start")
 
   @property
-  def patterns(self):
+  def patterns(self) -> tuple[str, ...]:
     """vars_to_warm_start as a tuple."""
     return (
       (self.vars_to_warm_start,)
@@ -89,21 +92,21 @@ class WarmStartSettings:
     )
 
   @property
-  def renames(self):
+  def renames(self) -> dict[str, str]:
     """var_name_to_prev_var_name as a dict."""
     return dict(self.var_name_to_prev_var_name or {})
 
 
 @dataclasses.dataclass(frozen=True)
 class WarmStartReport:
-  """What a warm start took.
+  """What a warm start loaded. Its text is a table.
 
   Attributes:
-    path: where the values are from.
-    loaded: dict of variable's name → its name there.
-    left_out: names of the model's own variables that were not asked for: they keep their initial
+    path: the source.
+    loaded: name of a variable → its name in the source.
+    left_out: names of the model's own variables that were not selected. They keep their initial
       values.
-    unexpected: names there that were not taken.
+    unexpected: names in the source that were not loaded.
   """
 
   path: str
@@ -128,8 +131,12 @@ class WarmStartReport:
     )
 
 
-def as_settings(warm_start_from):
-  """A WarmStartSettings, from one or from a path; SettingError for anything else."""
+def as_settings(warm_start_from: WarmStartSettings | str | os.PathLike) -> WarmStartSettings:
+  """Turns a path into WarmStartSettings; returns WarmStartSettings unchanged.
+
+  Raises:
+    SettingError: it is neither.
+  """
   if isinstance(warm_start_from, WarmStartSettings):
     return warm_start_from
   if isinstance(warm_start_from, str | os.PathLike):
@@ -139,22 +146,26 @@ def as_settings(warm_start_from):
   )
 
 
-def apply(settings, variables, own=None):
-  """Gives variables their values, all that are meant or none.
+def apply(
+  settings: WarmStartSettings | str | os.PathLike,
+  variables: Mapping[str, tf.Variable],
+  own: Collection[str] | None = None,
+) -> WarmStartReport:
+  """Loads the selected variables, all of them or none.
 
   Args:
-    settings: WarmStartSettings or a path.
-    variables: dict of name → tf.Variable, in the order of their making.
-    own: names of those that are the model's own; default: model_names(variables).
+    settings: the settings, or a path for all of the model's own variables.
+    variables: name → variable, in the order of creation.
+    own: names of the model's own variables; default: model_names(variables).
 
   Returns:
-    A WarmStartReport, which is logged.
+    What was loaded. It is logged too.
 
   Raises:
-    CheckpointError: what was asked for is not there, or has another shape there. No variable was
-      changed.
+    CheckpointError: a selected variable is missing in the source or has another shape there. No
+      variable was changed.
     CheckpointNotFoundError: there is nothing at the path.
-    SettingError: an expression or a name of the settings matches nothing.
+    SettingError: an expression or a name in the settings matches nothing.
   """
   values, report = read(settings, variables, own)
   for name, value in values.items():
@@ -163,8 +174,21 @@ def apply(settings, variables, own=None):
   return report
 
 
-def read(settings, variables, own=None):
-  """What `apply` would do, without doing it: (dict of name → numpy array, WarmStartReport)."""
+def read(
+  settings: WarmStartSettings | str | os.PathLike,
+  variables: Mapping[str, tf.Variable],
+  own: Collection[str] | None = None,
+) -> tuple[dict[str, np.ndarray], WarmStartReport]:
+  """Reads what `apply` would assign; changes nothing. Takes and raises the same.
+
+  Args:
+    settings: see `apply`.
+    variables: see `apply`.
+    own: see `apply`.
+
+  Returns:
+    (values, report): name → value, and what would be loaded.
+  """
   settings = as_settings(settings)
   own = model_names(variables) if own is None else set(own)
   source = weight_sources.open_source(settings.ckpt_to_initialize_from)
@@ -195,24 +219,29 @@ def read(settings, variables, own=None):
   return values, WarmStartReport(source.path, loaded, left_out, unexpected)
 
 
-def model_names(variables):
-  """Names of the variables (dict of name → tf.Variable) that are a model's own: not the step,
-  nor what optimizers and metrics keep; see own_names.
-  """
+def model_names(variables: Mapping[str, tf.Variable]) -> set[str]:
+  """Returns the names of the model's own variables, see own_names."""
   return own_names(variables, {name for name, variable in variables.items() if variable.trainable})
 
 
-def own_names(names, trainable):
-  """Of names, those of a model's own variables.
+def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
+  """Selects the names of a model's own variables.
 
-  An optimizer's are told by their names: those beside `<optimizer>/iteration` (Keras), those below
-  the name of a trainable variable (`dense/kernel/Adam`, tf.compat.v1), the powers that its Adam
-  keeps, averages and accumulated gradients. So are the sums of Keras's metrics, `total` beside
-  `count`, which a compiled model has.
+  Not the model's own, by their names, are:
+
+  - the global step;
+  - a Keras optimizer's variables: those beside `<optimizer>/iteration`;
+  - slots of tf.compat.v1 optimizers, below a trainable variable's name (`dense/kernel/Adam`), and
+    the powers of beta that its Adam keeps;
+  - moving averages and accumulated gradients of Octet's optimizers;
+  - the sums of Keras metrics in a compiled model: `total` beside `count`.
 
   Args:
-    names: of the variables of a model or of a checkpoint.
-    trainable: those among them that are trainable, or may be.
+    names: the names of a model's or a checkpoint's variables.
+    trainable: the names that are trainable or may be.
+
+  Returns:
+    The model's own names.
   """
   names = set(names)
   keras_optimizers = {
@@ -239,14 +268,15 @@ def own_names(names, trainable):
 
 
 def _chosen(settings, source, variables, own):
-  """Names of the variables that are asked for, in the order of variables."""
+  """Lists the names of the selected variables, in the order of `variables`."""
   chosen = set()
   for pattern in settings.patterns:
     expression = _compiled(pattern, "vars_to_warm_start")
     matched = [name for name in variables if name in own and expression.match(name)] or [
       name for name in variables if expression.match(name)
     ]
-    # Slots that are named for the training are no variables of an evaluation.
+    # An expression for an optimizer's slots is no mistake in an evaluation, which has no slots. So
+    # it is enough that it matches a name in the source.
     if not matched and not any(map(expression.match, source.shapes)):
       raise errors.SettingError(
         f"WarmStartSettings.vars_to_warm_start has {pattern!r}, which "
@@ -257,7 +287,7 @@ def _chosen(settings, source, variables, own):
 
 
 def _previous_names(settings, source, variables, chosen):
-  """dict of every variable's name → the name that is looked for."""
+  """Maps every variable's name to the name to look for in the source."""
   renames = settings.renames
   expressions = {
     key: _compiled(key, "var_name_to_prev_var_name") for key in renames if key not in variables
@@ -293,8 +323,9 @@ def _previous_names(settings, source, variables, chosen):
 
 
 def _layers(previous, variables, own):
-  """dict of looked-for name → (index, count) among the variables of its layer, in Keras's
-  order: the trainable ones first.
+  """Maps each name to look for to (index, count): its place in its layer, in Keras's order.
+
+  Keras puts a layer's trainable variables first.
   """
   layers = collections.defaultdict(list)
   for name in sorted(own & variables.keys(), key=list(variables).index):
@@ -349,8 +380,7 @@ def _problem(source, variables, missing, differing, loaded, left_out, unexpected
       *cut,
       table,
       f'WarmStartSettings.vars_to_warm_start says what is wanted ("(?!{first})" leaves a part '
-      "out), var_name_to_prev_var_name what it is called "
-      "there.",
+      "out), var_name_to_prev_var_name what it is called there.",
     ]
   )
 

@@ -1,19 +1,19 @@
-"""Named values that were trained elsewhere: checkpoints of any origin, SavedModels, Keras files.
+"""Reads named values from checkpoints of any origin, SavedModels and Keras files.
 
     source = weight_sources.open_source("out/digits")  # or model.ckpt-1000, export/1718000000,
                                                        # mine.weights.h5, mine.keras
     source.shapes  # {"dense/kernel": ((64, 128), "float32"), ...}
     source.read(["dense/kernel"])["dense/kernel"]             # a numpy array
 
-What each kind calls its values:
+The names of the values in each kind of source:
 
-    a checkpoint by names           their names, as tf.compat.v1.train.Saver, TPUEstimator and Octet
-                                    write them
-    a checkpoint by objects,        the names that its variables had, if these tell them apart; else
-    a SavedModel                    the place in the object graph, such as `model/layer-1/kernel`
-    .weights.h5, .keras             the layers' names, and the number of the value in its layer:
+    name-based checkpoint           the names in the file, as tf.compat.v1.train.Saver, TPUEstimator
+                                    and Octet write them
+    object-based checkpoint,        the names that the variables had, if these are unique; otherwise
+    SavedModel                      the path in the object graph, such as `model/layer-1/kernel`
+    .weights.h5, .keras             the layers' names and the number of the value in its layer:
                                     `dense/0`, `dense/1`; see `trainer.checkpoints.keras_weights`
-    .h5 of Keras 2                  the names that it has, `dense/kernel`
+    .h5 of Keras 2                  the names in the file, `dense/kernel`
 """
 
 import collections
@@ -36,14 +36,14 @@ _CHECKPOINT_FILE = re.compile(r"(.+)\.(?:index|data-\d{5}-of-\d{5}|meta)")
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """Values under names.
+  """An open source of named values.
 
   Attributes:
     path: the file, or the checkpoint's prefix.
-    shapes: dict of name → (shape, name of the dtype).
-    read: function of a list of names; returns dict of name → numpy array.
-    find: `find(wanted, layers)`, see `keras_weights.find`: which of the names each of the wanted
-      ones means.
+    shapes: name → (shape, name of the dtype).
+    read: `read(names)` returns name → numpy array.
+    find: `find(wanted, layers)` finds the source's name for each wanted one, see
+      `keras_weights.find`.
   """
 
   path: str
@@ -52,15 +52,20 @@ class Source:
   find: Callable
 
 
-def open_source(path):
-  """Looks at what is at a path; reads no values but where names alone cannot tell them apart.
+def open_source(path: str | os.PathLike) -> Source:
+  """Opens a source. Of checkpoints and SavedModels it reads names and shapes only.
+
+  It reads values as well if an object-based checkpoint has the same name twice, to compare them.
 
   Args:
-    path: a checkpoint; a folder with checkpoints, whose newest is meant; a SavedModel; a Keras
+    path: a checkpoint; a folder with checkpoints, whose newest is taken; a SavedModel; or a Keras
       `.weights.h5`, `.keras` or `.h5` file.
 
+  Returns:
+    The source.
+
   Raises:
-    CheckpointNotFoundError: there is none.
+    CheckpointNotFoundError: there is nothing to read.
     CheckpointDamagedError: it cannot be read.
   """
   path = os.fspath(path)
@@ -68,21 +73,21 @@ def open_source(path):
     return _keras(path)
   if path.endswith(".weights.json"):
     raise errors.CheckpointError(
-      f"{path} is a Keras file in several parts, which is not read "
-      "here: save it as one .weights.h5."
+      f"{path} is a Keras file in several parts, which is not read here: save it as one "
+      ".weights.h5."
     )
   return _checkpoint(_resolve(path))
 
 
 def _resolve(path):
-  """The prefix of the checkpoint that a path means."""
+  """Returns the prefix of the checkpoint that a path stands for."""
   if tf.io.gfile.exists(os.path.join(path, "saved_model.pb")):
     return os.path.join(path, "variables", "variables")
   file = _CHECKPOINT_FILE.fullmatch(path)
   if file and tf.io.gfile.exists(file[1] + ".index"):
     return file[1]
   if tf.io.gfile.isdir(path) and not directory.CheckpointDirectory(path).steps():
-    newest = tf.train.latest_checkpoint(path)  # of a program that names its checkpoints otherwise
+    newest = tf.train.latest_checkpoint(path)  # of a program that names its checkpoints differently
     if newest:
       return newest
   try:
@@ -90,8 +95,7 @@ def _resolve(path):
   except errors.CheckpointNotFoundError:
     raise errors.CheckpointNotFoundError(
       f"There are no weights at {path}: expected a checkpoint (model.ckpt-1000), a folder with "
-      "checkpoints, a SavedModel, or a Keras .weights.h5 "
-      "or .keras file."
+      "checkpoints, a SavedModel, or a Keras .weights.h5 or .keras file."
     ) from None
 
 
@@ -109,14 +113,14 @@ def _checkpoint(path):
     return {name: np.asarray(values[keys[name]]) for name in names}
 
   def find(wanted, layers):
-    del layers  # the names tell all
+    del layers  # the names are enough
     return {name: name for name in wanted if name in keys}, {}
 
   return Source(path, {name: stored[key] for name, key in keys.items()}, read, find)
 
 
 def _names_of_objects(path, stored):
-  """dict of name → key, of a checkpoint by objects."""
+  """Maps names to the keys of an object-based checkpoint."""
   graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
     reader.read(path, [_OBJECT_GRAPH])[_OBJECT_GRAPH]
   )
@@ -138,9 +142,7 @@ def _names_of_objects(path, stored):
 
 
 def _are_one(path, keys, stored):
-  """Whether the values under several keys are the same, as where a SavedModel of Keras holds
-  each one twice.
-  """
+  """Whether the values of several keys are equal. A SavedModel of Keras holds each value twice."""
   if len(keys) == 1:
     return True
   if len({stored[key] for key in keys}) > 1:

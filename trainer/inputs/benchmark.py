@@ -30,7 +30,7 @@ from trainer.config import gin_names
 from trainer.inputs import groups
 from trainer.internals import tensorflow_internals
 
-# Stages that keep the number of elements and the number of examples in an element.
+# Stages whose elements hold as many examples as the elements of their input.
 _ONE_TO_ONE = (
   "Map",
   "Prefetch",

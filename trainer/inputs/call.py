@@ -56,7 +56,7 @@ def call(
       f"run.{kind}_input_fn = @my_data.input_fn."
     )
   name = f"{kind} input_fn {spec.name_of(input_fn)}"
-  arguments = {}
+  arguments: dict[str, Any] = {}
   parameters = inspect.signature(input_fn).parameters
   if "params" in parameters:
     arguments["params"] = (
@@ -90,6 +90,7 @@ def call(
     # the same examples as with one pipeline.
     dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
   if start and "start" not in parameters:
+    assert batch_size is not None  # only a training has a start, and it has a batch size
     passed_over = start // (
       batch_size * (input_context.num_input_pipelines if input_context else 1)
     )
