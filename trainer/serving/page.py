@@ -19,13 +19,14 @@ _PAGE = """<!DOCTYPE html>
   #drop input { position: absolute; opacity: 0; width: 1px; }
   #drop:focus-within { outline: 3px solid #1a73e8; }
   #result { display: flex; gap: 1.5rem; margin-top: 1.5rem; align-items: flex-start; flex-wrap: wrap; }
+  #result[hidden] { display: none; }
   #image { width: 12rem; height: 12rem; object-fit: contain; image-rendering: pixelated;
            border-radius: 8px; background: #8882; }
   #classes { flex: 1; min-width: 16rem; list-style: none; margin: 0; padding: 0; }
   #classes li { display: grid; grid-template-columns: 8rem 1fr 4rem; gap: .6rem; align-items: center; }
   .bar { background: #8883; border-radius: 4px; height: .9rem; overflow: hidden; }
   .bar i { display: block; height: 100%; background: #1a73e8; }
-  .share { text-align: right; font-variant-numeric: tabular-nums; }
+  .share { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
   #error { color: #c5221f; }
 </style>
 <h1 id="name"></h1>
