@@ -720,7 +720,7 @@ class Estimator:
     own = self._values.is_own(source)
     step_ = reader.read_step(source) if source != model_values.WARM_START else 0
     return {
-      "model": self._model_fn.name,
+      "model": self._model_fn.full_name,
       "checkpoint": source,
       "global_step": step_,
       "metrics": retention.read_evaluations(self.model_dir, "").get(step_, {}) if own else {},

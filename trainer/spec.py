@@ -183,6 +183,8 @@ class ModelFn:
         "@my_model.model_fn (without brackets)."
       )
     self.name = name_of(fn)
+    module = getattr(getattr(fn, "func", fn), "__module__", None) or ""
+    self.full_name = f"{module.rpartition('.')[2]}.{self.name}".lstrip(".")  # digits_mlp.model_fn
     self._fn = fn
     parameters = inspect.signature(fn).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
