@@ -1,0 +1,212 @@
+"""Scales and shifts become parts of the convolution or the matrix product beside them.
+
+    folded = fold(graph)                  # of a rewriting.Graph
+
+A scale and a shift by constants, as batch norm is in inference, `x * s + b`:
+
+    after a convolution or matrix product       its weights times s, and b as its bias
+    before one that pads nothing, or a matrix   its weights times s, and the weights' sum with b as
+    product                                     its bias
+    before one that pads with zeros             its weights times s, and x + b / s before it, since
+                                                what is padded is 0 after the shift and not before
+
+In exact arithmetic all of these are the same; in float32 they differ by rounding.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.outputs import rewriting
+
+v1 = tf.compat.v1
+
+_CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
+_WEIGHTED = (*_CONVOLUTIONS, "MatMul")
+_LARGEST_SHIFT = 1e4  # b / s where scales are this small are left alone, for the sake of rounding
+
+
+def fold(graph: rewriting.Graph) -> int:
+  """Makes scales and shifts parts of convolutions and matrix products; how many there were."""
+  folded = 0
+  while _fold_after(graph) or _fold_before(graph):  # one at a time: each changes who uses what
+    folded += 1
+  return folded
+
+
+def _fold_after(graph):
+  """Conv → [BiasAdd] → Mul → Add, of which each is used by the next alone."""
+  for node in graph.nodes.values():
+    if node.op not in ("Mul", "AddV2", "Add", "Sub"):
+      continue
+    name, value = _with_vector(graph, node)
+    if name is None:
+      continue
+    before = graph.nodes[name]
+    bias = before if before.op == "BiasAdd" and _is_plain(graph, before) else None
+    weighted = graph.nodes[rewriting.operation_of(before.input[0])] if bias is not None else before
+    if (
+      not _can_take(graph, weighted, value)
+      or not graph.is_used_once(before)
+      or not (bias is None or graph.is_used_once(weighted))
+    ):
+      continue
+    shift = None if bias is None else graph.value(bias.input[1])
+    if bias is not None and shift is None:
+      continue
+    if node.op == "Mul":
+      _scale_outputs(graph, weighted, value)
+      shift = None if shift is None else shift * value
+    else:
+      shift = (0 if shift is None else shift) + (-value if node.op == "Sub" else value)
+    if bias is not None:
+      del graph.nodes[bias.name]
+    _become_bias(graph, node, weighted, shift)
+    return True
+  return False
+
+
+def _fold_before(graph):
+  """Mul → Add → Conv, or one of them, used by the convolution alone."""
+  for node in graph.nodes.values():
+    if node.op not in ("Conv2D", "MatMul") or not _is_plain(graph, node):
+      continue
+    weights = graph.value(node.input[1])
+    before = graph.nodes[rewriting.operation_of(node.input[0])]
+    if weights is None or not graph.is_used_once(before):
+      continue
+    scale, shift, source = _affine(graph, before)
+    if source is None or len(scale) != weights.shape[-2]:
+      continue
+    pads = node.op == "Conv2D" and node.attr["padding"].s != b"VALID"
+    if pads and not np.any(shift):
+      shift_before = None
+    elif pads:
+      if before.op == "AddV2" and np.all(scale == 1):
+        continue  # it is what this makes
+      if np.any(np.abs(shift) > _LARGEST_SHIFT * np.abs(scale)):
+        continue
+      shift_before = shift / scale
+    scaled = weights * scale[:, None]
+    node.input[1] = graph.add_constant(f"{node.name}/folded", scaled)
+    node.input[0] = source
+    if pads and shift_before is not None:
+      node.input[0] = _add(graph, f"{node.name}/shifted", source, shift_before, node)
+    elif not pads and np.any(shift):
+      bias = np.tensordot(shift, weights, (0, -2))
+      bias = bias if node.op == "MatMul" else bias.sum((0, 1))
+      _insert_bias(graph, node, bias)
+    return True
+  return False
+
+
+def _affine(graph, node):
+  """(scale, shift, name of what is scaled) of nodes that end in this one, of vectors; or
+  Nones.
+  """
+  shift = None
+  if node.op in ("AddV2", "Add", "Sub"):
+    name, value = _with_vector(graph, node)
+    if name is None:
+      return None, None, None
+    shift = -value if node.op == "Sub" else value
+    node_before = graph.nodes[name]
+    if node_before.op != "Mul" or not graph.is_used_once(node_before):
+      return np.ones_like(shift), shift, _other_input(graph, node)
+    node = node_before
+  if node.op != "Mul":
+    return None, None, None
+  name, scale = _with_vector(graph, node)
+  if name is None or (shift is not None and shift.shape != scale.shape):
+    return None, None, None
+  shift = np.zeros_like(scale) if shift is None else shift
+  return scale, shift, _other_input(graph, node)
+
+
+def _with_vector(graph, node):
+  """(operation, float32 [channels]) of `tensor op vector`, or Nones."""
+  for place, other in ((1, 0), (0, 1)):
+    value = graph.value(node.input[place])
+    if value is None or value.dtype != np.float32 or graph.value(node.input[other]) is not None:
+      continue
+    if value.ndim and value.size == value.shape[-1] and not (node.op == "Sub" and place == 0):
+      rank = graph.rank(node.input[other])
+      if rank is not None and rank >= value.ndim and rank in (2, 4):
+        return rewriting.operation_of(node.input[other]), value.reshape(-1)
+  return None, None
+
+
+def _other_input(graph, node):
+  return node.input[0] if graph.value(node.input[0]) is None else node.input[1]
+
+
+def _can_take(graph, node, vector):
+  """Whether a node has weights, and so many outputs, for a vector to be folded into."""
+  if node.op not in _WEIGHTED or not _is_plain(graph, node):
+    return False
+  weights = graph.value(node.input[1])
+  return (
+    weights is not None and weights.dtype == np.float32 and (_outputs(node, weights) == len(vector))
+  )
+
+
+def _is_plain(graph, node):
+  """Whether channels are last, and a matrix is not transposed."""
+  attributes = dict(node.attr)  # since the map itself makes what it is asked for
+  if "data_format" in attributes and attributes["data_format"].s != b"NHWC":
+    return False
+  return not any(
+    attributes[name].b for name in ("transpose_a", "transpose_b") if name in attributes
+  )
+
+
+def _scale_outputs(graph, node, scale):
+  weights = graph.value(node.input[1])
+  scale = scale.reshape(weights.shape[-2:]) if node.op == "DepthwiseConv2dNative" else scale
+  node.input[1] = graph.add_constant(f"{node.name}/folded", weights * scale)
+
+
+def _become_bias(graph, node, weighted, shift):
+  """Makes a Mul or Add the bias of a node whose weights have its scale; or hands that node on."""
+  dtype = node.attr["T"].type
+  weighted_name = weighted.name
+  node.ClearField("attr")
+  del node.input[:]
+  node.attr["T"].type = dtype
+  if shift is None:
+    node.op = "Identity"
+    node.input.append(weighted_name)
+    graph.skip_identities()
+    return
+  node.op = "BiasAdd"
+  node.input.extend([weighted_name, graph.add_constant(f"{node.name}/bias", shift)])
+
+
+def _insert_bias(graph, node, bias):
+  """Puts a bias behind a node; one that is there takes it in."""
+  users = [
+    user for user in graph.nodes.values() if node.name in map(rewriting.operation_of, user.input)
+  ]
+  if len(users) == 1 and users[0].op == "BiasAdd" and graph.value(users[0].input[1]) is not None:
+    users[0].input[1] = graph.add_constant(
+      f"{users[0].name}/folded", graph.value(users[0].input[1]) + bias
+    )
+    return
+  added = v1.NodeDef(name=graph.free_name(f"{node.name}/bias_add"), op="BiasAdd")
+  added.attr["T"].type = node.attr["T"].type
+  added.input.extend([node.name, graph.add_constant(f"{node.name}/bias", bias)])
+  graph.replace(node.name, added.name)
+  graph.add_node(added)
+
+
+def _add(graph, name, source, vector, like):
+  added = v1.NodeDef(name=graph.free_name(name), op="AddV2")
+  added.attr["T"].type = like.attr["T"].type
+  added.input.extend([source, graph.add_constant(f"{name}/by", vector)])
+  graph.add_node(added, rank=4)
+  return added.name
+
+
+def _outputs(node, weights):
+  if node.op == "DepthwiseConv2dNative":
+    return weights.shape[-2] * weights.shape[-1]
+  return weights.shape[-1]
