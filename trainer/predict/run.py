@@ -8,7 +8,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.serving import examples as examples_lib
-from trainer.serving import predictor, results
+from trainer.serving import features, predictor, results
 
 _SHOWN = 10  # errors in the log
 
@@ -31,7 +31,7 @@ def run(
     inputs: see `examples.read`.
     output: see `results`.
     batch_size: examples of a call.
-    engine, precision: see `serving.engines`.
+    engine, precision: see `outputs.engines`.
     keep_going: whether examples that cannot be used are accepted.
     clock: seconds.
 
@@ -55,7 +55,7 @@ def run(
 
   start, done, failed = clock(), 0, 0
   with results.writer(output, model) as writer, _progress(total) as move:
-    for batch in examples_lib.prepared(examples, model, batch_size):
+    for batch in features.prepare_batches(examples, model, batch_size):
       outputs = model.engine.predict_batch(batch.features) if batch.features else {}
       writer.add(batch.names, batch.errors, outputs, batch.features)
       for place, error in batch.errors.items():

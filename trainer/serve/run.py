@@ -28,7 +28,7 @@ def run(
     export_base: see `predictor.newest_export`.
     name: the model's, in the paths.
     host, port: where to listen; port 0 for any that is free, which the log tells.
-    engine, precision: see `serving.engines`.
+    engine, precision: see `outputs.engines`.
     max_batch, batch_wait_secs, reload_secs, max_body: see `server.Service`.
 
   Raises:

@@ -22,7 +22,7 @@ import numpy as np
 
 from trainer import errors
 from trainer.outputs import predictions, signatures
-from trainer.serving import examples
+from trainer.serving import features
 from trainer.serving.predictor import DEFAULT, Loaded
 
 
@@ -216,5 +216,5 @@ def _decoded(name, value, loaded):
 def _of_examples(serialised, loaded):
   if not isinstance(serialised, list) or not all(isinstance(item, bytes) for item in serialised):
     raise errors.InputError('Expected serialised tf.train.Examples, as {"b64": "..."} each.')
-  rows = [examples.parsed(item, loaded) for item in serialised]
-  return examples.features_of(rows, loaded)
+  rows = [features.parse_example(item, loaded) for item in serialised]
+  return features.features_of(rows, loaded)

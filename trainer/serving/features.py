@@ -1,0 +1,149 @@
+"""Features of examples: files are read and decoded, values are checked, and all are put together.
+
+    for batch in prepare_batches(examples, loaded, batch_size=128):
+      batch.names, batch.errors, batch.features
+
+While a batch is predicted, the next ones are read and decoded by other threads.
+"""
+
+import collections
+import concurrent.futures
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors
+from trainer.outputs.engines import engine
+from trainer.serving.examples import Example, File
+from trainer.serving.predictor import Loaded
+
+
+@dataclasses.dataclass
+class Batch:
+  """Examples that are ready.
+
+  Attributes:
+    names: of all, in order.
+    errors: dict of place → why the example there cannot be used.
+    features: dict of feature → array, of the others in order; empty where there are none.
+  """
+
+  names: list[str]
+  errors: dict[int, str]
+  features: dict[str, np.ndarray]
+
+
+def prepare_batches(
+  examples: Iterable[Example], loaded: Loaded, batch_size: int, threads: int | None = None
+) -> Iterator[Batch]:
+  """Batches in order, of which some are read and decoded ahead."""
+  threads = threads or engine.cpu_count()
+  waiting = collections.deque()
+  with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+    for chunk in _chunks(examples, batch_size):
+      waiting.append(pool.submit(_prepare, chunk, loaded))
+      if len(waiting) > threads + 1:
+        yield waiting.popleft().result()
+    while waiting:
+      yield waiting.popleft().result()
+
+
+def _chunks(examples, size):
+  chunk = []
+  for example in examples:
+    chunk.append(example)
+    if len(chunk) == size:
+      yield chunk
+      chunk = []
+  if chunk:
+    yield chunk
+
+
+def _prepare(chunk, loaded):
+  found = {place: example.error for place, example in enumerate(chunk) if example.error}
+  rows = {}
+  for place, example in enumerate(chunk):
+    if place not in found:
+      try:
+        rows[place] = _values(example, loaded)
+      except errors.OctetError as error:
+        found[place] = str(error)
+  features = _together(rows, loaded)
+  if features is None:  # one of them does not fit: each by itself tells which
+    features = []
+    for place, values in list(rows.items()):
+      try:
+        features.append(features_of([values], loaded))
+      except errors.OctetError as error:
+        found[place] = str(error)
+    features = (
+      {name: np.concatenate([one[name] for one in features]) for name in loaded.inputs}
+      if features
+      else {}
+    )
+  return Batch([example.name for example in chunk], dict(sorted(found.items())), features)
+
+
+def _together(rows, loaded):
+  if not rows:
+    return {}
+  try:
+    return features_of(list(rows.values()), loaded)
+  except errors.OctetError:
+    return None
+
+
+def features_of(rows: Sequence[Mapping[str, Any]], loaded: Loaded) -> dict[str, np.ndarray]:
+  """Features of examples' values, decoded and checked."""
+  columns = {name: [row[name] for row in rows] for name in loaded.inputs}
+  for name in loaded.decoders:
+    if all(isinstance(value, bytes) for value in columns[name]):
+      columns[name] = loaded.decode(name, columns[name])
+    elif any(isinstance(value, bytes) for value in columns[name]):
+      raise errors.InputError(f"{name!r} is a file for some examples and numbers for others.")
+  return loaded.check(columns)
+
+
+def _values(example, loaded):
+  """What an example has for each feature: bytes of a file, or a value."""
+  if "" in example.values:
+    return parse_example(example.values[""].content, loaded)
+  values = {}
+  for name, value in example.values.items():
+    if isinstance(value, File):
+      try:
+        with tf.io.gfile.GFile(value.path, "rb") as file:
+          value = file.read()
+      except tf.errors.OpError as error:
+        raise errors.InputError(f"{value.path} cannot be read: {error.message}") from error
+    values[name] = value
+  return values
+
+
+def parse_example(content: bytes, loaded: Loaded) -> dict[str, Any]:
+  """The values of a serialised tf.train.Example, in the shapes that the model takes."""
+  try:
+    stored = tf.train.Example.FromString(content).features.feature
+  except Exception as error:  # the protobuf library has errors of its own
+    raise errors.InputError(f"it is no tf.train.Example: {error}") from error
+  values = {}
+  for name, spec in loaded.inputs.items():
+    if name not in stored:
+      raise errors.InputError(f"it has no feature {name!r}; it has {', '.join(sorted(stored))}.")
+    kind = stored[name].WhichOneof("kind")
+    found = list(getattr(stored[name], kind).value) if kind else []
+    if name in loaded.decoders or spec["dtype"] == "string":
+      if kind != "bytes_list" or not found:
+        raise errors.InputError(f"its feature {name!r} has no bytes.")
+      values[name] = found[0] if len(spec["shape"]) == 1 or name in loaded.decoders else found
+      continue
+    shape = spec["shape"][1:]
+    if kind == "bytes_list" or len(found) != np.prod(shape, dtype=int):
+      raise errors.InputError(
+        f"its feature {name!r} has {len(found)} values; the model takes {spec['dtype']}{shape}."
+      )
+    values[name] = np.reshape(found, shape)
+  return values
