@@ -21,7 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors
-from trainer.serving.predictor import Loaded
+from trainer.serving.loaded_model import LoadedModel
 
 IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 LINES = (".csv", ".tsv", ".jsonl")
@@ -57,7 +57,7 @@ class Record:
   content: bytes
 
 
-def read(inputs: Sequence[str], loaded: Loaded) -> tuple[Iterable[Example], int | None]:
+def read(inputs: Sequence[str], loaded: LoadedModel) -> tuple[Iterable[Example], int | None]:
   """The examples of files, and how many there are if that is known without reading them.
 
   Args:
@@ -80,7 +80,7 @@ def read(inputs: Sequence[str], loaded: Loaded) -> tuple[Iterable[Example], int 
   return (example for path in paths for example in _of_file(path, loaded, None)), None
 
 
-def image_feature(loaded: Loaded) -> str:
+def image_feature(loaded: LoadedModel) -> str:
   """The one feature that an image is for; SettingError if there is none, or another beside it."""
   if len(loaded.decoders) == 1 and set(loaded.decoders) == set(loaded.inputs):
     return next(iter(loaded.decoders))

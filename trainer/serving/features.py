@@ -18,7 +18,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.outputs.engines import engine
 from trainer.serving.examples import Example, File
-from trainer.serving.predictor import Loaded
+from trainer.serving.loaded_model import LoadedModel
 
 
 @dataclasses.dataclass
@@ -37,7 +37,7 @@ class Batch:
 
 
 def prepare_batches(
-  examples: Iterable[Example], loaded: Loaded, batch_size: int, threads: int | None = None
+  examples: Iterable[Example], loaded: LoadedModel, batch_size: int, threads: int | None = None
 ) -> Iterator[Batch]:
   """Batches in order, of which some are read and decoded ahead."""
   threads = threads or engine.cpu_count()
@@ -96,7 +96,7 @@ def _together(rows, loaded):
     return None
 
 
-def features_of(rows: Sequence[Mapping[str, Any]], loaded: Loaded) -> dict[str, np.ndarray]:
+def features_of(rows: Sequence[Mapping[str, Any]], loaded: LoadedModel) -> dict[str, np.ndarray]:
   """Features of examples' values, decoded and checked."""
   columns = {name: [row[name] for row in rows] for name in loaded.inputs}
   for name in loaded.decoders:
@@ -123,7 +123,7 @@ def _values(example, loaded):
   return values
 
 
-def parse_example(content: bytes, loaded: Loaded) -> dict[str, Any]:
+def parse_example(content: bytes, loaded: LoadedModel) -> dict[str, Any]:
   """The values of a serialised tf.train.Example, in the shapes that the model takes."""
   try:
     stored = tf.train.Example.FromString(content).features.feature

@@ -23,7 +23,7 @@ import numpy as np
 from trainer import errors
 from trainer.outputs import predictions, signatures
 from trainer.serving import features
-from trainer.serving.predictor import DEFAULT, Loaded
+from trainer.serving.loaded_model import DEFAULT, LoadedModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Request:
   by_row: bool
 
 
-def predict_request(body: bytes, loaded: Loaded) -> Request:
+def predict_request(body: bytes, loaded: LoadedModel) -> Request:
   """What a body of :predict asks for.
 
   Raises:
@@ -81,7 +81,7 @@ def _signatures(loaded):
   ]
 
 
-def classify_request(body: bytes, loaded: Loaded) -> Request:
+def classify_request(body: bytes, loaded: LoadedModel) -> Request:
   """What a body of :classify asks for; InputError if it cannot be used."""
   described = loaded.description["signatures"]
   if signatures.CLASSIFY not in described or signatures.CLASSIFY in loaded.engines:
@@ -117,7 +117,7 @@ def classify_answer(outputs: Mapping[str, np.ndarray], class_names: Sequence[str
   )
 
 
-def metadata(name: str, loaded: Loaded) -> dict:
+def metadata(name: str, loaded: LoadedModel) -> dict:
   """What /metadata answers."""
 
   def tensors(infos):

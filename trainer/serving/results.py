@@ -20,14 +20,14 @@ import tensorflow as tf
 
 from trainer import errors, files
 from trainer.outputs import contact_sheet, predictions
-from trainer.serving.predictor import Loaded
+from trainer.serving.loaded_model import LoadedModel
 
 ENDINGS = (".jsonl", ".csv", ".png")
 SHEET_IMAGES = 24
 _MOST_COLUMNS = 10_000
 
 
-def check_path(path: str, loaded: Loaded) -> None:
+def check_path(path: str, loaded: LoadedModel) -> None:
   """SettingError unless the ending is known, and the model's outputs fit into such a file."""
   ending = os.path.splitext(path)[1]
   if path != "-" and ending not in ENDINGS:
@@ -47,7 +47,7 @@ def check_path(path: str, loaded: Loaded) -> None:
 
 
 @contextlib.contextmanager
-def writer(path: str, loaded: Loaded) -> Iterator["_Lines | _Table | _Sheet"]:
+def writer(path: str, loaded: LoadedModel) -> Iterator["_Lines | _Table | _Sheet"]:
   """Yields an object with `add(names, errors, outputs, features)`, a batch at a time.
 
   The file is there when all was written, and not before.

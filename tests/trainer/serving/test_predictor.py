@@ -15,8 +15,8 @@ from tests.trainer import programs
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.outputs import engines
+from trainer.serving import loaded_model, rest
 from trainer.serving import predictor as predictor_lib
-from trainer.serving import rest
 
 
 @pytest.fixture(scope="module")
@@ -150,15 +150,15 @@ def recording(monkeypatch):
     made.append((path, settings, Recording()))
     return made[-1][-1]
 
-  monkeypatch.setattr(predictor_lib.engines, "load", load)
+  monkeypatch.setattr(engines, "load", load)
   return made
 
 
 def test_a_request_finds_all_compiled(trained, tmp_path, recording, monkeypatch):
   decoded = []
-  decode = predictor_lib.Loaded.decode
+  decode = loaded_model.LoadedModel.decode
   monkeypatch.setattr(
-    predictor_lib.Loaded,
+    loaded_model.LoadedModel,
     "decode",
     lambda self, feature, files: decoded.append(files) or decode(self, feature, files),
   )

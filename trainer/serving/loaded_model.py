@@ -1,0 +1,222 @@
+"""A model in memory: what runs it, what it takes, how its files are decoded.
+
+loaded = load("out/digits/export/1732283000", name="auto", batch_sizes=(1, 128))
+loaded.engine.predict_batch(loaded.check({"image": images}))["probabilities"]
+"""
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer.outputs import description as description_lib
+from trainer.outputs import engines, signatures, warm_up
+
+DEFAULT = "serving_default"
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedModel:
+  """A model in memory.
+
+  Attributes:
+    path: of the SavedModel.
+    description: see `outputs.description`.
+    engines: dict of signature → what runs it: of serving_default, and of those that the model has
+      beside it (EstimatorSpec.export_outputs).
+    decoders: dict of feature → function of a string tensor [n] that returns features.
+  """
+
+  path: str
+  description: Mapping
+  engines: Mapping[str, engines.Engine]
+  decoders: Mapping[str, Callable]
+
+  @property
+  def engine(self) -> engines.Engine:
+    """What runs serving_default."""
+    return self.engines[DEFAULT]
+
+  @property
+  def inputs(self) -> dict[str, dict]:
+    """dict of feature → {"dtype", "shape"}, as serving_default takes them."""
+    return self.description["signatures"][DEFAULT]["inputs"]
+
+  @property
+  def outputs(self) -> dict[str, dict]:
+    """dict of output → {"dtype", "shape"}."""
+    return self.description["signatures"][DEFAULT]["outputs"]
+
+  @property
+  def version(self) -> str:
+    """The name of the SavedModel's folder."""
+    return os.path.basename(os.path.normpath(self.path))
+
+  def decode(self, feature: str, encoded: Sequence[bytes]) -> np.ndarray:
+    """Features of encoded files, as the input pipeline made them for the model.
+
+    Raises:
+      InputError: the model takes no files there, or one of these cannot be decoded.
+    """
+    if feature not in self.decoders:
+      raise errors.InputError(
+        f"The export {self.path} cannot decode files for {feature!r}; it can for "
+        f"{', '.join(self.decoders) or 'nothing'}."
+      )
+    try:
+      return self.decoders[feature](tf.constant(encoded, tf.string, [len(encoded)])).numpy()
+    except tf.errors.OpError as error:
+      what = re.sub(r"\{\{function_node [^}]*\}\}|\[\[.*|\[Op:.*", "", error.message, flags=re.S)
+      raise errors.InputError(f"It cannot be decoded: {_short(what.strip())}") from error
+
+  def check(self, features: Mapping[str, Any], signature: str = DEFAULT) -> dict[str, np.ndarray]:
+    """Features as arrays of the right types and shapes.
+
+    Raises:
+      InputError: says which feature is missing or does not fit; or there is no such signature.
+    """
+    if signature not in self.engines:
+      raise errors.InputError(
+        f"The model has no signature {signature!r} of its own; it has {', '.join(self.engines)}."
+      )
+    inputs = self.description["signatures"][signature]["inputs"]
+    unknown = sorted(set(features) - set(inputs))
+    missing = sorted(set(inputs) - set(features))
+    if unknown or missing:
+      raise errors.InputError(
+        f"The model takes {', '.join(sorted(inputs))}; "
+        + (f"{missing[0]!r} is missing." if missing else f"it knows no {unknown[0]!r}.")
+      )
+    arrays = {name: _array(name, features[name], spec) for name, spec in inputs.items()}
+    sizes = {name: len(array) for name, array in arrays.items()}
+    if len(set(sizes.values())) > 1:
+      shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+      raise errors.InputError(
+        f"Features must be of the same number of examples; there are {shown}."
+      )
+    if not next(iter(sizes.values()), 1):
+      raise errors.InputError("There is no example.")
+    return arrays
+
+
+def _short(line):
+  return line if len(line) <= 200 else line[:199] + "…"
+
+
+def _array(name, value, spec):
+  dtype, shape = spec["dtype"], spec["shape"]
+  text = dtype == "string"
+  wanted = f"{dtype}{['n' if size is None else size for size in shape or [None]]}".replace("'", "")
+  try:
+    array = np.asarray(value, object if text else None)
+    if not text:
+      if array.dtype.kind not in "fiubV":
+        raise ValueError(f"it has {array.dtype.name} values")
+      target = tf.as_dtype(dtype).as_numpy_dtype
+      if (
+        array.dtype.kind in "fV"
+        and tf.as_dtype(dtype).is_integer
+        and not np.array_equal(array, array.astype(target))
+      ):
+        raise ValueError("it has values that are no integers")
+      array = array.astype(target, copy=False)
+  except (ValueError, TypeError, OverflowError) as error:
+    raise errors.InputError(
+      f"The feature {name!r} must be {wanted}: {_short(str(error))}."
+    ) from error
+  fits = shape is None or (
+    array.ndim == len(shape)
+    and all(size in (None, found) for size, found in zip(shape, array.shape, strict=True))
+  )
+  if not fits or not array.ndim:
+    raise errors.InputError(
+      f"The feature {name!r} must be {wanted}; its shape is {list(array.shape)}."
+    )
+  return array
+
+
+def load(path: str, **settings) -> LoadedModel:
+  """Loads an export, and runs what its first requests would have to wait for.
+
+  Args:
+    path: of the SavedModel.
+    **settings: of `engines.load`, for serving_default; other signatures run in TensorFlow.
+
+  Raises:
+    InputError: there is no such export, or it has no serving_default.
+    SettingError, ExportError: the engine cannot run it.
+  """
+  described = description_lib.read(path)
+  if DEFAULT not in described["signatures"]:
+    raise errors.InputError(
+      f"{path} has no signature {DEFAULT!r}; it has {', '.join(described['signatures']) or 'none'}."
+    )
+  made = {DEFAULT: engines.load(path, **settings)}
+  for signature in _other_signatures(described["signatures"]):
+    made[signature] = engines.load(path, "tensorflow", signature=signature)
+  loaded = LoadedModel(path, described, made, _batch_decoders(path, described))
+  _warm_up(loaded)
+  logging.info("Loaded %s with the engine %s", path, loaded.engine.name)
+  return loaded
+
+
+def _other_signatures(found):
+  """Those of the model itself beside serving_default: they take the same."""
+  added = (signatures.FROM_BYTES, signatures.FROM_EXAMPLES, signatures.CLASSIFY)
+  return [
+    name
+    for name, parts in found.items()
+    if name != DEFAULT and (name not in added or parts["inputs"] == found[DEFAULT]["inputs"])
+  ]
+
+
+def _warm_up(loaded):
+  """Runs the requests that the export has for that, or one that is made up: a first call compiles,
+  and nobody shall wait for it.
+  """
+  requests = warm_up.read(loaded.path) or _made_up_request(loaded)
+  for signature, inputs in requests:
+    if signature in loaded.engines:
+      loaded.engines[signature].predict_batch(inputs)
+    elif signature == signatures.FROM_BYTES:
+      for feature in set(loaded.decoders) & set(inputs):
+        loaded.decode(feature, list(inputs[feature]))
+
+
+def _made_up_request(loaded):
+  """A list of one request of zeros; empty for texts and features of a free size."""
+  if any(
+    spec["dtype"] == "string" or not spec["shape"] or None in spec["shape"][1:]
+    for spec in loaded.inputs.values()
+  ):
+    return []
+  zeros = {
+    name: np.zeros([1, *spec["shape"][1:]], tf.as_dtype(spec["dtype"]).as_numpy_dtype)
+    for name, spec in loaded.inputs.items()
+  }
+  return [(DEFAULT, zeros)]
+
+
+def _batch_decoders(path, described):
+  """dict of feature → function of a string tensor [n]."""
+  if not described["decodes"]:
+    return {}
+  model = tf.saved_model.load(path)
+  inputs = described["signatures"][DEFAULT]["inputs"]
+
+  def batch(name):
+    spec = tf.TensorSpec(inputs[name]["shape"], inputs[name]["dtype"])
+    decode = tf.function(
+      lambda encoded: signatures.decode(model.decoders[name], encoded, spec),
+      input_signature=[tf.TensorSpec([None], tf.string)],
+      autograph=False,
+    )
+    return decode.get_concrete_function()
+
+  return {name: batch(name) for name in described["decodes"]}
