@@ -1,17 +1,20 @@
-"""What optimizers do inside a model_fn: they apply the mean of the replicas' gradients, or nothing.
+"""Combines gradients over the replicas inside optimizers, while a model_fn is traced.
 
-However an optimizer of Keras or of `tf.compat.v1` is called, gradients are combined when they reach
-its `apply_gradients`, once, before the optimizer does anything with them. So does the
-`apply_gradients` that a subclass of `tf.compat.v1.train.Optimizer` has of its own (AdamWeightDecay,
-LARS) get combined gradients, and all replicas make the same step.
+However an optimizer of Keras or of `tf.compat.v1` is called, the gradients are combined once, when
+they reach its `apply_gradients` and before the optimizer uses them. So an `apply_gradients` that a
+subclass of `tf.compat.v1.train.Optimizer` defines itself (AdamWeightDecay, LARS) gets combined
+gradients too, and all replicas make the same update. Where nothing is trained, optimizers do
+nothing.
 
-    with combined_gradients.training_scope():  # or idle_scope(), where nothing is trained
+    with combined_gradients.training_scope():  # or idle_scope(), to evaluate or predict
       ... trace a model_fn ...
 """
 
 import contextlib
 import contextvars
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -22,21 +25,27 @@ from trainer.tracing import variable_store
 
 v1 = tf.compat.v1
 
-# What optimizers do: as ever (None, outside of a model_fn), nothing, or apply combined gradients.
+# Optimizers do nothing (_IDLE), or they apply combined gradients (_TRAINING). None, the value
+# outside of a model_fn: they do what TensorFlow or Keras makes them do.
 _IDLE, _TRAINING = "idle", "training"
-_mode = contextvars.ContextVar("mode of optimizers", default=None)
+_mode: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+  "mode of optimizers", default=None
+)
 
 # Whether the gradients that reach an optimizer are combined already.
 _combined = contextvars.ContextVar("gradients are combined", default=False)
 
 
 def idle_scope() -> contextlib.AbstractContextManager[None]:
-  """Inside, no optimizer does anything: a model_fn may make its train_op in every mode."""
+  """Makes optimizers do nothing inside a `with` block.
+
+  A model_fn may make its train_op in every mode, and only training needs it.
+  """
   return patches.set_context(_mode, _IDLE)
 
 
 def training_scope() -> contextlib.AbstractContextManager[None]:
-  """Inside, optimizers apply the mean over the replicas; entered once around a trace."""
+  """Makes optimizers combine gradients inside a `with` block, which is entered around a trace."""
   return patches.set_context(_mode, _TRAINING)
 
 
@@ -46,19 +55,25 @@ def is_idle() -> bool:
 
 
 def combined_scope() -> contextlib.AbstractContextManager[None]:
-  """Inside, the gradients that optimizers are given are combined already."""
+  """Tells optimizers inside a `with` block that their gradients are combined already."""
   return patches.set_context(_combined, True)
 
 
-def combine(gradients, op=tf.distribute.ReduceOp.MEAN):
-  """[each gradient, combined over the replicas]; None stays None.
+def combine(
+  gradients: Sequence[Any], op: tf.distribute.ReduceOp = tf.distribute.ReduceOp.MEAN
+) -> list[Any]:
+  """Combines each gradient over the replicas.
 
   Args:
-    gradients: tensors or tf.IndexedSlices, and None.
-    op: how, a tf.distribute.ReduceOp.
+    gradients: tensors, tf.IndexedSlices or None.
+    op: how they are combined.
+
+  Returns:
+    The combined gradients, the same on all replicas; None stays None.
 
   Raises:
-    ModelFnError: they were computed under tf.cond or in a tf.function, where replicas cannot meet.
+    ModelFnError: a gradient was computed under tf.cond or in a tf.function, where replicas cannot
+      wait for each other.
   """
   context = tf.distribute.get_replica_context()
   if context.num_replicas_in_sync == 1:
@@ -71,7 +86,8 @@ def combine(gradients, op=tf.distribute.ReduceOp.MEAN):
       "several "
       "cores: compute them before it (optimizer.compute_gradients), and only apply them inside."
     )
-  # So that an optimizer under tf.cond gets what was combined outside of it.
+  # In the replica's own graph, even if an optimizer is called under tf.cond: replicas cannot wait
+  # for each other in a branch that only some of them take.
   with graph.as_default():
     combined = iter(context.all_reduce(op, present))
   return [None if gradient is None else next(combined) for gradient in gradients]
@@ -89,7 +105,7 @@ def _apply(original, optimizer, grads, trainable_variables=None):
 
 @patches.replaces(*keras_internals.SUM_GRADIENTS)
 def _sum_gradients(original, optimizer, grads_and_vars):
-  """Those of Keras would sum over the replicas what is combined already."""
+  """Keeps Keras from summing over the replicas, since the gradients are combined already."""
   return list(grads_and_vars) if _mode.get() == _TRAINING else original(optimizer, grads_and_vars)
 
 
@@ -102,7 +118,8 @@ def _minimize(original, *args, **kwargs):
 def _compute_gradients(original, optimizer, loss, *args, **kwargs):
   if _mode.get() is None or not tf.is_tensor(loss) or loss.graph is v1.get_default_graph():
     return original(optimizer, loss, *args, **kwargs)
-  # Under tf.cond TensorFlow finds no way back to a loss outside of it.
+  # Under tf.cond, TensorFlow cannot differentiate a loss that was computed outside of it. So the
+  # gradients are computed in the graph of the loss.
   with loss.graph.as_default():
     return original(optimizer, loss, *args, **kwargs)
 
@@ -117,15 +134,18 @@ def _apply_gradients(
     return tf.no_op()
   if not (_combined.get() or skip_gradients_aggregation):
     grads_and_vars = _combined_pairs(grads_and_vars)
-  # Each replica for itself, since under tf.cond they cannot meet; no global step: the loop counts.
+  # Aggregation is skipped: the gradients are combined, and under tf.cond replicas cannot wait for
+  # each other. No global step is passed, since the training loop counts steps.
   return original(optimizer, grads_and_vars, None, name, skip_gradients_aggregation=True)
 
 
 @patches.replaces(v1.train.Optimizer, "__getattribute__")
 def _attribute(original, optimizer, name):
-  """A subclass's own `apply_gradients` comes from here: it may be of any class, made at any time.
+  """Wraps the `apply_gradients` that a subclass defines, when it is looked up on an optimizer.
 
-  What it calls by `super()` does not, and gets its gradients as it gives them.
+  The subclasses are the user's and may be defined at any time, so they cannot be patched
+  themselves. A call by `super()` does not look the attribute up on the optimizer. So the base
+  class's method gets the gradients as the subclass passes them.
   """
   found = original(optimizer, name)
   if name != "apply_gradients" or _mode.get() is None:
@@ -143,9 +163,10 @@ def _apply_own(apply_gradients, grads_and_vars, *args, **kwargs):
 
 
 def _combined_pairs(grads_and_vars):
-  """[(gradient, variable)], combined: to a mean, as losses are means over a replica's batch.
+  """Combines the gradients in (gradient, variable) pairs.
 
-  To a sum where the newest loss of `tf.compat.v1.losses` is one, as TensorFlow has it.
+  The result is the mean, because a loss is the mean over a replica's batch. It is the sum if the
+  newest loss of `tf.compat.v1.losses` was reduced to a sum, which is TensorFlow's own rule.
   """
   gradients, trained = zip(*grads_and_vars, strict=True)
   is_sum = tensorflow_internals.newest_loss_is_sum(variable_store.replica_graph())
@@ -153,10 +174,10 @@ def _combined_pairs(grads_and_vars):
   return list(zip(combine(gradients, op), trained, strict=True))
 
 
-def record_learning_rate(optimizer) -> None:
-  """Leaves an optimizer's learning rate behind for the log, where it has one."""
+def record_learning_rate(optimizer: Any) -> None:
+  """Records the learning rate of an optimizer for the log, if it has one."""
   rate = getattr(optimizer, "learning_rate", None)
-  for name in ("_learning_rate", "_lr"):  # as tf.compat.v1.train has it
+  for name in ("_learning_rate", "_lr"):  # the names in optimizers of tf.compat.v1.train
     rate = getattr(optimizer, name, None) if rate is None else rate
   if rate is not None:
     summaries.record("learning_rate", tf.convert_to_tensor(rate() if callable(rate) else rate))

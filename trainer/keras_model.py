@@ -1,14 +1,16 @@
-"""Makes model_fns of Keras models.
+"""Makes a model_fn from a Keras model.
 
     model_fn = model_fn_from_keras(build_model, loss="mse", optimizer="adam")
     estimator = Estimator(model_fn, model_dir="out/mine", train_batch_size=128)
     estimator.train(input_fn, max_steps=1000)
     load_into_keras("out/mine", build_model).save("mine.keras")
 
-See `trainer.checkpoints.into_keras` for the way back.
+`trainer.checkpoints.into_keras` loads a checkpoint back into a Keras model.
 """
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -22,27 +24,33 @@ ModeKeys = spec.ModeKeys
 
 
 @gin_names.configurable(module="trainer")
-def model_fn_from_keras(build_model, loss=None, optimizer=None, metrics=None):
-  """Makes a model_fn of a Keras model.
+def model_fn_from_keras(
+  build_model: Callable[[], keras.Model],
+  loss: Any = None,
+  optimizer: Any = None,
+  metrics: Any = None,
+) -> Callable[..., spec.EstimatorSpec]:
+  """Makes a model_fn from a Keras model.
 
   Args:
-    build_model: function without arguments that makes the model, anew at each call: functional,
-      sequential or subclassed, compiled or not. What regularizers and `add_loss` give is added to
-      the loss. A `compute_loss` of the model's own is called, a `train_step` is not. The variables
-      that `compile` makes ("loss/total", and those of metrics that are objects) are in the
-      checkpoint, unused.
-    loss, optimizer, metrics: as `keras.Model.compile` takes them; where None, what the model was
-      compiled with. An optimizer may also be a function that makes one, such as its class.
-      Optimizers and metrics that are objects serve as patterns, of which each step gets a copy.
+    build_model: makes a new model at each call: functional, sequential or subclassed, compiled or
+      not. Losses from regularizers and `add_loss` are added to the loss. A model's own
+      `compute_loss` is called; its own `train_step` is not. The variables that `compile` makes
+      ("loss/total", and those of metrics that are objects) are in the checkpoint and not used.
+    loss: as for `keras.Model.compile`; None for the loss that the model was compiled with.
+    optimizer: as for `keras.Model.compile`, or a function that makes an optimizer, such as its
+      class; None for the optimizer that the model was compiled with.
+    metrics: as for `keras.Model.compile`; None for those that the model was compiled with.
+      Optimizers and metrics that are objects are never used themselves: each step gets a copy.
 
   Returns:
-    A model_fn. Where the features are a dict of one and the model has one input, it gets the
-    tensor, else the features as they are. The predictions are the model's output: a dict as it is,
-    a tensor as {"output": ...}, several as {"output_0": ..., ...}.
+    A model_fn. If the features are a dict with one entry and the model has one input, the model
+    gets that tensor; otherwise it gets the features as they are. The predictions are the model's
+    output: a dict as it is, a tensor as {"output": ...}, several as {"output_0": ..., ...}.
 
   Raises:
-    SettingError: when called: build_model does not make a Keras model, or there is no loss or
-      optimizer in it or here.
+    SettingError: raised by the model_fn: build_model does not make a Keras model, or there is
+      neither a loss or optimizer here nor in the model.
   """
   make_optimizer = _maker(optimizer)
 
@@ -51,14 +59,14 @@ def model_fn_from_keras(build_model, loss=None, optimizer=None, metrics=None):
     training = mode == ModeKeys.TRAIN
     model = into_keras.build(build_model)
     outputs = model(_inputs(model, features), training=training)
+    # With bfloat16 layers, losses and metrics are still computed in float32.
     outputs = tf.nest.map_structure(
       lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs
     )
     if mode == ModeKeys.PREDICT:
       return spec.EstimatorSpec(mode, predictions=_named_outputs(outputs))
     names = getattr(model, "output_names", None)
-    # In place of model.compile, which would also make metrics, whose variables would be the
-    # model's.
+    # Not by model.compile, which would also make metrics; their variables would become the model's.
     if loss is not None:
       keras_internals.set_loss(model, loss, names)
     elif not model.compiled and not model.losses:
@@ -80,7 +88,7 @@ def model_fn_from_keras(build_model, loss=None, optimizer=None, metrics=None):
 
 
 def _inputs(model, features):
-  """The features as the model takes them."""
+  """Returns the features in the form that the model takes."""
   named = isinstance(model, keras_internals.Functional) and (
     isinstance(model.input, dict) or len(model.inputs) > 1
   )
@@ -100,18 +108,21 @@ def _named_outputs(outputs):
 
 
 def _maker(optimizer):
-  """A function of the model that makes a new optimizer: from a name, a pattern or a function,
-  or else the one that the model was compiled with.
+  """Returns a function that takes the model and makes a new optimizer.
+
+  `optimizer` is a name, a function, an optimizer to copy, or None for the optimizer that the model
+  was compiled with.
   """
   if optimizer is None:
     return _compiled_optimizer
   if isinstance(optimizer, keras.optimizers.Optimizer):
-    # Here, and not while a model_fn is traced: it reads the learning rate.
+    # get_config reads the value of the learning rate, which is not possible while a model_fn is
+    # traced. So it is called now.
     config = optimizer.get_config()
     own_name = keras_internals.to_snake_case(type(optimizer).__name__)
     if re.fullmatch(rf"{own_name}(_\d+)?", config["name"]):
-      # Keras numbers optimizers by how many the process has made: a name that a checkpoint could
-      # not rely on.
+      # Keras adds a number that depends on how many optimizers the process has made. Names in
+      # checkpoints must not depend on that.
       config["name"] = own_name
     return lambda model: type(optimizer).from_config(config)
   return lambda model: (
@@ -129,7 +140,7 @@ def _compiled_optimizer(model):
 
 
 def _eval_metrics(metrics, labels, outputs, output_names):
-  """eval_metrics of an EstimatorSpec, or None."""
+  """Returns the eval_metrics of an EstimatorSpec; None if there are no metrics."""
   if not metrics:
     return None
   if labels is None:

@@ -1,8 +1,9 @@
 """Trains, evaluates, predicts with or exports the model that a gin file describes.
 
-python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits python -m
-trainer.main --gin_file=gin_configs/cifar10_cnn.gin --model_dir=out/cifar10 --device=tpu
---gin_bindings="run.train_steps = 1000"
+  python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits
+  python -m trainer.main --gin_file=gin_configs/cifar10_cnn.gin --model_dir=out/c --device=tpu
+
+A run that is in --model_dir already goes on from its newest checkpoint.
 """
 
 from absl import flags
@@ -59,7 +60,13 @@ _BENCHMARK_INPUT = flags.DEFINE_bool(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+  """Loads the configuration and runs the experiment.
+
+  Raises:
+    SettingError: a flag is missing or wrong.
+    OctetError: the run failed; see `trainer.experiment.run`.
+  """
   del argv
   if not _GIN_FILE.value:
     raise errors.SettingError(
@@ -73,9 +80,8 @@ def main(argv):
     )
   with preemption.own_process_scope():
     config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
-    from trainer import (
-      experiment,  # brings TensorFlow, for which a misspelt flag or file name need not wait
-    )
+    # Imports TensorFlow, which takes seconds: only after flags and gin files were checked.
+    from trainer import experiment
 
     experiment.run(
       model_dir=_MODEL_DIR.value,

@@ -1,17 +1,19 @@
-"""train_ops: gradients that are combined over the replicas, then accumulated, clipped and applied,
-whichever optimizer applies them.
+"""Makes the train_op of a step: combines, accumulates, clips and applies gradients.
 
     train_op = trainer.minimize(keras.optimizers.Adam(1e-3), loss, clip_norm=1.0)
     optimizer = trainer.CrossShardOptimizer(tf.compat.v1.train.AdamOptimizer())
     train_op = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
 
-A loss is the mean over a replica's batch, so that the mean of the replicas' gradients is the
-gradient of the mean over the global batch: what 8 replicas × b and 1 replica × 8b do is the same.
-That holds for optimizers used directly as well (`keras.optimizers.Adam().apply_gradients(...)`,
-`tf.compat.v1.train.AdamOptimizer().minimize(...)`), for as long as a model_fn is traced.
+A loss is the mean over a replica's batch. So the mean of the replicas' gradients is the gradient of
+the mean over the global batch, and 8 replicas with b examples each make the same update as 1
+replica with 8b examples. This also holds for optimizers that a model_fn calls directly
+(`keras.optimizers.Adam().apply_gradients(...)`,
+`tf.compat.v1.train.AdamOptimizer().minimize(...)`); see `trainer.combined_gradients`.
 """
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -22,48 +24,47 @@ from trainer.tracing import variable_store
 
 v1 = tf.compat.v1
 
-# Under this name a checkpoint holds the moving averages of the weights.
+# The names of the moving averages in a checkpoint start with it.
 EMA_SCOPE = "ema"
 
 
-def ema_name(name):
-  """The name of the moving average of a variable."""
+def ema_name(name: str) -> str:
+  """Returns the name of a variable's moving average."""
   return f"{EMA_SCOPE}/{name}"
 
 
 @gin_names.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
 def minimize(
-  optimizer,
-  loss,
-  global_step=None,
-  var_list=None,
-  clip_norm=None,
-  accumulate_steps=1,
-  ema_decay=None,
-):
-  """Makes the train_op of a step: gradients → combine over replicas → accumulate → clip → apply →
-  average.
+  optimizer: Any,
+  loss: tf.Tensor,
+  global_step: tf.Variable | None = None,
+  var_list: Sequence[Any] | None = None,
+  clip_norm: float | None = None,
+  accumulate_steps: int = 1,
+  ema_decay: float | None = None,
+) -> Any:
+  """Makes the train_op of a step.
+
+  The order is: gradients → combine over replicas → accumulate → clip → apply → moving averages.
 
   Args:
     optimizer: a Keras optimizer or a `tf.compat.v1.train` optimizer.
-    loss: scalar tensor, the mean over this replica's batch.
-    global_step: not needed (the loop counts steps); taken as `tf.compat.v1.train` optimizers take
-      it.
-    var_list: the variables to train; by default all trainable ones of the model_fn.
-    clip_norm: float > 0, the largest global norm of the combined gradient; None to leave it as it
-      is.
-    accumulate_steps: int > 0; the mean gradient of so many steps is applied at the last of them.
-      The optimizer, and a learning-rate schedule in it, counts what it applies; the global step
-      counts every step.
-    ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, as
-      `ema/<name>`, with which evaluation, prediction and export work (RunConfig.evaluate_ema).
+    loss: scalar, the mean over this replica's batch.
+    global_step: not needed, since the training loop counts steps. It is accepted because the
+      minimize of `tf.compat.v1.train` optimizers has it.
+    var_list: the variables to train; None for all trainable variables of the model_fn.
+    clip_norm: float > 0, the largest global norm of the combined gradient; None for no clipping.
+    accumulate_steps: int > 0; the mean gradient of this many steps is applied at the last of them.
+      The optimizer counts how often it is applied; the global step counts every step.
+    ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, named
+      `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema).
 
   Returns:
     A train_op for EstimatorSpec.
 
   Raises:
-    ModelFnError: called outside of a model_fn, or no variable has a gradient.
-    SettingError: the optimizer is neither kind, or a number is out of range.
+    ModelFnError: called outside of a model_fn, or the loss depends on no variable.
+    SettingError: the optimizer is of neither kind, or a number is out of range.
   """
   if clip_norm is not None and not clip_norm > 0:
     raise errors.SettingError(
@@ -98,6 +99,7 @@ def minimize(
     optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
   )
   gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
+  # Before clipping: the norm is that of the global batch's gradient, whatever the replicas.
   gradients = combined_gradients.combine(gradients)
 
   def apply(gradients):
@@ -110,25 +112,28 @@ def minimize(
 
   if accumulate_steps == 1:
     return apply(gradients)
+  # Clipping, too, happens once per update: what is clipped is the mean gradient of the steps.
   totals = _accumulate(gradients, trained, accumulate_steps)
   store.after_step(functools.partial(_apply_total, totals, apply), every=accumulate_steps)
   return tf.no_op()
 
 
 class CrossShardOptimizer:
-  """An optimizer under the name that TPU programs know it by; combining the gradients is what every
-  optimizer does here.
+  """Wraps an optimizer, for programs written for TPUs.
+
+  Those programs need it to combine the gradients of the cores. Here every optimizer combines them.
 
   Args:
     opt: a Keras or a `tf.compat.v1.train` optimizer.
-    reduction: "mean" or "sum" (or as `tf.compat.v1.losses.Reduction` has them): how the replicas'
-      gradients are combined.
+    reduction: how the replicas' gradients are combined: "mean" or "sum", or one of these in
+      `tf.compat.v1.losses.Reduction`.
+    name: not used.
 
   Raises:
     SettingError: reduction is neither.
   """
 
-  def __init__(self, opt, reduction="mean", name="CrossShardOptimizer"):
+  def __init__(self, opt: Any, reduction: str = "mean", name: str = "CrossShardOptimizer") -> None:
     del name
     reduction = {"weighted_mean": "mean", "weighted_sum": "sum"}.get(reduction, reduction)
     if reduction not in ("mean", "sum"):
@@ -138,14 +143,29 @@ class CrossShardOptimizer:
     self._optimizer = opt
     self._reduction = reduction
 
-  def compute_gradients(self, loss, var_list=None, **kwargs):
-    """Returns this replica's [(gradient, variable)] of those variables that have a gradient."""
+  def compute_gradients(
+    self, loss: tf.Tensor, var_list: Any = None, **kwargs: Any
+  ) -> list[tuple[Any, Any]]:
+    """Computes this replica's gradients.
+
+    Args:
+      loss: scalar, the mean over this replica's batch.
+      var_list: nest of variables; None for all trainable variables of the model_fn.
+      **kwargs: for the wrapped optimizer, or for tf.gradients if that is Keras's.
+
+    Returns:
+      (gradient, variable) of each variable that has a gradient.
+
+    Raises:
+      ModelFnError: called outside of a model_fn, or no variable has a gradient.
+    """
     store = variable_store.current()
     if store is None:
       raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
     combined_gradients.record_learning_rate(self._optimizer)
     trained = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
-    if self._reduction == "sum":  # of which apply_gradients takes the mean
+    # apply_gradients takes the mean over the replicas: N times the mean is the sum.
+    if self._reduction == "sum":
       loss *= tf.distribute.get_strategy().num_replicas_in_sync
     of_tensorflow = [_tensorflow_variable(v) for v in trained]
     if isinstance(self._optimizer, keras.optimizers.Optimizer):
@@ -165,15 +185,25 @@ class CrossShardOptimizer:
       )
     return pairs
 
-  def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-    """Combines and applies them."""
+  def apply_gradients(
+    self,
+    grads_and_vars: Sequence[tuple[Any, Any]],
+    global_step: tf.Variable | None = None,
+    name: str | None = None,
+  ) -> Any:
+    """Combines gradients over the replicas and applies them; returns the train_op."""
     gradients, trained = zip(*[(g, v) for g, v in grads_and_vars if g is not None], strict=True)
     return self.apply_combined(
       list(zip(combined_gradients.combine(gradients), trained, strict=True)), global_step, name
     )
 
-  def apply_combined(self, grads_and_vars, global_step=None, name=None):
-    """Applies gradients that are the same on all replicas."""
+  def apply_combined(
+    self,
+    grads_and_vars: Sequence[tuple[Any, Any]],
+    global_step: tf.Variable | None = None,
+    name: str | None = None,
+  ) -> Any:
+    """Applies gradients that are combined already; returns the train_op."""
     if combined_gradients.is_idle():
       return tf.no_op()
     with combined_gradients.combined_scope():
@@ -183,15 +213,20 @@ class CrossShardOptimizer:
       self._optimizer.apply(*zip(*grads_and_vars, strict=True))
     return self._optimizer.iterations
 
-  def minimize(self, loss, global_step=None, var_list=None):
+  def minimize(
+    self, loss: tf.Tensor, global_step: tf.Variable | None = None, var_list: Any = None
+  ) -> Any:
+    """Computes, combines and applies the gradients; returns the train_op."""
     return self.apply_gradients(self.compute_gradients(loss, var_list), global_step)
 
-  def __getattr__(self, name):  # get_slot, variables and the like are the optimizer's own
+  def __getattr__(self, name: str) -> Any:
+    """Returns other attributes, such as get_slot and variables, from the wrapped optimizer."""
+    # By __dict__, since self._optimizer would end up here again while an object is unpickled.
     return getattr(self.__dict__["_optimizer"], name)
 
 
 def _mirrored(variable, scope, dtype=None):
-  """A variable beside a trained one, the same on all replicas, zero at first."""
+  """Makes a variable of zeros with a trained one's shape, and equal values on all replicas."""
   name = getattr(variable, "path", variable.name).removesuffix(":0")
   return tf.Variable(
     tf.zeros(variable.shape, dtype or variable.dtype),
@@ -202,7 +237,7 @@ def _mirrored(variable, scope, dtype=None):
 
 
 def _update_each(update, targets, *values):
-  """update(target, *values) for each target, on every replica's own copy."""
+  """Calls update(target, *values) for each target, on every replica's own copy."""
 
   def merged(strategy, targets, *values):
     for target, *value in zip(targets, *values, strict=True):
@@ -214,6 +249,8 @@ def _update_each(update, targets, *values):
 
 
 def _accumulate(gradients, trained, count):
+  """Adds the gradients of a step, divided by the number of steps, to variables; returns those."""
+  # Outside of the model_fn's name scope, so that the variables' names do not depend on it.
   with tf.name_scope(""):
     totals = [_mirrored(variable, "accumulated") for variable in trained]
   _update_each(
@@ -225,13 +262,17 @@ def _accumulate(gradients, trained, count):
 
 
 def _apply_total(totals, apply):
-  """Applies what was accumulated and starts anew; runs on each replica after the step."""
+  """Applies the accumulated gradients and sets them to 0; runs on each replica after the step."""
+  # tf.identity reads the values now, before the variables are set to 0.
   apply([tf.identity(total) for total in totals])
   _update_each(lambda total: total.assign(tf.zeros_like(total)), totals)
 
 
 def _average(trained, decay):
-  """Moves the averages towards the variables; the first time, to where these are."""
+  """Updates the moving averages of the variables.
+
+  The first update copies the variables. Starting from 0 would bias the averages towards 0.
+  """
   with tf.name_scope(""):
     averages = [_mirrored(variable, EMA_SCOPE) for variable in trained]
     updates = tf.Variable(

@@ -1,7 +1,4 @@
-"""How a run goes: where it writes, how often, on what.
-
-Plain values, complete once made; gin names `RunConfig` and `TPUConfig`.
-"""
+"""RunConfig and TPUConfig: where a run writes, how often, and on which device it runs."""
 
 import dataclasses
 import enum
@@ -15,19 +12,35 @@ from trainer.config import gin_names
 
 @gin_names.constants_from_enum(module="trainer")
 class InputPipelineConfig(enum.Enum):
-  """What `params["batch_size"]` an input_fn gets, and how its batches go to the cores."""
+  """How the batches of an input_fn are distributed to the cores.
 
-  PER_HOST_V1 = "PER_HOST_V1"  # the host's share of the global batch, cut among its cores
-  PER_HOST_V2 = "PER_HOST_V2"  # the per-core batch; the dataset's batches go to the cores in turn
-  BROADCAST = "BROADCAST"  # evaluate and predict: every core gets the same batch
+  Attributes:
+    PER_HOST_V1: `params["batch_size"]` is the host's share of the global batch. Each batch of the
+      dataset is split among the host's cores.
+    PER_HOST_V2: `params["batch_size"]` is the per-core batch. The cores take the batches of the
+      dataset in turn.
+    BROADCAST: only to evaluate and predict: every core gets the same batch.
+  """
+
+  PER_HOST_V1 = "PER_HOST_V1"
+  PER_HOST_V2 = "PER_HOST_V2"
+  BROADCAST = "BROADCAST"
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def seconds_of(duration, name):
-  """The seconds of "30s", "5m" or "1h"; SettingError under `name` otherwise."""
+def seconds_of(duration: str, name: str) -> float:
+  """Converts "30s", "5m" or "1h" to seconds.
+
+  Args:
+    duration: a number and one of the units s, m, h.
+    name: the setting's gin name, for the error message.
+
+  Raises:
+    SettingError: the text is not such a duration.
+  """
   match = _DURATION.fullmatch(duration)
   if not match:
     raise errors.SettingError(
@@ -39,19 +52,21 @@ def seconds_of(duration, name):
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class TPUConfig:
-  """The part of a run's configuration that TPU programs know.
+  """The settings of RunConfig that TPUEstimator programs keep in a TPUConfig.
 
   Attributes:
-    iterations_per_loop: steps in one call of the device: a number, a time ("30s", "5m", "1h"), or
-      None for the longest loop that no cadence (checkpoint, summary, log) forbids. It never changes
-      the numbers.
-    num_shards: the number of replicas that the program expects, or None; another number on the
-      device is an error.
-    per_host_input_for_training: one of InputPipelineConfig (True and False as TPU programs know
-      them: PER_HOST_V1).
-    eval_training_input_configuration: PER_HOST_V2, or BROADCAST for evaluation and prediction that
-      give every core the same batch.
-    host_call_every_n_steps: how often an EstimatorSpec's host_call is made.
+    iterations_per_loop: steps in one device loop: a number, a time ("30s", "5m", "1h"), or None for
+      the longest loop that ends at each checkpoint, summary and log line that is due. It does not
+      change the results.
+    num_shards: the number of replicas that the program expects, or None. It is an error if the
+      device has another number.
+    per_host_input_for_training: PER_HOST_V2 or PER_HOST_V1. True and False, which TPUEstimator
+      programs use, mean PER_HOST_V1.
+    eval_training_input_configuration: PER_HOST_V2 or BROADCAST, for evaluation and prediction.
+    host_call_every_n_steps: steps between two calls of an EstimatorSpec's host_call.
+
+  Raises:
+    SettingError: a value is of the wrong type or out of range.
   """
 
   iterations_per_loop: int | str | None = None
@@ -60,7 +75,7 @@ class TPUConfig:
   eval_training_input_configuration: InputPipelineConfig = InputPipelineConfig.PER_HOST_V2
   host_call_every_n_steps: int = 1
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     loop = self.iterations_per_loop
     if isinstance(loop, str):
       seconds_of(loop, "TPUConfig.iterations_per_loop")
@@ -87,12 +102,12 @@ class TPUConfig:
       )
 
   @property
-  def gives_host_batches(self):
-    """Whether the train input_fn gets, and gives, its host's share of the global batch."""
+  def gives_host_batches(self) -> bool:
+    """Whether each batch of the train input_fn is the host's share of the global batch."""
     return self.per_host_input_for_training in (True, False, InputPipelineConfig.PER_HOST_V1)
 
   @property
-  def broadcasts(self):
+  def broadcasts(self) -> bool:
     """Whether evaluation and prediction give every core the same batch."""
     return self.eval_training_input_configuration == InputPipelineConfig.BROADCAST
 
@@ -105,41 +120,44 @@ class RunConfig:
   """The configuration of an Estimator.
 
   Attributes:
-    model_dir: where checkpoints, summaries and configurations go.
-    device: see `trainer.devices.device.connect`: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "tpu".
-    tpu: the name or address of a TPU, where device is "tpu"; "" to find it.
-    precision: "float32" or "bfloat16", that of Keras layers; variables are float32 in both.
-    tf_random_seed: int, the run's seed.
-    save_checkpoints_steps, save_checkpoints_secs: how often; not both; every 600 s if neither is
-      given. 0 for neither but the first and the last.
-    keep_checkpoint_max: how many of the newest checkpoints are kept; 0 keeps all. More can be kept:
-      see retention.
-    retention: a retention.Retention; default: the newest keep_checkpoint_max.
-    on_checkpoint_failure: "raise", or "warn" to train on where a checkpoint cannot be written.
-    on_non_finite: what follows a loss that is NaN or infinite: "stop" ends the run with an error;
-      "rollback" goes back to the last good checkpoint and on with the examples that follow.
-    stage_timeout_secs: ends the process when a stage (connecting, an input_fn, a device loop, a
-      hook, saving, evaluating) takes longer, and prints the stacks of all threads; None for never.
-    evaluate_ema: whether evaluation, prediction and export take the moving averages of the weights,
-      where the training keeps them (see trainer.minimize, ema_decay).
-    save_summary_steps: how often training scalars are written for TensorBoard.
-    log_step_count_steps: how often a line is logged.
-    train_steps: how long the whole training is to be, for learning-rate schedules that last as
-      long, or a part of it: a number of steps, or a duration such as "50 epochs" (see
-      `trainer.durations`). It ends no training: Estimator.train is told when to. `run` sets it to
-      run.train_steps.
-    epoch_examples: the examples of an epoch, for durations in epochs.
+    model_dir: folder for checkpoints, summaries and configurations.
+    device: "auto", "cpu", "cpu:8", "gpu", "gpu:N" or "tpu"; see `trainer.devices.device.connect`.
+    tpu: name or address of a TPU, if device is "tpu"; "" to find it.
+    precision: what Keras layers compute in: "float32" or "bfloat16". Variables are float32 in both.
+    tf_random_seed: the run's seed.
+    save_checkpoints_steps: steps between two checkpoints. Set this or save_checkpoints_secs, not
+      both. 0: only the first and the last checkpoint are saved.
+    save_checkpoints_secs: seconds between two checkpoints; 600 if neither is set. 0: as above.
+    keep_checkpoint_max: the number of newest checkpoints to keep; 0 keeps all.
+    retention: a retention.Retention, which can keep further checkpoints; None to keep the newest
+      keep_checkpoint_max.
+    on_checkpoint_failure: "raise", or "warn" to go on training if a checkpoint cannot be written.
+    on_non_finite: what to do if the loss becomes NaN or infinite: "stop" raises an error;
+      "rollback" restores the last good checkpoint and goes on with the examples after the bad ones.
+    stage_timeout_secs: seconds after which a stage (connecting, an input_fn, a device loop, a hook,
+      saving, evaluating) counts as hung. The process then prints the stacks of all threads and
+      ends. None for no limit.
+    evaluate_ema: whether evaluation, prediction and export use the moving averages of the weights,
+      if the training keeps them (see ema_decay of trainer.minimize).
+    save_summary_steps: steps between two summaries for TensorBoard.
+    log_step_count_steps: steps between two log lines.
+    train_steps: length of the whole training, for learning-rate schedules: a number of steps, or a
+      duration such as "50 epochs" (see `trainer.durations`). It does not end the training; the
+      arguments of Estimator.train do. `run` sets it to run.train_steps.
+    epoch_examples: examples in an epoch, for durations in epochs.
     cpu_kernels: whether Keras's Adam, BatchNormalization and dropout use faster versions on CPUs
-      (see `trainer.tracing.cpu_kernels`). None, the default: on `cpu` yes; on `cpu:8`, which
-      rehearses a TPU's arithmetic, no: there Keras's own operations run. True: on every CPU device.
-      False: never. GPUs and TPUs never use them. With one or the other, results differ by rounding
-      and dropout draws other masks.
-    static_shapes: whether the shapes of a batch must be known before it comes. False lets them
-      differ from batch to batch on a single CPU or GPU, as Estimator programs may have them;
-      several cores and TPUs need them in any case.
-    force: whether a training takes model_dir from another one that goes on there, which then ends
+      (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on `cpu`,
+      but not on `cpu:8`, which rehearses a TPU's arithmetic with Keras's own operations. GPUs and
+      TPUs never use them. The faster versions round differently and draw other dropout masks.
+    static_shapes: whether the shapes of the batches must be known when the step is compiled. False
+      allows batches of different shapes on a single CPU or GPU. Several cores and TPUs need static
+      shapes in any case.
+    force: whether to take model_dir over from another training that is using it. The other one ends
       at its next save (see `trainer.loop.training_lock`).
-    tpu_config: a TPUConfig.
+    tpu_config: further settings.
+
+  Raises:
+    SettingError: a value is of the wrong type or out of range, or two settings exclude each other.
   """
 
   model_dir: str | None = None
@@ -162,10 +180,10 @@ class RunConfig:
   cpu_kernels: bool | None = None
   static_shapes: bool = True
   force: bool = False
-  tpu_config: Any = dataclasses.field(default_factory=lambda: TPUConfig())
+  tpu_config: TPUConfig = dataclasses.field(default_factory=TPUConfig)
 
-  def __post_init__(self):
-    durations.TrainingLength(None, self.epoch_examples, self.train_steps)
+  def __post_init__(self) -> None:
+    durations.TrainingLength(None, self.epoch_examples, self.train_steps)  # checks both
     if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
       raise errors.SettingError(
         "RunConfig: set save_checkpoints_steps or save_checkpoints_secs, not both."
@@ -215,28 +233,31 @@ class RunConfig:
       )
 
   @property
-  def checkpoint_steps(self):
-    """Steps between checkpoints, or None."""
+  def checkpoint_steps(self) -> int | None:
+    """Steps between checkpoints; None if steps do not decide."""
     return self.save_checkpoints_steps or None
 
   @property
-  def checkpoint_seconds(self):
-    """Seconds between checkpoints, or None."""
+  def checkpoint_seconds(self) -> float | None:
+    """Seconds between checkpoints; None if time does not decide."""
     if self.save_checkpoints_steps is None and self.save_checkpoints_secs is None:
       return 600.0
     return self.save_checkpoints_secs or None
 
 
-def require_min_or_max(value, name):
-  """Raises SettingError unless value, which tells whether less or more of a metric is better,
-  is "min" or "max".
+def require_min_or_max(value: Any, name: str) -> None:
+  """Raises SettingError unless value is "min" or "max".
+
+  Args:
+    value: whether a lower or a higher metric is better.
+    name: the setting's gin name, for the error message.
   """
   if value not in ("min", "max"):
     raise errors.SettingError(f"{name} is {value!r}; expected 'min' or 'max'.")
 
 
-def require_positive_int(value, name):
-  """Raises SettingError unless value is an int > 0."""
-  # Those of numpy too.
+def require_positive_int(value: Any, name: str) -> None:
+  """Raises SettingError unless value is an int > 0; `name` is the setting's gin name."""
+  # numbers.Integral includes numpy's integers. bool is a subclass of int, so it is excluded.
   if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
     raise errors.SettingError(f"{name} must be an int greater than 0; got {value!r}.")

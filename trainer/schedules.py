@@ -1,22 +1,26 @@
-"""Learning rates that change while a model trains: constant, cosine, linear, polynomial,
-exponential, piecewise, each with a warm-up before it.
+"""Learning-rate schedules with a warm-up, whose lengths are durations.
 
     keras.optimizers.AdamW.learning_rate = @schedules.cosine()
     schedules.cosine.learning_rate = 0.003
     schedules.cosine.warmup = "5 epochs"
 
-What lasts a while is a duration, see `trainer.durations`: 245, "5 epochs", "250000 examples", "10
-%". A schedule goes to an optimizer as its learning rate, to one of Keras as to one of
-`tf.compat.v1.train`:
+Lengths are durations (see `trainer.durations`): 245, "5 epochs", "250000 examples", "10 %". An
+optimizer of Keras or of `tf.compat.v1.train` takes a schedule as its learning rate:
 
     trainer.minimize(keras.optimizers.AdamW(schedules.cosine(0.003, warmup="5 epochs")), loss)
 
-Inside a model_fn a schedule follows the global step, whatever its optimizer counts: with
-`minimize.accumulate_steps = 4` that applies every fourth step, with another optimizer that applies
-several times a step, an epoch is an epoch still. The first step of a training is step 0.
+Inside a model_fn a schedule follows the global step, not the optimizer's own count of updates. So
+an epoch stays an epoch with `minimize.accumulate_steps = 4`, where the optimizer counts every
+fourth step, and with an optimizer that is applied several times a step. The first step of a
+training is step 0.
 
-While `w` is the warm-up, the learning rate is `learning_rate × step / w`, then what the schedule
-says.
+In a warm-up of `w` steps the learning rate is `learning_rate × step / w`.
+
+Of Keras's own schedules only ExponentialDecay is used. Keras's CosineDecay computes `1 + cos(x)` in
+float32: in a training of 100,000 steps, the last rates before the end are 0 too early. Its
+PolynomialDecay computes `1 - step / length`, which has three correct digits there. The formulas
+here have a relative error below 4e-7. Its PiecewiseConstantDecay takes no empty list, and at a
+boundary still gives the earlier rate.
 """
 
 import contextlib
@@ -25,6 +29,8 @@ import dataclasses
 import itertools
 import math
 import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -33,37 +39,42 @@ from trainer import durations, errors
 from trainer.config import gin_names
 from trainer.internals import patches
 
+# A number of steps, or a string such as "5 epochs".
+Duration: TypeAlias = float | str
+
 
 @gin_names.configurable(module="schedules")
-def constant(learning_rate, warmup=0):
-  """The same all the time, after a warm-up.
+def constant(learning_rate: float, warmup: Duration = 0) -> "Schedule":
+  """Makes a schedule that is constant after the warm-up.
 
   Args:
     learning_rate: float > 0.
-    warmup: duration.
-
-  Returns:
-    A Schedule.
+    warmup: length of the warm-up.
 
   Raises:
-    SettingError: here a value that can never work; when it is first called, durations that do not
-      fit together or whose measure is missing.
+    SettingError: a value can never work. Durations that do not fit together, or that need a setting
+      which is missing, raise SettingError when the schedule is first called.
   """
   return Schedule("constant", {"learning_rate": learning_rate, "warmup": warmup})
 
 
 @gin_names.configurable(module="schedules")
-def cosine(learning_rate, warmup=0, duration="100 %", final=0.0):
-  """From `learning_rate` to `final` along half a cosine.
+def cosine(
+  learning_rate: float, warmup: Duration = 0, duration: Duration = "100 %", final: float = 0.0
+) -> "Schedule":
+  """Makes a schedule that falls from `learning_rate` to `final` along half a cosine.
 
   I. Loshchilov, F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts" (2017), without
   the restarts.
 
   Args:
-    learning_rate: float > 0, that at the end of the warm-up.
-    warmup: duration, part of `duration`.
+    learning_rate: float > 0, the rate at the end of the warm-up.
+    warmup: length of the warm-up, which is a part of `duration`.
     duration: when `final` is reached, counted from the beginning of the training.
-    final: float >= 0, from there on.
+    final: float >= 0, the rate from there on.
+
+  Raises:
+    SettingError: see `constant`.
   """
   return Schedule(
     "cosine",
@@ -72,8 +83,20 @@ def cosine(learning_rate, warmup=0, duration="100 %", final=0.0):
 
 
 @gin_names.configurable(module="schedules")
-def linear(learning_rate, warmup=0, duration="100 %", final=0.0):
-  """From `learning_rate` to `final` along a line; arguments as those of `cosine`."""
+def linear(
+  learning_rate: float, warmup: Duration = 0, duration: Duration = "100 %", final: float = 0.0
+) -> "Schedule":
+  """Makes a schedule that falls from `learning_rate` to `final` along a line.
+
+  Args:
+    learning_rate: see `cosine`.
+    warmup: see `cosine`.
+    duration: see `cosine`.
+    final: see `cosine`.
+
+  Raises:
+    SettingError: see `constant`.
+  """
   return Schedule(
     "linear",
     {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final},
@@ -81,9 +104,24 @@ def linear(learning_rate, warmup=0, duration="100 %", final=0.0):
 
 
 @gin_names.configurable(module="schedules")
-def polynomial(learning_rate, power=2.0, warmup=0, duration="100 %", final=0.0):
-  """From `learning_rate` to `final` by `(1 - progress) ** power`; power: float > 0, the other
-  arguments as those of `cosine`.
+def polynomial(
+  learning_rate: float,
+  power: float = 2.0,
+  warmup: Duration = 0,
+  duration: Duration = "100 %",
+  final: float = 0.0,
+) -> "Schedule":
+  """Makes a schedule that falls from `learning_rate` to `final` by `(1 - progress) ** power`.
+
+  Args:
+    learning_rate: see `cosine`.
+    power: float > 0.
+    warmup: see `cosine`.
+    duration: see `cosine`.
+    final: see `cosine`.
+
+  Raises:
+    SettingError: see `constant`.
   """
   arguments = {
     "learning_rate": learning_rate,
@@ -96,15 +134,24 @@ def polynomial(learning_rate, power=2.0, warmup=0, duration="100 %", final=0.0):
 
 
 @gin_names.configurable(module="schedules")
-def exponential(learning_rate, factor, every, staircase=False, warmup=0):
-  """`learning_rate × factor ** (steps since the warm-up / every)`.
+def exponential(
+  learning_rate: float,
+  factor: float,
+  every: Duration,
+  staircase: bool = False,
+  warmup: Duration = 0,
+) -> "Schedule":
+  """Makes the schedule `learning_rate × factor ** (steps since the warm-up / every)`.
 
   Args:
-    learning_rate: float > 0, that at the end of the warm-up.
+    learning_rate: float > 0, the rate at the end of the warm-up.
     factor: float > 0.
-    every: duration > 0, after which the learning rate is multiplied by `factor`.
-    staircase: whether that happens at once, at its end, and not little by little.
-    warmup: duration.
+    every: duration > 0, after which the rate has been multiplied by `factor`.
+    staircase: True multiplies once, at the end of each `every`; False a little in each step.
+    warmup: length of the warm-up.
+
+  Raises:
+    SettingError: see `constant`.
   """
   arguments = {
     "learning_rate": learning_rate,
@@ -117,15 +164,19 @@ def exponential(learning_rate, factor, every, staircase=False, warmup=0):
 
 
 @gin_names.configurable(module="schedules")
-def piecewise(learning_rates, boundaries, warmup=0):
-  """One learning rate after another.
+def piecewise(
+  learning_rates: Sequence[float], boundaries: Sequence[Duration], warmup: Duration = 0
+) -> "Schedule":
+  """Makes a schedule of several constant rates.
 
   Args:
-    learning_rates: list of floats >= 0, one more than boundaries; the first is that at the end of
-      the warm-up.
-    boundaries: list of durations, in order: when the next learning rate begins, counted from the
-      beginning of the training. The step that a boundary falls on has the next one already.
-    warmup: duration, not longer than the first boundary.
+    learning_rates: floats >= 0, one more than boundaries. The warm-up rises to the first.
+    boundaries: in order, when the next rate begins, counted from the beginning of the training. The
+      step on which a boundary falls has the next rate already.
+    warmup: length of the warm-up, which must end before the first boundary.
+
+  Raises:
+    SettingError: see `constant`.
   """
   return Schedule(
     "piecewise",
@@ -135,17 +186,17 @@ def piecewise(learning_rates, boundaries, warmup=0):
 
 @keras.saving.register_keras_serializable("octet")
 class Schedule(keras.optimizers.schedules.LearningRateSchedule):
-  """What the functions above make.
+  """A schedule made by one of the functions above.
 
   Args:
-    kind: the name of one of them.
-    arguments: dict of its arguments.
+    kind: the name of the function.
+    arguments: the function's arguments, all of them.
 
   Raises:
     SettingError: see `constant`.
   """
 
-  def __init__(self, kind, arguments):
+  def __init__(self, kind: str, arguments: Mapping[str, Any]) -> None:
     self._kind = kind
     self._arguments = dict(arguments)
     for name, value in self._arguments.items():
@@ -168,17 +219,22 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         for boundary in value:
           durations.parse(boundary, self._gin_name(name))
 
-  def __call__(self, step=None):
-    """The learning rate, a float32 scalar.
+  def __call__(self, step: Any = None) -> tf.Tensor:
+    """Returns the learning rate at a step, a float32 scalar.
 
     Args:
-      step: int; where it is None, as for optimizers of tf.compat.v1, or a Keras optimizer's own
-        count, the global step of the training.
+      step: int scalar. Optimizers of tf.compat.v1 pass None, and Keras's pass their own count, a
+        keras.Variable: for both of these the global step of the training is used.
+
+    Raises:
+      SettingError: the durations do not fit together or cannot be converted to steps, or there is
+        neither a step nor a training.
     """
     now = _now.get()
     if now is _IDLE:
       return tf.constant(0.0)
     length = now.length if now else durations.TrainingLength()
+    # A step that the caller computed, such as a tensor or an int, is taken as it is.
     if now and now.step is not None and (step is None or isinstance(step, keras.Variable)):
       step = now.step
     if step is None:
@@ -194,8 +250,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       rate = tf.where(done < warmup, peak * (done / warmup), rate)
     return rate
 
-  # Each of these: (function of the step → float32 scalar, the learning rate at the end of the
-  # warm-up).
+  # Each of the following returns a function from the step to the rate (a float32 scalar) that is
+  # used after the warm-up, and the rate to which the warm-up rises.
 
   def _constant(self, warmup, length):
     del warmup, length
@@ -203,7 +259,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     return lambda step: tf.constant(peak, tf.float32), peak
 
   def _cosine(self, warmup, length):
-    # (1 - cos(π left)) / 2, and no digit lost.
+    # sin² is (1 - cos(π left)) / 2, without the difference, in which small rates lose their digits.
     return self._decay(warmup, length, lambda left: tf.square(tf.sin(math.pi / 2 * left)))
 
   def _linear(self, warmup, length):
@@ -213,7 +269,11 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     return self._decay(warmup, length, lambda left: left ** self._arguments["power"])
 
   def _decay(self, warmup, length, shape):
-    """`shape` maps what is left, 1 to 0, to the share of the way from final to learning_rate."""
+    """Makes a curve from learning_rate to final.
+
+    `shape` maps the share of the training that is left, from 1 to 0, to the share of
+    `learning_rate` in the mean of `learning_rate` and `final`.
+    """
     peak, final = self._arguments["learning_rate"], self._arguments["final"]
     end = length.steps(self._arguments["duration"], self._gin_name("duration"))
     if not warmup < end:
@@ -226,19 +286,17 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     def curve(step):
       left = tf.clip_by_value((end - tf.cast(step, tf.float32)) / (end - warmup), 0.0, 1.0)
       share = shape(left)
-      return peak * share + final * (1 - share)  # which is exact at both ends
+      return peak * share + final * (1 - share)  # unlike final + (peak - final) * share, exact at 1
 
     return curve, peak
 
   def _exponential(self, warmup, length):
     peak, factor = self._arguments["learning_rate"], self._arguments["factor"]
     every = length.steps(self._arguments["every"], self._gin_name("every"))
-
-    def curve(step):
-      times = tf.maximum(tf.cast(step, tf.float32) - warmup, 0.0) / every
-      return peak * factor ** (tf.floor(times) if self._arguments["staircase"] else times)
-
-    return curve, peak
+    decay = keras.optimizers.schedules.ExponentialDecay(
+      float(peak), every, float(factor), self._arguments["staircase"]
+    )
+    return lambda step: decay(tf.maximum(tf.cast(step, tf.float32) - warmup, 0.0)), peak
 
   def _piecewise(self, warmup, length):
     name, rates = self._gin_name("boundaries"), self._arguments["learning_rates"]
@@ -256,7 +314,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       )
 
     def curve(step):
-      # Of whole numbers, which stay exact where a float32 no longer counts single steps.
+      # Compared as int64: a float32 cannot tell single steps apart beyond 2**24.
       passed = [tf.cast(step, tf.int64) >= math.ceil(boundary) for boundary in boundaries]
       return tf.gather(
         tf.constant(rates, tf.float32), tf.reduce_sum(tf.cast([*passed, False], tf.int32))
@@ -264,8 +322,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
     return curve, rates[0]
 
-  def get_config(self):
-    """What Keras makes a copy from."""
+  def get_config(self) -> dict[str, Any]:
+    """Returns the arguments from which Keras makes a copy."""
     return {"kind": self._kind, "arguments": dict(self._arguments)}
 
   def _gin_name(self, argument):
@@ -284,8 +342,11 @@ def _is_number(value):
 
 @dataclasses.dataclass(frozen=True)
 class _Now:
-  """What schedules go by: a durations.TrainingLength and the global step (int64 scalar tensor,
-  or None).
+  """The training that schedules belong to.
+
+  Attributes:
+    length: converts durations to steps.
+    step: the global step, an int64 scalar; None where the caller passes the step.
   """
 
   length: durations.TrainingLength
@@ -294,25 +355,32 @@ class _Now:
 
 _IDLE = _Now(durations.TrainingLength(), None)
 
-_now = contextvars.ContextVar("what schedules go by", default=None)
+_now: contextvars.ContextVar[_Now | None] = contextvars.ContextVar("training", default=None)
 
 
 def training_scope(
   length: durations.TrainingLength, step: tf.Tensor | None = None
 ) -> contextlib.AbstractContextManager[None]:
-  """Inside, schedules measure durations by a TrainingLength, and follow `step`; entered around the
-  trace of a training step.
+  """Makes schedules use a TrainingLength and follow a global step inside a `with` block.
+
+  The block is entered around the trace of a training step.
 
   Example:
       length = durations.TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps=2441)
       with schedules.training_scope(length):
         schedule(245)
+
+  Args:
+    length: converts durations to steps.
+    step: the global step, an int64 scalar; None if schedules are called with a step.
   """
   return patches.set_context(_now, _Now(length, step))
 
 
 def idle_scope() -> contextlib.AbstractContextManager[None]:
-  """Inside, schedules are 0 and look at nothing: a model_fn may make its train_op in every
-  mode, and only training runs it.
+  """Makes schedules return 0 inside a `with` block, whatever their durations.
+
+  A model_fn may make its train_op in every mode. Evaluation and prediction do not know the length
+  of a training, and never run the train_op.
   """
   return patches.set_context(_now, _IDLE)

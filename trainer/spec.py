@@ -1,4 +1,4 @@
-"""What a model_fn returns, and how it is called.
+"""EstimatorSpec, which a model_fn returns, and the checked call of a model_fn.
 
 Example:
     def model_fn(features, labels, mode, params):
@@ -16,7 +16,7 @@ from trainer import errors
 
 
 class ModeKeys:
-  """The modes that a model_fn is called in."""
+  """The modes in which a model_fn is called."""
 
   TRAIN = "train"
   EVAL = "eval"
@@ -39,28 +39,29 @@ class EstimatorSpec:
 
   Attributes:
     mode: one of ModeKeys.
-    predictions: a tensor or dict of tensors whose first axis is the batch; needed to predict and
-      export.
+    predictions: a tensor or dict of tensors with shape [batch, ...]; needed to predict and export.
     loss: scalar tensor, the mean over this replica's batch; needed to train and evaluate.
-    train_op: what applies the gradients, such as `trainer.minimize(...)` or
+    train_op: the op that applies the gradients, such as `trainer.minimize(...)` or
       `optimizer.minimize(loss, global_step)`; needed to train.
-    eval_metrics: `(metric_fn, tensors)`, tensors a list or a dict whose first axis is the batch.
-      They are gathered from all replicas, without what was padded; metric_fn is called with them
-      (as keywords if a dict) on the host and returns a dict of updated Keras metrics or of
-      `tf.compat.v1.metrics` pairs.
-    export_outputs: dict of signature name → predictions; by default one, "serving_default", of
-      `predictions`. One output under another name is also served as "serving_default"; of several,
-      one must have that name.
-    scaffold_fn: a function that returns a tf.compat.v1.train.Scaffold; called once when a training
-      begins without a checkpoint, and once for evaluation, for prediction and for each export. See
-      `trainer.checkpoints.scaffolds` for what it may ask for.
-    host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over replicas; fn is called with
-      them on the host.
-    training_hooks, evaluation_hooks, prediction_hooks: hooks that the model brings along.
+    eval_metrics: `(metric_fn, tensors)`, tensors a list or dict with shapes [batch, ...]. The
+      tensors of all replicas are concatenated, and padding is removed. Then metric_fn is called
+      with them on the host (with keywords if they are a dict). It returns a dict of updated Keras
+      metrics or of `tf.compat.v1.metrics` pairs.
+    export_outputs: dict of signature name → predictions; by default {"serving_default":
+      predictions}. A single output under another name is also served as "serving_default". Of
+      several, one must have that name.
+    scaffold_fn: returns a tf.compat.v1.train.Scaffold. It is called once when a training begins
+      without a checkpoint, and once for evaluation, for prediction and for each export. See
+      `trainer.checkpoints.scaffolds` for the parts of a Scaffold that are used.
+    host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over the replicas; fn is called
+      with them on the host.
+    training_hooks: hooks that the model adds to a training.
+    evaluation_hooks: hooks that the model adds to an evaluation.
+    prediction_hooks: hooks that the model adds to a prediction.
 
   Raises:
-    SettingError: mode is none of ModeKeys, or eval_metrics do not fit their metric_fn, or
-      export_outputs have no default.
+    SettingError: mode is not one of ModeKeys, or eval_metrics or host_call do not fit their
+      function, or export_outputs have no default.
     SpecError: something that the mode needs is missing.
   """
 
@@ -76,7 +77,7 @@ class EstimatorSpec:
   evaluation_hooks: Sequence | None = None
   prediction_hooks: Sequence | None = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if self.mode not in _NEEDED:
       raise errors.SettingError(
         f"EstimatorSpec: mode is {self.mode!r}; expected one of "
@@ -92,11 +93,11 @@ class EstimatorSpec:
       self.served_outputs()
 
   def served_outputs(self) -> dict[str, Any]:
-    """What an export serves: dict of signature name → predictions, one of them "serving_default".
+    """Returns signature name → predictions of an export, always with a "serving_default".
 
     Raises:
-      SettingError: export_outputs are no dict with something in it, or there are several and none
-        is "serving_default".
+      SettingError: export_outputs is empty or not a dict, or it has several entries and none is
+        "serving_default".
     """
     outputs = self.export_outputs
     if outputs is None:
@@ -133,6 +134,8 @@ def _check_host_function(name, pair):
       f"EstimatorSpec: the tensors of {name} must be a list or a dict; got "
       f"{type(tensors).__name__}."
     )
+  # Checked as soon as the model_fn returns. The function itself is called later, and its TypeError
+  # would not name eval_metrics or host_call.
   try:
     signature = inspect.signature(fn)
   except ValueError:  # some built-in functions have none
@@ -148,9 +151,12 @@ def _check_host_function(name, pair):
     ) from error
 
 
-def check_metrics(metrics):
-  """Raises SpecError or SettingError unless a metric_fn returned a dict of metrics under names
-  of its own.
+def check_metrics(metrics: Any) -> None:
+  """Checks the result of a metric_fn.
+
+  Raises:
+    SpecError: it is not a dict.
+    SettingError: a metric has a reserved name.
   """
   if not isinstance(metrics, Mapping):
     raise errors.SpecError(
@@ -166,17 +172,17 @@ def check_metrics(metrics):
 
 
 class ModelFn:
-  """A user's model_fn, checked once and called by name.
+  """A user's model_fn, whose arguments are checked once and then passed by name.
 
   Args:
-    fn: any callable with some of the arguments features, labels, mode, params, config; further ones
-      must have defaults.
+    fn: a callable that takes features and may take labels, mode, params and config. Further
+      arguments must have defaults.
 
   Raises:
-    SettingError: fn is no such callable.
+    SettingError: fn is not such a callable.
   """
 
-  def __init__(self, fn):
+  def __init__(self, fn: Callable[..., Any]) -> None:
     if not callable(fn):
       raise errors.SettingError(
         f"model_fn must be callable; got {fn!r}. In gin: run.model_fn = "
@@ -204,19 +210,28 @@ class ModelFn:
     if "features" not in self._arguments:
       raise errors.SettingError(f"model_fn {self.name} must take the argument 'features'.")
 
-  def check_params(self, params):
-    """Raises SettingError where params were given and fn does not take them."""
+  def check_params(self, params: Mapping[str, Any] | None) -> None:
+    """Raises SettingError if there are params and fn does not take them."""
     if params and "params" not in self._arguments:
       raise errors.SettingError(
         f"model_fn {self.name} does not take 'params', and params {sorted(params)} were given."
       )
 
-  def __call__(self, features, labels, mode, params, config):
+  def __call__(
+    self, features: Any, labels: Any, mode: str, params: Mapping[str, Any] | None, config: Any
+  ) -> EstimatorSpec:
     """Calls fn with those of the arguments that it takes.
+
+    Args:
+      features: nest of tensors with shapes [batch, ...].
+      labels: as features, or None.
+      mode: one of ModeKeys.
+      params: the user's settings.
+      config: the RunConfig.
 
     Raises:
       SettingError: there are labels and fn does not take them.
-      SpecError: fn returned anything but an EstimatorSpec of this mode.
+      SpecError: fn did not return an EstimatorSpec of this mode.
     """
     given = dict(features=features, labels=labels, mode=mode, params=params, config=config)
     if labels is not None and "labels" not in self._arguments:
@@ -237,8 +252,8 @@ class ModelFn:
     return spec
 
 
-def name_of(fn):
-  """A function's name for messages, also for partials and callable objects."""
+def name_of(fn: Any) -> str:
+  """Returns a name for messages, also for partials and callable objects."""
   fn = getattr(fn, "func", fn)
   return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
 

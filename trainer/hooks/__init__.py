@@ -1,18 +1,19 @@
-"""What is done around the loop, at its boundaries.
+"""Hooks: code that a training calls between its device loops.
 
-A hook is a callable `hook(step, metrics, estimator)`, called after every device loop with the
-global step and a dict of floats ("loss" and what the model_fn gave to tf.summary). A true result
-ends the training. It may also have
+A hook is a callable `hook(step, metrics, estimator)`. It is called after every device loop with the
+global step and a dict of floats ("loss" and the scalars that the model_fn gave to tf.summary). If
+it returns a true value, the training ends. A hook may also have these methods:
 
-    begin(estimator)                              before the first loop; a true result ends the
-                                                  training there
-    end(step, estimator)                          after the last one
-    evaluated(step, name, metrics, estimator)     after an evaluation in this process; a true result
-                                                  ends the training
-    next_step(step)                               the next step at which it wants to be called, or
-                                                  None: a loop ends there, unless its length is set
+    begin(estimator)                              called before the first loop; a true result ends
+                                                  the training before it starts
+    end(step, estimator)                          called after the last loop
+    evaluated(step, name, metrics, estimator)     called after an evaluation in this process; a
+                                                  true result ends the training
+    next_step(step)                               returns the next step at which the hook wants to
+                                                  be called, or None. A loop then ends there, unless
+                                                  iterations_per_loop is set
 
-Hooks of tf.compat.v1 (SessionRunHook) are taken as well, see `trainer.hooks.session_run`.
+Hooks of tf.compat.v1 (SessionRunHook) are accepted too, see `trainer.hooks.session_run`.
 """
 
 __all__ = ["early_stopping", "every", "histograms", "periodic", "profiler", "session_run"]

@@ -1,13 +1,16 @@
-"""Ends a training whose evaluations no longer get better.
+"""A hook that ends a training when its evaluations no longer improve.
 
     run.train_hooks = [@EarlyStopping()]
     EarlyStopping.metric = "accuracy"
     EarlyStopping.mode = "max"
     EarlyStopping.patience = 3              # evaluations
 
-It keeps nothing of its own: each decision is made from the evaluations that model_dir tells of, so
-that patience is not reset by a restart and the evaluations may be another process's.
+The hook has no state of its own. It decides from the evaluations recorded in model_dir. So a
+restart does not reset the patience, and the evaluations may come from another process.
 """
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from absl import logging
 
@@ -17,37 +20,38 @@ from trainer.config import gin_names
 from trainer.hooks import every
 from trainer.reporting import host_metrics as metrics_lib
 
-# How often it looks for the evaluations of another process.
+# Seconds between two checks for evaluations of another process.
 _LOOK_SECONDS = 10.0
 
 
 @gin_names.configurable(module="trainer")
 class EarlyStopping:
-  """A hook.
+  """Ends a training when a metric of its evaluations no longer improves.
 
   Args:
     metric: name of a metric of the evaluations, or "loss".
-    mode: "min" or "max": which is better.
-    patience: int > 0; ends the training after so many evaluations without a better one.
-    patience_steps: int > 0; ends it after so many steps without one, in place of patience.
-    min_delta: float ≥ 0; what is better by less does not count as better.
-    evaluation: the name of the evaluation that tells, "" for the one without a name.
-    clock: seconds; default: time.monotonic.
+    mode: "min" or "max": which values are better.
+    patience: int > 0; the training ends after this many evaluations without a better one.
+    patience_steps: int > 0; the training ends after this many steps without a better evaluation.
+      Set patience or patience_steps, not both.
+    min_delta: float ≥ 0; a smaller improvement does not count.
+    evaluation: name of the evaluation to watch; "" for the one without a name.
+    clock: returns seconds; None for time.monotonic.
 
   Raises:
-    SettingError: a value that cannot work; or, at the first evaluation, there is no such metric.
+    SettingError: a value cannot work. At the first evaluation: the metric does not exist.
   """
 
   def __init__(
     self,
-    metric="loss",
-    mode="min",
-    patience=None,
-    patience_steps=None,
-    min_delta=0.0,
-    evaluation="",
-    clock=None,
-  ):
+    metric: str = "loss",
+    mode: str = "min",
+    patience: int | None = None,
+    patience_steps: int | None = None,
+    min_delta: float = 0.0,
+    evaluation: str = "",
+    clock: Callable[[], float] | None = None,
+  ) -> None:
     run_config.require_min_or_max(mode, "EarlyStopping.mode")
     if (patience is None) == (patience_steps is None):
       raise errors.SettingError(
@@ -64,26 +68,28 @@ class EarlyStopping:
     self._patience_steps = patience_steps
     self._min_delta = min_delta
     self._evaluation = evaluation
-    self._told = None  # the step of the evaluation that was last decided on
+    self._logged_step: int | None = None  # of the newest evaluation for which a line was logged
     self._look_due = every.Every(seconds=_LOOK_SECONDS, **({"clock": clock} if clock else {}))
 
-  def begin(self, estimator):
-    """Whether the training ended already, in an earlier process."""
+  def begin(self, estimator: Any) -> bool:
+    """Whether the training has ended already, in an earlier process."""
     return self._decide(estimator.model_dir, estimator.latest_step() or 0)
 
-  def evaluated(self, step, name, metrics, estimator):
-    """Decides after an evaluation in this process."""
+  def evaluated(self, step: int, name: str, metrics: Mapping[str, float], estimator: Any) -> bool:
+    """Whether to stop after an evaluation in this process."""
     if name != self._evaluation:
       return False
-    metrics_lib.scalar(metrics, self._metric, "EarlyStopping.metric")
+    metrics_lib.scalar(metrics, self._metric, "EarlyStopping.metric")  # raises if it is missing
     return self._decide(estimator.model_dir, step)
 
-  def __call__(self, step, metrics, estimator):
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> bool:
+    """Whether to stop because of evaluations of another process; checked every few seconds."""
     return self._look_due.due(step) and self._decide(estimator.model_dir, step)
 
   def _decide(self, model_dir, step):
-    """Whether to stop, by the evaluations of checkpoints up to a step: later ones are of a
-    training that was cut off there and is done again.
+    """Whether to stop, judged by the evaluations of checkpoints up to a step.
+
+    Evaluations of later steps come from a training that was cut off and now repeats these steps.
     """
     values = retention.read_metrics(model_dir, self._evaluation, self._metric)
     evaluated = sorted(at for at in values if at <= step)
@@ -98,8 +104,8 @@ class EarlyStopping:
         since += 1
     last = evaluated[-1]
     stop = since >= self._patience if self._patience else last - best_at >= self._patience_steps
-    if last != self._told:
-      self._told = last
+    if last != self._logged_step:
+      self._logged_step = last
       left = (
         f"{since} of {self._patience} evaluations"
         if self._patience

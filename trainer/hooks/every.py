@@ -1,21 +1,33 @@
-"""When: every so many steps or seconds, or at certain steps."""
+"""A timer for hooks: due every so many steps or seconds, or at certain steps."""
 
 import time
+from collections.abc import Callable, Iterable
 
 
 class Every:
-  """Tells at loop boundaries whether it is time again: a multiple of `steps` or one of `at` was
-  reached or passed, or `seconds` have gone by.
+  """A timer that is asked after each device loop whether it is due.
+
+  It is due if the global step has reached or passed a multiple of `steps` or one of `at`, or if
+  `seconds` have gone by. A loop may pass several of these steps at once; the timer is then due
+  once.
 
   Args:
-    steps: int or None.
-    seconds: float or None.
-    at: steps.
+    steps: due at the multiples of this number; None for never.
+    seconds: due after this many seconds; None for never.
+    at: steps at which it is due.
     start: the global step to count from.
-    clock: seconds.
+    clock: returns seconds.
   """
 
-  def __init__(self, *, steps=None, seconds=None, at=(), start=0, clock=time.monotonic):
+  def __init__(
+    self,
+    *,
+    steps: int | None = None,
+    seconds: float | None = None,
+    at: Iterable[int] = (),
+    start: int = 0,
+    clock: Callable[[], float] = time.monotonic,
+  ) -> None:
     self._steps = steps
     self._seconds = seconds
     self._at = sorted(at)
@@ -23,12 +35,12 @@ class Every:
     self._last_step = start
     self._last_time = clock()
 
-  def restart(self, step):
-    """Counts from this step and this time on."""
+  def restart(self, step: int) -> None:
+    """Counts steps from this step, and seconds from now."""
     self._last_step, self._last_time = step, self._clock()
 
-  def due(self, step):
-    """Whether it is time at this step; if so, the time until the next one starts."""
+  def due(self, step: int) -> bool:
+    """Whether the timer is due at this step; if so, it also restarts."""
     by_steps = self._steps is not None and step // self._steps > self._last_step // self._steps
     by_seconds = self._seconds is not None and self._clock() - self._last_time >= self._seconds
     by_list = any(self._last_step < at <= step for at in self._at)
@@ -37,8 +49,8 @@ class Every:
       return True
     return False
 
-  def next_step(self, step):
-    """The next step after this one at which it is time by steps, or None."""
+  def next_step(self, step: int) -> int | None:
+    """Returns the next step after this one at which the timer is due by steps, or None."""
     following = [at for at in self._at if at > step][:1]
     if self._steps:
       following.append((step // self._steps + 1) * self._steps)

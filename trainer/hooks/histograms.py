@@ -1,9 +1,12 @@
-"""Histograms of the weights, for TensorBoard.
+"""A hook that writes histograms of the weights for TensorBoard.
 
 Example:
     run.train_hooks = [@Histograms()]
     Histograms.steps = 500
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from trainer import run_config
 from trainer.checkpoints import warm_start
@@ -14,28 +17,32 @@ from trainer.reporting import summaries
 
 @gin_names.configurable(module="trainer")
 class Histograms:
-  """Writes the distribution of each of a model's own variables, moving statistics too, beside the
-  training's scalars.
+  """Writes a histogram of each variable of the model, moving statistics included.
+
+  Variables of the optimizer are left out. The files are in model_dir, where the training's scalars
+  are.
 
   Args:
-    steps: int > 0: at the multiples of so many steps.
+    steps: int > 0; histograms are written at its multiples.
 
   Raises:
-    SettingError: steps is none.
+    SettingError: steps is not an int > 0.
   """
 
-  def __init__(self, steps=500):
+  def __init__(self, steps: int = 500) -> None:
     run_config.require_positive_int(steps, "Histograms.steps")
     self._timer = every.Every(steps=steps)
 
-  def begin(self, estimator):
+  def begin(self, estimator: Any) -> None:
+    """Starts the timer at the checkpoint's step."""
     self._timer.restart(estimator.latest_step() or 0)
 
-  def next_step(self, step):
-    """See trainer.hooks."""
+  def next_step(self, step: int) -> int | None:
+    """Returns the next step at which histograms are due."""
     return self._timer.next_step(step)
 
-  def __call__(self, step, metrics, estimator):
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> None:
+    """Writes the histograms if they are due."""
     if not self._timer.due(step) or not estimator.device.is_chief:
       return
     variables = estimator.variables

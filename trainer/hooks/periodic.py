@@ -1,4 +1,4 @@
-"""A hook made of what to do and when.
+"""A hook that calls a function from time to time.
 
 Example:
     run.train_hooks = [@Periodic()]
@@ -7,6 +7,9 @@ Example:
     Periodic.at_end = True
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 from trainer import errors
 from trainer.config import gin_names
 from trainer.hooks import every
@@ -14,22 +17,29 @@ from trainer.hooks import every
 
 @gin_names.configurable(module="trainer")
 class Periodic:
-  """Calls a function every so many steps or seconds, at certain steps, at the end; whichever of
-  them is set.
+  """Calls a function at some of the steps, which may be given in several ways.
 
   Args:
-    what: `what(step, metrics, estimator)`; a true result ends the training.
-    steps: int > 0: at the multiples of so many steps.
-    seconds: float > 0: at the first loop's end after so many seconds.
-    at: list of ints: at these steps.
-    at_end: whether also when the training ends; metrics are then those of its last loop.
-    clock: seconds; default: time.monotonic.
+    what: called as `what(step, metrics, estimator)`; a true result ends the training.
+    steps: int > 0; called at its multiples.
+    seconds: float > 0; called at the end of the first loop after this many seconds.
+    at: called at these steps.
+    at_end: whether it is called when the training ends; metrics are then those of the last loop.
+    clock: returns seconds; None for time.monotonic.
 
   Raises:
     SettingError: what is not callable, or it would never be called.
   """
 
-  def __init__(self, what, steps=None, seconds=None, at=(), at_end=False, clock=None):
+  def __init__(
+    self,
+    what: Callable[[int, Mapping[str, float], Any], Any],
+    steps: int | None = None,
+    seconds: float | None = None,
+    at: Sequence[int] = (),
+    at_end: bool = False,
+    clock: Callable[[], float] | None = None,
+  ) -> None:
     if not callable(what):
       raise errors.SettingError(
         f"Periodic.what must be a function of (step, metrics, estimator); got {what!r}."
@@ -43,19 +53,22 @@ class Periodic:
     self._timer = every.Every(
       steps=steps, seconds=seconds, at=at, **({"clock": clock} if clock else {})
     )
-    self._last = None, {}
+    self._last_metrics: Mapping[str, float] = {}
 
-  def begin(self, estimator):
+  def begin(self, estimator: Any) -> None:
+    """Starts the timer at the checkpoint's step."""
     self._timer.restart(estimator.latest_step() or 0)
 
-  def __call__(self, step, metrics, estimator):
-    self._last = step, metrics
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> Any:
+    """Calls the function if it is due, and returns its result."""
+    self._last_metrics = metrics
     return self._timer.due(step) and self._what(step, metrics, estimator)
 
-  def next_step(self, step):
-    """See trainer.hooks."""
+  def next_step(self, step: int) -> int | None:
+    """Returns the next step at which the function is due by steps."""
     return self._timer.next_step(step)
 
-  def end(self, step, estimator):
+  def end(self, step: int, estimator: Any) -> None:
+    """Calls the function if `at_end` is set."""
     if self._at_end:
-      self._what(step, self._last[1], estimator)
+      self._what(step, self._last_metrics, estimator)

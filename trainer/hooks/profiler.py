@@ -1,15 +1,16 @@
-"""A profile of some steps: a table of where their time went, and files for TensorBoard's profile
-page.
+"""A hook that profiles some steps: a table of where their time went, and files for TensorBoard.
 
 Example:
     python -m trainer.main ... --profile
 
-    run.train_hooks = [@Profiler()]      # which is what --profile does
+    run.train_hooks = [@Profiler()]      # the same in gin
     Profiler.first = 100
     Profiler.last = 120
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -21,20 +22,20 @@ from trainer.reporting import step_times
 
 @gin_names.configurable(module="trainer")
 class Profiler:
-  """Profiles the loops from one step to another, of host and device.
+  """Profiles host and device from one step to another, and logs a table of the times.
 
-  Where iterations_per_loop is set, it begins and ends with the loops that these steps are in. The
-  table is logged.
+  If iterations_per_loop is set, the profile begins and ends with the loops that contain the steps.
 
   Args:
-    first, last: int > 0: the steps, after which it begins and ends.
-    directory: where it is written; default: model_dir, where TensorBoard finds it.
+    first: int > 0; the profile begins after this step.
+    last: int > 0; the profile ends after this step.
+    directory: where the files are written; None for model_dir, where TensorBoard finds them.
 
   Raises:
     SettingError: last is not greater than first.
   """
 
-  def __init__(self, first=10, last=20, directory=None):
+  def __init__(self, first: int = 10, last: int = 20, directory: str | None = None) -> None:
     run_config.require_positive_int(first, "Profiler.first")
     run_config.require_positive_int(last, "Profiler.last")
     if last <= first:
@@ -45,13 +46,14 @@ class Profiler:
     self._last = last
     self._directory = directory
     self._runs = self._done = False
-    self._begun = None  # the step
+    self._begin_step: int | None = None
 
-  def next_step(self, step):
-    """See trainer.hooks."""
+  def next_step(self, step: int) -> int | None:
+    """Returns the next step at which the profile begins or ends."""
     return next((at for at in (self._first, self._last) if at > step), None)
 
-  def __call__(self, step, metrics, estimator):
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> None:
+    """Begins or ends the profile if this is the step for it."""
     if self._runs and step >= self._last:
       self._stop(step, estimator)
     elif not self._done and self._first <= step < self._last:
@@ -59,13 +61,16 @@ class Profiler:
       self._done = True
       try:
         tf.profiler.experimental.start(self._directory)
-      except tf.errors.AlreadyExistsError:  # of a training in another thread, or the program's own
+      # TensorFlow takes one profile per process. Another thread's training, or the program itself,
+      # may be taking one.
+      except tf.errors.AlreadyExistsError:
         logging.warning("No profile is taken at step %d: this process is taking another one.", step)
         return
       self._runs = True
-      self._begun = step
+      self._begin_step = step
 
-  def end(self, step, estimator):
+  def end(self, step: int, estimator: Any) -> None:
+    """Ends the profile if the training ends before `last`."""
     if self._runs:
       self._stop(step, estimator)
 
@@ -74,9 +79,9 @@ class Profiler:
     self._runs = False
     times = step_times.read(self._directory)
     if times is not None:
-      if estimator.device.kind != "cpu":  # whose operations the host hands over, no more
+      if estimator.device.kind != "cpu":  # on a GPU or TPU, the host only launches the operations
         times = dataclasses.replace(times, operations={})
-      logging.info("%s", step_times.table(times, self._begun, step))
+      logging.info("%s", step_times.table(times, self._begin_step, step))
     logging.info(
       "Profile of the steps up to %d: tensorboard --logdir %s (its profile page needs "
       "tensorboard-plugin-profile).",

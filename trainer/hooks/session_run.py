@@ -1,14 +1,16 @@
-"""Hooks of TPUEstimator programs: what of tf.compat.v1.train.SessionRunHook has a meaning without a
-session.
+"""Runs a tf.compat.v1.train.SessionRunHook, as far as it makes sense without a session.
 
 | SessionRunHook              | called                            | with                         |
-|-----------------------------|-----------------------------------------------|-------------------------------------------------------------------|
+|-----------------------------|-----------------------------------|------------------------------|
 | begin, after_create_session | before the first loop             | None for session, coord      |
 | before_run, after_run       | before and after each device loop | names of values as fetches   |
 | end                         | after the last loop               | None for session             |
 
 `run_context.request_stop()` ends the training.
 """
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,18 +20,32 @@ v1 = tf.compat.v1
 
 
 class SessionRunHookAdapter:
-  """A SessionRunHook as a hook of `trainer.hooks`."""
+  """A hook of `trainer.hooks` that calls a SessionRunHook.
 
-  def __init__(self, hook):
+  Args:
+    hook: a tf.compat.v1.train.SessionRunHook.
+  """
+
+  def __init__(self, hook: Any) -> None:
     self._hook = hook
-    self._context = self._fetches = None
+    self._context: Any = None
+    self._fetches: Any = None
 
-  def begin(self, estimator):
+  def begin(self, estimator: Any) -> None:
+    """Calls begin, after_create_session, and before_run for the first loop."""
     self._hook.begin()
     self._hook.after_create_session(None, None)
     self._before_run()
 
-  def __call__(self, step, metrics, estimator):
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> bool:
+    """Calls after_run with the values that before_run asked for, then before_run.
+
+    Returns:
+      Whether the hook asked for the end of the training.
+
+    Raises:
+      SettingError: the hook asked for a value that does not exist.
+    """
     known = dict(metrics, global_step=step)
     results = (
       None
@@ -41,10 +57,11 @@ class SessionRunHookAdapter:
     )
     if self._context.stop_requested:
       return True
-    self._before_run()
+    self._before_run()  # the next loop may begin at once, so its before_run is called now
     return False
 
-  def end(self, step, estimator):
+  def end(self, step: int, estimator: Any) -> None:
+    """Calls end."""
     self._hook.end(None)
 
   def _before_run(self):
@@ -65,8 +82,16 @@ class SessionRunHookAdapter:
     return known[name]
 
 
-def adapt(hooks, where):
-  """The hooks as hooks of `trainer.hooks`; SettingError for one that is none."""
+def adapt(hooks: Sequence[Any] | None, where: str) -> list[Callable[..., Any]]:
+  """Wraps those hooks that are SessionRunHooks; returns the others as they are.
+
+  Args:
+    hooks: of both kinds.
+    where: the argument or setting that has the hooks, for the error message.
+
+  Raises:
+    SettingError: one of them is not a hook.
+  """
   result = []
   for hook in hooks or []:
     if isinstance(hook, v1.train.SessionRunHook):

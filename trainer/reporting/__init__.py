@@ -1,4 +1,4 @@
-"""What is written down about a run: metrics, summaries, times, the environment."""
+"""Records and shows a run: metrics, summaries, step times, progress, the environment."""
 
 __all__ = [
   "environment",

@@ -1,9 +1,9 @@
-"""What a training ran on, written down as it starts.
+"""Records the command, device, versions and machine of a training when it starts.
 
     <model_dir>/environment.json    {"started": "2026-11-21T19:30:00+00:00", "command": "...",
                                     "device": "cpu, 1 core", ..., "earlier": [...]}
 
-"earlier" has the same of the trainings that this one goes on from, the oldest first.
+"earlier" has the records of the trainings that this one continues, the oldest first.
 """
 
 import datetime
@@ -12,24 +12,31 @@ import os
 import platform
 import shlex
 import sys
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
 from trainer import config
 
+if TYPE_CHECKING:  # these import TensorFlow, which trainer.plot does without
+  from trainer import run_config as run_config_lib
+  from trainer.devices import device as device_lib
+
 NAME = "environment.json"
 
 
-def save(model_dir, device, run_config):
-  """Writes environment.json.
+def save(
+  model_dir: str, device: "device_lib.Device", run_config: "run_config_lib.RunConfig"
+) -> None:
+  """Writes environment.json, with the records that the file had before under "earlier".
 
   Args:
     model_dir: the folder of the run.
-    device: a device.Device.
-    run_config: a RunConfig.
+    device: on which the training runs.
+    run_config: the configuration of the training.
 
   Raises:
-    errors.OutputError: it cannot be written.
+    OutputError: the file cannot be written.
   """
   path = os.path.join(model_dir, NAME)
   earlier = _read(path)
@@ -38,8 +45,8 @@ def save(model_dir, device, run_config):
   config.save(path, json.dumps(found, indent=1) + "\n")
 
 
-def describe(device, run_config):
-  """dict of what a training runs on: texts and ints."""
+def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig") -> dict[str, Any]:
+  """Returns the record of a training that starts now, as texts and ints."""
   import keras
   import tensorflow as tf
 
@@ -65,7 +72,7 @@ def describe(device, run_config):
 
 
 def _command():
-  """The command line, with `-m module` where a module was run."""
+  """Returns the command line that repeats this run, with `-m module` if a module was run."""
   spec = getattr(sys.modules["__main__"], "__spec__", None)
   program = ["-m", spec.name.removesuffix(".__main__")] if spec else sys.argv[:1]
   return shlex.join(["python", *program, *sys.argv[1:]])

@@ -1,6 +1,7 @@
-"""eval_metrics: what a metric_fn returns, updated batch by batch on the host and read at the
-end.
-"""
+"""Runs a metric_fn on the host: updates its metrics batch by batch and reads them at the end."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -11,23 +12,34 @@ from trainer.tracing import variable_store
 
 
 class HostMetrics:
-  """The metrics of one evaluation, with the variables that they count in.
+  """The metrics of an evaluation and their variables.
 
-  A metric_fn makes its metrics anew each time it is traced, as a model_fn does its layers: the same
-  store of variables serves it. Its methods but `reset` are called while a tf.function is traced.
+  A metric_fn makes new metrics at each call, as a model_fn makes new layers. So a VariableStore
+  keeps their variables, as it does for a model_fn.
+
+  `update` and `results` are called while a tf.function is traced; `reset` is called outside.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._store = variable_store.VariableStore(tf.distribute.get_strategy())
-    self._metrics = {}
+    self._metrics: dict[str, Callable[[], tf.Tensor]] = {}
 
-  def reset(self):
-    """Starts counting anew."""
+  def reset(self) -> None:
+    """Sets the variables of all metrics to their initial values."""
     self._store.reset()
 
-  def update(self, metric_fn, tensors):
-    """Counts a batch: tensors as the metric_fn takes them, a list or a dict; (None, {}) for no
-    metrics.
+  def update(
+    self, metric_fn: Callable[..., Mapping[str, Any]] | None, tensors: list | dict[str, tf.Tensor]
+  ) -> None:
+    """Adds a batch to the metrics.
+
+    Args:
+      metric_fn: as in EstimatorSpec.eval_metrics; None if there are no metrics.
+      tensors: the arguments of metric_fn; a dict is passed as keywords.
+
+    Raises:
+      ModelFnError: metric_fn raised an exception.
+      SpecError: metric_fn returned something other than a dict of metrics.
     """
 
     def update():
@@ -37,13 +49,15 @@ class HostMetrics:
 
     self._store.run(update, (), step=tf.constant(0, tf.int64))
 
-  def results(self):
-    """dict of name → tensor, over all that was counted."""
+  def results(self) -> dict[str, tf.Tensor]:
+    """Returns the value of each metric over all batches since `reset`."""
     return {name: read() for name, read in self._metrics.items()}
 
   def _readable(self, name, metric):
-    """A function that reads the metric where the tensors of this trace are out of reach: after
-    the loop that it is updated in.
+    """Returns a function that reads the metric after the loop over the batches.
+
+    The loop's body is a graph of its own, so the tensors made in it cannot be used after it. Only
+    variables can.
     """
     if isinstance(metric, keras.metrics.Metric):
       return metric.result
@@ -58,14 +72,21 @@ class HostMetrics:
     return kept.read_value
 
 
-def scalars(result):
-  """Those of an evaluation's result (dict) that are numbers, and no arrays."""
+def scalars(result: Mapping[str, Any]) -> dict[str, float]:
+  """Returns those metrics in an evaluation's result that are numbers, not arrays."""
   return {name: value for name, value in result.items() if isinstance(value, int | float)}
 
 
-def scalar(result, metric, setting):
-  """The value of a metric in the result of an evaluation; SettingError under the setting's name
-  if there is none, or if it is no scalar.
+def scalar(result: Mapping[str, Any], metric: str, setting: str) -> float:
+  """Returns the value of a metric in the result of an evaluation.
+
+  Args:
+    result: name → value.
+    metric: name of the metric.
+    setting: gin name of the setting that names the metric, for the error message.
+
+  Raises:
+    SettingError: there is no such metric, or it is not a scalar.
   """
   found = scalars(result)
   if metric not in found:
@@ -93,8 +114,10 @@ def _call(metric_fn, tensors):
 
 
 def _value_after_update(value, update_op):
-  """Of a tf.compat.v1.metrics pair: the update's own result, but where what it updates is
-  something else, such as a confusion matrix.
+  """Returns the value of a tf.compat.v1.metrics pair after its update.
+
+  The update op usually returns it. Where it returns something else, such as the confusion matrix of
+  mean_iou, the value is read after the update.
   """
   if (
     isinstance(update_op, tf.Operation)

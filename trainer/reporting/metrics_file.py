@@ -1,26 +1,24 @@
-"""The scalars of a run as JSON lines, for plots and scripts: no TensorBoard is needed to read them,
-and no TensorFlow.
+"""The scalars of a run as JSON lines, which can be read without TensorBoard and TensorFlow.
 
     metrics_file.append("out/digits", "train", 100, {"loss": 0.5})
-    for line in metrics_file.read("out/digits"): ...  # {"step": 100, "time": 1795252745.2, "kind":
-                                                      # "train", "loss": 0.5}
+    for line in metrics_file.read("out/digits"):
+      ...  # {"step": 100, "time": 1795252745.2, "kind": "train", "loss": 0.5}
 
 Layout:
 
-    <model_dir>/metrics.jsonl                local: one line a report, each added whole, under a
-                                             lock, also by several processes at a time
-    <model_dir>/metrics-<time>-<id>.jsonl    where TensorFlow does the writing (gs://): a file for
-                                             each process
+    <model_dir>/metrics.jsonl                on a local disk: several processes append to it
+    <model_dir>/metrics-<time>-<id>.jsonl    on other file systems (gs://): one file per process
 
 A line is an object with "step" (int), "time" (seconds since the epoch), "kind" ("train", "eval",
-"eval_<name>") and the scalars by name; null stands for NaN and infinity. A scalar that is itself
-called step, time or kind has a "_" after its name. Kind "start", without scalars, tells that a
-training began at that step: what is later than that in the file's earlier part is of a training
-that was cut off and done again.
+"eval_<name>") and the scalars by name; null stands for NaN and infinity. A scalar called step, time
+or kind gets a "_" after its name.
 
-An object store cannot append, and an object that two processes rewrite loses lines. So there each
-process has a file of its own, which it writes whole at each report; `read` puts them together by
-time.
+A line of kind "start" has no scalars. It says that a training began at that step. Earlier lines
+with a later step come from a training that was cut off and then done again from that step.
+
+An object store cannot append, and if two processes rewrote the same object, lines would be lost.
+So there each process has a file of its own and rewrites it at each report; `read` merges the files
+by time.
 """
 
 import json
@@ -29,6 +27,8 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -41,32 +41,39 @@ TRAIN = "train"
 _START = "start"
 _RESERVED = ("step", "time", "kind")
 
-_remote = {}  # by model_dir: (path of this process's own file, its text so far)
+# model_dir → (path of this process's own file, its text so far).
+_remote: dict[str, tuple[str, str]] = {}
 _remote_lock = threading.Lock()
 
 
-def eval_kind(name=None):
-  """The kind of the lines of an evaluation: "eval", or "eval_<name>"."""
+def eval_kind(name: str | None = None) -> str:
+  """Returns the kind of the lines of an evaluation: "eval", or "eval_<name>"."""
   return f"eval_{name}" if name else "eval"
 
 
-def begin(model_dir, step, clock=time.time):
-  """Writes down that a training starts at a step."""
+def begin(model_dir: str, step: int, clock: Callable[[], float] = time.time) -> None:
+  """Records that a training starts at a step; for Args and Raises see `append`."""
   append(model_dir, _START, step, {}, clock)
 
 
-def append(model_dir, kind, step, values, clock=time.time):
+def append(
+  model_dir: str,
+  kind: str,
+  step: int,
+  values: Mapping[str, float],
+  clock: Callable[[], float] = time.time,
+) -> None:
   """Adds a line.
 
   Args:
-    model_dir: a folder that is there, local or of any file system that tf.io.gfile knows.
-    kind: TRAIN, or what eval_kind gives.
-    step: the global step, an int.
-    values: dict of name → float or int.
-    clock: seconds since the epoch.
+    model_dir: an existing folder, local or on any file system that tf.io.gfile supports.
+    kind: TRAIN, or a result of `eval_kind`.
+    step: the global step.
+    values: scalars by name.
+    clock: returns seconds since the epoch.
 
   Raises:
-    OutputError: it cannot be written.
+    OutputError: the file cannot be written.
   """
   scalars = {
     f"{name}_" if name in _RESERVED else name: _plain(value) for name, value in values.items()
@@ -83,20 +90,23 @@ def append(model_dir, kind, step, values, clock=time.time):
     _append(os.path.join(model_dir, NAME), text)
 
 
-def read(model_dir):
-  """The lines of a run that count, as dicts, sorted by step: of two of one kind and step the later,
-  and of a training that was cut off and went on from an earlier step only what came up to that. A
-  line that was not written to its end is left out, with a warning. [] if there is none.
+def read(model_dir: str) -> list[dict[str, Any]]:
+  """Returns the valid lines of a run, sorted by step; [] if there is no file.
+
+  If two lines have the same kind and step, the later one is valid. If a training was cut off and
+  then continued from an earlier step, its lines after that step are not valid. Incomplete lines are
+  skipped with a warning.
 
   Raises:
     SettingError: a file cannot be read.
   """
-  kept, newest = {}, -1
+  kept: dict[tuple[int, str], dict[str, Any]] = {}
+  newest = -1
   for line in _lines(model_dir):
     step, kind = line["step"], line["kind"]
     if kind == _START:
       kept = {key: old for key, old in kept.items() if key[0] <= step}
-    elif kind == TRAIN and step <= newest:  # of a training that did not tell of its start
+    elif kind == TRAIN and step <= newest:  # a training that wrote no "start" line
       kept = {key: old for key, old in kept.items() if key[0] < step or key[1] != TRAIN}
     if kind != _START:
       kept[step, kind] = line
@@ -105,7 +115,7 @@ def read(model_dir):
 
 
 def _lines(model_dir):
-  """All that was written and can be read, in the order of writing."""
+  """Returns all lines that can be parsed, in the order in which they were written."""
   texts = (
     _read_remote(model_dir) if _is_remote(model_dir) else _read_local(os.path.join(model_dir, NAME))
   )
@@ -122,8 +132,10 @@ def _lines(model_dir):
 
 
 def _plain(value):
-  """A number as JSON has it: None for what is none; a float32's value in the fewest digits that
-  tell it apart from other float32.
+  """Converts a number for JSON.
+
+  NaN and infinity become None. The value of a float32 gets the fewest digits that identify it among
+  float32 values: 0.1, not 0.10000000149011612.
   """
   if isinstance(value, int):
     return value
@@ -142,17 +154,18 @@ def _is_remote(model_dir):
 def _append(path, text):
   try:
     with open(path, "ab+", buffering=0) as file:
-      # The lock holds off the others between the look at the last byte and the write. Where there
-      # are no locks, a line is still whole: it is added by one system call. But another's that is
-      # half there would look like that of a process that was killed, and get an empty line after
-      # it.
+      # The lock keeps other processes from writing between the check of the last byte and the
+      # write. On a file system without locks a line is still appended whole, by one system call.
+      # But a line that another process has only half written would then look like one of a process
+      # that was killed, and an empty line would follow it. `read` skips empty lines.
       file_locks.lock(file)
       if file.seek(0, os.SEEK_END):
         file.seek(-1, os.SEEK_END)
-        if file.read(1) != b"\n":  # of a process that was killed while it wrote
+        if file.read(1) != b"\n":  # a process was killed while it wrote its line
           text = "\n" + text
       left = text.encode()
-      while left:  # a disk that becomes full takes a part, and says so at the next try
+      # A disk that becomes full accepts a part of the bytes. Only the next write raises an error.
+      while left:
         left = left[file.write(left) :]
   except OSError as error:
     raise errors.OutputError(f"Cannot write {path} (--model_dir): {error}") from error

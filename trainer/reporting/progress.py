@@ -1,21 +1,24 @@
-"""One line a report: step, loss, learning rate, examples/s, ms/step, time waiting for input,
-ETA; on a terminal also a progress bar.
+"""Shows the progress of a training: log lines, and a progress bar on a terminal.
+
+A line has the step, loss, learning rate, examples/s, ms/step, the share of time spent waiting for
+input, and the remaining time.
 """
 
 import datetime
+from collections.abc import Mapping
 
 from absl import logging
 from rich import console as rich_console
 from rich import progress as rich_progress
 
 
-def line(step, final_step, report):
-  """The line of a report.
+def line(step: int, final_step: int | None, report: Mapping[str, float]) -> str:
+  """Returns the log line of a report.
 
   Args:
     step: the global step.
-    final_step: where the training ends, or None if nobody knows.
-    report: what hooks.totals.Totals.take returns.
+    final_step: the step at which the training ends; None if it is not known.
+    report: what `totals.Totals.take` returns.
   """
   rate = report.get("learning_rate")
   parts = [f"step {step}" + (f"/{final_step}" if final_step else ""), f"loss {report['loss']:.5g}"]
@@ -38,17 +41,19 @@ def _three_digits(value):
 
 
 class Progress:
-  """Logs the lines, above a bar where there is a terminal.
+  """Logs the lines of reports, and shows a bar below them if the output is a terminal.
 
   Args:
-    start: the step that the training starts at.
-    final_step: the step it ends at, or None.
-    console: a rich Console; default: the standard error output.
+    start: the step at which the training starts.
+    final_step: the step at which it ends; None if it is not known.
+    console: where the bar is drawn; None for the standard error output.
   """
 
-  def __init__(self, start, final_step, console=None):
+  def __init__(
+    self, start: int, final_step: int | None, console: rich_console.Console | None = None
+  ) -> None:
     self._final_step = final_step
-    self._bar = None
+    self._bar: rich_progress.Progress | None = None
     console = console or rich_console.Console(stderr=True)
     if console.is_terminal:
       self._bar = rich_progress.Progress(
@@ -63,16 +68,16 @@ class Progress:
       self._task = self._bar.add_task("train", total=final_step, completed=start)
       self._bar.start()
 
-  def move(self, step):
-    """Moves the bar."""
+  def move(self, step: int) -> None:
+    """Moves the bar to a step."""
     if self._bar:
       self._bar.update(self._task, completed=step)
 
-  def report(self, step, report):
-    """Logs a line."""
+  def report(self, step: int, report: Mapping[str, float]) -> None:
+    """Logs the line of a report; see `line`."""
     logging.info("%s", line(step, self._final_step, report))
 
-  def close(self):
-    """Takes the bar away."""
+  def close(self) -> None:
+    """Removes the bar."""
     if self._bar:
       self._bar.stop()

@@ -1,5 +1,4 @@
-"""Where the time of a training's steps went, read from a profile: waiting for input, on the device,
-on the host between the device loops.
+"""Reads from a profile where the time of the training steps went: input, device or host.
 
 Example:
     steps 10 to 20, 51.3 ms each:
@@ -11,44 +10,51 @@ Example:
 """
 
 import collections
+import contextlib
 import dataclasses
 import os
 import re
+from typing import Any
 
 import tensorflow as tf
 
-LOOP = "octet device loop"  # the name under which a profile has the device loops
-_INPUT = "IteratorGetNextOp::DoCompute"
-_OPERATIONS = 8  # shown
+LOOP = "octet device loop"  # the name of the device loops in a profile
+_INPUT = "IteratorGetNextOp::DoCompute"  # TensorFlow's name for the wait for a batch
+_OPERATIONS = 8  # the number of operations in the table
 
 
 @dataclasses.dataclass(frozen=True)
 class StepTimes:
-  """Seconds of all profiled steps.
+  """Times in seconds, summed over all profiled steps.
 
   Attributes:
-    input: in which the device loops waited for batches.
-    device: in which they did not.
-    host: from the end of one to the start of the next.
-    operations: dict of kind of operation → seconds on the CPU, over all threads, the longest first;
-      empty where the profile has none, as of steps that run in a single thread (see
+    input: the device loops waited for batches.
+    device: the device loops computed.
+    host: between the end of a device loop and the start of the next one.
+    operations: kind of operation → seconds on the CPU, summed over all threads, the longest first.
+      It is empty if the profile has no operations, as for steps that run in a single thread (see
       `trainer.loop.executor`).
   """
 
   input: float
   device: float
   host: float
-  operations: dict
+  operations: dict[str, float]
 
 
-def mark_loop():
-  """A context that marks a device loop in a profile, if one is being taken."""
+def mark_loop() -> contextlib.AbstractContextManager[Any]:
+  """Returns a context that marks a device loop in the profile, if one is being taken."""
   return tf.profiler.experimental.Trace(LOOP)
 
 
-def read(directory):
-  """StepTimes of the newest profile in a directory, of the loops that began and ended in it;
-  None if there was none.
+def read(directory: str) -> StepTimes | None:
+  """Reads the newest profile in a directory.
+
+  Args:
+    directory: the one that was given to tf.profiler.experimental.start.
+
+  Returns:
+    The times of the device loops that began and ended within the profile; None if none did.
   """
   from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -71,11 +77,12 @@ def read(directory):
   loops = sorted((start, start + seconds) for name, start, seconds in events if name == LOOP)
   if not loops:
     return None
+  # The profile may begin and end within a loop; that loop has no mark. So its events are left out.
   inside = [
     (name, seconds) for name, start, seconds in events if loops[0][0] <= start <= loops[-1][1]
   ]
   waited = sum(seconds for name, seconds in inside if name == _INPUT)
-  kinds = collections.Counter()
+  kinds: collections.Counter[str] = collections.Counter()
   for name, seconds in inside:
     operation = re.fullmatch(r"while/[^:]+:(?:_Mkl(?:Native)?)?([A-Za-z]\w*)", name)
     if operation:
@@ -86,8 +93,8 @@ def read(directory):
   )
 
 
-def table(times, first, last):
-  """StepTimes of the steps after `first` up to `last`, as text."""
+def table(times: StepTimes, first: int, last: int) -> str:
+  """Returns the times as text; they are those of the steps after `first` up to `last`."""
   steps = last - first
   whole = times.input + times.device + times.host
 

@@ -1,16 +1,19 @@
-"""Scalars that a model_fn gives to `tf.summary`, and the TensorBoard files that the host writes.
+"""Collects the scalars that a model_fn gives to `tf.summary`, and writes TensorBoard files.
 
-A step runs on the device, many times in one call, where no file can be written. So
-`tf.summary.scalar` inside a model_fn only leaves its value behind; the host writes it, with the
-number of the step that it belongs to. Images, histograms and texts are not written from there,
-which a warning says; a host_call can write them.
+Many steps run in one call on the device, where no file can be written. So `tf.summary.scalar`
+inside a model_fn only records its value as an output of the step, and the host writes it with the
+number of its step. Images, histograms and texts inside a model_fn are not written, and a warning
+says so; a host_call can write them.
 """
 
 import contextlib
 import contextvars
 import re
 import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+import numpy as np
 import tensorboard.compat
 import tensorflow as tf
 from absl import logging
@@ -20,34 +23,36 @@ from trainer.internals import patches
 
 v1 = tf.compat.v1
 
-# The scopes around a model_fn's own, which tell of loops and replicas: see
-# variables.VariableStore.run.
+# The name scopes outside of the model_fn, which depend on loops and replicas. VariableStore.run
+# opens the scope "model_fn".
 _OUTER_SCOPES = re.compile(r"^.*?\bmodel_fn(_\d+)?/")
 
-# Whether what is given to tf.summary is left behind instead of written.
+# Whether calls of tf.summary are recorded instead of written.
 _is_intercepted = contextvars.ContextVar("summaries are intercepted", default=False)
 
-# A list that is given the writers which are made, or None.
-_writers = contextvars.ContextVar("kept writers", default=None)
+# The list to which new writers are added, or None.
+_writers: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar(
+  "kept writers", default=None
+)
 
+# Per thread, because each replica is traced in a thread of its own.
 _collecting = threading.local()
-_told = set()  # tags of what is not written, each of which is told once a process
+_told: set[str] = set()  # tags for which the warning was given; once per process is enough
 
 
 @contextlib.contextmanager
-def collect_scalars():
-  """Yields a dict that receives, by tag, each scalar (float32 tensor) that is given to
-  tf.summary inside. Per thread: one per replica.
-  """
+def collect_scalars() -> Iterator[dict[str, tf.Tensor]]:
+  """Yields a dict that receives the scalars recorded in this thread, tag → float32 scalar."""
   outer = getattr(_collecting, "scalars", None)
-  _collecting.scalars = scalars = {}
+  scalars: dict[str, tf.Tensor] = {}
+  _collecting.scalars = scalars
   try:
     yield scalars
   finally:
     _collecting.scalars = outer
 
 
-def record(tag, value):
+def record(tag: str, value: Any) -> None:
   """Hands a scalar to the enclosing `collect_scalars`; without one, the scalar is dropped.
 
   Args:
@@ -60,8 +65,9 @@ def record(tag, value):
 
 
 def intercept_scalars() -> contextlib.AbstractContextManager[None]:
-  """`tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside; entered once around a
-  trace.
+  """Makes `tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside a `with` block.
+
+  The block is entered once around a trace, for all replicas.
   """
   return patches.set_context(_is_intercepted, True)
 
@@ -73,14 +79,15 @@ def _write(original, tag, tensor, step=None, metadata=None, name=None):
     record(_OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor)
     return tf.constant(True)
   written = original(tag, tensor, step=step, metadata=metadata, name=name)
-  # False: the model_fn has no writer of its own around it.
+  # A static value (it is False) means that there is no default writer. Otherwise the model_fn has
+  # opened a writer of its own, which writes the summary.
   if tf.get_static_value(written) is not None:
     _tell(tag)
   return written
 
 
 patches.replaces(tf.summary, "write")(_write)
-# That which tf.summary.scalar calls.
+# tf.summary.scalar comes from tensorboard, which calls `write` through a module of its own.
 patches.replaces(tensorboard.compat.tf2.summary, "write")(_write)
 
 
@@ -89,7 +96,8 @@ def _v1_scalar(original, name, tensor, collections=None, family=None):
   if not _is_intercepted.get():
     return original(name, tensor, collections, family)
   record(f"{family}/{name}" if family else name, tensor)
-  return tf.constant(b"")  # a merged summary, which a host_call may still carry about
+  # A serialized summary without values, since a program may merge it and hand it to a host_call.
+  return tf.constant(b"")
 
 
 def _v1_other(original, name, *args, **kwargs):
@@ -103,8 +111,10 @@ for _name in ("audio", "histogram", "image", "tensor_summary", "text"):
 
 
 def keep_writers(writers: list) -> contextlib.AbstractContextManager[None]:
-  """Adds to a list what `tf.summary.create_file_writer` makes inside: else a writer that is
-  made while a function is traced is gone when it runs.
+  """Adds the writers that `tf.summary.create_file_writer` makes inside a `with` block to a list.
+
+  Without a reference in Python, a writer that is made while a function is traced is deleted before
+  the function runs.
   """
   return patches.set_context(_writers, writers)
 
@@ -133,32 +143,35 @@ def _tell(tag):
 
 
 class Writer:
-  """Writes to one directory of TensorBoard files, which is made when there is something to write.
+  """Writes TensorBoard files to a directory, which is created at the first write.
 
   Args:
-    directory: path, local or of any file system that tf.io.gfile knows.
+    directory: local or on any file system that tf.io.gfile supports.
+
+  Raises:
+    OutputError: raised at the first write: the directory cannot be written.
   """
 
-  def __init__(self, directory):
+  def __init__(self, directory: str) -> None:
     self._directory = directory
-    self._writer = None
+    self._writer: Any = None
 
-  def scalars(self, step, values):
-    """Writes a dict of floats as of a step."""
+  def scalars(self, step: int, values: Mapping[str, float]) -> None:
+    """Writes scalars by tag, at a step."""
     with self._open().as_default():
       for tag, value in values.items():
         tf.summary.scalar(tag, value, step=step)
     self._writer.flush()
 
-  def histograms(self, step, values):
-    """Writes the distributions of a dict of arrays as of a step."""
+  def histograms(self, step: int, values: Mapping[str, np.ndarray]) -> None:
+    """Writes histograms of arrays by tag, at a step."""
     with self._open().as_default():
       for tag, value in values.items():
         tf.summary.histogram(tag, value, step=step)
     self._writer.flush()
 
-  def text(self, step, tag, text):
-    """Writes a text, shown as it stands."""
+  def text(self, step: int, tag: str, text: str) -> None:
+    """Writes a text, which TensorBoard shows with its line breaks and spaces."""
     with self._open().as_default():
       tf.summary.text(tag, "\n".join("    " + line for line in text.splitlines()), step=step)
     self._writer.flush()
@@ -173,7 +186,8 @@ class Writer:
         ) from error
     return self._writer
 
-  def close(self):
+  def close(self) -> None:
+    """Closes the files; a later write opens new ones."""
     if self._writer is not None:
       self._writer.close()
       self._writer = None

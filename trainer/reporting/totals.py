@@ -1,38 +1,38 @@
-"""Sums over the loops since the last report."""
+"""Sums the results of device loops since the last report."""
+
+from typing import Any
 
 
 class Totals:
-  """Adds up loop.LoopResults.
+  """Sums the results of device loops and turns them into a report.
 
   Args:
-    batch_size: examples in a step.
+    batch_size: examples in a step, of all cores together.
   """
 
-  def __init__(self, batch_size):
+  def __init__(self, batch_size: int) -> None:
     self._batch_size = batch_size
-    self._steps = 0
-    self._loss = 0.0
-    self._seconds = 0.0
-    self._input_seconds = 0.0
-    self._scalars = {}
+    self._clear()
 
   @property
-  def is_empty(self):
+  def is_empty(self) -> bool:
     """Whether nothing was added since the last report."""
     return not self._steps
 
-  def add(self, result):
-    """Takes a loop's result in."""
+  def add(self, result: Any) -> None:
+    """Adds the LoopResult of a device loop."""
     self._steps += result.steps
     self._loss += result.loss * result.steps
     self._seconds += result.seconds
     self._input_seconds += result.input_seconds
-    self._scalars = result.scalars
+    self._scalars = result.scalars  # of the loop's last step: summaries are not averaged
 
-  def take(self):
-    """dict of floats, and starts anew: the newest summary scalars, "loss" (the mean over the
-    steps), "steps_per_second", "examples_per_second" and "input_wait" (the share of the time that
-    the device had no batch).
+  def take(self) -> dict[str, float]:
+    """Returns a report of the loops since the last one, and starts the next.
+
+    It has the newest summary scalars, "loss" (mean over the steps), "steps_per_second",
+    "examples_per_second" and "input_wait" (share of the time in which the device waited for a
+    batch).
     """
     rate = self._steps / self._seconds
     report = dict(
@@ -42,5 +42,12 @@ class Totals:
       examples_per_second=rate * self._batch_size,
       input_wait=self._input_seconds / self._seconds,
     )
-    self.__init__(self._batch_size)
+    self._clear()
     return report
+
+  def _clear(self):
+    self._steps = 0
+    self._loss = 0.0
+    self._seconds = 0.0
+    self._input_seconds = 0.0
+    self._scalars: dict[str, float] = {}
