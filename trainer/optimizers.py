@@ -98,9 +98,9 @@ def minimize(
   wrapped = (
     optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
   )
-  gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
+  own_gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
   # Before clipping: the norm is that of the global batch's gradient, whatever the replicas.
-  gradients = combined_gradients.combine(gradients)
+  gradients = combined_gradients.combine(own_gradients)
 
   def apply(gradients):
     if clip_norm is not None:

@@ -9,6 +9,7 @@ The hook has no state of its own. It decides from the evaluations recorded in mo
 restart does not reset the patience, and the evaluations may come from another process.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -69,7 +70,7 @@ class EarlyStopping:
     self._min_delta = min_delta
     self._evaluation = evaluation
     self._logged_step: int | None = None  # of the newest evaluation for which a line was logged
-    self._look_due = every.Every(seconds=_LOOK_SECONDS, **({"clock": clock} if clock else {}))
+    self._look_due = every.Every(seconds=_LOOK_SECONDS, clock=clock or time.monotonic)
 
   def begin(self, estimator: Any) -> bool:
     """Whether the training has ended already, in an earlier process."""

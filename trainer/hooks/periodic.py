@@ -7,6 +7,7 @@ Example:
     Periodic.at_end = True
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -50,9 +51,7 @@ class Periodic:
       )
     self._what = what
     self._at_end = at_end
-    self._timer = every.Every(
-      steps=steps, seconds=seconds, at=at, **({"clock": clock} if clock else {})
-    )
+    self._timer = every.Every(steps=steps, seconds=seconds, at=at, clock=clock or time.monotonic)
     self._last_metrics: Mapping[str, float] = {}
 
   def begin(self, estimator: Any) -> None:

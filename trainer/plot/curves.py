@@ -1,11 +1,11 @@
-"""Learning curves from metrics.jsonl, drawn by matplotlib; no TensorFlow.
+"""Draws learning curves from metrics.jsonl with matplotlib, without TensorFlow.
 
     found = curves.collect(["out/lr1", "out/lr2"])       # {"loss": [Curve, ...], "accuracy": ...}
     curves.save("curves.png", found)
 
-A metric has one panel, with all runs, training and evaluations. Of one run, colours tell these
-apart; of several, colours tell the runs apart and line styles training and evaluations. The colours
-can be told apart by the colour-blind.
+Each metric has one panel with all runs, training and evaluations. For one run, training and
+evaluations have different colours. For several runs, each run has a colour, and training and
+evaluations have different line styles. Colour-blind people can tell the colours apart.
 """
 
 import contextlib
@@ -16,15 +16,17 @@ import logging
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from trainer import errors
 from trainer.reporting import metrics_file
 
-# Okabe and Ito, "Color Universal Design" (2008), without its yellow and black, which are lost on
-# white and on a dark page. In an order such that neighbours differ in lightness too.
+# Okabe and Ito, "Color Universal Design" (2008), without yellow and black, which cannot be seen on
+# a white or a dark page. Neighbours in this order also differ in lightness.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
-# Train; the first evaluation; other ones. Each is dash pattern and marker.
+# Dash pattern and marker of training, of the first evaluation, and of further ones.
 _STYLES = (("-", ""), ("--", "o"), (":", "s"), ("-.", "^"), ((0, (3, 1, 1, 1, 1, 1)), "D"))
 
 _LABELS = {
@@ -33,28 +35,28 @@ _LABELS = {
   "input_wait": "input wait (share of time)",
   "learning_rate": "learning rate",
 }
-# A rate that is constant is not to fill its panel with digits.
+# Axes that begin at 0. Otherwise a constant rate would get an axis that only shows rounding errors.
 _FROM_ZERO = ("learning_rate", "examples_per_second", "steps_per_second", "input_wait")
 
-# What says less about learning comes last; steps/s is examples/s in another unit, and drawn when it
-# is asked for.
+# Metrics that say less about learning come last. steps/s is examples/s in another unit, so it is
+# drawn only on request.
 _LAST = ("examples_per_second", "input_wait")
 _NOT_BY_DEFAULT = ("steps_per_second",)
 
-# Stands for the colour of the text around an SVG, which is known where that is shown, on a light or
-# on a dark page.
+# Stands for the text colour of the page that shows an SVG. _for_a_page replaces it by currentColor,
+# which matplotlib does not know.
 _TEXT_COLOR = "#010203"
 
 
 @dataclasses.dataclass
 class Curve:
-  """One metric of one kind in one run.
+  """The values of one metric in one run's training or one of its evaluations.
 
   Attributes:
-    run: the name of the run.
+    run: name of the run.
     kind: "train", "eval" or "eval_<name>".
-    steps: list of ints, rising.
-    values: list of floats, NaN for what is no number.
+    steps: in rising order.
+    values: one for each step; NaN for NaN and infinity.
   """
 
   run: str
@@ -63,20 +65,20 @@ class Curve:
   values: list[float] = dataclasses.field(default_factory=list)
 
 
-def collect(model_dirs, metrics=()):
-  """The curves of runs.
+def collect(model_dirs: Sequence[str], metrics: Sequence[str] = ()) -> dict[str, list[Curve]]:
+  """Reads the curves of runs.
 
   Args:
-    model_dirs: list of the folders of runs.
-    metrics: names of those to take, in this order; none: all but steps_per_second.
+    model_dirs: the folders of the runs.
+    metrics: names of the metrics to take, in this order; () for all but steps_per_second.
 
   Returns:
-    dict of metric → list of Curve, by run in the order given, train before eval.
+    Metric → curves, by run in the order given, training before evaluations.
 
   Raises:
-    SettingError: a folder has no metrics, or no run has a metric that was asked for.
+    SettingError: a folder has no metrics, or no run has one of `metrics`.
   """
-  found = {}
+  found: dict[str, dict[tuple[str, str], Curve]] = {}
   for model_dir, run in zip(model_dirs, run_names(model_dirs), strict=True):
     lines = metrics_file.read(model_dir)
     if not lines:
@@ -102,8 +104,12 @@ def collect(model_dirs, metrics=()):
   return {name: list(found[name].values()) for name in names}
 
 
-def run_names(model_dirs):
-  """The shortest names that tell folders apart: of a/lr1/run and a/lr2/run, lr1 and lr2."""
+def run_names(model_dirs: Sequence[str]) -> list[str]:
+  """Returns the shortest names that tell folders apart: lr1 and lr2 for a/lr1/run and a/lr2/run.
+
+  Raises:
+    SettingError: a folder is given twice.
+  """
   parts = [
     os.path.abspath(path).split(os.sep) if "://" not in path else path.rstrip("/").split("/")
     for path in map(os.fspath, model_dirs)
@@ -119,17 +125,18 @@ def run_names(model_dirs):
   return ["/".join(tail) for tail in tails]
 
 
-def save(path, found, smoothing=0.0):
+def save(path: str, found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> None:
   """Writes a picture of all panels.
 
   Args:
     path: ends in .png or .svg.
-    found: what collect returns.
-    smoothing: see smooth.
+    found: what `collect` returns.
+    smoothing: see `smooth`.
 
   Raises:
-    SettingError: another ending, a smoothing out of its range, or matplotlib is not there.
-    OutputError: it cannot be written.
+    SettingError: the path has another ending, smoothing is out of range, or matplotlib is not
+      installed.
+    OutputError: the file cannot be written.
   """
   if not path.endswith((".png", ".svg")):
     raise errors.SettingError(f"--output={path}: expected a file that ends in .png or .svg.")
@@ -156,12 +163,22 @@ def save(path, found, smoothing=0.0):
       raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error
 
 
-def svgs(found, smoothing=0.0):
-  """A dict of metric → its panel as an <svg> element, for an HTML page, in whose text colour
-  the axes are.
+def svgs(found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> dict[str, str]:
+  """Draws each panel for an HTML page; text and axes take the text colour of the page.
+
+  Args:
+    found: what `collect` returns.
+    smoothing: see `smooth`.
+
+  Returns:
+    Metric → <svg> element.
+
+  Raises:
+    SettingError: smoothing is out of range, or matplotlib is not installed.
   """
   with _matplotlib(_TEXT_COLOR, as_text=True) as figure_class:
-    styles, panels = _Styles(found), {}
+    styles = _Styles(found)
+    panels: dict[str, str] = {}
     for metric, drawn in found.items():
       figure = figure_class(figsize=(4.6, 3.1), layout="constrained")
       axes = figure.add_subplot()
@@ -179,13 +196,21 @@ def svgs(found, smoothing=0.0):
     return panels
 
 
-def smooth(values, weight):
-  """The exponential moving average of a list of floats: of each value, `weight` in [0, 1) of
-  the average of those before it. NaN is passed over.
+def smooth(values: Sequence[float], weight: float) -> list[float]:
+  """Returns the exponential moving average of values.
+
+  Args:
+    values: NaN stays NaN and does not enter the average.
+    weight: in [0, 1), of the earlier values; the newest value has the weight 1 - weight.
+
+  Raises:
+    SettingError: weight is out of range.
   """
   if not 0 <= weight < 1:
     raise errors.SettingError(f"--smoothing={weight}: expected a number of at least 0 and below 1.")
-  smoothed, total, share = [], 0.0, 0.0
+  smoothed = []
+  # `share` is the sum of all weights so far. Dividing by it removes the bias of the start at 0.
+  total, share = 0.0, 0.0
   for value in values:
     if not math.isnan(value):
       total, share = weight * total + (1 - weight) * value, weight * share + 1 - weight
@@ -202,33 +227,31 @@ def _rank(name, drawn):
   )
 
 
-def label(metric):
-  """What is written at the axis of a metric."""
+def label(metric: str) -> str:
+  """Returns the label of a metric's axis."""
   return _LABELS.get(metric, metric)
 
 
 def _for_a_page(svg, title):
-  """An SVG file's text as an element that takes the width that it is given, and the page's
-  colour for its text.
-  """
+  """Turns an SVG file's text into an element that fits the page's width and text colour."""
   svg = svg[svg.index("<svg") :]
-  # Ids of which a page must have no two, and which nothing here refers to.
+  # Every panel has the same ids, and a page must not have an id twice. Nothing refers to these.
   svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-  svg = re.sub(r' (width|height)="[^"]*"', "", svg, count=2)  # those of the whole come first
+  svg = re.sub(r' (width|height)="[^"]*"', "", svg, count=2)  # only those of the <svg> itself
   return svg.replace(_TEXT_COLOR, "currentColor").replace(
     "<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1
   )
 
 
 def _steps_shown(found):
-  """(first, last) step of the axes, the same in all panels."""
+  """Returns the first and the last step of the axes, which are the same in all panels."""
   steps = [step for drawn in found.values() for curve in drawn for step in curve.steps]
   margin = 0.03 * (max(steps) - min(steps)) or 1
   return min(steps) - margin, max(steps) + margin
 
 
 class _Styles:
-  """Which colour, dashes and marker a curve has: the same in all panels."""
+  """Chooses the colour, dashes and marker of each curve, the same in all panels."""
 
   def __init__(self, found):
     drawn = [curve for curves in found.values() for curve in curves]
@@ -244,13 +267,13 @@ class _Styles:
     )
 
   def of(self, run, kind):
-    """(colour, dashes, marker)."""
+    """Returns (colour, dashes, marker) of a run's kind."""
     if len(self._runs) == 1:
       return self._colors(len(self._kinds))[self._kinds.index(kind)], *self._styles[kind]
     return self._colors(len(self._runs))[self._runs.index(run)], *self._styles[kind]
 
   def entries(self):
-    """[(label, style)] of a legend."""
+    """Returns the (label, style) pairs of a legend."""
     if len(self._runs) == 1:
       return [(kind, self.of(self._runs[0], kind)) for kind in self._kinds]
     by_run = [
@@ -265,9 +288,7 @@ class _Styles:
 
   @staticmethod
   def _colors(count):
-    """As many colours: those of the palette, or, where they are too few, a row that is told
-    apart by its lightness.
-    """
+    """Returns colours of the palette, or of a scale from dark to light if those are too few."""
     if count <= len(_COLORS):
       return _COLORS[:count]
     import matplotlib
@@ -309,8 +330,9 @@ def _draw(axes, metric, drawn, styles, smoothing):
 
 
 def _number_formatter(axes):
-  """Numbers at the axis as they are, without a common offset or power of ten that a reader has
-  to multiply with.
+  """Returns a formatter that writes numbers in full.
+
+  matplotlib's own takes a common offset or power of ten out, which readers must then add back.
   """
   low, high = axes.get_ylim()
   if max(abs(low), abs(high)) >= 10_000:
@@ -329,7 +351,7 @@ def _line(name, style):
 
 @contextlib.contextmanager
 def _matplotlib(text_color="black", as_text=False):
-  """matplotlib's Figure, with our settings inside."""
+  """Yields matplotlib's Figure class, with the settings of these pictures inside the block."""
   try:
     import matplotlib
     from matplotlib import figure
@@ -337,18 +359,18 @@ def _matplotlib(text_color="black", as_text=False):
     raise errors.SettingError(
       f"Curves need matplotlib: pip install 'octet[plot]' ({error})."
     ) from error
-  logging.getLogger("matplotlib").setLevel(logging.WARNING)  # below it, it tells of its fonts
+  logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it logs the fonts that it finds
   colors = dict.fromkeys(
     ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"),
     text_color,
   )
-  with matplotlib.rc_context(
-    {
-      **matplotlib.rcParamsDefault,
-      **colors,
-      "svg.hashsalt": "octet",
-      "svg.fonttype": "none" if as_text else "path",
-      "font.size": 10,
-    }
-  ):
+  # Figure is used without pyplot, which would keep each figure and may need a display.
+  settings: dict[Any, Any] = {
+    **matplotlib.rcParamsDefault,  # not those of the user's matplotlibrc
+    **colors,
+    "svg.hashsalt": "octet",  # the same ids in each run, so that equal curves give equal files
+    "svg.fonttype": "none" if as_text else "path",
+    "font.size": 10,
+  }
+  with matplotlib.rc_context(settings):
     yield figure.Figure

@@ -1,4 +1,4 @@
-"""HTML pages that need nothing else: no script, no network, light or dark as the reader has it.
+"""Fills HTML templates. The pages need no script and no network, and follow light or dark mode.
 
     html_page.render("plot/run.html", title="Run digits", results=[...])
 

@@ -1,5 +1,4 @@
-"""Draws the learning curves of one or several runs, also while they go on, and writes the report of
-a run.
+"""Draws the learning curves of runs, also of runs that go on, and writes the report of a run.
 
   python -m trainer.plot out/digits                                   curves.png
   python -m trainer.plot out/lr1 out/lr2 --output=lr.svg --metric=loss --metric=accuracy
@@ -33,7 +32,12 @@ _HTML = flags.DEFINE_string(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+  """Draws the curves and writes the report, as the flags say.
+
+  Args:
+    argv: the program's name, and the folders of the runs.
+  """
   model_dirs = argv[1:]
   if not model_dirs:
     raise errors.SettingError("No folder of a run is given. Try: python -m trainer.plot out/digits")
@@ -42,7 +46,7 @@ def main(argv):
       f"--html is a report of one run; got {len(model_dirs)} folders. "
       "--output=curves.png draws several."
     )
-  curves.smooth([], _SMOOTHING.value)  # whether it can be
+  curves.smooth([], _SMOOTHING.value)  # raises if the flag is out of range, before files are read
   found = curves.collect(model_dirs, _METRIC.value)
   output = _OUTPUT.value or (None if _HTML.value else "curves.png")
   if output:

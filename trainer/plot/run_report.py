@@ -1,11 +1,11 @@
-"""The report of one run as one HTML page.
+"""Writes the report of a run as an HTML page.
 
-It shows results first, then curves, predictions, files, and how the run came about.
+It shows the results first, then curves, predictions, files, environment and configuration.
 
-    report.save("report.html", "out/digits", curves.collect(["out/digits"]))
+    run_report.save("report.html", "out/digits", curves.collect(["out/digits"]))
 
-What the run has not written (an export, predictions, an evaluation) has no section. TensorFlow is
-needed only for a gs:// folder.
+If the run has no export, no predictions or no evaluation, the page has no section for that.
+TensorFlow is needed only for a gs:// folder.
 """
 
 import base64
@@ -14,6 +14,7 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Mapping, Sequence
 
 from etils import epath
 
@@ -21,22 +22,24 @@ from trainer import errors, formatting
 from trainer.plot import curves, html_page
 from trainer.reporting import environment, metrics_file
 
-# How many predictions are shown, and of each how many numbers and letters of a value.
+# The number of predictions that are shown, and of numbers and letters in each of their values.
 _ROWS, _NUMBERS, _LETTERS = 10, 12, 100
 
-# Speeds differ from report to report: their median is shown, and the newest value of the others.
+# Speeds vary from report to report, so their median is shown. Of other metrics it is the newest
+# value.
 _SPEEDS = ("examples_per_second", "input_wait")
 
 
-def save(path: str, model_dir: str, found: dict, smoothing: float = 0.0) -> None:
+def save(
+  path: str, model_dir: str, found: Mapping[str, Sequence[curves.Curve]], smoothing: float = 0.0
+) -> None:
   """Writes the report.
 
   Args:
-    path: the file.
+    path: the HTML file.
     model_dir: the folder of the run.
-    found: what curves.collect returns for the run; the curves that are drawn. The results are of
-      all metrics.
-    smoothing: see curves.smooth.
+    found: the curves to draw; `curves.collect` returns them. The results show all metrics.
+    smoothing: see `curves.smooth`.
 
   Raises:
     OutputError: the file cannot be written.
@@ -65,12 +68,12 @@ def save(path: str, model_dir: str, found: dict, smoothing: float = 0.0) -> None
 
 
 def _newest(lines):
-  """dict of kind → its newest line."""
+  """Returns kind → its newest line."""
   return {line["kind"]: line for line in lines}
 
 
 def _when(lines):
-  """A sentence on the step and the times of the reports."""
+  """Returns sentences about the step and the times of the reports."""
   times = [line["time"] for line in lines]
   last = lines[-1]["step"]
   sentences = [
@@ -87,7 +90,7 @@ def _when(lines):
 
 
 def _results(lines):
-  """The newest value of each metric, the evaluations first; of speeds the median."""
+  """Returns the newest value of each metric (of speeds the median), evaluations first."""
   results = []
   newest = _newest(lines)
   for kind in sorted(newest, key=lambda kind: (kind == metrics_file.TRAIN, kind)):
@@ -102,12 +105,12 @@ def _results(lines):
 
 
 def _place(metric):
-  """Sorts metrics: the model's own, the loss, the learning rate, speeds."""
+  """Sort key of a metric: the model's own, then the loss, the learning rate, speeds."""
   return metric in _SPEEDS, metric == "learning_rate", metric == "loss", metric
 
 
 def _predictions(folder):
-  """The first predictions of the newest file, and its picture; None without such a file."""
+  """Returns the first predictions of the newest file, and its picture; None without a file."""
   by_step = {
     int(path.stem.rpartition("-")[2]): path
     for path in folder.glob("predictions-*.jsonl")
@@ -129,7 +132,7 @@ def _predictions(folder):
 
 
 def _exports(folder):
-  """Rows: path, size, time of each SavedModel."""
+  """Returns a row with path, size and time for each SavedModel."""
   files = {file for depth in ("*", "*/*") for file in folder.glob(f"export/{depth}/saved_model.pb")}
   return [
     [
@@ -142,7 +145,7 @@ def _exports(folder):
 
 
 def _checkpoints(folder):
-  """Rows: name, step, size, time, "pinned" or nothing, of each checkpoint."""
+  """Returns a row with name, step, size, time, and "pinned" or "", for each checkpoint."""
   paths = {int(path.stem.rpartition("-")[2]): path for path in folder.glob("model.ckpt-*.index")}
   rows = []
   for step, index in sorted(paths.items()):
@@ -157,7 +160,7 @@ def _checkpoints(folder):
 
 
 def _environments(folder):
-  """What each start of the training ran on, the newest first."""
+  """Returns the environment of each start of the training, the newest first."""
   path = folder / environment.NAME
   if not path.exists():
     return []
@@ -175,7 +178,7 @@ def _configs(folder):
 
 
 def _shown(value):
-  """A prediction's value, short enough for a table."""
+  """Returns a prediction's value as text that is short enough for a table."""
   if isinstance(value, list):
     flat, shape = value, [len(value)]
     while flat and all(isinstance(item, list) for item in flat):

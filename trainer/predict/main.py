@@ -4,8 +4,8 @@
   python -m trainer.predict --export=out/cifar10/export --input=photos --output=found.csv
   find photos -name '*.png' | python -m trainer.predict --export=out/cifar10/export --input=-
 
-What it leaves with: 0; 1 if there was an example that cannot be used and --keep_going was not
-given; 2 for a mistake in a flag.
+The exit status is 0; 1 if an example could not be used and --keep_going was not given; 2 for a
+mistake in a flag.
 """
 
 from absl import flags
@@ -42,9 +42,10 @@ _KEEP_GOING = flags.DEFINE_bool(
 
 
 def main(argv: list[str]) -> int:
-  """The command."""
+  """Predicts, and returns the exit status."""
   del argv
-  from trainer.predict import run  # brings TensorFlow, for which a misspelt flag need not wait
+  # Imports TensorFlow, which takes seconds: only after the flags were parsed.
+  from trainer.predict import run
 
   return run.run(
     _EXPORT.value,

@@ -14,7 +14,7 @@ KINDS = batch_sizes.KINDS
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-  """What is compiled.
+  """The experiment that is compiled.
 
   Attributes:
     model_fn: the user's function.

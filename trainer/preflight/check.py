@@ -27,30 +27,30 @@ STAGES = ("contract", "trace", "lower", "compile", "fit")
 
 @dataclasses.dataclass
 class StepReport:
-  """What is known about one step on one topology.
+  """The results for one step on one topology.
 
   Figures are for one core. Those of a stage that was not reached are None or empty.
 
   Attributes:
     kind: "train", "eval" or "predict".
-    topology: a topology.Topology.
+    topology: the TPU that the step is compiled for.
     per_core: the per-core batch.
     seconds: stage → seconds, of the stages that passed.
     failed: the stage that failed, or "".
     problem: why it failed.
-    warnings: sentences.
-    compiled: a compiler.Compiled, or None.
-    out_of_memory: a compiler.OutOfMemory, or None.
-    all_reduces: an hlo.AllReduces.
-    trainable_bytes: bytes of the trainable variables, which their gradients have as well.
-    buffers: the largest memory.Buffers.
-    advice: sentences on padding, the greatest waste first.
-    time: an estimates.StepTime.
-    found: a search.Found.
+    warnings: sentences about figures that mislead.
+    compiled: the compiler's figures, if the step fits.
+    out_of_memory: the compiler's figures, if it does not fit.
+    all_reduces: the all-reduces of the compiled program.
+    trainable_bytes: bytes of the trainable variables; their gradients have as many.
+    buffers: the largest buffers, the largest first.
+    advice: sentences about padding, the greatest waste first.
+    time: the estimated time of a step.
+    found: the result of the search for a batch that fits.
   """
 
   kind: str
-  topology: object
+  topology: topology_lib.Topology
   per_core: int | None = None
   seconds: dict = dataclasses.field(default_factory=dict)
   failed: str = ""
@@ -63,25 +63,25 @@ class StepReport:
   buffers: list = dataclasses.field(default_factory=list)
   advice: list = dataclasses.field(default_factory=list)
   time: estimates.StepTime | None = None
-  found: search.Found | None = None
+  found: search.BatchSearch | None = None
 
   @property
   def listing(self) -> compiler.Listing:
-    """What the compiler wrote about the program, whether it fits or not."""
+    """The compiler's output about the program, whether it fits or not."""
     return (self.compiled or self.out_of_memory).listing
 
 
 class Check:
-  """Takes an experiment through the stages.
+  """Takes the steps of an experiment through the stages.
 
   Args:
-    experiment: what is compiled.
+    experiment: the experiment that is compiled.
     timeout_seconds: the limit for each compilation.
-    search_batch: when to search the largest batch that fits: "never", "auto" (if the step does not
-      fit) or "always".
-    search_compiles: the largest number of compilations in a search.
-    tell: called with (StepReport, stage, seconds) after each stage, seconds being None if the stage
-      failed, and with (StepReport, "search", batch) in a search.
+    search_batch: when to search for the largest batch that fits: "never", "auto" (if the step does
+      not fit) or "always".
+    search_compiles: the most compilations in a search.
+    tell: called with (StepReport, stage, seconds) after each stage; seconds is None if the stage
+      failed. In a search it is called with (StepReport, "search", batch).
   """
 
   def __init__(
@@ -97,11 +97,17 @@ class Check:
     self._search_batch = search_batch
     self._search_compiles = search_compiles
     self._tell = tell
-    self._steps = {}  # lower.Steps by number of replicas
-    self._lowered = {}  # _Lowered by (kind, number of replicas)
+    # By number of replicas, and by (kind, number of replicas): topologies with as many cores share
+    # the HLO, which does not depend on the topology.
+    self._steps: dict[int, lower.Steps] = {}
+    self._lowered: dict[tuple[str, int], _Lowered] = {}
 
   def run(self, kind: str, topology: topology_lib.Topology) -> StepReport:
-    """Takes a kind of step through the stages.
+    """Takes a step through the stages, as far as they pass.
+
+    Args:
+      kind: "train", "eval" or "predict".
+      topology: the TPU to compile for.
 
     Raises:
       SettingError: the experiment has no such step.
@@ -124,7 +130,7 @@ class Check:
     return report
 
   def _lower(self, report):
-    """The _Lowered of a step, made at most once for each number of replicas."""
+    """Lowers a step, at most once for each number of replicas."""
     key = report.kind, report.topology.replicas
     if key not in self._lowered:
       steps = self._steps_of(report.topology.replicas)
@@ -163,14 +169,14 @@ class Check:
     return result
 
   def _judge(self, report, lowered, result):
-    """What the compiler's answer means: whether it fits, what is large, what is wasted."""
+    """Completes the report from the compiler's result, and searches for a batch if asked to."""
     limit = report.topology.memory_bytes
     fits = isinstance(result, compiler.Compiled)
     report.compiled, report.out_of_memory = (result, None) if fits else (None, result)
     report.all_reduces = hlo.all_reduces(result.listing.hlo)
     report.buffers = memory.largest(result.listing)
     wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
-    # Less than 1 % of what the step holds is not worth a line.
+    # Padding of less than 1 % of the step's memory is not worth a line.
     floor = max(2**20, result.listing.allocated_bytes // 100)
     report.advice = [
       line
@@ -181,7 +187,8 @@ class Check:
     if self._search_batch == "always" or (self._search_batch == "auto" and not fits):
       try:
         report.found = self._search(report, lowered, needed, fits, limit)
-      except errors.OctetError as error:  # of another batch: what is known of this one stands
+      # The error is about another batch size. The results for this one stay valid.
+      except errors.OctetError as error:
         report.warnings = [
           *report.warnings,
           f"the search for a batch that fits ended early: {command.message(error)}",
@@ -206,7 +213,7 @@ class Check:
         return True, min(result.listing.allocated_bytes, limit)
       return False, max(result.needed_bytes, limit + 1)
 
-    # The compiler's word counts where its figures are rounded.
+    # The compiler rounds its figures, so they may contradict its verdict. The verdict counts.
     first_needs = min(needed, limit) if fits else max(needed, limit + 1)
     return search.largest_batch(
       compile_at, report.per_core, first_needs, limit, self._search_compiles
@@ -224,7 +231,7 @@ class _Lowered:
 
 
 class _Stopped(Exception):
-  """A stage failed; the report says which and why."""
+  """A stage failed. The report says which and why."""
 
 
 def _too_large(report, lowered):
@@ -251,7 +258,8 @@ def _too_large(report, lowered):
 
 
 def _place(graph, op_name):
-  """Where the user's program makes the op of this name in the compiled program."""
+  """Returns "file:line" of the user's program that made an op of the compiled program; or ""."""
+  # The compiler appends parts to the names of TensorFlow's ops. They are cut off until one fits.
   while op_name:
     with contextlib.suppress(KeyError):
       return cpu_lowering.place_of(graph.get_operation_by_name(op_name))

@@ -1,14 +1,15 @@
-"""The process that holds the TPU compiler: HLO in, an account of the compiled program out.
+"""Runs the TPU compiler in a process of its own: reads HLO, writes figures of the program.
 
     python -m trainer.preflight.compile_worker request.json
 
-The request names the files (see `compiler.compile_hlo`, which writes it); the answer is written to
-its "answer" as JSON, and the program and its buffers into the folder "dump" by the compiler itself.
-The compiler may abort this process where it meets what it does not expect, which is why it has one
-of its own. TensorFlow is not imported here.
+`compiler.compile_hlo` writes the request, which names all files. The answer goes to the file
+"answer" as JSON. The compiler itself writes the program and its buffers into the folder "dump".
 
-That a client compiles for a topology it has no chips of is not among jax's public promises: jax,
-jaxlib and libtpu are pinned together by the extra.
+The compiler may abort its process, so it does not run in the caller's. TensorFlow is not imported
+here.
+
+Compiling for a topology without having its chips is not a public feature of jax. So the extra pins
+the versions of jax, jaxlib and libtpu.
 """
 
 import json
@@ -26,13 +27,19 @@ from jaxlib.mlir import ir
 from trainer import processes
 
 
-def main(path):
+def main(path: str) -> None:
+  """Compiles what a request asks for.
+
+  Args:
+    path: of the request.
+  """
   processes.end_with_parent()
   with open(path) as file:
     request = json.load(file)
   try:
     answer = _compile(request)
-  except Exception as error:  # whatever the compiler says is the answer; the parent tells it apart
+  # Every error of the compiler goes into the answer; the parent process tells them apart.
+  except Exception as error:
     answer = {"error": f"{type(error).__name__}: {error}"}
   answer["versions"] = {"jaxlib": jaxlib.__version__, "libtpu": libtpu.__version__}
   with open(request["answer"], "w") as file:
@@ -84,22 +91,21 @@ def _compile(request):
 
 
 def _options(devices, dump):
-  """One program on each core, which knows of the others by its all-reduces."""
+  """Returns the options for one replica on each core, in a program with all-reduces."""
   options = xla_client.CompileOptions()
   build = options.executable_build_options
   ids = np.array([device.id for device in devices], np.int32).reshape(len(devices), 1)
   for part in (options, build):
     part.num_replicas, part.num_partitions = len(devices), 1
     part.device_assignment = xla_client.DeviceAssignment.create(ids)
-  # Where the program and its buffers are listed, also when they do not fit.
+  # The compiler dumps the program and its buffers there, even if they do not fit.
   options.env_option_overrides = [("xla_dump_to", dump)]
   return options
 
 
 def _without_copies(module):
-  """TensorFlow marks some results with mhlo.copy, which jaxlib does not know; a copy changes no
-  value.
-  """
+  """Removes mhlo.copy, which TensorFlow writes and jaxlib does not know; it changes no value."""
+  # Erased after the walk: an operation must not be erased while the walk is at it.
   copies = []
 
   def visit(operation):

@@ -1,6 +1,4 @@
-"""The TPU compiler, called in a process of its own: it may abort, hang, or take more memory
-than there is.
-"""
+"""Calls the TPU compiler in a process of its own, since it may abort, hang or run out of memory."""
 
 import dataclasses
 import glob
@@ -12,35 +10,39 @@ import signal
 import subprocess
 import sys
 import tempfile
+from typing import TYPE_CHECKING, Any
 
 from trainer import errors
+
+if TYPE_CHECKING:
+  from trainer.preflight import topology as topology_lib
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _EXTRA = ("jax", "jaxlib", "libtpu")
 
 _ENVIRONMENT = {
-  # Else a lock file keeps a second process on this machine from compiling; that file is never to
-  # be deleted.
+  # Otherwise libtpu's lock file lets only one process of this machine load libtpu. The file must
+  # never be deleted.
   "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
   "JAX_PLATFORMS": "cpu",
-  "TPU_SKIP_MDS_QUERY": "1",  # there is no metadata server to ask
-  "TPU_ACCELERATOR_TYPE": "v3-8",  # any value: these two only silence a warning each
+  "TPU_SKIP_MDS_QUERY": "1",  # this machine has no metadata server
+  "TPU_ACCELERATOR_TYPE": "v3-8",  # any value; this one and the next only silence a warning each
   "TPU_WORKER_HOSTNAMES": "localhost",
 }
 
 
 class CompileError(errors.OctetError, RuntimeError):
-  """The TPU compiler refused a program, died of it, or took too long."""
+  """The TPU compiler refused a program, died, or took too long."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-  """What the compiler writes down of a program, whether it fits or not.
+  """The compiler's output about a program, whether it fits or not.
 
   Attributes:
-    hlo: the optimized HLO.
-    buffers: its assignment of buffers, see `trainer.preflight.memory`.
-    allocated_bytes: all that the program holds of a core's memory, arguments included.
+    hlo: text of the optimized HLO.
+    buffers: text of the buffer assignment, see `trainer.preflight.memory`.
+    allocated_bytes: memory of a core that the program takes, arguments included.
   """
 
   hlo: str = ""
@@ -50,22 +52,23 @@ class Listing:
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-  """What the compiler says of a program that fits; all figures are of one core.
+  """The compiler's figures of a program that fits; all of them are for one core.
 
   Attributes:
-    device_kind: its name for the TPU.
-    compile_seconds: in the compiler alone.
-    argument_bytes: variables, optimizer slots and the batch, as the core holds them.
-    output_bytes: results, of which aliased_bytes stay in the place of an argument (the variables
-      do).
-    temporary_bytes: what the step needs besides, activations most of all.
+    device_kind: the compiler's name for the TPU.
+    compile_seconds: time in the compiler alone.
+    argument_bytes: variables, optimizer slots and the batch, with padding.
+    output_bytes: results.
+    aliased_bytes: the part of the results that replaces an argument in place, as variables do.
+    temporary_bytes: other memory that the step needs, mostly activations.
     code_bytes: the program.
-    peak_bytes: the most that is in use at one time, arguments included.
-    flops, bytes_accessed: of one step.
-    optimal_seconds: the compiler's own cost model, as it gives it (see
+    peak_bytes: the most memory in use at one time, arguments included.
+    flops: of one step.
+    bytes_accessed: of one step.
+    optimal_seconds: time of a step by the compiler's cost model, uncorrected (see
       `trainer.preflight.estimates`), or None.
-    versions: dict of package → version.
-    listing: a Listing.
+    versions: package → version.
+    listing: the compiler's output.
   """
 
   device_kind: str
@@ -79,28 +82,30 @@ class Compiled:
   flops: float
   bytes_accessed: float
   optimal_seconds: float | None
-  versions: dict
+  versions: dict[str, str]
   listing: Listing
 
 
 @dataclasses.dataclass(frozen=True)
 class OutOfMemory:
-  """What the compiler says of a program that does not fit.
+  """The compiler's figures of a program that does not fit.
 
   Attributes:
-    needed_bytes, available_bytes: of one core.
-    message: its words.
-    versions, listing: see Compiled.
+    needed_bytes: of one core.
+    available_bytes: of one core.
+    message: the compiler's error message.
+    versions: package → version.
+    listing: the compiler's output.
   """
 
   needed_bytes: int
   available_bytes: int
   message: str
-  versions: dict
+  versions: dict[str, str]
   listing: Listing
 
 
-def require_extra():
+def require_extra() -> None:
   """Raises SettingError unless the TPU compiler is installed."""
   missing = []
   for package in _EXTRA:
@@ -117,19 +122,21 @@ def require_extra():
     )
 
 
-def compile_hlo(hlo, topology, timeout_seconds):
+def compile_hlo(
+  hlo: bytes, topology: "topology_lib.Topology", timeout_seconds: float
+) -> Compiled | OutOfMemory:
   """Compiles one replica's program.
 
   Args:
-    hlo: bytes, a serialized HloModuleProto.
-    topology: a topology.Topology; the program runs on all its cores.
-    timeout_seconds: after so long the compiler is ended.
+    hlo: a serialized HloModuleProto.
+    topology: a replica of the program runs on each of its cores.
+    timeout_seconds: after this time the compiler is killed.
 
   Returns:
-    A Compiled, or an OutOfMemory.
+    The figures of the program, which fits or does not.
 
   Raises:
-    CompileError: the compiler did anything else.
+    CompileError: the compiler refused the program, died, or took too long.
   """
   with tempfile.TemporaryDirectory(prefix="preflight") as folder:
     path = {
@@ -138,7 +145,7 @@ def compile_hlo(hlo, topology, timeout_seconds):
     os.mkdir(path["dump"])
     with open(path["hlo"], "wb") as file:
       file.write(hlo)
-    request = dict(
+    request: dict[str, Any] = dict(
       path,
       topology=topology.compiler_name,
       topology_options=topology.options,
@@ -168,7 +175,7 @@ def compile_hlo(hlo, topology, timeout_seconds):
 
 
 def _run(command, log, timeout_seconds):
-  """The return code, or None after a timeout. What it says goes to the file `log`."""
+  """Runs a command with its output in the file `log`; returns its exit status, None if too slow."""
   root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
   python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
   with open(log, "w") as output:
@@ -189,9 +196,7 @@ def _run(command, log, timeout_seconds):
 
 
 def _listing(folder):
-  """The Listing of the largest program that was dumped: the compiler may have made small ones
-  on the way.
-  """
+  """Reads the output about the largest dumped program; the compiler may dump small ones too."""
   buffers = sorted(
     glob.glob(os.path.join(glob.escape(folder), "*.after_optimizations-buffer-assignment.txt")),
     key=os.path.getsize,
@@ -206,7 +211,8 @@ def _listing(folder):
 def _out_of_memory(answer, listing):
   message = answer["error"]
   size = r"([\d.]+)([KMGT]?)"
-  # It says so in two ways: early where it is plain, and at the end where it had tried to make room.
+  # There are two messages: one if the program is clearly too large, and one if the compiler first
+  # tried to make it fit.
   plain = re.search(rf"\({size}\) exceeds available HBM \({size}\)", message)
   narrow = re.search(rf"Used {size} of {size} hbm. Exceeded hbm capacity by {size}", message)
   if "RESOURCE_EXHAUSTED" not in message or not (plain or narrow):
@@ -216,12 +222,12 @@ def _out_of_memory(answer, listing):
     for number, unit in re.findall(size, (plain or narrow)[0])
     if number != "."
   )
-  if over:  # the other two are rounded, and may be the same
+  if over:  # the other two figures are rounded and may be equal
     needed = available + over[0]
   return OutOfMemory(needed, available, message, answer["versions"], listing)
 
 
-def _death(returned):
+def _death(returned: int) -> str:
   if returned < 0:
     return f"was ended by {signal.Signals(-returned).name}" + (
       " (is the machine out of memory?)" if returned == -signal.SIGKILL else ""

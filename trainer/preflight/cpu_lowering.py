@@ -10,8 +10,7 @@ import tensorflow as tf
 from trainer.internals import tensorflow_internals
 from trainer.tracing import user_frames
 
-# What a CPU lowering of these gives, of 93 small ops that were lowered both ways (TensorFlow 2.20);
-# the others gave the same HLO.
+# Of 93 small ops that were lowered for both (TensorFlow 2.20), these gave different HLO.
 _WARNINGS = (
   (
     r"ResizeBilinear(Grad)?",
@@ -37,7 +36,7 @@ def warnings(graph: tf.Graph) -> list[str]:
 
   Each sentence has the file and line where the user's program first makes such an op.
   """
-  found = {}
+  found: dict[tuple[str, str], list[tf.Operation]] = {}
   for operation in _operations(graph):
     for pattern, name, what in _WARNINGS:
       if re.fullmatch(pattern, operation.type):
@@ -62,7 +61,7 @@ def place_of(operation: tf.Operation) -> str:
 
 
 def _operations(graph, seen=None):
-  """The ops of a graph and of the functions that it calls."""
+  """Yields the ops of a graph and of the functions that it calls."""
   seen = set() if seen is None else seen
   for operation in graph.get_operations():
     yield operation

@@ -73,4 +73,5 @@ def epoch_cost(
     price: the price of the topology.
   """
   steps = -(-epoch_examples // global_batch)
-  return tuple(steps * seconds / 3600 * price.per_hour for seconds in (time.low, time.high))
+  low, high = (steps * seconds / 3600 * price.per_hour for seconds in (time.low, time.high))
+  return low, high

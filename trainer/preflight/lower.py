@@ -1,6 +1,8 @@
-"""One replica's step, from the model_fn to the HLO that the TPU compiler takes."""
+"""Traces one replica's step and lowers it to the HLO that the TPU compiler takes."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -17,7 +19,7 @@ _MODES = {
   "predict": spec.ModeKeys.PREDICT,
 }
 
-# Ops that have no place on a TPU → what to do.
+# Ops that cannot run on a TPU → what to do instead.
 _SUGGESTIONS = {
   r"\w*PyFunc\w*": (
     "Python cannot run on a TPU: do it in the input_fn, where the host runs it, or write it with "
@@ -43,15 +45,18 @@ _SUGGESTIONS = {
 
 
 class LowerError(errors.OctetError, RuntimeError):
-  """A step holds something that XLA cannot compile.
+  """XLA cannot compile a step.
 
   Attributes:
-    file, line: where the user's program asks for it; "" and 0 if it is not known.
-    op: the name of the op, or "".
+    file: of the user's program that makes the op; "" if it is not known.
+    line: in this file; 0 if it is not known.
+    op: name of the op, or "".
     suggestion: what to do, or "".
   """
 
-  def __init__(self, message, file="", line=0, op="", suggestion=""):
+  def __init__(
+    self, message: str, file: str = "", line: int = 0, op: str = "", suggestion: str = ""
+  ) -> None:
     super().__init__(
       message + (f" ({file}:{line})" if file else "") + (f": {suggestion}" if suggestion else "")
     )
@@ -59,15 +64,17 @@ class LowerError(errors.OctetError, RuntimeError):
 
 
 class Steps:
-  """The steps of an experiment on one replica of `replicas`; the kinds share their variables.
+  """The steps of an experiment on one of `replicas` replicas. All kinds share their variables.
 
   Args:
-    experiment: a bindings.Experiment.
+    experiment: the experiment.
     replicas: number of cores.
-    per_core: dict of kind → per-core batch size.
+    per_core: kind → per-core batch size.
   """
 
-  def __init__(self, experiment, replicas, per_core):
+  def __init__(
+    self, experiment: bindings.Experiment, replicas: int, per_core: Mapping[str, int]
+  ) -> None:
     self._experiment = experiment
     self._replicas = replicas
     self._per_core = per_core
@@ -83,13 +90,18 @@ class Steps:
     )
 
   @property
-  def variables(self):
-    """dict of name → variable, of the steps traced so far."""
+  def variables(self) -> dict[str, Any]:
+    """Name → variable, of the steps that were traced so far."""
     return self._program.store.variables
 
-  def contract(self, kind):
-    """The element (nest of tf.TensorSpec, with static shapes) that one replica's step of this
-    kind gets; InputError if the input_fn gives no such.
+  def contract(self, kind: str) -> Any:
+    """Calls the input_fn of a kind and checks its dataset against what a TPU needs.
+
+    Returns:
+      The element that one replica's step gets: a nest of tf.TensorSpec with static shapes.
+
+    Raises:
+      InputError: the input_fn fails, or its elements cannot be used on a TPU.
     """
     input_fn, per_core = self._experiment.input_fns[kind], self._per_core[kind]
     host_batches = kind == "train" and self._experiment.config.tpu_config.gives_host_batches
@@ -111,14 +123,22 @@ class Steps:
     return self.with_batch(dataset.element_spec, per_core)
 
   @staticmethod
-  def with_batch(element, per_core):
-    """An element's specs with another batch size."""
+  def with_batch(element: Any, per_core: int) -> Any:
+    """Returns the specs of an element with another batch size."""
     return tf.nest.map_structure(
       lambda leaf: tf.TensorSpec([per_core, *leaf.shape[1:]], leaf.dtype), element
     )
 
-  def trace(self, kind, element):
-    """A tf.function of the flat tensors of an element, already traced for it."""
+  def trace(self, kind: str, element: Any) -> Any:
+    """Traces a step.
+
+    Args:
+      kind: "train", "eval" or "predict".
+      element: what `contract` returns.
+
+    Returns:
+      A tf.function of the flat tensors of an element.
+    """
     method = getattr(self._program, _METHODS[kind])
 
     def one_step(*flat):
@@ -129,38 +149,34 @@ class Steps:
     function.get_concrete_function(*tf.nest.flatten(element))
     return function
 
-  def lower(self, function, element):
-    """bytes: the serialized HLO of a traced step; LowerError if it cannot be had."""
+  def lower(self, function: Any, element: Any) -> bytes:
+    """Lowers a traced step; returns the serialized HloModuleProto.
+
+    Raises:
+      LowerError: XLA cannot compile the step.
+    """
     try:
       return function.experimental_get_compiler_ir(*tf.nest.flatten(element))(
         stage="hlo_serialized"
       )
     except (ValueError, TypeError, tf.errors.OpError) as error:
-      raise _explained(str(error)) from None  # its words are in ours, as far as they help
+      # Not chained: TensorFlow's message is long, and what helps of it is in ours.
+      raise _lower_error(str(error)) from None
 
 
-def graph_of(function, element):
-  """The graph of a traced step."""
+def graph_of(function: Any, element: Any) -> tf.Graph:
+  """Returns the graph of a traced step."""
   return function.get_concrete_function(*tf.nest.flatten(element)).graph
 
 
-def _explained(text):
-  """The LowerError for TensorFlow's words."""
+def _lower_error(text):
+  """Returns the LowerError for a message of TensorFlow."""
   file, line = user_frames.innermost(
-    [
-      (match[1], int(match[2]))
-      for match in re.finditer(
-        r"File "
-        r'"([^"]+)", line (\d+)',
-        text,
-      )
-    ]
+    [(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', text)]
   )
   unsupported = re.search(r"No registered '(\w+)' OpKernel", text)
   constant = re.search(
-    r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time "
-    r"constant",
-    text,
+    r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time constant", text
   )
   if unsupported:
     op = unsupported[1]

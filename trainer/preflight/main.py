@@ -1,9 +1,9 @@
-"""Compiles an experiment for TPUs, with no TPU: does it compile, does it fit, what is wasted.
+"""Compiles an experiment for TPUs without a TPU: does it compile, does it fit, what is wasted.
 
     python -m trainer.preflight --gin_file=gin_configs/cifar10_cnn.gin --topology=v3-8
 
-Exits with 1 if a step of a topology does not pass all stages, with 2 if the question itself was
-wrong.
+The exit status is 1 if a step does not pass all stages on a topology, and 2 if a flag or the
+configuration is wrong.
 """
 
 import json
@@ -54,9 +54,15 @@ _JSON = flags.DEFINE_string(
 _HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page.")
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+  """Checks the steps on the topologies, and writes the reports.
+
+  Raises:
+    SettingError: a flag or the configuration is wrong.
+    OutputError: a report cannot be written.
+  """
   del argv
-  # 1. What is wrong in the question is said before TensorFlow is loaded.
+  # 1. Wrong flags are reported before TensorFlow is imported, which takes seconds.
   if not _GIN_FILE.value:
     raise errors.SettingError(
       "No --gin_file. Try: python -m trainer.preflight "
@@ -69,17 +75,14 @@ def main(argv):
     )
   compiler.require_extra()
 
-  # 2. The experiment, as `python -m trainer.main` would have it.
+  # 2. Load the experiment as `python -m trainer.main` does.
   config.load([*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])], _GIN_BINDINGS.value)
-  from trainer.preflight import (
-    bindings,
-    check,  # bring TensorFlow
-  )
+  from trainer.preflight import bindings, check
 
   experiment = bindings.from_gin(_PRECISION.value)
   price_table = prices.prices()
 
-  # 3. Every step on every topology.
+  # 3. Check every step on every topology.
   quiet = _JSON.value == "-"
   checker = check.Check(experiment, _TIMEOUT.value, _SEARCH.value, tell=_silent if quiet else _tell)
   results = []
@@ -92,7 +95,7 @@ def main(argv):
           flush=True,
         )
 
-  # 4. The reports.
+  # 4. Write the reports.
   dicts = [
     report.as_dict(result, price_table.get(result.topology.name), _EPOCH.value)
     for result in results

@@ -19,8 +19,7 @@ if typing.TYPE_CHECKING:
 _BYTES = {"pred": 1, "s4": 1, "u4": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
 
 _ALLOCATION = re.compile(r"^allocation (\d+): size \d+(.*)$")
-# Of memory space 0, which is the HBM. Tuples of arrays, which are tables of addresses, do not
-# match.
+# Only values in memory space 0, the HBM, match. Tuples, which are tables of addresses, do not.
 _VALUE = re.compile(
   r"^ value: <\d+ ([^ {]+)(?:\{[\d,]*\})? @0> \(size=(\d+),offset=(\d+)\): "
   r"(\w+)\[([\d,]*)\](?:\{([\d,]*)[^}]*\})?$"
@@ -32,8 +31,9 @@ class Buffer:
   """An array in a core's memory.
 
   Attributes:
-    dtype, shape: as XLA writes them: "f32", (32, 64, 64, 32).
-    minor_to_major: its axes, the innermost first.
+    dtype: as XLA writes it: "f32".
+    shape: such as (32, 64, 64, 32).
+    minor_to_major: the axes, the innermost first.
     size: bytes, with padding.
     count: the number of such buffers at different addresses.
     op: the op that makes it, such as "model_fn/conv2d_1/convolution"; "argument" for variables and
@@ -49,7 +49,7 @@ class Buffer:
 
   @property
   def content(self) -> int:
-    """Bytes without padding."""
+    """Bytes of one buffer without padding."""
     return math.prod(self.shape) * dtype_bytes(self.dtype)
 
   @property
@@ -71,8 +71,8 @@ class Buffer:
       if position < len(self.minor_to_major):
         axis = self.minor_to_major[position]
         padded = -(-self.shape[axis] // multiple) * multiple
-        # The compiler has narrower tiles for few rows, so that the outer of the two may be padded
-        # less than its tile's height.
+        # For few rows the compiler has narrower tiles. So the outer axis may be padded less than to
+        # a multiple of 8, which shows in the buffer's size.
         if padded > self.shape[axis] and (
           position == 0 or self.size * 1.01 >= self.content * padded / self.shape[axis]
         ):
@@ -128,7 +128,7 @@ def largest(
     key: the size to compare by.
   """
   names = _op_names(listing.hlo)
-  places = {}
+  places: dict[tuple, dict[tuple[str, str], str]] = {}
   allocation, is_argument = "", False
   for line in listing.buffers.splitlines():
     if start := _ALLOCATION.match(line):
@@ -151,11 +151,11 @@ def _ints(text):
 
 
 def _op_names(hlo):
-  """dict of instruction → op_name of its metadata."""
+  """Returns instruction → op_name in its metadata."""
   names = re.findall(
     r'^\s*(?:ROOT )?%([\w.-]+) = [^\n]*metadata=\{op_name="([^"]+)"', hlo, re.MULTILINE
   )
-  # Of what the compiler made one, it keeps both names: "model_fn/Reshape;reshape.25".
+  # The compiler keeps the names of all ops that it merged: "model_fn/Reshape;reshape.25".
   return {
     instruction: "copy of an argument" if name == "XLA_Args" else name.split(";")[0]
     for instruction, name in names

@@ -1,4 +1,4 @@
-"""The preflight's report as one HTML page."""
+"""Shows the preflight's report as an HTML page."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ def page(results: list[dict[str, Any]], title: str) -> str:
   """Returns the text of the page.
 
   Args:
-    results: what `report.as_dict` returns, one dict a step.
-    title: what was compiled, such as the gin file; "" if it has no name.
+    results: what `report.as_dict` returns, one dict for each step.
+    title: name of the experiment, such as its gin file; "" if it has none.
   """
   name = title or "an experiment"
   steps = [_shown(result) for result in results]
@@ -22,7 +22,7 @@ def page(results: list[dict[str, Any]], title: str) -> str:
 
 
 def _shown(result):
-  """A step's result with its figures as text."""
+  """Returns a step's result with its figures as text."""
   needed = result.get("allocated_bytes") or result.get("needed_bytes") or 0
   reduces = result.get("all_reduces") or {}
   time = result.get("estimated_step_seconds")

@@ -1,4 +1,4 @@
-"""Prices of TPUs, in a table that the user keeps with the source and the day of each price.
+"""Prices of TPUs, in a table in gin that has the source and the day of each price.
 
 import trainer.preflight.prices
 trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://...")}
@@ -14,7 +14,14 @@ from trainer.preflight import topology
 
 @dataclasses.dataclass(frozen=True)
 class Price:
-  """The price of a whole topology for an hour, from a source, on a day."""
+  """A price.
+
+  Attributes:
+    per_hour: of the whole topology.
+    currency: such as "USD".
+    date: the day on which the source had it, "YYYY-MM-DD".
+    source: such as a URL.
+  """
 
   per_hour: float
   currency: str

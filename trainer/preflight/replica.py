@@ -1,9 +1,11 @@
-"""One replica's step among N, traced on a machine that has none of them.
+"""A strategy that traces the step of one of N replicas on a machine that has none of them.
 
-A strategy that has one device and says that N replicas are in sync: what a model_fn does with them
-(the mean of the gradients, synchronized batch norm, the replica's number in a random seed) becomes
-XLA's own operation over N replicas. Its functions are for compiling, not for running.
+It has one device and claims that N replicas are in sync. Operations across replicas (the mean of
+the gradients, synchronized batch norm, the replica's number in a random seed) become XLA's own
+operations over N replicas. Functions that are traced under it can be compiled, but not run.
 """
+
+from typing import Any
 
 import tensorflow as tf
 
@@ -11,9 +13,14 @@ from trainer.internals import tensorflow_internals
 
 
 class OneOfMany(tf.distribute.OneDeviceStrategy):
-  """One replica of `replicas`, on the CPU."""
+  """One replica of `replicas`, on the CPU.
 
-  def __init__(self, replicas):
+  Args:
+    replicas: the number of replicas that are in sync.
+  """
+
+  def __init__(self, replicas: int) -> None:
+    # Not OneDeviceStrategy's own __init__, which would make its own kind of extended object.
     tf.distribute.Strategy.__init__(self, _Extended(self, replicas))
 
 
@@ -47,9 +54,15 @@ class _Context(tf.distribute.ReplicaContext):
     )
 
 
-def all_reduce(reduce_op, value, replicas):
-  """The sum or the mean over the replicas; its gradient is the same of the gradient, as that of
-  ReplicaContext.all_reduce.
+def all_reduce(reduce_op: Any, value: tf.Tensor, replicas: int) -> tf.Tensor:
+  """Reduces a tensor over the replicas.
+
+  Its gradient is the same reduction of the gradient, as for ReplicaContext.all_reduce.
+
+  Args:
+    reduce_op: tf.distribute.ReduceOp.SUM or MEAN, or its name.
+    value: tensor of any shape.
+    replicas: number of replicas.
   """
   is_mean = (
     tf.distribute.ReduceOp(getattr(reduce_op, "value", reduce_op)) == tf.distribute.ReduceOp.MEAN
@@ -61,7 +74,7 @@ def all_reduce(reduce_op, value, replicas):
     )
     return total / tf.cast(replicas, total.dtype) if is_mean else total
 
-  @tf.custom_gradient  # XlaAllReduce has none
+  @tf.custom_gradient  # XlaAllReduce itself has no gradient
   def with_gradient(tensor):
     return reduced(tensor), reduced
 

@@ -1,4 +1,4 @@
-"""The report of the preflight: as text for a terminal, and as a dict for JSON."""
+"""Writes the preflight's report as text for a terminal, and as a dict for JSON."""
 
 import dataclasses
 import typing
@@ -15,7 +15,13 @@ if typing.TYPE_CHECKING:
 def text(
   report: "check.StepReport", price: prices.Price | None = None, epoch_examples: int | None = None
 ) -> str:
-  """Returns the text of one step's report."""
+  """Returns the text of one step's report.
+
+  Args:
+    report: the results.
+    price: of the topology; None for no estimate of the cost.
+    epoch_examples: examples in an epoch; None for no estimate of the cost.
+  """
   result = as_dict(report, price, epoch_examples)
   title = (
     f"{report.kind} on {report.topology.name}, {report.per_core} examples a core, "
@@ -45,9 +51,15 @@ def text(
 def as_dict(
   report: "check.StepReport", price: prices.Price | None = None, epoch_examples: int | None = None
 ) -> dict[str, Any]:
-  """Returns plain values for JSON: bytes, seconds and FLOPs of one core."""
+  """Returns one step's report as plain values for JSON: bytes, seconds and FLOPs of one core.
+
+  Args:
+    report: the results.
+    price: of the topology; None for no estimate of the cost.
+    epoch_examples: examples in an epoch; None for no estimate of the cost.
+  """
   compiled, oom = report.compiled, report.out_of_memory
-  result = dict(
+  result: dict[str, Any] = dict(
     step=report.kind,
     topology=report.topology.name,
     compiler_topology=report.topology.compiler_name,

@@ -1,12 +1,12 @@
-"""Searches the largest per-core batch that fits, by compiling."""
+"""Searches for the largest per-core batch that fits, by compiling several."""
 
 import dataclasses
 from collections.abc import Callable
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-  """What a search found.
+class BatchSearch:
+  """The result of a search.
 
   Attributes:
     largest: the largest batch that was compiled and fits; None if none was found.
@@ -25,7 +25,7 @@ def largest_batch(
   first_needs: int,
   limit_bytes: int,
   max_compiles: int = 12,
-) -> Found:
+) -> BatchSearch:
   """Searches between batches that fit and batches that do not.
 
   The result is exact to 8 examples, because a TPU stores them in eights, or to 1/64 of a large
@@ -49,7 +49,7 @@ def largest_batch(
     if candidate is None:
       break
     fits[candidate], needs[candidate] = compile_at(candidate)
-  return Found(
+  return BatchSearch(
     max((b for b in fits if fits[b]), default=None),
     min((b for b in fits if not fits[b]), default=None),
     list(fits.items()),
@@ -57,7 +57,7 @@ def largest_batch(
 
 
 def _next(fitting, too_large, needs, limit):
-  """The batch to try next, or None when there is none between."""
+  """Returns the batch to try next; None if the search is fine enough."""
   low, high = max(fitting, default=0), min(too_large, default=None)
   step = _step(low, high)
   if high is not None and high - low <= step and (low or step == 1):
@@ -65,7 +65,8 @@ def _next(fitting, too_large, needs, limit):
   guess = _on_the_line(needs, limit)
   if high is None:
     return max(_rounded(min(guess, 8 * low), step), _rounded(low, step) + step)
-  if guess <= low or guess >= high or len(needs) > 4:  # the line has had its say
+  # After four compilations the line is not trusted any more, and the search bisects.
+  if guess <= low or guess >= high or len(needs) > 4:
     guess = (low + high) / 2
   candidate = _rounded(guess, step)
   if not low < candidate < high:
@@ -74,8 +75,9 @@ def _next(fitting, too_large, needs, limit):
 
 
 def _step(low, high):
-  """How fine the search is: one by one up to 16, then by 8, then by the power of two that is at
-  most 1/64 of the batch.
+  """Returns the step of the search: 1 up to a batch of 16, then 8, then about 1/64 of the batch.
+
+  It is a power of two.
   """
   if low < 8 and high is not None and high <= 16:
     return 1
@@ -83,8 +85,10 @@ def _step(low, high):
 
 
 def _on_the_line(needs, limit):
-  """Where the line through the two batches nearest to the limit crosses it; through the origin
-  if there is one batch.
+  """Returns the batch at which a line through two known points reaches the limit.
+
+  The two batches are those whose memory is nearest to the limit. If only one is known, the line
+  goes through it and the origin.
   """
   nearest = sorted(needs, key=lambda batch: abs(needs[batch] - limit))[:2]
   if len(nearest) == 1 or needs[nearest[0]] == needs[nearest[1]]:

@@ -9,17 +9,17 @@ _GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-  """A TPU of eight cores.
+  """A TPU for which steps can be compiled.
 
   Attributes:
-    name: as users know it.
-    compiler_name: as the TPU compiler knows it.
-    cores_per_chip: cores that run a replica each; published figures are those of a chip.
-    memory_gib: what a program may use of a core's memory, as the compiler says when a program does
-      not fit (libtpu 0.0.51).
-    chip_tflops: the peak of a chip in bfloat16, as published.
-    chip_gb_per_second: its memory's bandwidth, as published (1 GB = 10^9 bytes).
-    chips: number of chips, which are what is paid for.
+    name: Google Cloud's name.
+    compiler_name: the TPU compiler's name.
+    cores_per_chip: cores that run a replica each. Published figures are those of a chip.
+    memory_gib: memory of a core that a program may use, from the compiler's message for a program
+      that does not fit (libtpu 0.0.51).
+    chip_tflops: the published peak of a chip in bfloat16.
+    chip_gb_per_second: the published memory bandwidth of a chip (1 GB = 10^9 bytes).
+    chips: number of chips.
     options: further settings of the compiler's topology.
   """
 
@@ -34,7 +34,7 @@ class Topology:
 
   @property
   def replicas(self) -> int:
-    """The number of cores; each one gets a batch of its own."""
+    """The number of cores, each of which runs a replica."""
     return self.chips * self.cores_per_chip
 
   @property
@@ -53,10 +53,9 @@ class Topology:
     return self.chip_gb_per_second * 1e9 / self.cores_per_chip
 
 
-# Peaks: https://cloud.google.com/tpu/docs/v3 and likewise v4, v5e, v5p and v6e; of v2, N. Jouppi et
-#   al., "A domain-specific supercomputer for
-# training deep neural networks" (2020). The number in a name counts cores where a chip has two (v2
-# to v4, v5p), and chips where it has one.
+# Sources of the peaks: https://cloud.google.com/tpu/docs/v3, and the pages of v4, v5e, v5p and v6e;
+# for v2, N. Jouppi et al., "A domain-specific supercomputer for training deep neural networks"
+# (2020). The number in a name counts cores if a chip has two (v2 to v4, v5p), otherwise chips.
 TOPOLOGIES = {
   topology.name: topology
   for topology in (

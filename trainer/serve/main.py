@@ -3,7 +3,8 @@
   python -m trainer.serve --export_base=out/cifar10/export --name=cifar10
   curl http://127.0.0.1:8501/v1/models/cifar10/metadata
 
-Newer exports take its place without a request being lost. Ctrl-C ends it.
+When a newer export appears, the server loads it and switches without losing a request. Ctrl-C ends
+the server.
 """
 
 from absl import flags
@@ -43,9 +44,10 @@ _MAX_BODY_MB = flags.DEFINE_float(
 
 
 def main(argv: list[str]) -> None:
-  """The command."""
+  """Serves until it is interrupted."""
   del argv
-  from trainer.serve import run  # brings TensorFlow, for which a misspelt flag need not wait
+  # Imports TensorFlow, which takes seconds: only after the flags were parsed.
+  from trainer.serve import run
 
   run.run(
     _EXPORT_BASE.value,

@@ -1,3 +1,3 @@
-"""Predictions of an export: engines that run it, a Predictor, files in and out, a server."""
+"""Predicts with an export: a Predictor, reading examples and writing results, and a server."""
 
 __all__ = ["batching", "examples", "features", "loaded_model", "predictor", "results", "server"]

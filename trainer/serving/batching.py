@@ -1,12 +1,12 @@
-"""Micro-batching: requests that wait at the same time are one call of the model.
+"""Micro-batching: requests that wait at the same time are answered by one call of the model.
 
     batcher = Batcher(max_rows=64)
     outputs = await batcher.run(engine, features)       # any number of coroutines at once
     batcher.close()
 
-One thread calls the model. While it is busy, requests gather; when it is free it takes what is
-there, up to so many rows. Nobody waits for company where the model is idle, unless a time is set
-for that.
+One thread calls the model. While the model is busy, requests wait in a queue. When it is free, the
+thread takes as many of them as fit into a batch. A request does not wait for others while the model
+is idle, unless `max_wait_secs` says so.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from absl import logging
 from trainer.outputs import engines
 
 
-class Busy(Exception):
-  """More is waiting than there is room for."""
+class BusyError(Exception):
+  """The queue is full."""
 
 
 @dataclasses.dataclass
@@ -36,13 +36,13 @@ class _Request:
 
 
 class Batcher:
-  """Gathers requests.
+  """Puts requests into batches.
 
   Args:
-    max_rows: examples of a call, at most; a larger request is a call of its own.
+    max_rows: the most examples in a call of the model. A larger request is a call of its own.
     max_wait_secs: how long a request may wait for others while the model is idle.
-    max_waiting_rows: examples that may wait; beyond that, requests are refused.
-    observe: called with the number of examples of each call.
+    max_waiting_rows: the most examples in the queue; requests beyond that are refused.
+    observe: called with the number of examples of each call of the model.
   """
 
   def __init__(
@@ -51,11 +51,11 @@ class Batcher:
     max_wait_secs: float = 0.0,
     max_waiting_rows: int = 4096,
     observe: Callable[[int], None] = lambda rows: None,
-  ):
+  ) -> None:
     self._max_rows, self._max_wait_secs = max_rows, max_wait_secs
     self._max_waiting_rows, self._observe = max_waiting_rows, observe
-    self._waiting = collections.deque()
-    self._rows = 0
+    self._waiting: collections.deque[_Request] = collections.deque()
+    self._rows = 0  # examples of the requests in the queue
     self._changed = threading.Condition()
     self._closed = False
     self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
@@ -64,20 +64,31 @@ class Batcher:
   async def run(
     self, engine: engines.Engine, features: Mapping[str, np.ndarray]
   ) -> dict[str, np.ndarray]:
-    """The outputs of an engine for features; Busy if too many examples wait."""
+    """Runs an engine on features, in a batch with other requests.
+
+    Args:
+      engine: runs the model. Requests for different engines never share a batch.
+      features: name → array of shape [n, ...].
+
+    Returns:
+      Output name → array of shape [n, ...].
+
+    Raises:
+      BusyError: too many examples are in the queue.
+    """
     loop = asyncio.get_running_loop()
     rows = len(next(iter(features.values())))
     request = _Request(engine, features, rows, loop, loop.create_future())
     with self._changed:
       if self._rows and self._rows + rows > self._max_waiting_rows:
-        raise Busy(f"{self._rows} examples are waiting")
+        raise BusyError(f"{self._rows} examples are waiting")
       self._waiting.append(request)
       self._rows += rows
       self._changed.notify()
     return await request.future
 
   def close(self) -> None:
-    """Ends the thread, once what waits is done."""
+    """Ends the thread after it has answered all waiting requests."""
     with self._changed:
       self._closed = True
       self._changed.notify()
@@ -88,8 +99,10 @@ class Batcher:
       self._observe(sum(request.rows for request in requests))
       try:
         _answer(requests)
-      except Exception as error:  # of whatever kind the engine raises; the thread must live on
-        if len(requests) > 1:  # whose fault it is, each by itself tells
+      # Engines raise errors of many kinds. The thread must survive all of them.
+      except Exception as error:
+        if len(requests) > 1:
+          # One bad request must not fail the others of its batch, so each is tried alone.
           for request in requests:
             self._alone(request)
         else:
@@ -102,7 +115,11 @@ class Batcher:
       _finish(request, error=error)
 
   def _take(self):
-    """Requests for one call: of the same engine, the oldest first. None at the end."""
+    """Waits for requests and takes those of the next call, the oldest first; [] at the end.
+
+    All of them are for the same engine: while a newer export is being loaded, requests for the
+    former one may still be in the queue.
+    """
     with self._changed:
       self._changed.wait_for(lambda: self._waiting or self._closed)
       if self._max_wait_secs and not self._closed:
@@ -140,13 +157,14 @@ def _answer(requests):
 
 def _finish(request, outputs=None, error=None):
   def finish():
-    if request.future.done():  # whoever asked has gone
+    if request.future.done():  # the client has gone, and its coroutine was cancelled
       return
     if error is None:
       request.future.set_result(outputs)
     else:
       request.future.set_exception(error)
 
+  # A future may only be touched in the thread of its event loop.
   try:
     request.loop.call_soon_threadsafe(finish)
   except RuntimeError:  # the loop is closed: the server has ended

@@ -1,4 +1,4 @@
-"""What a server has measured of itself, as Prometheus reads it.
+"""Measurements of a server, in the text format of Prometheus.
 
     octet_requests_total{verb="predict",code="200"} 12
     octet_request_seconds_bucket{le="0.005"} 11             from the request's arrival to its answer
@@ -19,13 +19,13 @@ _EXAMPLES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Histogram:
-  """Counts of values by upper bounds.
+  """Counts values in buckets.
 
   Args:
-    bounds: in rising order.
+    bounds: upper bounds of the buckets, in rising order. A last bucket has no bound.
   """
 
-  def __init__(self, bounds: Sequence[float]):
+  def __init__(self, bounds: Sequence[float]) -> None:
     self._bounds = tuple(bounds)
     self._counts = [0] * (len(self._bounds) + 1)
     self._sum = 0.0
@@ -37,7 +37,8 @@ class Histogram:
     self._sum += value
 
   def lines(self, name: str) -> list[str]:
-    """Its lines in the text format."""
+    """Returns the histogram in Prometheus's text format."""
+    # A bucket of Prometheus counts all values up to its bound, those of earlier buckets included.
     total, lines = 0, [f"# TYPE {name} histogram"]
     for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
       total += count
@@ -46,23 +47,23 @@ class Histogram:
 
 
 class Measurements:
-  """Of a server; threads may call it at the same time."""
+  """The measurements of a server. Threads may call the methods at the same time."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._lock = threading.Lock()
-    self._requests = collections.Counter()
+    self._requests: collections.Counter[tuple[str, int]] = collections.Counter()
     self._seconds = Histogram(_SECONDS)
     self._examples = Histogram(_EXAMPLES)
     self._reload_failures = 0
 
   def add_request(self, verb: str, code: int, seconds: float) -> None:
-    """Counts a request that was answered."""
+    """Counts an answered request: what it asked for, its HTTP status, and its duration."""
     with self._lock:
       self._requests[verb, code] += 1
       self._seconds.add(seconds)
 
   def add_batch(self, examples: int) -> None:
-    """Counts a call of the model."""
+    """Counts a call of the model with this number of examples."""
     with self._lock:
       self._examples.add(examples)
 
@@ -72,7 +73,7 @@ class Measurements:
       self._reload_failures += 1
 
   def text(self, version: str) -> str:
-    """All of it in the text format; version is that of the model."""
+    """Returns all measurements in Prometheus's text format; version is the loaded model's."""
     with self._lock:
       lines = ["# TYPE octet_requests_total counter"]
       lines += [

@@ -1,4 +1,4 @@
-"""The page on which one drops an image and sees the classes. All of it is in this file."""
+"""The HTML page of a server, on which the user drops an image and sees its classes."""
 
 import json
 
@@ -118,6 +118,7 @@ tell().catch(error => { $("error").textContent = error.message; });
 
 
 def html(name: str) -> str:
-  """The page for a model of this name."""
-  # Inside a script: "</script>" would end it wherever it stands.
+  """Returns the page for a model of this name."""
+  # The name stands inside a script, which "</script>" would end even within a string. So "<" is
+  # escaped.
   return _PAGE.replace("__NAME__", json.dumps(name).replace("<", "\\u003c"))

@@ -11,15 +11,15 @@
     GET  /healthz, /readyz                              whether it lives, and whether it can predict
     GET  /metrics, /monitoring/prometheus/metrics       for Prometheus
 
-What cannot be used is answered with 4xx and {"error": "one sentence"}. FastAPI and uvicorn come
-with the extra [serve].
+A request that cannot be used is answered with 4xx and {"error": "one sentence"}. FastAPI and
+uvicorn come with the extra [serve].
 """
 
 import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from typing import Any
 
 from absl import logging
 
@@ -28,18 +28,20 @@ from trainer.outputs import signatures
 from trainer.serving import batching, measurements, page, predictor, rest
 
 _ABOUT = ("model", "global_step", "exported", "class_names", "metrics", "decodes", "versions")
-_LARGE = 1 << 16  # bytes of a body that is read by a thread, so that others need not wait
+_LARGE = 1 << 16  # bytes; larger bodies are parsed in a thread, so that other requests go on
 
 
 class Service:
   """A model that is served.
 
   Args:
-    predictor_: a predictor.Predictor.
-    name: of the model in the paths.
-    max_batch, batch_wait_secs, max_waiting: see `batching.Batcher`.
-    reload_secs: how often to look for a newer export; 0 for never.
-    max_body: bytes of a request, at most.
+    predictor_: predicts.
+    name: the model's name in the URLs.
+    max_batch: see max_rows of `batching.Batcher`.
+    batch_wait_secs: see max_wait_secs of `batching.Batcher`.
+    max_waiting: see max_waiting_rows of `batching.Batcher`.
+    reload_secs: seconds between two checks for a newer export; 0 for none.
+    max_body: the most bytes in the body of a request.
   """
 
   def __init__(
@@ -52,7 +54,7 @@ class Service:
     max_waiting: int = 4096,
     reload_secs: float = 5.0,
     max_body: int = 16 << 20,
-  ):
+  ) -> None:
     self.predictor, self.name, self.max_body = predictor_, name, max_body
     self.measurements = measurements.Measurements()
     self._batcher = batching.Batcher(
@@ -60,11 +62,11 @@ class Service:
     )
     self._closing = threading.Event()
     self._reload_secs = reload_secs
-    self._failed = None  # the text of the last failure to reload, said once
-    self._reloader = None
+    self._failed: str | None = None  # the last error of a reload, which is logged only once
+    self._reloader: threading.Thread | None = None
 
   def start(self) -> None:
-    """Begins to look for newer exports."""
+    """Starts the thread that looks for newer exports."""
     if self._reload_secs:
       self._reloader = threading.Thread(target=self._reload_in_turn, name="reloader", daemon=True)
       self._reloader.start()
@@ -77,18 +79,32 @@ class Service:
     self._batcher.close()
 
   def reload(self) -> None:
-    """Takes a newer export, if there is one; a failure is logged and counted."""
+    """Loads a newer export if there is one. A failure is logged and counted."""
     try:
       self.predictor.reload_if_newer()
       self._failed = None
-    except Exception as error:  # of whatever kind: the former model goes on
+    # An export may be broken in any way. The server goes on with the former model.
+    except Exception as error:
       if str(error) != self._failed:
         self._failed = str(error)
         self.measurements.add_reload_failure()
         logging.error("A newer export cannot be used; the former one stays. %s", error)
 
   async def predict(self, body: bytes, version: str | None = None) -> bytes:
-    """Answers :predict."""
+    """Answers a request to :predict.
+
+    Args:
+      body: of the request.
+      version: from the URL; None for the loaded one.
+
+    Returns:
+      The body of the answer.
+
+    Raises:
+      NotFoundError: this version is not loaded.
+      InputError: the request cannot be used.
+      BusyError: too many examples are waiting.
+    """
     loaded = self._loaded(version)
     request = await _aside(body, rest.predict_request, body, loaded)
     engine = loaded.engines[request.signature]
@@ -96,7 +112,7 @@ class Service:
     return await _aside(body, rest.predict_answer, request, outputs)
 
   async def classify(self, body: bytes, version: str | None = None) -> bytes:
-    """Answers :classify."""
+    """Answers a request to :classify; for Args, Returns and Raises see `predict`."""
     loaded = self._loaded(version)
     request = await _aside(body, rest.classify_request, body, loaded)
     outputs = await self._batcher.run(loaded.engine, request.features)
@@ -105,7 +121,7 @@ class Service:
   def _loaded(self, version):
     loaded = self.predictor.loaded
     if version not in (None, loaded.version):
-      raise NotHere(f"Version {version} is not loaded; {loaded.version} is.")
+      raise NotFoundError(f"Version {version} is not loaded; {loaded.version} is.")
     return loaded
 
   def _reload_in_turn(self):
@@ -113,20 +129,21 @@ class Service:
       self.reload()
 
 
-class NotHere(Exception):
+class NotFoundError(Exception):
   """There is no such model, version or path."""
 
 
-async def _aside(body: bytes, function: Callable, *arguments):
-  """Calls a function; where that is much work, in a thread."""
-  # Files are decoded by TensorFlow, which gives the interpreter to others meanwhile.
+async def _aside(body, function, *arguments):
+  """Calls a function, in a thread if its body is large or has files to decode."""
+  # A thread helps although Python runs one at a time: TensorFlow decodes files without holding the
+  # interpreter's lock.
   if len(body) < _LARGE and b"b64" not in body:
     return function(*arguments)
   return await asyncio.to_thread(function, *arguments)
 
 
-def make_app(service: Service):
-  """The FastAPI application of a service."""
+def make_app(service: Service) -> Any:
+  """Returns the FastAPI application of a service."""
   import fastapi
   from fastapi import responses
 
@@ -153,11 +170,11 @@ def make_app(service: Service):
       )
     except _TooLarge as error:
       response = refusal(413, str(error))
-    except NotHere as error:
+    except NotFoundError as error:
       response = refusal(404, str(error))
     except errors.OctetError as error:
       response = refusal(400, str(error))
-    except batching.Busy as error:
+    except batching.BusyError as error:
       response = refusal(503, f"The server is busy: {error}. Try again later.")
     except Exception:
       logging.exception("A request failed.")
@@ -179,7 +196,7 @@ def make_app(service: Service):
       try:
         _check_name(name, service)
         return responses.JSONResponse(function())
-      except NotHere as error:
+      except NotFoundError as error:
         return refusal(404, str(error))
 
     app.add_api_route(path, answered, methods=["GET"])
@@ -198,7 +215,7 @@ def make_app(service: Service):
   def about():
     loaded = service.predictor.loaded
     told = {key: loaded.description.get(key) for key in _ABOUT}
-    # The page sends an image where the model takes nothing else.
+    # The page can send one image, so the model must take an image and nothing else.
     image = list(loaded.decoders) == list(loaded.inputs) and len(loaded.inputs) == 1
     return dict(
       told,
@@ -230,8 +247,9 @@ class _TooLarge(Exception):
 
 
 async def _body(request, most):
-  """The bytes of a request, of which no more are taken in than allowed."""
+  """Reads the body of a request, but no more bytes than allowed."""
   text = f"The body is larger than {most / 2**20:.3g} MiB (--max_body_mb)."
+  # The header may be missing or wrong, so the bytes are counted too.
   announced = request.headers.get("content-length", "")
   if announced.isdigit() and int(announced) > most:
     raise _TooLarge(text)
@@ -246,4 +264,4 @@ async def _body(request, most):
 
 def _check_name(name, service):
   if name != service.name:
-    raise NotHere(f"There is no model {name[:50]!r} here; there is {service.name!r}.")
+    raise NotFoundError(f"There is no model {name[:50]!r} here; there is {service.name!r}.")

@@ -66,7 +66,7 @@ def too_large():
     problem="Out of memory",
     out_of_memory=out_of_memory,
     all_reduces=hlo.AllReduces((), 0),
-    found=search.Found(512, 520, [(1024, False), (512, True), (520, False)]),
+    found=search.BatchSearch(512, 520, [(1024, False), (512, True), (520, False)]),
   )
 
 

@@ -94,4 +94,4 @@ def test_too_many_that_wait_are_refused(engine):
   made = batcher(max_waiting_rows=3)
   found = asyncio.run(gathered(made, engine, [[1], [1, 1], [1], [1]]))
   made.close()
-  assert [type(result) for result in found] == [dict, dict, dict, batching.Busy]
+  assert [type(result) for result in found] == [dict, dict, dict, batching.BusyError]
