@@ -1,7 +1,9 @@
-"""What a sweep has come to, also while it runs: a table, trials.csv, best.gin and report.html.
+"""Reports on a sweep, also while it runs: prints a table, writes trials.csv, best.gin, report.html.
 
-python -m trainer.sweep_report --sweep_dir=out/sweep python -m trainer.sweep_report
---sweep_dir=out/sweep --storage=postgresql://user:password@host/name
+  python -m trainer.sweep_report --sweep_dir=out/sweep
+  python -m trainer.sweep_report --sweep_dir=out/sweep --storage=postgresql://user:word@host/name
+
+The files are written to --sweep_dir.
 """
 
 import os
@@ -20,7 +22,13 @@ _STUDY = flags.DEFINE_string(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+  """Reads the sweep from its database and writes the report.
+
+  Raises:
+    SettingError: --sweep_dir is missing, or there is no such sweep.
+    OutputError: a file cannot be written.
+  """
   del argv
   if not _SWEEP_DIR.value:
     raise errors.SettingError(

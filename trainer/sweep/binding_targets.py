@@ -1,6 +1,9 @@
-"""Whether what a sweep sets is anything that the experiment looks at: gin takes macros that
-nobody mentions, and scopes that nobody enters.
+"""Checks that the bindings of a sweep have an effect in the experiment.
+
+gin accepts macros that are never used, and scopes that are never entered.
 """
+
+from collections.abc import Sequence
 
 from gin import config_parser
 
@@ -8,19 +11,22 @@ from trainer import config, errors
 from trainer.config import files, gin_internals
 
 
-def check(gin_files, rows):
-  """Raises SettingError if a row binds a macro that nothing mentions, or in a scope that no
-  reference names and the files bind nothing in.
+def check(gin_files: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+  """Checks lists of bindings.
 
   Args:
-    gin_files: those of the experiment.
-    rows: lists of bindings, each of which loads after the files.
+    gin_files: of the experiment.
+    rows: lists of bindings, each of which is loaded after the files.
+
+  Raises:
+    SettingError: a row sets a macro that is never used, or binds in a scope that no reference names
+      and in which the files bind nothing.
   """
   config.load(gin_files)
-  macros, scopes = (
-    set(),
-    {scope for (names, _, _), _ in gin_internals.each_binding() for scope in names.split("/")},
-  )
+  macros = set()
+  scopes = {
+    scope for (names, _, _), _ in gin_internals.each_binding() for scope in names.split("/")
+  }
   for row in rows:
     config.load(gin_files, row)
     for _, value in gin_internals.each_binding():

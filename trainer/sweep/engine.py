@@ -1,75 +1,89 @@
-"""The loop of a sweep: takes trials, starts them, follows them, writes down what came of them.
+"""The loop of a sweep's process: claims trials, starts them, follows them, records their results.
 
     engine.Engine(study, starter, slots, sweep_dir, common_arguments, count).run()
 
-One process, one thread: nothing happens while nobody looks. What it has begun is in the database
-before it acts, so that it may be killed anywhere.
+The loop runs in one thread. It writes each decision to the database before it acts on it, so the
+process may be killed at any point.
 """
 
 import contextlib
 import signal
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
 from trainer import errors
 from trainer.sweep import trial as trial_lib
 
-# How long it waits for news of its processes before it looks at their metrics, and how long before
-# it asks the database for more work.
+if TYPE_CHECKING:
+  from trainer.sweep import study as study_lib
+  from trainer.sweep import trial_server
+
+# Seconds between two looks at the metrics of the trials, and between two requests for more work.
 _LOOK_SECONDS = 0.25
 _IDLE_SECONDS = 2.0
 
 
-class Stopped(Exception):
-  """The sweep was asked to end, and its trials have saved.
+class SweepInterrupted(Exception):
+  """A signal ended the sweep, and its trials have saved.
 
   Attributes:
-    number: the signal's.
+    number: of the signal.
   """
 
-  def __init__(self, number):
+  def __init__(self, number: int) -> None:
     super().__init__(signal.Signals(number).name)
     self.number = number
 
 
 class Engine:
-  """A process's part of a sweep.
+  """Runs trials of a sweep in this process's workers.
 
   Args:
-    study: a study.Study.
-    starter: a trial_server.Starter.
-    slots: what each worker's trials get of the machine, see machine.slots; one trial runs in each.
+    study: the trials.
+    starter: starts the processes of trials.
+    slots: each worker's share of the machine, see `machine.slots`; one trial runs in each.
     sweep_dir: the sweep's folder.
-    common: list of arguments of trainer.main that all trials have.
-    count: how many trials the sweep has.
-    lease_seconds: see leases.Leases.
-    clock: seconds.
+    common: flags of trainer.main for all trials.
+    count: number of trials in the sweep.
+    lease_seconds: see `leases.Leases`.
+    clock: returns seconds.
   """
 
   def __init__(
-    self, study, starter, slots, sweep_dir, common, count, lease_seconds=60.0, clock=time.monotonic
-  ):
+    self,
+    study: "study_lib.Study",
+    starter: "trial_server.Starter",
+    slots: Sequence[Mapping[str, Any]],
+    sweep_dir: str,
+    common: Sequence[str],
+    count: int,
+    lease_seconds: float = 60.0,
+    clock: Callable[[], float] = time.monotonic,
+  ) -> None:
     self._study = study
     self._starter = starter
     self._slots = slots
     self._sweep_dir = sweep_dir
     self._common = common
     self._count = count
-    self._beat_seconds = lease_seconds / 6
+    self._beat_seconds = lease_seconds / 6  # several beats may be late before the lease ends
     self._clock = clock
-    self._running = {}  # slot: Run
-    self._signals = []
+    self._running: dict[int, trial_lib.Run] = {}  # by slot
+    self._signals: list[int] = []
     self._last_beat = self._last_claim = float("-inf")
 
-  def run(self):
-    """Works until all trials are finished, those of other processes too, whose trials it takes up
-    if they die.
+  def run(self) -> None:
+    """Works until all trials are finished, also those of other processes.
+
+    If another process dies, this one takes over its trials.
 
     Raises:
-      Stopped: by SIGINT or SIGTERM; the trials have saved, and wait to be continued. A second
-        signal does not let them save.
-      MetricMissingError: no evaluation reports what the sweep is judged by.
+      SweepInterrupted: SIGINT or SIGTERM came; the trials have saved and can be continued. After a
+        second signal, they are killed without saving.
+      MetricMissingError: no evaluation reports the metric of the sweep.
     """
     with self._listening():
       try:
@@ -80,17 +94,17 @@ class Engine:
         raise
       if self._signals:
         self._stop_trials()
-        raise Stopped(self._signals[0])
+        raise SweepInterrupted(self._signals[0])
 
   def _step(self):
-    """Does what is to be done now; returns whether there is more."""
+    """Does the work that is due; returns whether the sweep goes on."""
     if self._signals:
       return False
     self._beat()
     free = [slot for slot in range(len(self._slots)) if slot not in self._running]
     if free and self._clock() - self._last_claim >= _IDLE_SECONDS:
       self._take_trials(free)
-      if not self._running and not self._study.unfinished(self._count):
+      if not self._running and not self._study.count_unfinished(self._count):
         return False
     self._starter.wait(_LOOK_SECONDS)
     for slot, run in list(self._running.items()):
@@ -112,7 +126,7 @@ class Engine:
       self._start(slot, trial_lib.Run(trial, self._study.settings, self._sweep_dir, self._common))
 
   def _start(self, slot, run):
-    if run.pruned:  # it was decided, and then this process was killed
+    if run.pruned:  # a process decided to prune it, and was killed before it could record that
       self._tell(run, "pruned", None)
       return
     again = "bindings" in run.trial.user_attrs
@@ -123,10 +137,10 @@ class Engine:
 
   def _finish(self, slot, run, code):
     del self._running[slot]
-    run.follow()  # what it wrote since
+    run.follow()  # the metrics that it wrote since the last look
     state, values = run.outcome(code)
-    self._last_claim = float("-inf")
-    if state == "interrupted":  # by somebody who did not ask this process
+    self._last_claim = float("-inf")  # the slot is free: claim a trial at once
+    if state == "interrupted":  # somebody else sent the trial a signal
       logging.info("%s was interrupted, and goes on", run.name)
       self._study.leases.release(run.number)
       return
@@ -145,14 +159,15 @@ class Engine:
         "%s is complete: %s (%d of %d trials to go)",
         run.name,
         said,
-        self._study.unfinished(self._count),
+        self._study.count_unfinished(self._count),
         self._count,
       )
 
   def _beat(self):
-    """Tells the others that this process is alive.
+    """Renews the leases of this process.
 
-    A trial that they took, because they could not hear it, is not worked on any more.
+    If another process has taken a trial meanwhile, because no beat reached it, the trial's process
+    here is killed.
     """
     if self._clock() - self._last_beat < self._beat_seconds:
       return
@@ -167,13 +182,14 @@ class Engine:
         del self._running[slot]
 
   def _stop_trials(self):
-    """Has all trials save and end, and gives them back. A second signal ends them at once."""
+    """Makes all trials save and end, and releases them. After a second signal they are killed."""
     names = [run.name for run in self._running.values()]
     for name in names:
       logging.info("%s: saving", name)
       self._starter.signal(name, signal.SIGTERM)
     killed = False
-    with contextlib.suppress(errors.OutputError):  # the server has ended, and the trials with it
+    # OutputError means that the trial server has ended, and with it all trials.
+    with contextlib.suppress(errors.OutputError):
       while not self._starter.ended.keys() >= set(names):
         self._starter.wait(_LOOK_SECONDS)
         if len(self._signals) > 1 and not killed:
@@ -186,7 +202,7 @@ class Engine:
 
   @contextlib.contextmanager
   def _listening(self):
-    """SIGINT and SIGTERM are noted, and end the loop at its next turn."""
+    """Records SIGINT and SIGTERM inside a `with` block; the loop checks for them."""
     before = {
       number: signal.signal(number, lambda number, _: self._signals.append(number))
       for number in (signal.SIGINT, signal.SIGTERM)

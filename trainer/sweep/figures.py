@@ -1,4 +1,9 @@
-"""The figures of a sweep's page, as <svg> elements in the colour of the text around them."""
+"""Draws the figures of a sweep's page as <svg> elements in the page's text colour.
+
+Optuna computes the importances, but its own plots are not used: those of plotly need a script in
+the page; those of matplotlib draw with pyplot's global state, and leave out pruned trials and
+trials without a conditional parameter.
+"""
 
 import contextlib
 import html
@@ -7,18 +12,19 @@ import logging
 import math
 import re
 import warnings
+from collections.abc import Callable
 
 from trainer import errors
 from trainer.sweep import optuna_parts, report
 
-# Stands for the colour of the page's text, which is known where the figure is shown, on a light or
-# on a dark page.
+# Stands for the text colour of the page. It is replaced by currentColor, which matplotlib does not
+# know.
 _TEXT_COLOR = "#010203"
 _DOT, _BEST, _PRUNED = "#0072b2", "#d55e00", "#999999"
 
 
-def history(found):
-  """The first metric of all trials by number, and the best so far; "" if no trial has one."""
+def history(found: report.Report) -> str:
+  """Draws the first metric of each trial by number, and the best so far; "" without a value."""
   known = sorted(found.ranked(), key=lambda trial: trial.number)
   if not known:
     return ""
@@ -33,7 +39,8 @@ def history(found):
         label=state,
       )
     complete = [trial for trial in known if found.state(trial) == "complete"]
-    best, choose = [], max if found.modes[0] == "max" else min
+    best: list[float] = []
+    choose: Callable = max if found.modes[0] == "max" else min
     for trial in complete:
       best.append(choose([found.values(trial)[0], *best[-1:]]))
     axes.step(
@@ -45,9 +52,10 @@ def history(found):
   return made[0]
 
 
-def parallel_coordinates(found):
-  """A line a trial, through its parameters and its first metric, the colour by the metric; ""
-  with fewer than two trials.
+def parallel_coordinates(found: report.Report) -> str:
+  """Draws a line for each trial through its parameters and its first metric.
+
+  The metric gives the colour. Returns "" if fewer than two trials have a value.
   """
   trials = [trial for trial in found.ranked() if trial.user_attrs.get("bindings")]
   if len(trials) < 2:
@@ -67,6 +75,7 @@ def parallel_coordinates(found):
   names = [name for name, _ in columns] + [found.metrics[0]]
   with _axes(max(7, 1.9 * len(names)), 4, "Parameters and metric of each trial") as (axes, made):
     low, high = min(values), max(values)
+    # The best trials are drawn last, over the others.
     for row in sorted(
       range(len(trials)), key=lambda row: values[row], reverse=found.modes[0] == "min"
     ):
@@ -98,9 +107,10 @@ def parallel_coordinates(found):
   return made[0]
 
 
-def importances(found):
-  """dict of key → its share in what made the first metric good, from Optuna; {} while too few
-  trials are complete to tell.
+def importances(found: report.Report) -> dict[str, float]:
+  """Returns each parameter's share in the variation of the first metric, computed by Optuna.
+
+  The result is {} if too few trials are complete.
   """
   optuna = optuna_parts.library()
   sign = -1 if found.modes[0] == "max" else 1  # with a target, lower is better
@@ -109,14 +119,16 @@ def importances(found):
     warnings.simplefilter("ignore")
     try:
       shares = optuna.importance.get_param_importances(found.study, target=target)
-    except (ValueError, RuntimeError):  # fewer than two complete trials, or all alike
+    except (ValueError, RuntimeError):  # fewer than two complete trials, or all values are equal
       return {}
+  # Equal shares are Optuna's answer if it could tell nothing.
   return shares if len(shares) == 1 or len(set(shares.values())) > 1 else {}
 
 
-def pareto(found):
-  """The first two metrics against each other, the best in another colour; "" for one metric or
-  no complete trial.
+def pareto(found: report.Report) -> str:
+  """Draws the first two metrics against each other, the best trials in another colour.
+
+  Returns "" if there is one metric, or no complete trial.
   """
   complete = [trial for trial in found.trials if found.state(trial) == "complete"]
   if len(found.metrics) < 2 or not complete:
@@ -137,11 +149,13 @@ def pareto(found):
 
 
 def _axis(texts, log=False, few=8):
-  """(positions in 0..1, [(position, text)] of ticks) of gin texts on an axis, linear or
-  logarithmic.
+  """Places gin texts on an axis, linear or logarithmic.
 
-  Of up to `few` different texts, and of others than numbers, each has a tick of its own. A text
-  that is None, of a parameter that does not count in a trial, is at the bottom.
+  If there are at most `few` different texts, or if one is not a number, each text gets a tick of
+  its own. None, for a parameter that a trial does not have, is at the bottom.
+
+  Returns:
+    The position of each text, from 0 to 1, and the (position, label) pairs of the ticks.
   """
   numbers = [_number(text) for text in texts if text is not None]
   different = sorted({text for text in texts if text is not None})
@@ -172,7 +186,7 @@ def _short(text):
 
 @contextlib.contextmanager
 def _axes(width, height, label):
-  """(axes, list that gets the <svg> at the end) of a figure of so many inches."""
+  """Yields the axes of a figure (size in inches) and a list that receives the <svg> at the end."""
   try:
     import matplotlib
     from matplotlib import figure
@@ -200,18 +214,9 @@ def _axes(width, height, label):
     drawn.savefig(written, format="svg", transparent=True, metadata={"Date": None})
   text = written.getvalue()
   text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
-  text = re.sub(
-    r'(<svg[^>]*?) (?:width|height)="[^"]*"',
-    r"\1",
-    re.sub(
-      r"(<svg[^>]*?) "
-      r'height="[^"]*"',
-      r"\1",
-      text,
-      count=1,
-    ),
-    count=1,
-  )
+  # Without width and height the element takes the width of the page.
+  text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+  text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
   made.append(
     text.replace(_TEXT_COLOR, "currentColor").replace(
       "<svg", f'<svg role="img" aria-label="{html.escape(label, quote=True)}"', 1

@@ -1,11 +1,12 @@
-"""Values as gin writes them, with references and macros that stay as they stand in the sweep file.
+"""Writes values as gin text; references and macros stay as they are in the sweep file.
 
 Example:
     text(("it's", 1e-3))                         # ("it's", 0.001)
-    text([Written("@keras.optimizers.Adam")])    # [@keras.optimizers.Adam]
+    text([Verbatim("@keras.optimizers.Adam")])    # [@keras.optimizers.Adam]
 """
 
 import dataclasses
+from typing import Any
 
 from gin import config_parser
 
@@ -17,17 +18,22 @@ _BRACKETS = {list: "[]", tuple: "()", dict: "{}"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Written:
-  """Gin as it was written, such as `@keras.optimizers.Adam` or `%BATCH`: it means what it means
-  in the run that it is given to.
+class Verbatim:
+  """A reference or macro as written, such as `@keras.optimizers.Adam` or `%BATCH`.
+
+  It is looked up in the run that gets it, not while the sweep file is read.
   """
 
   text: str
 
 
-def text(value):
-  """The value as gin writes it; SettingError if gin has no literal for it."""
-  if isinstance(value, Written):
+def text(value: Any) -> str:
+  """Returns a value as gin text.
+
+  Raises:
+    SettingError: gin has no literal for the value.
+  """
+  if isinstance(value, Verbatim):
     return value.text
   if type(value) in _BRACKETS:
     items = [
@@ -44,9 +50,15 @@ def text(value):
   return written
 
 
-def binding(key, value):
-  """ "key = value", where value is gin as `text` gives it; SettingError if key is not the name
-  of one parameter or macro.
+def binding(key: str, value: str) -> str:
+  """Returns the binding "key = value".
+
+  Args:
+    key: of a parameter or macro.
+    value: what `text` returns.
+
+  Raises:
+    SettingError: key is not the name of one parameter or macro.
   """
   line = f"{key} = {value}"
   try:

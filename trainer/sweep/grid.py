@@ -1,10 +1,10 @@
-"""Explicit lists of trials, put together from lists of values.
+"""Grids: explicit lists of trials, made from lists of values.
 
     sweep.grid = @product()
     product.parts = [{'OPTIMIZER': [@keras.optimizers.Adam, @keras.optimizers.SGD]}, @sizes/zip()]
     sizes/zip.parts = [{'BATCH': [32, 64]}, {'run.train_steps': [2000, 1000]}]  # 2 × 2 trials
 
-A dict of several lists is their product. `chain` puts lists one after the other.
+A dict of several lists is their product. `chain` concatenates lists of points.
 """
 
 import dataclasses
@@ -19,31 +19,40 @@ from trainer.sweep import gin_text
 @gin_names.configurable("product", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Product:
-  """Each point of the first part with each of the second and so on; the last part changes first.
+  """All combinations of the points of the parts; the last part varies fastest.
 
   Attributes:
-    parts: list of dicts of key → list of values, and of @product(), @zip(), @chain().
+    parts: list of dicts (key → list of values), @product(), @zip() and @chain().
   """
 
   parts: Any
 
-  def points(self):
-    """List of dicts of key → gin text."""
+  def points(self) -> list[dict[str, str]]:
+    """Returns each point as key → gin text.
+
+    Raises:
+      SettingError: parts has no part, or one that is of none of these kinds.
+    """
     return [_merged(points) for points in itertools.product(*_parts(self, "product"))]
 
 
 @gin_names.configurable("zip", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Zip:
-  """The first points of all parts together, the second ones, and so on.
+  """The first points of all parts together, the second points together, and so on.
 
-  Parts as in Product; SettingError if they are not equally many.
+  Attributes:
+    parts: as in Product, with equal numbers of points.
   """
 
   parts: Any
 
-  def points(self):
-    """List of dicts of key → gin text."""
+  def points(self) -> list[dict[str, str]]:
+    """Returns each point as key → gin text.
+
+    Raises:
+      SettingError: the parts are not equally long; and see `Product.points`.
+    """
     parts = _parts(self, "zip")
     sizes = [len(part) for part in parts]
     if len(set(sizes)) > 1:
@@ -56,26 +65,30 @@ class Zip:
 @gin_names.configurable("chain", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Chain:
-  """The points of the first part, then those of the second, and so on. Parts as in Product."""
+  """The points of the first part, then those of the second, and so on.
+
+  Attributes:
+    parts: as in Product.
+  """
 
   parts: Any
 
-  def points(self):
-    """List of dicts of key → gin text."""
+  def points(self) -> list[dict[str, str]]:
+    """Returns each point as key → gin text; for Raises see `Product.points`."""
     return [point for part in _parts(self, "chain") for point in part]
 
 
 class Grid:
-  """A list of trials.
+  """A list of trials. It has the methods of `space.Space`.
 
   Args:
-    points: list of dicts of key → gin text.
+    points: for each trial, key → gin text.
 
   Raises:
-    SettingError: there is none, or one comes twice.
+    SettingError: there is no point, or one occurs twice.
   """
 
-  def __init__(self, points):
+  def __init__(self, points: list[dict[str, str]]) -> None:
     if not points:
       raise errors.SettingError("sweep.grid has no point.")
     for point in points:
@@ -90,35 +103,37 @@ class Grid:
     self.points = points
 
   @property
-  def keys(self):
-    """The parameters' keys, in the order in which they first come."""
+  def keys(self) -> list[str]:
+    """The parameters' keys, in the order in which they first occur."""
     return list(self.samples())
 
-  def suggest(self, trial):
-    """dict of key → gin text that an optuna.Trial was made for."""
+  def suggest(self, trial: Any) -> dict[str, str]:
+    """Returns key → gin text of an optuna.Trial, whose sampler has fixed these values."""
     samples = self.samples()
     return {key: trial.suggest_categorical(key, samples[key]) for key in self.points[trial.number]}
 
-  def fixed(self, number):
-    """dict of key → gin text that the trial of this number has for certain."""
+  def fixed(self, number: int) -> dict[str, str]:
+    """Returns key → gin text that the sampler must choose for the trial of this number."""
     return self.points[number]
 
-  def samples(self):
-    """dict of key → the gin texts that it has."""
-    found = {}
+  def samples(self) -> dict[str, list[str]]:
+    """Returns key → all gin texts that it has in the grid."""
+    found: dict[str, dict[str, None]] = {}  # dicts, as sets that keep the order
     for point in self.points:
       for key, text in point.items():
         found.setdefault(key, {})[text] = None
     return {key: list(texts) for key, texts in found.items()}
 
-  def definition(self):
-    """What makes it this grid, as JSON can hold it."""
+  def definition(self) -> list[dict[str, str]]:
+    """Returns the grid in a form that JSON can hold; equal grids have equal definitions."""
     return self.points
 
 
-def points_of(part):
-  """The points of a dict of lists, or of a Product, Zip or Chain; SettingError if it is none of
-  these.
+def points_of(part: Any) -> list[dict[str, str]]:
+  """Returns the points of a dict of lists, or of a Product, Zip or Chain.
+
+  Raises:
+    SettingError: it is none of these.
   """
   if isinstance(part, Product | Zip | Chain):
     return part.points()
@@ -144,7 +159,7 @@ def _parts(combination, name):
 
 
 def _merged(points):
-  merged = {}
+  merged: dict[str, str] = {}
   for point in points:
     for key in point:
       if key in merged:

@@ -1,33 +1,38 @@
-"""Who works on which trial: a table beside Optuna's, in the same database.
+"""Leases on trials, which say which process works on which trial.
 
     leases = Leases(engine, "digits")
-    if leases.claim(3):         # nobody else has trial 3, or whoever had it is dead
+    if leases.claim(3):         # nobody has trial 3, or its holder is dead
       ...
-      leases.beat()            # now and then, or others will take it
+      leases.beat()            # from time to time, or others will take the trial
     leases.release(3)
 
-Of several processes that claim a trial, on whatever machines, one gets it: a row is inserted, or
-changed only if nobody changed it in between. A holder is dead if it is of this machine and its
-process is gone, or if it is of another one and has not beaten for `seconds` while this process
-looked on (the clocks of the machines are not compared).
+The leases are a table in Optuna's database. If several processes claim a trial, on whatever
+machines, one gets it: it inserts a row, or changes one that nobody has changed since it was read.
+
+A holder on this machine is dead if its process is gone. A holder on another machine is dead if it
+has not beaten for `seconds`, measured by this process's clock. The clocks of different machines are
+never compared.
 """
 
 import dataclasses
 import os
 import time
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from trainer import processes
 
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-  """A process.
+  """A process that can hold leases.
 
   Attributes:
-    host: of the machine, see processes.host_name.
-    pid, started: of the process, see processes.start_time.
-    name: unlike that of any other.
+    host: see processes.host_name.
+    pid: process ID.
+    started: see processes.start_time; "" if the system does not tell.
+    name: unique among all processes.
   """
 
   host: str
@@ -36,8 +41,8 @@ class Holder:
   name: str
 
 
-def this_process():
-  """The Holder that this process is."""
+def this_process() -> Holder:
+  """Makes a Holder for this process."""
   return Holder(
     processes.host_name(), os.getpid(), processes.start_time(os.getpid()) or "", uuid.uuid4().hex
   )
@@ -47,23 +52,23 @@ class Leases:
   """The leases of one study.
 
   Args:
-    engine: a sqlalchemy Engine. The table is made if it is not there.
-    study: the study's name.
-    seconds: how long another machine's process may be silent.
-    holder: the Holder that claims.
-    clock: seconds.
-    started: function of a pid, see processes.start_time.
+    engine: a sqlalchemy Engine. The table is created if it does not exist.
+    study: name of the study.
+    seconds: after this time without a beat, a process on another machine counts as dead.
+    holder: claims the trials; None for this process.
+    clock: returns seconds.
+    started: returns the start time of a process ID, see processes.start_time.
   """
 
   def __init__(
     self,
-    engine,
-    study,
-    seconds=60.0,
-    holder=None,
-    clock=time.monotonic,
-    started=processes.start_time,
-  ):
+    engine: Any,
+    study: str,
+    seconds: float = 60.0,
+    holder: Holder | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    started: Callable[[int], str | None] = processes.start_time,
+  ) -> None:
     import sqlalchemy
 
     self._sql = sqlalchemy
@@ -73,7 +78,8 @@ class Leases:
     self.holder = holder or this_process()
     self._clock = clock
     self._started = started
-    self._seen = {}  # number: ((owner, beat), when it was first seen so)
+    # Trial number → ((owner, beat), when this process first saw that pair).
+    self._seen: dict[int, tuple[tuple[str, int], float]] = {}
     columns = [sqlalchemy.Column("study", sqlalchemy.String(512), primary_key=True)]
     columns += [
       sqlalchemy.Column("trial", sqlalchemy.Integer, primary_key=True, autoincrement=False)
@@ -85,11 +91,11 @@ class Leases:
     self._table = sqlalchemy.Table("octet_leases", sqlalchemy.MetaData(), *columns)
     try:
       self._table.create(engine, checkfirst=True)
-    except sqlalchemy.exc.DBAPIError:  # another process makes it at the same time
+    except sqlalchemy.exc.DBAPIError:  # another process created it after the check
       self._table.create(engine, checkfirst=True)
 
-  def claim(self, number):
-    """Whether this process has the trial of this number from now on."""
+  def claim(self, number: int) -> bool:
+    """Tries to take a trial; returns whether this process holds it now."""
     row = self._row(number)
     mine = {
       "owner": self.holder.name,
@@ -104,10 +110,12 @@ class Leases:
             self._table.insert().values(study=self._study, trial=number, beat=0, **mine)
           )
         return True
-      except self._sql.exc.IntegrityError:
+      except self._sql.exc.IntegrityError:  # another process inserted its row first
         return False
     if not self.is_dead(row):
       return False
+    # The row is changed only if it is still as it was read. So of several processes that find the
+    # holder dead, one gets the trial; and none does if the holder has beaten meanwhile.
     unchanged = (
       self._where(number),
       self._table.c.owner == row.owner,
@@ -121,22 +129,22 @@ class Leases:
         == 1
       )
 
-  def beat(self):
-    """Tells that this process is alive; returns the set of numbers that it still has."""
+  def beat(self) -> set[int]:
+    """Renews the leases of this process; returns the numbers of the trials that it still holds."""
     own = (self._table.c.study == self._study, self._table.c.owner == self.holder.name)
     with self._engine.begin() as connection:
       connection.execute(self._table.update().where(*own).values(beat=self._table.c.beat + 1))
       return set(connection.execute(self._sql.select(self._table.c.trial).where(*own)).scalars())
 
-  def release(self, number):
-    """Gives the trial back, if this process has it."""
+  def release(self, number: int) -> None:
+    """Releases a trial if this process holds it."""
     with self._engine.begin() as connection:
       connection.execute(
         self._table.delete().where(self._where(number), self._table.c.owner == self.holder.name)
       )
 
-  def others(self):
-    """The processes of this machine that are alive and have a trial, as list of pids."""
+  def other_pids(self) -> list[int]:
+    """Returns the IDs of other live processes on this machine that hold a trial."""
     with self._engine.connect() as connection:
       rows = connection.execute(
         self._sql.select(self._table).where(self._table.c.study == self._study)
@@ -144,8 +152,8 @@ class Leases:
     here = [row for row in rows if row.host == self.holder.host and row.owner != self.holder.name]
     return sorted({row.pid for row in here if not self.is_dead(row)})
 
-  def is_dead(self, row):
-    """Whether the holder of a row of the table is gone."""
+  def is_dead(self, row: Any) -> bool:
+    """Whether the holder in a row of the table is dead; see the module."""
     if row.host == self.holder.host and row.started:
       return self._started(row.pid) != row.started
     state = row.owner, row.beat

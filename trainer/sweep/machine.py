@@ -1,16 +1,21 @@
-"""What each worker of a sweep gets of the machine: cores, and GPUs where there are some."""
+"""Divides the machine among the workers of a sweep: its cores, and its GPUs if it has some."""
 
 import glob
 import itertools
 import os
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from trainer import errors
 
+_Thing = TypeVar("_Thing")
 
-def shares(things, workers):
-  """`workers` lists: the things cut into consecutive shares as equal as can be; where they are
-  fewer than the workers, each is used by several.
+
+def shares(things: Sequence[_Thing], workers: int) -> list[list[_Thing]]:
+  """Divides things into consecutive shares of almost equal size, one for each worker.
+
+  If there are fewer things than workers, several workers share one.
   """
   if len(things) < workers:
     return [[things[worker % len(things)]] if things else [] for worker in range(workers)]
@@ -18,13 +23,20 @@ def shares(things, workers):
   return [list(things[low:high]) for low, high in itertools.pairwise(bounds)]
 
 
-def cores():
-  """The numbers of the cores that this process may use; [] where the system does not tell."""
+def cores() -> list[int]:
+  """Returns the numbers of the cores that this process may use; [] if the system does not tell."""
   return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
-def gpus(environment=os.environ, pattern="/dev/nvidia[0-9]*"):
-  """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+def gpus(
+  environment: Mapping[str, str] = os.environ, pattern: str = "/dev/nvidia[0-9]*"
+) -> list[str]:
+  """Returns the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
+
+  Args:
+    environment: the environment variables.
+    pattern: glob of the GPUs' device files, which are used if CUDA_VISIBLE_DEVICES is not set.
+  """
   if "CUDA_VISIBLE_DEVICES" in environment:
     return [
       name for name in environment["CUDA_VISIBLE_DEVICES"].split(",") if name and name != "-1"
@@ -32,18 +44,26 @@ def gpus(environment=os.environ, pattern="/dev/nvidia[0-9]*"):
   return sorted((re.search(r"\d+$", path)[0] for path in glob.glob(pattern)), key=int)
 
 
-def slots(workers, device="auto", the_cores=None, the_gpus=None):
-  """What each worker's trials get, as list of dicts: "cores", their numbers, and "environment",
-  variables to set.
+def slots(
+  workers: int,
+  device: str = "auto",
+  the_cores: Sequence[int] | None = None,
+  the_gpus: Sequence[str] | None = None,
+) -> list[dict[str, Any]]:
+  """Divides cores and GPUs among workers.
 
   Args:
-    workers: how many trials run at a time.
+    workers: number of trials that run at a time.
     device: the trials' --device.
-    the_cores, the_gpus: default: those that are there.
+    the_cores: numbers of cores; None for all that this process may use.
+    the_gpus: names of GPUs; None for all that this process may use.
+
+  Returns:
+    For each worker, a dict with "cores" (numbers) and "environment" (variables to set).
 
   Raises:
-    SettingError: several workers, and a TPU, which one process has for itself; or a GPU is wanted
-      by more workers than there are GPUs for.
+    SettingError: there are several workers for a TPU, which only one process can use, or more
+      workers than there are GPUs for.
   """
   if device == "tpu" and workers > 1:
     raise errors.SettingError(

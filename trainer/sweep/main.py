@@ -1,11 +1,11 @@
 """Runs an experiment many times, with gin bindings that a sweep file varies, and finds the best.
 
-    python -m trainer.sweep --gin_file=gin_configs/digits.gin \\
-        --sweep_file=gin_configs/sweeps/digits.gin --sweep_dir=out/sweep --trials=40 --workers=2
+    python -m trainer.sweep --gin_file=gin_configs/digits.gin --sweep_dir=out/sweep
+        --sweep_file=gin_configs/sweeps/digits.gin --trials=40 --workers=2
 
-The same command again goes on: finished trials are not run again, interrupted ones resume. It
-leaves with 0, with 1 if no trial came to its end, with 75 after SIGTERM and 130 after Ctrl-C, both
-of which let the trials save.
+The same command continues a sweep: finished trials are not run again, interrupted ones resume. The
+exit status is 0; 1 if no trial was completed; 75 after SIGTERM and 130 after Ctrl-C, both of which
+let the trials save.
 """
 
 import contextlib
@@ -76,9 +76,15 @@ _LEASE_SECONDS = flags.DEFINE_float(
 )
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+  """Runs a sweep, or with --dry_run prints its trials.
+
+  Raises:
+    SettingError: a flag, the sweep file or a binding is wrong.
+    OutputError: a file or the database cannot be written.
+  """
   del argv
-  # 1. What is asked for. A typing error waits for nothing.
+  # 1. Check the flags and read the sweep file, before TensorFlow is imported.
   if not _GIN_FILE.value or not _SWEEP_FILE.value or not (_SWEEP_DIR.value or _DRY_RUN.value):
     raise errors.SettingError(
       "Give --gin_file, --sweep_file and --sweep_dir, as in: python -m trainer.sweep "
@@ -103,7 +109,7 @@ def main(argv):
     [] if _SEED.value is None else [f"--seed={_SEED.value}"]
   )
 
-  # 2. Without a run: the bindings, each value of them.
+  # 2. A dry run: load every value of every binding once, and print the trials.
   if _DRY_RUN.value:
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(_starter(folder)) as starter:
       _check(starter, asked)
@@ -116,7 +122,7 @@ def main(argv):
     )
     return
 
-  # 3. The database, and the sweep in it.
+  # 3. Open the database, and the sweep in it.
   definition = {
     **asked.definition(),
     "gin_file": list(_GIN_FILE.value),
@@ -127,7 +133,7 @@ def main(argv):
   url = study.url_for(sweep_dir, _STORAGE.value)
   name = _STUDY.value or os.path.basename(sweep_dir)
   trials = study.Study.open(url, name, asked, definition, _JOIN.value, _LEASE_SECONDS.value)
-  if not _JOIN.value and (others := trials.leases.others()):
+  if not _JOIN.value and (others := trials.leases.other_pids()):
     raise errors.SettingError(
       f"The sweep {name!r} is being run by process {others[0]} of this "
       "machine; give --join to work along with it."
@@ -135,25 +141,25 @@ def main(argv):
   starter = _starter(sweep_dir)
   try:
     _check(starter, asked)
-    # 4. The sweep itself.
+    # 4. Run the trials.
     engine.Engine(trials, starter, slots, sweep_dir, common, count, _LEASE_SECONDS.value).run()
-  except engine.Stopped as stopped:
+  except engine.SweepInterrupted as stopped:
     logging.info(
       "%s: %d of %d trials are not finished; the same command goes on.",
       stopped,
-      trials.unfinished(count),
+      trials.count_unfinished(count),
       count,
     )
     sys.exit(preemption.EXIT_CODE if stopped.number == signal.SIGTERM else 130)
-  except study.failures() as error:
+  except study.database_errors() as error:
     raise errors.OutputError(
-      f"The database {study.shown(url)} cannot be used any more: {error.__cause__ or error} "
-      "(--storage). The same command goes on."
+      f"The database {study.without_password(url)} cannot be used any more: "
+      f"{error.__cause__ or error} (--storage). The same command goes on."
     ) from error
   finally:
     starter.close()
 
-  # 5. What came of it.
+  # 5. Show the results.
   report = report_lib.Report(trials, definition)
   report.print_table()
   if not report.best():

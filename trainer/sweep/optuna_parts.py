@@ -1,11 +1,13 @@
-"""Optuna's samplers and pruners by the names that a sweep file has for them.
+"""Makes Optuna's samplers and pruners by their names in a sweep file.
 
-Optuna is imported when one is made.
+Optuna is imported when the first one is made.
 """
 
 import inspect
 import warnings
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 from trainer import errors
 from trainer.config import files
@@ -24,12 +26,16 @@ PRUNERS = {
   "hyperband": "HyperbandPruner",
 }
 
-# For several metrics.
+# Samplers that can optimize several metrics.
 _MULTI_OBJECTIVE = ("tpe", "random", "grid", "nsgaii")
 
 
-def library():
-  """The module optuna, quiet; SettingError if it is not installed."""
+def library() -> Any:
+  """Imports optuna, without its log lines, and returns the module.
+
+  Raises:
+    SettingError: Optuna is not installed.
+  """
   try:
     import optuna
   except ImportError:
@@ -39,9 +45,24 @@ def library():
   return optuna
 
 
-def check(sampler_name, sampler_options, pruner_name, pruner_options, metrics):
-  """Raises SettingError if a name or an option does not exist, or if it is not for so many
-  metrics.
+def check(
+  sampler_name: str,
+  sampler_options: dict[str, Any],
+  pruner_name: str,
+  pruner_options: dict[str, Any],
+  metrics: int,
+) -> None:
+  """Checks names and options of a sampler and a pruner.
+
+  Args:
+    sampler_name: one of SAMPLERS.
+    sampler_options: arguments of Optuna's sampler.
+    pruner_name: one of PRUNERS.
+    pruner_options: arguments of Optuna's pruner.
+    metrics: number of metrics.
+
+  Raises:
+    SettingError: a name or an option does not exist, or cannot be used with several metrics.
   """
   _check_name(sampler_name, SAMPLERS, "sweep.sampler")
   _check_name(pruner_name, PRUNERS, "sweep.pruner")
@@ -58,15 +79,26 @@ def check(sampler_name, sampler_options, pruner_name, pruner_options, metrics):
   pruner(pruner_name, pruner_options)
 
 
-def sampler(name, options, seed, number, fixed=None):
-  """The sampler that chooses the parameters of the trial of this number, but for those that `fixed`
-  has (dict of name → value).
+def sampler(
+  name: str, options: dict[str, Any], seed: int, number: int, fixed: Mapping[str, str] | None = None
+) -> Any:
+  """Makes the sampler that chooses the parameters of one trial.
 
-  Each trial has a sampler of its own, seeded by the trial's number: which process asks for it, and
-  how often the sweep was begun again, is the same.
+  Each trial has a sampler of its own, seeded by the trial's number. So its choice does not depend
+  on which process asks for it, or on how often the sweep was interrupted.
+
+  Args:
+    name: one of SAMPLERS.
+    options: arguments of Optuna's sampler.
+    seed: of the sweep.
+    number: of the trial.
+    fixed: key → gin text of parameters that are not sampled.
+
+  Raises:
+    SettingError: an option is wrong, or a package is missing.
   """
   optuna = library()
-  extra = {"seed": zlib.crc32(f"{seed}/{number}".encode())}
+  extra: dict[str, Any] = {"seed": zlib.crc32(f"{seed}/{number}".encode())}
   if name == "cmaes":
     extra["warn_independent_sampling"] = False
     try:
@@ -81,8 +113,16 @@ def sampler(name, options, seed, number, fixed=None):
   return optuna.samplers.PartialFixedSampler(fixed, made) if fixed else made
 
 
-def pruner(name, options):
-  """The pruner."""
+def pruner(name: str, options: dict[str, Any]) -> Any:
+  """Makes a pruner.
+
+  Args:
+    name: one of PRUNERS.
+    options: arguments of Optuna's pruner.
+
+  Raises:
+    SettingError: an option is wrong.
+  """
   return _make(getattr(library().pruners, PRUNERS[name]), options, "sweep.pruner_options")
 
 

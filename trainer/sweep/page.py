@@ -1,4 +1,4 @@
-"""A sweep as one HTML page."""
+"""Shows a sweep as an HTML page."""
 
 import os
 
@@ -6,7 +6,7 @@ from trainer.plot import curves, html_page
 from trainer.reporting import metrics_file
 from trainer.sweep import figures, report, trial
 
-# Learning curves are drawn of this many of the best trials.
+# The number of best trials whose learning curves are drawn.
 _TOP = 5
 
 
@@ -15,7 +15,8 @@ def page(found: report.Report, sweep_dir: str) -> str:
 
   Args:
     found: the report of the sweep.
-    sweep_dir: the sweep's folder. Learning curves are drawn of trials whose folders are in it.
+    sweep_dir: the sweep's folder, whose trials are drawn. The folders of trials that ran on another
+      machine may be missing.
   """
   header, rows, numbers = _table(found)
   panels, panels_of = _learning_curves(found, sweep_dir)
@@ -39,7 +40,7 @@ def page(found: report.Report, sweep_dir: str) -> str:
 
 
 def _goal(found):
-  """ "highest accuracy and lowest loss"."""
+  """Returns a phrase such as "highest accuracy and lowest loss"."""
   return " and ".join(
     f"{'highest' if mode == 'max' else 'lowest'} {metric}"
     for metric, mode in zip(found.metrics, found.modes, strict=True)
@@ -47,7 +48,7 @@ def _goal(found):
 
 
 def _table(found):
-  """(titles, rows, indices of the columns of numbers): ranked trials first, then the others."""
+  """Returns titles, rows (ranked trials first), and indices of the columns with numbers."""
   ranked = found.ranked()
   numbers = {one.number for one in ranked}
   others = [one for one in found.trials if one.number not in numbers]

@@ -1,20 +1,24 @@
-"""What a sweep has come to: a table, a CSV file, the best bindings as a gin file.
+"""Reports on a sweep, also while it runs: a table, a CSV file, the best bindings as a gin file.
 
-    report = Report(*study.Study.read(url, "sweep"))
-    report.print_table()
-    report.write_csv("out/sweep/trials.csv")
-    report.write_bindings("out/sweep")           # out/sweep/best.gin
-
-All of it works while the sweep runs.
+report = Report(*study.Study.read(url, "sweep"))
+report.print_table()
+report.write_csv("out/sweep/trials.csv")
+report.write_bindings("out/sweep")           # out/sweep/best.gin
 """
 
 import csv
 import io
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from trainer import errors
 from trainer.config import files
 from trainer.sweep import gin_text, optuna_parts
+
+if TYPE_CHECKING:
+  from trainer.sweep import settings as settings_lib
+  from trainer.sweep import study as study_lib
 
 _ROWS_SHOWN = 20
 _STATES = {
@@ -27,14 +31,14 @@ _STATES = {
 
 
 class Report:
-  """What is known of a sweep at the time.
+  """The state of a sweep at the time when the report is made.
 
   Args:
-    trials: a study.Study.
-    definition: dict, that of the sweep, as the database has it.
+    trials: the trials of the sweep.
+    definition: the sweep's definition, from the database.
   """
 
-  def __init__(self, trials, definition):
+  def __init__(self, trials: "study_lib.Study", definition: Mapping[str, Any]) -> None:
     self.name = trials.name
     self.definition = definition
     self.metrics = definition["metric"]
@@ -43,7 +47,7 @@ class Report:
     self.trials = self.study.get_trials(deepcopy=False)
 
   @property
-  def keys(self):
+  def keys(self) -> list[str]:
     """The keys of the bindings that vary."""
     space = self.definition["space"]
     return (
@@ -52,45 +56,47 @@ class Report:
       else list(dict.fromkeys(key for point in space for key in point))
     )
 
-  def is_logarithmic(self, key):
-    """Whether the logarithm of a parameter is what varies evenly."""
+  def is_logarithmic(self, key: str) -> bool:
+    """Whether a parameter is sampled on a logarithmic scale."""
     space = self.definition["space"]
     return isinstance(space, dict) and (
       space[key]["kind"] == "LogUniform" or bool(space[key].get("log"))
     )
 
-  def counts(self):
-    """dict of state → how many trials."""
+  def counts(self) -> dict[str, int]:
+    """Returns state → number of trials."""
     states = [self.state(trial) for trial in self.trials]
     return {state: states.count(state) for state in _STATES.values() if state in states}
 
-  def state(self, trial):
-    """ "complete", "pruned", "failed", "running" (or interrupted), "waiting"."""
+  def state(self, trial: Any) -> str:
+    """Returns "complete", "pruned", "failed", "running" (or interrupted) or "waiting"."""
     return _STATES[trial.state.name]
 
-  def values(self, trial):
-    """The metrics of a trial: of a complete one the last, of others the newest that is known,
-    or None.
+  def values(self, trial: Any) -> list[Any]:
+    """Returns the metrics of a trial.
+
+    For a complete trial these are the last ones; for others the newest known one, or None.
     """
     if trial.values is not None:
       return list(trial.values)
     newest = trial.intermediate_values[trial.last_step] if trial.last_step is not None else None
     return [newest] if len(self.metrics) == 1 else [None] * len(self.metrics)
 
-  def best(self):
-    """The best complete trial as a list; for several metrics, all that no other is better than
-    in every one; [] if none is complete.
+  def best(self) -> list[Any]:
+    """Returns the best complete trial in a list; [] if no trial is complete.
+
+    For several metrics these are the Pareto-optimal trials: no other trial is at least as good in
+    all metrics and better in one.
     """
     complete = [trial for trial in self.trials if self.state(trial) == "complete"]
     if not complete or len(self.metrics) > 1:
       return sorted(self.study.best_trials, key=lambda trial: trial.number) if complete else []
     return [self.ranked()[0]]
 
-  def ranked(self):
-    """All trials with a value of the first metric, those that are complete first, then the best
-    first.
-    """
+  def ranked(self) -> list[Any]:
+    """Returns the trials with a value of the first metric: complete ones first, then by value."""
     sign = -1 if self.modes[0] == "max" else 1
+    # A NaN is not equal to itself. It has no place in an order.
     known = [
       trial
       for trial in self.trials
@@ -105,12 +111,12 @@ class Report:
       ),
     )
 
-  def texts(self, trial):
-    """dict of key → gin text of what the sweep gave a trial."""
+  def texts(self, trial: Any) -> dict[str, str]:
+    """Returns key → gin text of the bindings that the sweep chose for a trial."""
     return dict(binding.split(" = ", 1) for binding in trial.user_attrs.get("bindings", []))
 
-  def rows(self, trials):
-    """(header, rows) of a table of trials."""
+  def rows(self, trials: Iterable[Any]) -> tuple[list[str], list[list[Any]]]:
+    """Returns the header and the rows of a table of trials."""
     header = ["trial", "state", *self.metrics, "steps", "seconds", *self.keys, "error"]
     rows = []
     for trial in trials:
@@ -135,15 +141,16 @@ class Report:
       )
     return header, rows
 
-  def print_table(self):
-    """Prints the best trials and those that failed last."""
+  def print_table(self) -> None:
+    """Prints the best trials and the last ones that failed."""
     from rich import box, console, table
 
     shown = self.ranked()[:_ROWS_SHOWN]
     failed = [trial for trial in self.trials if self.state(trial) == "failed"][-3:]
     numbers = {trial.number for trial in shown}
     header, rows = self.rows([*shown, *(trial for trial in failed if trial.number not in numbers)])
-    numbers = 4 + len(self.metrics)
+    # The columns before the parameters: trial, state, metrics, steps, seconds.
+    plain = 4 + len(self.metrics)
     made = table.Table(
       title=f"{self.name}: "
       + ", ".join(f"{count} {state}" for state, count in self.counts().items()),
@@ -151,35 +158,41 @@ class Report:
       box=box.SIMPLE_HEAD,
       pad_edge=False,
     )
-    for index, title in enumerate([*header[:numbers], "parameters"]):
+    for index, title in enumerate([*header[:plain], "parameters"]):
       made.add_column(
-        title,
-        justify="right" if index < numbers and index != 1 else "left",
-        no_wrap=index < numbers,
+        title, justify="right" if index < plain and index != 1 else "left", no_wrap=index < plain
       )
     names = short_names(self.keys)
     for row in rows:
       parameters = [
-        f"{name} = {brief(text)}" for name, text in zip(names, row[numbers:-1], strict=True) if text
+        f"{name} = {brief(text)}" for name, text in zip(names, row[plain:-1], strict=True) if text
       ]
       made.add_row(
-        *map(brief, row[:numbers]), ", ".join(parameters) + (f"\n{row[-1]}" if row[-1] else "")
+        *map(brief, row[:plain]), ", ".join(parameters) + (f"\n{row[-1]}" if row[-1] else "")
       )
     if rows:
       console.Console().print(made, markup=False, highlight=False)
     else:
       print(f"{self.name}: no trial has a value yet.")
 
-  def write_csv(self, path):
-    """Writes all trials."""
+  def write_csv(self, path: str) -> None:
+    """Writes all trials to a CSV file; OutputError if it cannot be written."""
     header, rows = self.rows(self.trials)
     written = io.StringIO()
     csv.writer(written).writerows([header, *rows])
     write(path, written.getvalue())
 
-  def write_bindings(self, folder):
-    """Writes best.gin, or for several metrics best_<number>.gin for each of the best, and
-    returns the paths; [] if no trial is complete.
+  def write_bindings(self, folder: str) -> list[str]:
+    """Writes the bindings of the best trials as gin files.
+
+    Args:
+      folder: gets best.gin, or for several metrics a best_<number>.gin for each best trial.
+
+    Returns:
+      The paths of the files; [] if no trial is complete.
+
+    Raises:
+      OutputError: a file cannot be written.
     """
     best = self.best()
     several = len(self.metrics) > 1
@@ -190,8 +203,8 @@ class Report:
       write(path, self.gin(trial))
     return paths
 
-  def gin(self, trial):
-    """The text of a gin file that gives a trial."""
+  def gin(self, trial: Any) -> str:
+    """Returns the text of a gin file that repeats a trial."""
     values = ", ".join(
       f"{name} = {value:.6g}"
       for name, value in zip(self.metrics, self.values(trial), strict=True)
@@ -222,13 +235,15 @@ class Report:
     )
 
 
-def print_trials(settings, command, count):
-  """Prints the bindings of trials without running any.
+def print_trials(
+  settings: "settings_lib.Settings", command: Callable[[int, list[str]], str], count: int
+) -> None:
+  """Prints the bindings and commands of trials without running them.
 
   Args:
-    settings: a settings.Settings.
-    command: function of (number, own bindings) that returns the line to run.
-    count: how many.
+    settings: of the sweep.
+    command: called with a trial's number and own bindings; returns the command that runs it.
+    count: number of trials.
   """
   study = optuna_parts.library().create_study(
     directions=["maximize" if mode == "max" else "minimize" for mode in settings.modes]
@@ -252,10 +267,8 @@ def print_trials(settings, command, count):
     )
 
 
-def short_names(keys):
-  """The shortest ends of keys that tell them apart: of keras.optimizers.Adam.learning_rate,
-  learning_rate.
-  """
+def short_names(keys: Sequence[str]) -> list[str]:
+  """Returns the shortest ends of keys that tell them apart, such as learning_rate."""
 
   def end(key, length):
     return ".".join(key.split(".")[-length:])
@@ -271,8 +284,8 @@ def short_names(keys):
   return found
 
 
-def brief(value):
-  """A cell of the table: a number with a point or a power of ten has five digits."""
+def brief(value: Any) -> str:
+  """Returns a cell of the table; numbers with a decimal point or an exponent get five digits."""
   try:
     number = isinstance(value, float) or ("." in str(value) or "e" in str(value))
     return f"{float(value):.5g}" if number else str(value)
@@ -280,8 +293,14 @@ def brief(value):
     return str(value)
 
 
-def write(path, text):
-  """Writes a file whole, or not at all; OutputError if that fails."""
+def write(path: str, text: str) -> None:
+  """Writes a local text file completely or not at all.
+
+  `trainer.files` does the same, but imports TensorFlow, which a report does without.
+
+  Raises:
+    OutputError: the file cannot be written.
+  """
   try:
     with open(f"{path}.writing", "w", encoding="utf-8", newline="") as file:
       file.write(text)
@@ -291,5 +310,5 @@ def write(path, text):
 
 
 def _findable(path):
-  """A gin file as it is found from any working directory."""
+  """Returns a gin file's path in a form that works from any working directory."""
   return path if "://" in path or (files.ROOT / path).is_file() else os.path.abspath(path)

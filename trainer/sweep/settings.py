@@ -1,13 +1,15 @@
-"""Reads a sweep file: gin of its own, apart from the experiment's.
+"""Reads a sweep file, whose gin is separate from the experiment's.
 
     settings.load("gin_configs/sweeps/digits.gin").space.keys
 
-References in it are to things of the experiment and stay as they are written, but for those to what
-a sweep is made of: `@choice()`, `@product()`. Macros that the sweep file sets are its own; other
-macros are the experiment's.
+References to parts of a sweep, such as `@choice()` and `@product()`, are looked up. All other
+references belong to the experiment and stay as written. Macros that the sweep file sets are its
+own; all other macros belong to the experiment.
 """
 
 import dataclasses
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gin import config_parser
@@ -21,31 +23,33 @@ _ROOT = "trainer.sweep"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """What a sweep file says.
+  """The settings of a sweep.
 
   Attributes:
-    space: a space.Space or a grid.Grid.
-    metrics: the names of what trials are judged by, as evaluations report them: "accuracy";
-      "name/accuracy" for an evaluation that has a name.
-    modes: "max" or "min" for each of the metrics.
-    sampler, sampler_options: see optuna_parts.sampler.
-    pruner, pruner_options: see optuna_parts.pruner.
-    bindings: gin bindings ("key = value") that all trials have.
-    seed: int, of the sampler.
+    space: the parameters that vary.
+    metrics: names of the metrics to optimize, as evaluations report them: "accuracy", or
+      "name/accuracy" for an evaluation with a name.
+    modes: "max" or "min" for each metric.
+    sampler: see optuna_parts.sampler.
+    sampler_options: see optuna_parts.sampler.
+    pruner: see optuna_parts.pruner.
+    pruner_options: see optuna_parts.pruner.
+    bindings: gin bindings ("key = value") of all trials.
+    seed: of the sampler.
   """
 
-  space: Any
-  metrics: tuple
-  modes: tuple
+  space: "space.Space | grid.Grid"
+  metrics: tuple[str, ...]
+  modes: tuple[str, ...]
   sampler: str
-  sampler_options: dict
+  sampler_options: dict[str, Any]
   pruner: str
-  pruner_options: dict
-  bindings: tuple
+  pruner_options: dict[str, Any]
+  bindings: tuple[str, ...]
   seed: int
 
-  def definition(self):
-    """What must stay the same while a sweep goes on, as JSON can hold it."""
+  def definition(self) -> dict[str, Any]:
+    """Returns what must not change while a sweep goes on, in a form that JSON can hold."""
     return {
       "space": self.space.definition(),
       "metric": list(self.metrics),
@@ -56,40 +60,37 @@ class Settings:
 
 @gin_names.configurable(module="trainer")
 def sweep(
-  metric,
-  mode,
-  space=None,
-  grid=None,
-  sampler=None,
-  sampler_options=None,
-  pruner="none",
-  pruner_options=None,
-  bindings=None,
-  seed=0,
-):
-  """What a sweep file binds.
+  metric: str | Sequence[str],
+  mode: str | Sequence[str],
+  space: Mapping[str, Any] | None = None,
+  grid: Any = None,
+  sampler: str | None = None,
+  sampler_options: dict[str, Any] | None = None,
+  pruner: str = "none",
+  pruner_options: dict[str, Any] | None = None,
+  bindings: Mapping[str, Any] | None = None,
+  seed: int = 0,
+) -> Settings:
+  """The function that a sweep file binds.
 
   Args:
-    metric: what trials are judged by at their last evaluation: "accuracy"; "name/accuracy" for an
-      evaluation that has a name. A list for several.
+    metric: the metric of a trial's last evaluation to optimize: "accuracy", or "name/accuracy" for
+      an evaluation with a name. A list for several metrics.
     mode: "max" or "min"; a list for several metrics.
-    space: dict of key → distribution, see `trainer.sweep.space`.
-    grid: @product(), @zip() or @chain(), see `trainer.sweep.grid`; in place of space.
-    sampler: "tpe" (the default for one metric), "random", "grid", "cmaes", "nsgaii" (the default
-      for several).
-    sampler_options: dict of arguments of Optuna's sampler, such as {'n_startup_trials': 5}.
-    pruner: "none", "median", "asha" or "hyperband": ends trials early whose evaluations lag behind.
-      For one metric.
-    pruner_options: dict of arguments of Optuna's pruner, such as {'min_resource': 100,
-      'reduction_factor': 3}; a resource is a training step.
-    bindings: dict of key → value, bindings that all trials have.
-    seed: int. With the same seed, trial n of a "random" sweep has the same parameters each time.
-
-  Returns:
-    Settings.
+    space: key → distribution, see `trainer.sweep.space`.
+    grid: instead of space: @product(), @zip() or @chain(), see `trainer.sweep.grid`.
+    sampler: "tpe" (the default for one metric), "random", "grid", "cmaes" or "nsgaii" (the default
+      for several metrics).
+    sampler_options: arguments of Optuna's sampler, such as {'n_startup_trials': 5}.
+    pruner: "none", "median", "asha" or "hyperband". A pruner ends trials early whose evaluations
+      are worse than others'. It needs a single metric.
+    pruner_options: arguments of Optuna's pruner, such as {'min_resource': 100, 'reduction_factor':
+      3}; a resource is a training step.
+    bindings: key → value of bindings for all trials.
+    seed: with the same seed, trial n of a "random" sweep always has the same parameters.
 
   Raises:
-    SettingError: names what is wrong.
+    SettingError: an argument is wrong; the message names it.
   """
   if (space is None) == (grid is None):
     raise errors.SettingError("A sweep file must bind sweep.space or sweep.grid, and not both.")
@@ -140,16 +141,17 @@ def sweep(
   )
 
 
-def load(path):
-  """The Settings of a sweep file. What gin held before is forgotten, before and after.
+def load(path: str | os.PathLike[str]) -> Settings:
+  """Reads a sweep file. All gin bindings are dropped, before and after.
 
   Raises:
-    SettingError: names the file and line where it can, what was found there, and near names.
+    SettingError: names the file and line if they are known, what was found there, and similar
+      names.
   """
   file = files.read(path)
   config.clear()
   try:
-    places = {}
+    places: dict[gin_internals.Key, str] = {}
     binding.apply(_as_written(file, _macros(file)), places)
     checks.check(places, gin_internals.configurable_of(sweep))
     dead = unused_bindings.find([_ROOT])
@@ -172,8 +174,8 @@ def _list(value):
 
 
 def _macros(file):
-  """The names of the macros that a config_files.File sets."""
-  names = set()
+  """Returns the names of the macros that a files.File sets."""
+  names: set[str] = set()
   for statement in file.statements:
     if isinstance(statement, files.File):
       names |= _macros(statement)
@@ -185,7 +187,7 @@ def _macros(file):
 
 
 def _as_written(file, macros):
-  """The File with gin_text.Written in place of what belongs to the experiment."""
+  """Replaces references and macros of the experiment in a files.File by gin_text.Verbatim."""
   statements = []
   for statement in file.statements:
     if isinstance(statement, files.File):
@@ -213,7 +215,7 @@ def _as_written(file, macros):
 
 
 def _is_own(selector):
-  """Whether a selector may be that of something that a sweep is made of."""
+  """Whether a selector fits a part of a sweep, such as `choice`."""
   return any(
     f"{found}.".startswith(f"{_ROOT}.") for found in gin_internals.matching_selectors(selector)
   )
@@ -224,10 +226,10 @@ def _value(value, macros):
     return (
       value
       if _is_own(value.name.rpartition("/")[2])
-      else gin_text.Written(f"@{value.name}{'()' * value.evaluate}")
+      else gin_text.Verbatim(f"@{value.name}{'()' * value.evaluate}")
     )
   if isinstance(value, files.Macro):
-    return value if value.name in macros else gin_text.Written(f"%{value.name}")
+    return value if value.name in macros else gin_text.Verbatim(f"%{value.name}")
   if isinstance(value, dict):
     return {_value(key, macros): _value(item, macros) for key, item in value.items()}
   if isinstance(value, list | tuple):

@@ -1,5 +1,4 @@
-"""What a sweep varies: parameters with a distribution each, some of them only where others have a
-certain value.
+"""The search space of a sweep: parameters and their distributions.
 
     sweep.space = {
         'OPTIMIZER': @optimizer/choice(),
@@ -11,8 +10,9 @@ certain value.
     momentum/uniform.high = 0.99
     momentum/uniform.when = {'OPTIMIZER': @keras.optimizers.SGD}
 
-Keys are what stands left of the = in a gin file: scope/name.parameter, or a macro. Optuna keeps a
-choice by its text in gin.
+A key is the left side of a binding in a gin file: scope/name.parameter, or a macro. A parameter
+with a `when` only counts in trials in which another parameter has a certain value. Optuna stores
+the values of a choice as gin text.
 """
 
 import dataclasses
@@ -28,62 +28,71 @@ from trainer.sweep import gin_text
 @gin_names.configurable("choice", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Choice:
-  """One of some values.
+  """One of several values.
 
   Attributes:
-    options: list of values; anything that gin can write, @references and %macros of the experiment
-      included.
-    when: dict of another parameter's key → the value, or list of values, with which this one
-      counts; None for always.
+    options: the values: anything that gin can write, also @references and %macros of the
+      experiment.
+    when: key of another parameter → the value, or list of values, with which this parameter counts;
+      None for always.
 
   Raises:
-    SettingError: no options, or one twice.
+    SettingError: there are no options, or one occurs twice.
   """
 
   options: Any
   when: Any = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if not isinstance(self.options, list | tuple) or not self.options:
       raise errors.SettingError(
         f"choice.options must be a list of at least one value; got {self.options!r}."
       )
     _check_different(self.texts(), "choice.options")
 
-  def texts(self):
-    """All values as gin text."""
+  def texts(self) -> list[str]:
+    """Returns all values as gin text."""
     return [gin_text.text(option) for option in self.options]
 
   samples = texts
 
-  def suggest(self, trial, key):
-    """The gin text that an optuna.Trial gets."""
+  def suggest(self, trial: Any, key: str) -> str:
+    """Chooses the value of an optuna.Trial; returns it as gin text."""
     return trial.suggest_categorical(key, self.texts())
 
 
 @gin_names.configurable("uniform", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Uniform:
-  """A float in [low, high]. `when` as in Choice. SettingError if low > high."""
+  """A float in [low, high].
+
+  Attributes:
+    low: lower bound.
+    high: upper bound.
+    when: as in Choice.
+
+  Raises:
+    SettingError: low > high, or a bound is not a number.
+  """
 
   low: float
   high: float
   when: Any = None
   log = False
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     _check_range(self, "log_uniform" if self.log else "uniform", positive=self.log)
 
-  def texts(self):
-    """None: they are too many."""
+  def texts(self) -> None:
+    """Returns None, because there are too many values."""
     return None
 
-  def samples(self):
-    """Some values as gin text, to check a binding with."""
+  def samples(self) -> list[str]:
+    """Returns some values as gin text, with which the binding can be checked."""
     return [gin_text.text(float(self.low))]
 
-  def suggest(self, trial, key):
-    """The gin text that an optuna.Trial gets."""
+  def suggest(self, trial: Any, key: str) -> str:
+    """Chooses the value of an optuna.Trial; returns it as gin text."""
     return gin_text.text(trial.suggest_float(key, self.low, self.high, log=self.log))
 
 
@@ -92,7 +101,13 @@ class Uniform:
 class LogUniform(Uniform):
   """A float in [low, high] whose logarithm is uniform.
 
-  `when` as in Choice. SettingError unless 0 < low <= high.
+  Attributes:
+    low: lower bound, greater than 0.
+    high: upper bound.
+    when: as in Choice.
+
+  Raises:
+    SettingError: low > high, or low is not greater than 0.
   """
 
   log = True
@@ -101,12 +116,17 @@ class LogUniform(Uniform):
 @gin_names.configurable("int_uniform", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class IntUniform:
-  """An int of low, low + step, ...
+  """An int of low, low + step, … up to high.
 
-  up to high; with log=True, one whose logarithm is uniform. `when` as in Choice.
+  Attributes:
+    low: the smallest value.
+    high: the largest value, if it is low plus a multiple of step.
+    step: distance between two values.
+    log: whether the logarithm is uniform; then step must be 1.
+    when: as in Choice.
 
   Raises:
-    SettingError: a bound that is no int, low > high, or log with a step or with a low under 1.
+    SettingError: a bound is not an int, low > high, or log is set with a step or a low under 1.
   """
 
   low: int
@@ -115,7 +135,7 @@ class IntUniform:
   log: bool = False
   when: Any = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     for name in ("low", "high", "step"):
       if not isinstance(getattr(self, name), int):
         raise errors.SettingError(
@@ -127,16 +147,16 @@ class IntUniform:
         f"int_uniform.step must be at least 1, and 1 with log = True; got {self.step}."
       )
 
-  def texts(self):
-    """All values as gin text."""
+  def texts(self) -> list[str]:
+    """Returns all values as gin text."""
     return [str(value) for value in range(self.low, self.high + 1, self.step)]
 
-  def samples(self):
-    """Some values as gin text, to check a binding with."""
+  def samples(self) -> list[str]:
+    """Returns some values as gin text, with which the binding can be checked."""
     return [str(self.low)]
 
-  def suggest(self, trial, key):
-    """The gin text that an optuna.Trial gets."""
+  def suggest(self, trial: Any, key: str) -> str:
+    """Chooses the value of an optuna.Trial; returns it as gin text."""
     high = self.low + (self.high - self.low) // self.step * self.step
     return str(trial.suggest_int(key, self.low, high, step=self.step, log=self.log))
 
@@ -144,9 +164,15 @@ class IntUniform:
 @gin_names.configurable("quantized", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Quantized:
-  """A float of low, low + step, ...
+  """A float of low, low + step, … up to high.
 
-  up to high, as one would write it: 0.3, not 0.30000000000000004. `when` as in Choice.
+  The values have no rounding errors: 0.3, not 0.30000000000000004.
+
+  Attributes:
+    low: the smallest value.
+    high: the largest value, if it is low plus a multiple of step.
+    step: distance between two values.
+    when: as in Choice.
 
   Raises:
     SettingError: low > high, or step is not greater than 0.
@@ -157,7 +183,7 @@ class Quantized:
   step: float
   when: Any = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     _check_range(self, "quantized")
     if (
       isinstance(self.step, bool)
@@ -168,6 +194,7 @@ class Quantized:
         f"quantized.step must be a number greater than 0; got {self.step!r}."
       )
 
+  # In decimal arithmetic: with floats, (0.3 - 0.1) / 0.1 is less than 2.
   @property
   def _count(self):
     low, high, step = (decimal.Decimal(repr(number)) for number in (self.low, self.high, self.step))
@@ -176,16 +203,16 @@ class Quantized:
   def _text(self, index):
     return repr(float(decimal.Decimal(repr(self.low)) + index * decimal.Decimal(repr(self.step))))
 
-  def texts(self):
-    """All values as gin text."""
+  def texts(self) -> list[str]:
+    """Returns all values as gin text."""
     return [self._text(index) for index in range(self._count)]
 
-  def samples(self):
-    """Some values as gin text, to check a binding with."""
+  def samples(self) -> list[str]:
+    """Returns some values as gin text, with which the binding can be checked."""
     return [self._text(0)]
 
-  def suggest(self, trial, key):
-    """The gin text that an optuna.Trial gets."""
+  def suggest(self, trial: Any, key: str) -> str:
+    """Chooses the value of an optuna.Trial; returns it as gin text."""
     high = float(self._text(self._count - 1))
     value = trial.suggest_float(key, float(self.low), high, step=float(self.step))
     return self._text(round((value - self.low) / self.step))
@@ -195,23 +222,23 @@ DISTRIBUTIONS = (Choice, IntUniform, Quantized, Uniform)
 
 
 class Space:
-  """Parameters, those that others depend on first.
+  """A search space. It has the methods of `grid.Grid`.
 
   Args:
-    entries: dict of key → one of DISTRIBUTIONS, or a list, which is a choice.
+    entries: key → one of DISTRIBUTIONS, or a list, which is a choice.
 
   Raises:
-    SettingError: empty; an entry that is neither; a `when` that names no other parameter, or a
-      value that it never has.
+    SettingError: there is no entry, an entry is neither, or a `when` names a parameter that does
+      not exist or a value that it never has.
   """
 
-  def __init__(self, entries):
+  def __init__(self, entries: Any) -> None:
     if not isinstance(entries, dict) or not entries:
       raise errors.SettingError(
         "sweep.space must be a dict of at least one parameter, such as "
         f"{{'run.train_batch_size': [32, 64]}}; got {entries!r}."
       )
-    self._distributions = {}
+    self._distributions: dict[str, Any] = {}
     for key, entry in entries.items():
       gin_text.binding(key, "0")
       self._distributions[key] = Choice(entry) if isinstance(entry, list) else entry
@@ -224,33 +251,36 @@ class Space:
     self._whens = {
       key: self._when(key, distribution.when) for key, distribution in self._distributions.items()
     }
-    self._order = []
+    # Parameters on which others depend come before those.
+    self._order: list[str] = []
     for key in self._distributions:
       self._place(key, ())
 
   @property
-  def keys(self):
+  def keys(self) -> list[str]:
     """The parameters' keys, in the order in which they are chosen."""
     return list(self._order)
 
-  def suggest(self, trial):
-    """dict of key → gin text, of those parameters that count in an optuna.Trial.
+  def suggest(self, trial: Any) -> dict[str, str]:
+    """Chooses the parameters that count in an optuna.Trial; returns key → gin text.
 
-    Once they are chosen, the trial has them for good.
+    For a trial that has its parameters already, these are returned.
     """
-    chosen = {}
+    chosen: dict[str, str] = {}
     for key in self._order:
       if self._counts(key, chosen):
         chosen[key] = self._distributions[key].suggest(trial, key)
     return chosen
 
-  def fixed(self, number):
-    """dict of key → what the trial of this number has for certain: nothing."""
+  def fixed(self, number: int) -> dict[str, str]:
+    """Returns {}: the sampler chooses all parameters."""
     return {}
 
-  def points(self):
-    """All combinations, as dicts of key → gin text, the last parameter changing first;
-    SettingError if a parameter has no end of values.
+  def points(self) -> list[dict[str, str]]:
+    """Returns all combinations, each as key → gin text; the last parameter varies fastest.
+
+    Raises:
+      SettingError: a parameter has infinitely many values.
     """
     for key, distribution in self._distributions.items():
       if distribution.texts() is None:
@@ -258,7 +288,7 @@ class Space:
           f"sweep.sampler = 'grid' needs parameters that can be counted: make {key!r} a choice, "
           "an int_uniform or quantized."
         )
-    points = [{}]
+    points: list[dict[str, str]] = [{}]
     for key in self._order:
       texts = self._distributions[key].texts()
       points = [
@@ -270,13 +300,13 @@ class Space:
       ]
     return points
 
-  def samples(self):
-    """dict of key → gin texts with which to check the binding."""
+  def samples(self) -> dict[str, list[str]]:
+    """Returns key → gin texts with which the binding can be checked."""
     return {key: self._distributions[key].samples() for key in self._order}
 
-  def definition(self):
-    """What makes it this space, as JSON can hold it."""
-    shown = {}
+  def definition(self) -> dict[str, Any]:
+    """Returns the space in a form that JSON can hold; equal spaces have equal definitions."""
+    shown: dict[str, dict[str, Any]] = {}
     for key, distribution in self._distributions.items():
       fields = {
         field.name: getattr(distribution, field.name)
@@ -289,7 +319,7 @@ class Space:
     return shown
 
   def _when(self, key, when):
-    """dict of key → gin texts."""
+    """Checks a `when`; returns key → gin texts."""
     if when is None:
       return {}
     if not isinstance(when, dict):
@@ -319,6 +349,7 @@ class Space:
     return found
 
   def _place(self, key, within):
+    """Appends a key to the order, after the keys on which it depends (those in `within` wait)."""
     if key in within:
       raise errors.SettingError(
         f"sweep.space: the `when` of {' and of '.join(map(repr, within))} go in a circle."

@@ -1,4 +1,4 @@
-"""The trials of a sweep, in a database: which there are, whose turn it is, what came of them.
+"""The trials of a sweep in a database: makes them, hands them out, records their results.
 
     study = Study.open("sqlite:///out/sweep/sweep.db", "sweep", settings, definition)
     study.make_trials(40)
@@ -6,26 +6,31 @@
     study.settings.space.suggest(trial)
     study.finish(trial, "complete", [0.98])
 
-Trials are made at once, as many as are wanted, and are then taken: new ones, and those whose
-process was killed, by the same way. A trial that is taken up again keeps its number, and its
-parameters as far as they were chosen; the others are chosen as they would have been.
+All trials are made at the beginning. Processes then claim them: new ones, and in the same way those
+whose process was killed. A trial that is claimed again keeps its number and the parameters that
+were chosen for it. Parameters that were not chosen yet get the values that they would have got.
 """
 
 import functools
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from trainer import errors
 from trainer.sweep import leases, optuna_parts
 
+if TYPE_CHECKING:
+  from trainer.sweep import settings as settings_lib
+
 _DEFINITION = "octet"
 
-# The number under which whoever makes trials holds a lease.
+# The trial number of the lease that a process holds while it makes trials.
 _MAKER = -1
 
 
-def url_for(sweep_dir, storage=""):
-  """The address of the database: --storage, or a file in the sweep's folder."""
+def url_for(sweep_dir: str, storage: str = "") -> str:
+  """Returns the address of the database: --storage, or a file in the sweep's folder."""
   return storage or f"sqlite:///{os.path.join(os.path.abspath(sweep_dir), 'sweep.db')}"
 
 
@@ -34,31 +39,47 @@ class Study:
 
   Args:
     storage: an optuna RDBStorage.
-    name: the study's.
-    settings: a settings.Settings, or None for a reader.
+    name: of the study.
+    settings: of the sweep; None to only read the study.
+    lease_seconds: see `leases.Leases`.
   """
 
-  def __init__(self, storage, name, settings=None, lease_seconds=60.0):
+  def __init__(
+    self,
+    storage: Any,
+    name: str,
+    settings: "settings_lib.Settings | None" = None,
+    lease_seconds: float = 60.0,
+  ) -> None:
     self._optuna = optuna_parts.library()
     self._storage = storage
     self.name = name
     self.settings = settings
-    self.leases = leases.Leases(storage.engine, name, lease_seconds) if settings else None
+    self.leases: Any = leases.Leases(storage.engine, name, lease_seconds) if settings else None
 
   @classmethod
-  def open(cls, url, name, settings, definition, join=False, lease_seconds=60.0):
-    """The study of this name, made if it is not there.
+  def open(
+    cls,
+    url: str,
+    name: str,
+    settings: "settings_lib.Settings",
+    definition: Mapping[str, Any],
+    join: bool = False,
+    lease_seconds: float = 60.0,
+  ) -> "Study":
+    """Opens the study of this name, which is created if it does not exist.
 
     Args:
       url: of the database.
-      name: the study's.
-      settings: a settings.Settings.
-      definition: dict, what must be the same each time, as JSON can hold it.
-      join: whether it must be there.
-      lease_seconds: see leases.Leases.
+      name: of the study.
+      settings: of the sweep.
+      definition: what must not change while the sweep goes on, in a form that JSON can hold.
+      join: whether the study must exist.
+      lease_seconds: see `leases.Leases`.
 
     Raises:
-      SettingError: the database cannot be reached; the study is not there, or is another one.
+      SettingError: the database cannot be reached, the study does not exist, or it has another
+        definition.
     """
     optuna = optuna_parts.library()
     if join:
@@ -70,7 +91,7 @@ class Study:
     ]
     if join and name not in names:
       raise errors.SettingError(
-        f"--join: there is no sweep {name!r} in {shown(url)}; there are: "
+        f"--join: there is no sweep {name!r} in {without_password(url)}; there are: "
         f"{', '.join(names) or 'none'}. Start one without --join, or check "
         "--storage and --study."
       )
@@ -79,8 +100,9 @@ class Study:
       made = optuna.create_study(
         storage=storage, study_name=name, directions=directions, load_if_exists=True
       )
-    except ValueError:  # of other directions
+    except ValueError:  # it exists with other directions, which the definition below reports
       made = optuna.load_study(storage=storage, study_name=name)
+    # As JSON gives it back: tuples, for one, come back from the database as lists.
     plain = json.loads(json.dumps(definition))
     before = made.user_attrs.get(_DEFINITION)
     if before is None:
@@ -90,15 +112,26 @@ class Study:
         key for key in plain.keys() | before.keys() if plain.get(key) != before.get(key)
       )
       raise errors.SettingError(
-        f"The sweep {name!r} in {shown(url)} was begun with another {', '.join(changed)}. A "
-        "sweep that goes on must be the same; for another one, "
-        "give another --sweep_dir (or --study, with --storage)."
+        f"The sweep {name!r} in {without_password(url)} was begun with another "
+        f"{', '.join(changed)}. A sweep that goes on must be the same; for another one, give "
+        "another --sweep_dir (or --study, with --storage)."
       )
     return cls(storage, name, settings, lease_seconds)
 
   @classmethod
-  def read(cls, url, name):
-    """(the study for reading, its definition); SettingError if it is not there."""
+  def read(cls, url: str, name: str) -> "tuple[Study, dict[str, Any]]":
+    """Opens a study for reading.
+
+    Args:
+      url: of the database.
+      name: of the study.
+
+    Returns:
+      The study and its definition.
+
+    Raises:
+      SettingError: the database cannot be reached, or the study does not exist.
+    """
     optuna = optuna_parts.library()
     _require_file(url)
     storage = _storage(url, read=True)
@@ -110,15 +143,13 @@ class Study:
         for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)
       ]
       raise errors.SettingError(
-        f"There is no sweep {name!r} in {shown(url)}; there are: "
+        f"There is no sweep {name!r} in {without_password(url)}; there are: "
         f"{', '.join(names) or 'none'} (--study)."
       ) from None
     return cls(storage, name), definition
 
-  def optuna_study(self, number=0):
-    """The optuna.Study, as trial `number` sees it: with a sampler of its own, and knowing all
-    that the database knows by now.
-    """
+  def optuna_study(self, number: int = 0) -> Any:
+    """Loads the optuna.Study in its current state, with the sampler of trial `number`."""
     if not self.settings:
       return self._optuna.load_study(storage=self._storage, study_name=self.name)
     s = self.settings
@@ -131,14 +162,14 @@ class Study:
       pruner=optuna_parts.pruner(s.pruner, s.pruner_options),
     )
 
-  def trials(self):
-    """All optuna.FrozenTrials, by number."""
+  def trials(self) -> list[Any]:
+    """Returns all optuna.FrozenTrials, by number."""
     return self.optuna_study().get_trials(deepcopy=False)
 
-  def make_trials(self, count):
-    """Makes those that `count` wants; returns whether they are there.
+  def make_trials(self, count: int) -> bool:
+    """Makes trials until there are `count`; returns whether there are.
 
-    If not, another process is at it.
+    They may be missing because another process is making them.
     """
     if len(self.trials()) >= count:
       return True
@@ -150,43 +181,54 @@ class Study:
     self.leases.release(_MAKER)
     return True
 
-  def claim(self, count):
-    """An optuna.Trial that nobody works on, of the first `count` that are not finished; None if
-    there is none now.
+  def claim(self, count: int) -> Any:
+    """Claims one of the first `count` trials that is not finished and that nobody works on.
+
+    Returns:
+      An optuna.Trial; None if there is no such trial now.
     """
     for found in self.trials()[:count]:
       if found.state.is_finished() or not self.leases.claim(found.number):
         continue
+      # Read again: another process may have finished and released it before it was claimed.
       state = self._storage.get_trial(found._trial_id).state
-      if state.is_finished():  # in between
+      if state.is_finished():
         self.leases.release(found.number)
         continue
       if state == self._optuna.trial.TrialState.WAITING:
         self._storage.set_trial_state_values(found._trial_id, self._optuna.trial.TrialState.RUNNING)
       study = self.optuna_study(found.number)
-      study.get_trials(deepcopy=False)  # Optuna's cache writes to trials only that it has read
+      # Optuna's cache accepts writes only to trials that it has read.
+      study.get_trials(deepcopy=False)
       return self._optuna.trial.Trial(study, found._trial_id)
     return None
 
-  def unfinished(self, count):
-    """How many of the first `count` trials are not finished."""
+  def count_unfinished(self, count: int) -> int:
+    """Returns how many of the first `count` trials are not finished."""
     return sum(not trial.state.is_finished() for trial in self.trials()[:count])
 
-  def finish(self, trial, state, values=None):
-    """Writes down what came of an optuna.Trial: "complete" with its values, "pruned", or "fail"."""
+  def finish(self, trial: Any, state: str, values: Sequence[float] | None = None) -> None:
+    """Records the result of an optuna.Trial and releases it.
+
+    Args:
+      trial: what `claim` returned.
+      state: "complete", "pruned" or "fail".
+      values: the metrics of a complete trial.
+    """
+    # In this order: a trial that is released first could be claimed and run again.
     trial.study.tell(trial, values, state=self._optuna.trial.TrialState[state.upper()])
     self.leases.release(trial.number)
 
 
-def failures():
-  """What is raised where a database is lost on the way, as a tuple of classes."""
+def database_errors() -> tuple[type[Exception], ...]:
+  """Returns the exception classes that a lost connection to the database raises."""
   import sqlalchemy
 
   return optuna_parts.library().exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError
 
 
-def shown(url):
-  """The address without its password."""
+def without_password(url: str) -> str:
+  """Returns the address of a database without its password, for messages."""
   import sqlalchemy
 
   try:
@@ -196,15 +238,17 @@ def shown(url):
 
 
 def _require_file(url):
-  """Raises SettingError where the database would be a file and is not there."""
+  """Raises SettingError if the database is a file that does not exist; opening would create it."""
   if url.startswith("sqlite:///") and not os.path.exists(url.removeprefix("sqlite:///")):
-    raise errors.SettingError(f"There is no sweep in {shown(url)} (--sweep_dir, --storage).")
+    raise errors.SettingError(
+      f"There is no sweep in {without_password(url)} (--sweep_dir, --storage)."
+    )
 
 
 def _storage(url, read=False):
-  """The optuna RDBStorage; SettingError if it cannot be reached.
+  """Makes the optuna RDBStorage; SettingError if the database cannot be reached.
 
-  For reading alone, no table is made.
+  If it is only read, no table is created.
   """
   optuna = optuna_parts.library()
   import sqlalchemy
@@ -212,7 +256,7 @@ def _storage(url, read=False):
   try:
     parsed = sqlalchemy.engine.make_url(url)
     dialect = parsed.get_backend_name()
-    options = {"pool_pre_ping": True}
+    options: dict[str, Any] = {"pool_pre_ping": True}
     if dialect == "sqlite":
       folder = os.path.dirname(parsed.database or "")
       os.makedirs(folder or ".", exist_ok=True)
@@ -228,23 +272,23 @@ def _storage(url, read=False):
     )
     try:
       return make()
-    except failures():  # two processes make the tables at a time, of which one is too late
+    except database_errors():  # another process has just created the tables
       return make()
   except ImportError as error:
     raise errors.SettingError(
-      f"--storage={shown(url)} needs a Python package that is not "
+      f"--storage={without_password(url)} needs a Python package that is not "
       f"installed: {error.__cause__ or error}."
     ) from error
-  except (*failures(), OSError, RuntimeError, TypeError) as error:
+  except (*database_errors(), OSError, RuntimeError, TypeError) as error:
     cause = error.__cause__ or error
     reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()
     if read:
       raise errors.SettingError(
-        f"There is no sweep in {shown(url)} yet, or it cannot be read: "
+        f"There is no sweep in {without_password(url)} yet, or it cannot be read: "
         f"{reason[0]} (--sweep_dir, --storage)."
       ) from error
     raise errors.SettingError(
-      f"--storage={shown(url)} cannot be used: {reason[0] if reason else type(error).__name__}. "
-      "Expected an address such as "
+      f"--storage={without_password(url)} cannot be used: "
+      f"{reason[0] if reason else type(error).__name__}. Expected an address such as "
       "sqlite:///path/sweep.db or postgresql://user:password@host/database."
     ) from error

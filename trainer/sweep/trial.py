@@ -1,9 +1,9 @@
-"""One trial: its folder, its command, and what its evaluations say.
+"""One trial: its folder, its command, its evaluations and its result.
 
 Example:
     run = Run(trial, settings, sweep_dir, common_arguments)
-    run.prepare()                       # the folder, with command.txt
-    verdict = run.follow()              # now and then: None, "prune", or MetricMissing is raised
+    run.prepare()                       # makes the folder, with command.txt
+    is_pruned = run.follow()            # from time to time: reads new evaluations
     run.outcome(exit_code)              # at its end: ("complete", [0.98]), ("fail", None), ...
 """
 
@@ -11,6 +11,8 @@ import os
 import shlex
 import signal
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
@@ -19,52 +21,68 @@ from trainer.loop import preemption
 from trainer.reporting import metrics_file
 from trainer.sweep import gin_text
 
+if TYPE_CHECKING:
+  from trainer.sweep import settings as settings_lib
+
 _LAST_LINES = 20
 
 
-def folder(sweep_dir, number):
-  """The model_dir of the trial of this number."""
+def folder(sweep_dir: str, number: int) -> str:
+  """Returns the model_dir of a trial."""
   return os.path.join(sweep_dir, "trials", str(number))
 
 
-def arguments(common, sweep_dir, number, bindings):
-  """The flags of trainer.main for a trial."""
+def arguments(
+  common: Sequence[str], sweep_dir: str, number: int, bindings: Sequence[str]
+) -> list[str]:
+  """Returns the flags of trainer.main for a trial.
+
+  Args:
+    common: flags of all trials.
+    sweep_dir: the sweep's folder.
+    number: of the trial.
+    bindings: gin bindings of the trial.
+  """
   return [*common, f"--model_dir={folder(sweep_dir, number)}", *as_flags(bindings)]
 
 
-def as_flags(bindings):
-  """Gin bindings as flags."""
+def as_flags(bindings: Sequence[str]) -> list[str]:
+  """Returns gin bindings as flags of trainer.main."""
   return [f"--gin_bindings={binding}" for binding in bindings]
 
 
-def command(flags):
-  """The line for a shell that runs trainer.main with these flags."""
+def command(flags: Sequence[str]) -> str:
+  """Returns the shell command that runs trainer.main with these flags."""
   return shlex.join(["python", "-m", "trainer.main", *flags])
 
 
 class MetricMissingError(errors.SettingError):
-  """No evaluation reports what the sweep is to judge by."""
+  """No evaluation reports the metric of the sweep."""
 
 
 class Run:
   """A trial that this process works on.
 
   Args:
-    trial: the optuna.Trial, whose parameters are chosen here, for good.
-    settings: a settings.Settings.
+    trial: the optuna.Trial. Its parameters are chosen here, if they were not before.
+    settings: of the sweep.
     sweep_dir: the sweep's folder.
-    common: list of arguments of trainer.main that all trials have.
+    common: flags of trainer.main for all trials.
 
   Attributes:
-    number: the trial's.
-    name: the string under which the server knows it.
-    model_dir: its folder.
-    own_bindings: list of gin bindings, those that the sweep varies.
-    arguments: list of flags of trainer.main.
-    pruned: whether it was decided to end it early.
+    trial: the optuna.Trial.
+    number: of the trial.
+    name: the name by which the trial server knows it.
+    settings: of the sweep.
+    model_dir: folder of the trial.
+    own_bindings: the gin bindings that the sweep chose for it.
+    arguments: flags of trainer.main.
+    pruned: whether the pruner has decided to end it early.
   """
 
-  def __init__(self, trial, settings, sweep_dir, common):
+  def __init__(
+    self, trial: Any, settings: "settings_lib.Settings", sweep_dir: str, common: Sequence[str]
+  ) -> None:
     self.trial = trial
     self.number = trial.number
     self.name = f"trial {trial.number}"
@@ -74,30 +92,30 @@ class Run:
     self.own_bindings = own
     self.arguments = arguments(common, sweep_dir, trial.number, [*settings.bindings, *own])
     self.pruned = "pruned_at" in trial.user_attrs
-    self._size = -1
-    self._begun = time.time()
+    self._size = -1  # of the metrics file at the last look
+    self._begin_time = time.time()
 
   @property
-  def command(self):
-    """The line that runs the trial by hand."""
+  def command(self) -> str:
+    """The command that runs the trial by hand."""
     return command(self.arguments)
 
   @property
-  def log(self):
-    """The file with what it says."""
+  def log(self) -> str:
+    """The file with the trial's output."""
     return os.path.join(self.model_dir, "log.txt")
 
   @property
-  def lock(self):
-    """The file that its process holds locked."""
+  def lock(self) -> str:
+    """The file that the trial's process keeps locked."""
     return os.path.join(self.model_dir, "process.lock")
 
-  def prepare(self):
-    """Makes the folder.
+  def prepare(self) -> None:
+    """Makes the trial's folder and command.txt.
 
     Raises:
-      SettingError: the folder has another trial, of a sweep whose database is gone.
-      OutputError: it cannot be written.
+      SettingError: the folder belongs to a trial of another sweep, whose database is gone.
+      OutputError: the folder cannot be written.
     """
     known = self.trial.user_attrs.get("bindings")
     if known is None and os.path.exists(os.path.join(self.model_dir, "command.txt")):
@@ -114,15 +132,15 @@ class Run:
     except OSError as error:
       raise errors.OutputError(f"Cannot write {self.model_dir}: {error} (--sweep_dir)") from error
 
-  def follow(self):
-    """Takes in the evaluations since the last call; returns whether the trial shall end early.
+  def follow(self) -> bool:
+    """Reports new evaluations to the pruner; returns whether the trial must end early.
 
     Raises:
-      MetricMissingError: they do not report what the sweep is judged by.
+      MetricMissingError: the evaluations do not report the metric of the sweep.
     """
     path = os.path.join(self.model_dir, metrics_file.NAME)
     size = os.path.getsize(path) if os.path.exists(path) else -1
-    if size == self._size:
+    if size == self._size:  # nothing was appended
       return False
     self._size = size
     lines = metrics_file.read(self.model_dir)
@@ -130,6 +148,7 @@ class Run:
     if len(self.settings.metrics) > 1 or self.pruned:
       return False
     kind, metric = _kind_and_name(self.settings.metrics[0], lines)
+    # The database knows which evaluations were reported, also by an earlier process.
     known = self.trial.storage.get_trial(self.trial._trial_id).intermediate_values
     for line in lines:
       if line["kind"] != kind or metric not in line or line["step"] in known:
@@ -149,16 +168,22 @@ class Run:
         return True
     return False
 
-  def outcome(self, code):
-    """What came of it, from the exit code of its process: ("complete", values), ("pruned", None),
-    ("fail", None), or ("interrupted", None).
+  def outcome(self, code: int) -> tuple[str, list[float] | None]:
+    """Determines the result of the trial when its process has ended.
+
+    Args:
+      code: exit code of the process; -n if signal n ended it.
+
+    Returns:
+      ("complete", metrics), ("pruned", None), ("fail", None) or ("interrupted", None).
 
     Raises:
-      MetricMissingError: it came to its end, and no evaluation reports what the sweep is judged by.
+      MetricMissingError: the trial is complete, and no evaluation reports the metric of the sweep.
     """
     lines = metrics_file.read(self.model_dir)
     self.trial.set_user_attr("steps", max((line["step"] for line in lines), default=0))
-    seconds = self.trial.user_attrs.get("seconds", 0.0) + time.time() - self._begun
+    # A trial may be interrupted and continued: the seconds of all its processes are added.
+    seconds = self.trial.user_attrs.get("seconds", 0.0) + time.time() - self._begin_time
     self.trial.set_user_attr("seconds", round(seconds, 1))
     if self.pruned and code in (preemption.EXIT_CODE, -signal.SIGTERM):
       return "pruned", None
@@ -186,7 +211,7 @@ class Run:
     for metric in self.settings.metrics:
       kind, name = _kind_and_name(metric, lines)
       own = [line for line in evaluations if line["kind"] == kind]
-      # An evaluation of another name may come before the one that is waited for, but not twice.
+      # Evaluations of other names may come first, but not at a second step.
       late = len({line["step"] for line in evaluations}) > 1 or ended
       if any(name in line for line in own) or not (own or late):
         continue
@@ -213,9 +238,11 @@ class Run:
 
 
 def _kind_and_name(metric, lines):
-  """The kind of the lines that have a metric, and its name there: "accuracy" → ("eval",
-  "accuracy"), "b/accuracy" → ("eval_b", "accuracy").
+  """Returns the kind of the lines that have a metric, and its name in these lines.
+
+  "accuracy" → ("eval", "accuracy"); "b/accuracy" → ("eval_b", "accuracy").
   """
+  # A metric may have a slash in its own name, so the evaluation without a name comes first.
   plain = metrics_file.eval_kind()
   evaluation, _, name = metric.rpartition("/")
   if not evaluation or any(line["kind"] == plain and metric in line for line in lines):

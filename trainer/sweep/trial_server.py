@@ -1,17 +1,19 @@
-"""The process that starts trials: it imports once what all of them need, and forks for each.
+"""A server process that imports what all trials need once, and forks itself for each trial.
 
-    python -m trainer.sweep.trial_server SOCKET fork|spawn trainer.main  # started by `Starter`,
-                                                                         # never by hand
+    python -m trainer.sweep.trial_server SOCKET fork|spawn trainer.main
 
-A trial that is forked finds TensorFlow and the modules of its gin files imported, and is else what
-`python -m trainer.main` is. That is safe for as long as this process has one thread (a fork takes
-along only the thread that calls it, and locks that others hold stay locked) and TensorFlow's
-runtime has not been used: imports alone start neither threads nor devices, with
-OPENBLAS_NUM_THREADS=1. Both are looked at before each fork, and where one does not hold, the trial
-is started afresh (spawn), with a word in the log.
+`Starter` starts this process and talks to it; it is never started by hand. A forked trial finds
+TensorFlow and the modules of its gin files imported. Otherwise it runs as `python -m trainer.main`
+does.
 
-A trial ends with this process, and this process with the one that started it, also where that was
-killed with SIGKILL (Linux).
+A fork is safe only while this process has one thread and has not used TensorFlow's runtime. A fork
+copies only the thread that calls it, so a lock that another thread holds would stay locked for
+ever. With OPENBLAS_NUM_THREADS=1, imports alone start neither threads nor devices. Both conditions
+are checked before each fork. If one does not hold, the trial is started as a new process (spawn),
+and the log says so.
+
+Trials end when this process ends, and this process ends when its parent ends, even by SIGKILL
+(Linux).
 """
 
 import fcntl
@@ -24,24 +26,26 @@ import socket
 import subprocess
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from trainer import command, errors, processes
 
 
 class Starter:
-  """The other end: the sweep's.
+  """Starts the server process and sends it requests.
 
   Args:
     how: "fork" or "spawn".
-    log: the file for what the process says.
-    module: what a trial runs.
+    log: file for the output of the server process.
+    module: the module that a trial runs.
 
   Attributes:
-    ended: dict of name → exit code of the trials that have ended (negative: by a signal) and were
-      not asked for yet.
+    ended: name → exit code of trials that have ended; -n if signal n ended it. The caller removes
+      the entries.
   """
 
-  def __init__(self, how, log, module="trainer.main"):
+  def __init__(self, how: str, log: str, module: str = "trainer.main") -> None:
     ours, theirs = socket.socketpair()
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -57,15 +61,21 @@ class Starter:
       )
     self._log = log
     self._lines = _Lines(ours)
-    self._checked = None
-    self.ended = {}
+    self._checked: list[Any] | None = None
+    self.ended: dict[str, int] = {}
 
-  def check(self, gin_files, rows):
-    """Has the rows, lists of bindings, loaded each after the gin files, in the process that has
-    what they name imported.
+  def check(self, gin_files: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
+    """Loads lists of bindings in the server process, which imports their modules.
+
+    Args:
+      gin_files: of the experiment.
+      rows: lists of bindings, each of which is loaded after the files.
 
     Returns:
-      The message of the first mistake, or None.
+      The message of the first error, or None.
+
+    Raises:
+      OutputError: the server process has ended.
     """
     self._lines.send({"check": [list(gin_files), [list(row) for row in rows]]})
     self._checked = None
@@ -73,27 +83,34 @@ class Starter:
       self.wait(None)
     return self._checked[0]
 
-  def start(self, name, arguments, log, lock, slot):
-    """Starts `python -m <module>` with arguments.
+  def start(
+    self, name: str, arguments: Sequence[str], log: str, lock: str, slot: Mapping[str, Any]
+  ) -> None:
+    """Starts a trial.
 
     Args:
-      name: a string to know it by.
-      arguments: list of flags.
-      log: the file that gets what it says, after what is there.
-      lock: a file that it holds locked for as long as it lives. It waits if another one does.
-      slot: what it gets of the machine, see machine.slots.
+      name: identifies the trial.
+      arguments: flags of the module.
+      log: file to which its output is appended.
+      lock: file that its process keeps locked. If another process has the lock, it waits.
+      slot: the trial's share of the machine, see `machine.slots`.
     """
     self._lines.send(
       {"start": {"name": name, "arguments": arguments, "log": log, "lock": lock, **slot}}
     )
 
-  def signal(self, name, number):
-    """Sends a signal to a trial; nothing happens if it has ended."""
+  def signal(self, name: str, number: int) -> None:
+    """Sends a signal to a trial; does nothing if it has ended."""
     self._lines.send({"signal": [name, int(number)]})
 
-  def wait(self, seconds):
-    """Takes in what the process has to tell: returns after the first news, or after so many
-    seconds; None for no limit.
+  def wait(self, seconds: float | None) -> None:
+    """Waits for messages of the server process and updates `ended`.
+
+    Args:
+      seconds: the longest wait; None for no limit.
+
+    Raises:
+      OutputError: the server process has ended.
     """
     for message in self._lines.receive(seconds):
       if "ended" in message:
@@ -110,15 +127,15 @@ class Starter:
         f"same command continues the sweep.\n{last}"
       )
 
-  def close(self):
-    """Ends the process, and with it what it has started."""
+  def close(self) -> None:
+    """Kills the server process, and with it all trials."""
     self._lines.close()
     self._process.kill()
     self._process.wait()
 
 
 class _Lines:
-  """Messages over a socket, a line of JSON each."""
+  """Sends and receives messages over a socket, each as a line of JSON."""
 
   def __init__(self, connection):
     self.connection = connection
@@ -134,9 +151,7 @@ class _Lines:
       self.closed = True
 
   def receive(self, seconds):
-    """The messages that are there or come within so many seconds; [] also if the other end was
-    closed.
-    """
+    """Returns the messages that come within `seconds`; [] also if the other end was closed."""
     if self.closed or not self._selector.select(seconds):
       return []
     try:
@@ -153,13 +168,13 @@ class _Lines:
     self.connection.close()
 
 
-# -------------------------------------------------------------------- the process
+# -------------------------------------------------------------------- the server process
 
 
 def _serve(connection, how, module):
-  """Does what it is told until the other end is closed."""
+  """Answers requests until the other end is closed."""
   lines = _Lines(connection)
-  # A child that ends wakes the selector.
+  # When a child ends, SIGCHLD writes a byte to this pipe, which wakes the selector.
   reader, writer = os.pipe()
   os.set_blocking(reader, False)
   os.set_blocking(writer, False)
@@ -194,7 +209,7 @@ def _drain(reader):
 
 
 def _reap():
-  """(pid, exit code) of each child that has ended."""
+  """Returns (pid, exit code) of each child that has ended."""
   found = []
   while True:
     try:
@@ -207,9 +222,9 @@ def _reap():
 
 
 def _check(gin_files, rows):
-  """The message of what is wrong with the first row that does not load, or None.
+  """Loads each row after the gin files, which imports their modules for all later trials.
 
-  The files' modules are imported from then on.
+  Returns the message of the first error, or None.
   """
   from trainer import config
   from trainer.sweep import binding_targets
@@ -228,12 +243,13 @@ def _check(gin_files, rows):
 
 
 def _start(request, how, module):
-  """The pid of the new process."""
+  """Starts a trial; returns its process ID."""
   forked = how == "fork"
   if forked and (reason := _why_not_fork()):
     print(f"{request['name']} is started afresh: {reason}", flush=True)
     forked = False
   own = os.getpid()
+  # Otherwise the child has a copy of the text in the buffers and writes it a second time.
   sys.stdout.flush()
   sys.stderr.flush()
   pid = os.fork()
@@ -250,11 +266,12 @@ def _start(request, how, module):
   finally:
     sys.stdout.flush()
     sys.stderr.flush()
+    # The child must never return into the server's loop.
     os._exit(code)
 
 
 def _why_not_fork():
-  """Why this process cannot be forked, or ""."""
+  """Returns why this process must not be forked, or ""."""
   threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
   if threads != 1:
     return (
@@ -271,8 +288,8 @@ def _why_not_fork():
 
 
 def _prepare(request, parent):
-  """Makes a new process one of its own, with its share of the machine."""
-  os.setsid()  # Ctrl-C is for the sweep
+  """Sets up a new child process: its session, output, lock and share of the machine."""
+  os.setsid()  # a session of its own: Ctrl-C in the terminal goes to the sweep alone
   processes.end_with_parent(parent)
   signal.set_wakeup_fd(-1)
   signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -280,7 +297,8 @@ def _prepare(request, parent):
   for descriptor in (1, 2):
     os.dup2(log, descriptor)
   lock = os.open(request["lock"], os.O_WRONLY | os.O_CREAT, 0o666)
-  fcntl.flock(lock, fcntl.LOCK_EX)  # and never let go
+  # Held until the process ends. A trial whose sweep was killed may still be saving.
+  fcntl.flock(lock, fcntl.LOCK_EX)
   os.set_inheritable(lock, True)
   if request["cores"] and hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, request["cores"])
@@ -301,13 +319,15 @@ def _run(module, arguments):
   return 0
 
 
-def main():
+def main() -> None:
+  """Runs the server process."""
   descriptor, how, module = int(sys.argv[1]), *sys.argv[2:]
   signal.signal(signal.SIGTERM, signal.SIG_DFL)
   connection = socket.socket(fileno=descriptor)
   connection.set_inheritable(False)
   processes.end_with_parent(os.getppid())
-  # Where the sweep has ended before that was set, nobody holds the other end any more.
+  # If the parent ended before the line above, the other end of the socket is closed, and _serve
+  # returns at once.
   _serve(connection, how, module)
 
 

@@ -238,7 +238,7 @@ def test_a_signal_has_the_trials_save_and_the_same_command_goes_on(
     original(seconds)
 
   stopped.starter.wait = wait
-  with pytest.raises(engine.Stopped) as caught:
+  with pytest.raises(engine.SweepInterrupted) as caught:
     stopped.run()
   assert caught.value.number == number
   assert stopped.starter.signals == [("trial 0", signal.SIGTERM), ("trial 1", signal.SIGTERM)]

@@ -57,7 +57,7 @@ def parsed(line):
 
 def as_read(value):
   """The value with references as config_files has them."""
-  if isinstance(value, gin_text.Written):
+  if isinstance(value, gin_text.Verbatim):
     if value.text.startswith("%"):
       return files.Macro(value.text[1:])
     return files.Reference(value.text[1:].removesuffix("()"), value.text.endswith("()"))
@@ -79,7 +79,7 @@ def test_a_value_is_read_back_as_it_was(value):
 
 @hypothesis.given(
   st.recursive(
-    st.one_of(_LEAVES, REFERENCES.map(gin_text.Written)),
+    st.one_of(_LEAVES, REFERENCES.map(gin_text.Verbatim)),
     lambda inner: st.one_of(
       st.lists(inner), st.lists(inner).map(tuple), st.dictionaries(st.text(), inner)
     ),

@@ -5,7 +5,7 @@ import pytest
 
 from trainer import errors
 from trainer.sweep import space
-from trainer.sweep.gin_text import Written
+from trainer.sweep.gin_text import Verbatim
 
 
 def suggested(varied, count=30):
@@ -27,7 +27,7 @@ def test_each_distribution_gives_gin_of_its_kind():
         "a.l": space.LogUniform(1e-4, 1),
         "a.i": space.IntUniform(2, 9, step=3),
         "a.q": space.Quantized(0.1, 0.75, 0.1),
-        "a.c": space.Choice(["it's", Written("@f")]),
+        "a.c": space.Choice(["it's", Verbatim("@f")]),
         "BATCH": [32, 64],
       }
     )
@@ -42,8 +42,8 @@ def test_each_distribution_gives_gin_of_its_kind():
 
 
 CONDITIONAL = {
-  "a.momentum": space.Choice([0.5, 0.9], when={"OPTIMIZER": [Written("@sgd"), Written("@rms")]}),
-  "OPTIMIZER": space.Choice([Written("@sgd"), Written("@adam"), Written("@rms")]),
+  "a.momentum": space.Choice([0.5, 0.9], when={"OPTIMIZER": [Verbatim("@sgd"), Verbatim("@rms")]}),
+  "OPTIMIZER": space.Choice([Verbatim("@sgd"), Verbatim("@adam"), Verbatim("@rms")]),
   "a.nesterov": space.Choice([True, False], when={"a.momentum": 0.9}),
 }
 

@@ -41,7 +41,7 @@ def test_a_trial_from_its_making_to_its_end(tmp_path, settings):
   two.report(0.3, 1)
   found.finish(two, "pruned")
   assert states(found) == ["COMPLETE", "PRUNED"]
-  assert found.unfinished(2) == 0
+  assert found.count_unfinished(2) == 0
   assert found.claim(2) is None
   assert found.make_trials(3)
   assert found.claim(2) is None  # the third is not of the first two
