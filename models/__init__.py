@@ -1,4 +1,4 @@
-"""Models: one file a family, each with its network and the `model_fn` that runs it.
+"""Models: each file has a family of networks and the `model_fn` that runs it.
 
-`digits_mlp` is the one to copy for a model of your own.
+Copy `digits_mlp` to start a model of your own.
 """

@@ -1,4 +1,4 @@
-"""The CIFAR-10 CNN: four convolutions with batch norm before each pair, and one hidden layer.
+"""A CNN for CIFAR-10: two pairs of convolutions, with batch norm before each, and a hidden layer.
 
 Example:
     BatchNorm → Conv 32 3×3 same ReLU ×2 → MaxPool 2 → Dropout .25
@@ -6,8 +6,12 @@ Example:
     Flatten → Dense 512 ReLU → Dropout .5 → Dense 10
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import gin
 import keras
+import tensorflow as tf
 
 import trainer
 from models import classification
@@ -15,19 +19,19 @@ from models import classification
 
 @gin.configurable
 def model_fn(
-  features,
-  labels,
-  mode,
-  params,
-  classes=10,
-  filters=(32, 64),
-  units=512,
-  conv_dropout=0.25,
-  dense_dropout=0.5,
-  optimizer=keras.optimizers.Adam,
-  label_smoothing=0.0,
-):
-  """A classifier of small images.
+  features: dict[str, tf.Tensor],
+  labels: tf.Tensor | None,
+  mode: str,
+  params: dict[str, Any],
+  classes: int = 10,
+  filters: Sequence[int] = (32, 64),
+  units: int = 512,
+  conv_dropout: float = 0.25,
+  dense_dropout: float = 0.5,
+  optimizer: Callable[[], Any] = keras.optimizers.Adam,
+  label_smoothing: float = 0.0,
+) -> trainer.EstimatorSpec:
+  """Classifies small images.
 
   Args:
     features: {"image": float32 [b, h, w, c]}, of at least 8×8 pixels.
@@ -35,11 +39,11 @@ def model_fn(
     mode: one of trainer.ModeKeys.
     params: not used.
     classes: number of classes.
-    filters: of the first and the second pair of convolutions.
+    filters: numbers of filters in the first and the second pair of convolutions.
     units: width of the hidden layer.
-    conv_dropout, dense_dropout: the share dropped after each pair of convolutions, and after the
-      hidden layer.
-    optimizer: a class or callable that makes the optimizer.
+    conv_dropout: share of values dropped after each pair of convolutions.
+    dense_dropout: share of values dropped after the hidden layer.
+    optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
   """
   del params
@@ -55,8 +59,16 @@ def model_fn(
   return classification.spec(mode, logits, labels, optimizer, label_smoothing)
 
 
-def network(image, training, classes, filters, units, conv_dropout, dense_dropout):
-  """float32 [b, classes], logits."""
+def network(
+  image: tf.Tensor,
+  training: bool,
+  classes: int,
+  filters: Sequence[int],
+  units: int,
+  conv_dropout: float,
+  dense_dropout: float,
+) -> tf.Tensor:
+  """Maps images [b, h, w, c] to logits (float32 [b, classes]); for the others see `model_fn`."""
   x = image
   for count, second_padding in zip(filters, ("same", "valid"), strict=True):
     x = keras.layers.BatchNormalization()(x, training=training)
@@ -67,4 +79,5 @@ def network(image, training, classes, filters, units, conv_dropout, dense_dropou
   x = keras.layers.Flatten()(x)
   x = keras.layers.Dense(units, activation="relu")(x)
   x = keras.layers.Dropout(dense_dropout)(x, training=training)
+  # float32 also with --precision=bfloat16, whose 8 bits are too few for the loss.
   return keras.layers.Dense(classes, dtype="float32")(x)

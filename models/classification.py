@@ -1,6 +1,7 @@
-"""What the classifiers here have in common once a network has given its logits: loss, train_op,
-metrics and predictions.
-"""
+"""Loss, train_op, metrics and predictions of a classifier, made from its logits."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -9,23 +10,30 @@ import trainer
 from trainer import errors
 
 
-def spec(mode, logits, labels, optimizer, label_smoothing=0.0, penalties=()):
-  """The EstimatorSpec of a classifier.
+def spec(
+  mode: str,
+  logits: tf.Tensor,
+  labels: tf.Tensor | None,
+  optimizer: Callable[[], Any],
+  label_smoothing: float = 0.0,
+  penalties: Sequence[tf.Tensor] = (),
+) -> trainer.EstimatorSpec:
+  """Makes the EstimatorSpec of a classifier.
 
   Args:
     mode: one of trainer.ModeKeys.
     logits: float [b, ..., classes]. The loss is computed in float32, whatever the precision of the
       network.
-    labels: int [b, ...], None to predict.
-    optimizer: a class or callable that makes the optimizer.
-    label_smoothing: float in [0, 1), the share of a label that is spread evenly over the classes;
-      in training only, so that what is evaluated can be compared between recipes. C. Szegedy et
-      al., "Rethinking the Inception Architecture for Computer Vision" (2016).
+    labels: int [b, ...]; None to predict.
+    optimizer: makes the optimizer, such as its class.
+    label_smoothing: in [0, 1), the share of a label that is spread evenly over the classes, in
+      training only. C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision"
+      (2016).
     penalties: scalars that are added to the loss in training, such as `model.losses`.
 
   Returns:
-    A trainer.EstimatorSpec; predictions are "class" int32 [b, ...], "probabilities" and "logits"
-    float32 [b, ..., classes].
+    Its predictions are "class" (int32 [b, ...]), "probabilities" and "logits" (float32 [b, ...,
+    classes]).
 
   Raises:
     SettingError: label_smoothing is out of range.
@@ -43,6 +51,8 @@ def spec(mode, logits, labels, optimizer, label_smoothing=0.0, penalties=()):
       "logits": logits,
     }
     return trainer.EstimatorSpec(mode, predictions=predictions)
+  # Evaluation has neither smoothing nor penalties, so that losses of different recipes can be
+  # compared.
   if mode == trainer.ModeKeys.EVAL:
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
     return trainer.EstimatorSpec(
@@ -54,8 +64,8 @@ def spec(mode, logits, labels, optimizer, label_smoothing=0.0, penalties=()):
   return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(optimizer(), loss))
 
 
-def metric_fn(labels, logits):
-  """{"accuracy"}, over all labels of all examples."""
+def metric_fn(labels: tf.Tensor, logits: tf.Tensor) -> dict[str, keras.metrics.Metric]:
+  """Returns {"accuracy": ...}, over all labels of all examples."""
   accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
   accuracy.update_state(labels, logits)
   return {"accuracy": accuracy}

@@ -1,40 +1,44 @@
-"""One convolution, to compare hardware: 128 images of 256×256×3 with 256 filters of 5×5 at stride
-2, on eight shards of 16 images each.
+"""A single convolution, to compare hardware.
 
-`batch_parallel` runs any computation in that way. `model_fn` puts the same convolution under a
-small layer that is trained, so that the loops, devices and measurements of every other model serve
-for this one too.
+The usual sizes are 128 images of 256×256×3 and 256 filters of 5×5 with stride 2, on eight replicas
+with 16 images each. `batch_parallel` runs any computation on all replicas. `model_fn` adds a small
+trained layer to the convolution, so that it can be run and measured as other models are.
 """
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import keras
 import tensorflow as tf
 
+import trainer
 from models import classification
 from trainer import errors
 
 
-def convolve(images, filters, stride=2, padding="SAME"):
-  """The convolution of images [b, h, w, c] with filters [height, width, c, count], in the
-  precision that they have.
-  """
+def convolve(
+  images: tf.Tensor, filters: tf.Tensor, stride: int = 2, padding: str = "SAME"
+) -> tf.Tensor:
+  """Convolves images [b, h, w, c] with filters [height, width, c, count], in their own dtype."""
   return tf.nn.conv2d(images, filters, strides=stride, padding=padding)
 
 
-def batch_parallel(computation, inputs, strategy):
+def batch_parallel(
+  computation: Callable[..., Any], inputs: Sequence[tf.Tensor], strategy: tf.distribute.Strategy
+) -> Any:
   """Runs a computation on all replicas of a strategy, each with its own part of the batch.
 
   Args:
-    computation: function of tensors that returns a nest of tensors; the first axis of all of them
-      is the batch.
-    inputs: list of tensors, whose batch is cut into as many equal parts as there are replicas.
-    strategy: a tf.distribute.Strategy.
+    computation: maps tensors [b, ...] to a nest of tensors [b, ...].
+    inputs: tensors [b, ...]. The batch is divided among the replicas.
+    strategy: whose replicas compute.
 
   Returns:
-    What `computation(*inputs)` does: the parts' results one after another.
+    The result of `computation(*inputs)`: the parts' results, concatenated.
 
   Raises:
-    SettingError: the batch cannot be cut into equal parts.
+    SettingError: the batch is not divisible by the number of replicas.
   """
   shards = strategy.num_replicas_in_sync
   for tensor in inputs:
@@ -62,31 +66,34 @@ def batch_parallel(computation, inputs, strategy):
 
 @gin.configurable
 def model_fn(
-  features,
-  labels,
-  mode,
-  params,
-  filters=256,
-  filter_size=5,
-  stride=2,
-  padding="SAME",
-  train_filters=False,
-  classes=10,
-  optimizer=keras.optimizers.SGD,
-  label_smoothing=0.0,
-):
-  """Convolution → mean over the image → Dense, as a classifier.
+  features: dict[str, tf.Tensor],
+  labels: tf.Tensor | None,
+  mode: str,
+  params: dict[str, Any],
+  filters: int = 256,
+  filter_size: int = 5,
+  stride: int = 2,
+  padding: str = "SAME",
+  train_filters: bool = False,
+  classes: int = 10,
+  optimizer: Callable[[], Any] = keras.optimizers.SGD,
+  label_smoothing: float = 0.0,
+) -> trainer.EstimatorSpec:
+  """Classifies images: convolution → mean over the image → Dense.
 
   Args:
     features: {"image": float32 [b, h, w, c]}.
     labels: int32 [b], or None.
     mode: one of trainer.ModeKeys.
     params: not used.
-    filters, filter_size, stride, padding: of the convolution; padding is "SAME" or "VALID".
-    train_filters: whether a step computes the gradient of the convolution as well. If not, the
-      filters stay as they were drawn, and a step is the convolution and next to nothing else.
-    classes: width of the layer on top.
-    optimizer: a class or callable that makes the optimizer.
+    filters: number of filters.
+    filter_size: height and width of a filter.
+    stride: of the convolution.
+    padding: "SAME" or "VALID".
+    train_filters: whether the filters are trained. If not, a step is the convolution and almost
+      nothing else; otherwise it also computes the convolution's gradient.
+    classes: number of classes.
+    optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
   """
   del params

@@ -1,12 +1,14 @@
 """A small network that reads handwritten digits. Copy this file to start a model of your own.
 
-A model is one function, `model_fn`. The framework calls it once for each mode and each core of the
-device, with the features and labels of one batch as the input_fn made them; it returns an
-EstimatorSpec that says what to predict, to minimise and to measure. Write it as if there were one
-core.
+A model is one function, `model_fn`. The framework calls it for each mode and each core of the
+device, with the features and labels of a batch from the input_fn. It returns an EstimatorSpec with
+the predictions, the loss, the train_op and the metrics. Write it as if there were one core.
 
     run.model_fn = @digits_mlp.model_fn        # in a gin file, after `import models.digits_mlp`
 """
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import keras
@@ -15,53 +17,52 @@ import tensorflow as tf
 import trainer
 
 
-def network(images, training, hidden_units, dropout):
+def network(
+  images: tf.Tensor, training: bool, hidden_units: Sequence[int], dropout: float
+) -> tf.Tensor:
   """Maps images (float32 [batch, height, width, channels]) to logits (float32 [batch, 10])."""
   x = keras.layers.Flatten()(images)
   for units in hidden_units:
     x = keras.layers.Dense(units, activation="relu")(x)
-    # Layers that differ between training and use are told which it is.
+    # Dropout and batch norm do different things in training, so they must know the mode.
     x = keras.layers.Dropout(dropout)(x, training=training)
-  # With --precision=bfloat16 the layers above compute in bfloat16. The loss needs more digits than
-  # that has, so the last layer is always float32.
+  # With --precision=bfloat16 the layers above compute in bfloat16, which has too few digits for the
+  # loss. So the last layer always computes in float32.
   return keras.layers.Dense(10, dtype="float32")(x)
 
 
-# Every argument from the fifth on is a knob that a gin file can turn: `digits_mlp.model_fn.dropout
-# = 0.5`.
+# A gin file can set every argument from the fifth on: `digits_mlp.model_fn.dropout = 0.5`.
 @gin.configurable
 def model_fn(
-  features,
-  labels,
-  mode,
-  params,
-  hidden_units=(128, 64),
-  dropout=0.2,
-  optimizer=keras.optimizers.Adam,
-  label_smoothing=0.0,
-):
+  features: dict[str, tf.Tensor],
+  labels: tf.Tensor | None,
+  mode: str,
+  params: dict[str, Any],
+  hidden_units: Sequence[int] = (128, 64),
+  dropout: float = 0.2,
+  optimizer: Callable[[], Any] = keras.optimizers.Adam,
+  label_smoothing: float = 0.0,
+) -> trainer.EstimatorSpec:
   """Classifies digits.
 
   Args:
     features: dict with "image", float32 [batch, 8, 8, 1] in 0..1.
     labels: int32 [batch] in 0..9; None when predicting.
     mode: one of trainer.ModeKeys: TRAIN, EVAL, PREDICT.
-    params: dict of what `run.params` holds, with "batch_size", the examples on this core (absent in
-      export).
+    params: `run.params` and "batch_size", the number of examples on this core (absent in export).
     hidden_units: sizes of the hidden layers.
-    dropout: share of hidden units that a training step leaves out.
-    optimizer: makes a Keras optimizer: a class, or in gin `@keras.optimizers.Adam`, with bindings
-      of its own.
+    dropout: share of hidden units that a training step drops.
+    optimizer: makes a Keras optimizer: a class; in gin `@keras.optimizers.Adam`.
     label_smoothing: share of each label that is spread evenly over the classes.
 
   Returns:
     A trainer.EstimatorSpec.
   """
-  # 1. The network. Layers are made right here, each time; the framework sees to it that all calls
-  #   share one set of variables.
+  # 1. The network. Its layers are made at each call; the framework makes all calls share one set
+  #    of variables.
   logits = network(features["image"], mode == trainer.ModeKeys.TRAIN, hidden_units, dropout)
 
-  # 2. What a user of the model gets: tensors whose first axis is the batch.
+  # 2. The predictions: tensors with shape [batch, ...].
   predictions = {
     "class": tf.argmax(logits, axis=-1, output_type=tf.int32),
     "probabilities": tf.nn.softmax(logits),
@@ -78,8 +79,8 @@ def model_fn(
       mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "classes": predictions["class"]})
     )
 
-  # 4. The training step: one update of all trainable variables. Labels are smoothed here alone, so
-  #   that what is evaluated can be compared.
+  # 4. The training step: one update of all trainable variables. Labels are smoothed only here, so
+  #    that losses of evaluations with other settings can be compared.
   if label_smoothing:
     loss = (1 - label_smoothing) * loss - label_smoothing * tf.reduce_mean(
       tf.nn.log_softmax(logits)
@@ -87,10 +88,10 @@ def model_fn(
   return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(optimizer(), loss))
 
 
-def metric_fn(labels, classes):
-  """Metrics of a whole evaluation.
+def metric_fn(labels: tf.Tensor, classes: tf.Tensor) -> dict[str, keras.metrics.Metric]:
+  """Updates the metrics of an evaluation with a batch.
 
-  Called on the host, batch after batch, with the tensors that eval_metrics names, from all cores.
+  It is called on the host with the tensors of eval_metrics, gathered from all cores.
   """
   accuracy = keras.metrics.Accuracy()
   accuracy.update_state(labels, classes)

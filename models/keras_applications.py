@@ -1,5 +1,6 @@
-"""The networks of `keras.applications` (Xception, VGG16, ResNet50 and all others) under a new head,
-for fine-tuning or from random weights.
+"""The networks of `keras.applications` (Xception, VGG16, ResNet50 and others) with a new head.
+
+They are fine-tuned from a weights file, or trained from random weights.
 
     keras_applications.model_fn.name = "Xception"
     keras_applications.model_fn.weights = "/data/xception_weights_notop.h5"
@@ -13,6 +14,8 @@ import contextlib
 import difflib
 import functools
 import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import keras
@@ -26,48 +29,48 @@ from trainer import errors
 
 @gin.configurable
 def model_fn(
-  features,
-  labels,
-  mode,
-  params,
-  name="ResNet50",
-  classes=5,
-  weights=None,
-  frozen=False,
-  norm_momentum=None,
-  pooling="avg",
-  hidden_units=(),
-  dropout=0.0,
-  optimizer=keras.optimizers.Adam,
-  label_smoothing=0.0,
-):
-  """A classifier of images.
+  features: dict[str, tf.Tensor],
+  labels: tf.Tensor | None,
+  mode: str,
+  params: dict[str, Any],
+  name: str = "ResNet50",
+  classes: int = 5,
+  weights: str | None = None,
+  frozen: bool = False,
+  norm_momentum: float | None = None,
+  pooling: str = "avg",
+  hidden_units: Sequence[int] = (),
+  dropout: float = 0.0,
+  optimizer: Callable[[], Any] = keras.optimizers.Adam,
+  label_smoothing: float = 0.0,
+) -> trainer.EstimatorSpec:
+  """Classifies images.
 
   Args:
-    features: {"image": float32 [b, size, size, 3]}, RGB from 0 to 1. Which sizes a network takes is
-      its own: Xception from 71 on, VGG16 and ResNet50 from 32 on. The network's own
-      `preprocess_input` is part of the model.
+    features: {"image": float32 [b, size, size, 3]}, RGB from 0 to 1. The smallest size depends on
+      the network: 71 for Xception, 32 for VGG16 and ResNet50. The network's own `preprocess_input`
+      is part of the model.
     labels: int32 [b], or None.
     mode: one of trainer.ModeKeys.
     params: not used.
-    name: that of the function in keras.applications.
+    name: of the function in keras.applications.
     classes: number of classes.
     weights: path of a weights file (`.h5`, `.weights.h5`, `.keras`) for the network without its
-      head; None starts from random weights. It is read when training starts without a checkpoint,
+      head; None for random weights. The file is read when a training starts without a checkpoint,
       not to evaluate or predict.
-    frozen: whether the network keeps its weights and batch norm its statistics, so that the head
-      alone is trained.
-    norm_momentum: that of batch norm's moving averages; None for the network's own. Its 0.99 takes
-      some 500 steps to forget the start, and a run of less evaluates badly with it.
-    pooling: "avg", "max" or "flatten": what the head does with the network's last images.
+    frozen: whether only the head is trained. The network then keeps its weights and the statistics
+      of its batch norms.
+    norm_momentum: of batch norm's moving averages; None for the network's own. With 0.99 they need
+      about 500 steps to forget their initial values. A shorter training evaluates badly.
+    pooling: how the head reduces the network's last feature maps: "avg", "max" or "flatten".
     hidden_units: widths of hidden layers in the head.
-    dropout: the share dropped before the last layer, and between hidden ones.
-    optimizer: a class or callable that makes the optimizer.
+    dropout: share of values dropped before each layer of the head.
+    optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
 
   Raises:
-    SettingError: there is no network of that name or no such file, the file does not fit the
-      network, or the images do not.
+    SettingError: there is no such network or file, or the file or the images do not fit the
+      network.
   """
   del params
   training = mode == trainer.ModeKeys.TRAIN
@@ -94,10 +97,15 @@ def model_fn(
   return classification.spec(mode, logits, labels, optimizer, label_smoothing, network.losses)
 
 
-def build(name, image_shape):
-  """The network (keras.Model), without its head, with random weights.
+def build(name: str, image_shape: tuple[int | None, ...]) -> keras.Model:
+  """Builds a network without its head, with random weights.
 
-  SettingError if there is none of this name, or none for such images.
+  Args:
+    name: of the function in keras.applications.
+    image_shape: (height, width, channels).
+
+  Raises:
+    SettingError: there is no such network, or it cannot take such images.
   """
   make = _named(name)
   try:
@@ -108,10 +116,8 @@ def build(name, image_shape):
     ) from error
 
 
-def preprocess(name, image):
-  """Images as this network wants them, from RGB between 0 and 1: shifted, scaled, as BGR, or as
-  they are from 0 to 255.
-  """
+def preprocess(name: str, image: tf.Tensor) -> tf.Tensor:
+  """Converts RGB images in 0..1 to what a network takes, such as BGR without the mean colour."""
   return inspect.getmodule(_named(name)).preprocess_input(tf.cast(image, tf.float32) * 255.0)
 
 
@@ -145,11 +151,9 @@ def _pooling(pooling):
   return layers[pooling]()
 
 
-@functools.lru_cache(maxsize=1)  # one training: each replica asks for the same
+@functools.lru_cache(maxsize=1)  # each replica of a training asks for the same file
 def _read_weights(name, path, image_shape):
-  """The values (numpy arrays) of the network's variables, in the order of their making, from a
-  file.
-  """
+  """Reads the network's variables from a file, as numpy arrays in the order of their creation."""
   if not tf.io.gfile.exists(path):
     raise errors.SettingError(
       f"keras_applications: there is no weights file {path!r}: expected a local file for {name} "
@@ -168,7 +172,7 @@ def _read_weights(name, path, image_shape):
       network = build(name, image_shape)
     try:
       network.load_weights(path)
-    except Exception as error:  # Keras raises many kinds, of which none names the network
+    except Exception as error:  # Keras raises errors of many kinds; none of them names the network
       raise errors.SettingError(
         f"keras_applications: the weights file {path!r} does not fit {name} with "
         f"include_top=False and images of {image_shape} "
@@ -176,16 +180,17 @@ def _read_weights(name, path, image_shape):
       ) from error
     return [variable.numpy() for variable in made]
 
-  # In a thread of its own, in which TensorFlow and Keras know nothing of the model_fn that is being
-  # traced.
+  # In another thread, because graphs, variable scopes and Keras's state belong to a thread. Here
+  # they are those of the model_fn that is being traced.
   with concurrent.futures.ThreadPoolExecutor(1) as executor:
     return executor.submit(read).result()
 
 
 @contextlib.contextmanager
 def _starting_from(values):
-  """Inside, variables get these initial values, one after another: a value that were assigned
-  would be assigned again by every step.
+  """Gives these initial values, in order, to the variables made inside a `with` block.
+
+  An assignment would become a part of the step and run in each one.
   """
   values = iter(values)
 

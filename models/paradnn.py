@@ -1,20 +1,22 @@
-"""ParaDnn: networks whose width, depth and input size are numbers to sweep, to compare hardware and
-not to be accurate.
+"""ParaDnn: networks of any width, depth and input size, to compare hardware.
 
     paradnn.model_fn.family = "bottleneck"
     paradnn.model_fn.blocks = (3, 4, 6, 3)
     paradnn.model_fn.filters = 64
 
 Source: Y. E. Wang, G.-Y. Wei, D. Brooks, "Benchmarking TPU, GPU, and CPU Platforms for Deep
-  Learning" (2019), arXiv:1907.10701. Its sweeps:
+Learning" (2019), arXiv:1907.10701. Its sweeps:
 
     fully connected   4 to 128 layers of 32 to 8192 nodes, input 2000 to 8000, output 200 to 1000
     CNN               1 to 8 blocks a group, 16 to 64 filters in the first group, images of 100 to
                       300 pixels, output 500 to 1500
     RNN               1 to 13 layers, sequences of 10 to 90 tokens, embeddings of 100 to 900
 
-The sizes of the input (vector, image, length of the sequence, batch) are those of the input_fn.
+The input_fn determines the sizes of the input: vector, image, length of the sequence, batch.
 """
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import keras
@@ -30,38 +32,38 @@ FAMILIES = ("fully_connected", "residual", "bottleneck", *_CELLS)
 
 @gin.configurable
 def model_fn(
-  features,
-  labels,
-  mode,
-  params,
-  family="fully_connected",
-  layers=4,
-  units=1024,
-  blocks=(1, 1, 1, 1),
-  filters=16,
-  classes=1000,
-  vocabulary_size=1024,
-  optimizer=keras.optimizers.RMSprop,
-  label_smoothing=0.0,
-):
-  """A network of one of the families.
+  features: dict[str, tf.Tensor],
+  labels: tf.Tensor | None,
+  mode: str,
+  params: dict[str, Any],
+  family: str = "fully_connected",
+  layers: int = 4,
+  units: int = 1024,
+  blocks: Sequence[int] = (1, 1, 1, 1),
+  filters: int = 16,
+  classes: int = 1000,
+  vocabulary_size: int = 1024,
+  optimizer: Callable[[], Any] = keras.optimizers.RMSprop,
+  label_smoothing: float = 0.0,
+) -> trainer.EstimatorSpec:
+  """Classifies vectors or images, or predicts the next tokens, with a network of one family.
 
   Args:
     features: for "fully_connected" {"vector": float32 [b, n]}; for "residual" and "bottleneck"
       {"image": float32 [b, h, w, c]}; for "rnn", "lstm" and "gru" {"tokens": int32 [b, length +
-      1]}, of which the network sees all but the last and predicts all but the first.
-    labels: int32 [b], or None. The recurrent networks have theirs in the tokens and do not look at
-      it.
+      1]}. These networks see all tokens but the last and predict all but the first.
+    labels: int32 [b], or None. The recurrent networks ignore them, since their labels are tokens.
     mode: one of trainer.ModeKeys.
     params: not used.
     family: one of FAMILIES.
-    layers: hidden or recurrent layers.
-    units: their width; that of the embedding too.
-    blocks: CNN: blocks in each group.
-    filters: CNN: filters in the first group; each further group has twice as many on half the size.
-    classes: width of the output, of the recurrent networks vocabulary_size instead.
-    vocabulary_size: tokens are less than this.
-    optimizer: a class or callable that makes the optimizer.
+    layers: number of hidden or recurrent layers.
+    units: width of these layers and of the embedding.
+    blocks: CNNs: number of blocks in each group.
+    filters: CNNs: filters in the first group. Each further group has twice as many filters on
+      images of half the size.
+    classes: width of the output; recurrent networks have vocabulary_size instead.
+    vocabulary_size: all tokens are less than this.
+    optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
 
   Raises:
@@ -97,19 +99,34 @@ def model_fn(
   return classification.spec(mode, logits, labels, optimizer, label_smoothing)
 
 
-def fully_connected(vector, layers, units, classes):
-  """float32 [b, classes]: `layers` hidden layers of `units`."""
+def fully_connected(vector: tf.Tensor, layers: int, units: int, classes: int) -> tf.Tensor:
+  """Maps vectors [b, n] to logits (float32 [b, classes]) with hidden layers of equal width."""
   x = vector
   for _ in range(layers):
     x = keras.layers.Dense(units, activation="relu")(x)
   return keras.layers.Dense(classes, dtype="float32", name="output")(x)
 
 
-def convolutional(image, training, bottleneck, blocks, filters, classes):
-  """float32 [b, classes]: a ResNet with as many groups as `blocks` has numbers.
+def convolutional(
+  image: tf.Tensor,
+  training: bool,
+  bottleneck: bool,
+  blocks: Sequence[int],
+  filters: int,
+  classes: int,
+) -> tf.Tensor:
+  """Maps images [b, h, w, c] to logits (float32 [b, classes]) with a ResNet.
 
-  With bottlenecks, (3, 4, 6, 3) and 64 filters it is ResNet-50 (with the stride in the 3×3
-  convolutions); with blocks (2, 2, 2, 2) of the residual kind, ResNet-18.
+  With bottlenecks, blocks (3, 4, 6, 3) and 64 filters this is ResNet-50 (with the stride in the 3×3
+  convolutions). Without bottlenecks, blocks (2, 2, 2, 2) and 64 filters make ResNet-18.
+
+  Args:
+    image: [b, h, w, c].
+    training: whether batch norm uses the statistics of the batch.
+    bottleneck: whether blocks are 1×1, 3×3, 1×1 convolutions instead of two 3×3.
+    blocks: number of blocks in each group.
+    filters: in the first group.
+    classes: number of classes.
   """
   x = _norm_relu(_conv(image, filters, 7, 2), training)
   x = keras.layers.MaxPooling2D(3, strides=2, padding="same")(x)
@@ -121,10 +138,20 @@ def convolutional(image, training, bottleneck, blocks, filters, classes):
   return keras.layers.Dense(classes, dtype="float32", name="output")(x)
 
 
-def recurrent(tokens, cell, layers, units, vocabulary_size):
-  """float32 [b, length, vocabulary_size]: what follows each token.
+def recurrent(
+  tokens: tf.Tensor, cell: Callable[..., Any], layers: int, units: int, vocabulary_size: int
+) -> tf.Tensor:
+  """Maps tokens [b, length] to logits of the next ones (float32 [b, length, vocabulary_size]).
 
-  Unrolled, since the gradient of a loop of unknown length compiles on no TPU.
+  The loop over the tokens is unrolled, because XLA cannot compile the gradient of a loop of unknown
+  length for a TPU.
+
+  Args:
+    tokens: int32 [b, length].
+    cell: class of a recurrent Keras layer.
+    layers: number of layers.
+    units: width of the layers.
+    vocabulary_size: all tokens are less than this.
   """
   x = keras.layers.Embedding(vocabulary_size, units)(tokens)
   for _ in range(layers):
@@ -133,11 +160,10 @@ def recurrent(tokens, cell, layers, units, vocabulary_size):
 
 
 def _block(x, training, bottleneck, filters, stride):
-  """Convolutions 3×3, 3×3, or 1×1, 3×3, 1×1 with four times the filters, around which x is
-  added.
-  """
+  """A residual block: two 3×3 convolutions, or 1×1, 3×3, 1×1 with four times the filters."""
   outputs = 4 * filters if bottleneck else filters
-  fits = stride == 1 and x.shape[-1] == outputs  # in all but the first block of most groups
+  # In the first block of a group the shapes differ, and the shortcut needs a convolution.
+  fits = stride == 1 and x.shape[-1] == outputs
   shortcut = x if fits else _norm(_conv(x, outputs, 1, stride), training)
   if bottleneck:
     x = _norm_relu(_conv(x, filters, 1, 1), training)

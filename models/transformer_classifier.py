@@ -1,13 +1,16 @@
-"""A small Transformer encoder that classifies texts, given as token ids of a fixed length.
+"""A small Transformer encoder that classifies texts, which are token ids of a fixed length.
 
     Embedding + positions → Dropout
     → [LayerNorm → attention → + → LayerNorm → MLP → +] × layers
     → LayerNorm → mean over the tokens → Dense
 
 A. Vaswani et al., "Attention Is All You Need" (2017), with the norm before each part: R. Xiong et
-al., "On Layer Normalization in the Transformer Architecture" (2020). What was padded (id 0) is
-attended to by no token, and is not in the mean.
+al., "On Layer Normalization in the Transformer Architecture" (2020). No token attends to padding
+(id 0), and the mean leaves it out.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import gin
 import keras
@@ -22,22 +25,22 @@ PADDING = 0
 
 @gin.configurable
 def model_fn(
-  features,
-  labels,
-  mode,
-  params,
-  classes=2,
-  vocabulary_file=None,
-  vocabulary_size=None,
-  layers=2,
-  units=128,
-  heads=4,
-  mlp_units=256,
-  dropout=0.1,
-  optimizer=keras.optimizers.Adam,
-  label_smoothing=0.0,
-):
-  """A classifier of texts.
+  features: dict[str, tf.Tensor],
+  labels: tf.Tensor | None,
+  mode: str,
+  params: dict[str, Any],
+  classes: int = 2,
+  vocabulary_file: str | None = None,
+  vocabulary_size: int | None = None,
+  layers: int = 2,
+  units: int = 128,
+  heads: int = 4,
+  mlp_units: int = 256,
+  dropout: float = 0.1,
+  optimizer: Callable[[], Any] = keras.optimizers.Adam,
+  label_smoothing: float = 0.0,
+) -> trainer.EstimatorSpec:
+  """Classifies texts.
 
   Args:
     features: {"tokens": int32 [b, length]}, padded with 0.
@@ -45,20 +48,20 @@ def model_fn(
     mode: one of trainer.ModeKeys.
     params: not used.
     classes: number of classes.
-    vocabulary_file: the file that gave the ids, one word a line: of n words they are 1 to n, and n
-      + 1 for all others. Exactly one of this and vocabulary_size.
-    vocabulary_size: ids are less than this.
-    layers: attention and MLP, so many times.
+    vocabulary_file: the file with one word a line from which the ids come. Of n words the ids are 1
+      to n, and n + 1 for all other words. Set this or vocabulary_size, not both.
+    vocabulary_size: all ids are less than this.
+    layers: number of blocks of attention and MLP.
     units: width of a token; a multiple of heads.
-    heads: attention heads.
+    heads: number of attention heads.
     mlp_units: hidden width of the MLP.
-    dropout: the share dropped after the embedding and after each part.
-    optimizer: a class or callable that makes the optimizer.
+    dropout: share of values dropped after the embedding and after each part.
+    optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
 
   Raises:
-    SettingError: the vocabulary's size is not known, the file is not there, or units and heads do
-      not fit.
+    SettingError: neither or both of the vocabulary's settings are given, the file does not exist,
+      or units is not a multiple of heads.
   """
   del params
   if units % heads:
@@ -81,8 +84,18 @@ def model_fn(
   return classification.spec(mode, logits, labels, optimizer, label_smoothing)
 
 
-def network(tokens, training, classes, vocabulary_size, layers, units, heads, mlp_units, dropout):
-  """float32 [b, classes], logits."""
+def network(
+  tokens: tf.Tensor,
+  training: bool,
+  classes: int,
+  vocabulary_size: int,
+  layers: int,
+  units: int,
+  heads: int,
+  mlp_units: int,
+  dropout: float,
+) -> tf.Tensor:
+  """Maps token ids [b, length] to logits (float32 [b, classes]); for the others see `model_fn`."""
 
   def dropped(x):
     return keras.layers.Dropout(dropout)(x, training=training)
@@ -100,7 +113,7 @@ def network(tokens, training, classes, vocabulary_size, layers, units, heads, ml
     x += dropped(keras.layers.Dense(units)(y))
   x = tf.cast(keras.layers.LayerNormalization()(x), tf.float32)
   weights = tf.cast(present, tf.float32)[:, :, None]
-  # A text without a token is all zero.
+  # The maximum avoids 0 / 0 for a text without tokens, whose mean is then 0.
   mean = tf.reduce_sum(x * weights, 1) / tf.maximum(tf.reduce_sum(weights, 1), 1.0)
   return keras.layers.Dense(classes, dtype="float32", name="output")(mean)
 
@@ -119,4 +132,4 @@ def _vocabulary_size(path, size):
       "transformer_classifier.model_fn.vocabulary_file)."
     )
   with tf.io.gfile.GFile(path) as file:
-    return sum(1 for _ in file) + 2
+    return sum(1 for _ in file) + 2  # the padding and the unknown word
