@@ -28,8 +28,8 @@ class LoadedModel:
   Attributes:
     path: of the SavedModel.
     description: see `outputs.description`.
-    engines: dict of signature → what runs it: of serving_default, and of those that the model has
-      beside it (EstimatorSpec.export_outputs).
+    engines: dict of signature → what runs it: of serving_default, of those that the model has
+      beside it (EstimatorSpec.export_outputs), and of from_bytes where there are decoders.
     decoders: dict of feature → function of a string tensor [n] that returns features.
   """
 
@@ -158,21 +158,41 @@ def load(path: str, **settings) -> LoadedModel:
       f"{path} has no signature {DEFAULT!r}; it has {', '.join(described['signatures']) or 'none'}."
     )
   made = {DEFAULT: engines.load(path, **settings)}
-  for signature in _other_signatures(described["signatures"]):
+  for signature in _other_signatures(described):
     made[signature] = engines.load(path, "tensorflow", signature=signature)
   loaded = LoadedModel(path, described, made, _batch_decoders(path, described))
+  if loaded.decoders and signatures.FROM_BYTES not in made:
+    made[signatures.FROM_BYTES] = _FilesEngine(loaded)
   _warm_up(loaded)
   logging.info("Loaded %s with the engine %s", path, loaded.engine.name)
   return loaded
 
 
-def _other_signatures(found):
-  """Those of the model itself beside serving_default: they take the same."""
-  added = (signatures.FROM_BYTES, signatures.FROM_EXAMPLES, signatures.CLASSIFY)
+class _FilesEngine(engines.Engine):
+  """Decodes files, all of a batch in one call, and runs serving_default."""
+
+  def __init__(self, loaded):
+    self._loaded = loaded
+    self.name = loaded.engine.name
+
+  def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    decoded = {
+      name: self._loaded.decode(name, list(features[name])) for name in self._loaded.decoders
+    }
+    return self._loaded.engine.predict_batch({**features, **decoded})
+
+
+def _other_signatures(described):
+  """Those of the model itself beside serving_default, and not what an export has beside them."""
+  found = described["signatures"]
+  default = found[DEFAULT]["inputs"]
+  added = {signatures.FROM_EXAMPLES, signatures.CLASSIFY}
+  if described["decodes"]:
+    added.add(signatures.FROM_BYTES)
   return [
     name
     for name, parts in found.items()
-    if name != DEFAULT and (name not in added or parts["inputs"] == found[DEFAULT]["inputs"])
+    if name != DEFAULT and (name not in added or parts["inputs"] == default)
   ]
 
 
@@ -184,9 +204,6 @@ def _warm_up(loaded):
   for signature, inputs in requests:
     if signature in loaded.engines:
       loaded.engines[signature].predict_batch(inputs)
-    elif signature == signatures.FROM_BYTES:
-      for feature in set(loaded.decoders) & set(inputs):
-        loaded.decode(feature, list(inputs[feature]))
 
 
 def _made_up_request(loaded):

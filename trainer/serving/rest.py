@@ -65,20 +65,15 @@ def predict_request(body: bytes, loaded: LoadedModel) -> Request:
     if not isinstance(columns, dict) or "b64" in columns:
       columns = {_only(inputs): columns}
   columns = {name: _with_bytes(value) for name, value in columns.items()}
-  if signature in loaded.engines:
-    return Request(signature, loaded.check(columns, signature), by_row)
-  if signature == signatures.FROM_EXAMPLES:
-    return Request(DEFAULT, _of_examples(columns.get(signatures.EXAMPLES), loaded), by_row)
-  columns = {name: _decoded(name, value, loaded) for name, value in columns.items()}
-  return Request(DEFAULT, loaded.check(columns), by_row)
+  if signature == signatures.FROM_EXAMPLES and signature not in loaded.engines:
+    signature, columns = _of_examples(columns.get(signatures.EXAMPLES), loaded)
+  return Request(signature, _checked(columns, signature, loaded), by_row)
 
 
 def _signatures(loaded):
   """Those of :predict: the model's own, and those that take files and Examples."""
-  added = (signatures.FROM_BYTES, signatures.FROM_EXAMPLES)
-  return [
-    name for name in loaded.description["signatures"] if name in loaded.engines or name in added
-  ]
+  known = {*loaded.engines, signatures.FROM_EXAMPLES}
+  return [name for name in loaded.description["signatures"] if name in known]
 
 
 def classify_request(body: bytes, loaded: LoadedModel) -> Request:
@@ -87,8 +82,9 @@ def classify_request(body: bytes, loaded: LoadedModel) -> Request:
   if signatures.CLASSIFY not in described or signatures.CLASSIFY in loaded.engines:
     raise errors.InputError("The model has no signature 'classify': its classes have no names.")
   columns = _columns_of_rows(_message(body).get("examples"), list(loaded.inputs), "examples")
-  columns = {name: _decoded(name, _with_bytes(value), loaded) for name, value in columns.items()}
-  return Request(DEFAULT, loaded.check(columns), True)
+  columns = {name: _with_bytes(value) for name, value in columns.items()}
+  signature = _of_files(loaded)
+  return Request(signature, _checked(columns, signature, loaded), True)
 
 
 def predict_answer(request: Request, outputs: Mapping[str, np.ndarray]) -> bytes:
@@ -204,17 +200,23 @@ def _with_bytes(value):
   return value
 
 
-def _decoded(name, value, loaded):
-  """Features of encoded files; of what cannot be decoded, the value as it is."""
-  if name not in loaded.decoders:
-    return value
-  if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
-    raise errors.InputError(f'{name!r} must be files, as {{"b64": "..."}} each.')
-  return loaded.decode(name, value)
+def _of_files(loaded):
+  """The signature for features of which those that can be decoded are files."""
+  return signatures.FROM_BYTES if loaded.decoders else DEFAULT
+
+
+def _checked(columns, signature, loaded):
+  """Features as the signature takes them."""
+  for name in loaded.decoders if signature == signatures.FROM_BYTES else ():
+    value = columns.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
+      raise errors.InputError(f'{name!r} must be files, as {{"b64": "..."}} each.')
+  return loaded.check(columns, signature)
 
 
 def _of_examples(serialised, loaded):
+  """(the signature for them, columns) of serialised Examples."""
   if not isinstance(serialised, list) or not all(isinstance(item, bytes) for item in serialised):
     raise errors.InputError('Expected serialised tf.train.Examples, as {"b64": "..."} each.')
   rows = [features.parse_example(item, loaded) for item in serialised]
-  return features.features_of(rows, loaded)
+  return _of_files(loaded), {name: [row[name] for row in rows] for name in loaded.inputs}

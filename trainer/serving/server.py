@@ -115,7 +115,7 @@ class Service:
     """Answers a request to :classify; for Args, Returns and Raises see `predict`."""
     loaded = self._loaded(version)
     request = await _aside(body, rest.classify_request, body, loaded)
-    outputs = await self._batcher.run(loaded.engine, request.features)
+    outputs = await self._batcher.run(loaded.engines[request.signature], request.features)
     return rest.classify_answer(outputs, loaded.description["class_names"])
 
   def _loaded(self, version):

@@ -54,6 +54,9 @@ def test_files_are_decoded(predictor):
   encoded = [exported_lib.png(1), exported_lib.png(2, (30, 20))]
   wanted = np.stack([exported_lib.decode(file) for file in encoded])
   np.testing.assert_allclose(predictor.decode("image", encoded), wanted, atol=1e-6)
+  found = predictor.predict_batch({"image": encoded}, signature="from_bytes")
+  expected = predictor.predict_batch({"image": wanted})
+  np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +168,9 @@ def test_a_request_finds_all_compiled(trained, tmp_path, recording, monkeypatch)
   path = exported_lib.make(tmp_path, warm_up_batches=(1, 5))[1]
   predictor_lib.Predictor(path, "tensorflow")
   ((_, _, engine),) = recording
-  assert [len(call["image"]) for call in engine.calls] == [1, 5]
-  assert np.ptp(engine.calls[1]["image"]) > 0  # an example of the data, and nothing made up
+  # As serving_default, and with files.
+  assert [len(call["image"]) for call in engine.calls] == [1, 1, 5, 5]
+  assert np.ptp(engine.calls[2]["image"]) > 0  # an example of the data, and nothing made up
   assert [len(files) for files in decoded] == [1, 5]
   # An export without requests to warm up with.
   predictor_lib.Predictor(trained[1], "tensorflow")
