@@ -219,6 +219,8 @@ def function_of(dataset: tf.data.Dataset) -> Callable | None:
   return getattr(getattr(dataset, "_map_func", None), "_func", None)
 
 
-def with_constants(function: Callable) -> Callable:
+def with_constants(
+  function: tf.types.experimental.ConcreteFunction,
+) -> tf.types.experimental.ConcreteFunction:
   """Freezes a ConcreteFunction: variables become constants, called functions are inlined."""
   return _convert_variables_to_constants(function)

@@ -1,4 +1,4 @@
-"""What leaves a run: SavedModels, the engines that run them, predictions."""
+"""Writes what leaves a run: SavedModels and predictions; has the engines that run an export."""
 
 __all__ = [
   "completion",

@@ -1,41 +1,50 @@
-"""Loads SavedModels where Octet cannot be imported, and runs them.
+"""Loads and runs SavedModels in a process that cannot import Octet.
 
-A program by itself: it is started by `verification` with the path of this file, and imports nothing
-of this project.
+`verification` starts this file as a program of its own. It imports nothing of this project.
 
-It reads requests, a JSON object a line, from its standard input until that ends or nothing has come
-for some minutes:
+It reads requests from its standard input, one JSON object a line, until the input ends or ten
+minutes pass without a request:
 
     {"saved_model": path, "calls": [{"signature": name, "inputs": npz, "outputs": npz}, ...]}
 
-and answers each with a line on its standard output: {"error": null}, once the outputs are written.
-What npz files cannot hold is packed, see `pack`: strings (numpy's "S" would lose zeros at their
-ends) as an array of uint8 and one of lengths, bfloat16 as float32.
+It runs each call, writes the outputs, and answers a request with one line on its standard output:
+{"error": null}, or the error as a string. npz files cannot hold all arrays, so `pack` converts
+them: strings become an array of uint8 and an array of lengths (numpy's "S" loses zeros at the end),
+bfloat16 becomes float32.
 """
 
 import json
 import os
 import select
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 _REFUSED = ("trainer", "models", "input_pipelines", "gin_configs")
 _IDLE_SECS = 600.0
 
 
 class Refusal:
-  """An importer that refuses the project's packages, wherever they may be found."""
+  """An import hook that raises ImportError for Octet's packages."""
 
-  def find_spec(self, name, path=None, target=None):
-    """As importlib asks for it."""
+  def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+    """Raises ImportError for the packages in _REFUSED. The arguments are importlib's."""
     if name.partition(".")[0] in _REFUSED:
       raise ImportError(f"{name} cannot be imported where an export is checked")
 
 
-def pack(arrays):
-  """dict of plain numeric arrays, from one that may have bfloat16 and bytes (dtype object)."""
+def pack(arrays: Mapping[str, Any]) -> dict[str, Any]:
+  """Converts arrays to numeric ones that an npz file can hold.
+
+  Args:
+    arrays: name → array, also of bfloat16 or of bytes (dtype object).
+
+  Returns:
+    Key → array. `unpack` takes it.
+  """
   import numpy as np
 
-  packed = {}
+  packed: dict[str, Any] = {}
   for name, array in arrays.items():
     array = np.asarray(array)
     if array.dtype == object:
@@ -51,8 +60,8 @@ def pack(arrays):
   return packed
 
 
-def unpack(packed):
-  """What `pack` was given."""
+def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
+  """Reverses `pack`."""
   import numpy as np
 
   arrays = {}
@@ -61,7 +70,7 @@ def unpack(packed):
     if kind == "array":
       arrays[name] = packed[key]
     elif kind == "bfloat16":
-      import ml_dtypes  # which TensorFlow brings
+      import ml_dtypes  # TensorFlow installs it
 
       arrays[name] = packed[key].astype(ml_dtypes.bfloat16)
     elif kind == "lengths":
@@ -75,8 +84,8 @@ def unpack(packed):
   return arrays
 
 
-def run(request):
-  """Does what a request says."""
+def run(request: Mapping[str, Any]) -> None:
+  """Loads the SavedModel of a request, runs its calls and writes their outputs."""
   import numpy as np
   import tensorflow as tf
 
@@ -89,13 +98,15 @@ def run(request):
     np.savez(call["outputs"], **pack({name: tensor.numpy() for name, tensor in outputs.items()}))
 
 
-def main():
+def main() -> None:
   """Answers requests until there are no more."""
-  # What TensorFlow's libraries print goes elsewhere, so that the answers are alone where they are.
+  # TensorFlow's libraries may print to descriptor 1. Redirect it to stderr, and keep the original
+  # for the answers.
   answers = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)
   sys.meta_path.insert(0, Refusal())
-  import tensorflow  # noqa: F401  while the other process still writes its SavedModel
+  # Import now, while the other process still writes its SavedModel: it takes seconds.
+  import tensorflow  # noqa: F401
 
   while select.select([sys.stdin], [], [], _IDLE_SECS)[0]:
     line = sys.stdin.readline()
@@ -103,8 +114,8 @@ def main():
       return
     try:
       run(json.loads(line))
-      answer = {"error": None}
-    except Exception as error:  # of whatever kind: the other process says what is wrong
+      answer: dict[str, str | None] = {"error": None}
+    except Exception as error:  # any error is an answer: the other process reports it
       answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer), file=answers, flush=True)
 

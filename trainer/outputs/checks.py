@@ -1,62 +1,69 @@
-"""What an export is checked with: calls of its signatures, and what the model gives for them.
+"""Builds the checks of an export: calls of its signatures, with the outputs that the model gives.
 
-What the model gives is made without the signatures: an encoded image goes through the input
-pipeline's own function, one by one, and then through the model.
+The expected outputs are computed without the signatures. For example, an encoded image passes
+through the input pipeline's own decoder and then through the model.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from trainer.outputs import signatures, verification
 
-ROWS = 16  # of the batch, at most
-_IMAGES = 3  # where files are decoded
+ROWS = 16  # most examples in a call
+_IMAGES = 3  # most examples in a call with encoded images
 
 
 def input_name(name: str) -> str:
-  """A feature's name as a signature has it: TensorFlow has letters, digits and underscores
-  alone.
-  """
+  """Returns the name of a feature in a signature: only letters, digits and underscores."""
   return re.sub(r"\W", "_", name)
 
 
 def of_model(
   call: Callable, names: list[str], arrays: Mapping[str, np.ndarray]
 ) -> list[verification.Check]:
-  """A check of each of the model's own signatures.
+  """Builds a check for each of the model's own signatures.
 
   Args:
-    call: function of a dict of name → array that returns {signature: outputs}, as the model gives
-      them: a dict or a tensor for each.
-    names: of the signatures.
-    arrays: what they take, by name.
+    call: the model: function of a dict of name → array that returns {signature: outputs}, where
+      outputs are a dict of tensors or one tensor.
+    names: the names of the signatures.
+    arrays: the inputs, name → array.
+
+  Returns:
+    The checks.
   """
+  # The other process makes a first call, this one uses its second: if a model draws random numbers,
+  # they differ, and the check finds it.
   call(arrays)
-  outputs = call(arrays)  # random numbers would be others than those of a first call elsewhere
+  outputs = call(arrays)
   inputs = {input_name(name): array for name, array in arrays.items()}
   return [verification.Check(name, inputs, _arrays(outputs[name])) for name in names]
 
 
 def of_encoded(
   call: Callable,
-  made: Mapping,
+  made: Mapping[str, Callable],
   main: str,
   arrays: Mapping[str, np.ndarray],
   decoders: Mapping[str, Callable],
-  class_names,
+  class_names: Sequence[str] | None,
 ) -> list[verification.Check]:
-  """Checks of the signatures that `signatures.build` made; none where a decoder's feature is no
-  image, for which there are no bytes to try.
+  """Builds checks for the signatures that `signatures.build` made.
 
   Args:
-    call, arrays: see `of_model`.
-    made: the signatures.
-    main: name of the model's own signature, which they are built on.
-    decoders: dict of feature → function of a string scalar.
-    class_names: list of str or None.
+    call: see `of_model`.
+    made: the signatures by name.
+    main: name of the model's own signature that they are built on.
+    arrays: see `of_model`.
+    decoders: feature → decoder of a string scalar.
+    class_names: the names of the classes, or None.
+
+  Returns:
+    The checks. Empty if a decoder makes something other than an image, since there are no bytes to
+    try it with.
   """
   rows = min(_IMAGES, *(len(array) for array in arrays.values())) if arrays else _IMAGES
   encoded = {name: _images(arrays[name].shape[1:], rows) for name in decoders}
@@ -79,7 +86,7 @@ def of_encoded(
   if signatures.FROM_EXAMPLES in made:
     inputs = {signatures.EXAMPLES: examples}
     checks.append(verification.Check(signatures.FROM_EXAMPLES, inputs, outputs))
-  if signatures.CLASSIFY in made:
+  if signatures.CLASSIFY in made and class_names is not None:  # CLASSIFY needs them
     names = _objects([name.encode() for name in class_names] * rows).reshape(rows, -1)
     expected = {"classes": names, "scores": outputs["probabilities"]}
     checks.append(
@@ -89,7 +96,14 @@ def of_encoded(
 
 
 def serialise(example: Mapping[str, np.ndarray]) -> bytes:
-  """A serialised tf.train.Example of one example's features; bytes are as they are."""
+  """Serialises the features of one example as a tf.train.Example.
+
+  Args:
+    example: feature → array, or bytes.
+
+  Returns:
+    The serialised Example.
+  """
   features = {}
   for name, value in example.items():
     if isinstance(value, bytes):
@@ -107,8 +121,13 @@ def serialise(example: Mapping[str, np.ndarray]) -> bytes:
 
 
 def make_up_features(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray] | None:
-  """Numbers for a receiver whose tensors nobody has; None where it takes texts or sizes are
-  free.
+  """Makes up inputs for a serving_input_receiver_fn.
+
+  Args:
+    specs: name → spec of each received tensor.
+
+  Returns:
+    Name → random array. None if an input is a string or has an unknown size.
   """
   random = np.random.RandomState(1)
   arrays = {}
@@ -124,7 +143,10 @@ def make_up_features(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray
 
 
 def _images(shape, count):
-  """Encoded files, no two alike: a PNG of the size wanted, a larger JPEG, a higher one; or None."""
+  """Encodes different random images: a PNG of this shape, a larger JPEG, and a higher PNG.
+
+  None if the shape is not that of an image.
+  """
   if len(shape) != 3 or shape[-1] not in (1, 3):
     return None
   random = np.random.RandomState(2)

@@ -1,5 +1,7 @@
-"""What an export gets after its graph is written, and before anybody can see it: a description,
-requests to warm up with, and a check by another process.
+"""Completes an export before it is published.
+
+It adds the description, warm-up requests and files for other runtimes, and has another process
+check the export.
 
     completion = Completion(options, about, decoders, sample)
     completion.prepare()                             # while the graph is being built
@@ -10,6 +12,7 @@ requests to warm up with, and a check by another process.
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,14 +26,14 @@ from trainer.outputs import options as options_lib
 
 @dataclasses.dataclass
 class Completion:
-  """What is known of an export beside its graph.
+  """Completes one export.
 
   Attributes:
-    options: an ExportOptions.
-    about: for `description.describe`.
-    decoders: dict of feature → function of a string scalar.
-    sample: function of a number that returns so many examples of the data, or fewer: features by
-      name, and labels or None. None where no input has been seen.
+    options: the export's options.
+    about: facts for `description.describe`.
+    decoders: feature → decoder of a string scalar. The options' decoders replace them.
+    sample: function of a number that returns at most so many examples of the data: (features by
+      name, labels or None). None if there is no data at hand.
   """
 
   options: options_lib.ExportOptions = dataclasses.field(default_factory=options_lib.ExportOptions)
@@ -41,15 +44,17 @@ class Completion:
   def __post_init__(self):
     if self.options.decoders is not None:
       self.decoders = dict(self.options.decoders)
-    self._made = {}
+    self._made = {}  # name → signature
 
   def prepare(self) -> None:
-    """Starts what takes its time, and does not wait for it."""
+    """Starts the process that checks, and does not wait for it. Call it first."""
     if self.options.verify:
       verification.prepare()
 
-  def signatures(self, predict: Callable, outputs: Mapping, feature_spec) -> dict[str, Callable]:
-    """The signatures that an export has beside the model's own, see `signatures.build`."""
+  def signatures(
+    self, predict: Callable, outputs: Mapping[str, Any], feature_spec: Any
+  ) -> dict[str, Callable]:
+    """Builds the signatures beside the model's own, see `signatures.build`."""
     self._made = signatures.build(
       predict,
       outputs,
@@ -60,10 +65,8 @@ class Completion:
     )
     return self._made
 
-  def decoder_functions(self, feature_spec) -> dict[str, Callable]:
-    """The decoders as tf.functions, which the SavedModel has for programs that decode by
-    themselves.
-    """
+  def decoder_functions(self, feature_spec: Any) -> dict[str, Callable]:
+    """Returns the decoders as tf.functions, for programs that decode by themselves."""
     specs = {spec.name: spec for spec in tf.nest.flatten(feature_spec)}
     return {
       name: signatures.build_decoder(name, decoder, specs)
@@ -77,17 +80,17 @@ class Completion:
     own: list[str],
     received: Mapping[str, tf.TensorSpec] | None = None,
   ) -> None:
-    """Describes, warms up and checks a SavedModel that is written and not yet seen.
+    """Describes and checks a SavedModel that is written but not published.
 
     Args:
       saved_model: its folder.
-      call: function of a dict of name → array, by the names of features or of what is received;
-        returns {signature: outputs} of the model.
+      call: the model: function of name → array that returns {signature: outputs}. The names are
+        those of the features or, with a serving_input_receiver_fn, of the received tensors.
       own: names of the model's own signatures.
-      received: specs of what a serving_input_receiver_fn receives, by name; None without one.
+      received: name → spec of what a serving_input_receiver_fn receives; None without one.
 
     Raises:
-      ExportError: it does not give what the model gives.
+      ExportError: the SavedModel's outputs differ from the model's.
     """
     if signatures.CLASSIFY in self._made:
       signatures.mark_classify(saved_model)
@@ -115,7 +118,7 @@ class Completion:
     description.write(saved_model, described)
 
   def _arrays(self, received):
-    """What the model's own signatures are tried with, by name; None where nothing is at hand."""
+    """Returns inputs for the model's own signatures, by name; None if there are none at hand."""
     if received is not None:
       return checks_lib.make_up_features(received)
     return None if self.sample is None else dict(self.sample(checks_lib.ROWS)[0])
@@ -143,7 +146,7 @@ class Completion:
 
 
 def _resized(array, size):
-  """So many rows, from the first one on and again."""
+  """Repeats or cuts the rows of an array to a number of them."""
   array = (
     np.resize(array, (size, *array.shape[1:]))
     if array.dtype != object
@@ -153,8 +156,10 @@ def _resized(array, size):
 
 
 def check_options(options: object) -> options_lib.ExportOptions:
-  """The options, or those by default where they are None; SettingError if they are something
-  else.
+  """Returns the options, or the default options for None.
+
+  Raises:
+    SettingError: they are something else.
   """
   if options is None:
     return options_lib.ExportOptions()

@@ -1,13 +1,14 @@
-"""A contact sheet: a PNG of images with what was predicted for each, in green where that is right
-and in red where it is not.
+"""Draws a contact sheet: a PNG of images with their predictions, green if right, red if wrong.
 
     contact_sheet.write("out/digits/predictions-2000.png", images, captions)
 
-matplotlib draws it, which the extra [plot] installs.
+It needs matplotlib, which the extra [plot] installs.
 """
 
 import dataclasses
 import io
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,29 +19,34 @@ from trainer import errors
 _COLUMNS = 6
 _TILE = 1.7, 2.1  # inches, width and height of an image with its caption
 _DOTS_PER_INCH = 110
-_LONGEST = 24  # letters in a line of a caption
+_LONGEST = 24  # most characters in a line of a caption
 _COLOURS = {True: "green", False: "firebrick", None: "black"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Caption:
-  """What is written over an image.
+  """The text over an image.
 
   Attributes:
-    lines: list of str.
-    right: whether the prediction is right, or None where nobody knows.
+    lines: the lines.
+    right: whether the prediction is right; None without a label.
   """
 
-  lines: list
+  lines: list[str]
   right: bool | None = None
 
 
-def image_of(features):
-  """The first of an example's features (numpy arrays) that looks like an image, float or uint8
-  [height, width, 1 or 3]; None if none does.
+def image_of(features: Any) -> np.ndarray | None:
+  """Finds an image among the features of one example.
+
+  Args:
+    features: a nest of numpy arrays.
+
+  Returns:
+    The first float or uint8 array of shape [height, width, 1 or 3], or None.
   """
   for array in tf.nest.flatten(features):
-    # V: bfloat16.
+    # numpy reports bfloat16 as kind "V".
     if (
       np.ndim(array) == 3
       and array.shape[-1] in (1, 3)
@@ -50,18 +56,17 @@ def image_of(features):
   return None
 
 
-def write(path, images, captions):
+def write(path: str, images: Sequence[np.ndarray], captions: Sequence[Caption]) -> bool:
   """Draws images with their captions, in rows of six.
 
   Args:
-    path: of the PNG file, local or gs://.
-    images: list of arrays [height, width, 1 or 3]: uint8, or float in 0..1; floats beyond that, as
-      of standardised images, are spread from their own least to their greatest value.
-    captions: list of Captions, as many.
+    path: the PNG file, local or gs://.
+    images: arrays [height, width, 1 or 3], see `to_pixels`.
+    captions: a caption for each image.
 
   Returns:
-    Whether it was written: without matplotlib a log line says how to have it, since the predictions
-    themselves are there.
+    Whether the file was written. Without matplotlib it is not, and the log says how to install it:
+    the predictions themselves are written already.
 
   Raises:
     OutputError: the file cannot be written.
@@ -101,8 +106,16 @@ def write(path, images, captions):
   return True
 
 
-def to_pixels(image):
-  """float64 [height, width] or [height, width, 3] in 0..1."""
+def to_pixels(image: np.ndarray) -> np.ndarray:
+  """Scales an image for display.
+
+  Args:
+    image: [height, width, 1 or 3]: uint8, or float in [0, 1]. Floats outside of that, such as
+      standardised images, are scaled so that they range from 0 to 1.
+
+  Returns:
+    float64 [height, width] or [height, width, 3] in [0, 1].
+  """
   pixels = np.asarray(image).astype(np.float64)
   if np.asarray(image).dtype == np.uint8:
     pixels = pixels / 255

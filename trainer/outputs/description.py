@@ -1,4 +1,4 @@
-"""What an export says of itself: <SavedModel>/assets.extra/octet.json.
+"""Describes an export in <SavedModel>/assets.extra/octet.json.
 
 Example:
     {
@@ -9,10 +9,9 @@ Example:
       "exported": "2026-11-22T13:40:00+00:00",
       "signatures": {"serving_default": {"inputs": {"image": {"dtype": "float32",
                                                     "shape": [null, 8, 8, 1]}}, "outputs": ...}},
-      "decodes": ["image"],           features that from_bytes and from_examples take as encoded
-                                      files
+      "decodes": ["image"],           features that from_bytes and from_examples take encoded
       "class_names": ["0", "1", ...],
-      "metrics": {"accuracy": 0.98},  of the evaluation of this checkpoint, where there was one
+      "metrics": {"accuracy": 0.98},  from the evaluation of this checkpoint, if there was one
       "gin_config": "...",
       "versions": {"octet": "0.1.0", ...},
       "runtimes": {"onnx": {"file": "model.onnx", ...}},   see `outputs.runtimes`
@@ -24,7 +23,8 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -38,25 +38,28 @@ _INIT = "__saved_model_init_op"
 
 
 def path_of(saved_model: str) -> str:
-  """The path of a SavedModel's description."""
+  """Returns the path of a SavedModel's description."""
   return os.path.join(saved_model, "assets.extra", NAME)
 
 
 def signatures_of(saved_model: str) -> dict[str, dict]:
-  """The signatures of a SavedModel as its file has them.
+  """Reads the signatures of a SavedModel, without loading the model.
+
+  Args:
+    saved_model: its folder.
 
   Returns:
-    dict of name → {"inputs": {name: {"dtype": str, "shape": list}}, "outputs": ...}; a size that is
-    free is None, and so is the shape of what has no rank.
+    Name → {"inputs": {name: {"dtype": str, "shape": list}}, "outputs": ...}. An unknown size is
+    None, and so is the shape of a tensor of unknown rank.
 
   Raises:
-    InputError: it is no SavedModel.
+    InputError: the folder is no SavedModel.
   """
   path = os.path.join(saved_model, "saved_model.pb")
   try:
     with tf.io.gfile.GFile(path, "rb") as file:
       graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
-  except Exception as error:  # of whatever kind the file system or the parser has
+  except Exception as error:  # any error of the file system or the parser
     raise errors.InputError(
       f"{saved_model} is no SavedModel: {path} cannot be read ({error})."
     ) from error
@@ -80,14 +83,22 @@ def _shape(shape):
   return [None if dim.size < 0 else dim.size for dim in shape.dim]
 
 
-def describe(signatures: Mapping, about: Mapping, class_names, decodes) -> dict:
-  """The contents of octet.json, but for what was verified.
+def describe(
+  signatures: Mapping[str, dict],
+  about: Mapping[str, Any],
+  class_names: Sequence[str] | None,
+  decodes: Iterable[str],
+) -> dict[str, Any]:
+  """Makes the content of octet.json, without "runtimes" and "verified".
 
   Args:
     signatures: see `signatures_of`.
-    about: "model", "checkpoint", "global_step", "metrics", as far as they are known.
-    class_names: list of str or None.
-    decodes: names of features.
+    about: "model", "checkpoint", "global_step" and "metrics", as far as they are known.
+    class_names: the names of the classes, or None.
+    decodes: names of the features that can be decoded from bytes.
+
+  Returns:
+    The content.
   """
   import keras
 
@@ -112,7 +123,7 @@ def describe(signatures: Mapping, about: Mapping, class_names, decodes) -> dict:
   }
 
 
-def write(saved_model: str, description: Mapping) -> None:
+def write(saved_model: str, description: Mapping[str, Any]) -> None:
   """Writes octet.json into a SavedModel."""
   path = path_of(saved_model)
   tf.io.gfile.makedirs(os.path.dirname(path))
@@ -120,11 +131,17 @@ def write(saved_model: str, description: Mapping) -> None:
     file.write(json.dumps(description, indent=1, ensure_ascii=False) + "\n")
 
 
-def read(saved_model: str) -> dict:
-  """The description of a SavedModel; of one without octet.json, its signatures alone.
+def read(saved_model: str) -> dict[str, Any]:
+  """Reads the description of a SavedModel.
+
+  Args:
+    saved_model: its folder.
+
+  Returns:
+    The content of octet.json. Without that file, the description has only the signatures.
 
   Raises:
-    InputError: the file is damaged, or of a later format, or there is no SavedModel.
+    InputError: the file is damaged or has a later format, or the folder is no SavedModel.
   """
   path = path_of(saved_model)
   if not tf.io.gfile.exists(path):

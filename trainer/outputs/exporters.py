@@ -1,4 +1,4 @@
-"""What is exported on the way, and when: the newest model, the best one, the last one.
+"""Exports models during a training: the newest one, the best one, the final one.
 
     run.exporters = [@BestExporter(), @FinalExporter()]
     BestExporter.metric = "accuracy"
@@ -7,15 +7,17 @@
 Layout, below the export path, which is <model_dir>/export:
 
     <name>/<timestamp>/       SavedModels
-    <name>/exported.json      of the newest: its step, its metrics and its folder
+    <name>/exported.json      the newest SavedModel's folder, and its metrics with the step
 
 An exporter is any object with `name` and `export(estimator, export_path, checkpoint_path,
-eval_result, is_the_final_export)`; export_path is that of its own name.
+eval_result, is_the_final_export)`. Its export_path is the folder of its name.
 """
 
 import json
 import math
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -28,18 +30,28 @@ _RECORD = "exported.json"
 
 
 class Exporter:
-  """What exporters have in common.
+  """The base class of the exporters. A subclass decides when to export.
 
   Args:
-    name: the folder that it exports to, below the export path; "" for that path itself.
-    serving_input_receiver_fn, assets_extra: see Estimator.export_saved_model.
-    exports_to_keep: int > 0, how many of the newest; None for all.
+    name: the folder for the exports, below the export path; "" for the export path itself.
+    serving_input_receiver_fn: see Estimator.export_saved_model.
+    assets_extra: see Estimator.export_saved_model.
+    exports_to_keep: number of newest exports to keep; None keeps all.
+
+  Attributes:
+    name: the name.
 
   Raises:
-    SettingError: a value that cannot work.
+    SettingError: a value is invalid.
   """
 
-  def __init__(self, name, serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=5):
+  def __init__(
+    self,
+    name: str,
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: Mapping[str, str] | None = None,
+    exports_to_keep: int | None = 5,
+  ) -> None:
     if exports_to_keep is not None:
       run_config.require_positive_int(exports_to_keep, f"{type(self).__name__}.exports_to_keep")
     self.name = name
@@ -47,18 +59,25 @@ class Exporter:
     self._assets_extra = assets_extra
     self._keep = exports_to_keep
 
-  def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-    """Exports if it is time to.
+  def export(
+    self,
+    estimator: Any,
+    export_path: str,
+    checkpoint_path: str,
+    eval_result: Mapping[str, Any],
+    is_the_final_export: bool,
+  ) -> str | None:
+    """Exports a checkpoint, if this exporter wants it.
 
     Args:
       estimator: the Estimator.
       export_path: the folder for this exporter's SavedModels.
       checkpoint_path: the checkpoint that was evaluated.
-      eval_result: its metrics, of which "global_step" is one.
+      eval_result: its metrics, including "global_step".
       is_the_final_export: whether the training has ended.
 
     Returns:
-      The SavedModel's path, or None.
+      The path of the SavedModel, or None if nothing was exported.
     """
     record = _read(export_path)
     if not self._wants(record, eval_result, is_the_final_export):
@@ -74,8 +93,12 @@ class Exporter:
     return exported
 
   def _wants(self, record, result, final):
-    """Whether to export a model with this evaluation's result, after what the record (dict, or
-    None) tells of.
+    """Whether to export the evaluated model.
+
+    Args:
+      record: the content of exported.json, or None before the first export.
+      result: the metrics of the evaluation.
+      final: whether the training has ended.
     """
     raise NotImplementedError
 
@@ -90,11 +113,15 @@ class Exporter:
 
 @gin_names.configurable(module="trainer")
 class LatestExporter(Exporter):
-  """Exports every checkpoint that is evaluated."""
+  """Exports every evaluated checkpoint. For the arguments see Exporter."""
 
   def __init__(
-    self, name="latest", serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=5
-  ):
+    self,
+    name: str = "latest",
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: Mapping[str, str] | None = None,
+    exports_to_keep: int | None = 5,
+  ) -> None:
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
 
   def _wants(self, record, result, final):
@@ -103,11 +130,15 @@ class LatestExporter(Exporter):
 
 @gin_names.configurable(module="trainer")
 class FinalExporter(Exporter):
-  """Exports the model that the training ends with; again only when it was trained further."""
+  """Exports the model at the end of a training, once per step. For the arguments see Exporter."""
 
   def __init__(
-    self, name="final", serving_input_receiver_fn=None, assets_extra=None, exports_to_keep=None
-  ):
+    self,
+    name: str = "final",
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: Mapping[str, str] | None = None,
+    exports_to_keep: int | None = None,
+  ) -> None:
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
 
   def _wants(self, record, result, final):
@@ -116,26 +147,29 @@ class FinalExporter(Exporter):
 
 @gin_names.configurable(module="trainer")
 class BestExporter(Exporter):
-  """Exports a model that is better than all before it, those of earlier processes too.
+  """Exports a model that is better than all before it, also before a restart.
 
   Args:
     metric: name of a metric of the evaluation, or "loss".
-    mode: "min" or "max": which is better.
-    name, serving_input_receiver_fn, assets_extra, exports_to_keep: see Exporter.
+    mode: "min" if a smaller value is better, "max" if a larger one is.
+    name: see Exporter.
+    serving_input_receiver_fn: see Exporter.
+    assets_extra: see Exporter.
+    exports_to_keep: see Exporter.
 
   Raises:
-    SettingError: mode is neither; or, at the first evaluation, there is no such metric.
+    SettingError: mode is neither "min" nor "max". At the first evaluation: no such metric.
   """
 
   def __init__(
     self,
-    metric="loss",
-    mode="min",
-    name="best",
-    serving_input_receiver_fn=None,
-    assets_extra=None,
-    exports_to_keep=5,
-  ):
+    metric: str = "loss",
+    mode: str = "min",
+    name: str = "best",
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: Mapping[str, str] | None = None,
+    exports_to_keep: int | None = 5,
+  ) -> None:
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
     run_config.require_min_or_max(mode, "BestExporter.mode")
     self._metric = metric
@@ -158,8 +192,8 @@ class BestExporter(Exporter):
     return True
 
 
-def newest(export_path):
-  """The path of the SavedModel that was exported last to an exporter's path, or None."""
+def newest(export_path: str) -> str | None:
+  """Returns the path of an exporter's newest SavedModel, or None. Takes the exporter's folder."""
   record = _read(export_path)
   return record and os.path.join(export_path, record["folder"])
 

@@ -1,4 +1,4 @@
-"""What an export has beside the model itself.
+"""Settings of an export: what it contains beside the model, and how it is checked.
 
 Example:
     run.export_options = @ExportOptions()
@@ -19,18 +19,19 @@ class ExportOptions:
   """What `Estimator.export_saved_model` writes, and how it is checked.
 
   Attributes:
-    class_names: the classes' names in the order of their numbers; run.class_names where None.
-    decoders: dict of feature → function that makes it of bytes, see `trainer.mark_decodable`;
-      None for what the input pipeline says. {} for no signature that takes bytes.
-    from_examples: whether there is a signature that takes serialised tf.train.Examples.
-    warm_up_batches: numbers of examples of the requests that TensorFlow Serving runs before it
-      takes any; () for none.
-    runtimes: some of "onnx", "openvino", "tflite" and "tflite_int8", for which the export has files
-      too, see `outputs.runtimes`.
-    verify: whether another process loads each export and compares, before it is published.
+    class_names: the names of the classes in the order of their numbers; None for run.class_names.
+    decoders: feature → function that decodes it from bytes, see `trainer.mark_decodable`. None for
+      the decoders of the input_fn; {} for no signature that takes bytes.
+    from_examples: whether to add a signature that takes serialised tf.train.Examples.
+    warm_up_batches: batch sizes of the requests that TensorFlow Serving runs before it serves; ()
+      for none.
+    runtimes: further runtimes that get files in the export: some of "onnx", "openvino", "tflite"
+      and "tflite_int8", see `outputs.runtimes`.
+    verify: whether another process runs each export and compares the outputs before it is
+      published.
 
   Raises:
-    SettingError: a value that cannot work.
+    SettingError: a value is invalid.
   """
 
   class_names: Sequence[str] | None = None
@@ -49,7 +50,7 @@ class ExportOptions:
         "examples, such as (1, 32), or () for no requests."
       )
     if self.runtimes:
-      from trainer.outputs import runtimes  # which brings TensorFlow Lite and others along
+      from trainer.outputs import runtimes  # imports TensorFlow Lite and others: only if needed
 
       runtimes.check_names(self.runtimes)
     names = self.class_names

@@ -1,16 +1,18 @@
-"""Predictions, for programs and for people: JSON lines, one object for each example in order; a
-table of the first; a contact sheet of images.
+"""Writes predictions as JSON lines, and shows the first ones in a table and on a contact sheet.
 
     <model_dir>/predictions-<step>.jsonl      {"class": 3, "class_name": "cat", "probabilities":
                                               [0.01, ...]}
     <model_dir>/predictions-<step>.png        see `trainer.outputs.contact_sheet`
 
-What a classifier predicts is shown by name: it has "class", an integer for each example, and
-perhaps "probabilities" of all classes.
+The JSON lines are in the order of the examples. A classifier's predictions have a "class", an
+integer for each example, and perhaps "probabilities" of all classes. They are shown with the class
+names.
 """
 
 import itertools
 import json
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,44 +21,56 @@ from absl import logging
 from trainer import errors, files
 from trainer.outputs import contact_sheet
 
-_ROWS = 10  # of the table
-_NUMBERS = 3  # of an array in a cell of the table
+_ROWS = 10  # examples in the table
+_NUMBERS = 3  # most values of an array in a cell of the table
 
 
-def check_settings(class_names, images):
-  """SettingError unless class_names is None or a list of str, and images an int of at least 0."""
+def check_settings(class_names: object, images: object) -> None:
+  """Checks the settings run.class_names and run.contact_sheet_images.
+
+  Args:
+    class_names: what was given: a list of strings, or None.
+    images: what was given: an int of at least 0.
+
+  Raises:
+    SettingError: one of them is invalid.
+  """
   if class_names is not None and not (
     isinstance(class_names, list | tuple)
     and class_names
     and all(isinstance(name, str) for name in class_names)
   ):
     raise errors.SettingError(
-      f"run.class_names is {class_names!r}: expected a list of strings, "
-      "the classes' names in the order of their numbers."
+      f"run.class_names is {class_names!r}: expected a list of strings, the classes' names in the "
+      "order of their numbers."
     )
   if isinstance(images, bool) or not isinstance(images, int) or images < 0:
     raise errors.SettingError(
-      f"run.contact_sheet_images is {images!r}: expected how many images "
-      "to show, or 0 for no contact sheet."
+      f"run.contact_sheet_images is {images!r}: expected how many images to show, or 0 for no "
+      "contact sheet."
     )
 
 
-def save(path, pairs, class_names=None, images=24):
-  """Writes all predictions, and shows the first ones: in a table on the terminal and, where they
-  are of images, on a contact sheet.
+def save(
+  path: str,
+  pairs: Iterable[tuple[Any, tuple]],
+  class_names: Sequence[str] | None = None,
+  images: int = 24,
+) -> int:
+  """Writes all predictions; shows the first ones in a table and, for images, on a contact sheet.
 
   Args:
-    path: of the files, without their endings.
-    pairs: iterable of (prediction, example), nests of numpy arrays; an example is (features,) or
+    path: path of the files, without their endings.
+    pairs: (prediction, example) pairs of nests of numpy arrays. An example is (features,) or
       (features, labels).
-    class_names: the classes' names in the order of their numbers, or None.
-    images: how many are on the contact sheet; 0 for none.
+    class_names: the names of the classes in the order of their numbers, or None.
+    images: number of images on the contact sheet; 0 for no contact sheet.
 
   Returns:
     The number of predictions.
 
   Raises:
-    SettingError: class_names are given and do not fit what is predicted. Nothing was written then.
+    SettingError: class_names do not fit the predictions. Nothing was written.
     OutputError: a file cannot be written.
   """
   pairs = iter(pairs)
@@ -73,9 +87,18 @@ def save(path, pairs, class_names=None, images=24):
   return count
 
 
-def write(path, predictions):
-  """Writes predictions, each a numpy array or a nest of them, and returns their number;
-  OutputError if that cannot be done.
+def write(path: str, predictions: Iterable[Any]) -> int:
+  """Writes predictions as JSON lines.
+
+  Args:
+    path: the file.
+    predictions: a numpy array, or a nest of them, for each example.
+
+  Returns:
+    The number of predictions.
+
+  Raises:
+    OutputError: the file cannot be written.
   """
   count = 0
   try:
@@ -100,14 +123,14 @@ def _check_names(prediction, class_names):
     or np.asarray(prediction.get("class", "")).dtype.kind not in "iu"
   ):
     raise errors.SettingError(
-      'run.class_names are given, and the model_fn predicts no "class", an '
-      "integer: take the names out or predict it."
+      'run.class_names are given, and the model_fn predicts no "class", an integer: take the names '
+      "out or predict it."
     )
   count = np.shape(prediction.get("probabilities", class_names))[-1]
   if count != len(class_names):
     raise errors.SettingError(
-      f"run.class_names has {len(class_names)} names, and the model_fn "
-      f"predicts the probabilities of {count} classes."
+      f"run.class_names has {len(class_names)} names, and the model_fn predicts the probabilities "
+      f"of {count} classes."
     )
 
 
@@ -116,14 +139,14 @@ def _name(number, class_names):
     return str(number)
   if not 0 <= number < len(class_names):
     raise errors.SettingError(
-      f"The class {number} was predicted or is a label, and "
-      f"run.class_names has {len(class_names)} names."
+      f"The class {number} was predicted or is a label, and run.class_names has "
+      f"{len(class_names)} names."
     )
   return class_names[number]
 
 
 def _with_names(prediction, class_names):
-  """With "class_name" after "class"."""
+  """Adds "class_name" after "class"."""
   if class_names is None:
     return prediction
   named = {}
@@ -147,7 +170,7 @@ def _is_classified(prediction):
 
 
 def _label(example):
-  """The label, where it is one integer; else None."""
+  """Returns the label of an example if it is a single integer, else None."""
   label = (
     np.asarray(example[1])
     if len(example) == 2 and not isinstance(example[1], dict | list | tuple)
@@ -178,8 +201,9 @@ def _print_table(pairs, class_names):
 
 
 def _fill_with_classes(shown, pairs, class_names):
-  """A row: number, predicted class, its probability, the next likely one, and the label, in
-  green or red.
+  """Adds a row for each example: number, class, probability, second likeliest class, label.
+
+  The label is green if the prediction is right, red if it is wrong.
   """
   from rich import text
 
@@ -221,7 +245,7 @@ def _fill_with_values(shown, predictions):
 
 
 def _cell(value):
-  """A number or text as it is, the first values of a row of them, the shape of what is larger."""
+  """Formats a scalar as it is, a vector by its first values, anything else by its shape."""
   if np.ndim(value) > 1:
     return f"{np.asarray(value).dtype.name}{list(np.shape(value))}"
   shown = tf.nest.map_structure(to_json, value)
@@ -259,10 +283,17 @@ def _caption(prediction, label, class_names):
   )
 
 
-def to_json(array):
-  """An array as JSON has it: numbers, texts and lists of them; null for what is no number."""
+def to_json(array: Any) -> Any:
+  """Converts an array for JSON.
+
+  Args:
+    array: a numpy array, or what np.asarray takes.
+
+  Returns:
+    A number, a string, or nested lists of these. NaN and infinities become None.
+  """
   array = np.asarray(array)
-  # V: bfloat16, which numpy does not know.
+  # numpy reports bfloat16 as kind "V".
   convert = {"S": _text, "O": _text, "f": _number, "V": _number}.get(array.dtype.kind)
   if convert is None:
     return array.tolist()
@@ -277,5 +308,5 @@ def _text(value):
 
 
 def _number(value):
-  """A float of the seven digits that a float32 has; None, JSON's null, for what is no number."""
+  """Rounds to seven digits, which a float32 has; None for NaN and infinities."""
   return float(f"{value:.7g}") if np.isfinite(value) else None

@@ -1,17 +1,18 @@
-"""An export for other runtimes: files in its assets.extra, each compared with the model.
+"""Exports for other runtimes: files in the export's assets.extra, each compared with the model.
 
 Example:
-    model.onnx             for ONNX Runtime and what else reads ONNX; needs the extra [onnx]
+    model.onnx             for ONNX Runtime and others that read ONNX; needs the extra [onnx]
     model.xml, model.bin   for OpenVINO; needs the extra [openvino]
     model.tflite           for TensorFlow Lite, in float32
-    model_int8.tflite      the same with int8 inside, quantised after the training: ranges of all
-                           tensors are learnt from a sample of the data
+    model_int8.tflite      the same, quantised to int8 after the training; a sample of the data
+                           shows the range of every tensor
 """
 
 import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,15 +25,22 @@ from trainer.outputs.engines import choose, onnx_engine, openvino_engine, tflite
 INT8 = "tflite_int8"
 NAMES = ("onnx", "openvino", "tflite", INT8)
 _NEEDS = {"onnx": ("onnxruntime", "tf2onnx"), "openvino": ("openvino",)}
-_SAMPLE = 128  # examples from which the ranges of int8 are learnt
-_MEASURED = 512  # examples whose accuracy is compared
+_SAMPLE = 128  # examples that show the ranges for int8
+_MEASURED = 512  # examples for the comparison of accuracies
 _BATCH = 64
 
 Sample = Callable[[int], tuple[Mapping[str, np.ndarray], np.ndarray | None]]
 
 
 def check_names(names: object) -> None:
-  """SettingError unless names are a list of some of `NAMES`, and what they need is installed."""
+  """Checks the setting ExportOptions.runtimes.
+
+  Args:
+    names: what was given: a list of some of `NAMES`.
+
+  Raises:
+    SettingError: a name is unknown, or a package that it needs is not installed.
+  """
   if not isinstance(names, list | tuple) or not set(names) <= set(NAMES):
     raise errors.SettingError(
       f"ExportOptions.runtimes is {names!r}: expected a list of some of {', '.join(NAMES)}."
@@ -53,27 +61,28 @@ def add(
 
   Args:
     saved_model: its folder.
-    names: some of `NAMES`.
-    check: what serving_default must give; None where nothing is at hand to run it with.
-    sample: function of a number of examples that returns at most so many: features by name, and
-      labels or None.
+    names: the runtimes, some of `NAMES`.
+    check: a call of serving_default with the expected outputs; None if there is no data at hand.
+    sample: function of a number that returns at most so many examples: (features by name, labels or
+      None).
 
   Returns:
-    For octet.json: dict of runtime → {"file", "differences"}, and of int8 what it costs.
+    An entry of octet.json: runtime → {"file", "differences"}. For int8, the accuracies in place of
+    the differences.
 
   Raises:
-    ExportError: one gives something else than the model.
+    ExportError: a runtime's outputs differ from the model's.
     SettingError: the model cannot be converted.
   """
   frozen = freezing.freeze(choose.load_signature(saved_model))
-  told = {}
+  told: dict[str, dict[str, Any]] = {}
   for name in names:
     file = choose.FILES[name]
     try:
       contents, engine = _convert(name, frozen, sample)
     except errors.OctetError:
       raise
-    except Exception as error:  # of whatever kind the converters raise
+    except Exception as error:  # converters raise errors of many kinds
       line = (str(error).splitlines() or [""])[0]
       raise errors.SettingError(
         f"ExportOptions.runtimes: the model cannot be converted for {name!r}: "
@@ -98,7 +107,7 @@ def add(
 
 
 def _convert(name, frozen, sample):
-  """(dict of a file's ending → its content, an Engine that runs it)."""
+  """Converts a model; returns (ending of a file → its content, an engine that runs it)."""
   if name == "onnx":
     content = onnx_engine.convert(frozen)
     return {".onnx": content}, onnx_engine.OnnxEngine(content)
@@ -128,7 +137,7 @@ def _one_by_one(sample: Sample) -> Iterator[dict[str, np.ndarray]]:
 
 
 def _compare_int8(frozen, engine, sample):
-  """What int8 costs: accuracies where there are labels, and how often both say the same class."""
+  """Measures the cost of int8: how often the class stays the same, and both accuracies."""
   features, labels = sample(_MEASURED)
   if "class" not in frozen.outputs:
     logging.info('int8: the model predicts no "class", so that nothing can be compared.')

@@ -1,27 +1,29 @@
-"""SavedModels that serve on a CPU, with nothing but TensorFlow.
+"""Writes SavedModels that serve on a CPU and need nothing but TensorFlow.
 
-    <export_dir_base>/<timestamp>/  a SavedModel; its signature "serving_default" takes the features
-                                    by name
-    <export_dir_base>/<timestamp>/assets.extra/octet.json  what it takes and gives, and where it
-                                                           comes from: `outputs.description`
+    <export_dir_base>/<timestamp>/    a SavedModel; its signature "serving_default" takes the
+                                      features by name
+    <export_dir_base>/<timestamp>/assets.extra/octet.json
+                                      its description, see `outputs.description`
 
-Other signatures take encoded images or serialised Examples: see `outputs.signatures`. All take any
-number of examples. An export is published only when another process, which has no Octet, has run it
-with the same results: see `outputs.verification`.
+Other signatures take encoded images or serialised Examples, see `outputs.signatures`. Every
+signature takes any number of examples. An export is published only after another process, without
+Octet, has run it with the same results, see `outputs.verification`.
 
-The model is built anew without a strategy, in float32, and gets the trained values by name, so that
-nothing of the device that trained it is left.
+The model is built anew, without a strategy and in float32, and gets the trained values by name. So
+nothing of the training device remains in it.
 """
 
 import dataclasses
 import os
 import re
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, spec
+from trainer import errors, run_config, spec
 from trainer.inputs import elements
 from trainer.loop import step
 from trainer.outputs import completion as completion_lib
@@ -29,11 +31,16 @@ from trainer.outputs import completion as completion_lib
 v1 = tf.compat.v1
 
 
-def build_raw_serving_input_receiver_fn(features):
-  """A serving_input_receiver_fn that takes the features as they are.
+def build_raw_serving_input_receiver_fn(
+  features: Mapping[str, tf.TensorSpec],
+) -> Callable[[], tuple]:
+  """Builds a serving_input_receiver_fn that takes the features themselves.
 
   Args:
-    features: dict of name → tf.TensorSpec, with None for the batch.
+    features: name → spec, with None for the batch.
+
+  Returns:
+    The function.
   """
 
   def serving_input_receiver_fn():
@@ -45,9 +52,14 @@ def build_raw_serving_input_receiver_fn(features):
   return serving_input_receiver_fn
 
 
-def free_batch(feature_spec):
-  """The spec of features with the batch axis free, each tensor under the name by which it is
-  served.
+def free_batch(feature_spec: Any) -> Any:
+  """Makes the batch axis of each spec unknown, and names it as it is served.
+
+  Args:
+    feature_spec: a nest of tf.TensorSpec.
+
+  Returns:
+    The same nest of new specs.
   """
   specs = [
     tf.TensorSpec([None, *leaf.shape.as_list()[1:]], leaf.dtype, _served_name(path))
@@ -56,11 +68,24 @@ def free_batch(feature_spec):
   return tf.nest.pack_sequence_as(feature_spec, specs)
 
 
-def sample(dataset, kind, count):
-  """The first examples of a dataset, `count` at most: (dict of the names by which features are
-  served → array, labels or None).
+def sample(
+  dataset: tf.data.Dataset, kind: str, count: int
+) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+  """Reads the first examples of a dataset.
+
+  Args:
+    dataset: batches, see `trainer.inputs`.
+    kind: "eval" or "predict", for the message.
+    count: the most examples.
+
+  Returns:
+    (features by the names under which they are served, labels or None).
+
+  Raises:
+    InputError: the dataset is empty.
   """
-  features, labels, rows = {}, [], 0
+  features: dict[str, list[np.ndarray]] = {}
+  labels, rows = [], 0
   for element in dataset.as_numpy_iterator():
     for path, array in elements.named_leaves(element[:1]):
       features.setdefault(_served_name(path), []).append(array)
@@ -79,7 +104,10 @@ def sample(dataset, kind, count):
 
 
 def _served_name(path):
-  """`image` of `features["image"]`, `pair_0` of `features["pair"][0]`, `features` of `features`."""
+  """Returns the name under which a leaf is served.
+
+  `image` for `features["image"]`, `pair_0` for `features["pair"][0]`, `features` for `features`.
+  """
   name = ""
   for key, index in re.findall(r'\["([^"]*)"\]|\[(\d+)\]', path):
     name += f"_{index}" if index else f"/{key}"
@@ -87,42 +115,41 @@ def _served_name(path):
 
 
 def save(
-  model_fn,
+  model_fn: spec.ModelFn,
   *,
-  params,
-  config,
-  give_values,
-  feature_spec,
-  export_dir_base,
-  serving_input_receiver_fn=None,
-  assets_extra=None,
-  clock=time.time,
-  completion=None,
-):
+  params: Mapping[str, Any],
+  config: run_config.RunConfig,
+  give_values: Callable[[step.Program], None],
+  feature_spec: Any,
+  export_dir_base: str,
+  serving_input_receiver_fn: Callable | None = None,
+  assets_extra: Mapping[str, str] | None = None,
+  clock: Callable[[], float] = time.time,
+  completion: completion_lib.Completion | None = None,
+) -> str:
   """Writes a SavedModel.
 
   Args:
-    model_fn: a spec.ModelFn.
-    params: dict for it, without "batch_size".
-    config: the RunConfig.
-    give_values: function of the step.Program, traced to predict, that gives its variables their
-      values.
-    feature_spec: nest of tf.TensorSpec, what the model takes where there is no
-      serving_input_receiver_fn.
-    export_dir_base: the folder that gets a new one, named by the time.
-    serving_input_receiver_fn: a function as TPUEstimator programs have it: it makes placeholders
-      and returns an object with `features` and `receiver_tensors`, or a pair of these.
-    assets_extra: dict of relative path → file, copied to `assets.extra`.
-    clock: seconds since the epoch.
-    completion: an outputs.completion.Completion.
+    model_fn: the model_fn.
+    params: its params, without "batch_size".
+    config: the run's configuration. Its precision is replaced by float32.
+    give_values: function of the Program, after a trace of prediction. It assigns the trained values
+      to the variables.
+    feature_spec: nest of tf.TensorSpec: the features, unless there is a serving_input_receiver_fn.
+    export_dir_base: the folder for the new folder, which is named by the time.
+    serving_input_receiver_fn: as in TPUEstimator programs: a function that makes placeholders and
+      returns an object with `features` and `receiver_tensors`, or a pair of these.
+    assets_extra: relative path → file to copy to `assets.extra`.
+    clock: returns the time in seconds since the epoch.
+    completion: what to add before the export is published.
 
   Returns:
     The path of the SavedModel.
 
   Raises:
     SettingError: neither feature_spec nor serving_input_receiver_fn is given.
-    ExportError: what was written does not give what the model gives; it is not published.
-    OutputError: it cannot be written; there is then no half of one.
+    ExportError: the written model's outputs differ from the model's. It is not published.
+    OutputError: the files cannot be written. No incomplete export remains.
   """
   completion = completion or completion_lib.Completion()
   completion.prepare()
@@ -157,12 +184,13 @@ def save(
   if receive is None:
     signatures |= completion.signatures(traced, outputs, feature_spec)
     module.decoders = completion.decoder_functions(feature_spec)
+  # The order is important: tracing above has created the variables that get their values here.
   give_values(program)
-  # What counts is in no checkpoint, and is served as it begins.
+  # Local variables, such as counters, are in no checkpoint. They are served with initial values.
   module.model_variables = [*program.store.variables.values(), *program.store.local_variables()]
 
   def call(arrays):
-    """The model's outputs, of what its own signatures take by name."""
+    """Returns the model's outputs for the inputs of its own signatures, by name."""
     structure = feature_spec if receive is None else receive.spec
     tensors = [tf.constant(arrays[leaf.name], leaf.dtype) for leaf in tf.nest.flatten(structure)]
     nest = tf.nest.pack_sequence_as(structure, tensors)
@@ -196,9 +224,7 @@ def _signature(traced, name, receive, feature_spec):
 
 
 class _Receiver:
-  """A function of the received tensors that returns the features, cut out of the graph that a
-  serving_input_receiver_fn makes.
-  """
+  """Maps received tensors to features, as the graph of a serving_input_receiver_fn does."""
 
   def __init__(self, received, features, graph_function):
     self.spec = tf.nest.map_structure(
@@ -244,7 +270,7 @@ def _write(module, signatures, base, assets_extra, clock, finish):
       tf.io.gfile.makedirs(os.path.dirname(target))
       tf.io.gfile.copy(source, target)
     finish(aside)
-    tf.io.gfile.rename(aside, path)
+    tf.io.gfile.rename(aside, path)  # publishes: the path appears only with all files checked
   except errors.OctetError:
     tf.io.gfile.rmtree(aside)
     raise

@@ -1,16 +1,19 @@
-"""The signatures that an export has beside those of the model.
+"""Builds the signatures that an export has beside the model's own.
 
-    from_bytes       features, of which those that the input pipeline can decode are encoded files:
+    from_bytes       takes the features; those with a decoder as encoded files,
                      {"image": string [n]}
-    from_examples    serialised tf.train.Examples, {"examples": string [n]}
-    classify         the same, {"inputs": string [n]} → {"classes": string [n, k], "scores": float
-                     [n, k]}, as TensorFlow Serving's classify has them: in the order of the classes
+    from_examples    takes serialised tf.train.Examples, {"examples": string [n]}
+    classify         takes serialised tf.train.Examples, {"inputs": string [n]}, and returns
+                     {"classes": string [n, k], "scores": float [n, k]}, in the order of the
+                     classes, as TensorFlow Serving's classify does
 
-In an Example, a feature that can be decoded is the encoded file; others are lists of their values,
-under the names by which they are served. Decoding is the input pipeline's own function.
+In an Example, a feature with a decoder is the encoded file, and any other feature is the list of
+its values. The features have the names under which they are served. The decoders are the input_fn's
+own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,34 +23,34 @@ FROM_BYTES = "from_bytes"
 FROM_EXAMPLES = "from_examples"
 CLASSIFY = "classify"
 EXAMPLES = "examples"  # the name of from_examples's input
-CLASSIFY_INPUTS = "inputs"  # that of classify's, which TensorFlow Serving prescribes
+CLASSIFY_INPUTS = "inputs"  # the name of classify's input; TensorFlow Serving requires it
 
-_PARALLEL_DECODINGS = 16
+_PARALLEL_DECODINGS = 16  # files of a batch that are decoded at the same time
 
 
 def build(
   predict: Callable,
-  outputs: Mapping,
-  feature_spec,
+  outputs: Mapping[str, Any],
+  feature_spec: Any,
   decoders: Mapping[str, Callable],
   class_names: Sequence[str] | None = None,
   from_examples: bool = True,
 ) -> dict[str, Callable]:
-  """The signatures, but for names that the model's own outputs have.
+  """Builds the signatures. The model's own signatures of the same names take precedence.
 
   Args:
-    predict: tf.function of features that returns the outputs.
-    outputs: dict of name → structure, what it returns.
-    feature_spec: nest of tf.TensorSpec with free batches, each named as it is served.
-    decoders: dict of feature's name → function, see `trainer.mark_decodable`.
-    class_names: the classes' names in order, or None.
-    from_examples: whether to make those that take Examples.
+    predict: tf.function of the features that returns the outputs.
+    outputs: the structure of what it returns: name of a signature → outputs.
+    feature_spec: nest of tf.TensorSpec with unknown batch size, named as they are served.
+    decoders: feature → decoder, see `trainer.mark_decodable`.
+    class_names: the names of the classes in order, or None.
+    from_examples: whether to build the signatures that take Examples.
 
   Returns:
-    dict of name → tf.function of one signature.
+    Name → tf.function with one signature.
 
   Raises:
-    SettingError: a decoder is of no feature, or gives something else than the feature.
+    SettingError: a decoder belongs to no feature, or returns another shape or dtype.
   """
   specs = {spec.name: spec for spec in tf.nest.flatten(feature_spec)}
   decoders = {name: build_decoder(name, decoder, specs) for name, decoder in decoders.items()}
@@ -92,7 +95,7 @@ def build(
 
 
 def mark_classify(saved_model: str) -> None:
-  """Writes into a SavedModel that `classify` is what TensorFlow Serving's classify calls."""
+  """Marks the signature `classify` of a SavedModel for TensorFlow Serving's Classify method."""
   updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(saved_model)
   method = tf.compat.v1.saved_model.signature_constants.CLASSIFY_METHOD_NAME
   updater.replace_method_name(CLASSIFY, method)
@@ -100,10 +103,18 @@ def mark_classify(saved_model: str) -> None:
 
 
 def build_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorSpec]) -> Callable:
-  """A tf.function of a string scalar, that gives one example of a feature.
+  """Turns a decoder into a tf.function, and checks what it returns.
+
+  Args:
+    name: the feature that it decodes.
+    decoder: function of a string scalar.
+    specs: name → spec of each feature, with the batch axis.
+
+  Returns:
+    A tf.function of a string scalar that returns the feature of one example.
 
   Raises:
-    SettingError: there is no such feature, or the decoder gives another shape or dtype.
+    SettingError: there is no such feature, or the decoder returns another shape or dtype.
   """
   if name not in specs:
     raise errors.SettingError(
@@ -125,7 +136,16 @@ def build_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorSpe
 
 
 def decode(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
-  """The features (of this spec) of a batch of encoded examples, string [n]."""
+  """Decodes a feature for a batch.
+
+  Args:
+    decoder: function of a string scalar.
+    encoded: string [n].
+    spec: the feature's spec, with the batch axis.
+
+  Returns:
+    The feature of n examples.
+  """
   return tf.map_fn(
     decoder,
     encoded,
@@ -134,8 +154,19 @@ def decode(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Ten
   )
 
 
-def parse(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str, tf.Tensor]:
-  """Features by name, of serialised tf.train.Examples (string [n])."""
+def parse(
+  serialised: tf.Tensor, specs: Mapping[str, tf.TensorSpec], decoders: Mapping[str, Callable]
+) -> dict[str, tf.Tensor]:
+  """Parses and decodes serialised tf.train.Examples.
+
+  Args:
+    serialised: string [n].
+    specs: name → spec of each feature, with the batch axis.
+    decoders: feature → decoder.
+
+  Returns:
+    Name → feature of n examples.
+  """
   stored = {
     name: tf.io.FixedLenFeature([], tf.string)
     if name in decoders
@@ -154,7 +185,7 @@ def parse(serialised: tf.Tensor, specs: Mapping, decoders: Mapping) -> dict[str,
 
 
 def stored_dtype(dtype: tf.DType) -> tf.DType:
-  """That of the list in which an Example has values of a dtype."""
+  """Returns the dtype in which an Example stores values: string, float32 or int64."""
   if dtype == tf.string:
     return tf.string
   return tf.float32 if dtype.is_floating else tf.int64
@@ -169,7 +200,7 @@ def _main_output(outputs):
 
 
 def _classes(output):
-  """The number of classes whose probabilities are among an output, or None."""
+  """Returns the number of classes in an output's probabilities, or None."""
   probabilities = output.get("probabilities") if isinstance(output, dict) else None
   return (
     probabilities.shape[1] if probabilities is not None and probabilities.shape.rank == 2 else None

@@ -1,12 +1,12 @@
-"""Exports are compared with the model that they are of, before anybody can see them.
+"""Compares an export with its model before the export is published.
 
-Another process, in which Octet cannot be imported, loads the SavedModel and runs each signature on
-a real batch. What it gives must be what the model in this process gives: probabilities to 1e-5,
-other floats to 1e-5 of the largest, all else exactly.
+Another process, which cannot import Octet, loads the SavedModel and runs each signature on a real
+batch. Its outputs must equal those of the model in this process: probabilities up to 1e-5, other
+floats up to 1e-5 of the largest value, anything else exactly.
 
-That process imports TensorFlow, which takes seconds, while this one still builds the graph; it then
-waits, so that the exports that follow during a training cost only what loading and running cost. It
-ends with this process, or after ten minutes without a request.
+That process imports TensorFlow while this one still builds the graph, which hides the seconds that
+it takes. Afterwards it waits for further exports. It ends with this process, or after ten minutes
+without a request.
 """
 
 import atexit
@@ -33,12 +33,12 @@ _ANSWER_SECS = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-  """A call of a signature, and what must come of it.
+  """A call of a signature with its expected outputs.
 
   Attributes:
-    signature: its name.
-    inputs: dict of name → array; strings as bytes in arrays of objects.
-    expected: dict of name → array.
+    signature: the signature's name.
+    inputs: name → array. Strings are bytes in an array of objects.
+    expected: name → array.
   """
 
   signature: str
@@ -47,15 +47,15 @@ class Check:
 
 
 class _Worker:
-  """The other process."""
+  """The process that runs exports, see `check_saved_model`."""
 
   def __init__(self):
-    # CPUs alone: this process holds the other devices.
+    # The process must use CPUs only: this one holds the other devices.
     surroundings = dict(
       os.environ, CUDA_VISIBLE_DEVICES="-1", TPU_LOAD_LIBRARY="0", TF_CPP_MIN_LOG_LEVEL="2"
     )
     self.owner = os.getpid()
-    self._messages = tempfile.TemporaryFile("w+")  # noqa: SIM115  it lives as long as the process
+    self._messages = tempfile.TemporaryFile("w+")  # noqa: SIM115  open as long as the process runs
     self._process = subprocess.Popen(
       [sys.executable, "-P", check_saved_model.__file__],
       stdin=subprocess.PIPE,
@@ -69,7 +69,7 @@ class _Worker:
     return self._process.poll() is None
 
   def ask(self, request):
-    """The error that the request ended with, as text, or None."""
+    """Sends a request; returns its error as text, or None if it succeeded."""
     try:
       self._process.stdin.write(json.dumps(request) + "\n")
       self._process.stdin.flush()
@@ -87,7 +87,7 @@ class _Worker:
     return f"the process that loaded it ended with {self._process.returncode}: {' '.join(said)}"
 
   def end(self):
-    """Ends the process; one that has ended stays so."""
+    """Ends the process, if it still runs."""
     with contextlib.suppress(OSError):
       self._process.stdin.close()
     self._process.kill()
@@ -96,14 +96,14 @@ class _Worker:
 
 
 _lock = threading.Lock()
-_worker = None
+_worker: _Worker | None = None
 
 
 def prepare() -> None:
-  """Starts the other process, where there is none, and does not wait for it."""
+  """Starts the other process if it does not run, and does not wait for it."""
   global _worker
   with _lock:
-    # A fork has the object of its parent's process and must not talk into its parent's pipe.
+    # A fork inherits this object, but the pipe belongs to its parent.
     if _worker is None or _worker.owner != os.getpid() or not _worker.is_alive():
       _worker = _Worker()
 
@@ -117,12 +117,16 @@ def _end():
 def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, float]]:
   """Runs checks in the other process.
 
+  Args:
+    saved_model: the SavedModel's folder.
+    checks: the calls. With none, the SavedModel is only loaded.
+
   Returns:
-    dict of signature → dict of output → the largest difference.
+    Signature → {output: largest difference}.
 
   Raises:
-    ExportError: an output differs; it says which, and by how much. Or the SavedModel cannot be
-      loaded or run.
+    ExportError: an output differs (the message says which and by how much), or the SavedModel
+      cannot be loaded or run.
   """
   prepare()
   with tempfile.TemporaryDirectory() as folder:
@@ -136,6 +140,7 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
       np.savez(call["inputs"], **check_saved_model.pack(check.inputs))
       calls.append(call)
     path = saved_model if "://" in saved_model else os.path.abspath(saved_model)
+    assert _worker is not None  # `prepare` has started it
     with _lock:
       failed = _worker.ask({"saved_model": path, "calls": calls})
     if failed:
@@ -156,15 +161,20 @@ def compare(
   what: str,
   tolerance: float = TOLERANCE,
 ) -> dict[str, float]:
-  """The largest difference of each output.
+  """Compares outputs.
 
   Args:
-    expected, found: dicts of name → array.
-    what: of which the outputs are, for messages.
-    tolerance: of probabilities; of other floats, as a share of the largest.
+    expected: the model's outputs, name → array.
+    found: the outputs to check, name → array.
+    what: what computed them, for messages.
+    tolerance: the largest allowed difference of probabilities and, as a share of the largest value,
+      of other floats.
+
+  Returns:
+    Output → largest difference.
 
   Raises:
-    ExportError: one is larger than it may be.
+    ExportError: the names or shapes differ, or a difference is too large.
   """
   if set(expected) != set(found):
     raise errors.ExportError(

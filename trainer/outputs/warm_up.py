@@ -1,11 +1,12 @@
-"""Requests that TensorFlow Serving runs when it loads a SavedModel, so that the first user waits no
-longer than the second.
+"""Writes and reads the requests that TensorFlow Serving runs when it loads a SavedModel.
+
+With them the first user waits no longer than the second one.
 
     <SavedModel>/assets.extra/tf_serving_warmup_requests     TFRecords of PredictionLog messages
 
-The package tensorflow-serving-api has these messages and would bring another TensorFlow along.
-Three of them are written and read here by hand, field by field, in the wire format of Protocol
-Buffers. Their definitions: tensorflow_serving/apis/{prediction_log,predict,model}.proto.
+The package tensorflow-serving-api defines these messages, but it would install another TensorFlow.
+So this module writes and reads three of them itself, field by field, in the wire format of Protocol
+Buffers. Source: tensorflow_serving/apis/{prediction_log,predict,model}.proto.
 """
 
 import os
@@ -18,9 +19,9 @@ from tensorflow.core.framework import tensor_pb2
 from trainer import errors
 
 NAME = "tf_serving_warmup_requests"
-MOST = 1000  # requests that TensorFlow Serving takes
+MOST = 1000  # most requests that TensorFlow Serving accepts
 
-# Numbers of the fields.
+# Field numbers.
 _LOG_PREDICT = 6  # PredictionLog.predict_log
 _PREDICT_REQUEST = 1  # PredictLog.request
 _REQUEST_MODEL = 1  # PredictRequest.model_spec
@@ -28,16 +29,19 @@ _REQUEST_INPUTS = 2  # PredictRequest.inputs, a map: messages of a key and a val
 _MAP_KEY, _MAP_VALUE = 1, 2
 _MODEL_NAME, _MODEL_SIGNATURE = 1, 3  # ModelSpec.name and signature_name
 
-_BYTES = 2  # the wire type of texts, bytes and messages
+_BYTES = 2  # the wire type of strings, bytes and messages
 
 
 def prediction_log(signature: str, inputs: Mapping[str, np.ndarray], model: str = "model") -> bytes:
-  """A serialised PredictionLog of a predict request.
+  """Serialises a predict request as a PredictionLog.
 
   Args:
-    signature: name of the signature.
-    inputs: dict of its inputs' names → arrays.
-    model: a name, which the server does not look at while it warms up.
+    signature: the signature's name.
+    inputs: name of an input → array.
+    model: any name: the server ignores it in a warm-up.
+
+  Returns:
+    The serialised PredictionLog.
   """
   spec = _field(_MODEL_NAME, model.encode()) + _field(_MODEL_SIGNATURE, signature.encode())
   request = _field(_REQUEST_MODEL, spec)
@@ -49,14 +53,20 @@ def prediction_log(signature: str, inputs: Mapping[str, np.ndarray], model: str 
 
 
 def write(path: str, logs: list[bytes]) -> None:
-  """Writes serialised PredictionLogs, at most `MOST`."""
+  """Writes serialised PredictionLogs to a file, the first `MOST` of them."""
   with tf.io.TFRecordWriter(path) as writer:
     for log in logs[:MOST]:
       writer.write(log)
 
 
 def read(saved_model: str) -> list[tuple[str, dict[str, np.ndarray]]]:
-  """The requests that an export has to warm up with: pairs of a signature and its inputs by name.
+  """Reads the warm-up requests of an export.
+
+  Args:
+    saved_model: the export's folder.
+
+  Returns:
+    (signature, inputs by name) for each request; [] if the export has none.
 
   Raises:
     InputError: the file is damaged.
@@ -66,7 +76,7 @@ def read(saved_model: str) -> list[tuple[str, dict[str, np.ndarray]]]:
     return []
   try:
     return [_parsed(log) for log in tf.data.TFRecordDataset(path).as_numpy_iterator()]
-  except Exception as error:  # of whatever kind the parsers raise
+  except Exception as error:  # parsers raise errors of many kinds
     raise errors.InputError(f"{path} is damaged ({error}): export again.") from error
 
 
@@ -82,8 +92,9 @@ def _parsed(log):
 
 
 def _contents(serialised: bytes) -> dict[int, list[bytes]]:
-  """The fields of a message of which all are texts, bytes or messages, by their numbers."""
-  fields, place = {}, 0
+  """Splits a message of strings, bytes and messages into its fields, by field number."""
+  fields: dict[int, list[bytes]] = {}
+  place = 0
   while place < len(serialised):
     tag, place = _read_varint(serialised, place)
     if tag & 7 != _BYTES:
@@ -97,7 +108,7 @@ def _contents(serialised: bytes) -> dict[int, list[bytes]]:
 
 
 def _read_varint(serialised: bytes, place: int) -> tuple[int, int]:
-  """(the number that begins at a place, the place behind it)."""
+  """Reads a number at a place; returns (number, place after it)."""
   value = shift = 0
   while True:
     byte = serialised[place]
@@ -112,7 +123,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-  """Seven bits a byte, the lowest first; the highest bit says that more follow."""
+  """Encodes seven bits per byte, the lowest first. The highest bit says that more bytes follow."""
   encoded = bytearray()
   while value > 0x7F:
     encoded.append(value & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""Engines: what runs an export's serving_default on the CPU, all with one face.
+"""Engines run an export's signature on the CPU. All have the same interface.
 
 Example:
     engine = engines.load("out/digits/export/1732283000", "auto", batch_size=128)
@@ -9,8 +9,8 @@ Example:
     "onnx"            ONNX Runtime; the extra [onnx]
     "openvino"        OpenVINO, all threads on the same batch; the extra [openvino]
     "openvino_parts"  OpenVINO, each thread with its own part of a batch; the same extra
-    "tflite"          TensorFlow Lite, which TensorFlow brings along; one call at a time
-    "tflite_int8"     what an export has of it, see `outputs.runtimes`
+    "tflite"          TensorFlow Lite, a part of TensorFlow; one call at a time
+    "tflite_int8"     the int8 file of an export, see `outputs.runtimes`
     "auto"            the fastest of the first four that are installed. It is measured, because it
                       depends on the model, the processor and the size of the batch
 """

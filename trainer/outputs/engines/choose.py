@@ -1,4 +1,4 @@
-"""Loads an engine by name, or the fastest."""
+"""Loads an engine by name, or the fastest one."""
 
 import importlib.util
 import os
@@ -39,14 +39,23 @@ _EXTRAS = {"onnx": "onnx", "openvino": "openvino", "openvino_parts": "openvino"}
 _NEEDS = {"onnx": ("onnxruntime",), "openvino": ("openvino",), "openvino_parts": ("openvino",)}
 _CONVERTER = {"onnx": "tf2onnx"}
 _MEASURED = ("tensorflow", "onnx", "openvino", "openvino_parts")
-_ROUNDS = 5  # at least, and more until so many seconds have passed
-_MEASURING_SECS = 1.0
-_LONGEST_SECS = 1.0  # of a call; a model that takes longer is measured with fewer examples
+_ROUNDS = 5  # the fewest rounds of a measurement
+_MEASURING_SECS = 1.0  # the shortest time of a measurement
+_LONGEST_SECS = 1.0  # of one call; a slower model is measured with fewer examples
 _CHECKED_EXAMPLES = 4
 
 
 def check_name(name: str, precision: str = "float32") -> None:
-  """SettingError unless there is such an engine, and it can compute in this precision."""
+  """Checks the flags --engine and --precision.
+
+  Args:
+    name: the engine.
+    precision: the precision.
+
+  Raises:
+    SettingError: there is no such engine, it lacks the precision, or its packages are not
+      installed.
+  """
   if name not in NAMES:
     raise errors.SettingError(f"--engine={name}: expected one of {', '.join(NAMES)}.")
   if precision not in PRECISIONS:
@@ -79,25 +88,25 @@ def load(
   signature: str = SIGNATURE,
   clock: Callable = time.perf_counter,
 ) -> engine.Engine:
-  """An engine for an export.
+  """Loads an engine for an export.
 
   Args:
-    saved_model: its folder.
+    saved_model: the export's folder.
     name: one of `NAMES`.
-    batch_sizes: examples of a call, with which "auto" measures, in rising order. Each size has the
-      engine that is the fastest with it; batches between two sizes have that of the smaller.
-    precision: of OpenVINO; all others compute in float32.
-    threads: of one call; None for all CPUs of this process.
-    signature: what to run; for others than serving_default the engine is "tensorflow".
-    clock: seconds, for measuring.
+    batch_sizes: batch sizes that "auto" measures, in rising order. Each size gets its fastest
+      engine. A batch between two sizes runs in the engine of the smaller one.
+    precision: OpenVINO's precision. The other engines compute in float32.
+    threads: number of threads of a call; None for all CPUs of this process.
+    signature: the signature to run. Only "tensorflow" runs others than serving_default.
+    clock: returns the time in seconds.
 
   Returns:
-    An Engine, which was compared with the SavedModel if it is not TensorFlow.
+    The engine. Its outputs were compared with TensorFlow's.
 
   Raises:
     SettingError: the engine is not installed, or cannot run the export.
-    ExportError: it does not give what the SavedModel gives.
-    InputError: it is no SavedModel with this signature.
+    ExportError: its outputs differ from the SavedModel's.
+    InputError: the folder is no SavedModel with this signature.
   """
   check_name(name, precision)
   if signature != SIGNATURE and name != "tensorflow":
@@ -114,8 +123,21 @@ def load(
   return _make_engine(name, saved_model, frozen, reference, precision, threads)
 
 
-def load_signature(saved_model: str, signature: str = SIGNATURE):
-  """A signature of a SavedModel; InputError if there is none."""
+def load_signature(
+  saved_model: str, signature: str = SIGNATURE
+) -> tf.types.experimental.ConcreteFunction:
+  """Loads a signature of a SavedModel.
+
+  Args:
+    saved_model: the SavedModel's folder.
+    signature: the signature's name.
+
+  Returns:
+    The ConcreteFunction.
+
+  Raises:
+    InputError: there is no such SavedModel or signature.
+  """
   names = description.signatures_of(saved_model)
   if signature not in names:
     raise errors.InputError(
@@ -123,12 +145,20 @@ def load_signature(saved_model: str, signature: str = SIGNATURE):
     )
   loaded = tf.saved_model.load(saved_model)
   function = loaded.signatures[signature]
-  function.keeps_alive = loaded  # or its variables would go with it
+  function.keeps_alive = loaded  # without `loaded`, its variables would be deleted
   return function
 
 
 def make_up_features(frozen: freezing.Frozen, examples: int) -> dict[str, np.ndarray] | None:
-  """Numbers to try an engine with; None where the model takes texts, or sizes are free."""
+  """Makes up random inputs.
+
+  Args:
+    frozen: the model.
+    examples: the batch size.
+
+  Returns:
+    Name → array. None if an input is a string or has an unknown size.
+  """
   random = np.random.RandomState(3)
   features = {}
   for name, tensor in zip(frozen.inputs, frozen.function.inputs, strict=True):
@@ -143,7 +173,7 @@ def make_up_features(frozen: freezing.Frozen, examples: int) -> dict[str, np.nda
 
 
 def _make_engine(name, saved_model, frozen, reference, precision, threads):
-  """An engine, converted if the export does not have its file, and compared with TensorFlow."""
+  """Makes an engine, from the export's file if there is one, and compares it with TensorFlow."""
   features = make_up_features(frozen, _CHECKED_EXAMPLES)
   if features is None:
     raise errors.SettingError(
@@ -167,7 +197,7 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
     found = made.predict_batch(features)
   except errors.OctetError:
     raise
-  except Exception as error:  # of whatever kind the engine's own library raises
+  except Exception as error:  # the engines' libraries raise errors of many kinds
     line = (str(error).splitlines() or [""])[0]
     raise errors.SettingError(
       f"--engine={name} cannot run {saved_model}: {type(error).__name__}: {line}"
@@ -193,17 +223,18 @@ def _load_engine(name, file, frozen, precision, threads):
 
 
 class FastestEngine(engine.Engine):
-  """Engines by the size of a batch.
+  """Runs each batch in the engine that is the fastest for its size.
 
   Args:
-    by_size: dict of batch size → Engine, in rising order.
+    by_size: batch size → engine, in rising order.
   """
 
-  def __init__(self, by_size: Mapping[int, engine.Engine]):
+  def __init__(self, by_size: Mapping[int, engine.Engine]) -> None:
     self._by_size = dict(by_size)
     self.name = "+".join(dict.fromkeys(chosen.name for chosen in self._by_size.values()))
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Runs the model, see Engine."""
     rows = len(next(iter(features.values())))
     sizes = list(self._by_size)
     size = max((size for size in sizes if size <= rows), default=sizes[0])
@@ -247,7 +278,7 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
 
 
 def _most_examples(candidates, frozen, clock):
-  """How many examples a call may have that is measured, so that none takes too long."""
+  """Returns the largest batch size for which no measured call takes too long."""
   seconds = measure(candidates, make_up_features(frozen, 1), clock, at_least=0.0)
   return max(1, int(_LONGEST_SECS / max(*seconds.values(), 1e-9)))
 
@@ -258,24 +289,25 @@ def measure(
   clock: Callable = time.perf_counter,
   at_least: float = _MEASURING_SECS,
 ) -> dict[str, float]:
-  """How long a call of each engine takes: the least of several, in which the engines take turns.
+  """Measures a call of each engine. The engines take turns, and the shortest time counts.
 
   Args:
     candidates: the engines.
-    features: of a call.
-    clock: seconds.
-    at_least: seconds for which it goes on, in all; there are at least `_ROUNDS` rounds.
+    features: the inputs of a call.
+    clock: returns the time in seconds.
+    at_least: the shortest time of the whole measurement, in seconds. There are at least `_ROUNDS`
+      rounds.
 
   Returns:
-    dict of engine's name → seconds.
+    Name of an engine → seconds.
   """
-  for candidate in candidates:  # compiles, and fills caches
+  for candidate in candidates:  # the first call compiles and fills caches
     candidate.predict_batch(features)
   least = {candidate.name: float("inf") for candidate in candidates}
   began, rounds = clock(), 0
   while rounds < _ROUNDS or clock() - began < at_least:
-    # In both directions: threads of one engine spin for a while after its call, at the cost of the
-    # one that comes next.
+    # Every other round in reverse order: an engine's threads spin for a while after a call and slow
+    # the next engine down.
     for candidate in candidates[:: -1 if rounds % 2 else 1]:
       start = clock()
       candidate.predict_batch(features)

@@ -1,4 +1,4 @@
-"""What all engines have in common."""
+"""The interface of engines."""
 
 import abc
 import os
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Engine(abc.ABC):
-  """Runs a model. Threads may call it at the same time.
+  """Runs a model. Several threads may call it at the same time.
 
   Attributes:
     name: one of `engines.NAMES`.
@@ -18,11 +18,18 @@ class Engine(abc.ABC):
 
   @abc.abstractmethod
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs by name of features by name; the first axis of all is the batch."""
+    """Runs the model on a batch.
+
+    Args:
+      features: name → array; the first axis is the batch.
+
+    Returns:
+      Name of an output → array; the first axis is the batch.
+    """
 
 
 def cpu_count() -> int:
-  """CPUs that this process may use."""
+  """Returns the number of CPUs that this process may use."""
   if hasattr(os, "sched_getaffinity"):
     return len(os.sched_getaffinity(0))
   return os.cpu_count() or 1

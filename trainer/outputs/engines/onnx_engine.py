@@ -1,4 +1,4 @@
-"""ONNX Runtime. The extra [onnx] brings it, and tf2onnx, which converts."""
+"""The engine ONNX Runtime. The extra [onnx] installs it, with tf2onnx for the conversion."""
 
 import logging
 from collections.abc import Mapping
@@ -12,11 +12,18 @@ _OPSET = 17
 
 
 def convert(frozen: freezing.Frozen) -> bytes:
-  """A serialised ONNX model; its inputs and outputs have the names that the frozen graph has."""
+  """Converts a frozen signature.
+
+  Args:
+    frozen: the signature.
+
+  Returns:
+    A serialised ONNX model. Its inputs and outputs have the signature's names.
+  """
   import tf2onnx
 
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
-  logging.getLogger("tensorflow").addFilter(_is_ours)  # which is added once, however often
+  logging.getLogger("tensorflow").addFilter(_is_ours)  # adding it again has no effect
   model, _ = tf2onnx.convert.from_graph_def(
     frozen.graph_def,
     input_names=list(frozen.inputs.values()),
@@ -29,20 +36,20 @@ def convert(frozen: freezing.Frozen) -> bytes:
 
 
 def _is_ours(record):
-  """Whether a log record of TensorFlow's is not about the old functions that tf2onnx calls."""
+  """Returns False for TensorFlow's warnings about deprecated functions that tf2onnx calls."""
   return not any(
     "tf2onnx" in str(argument) or argument == "extract_sub_graph" for argument in record.args or ()
   )
 
 
 def _rename(graph, tensors, names):
-  """Gives inputs or outputs the names that people know, wherever they are used."""
+  """Renames inputs or outputs to the signature's names, wherever nodes use them."""
   taken = {name for node in graph.node for name in (*node.input, *node.output)}
   for tensor in tensors:
     wanted = names[tensor.name]
     if wanted == tensor.name:
       continue
-    if wanted in taken:  # by a tensor inside, which makes room
+    if wanted in taken:  # a tensor inside of the graph has the name: rename that one
       _replace(graph, wanted, f"{wanted}/inside")
     _replace(graph, tensor.name, wanted)
     tensor.name = wanted
@@ -58,13 +65,13 @@ class OnnxEngine(engine.Engine):
   """Runs an ONNX model.
 
   Args:
-    model: what `convert` gives.
-    threads: of one call.
+    model: the serialised model of `convert`.
+    threads: number of threads of a call; None for all CPUs.
   """
 
   name = "onnx"
 
-  def __init__(self, model: bytes, threads: int | None = None):
+  def __init__(self, model: bytes, threads: int | None = None) -> None:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -74,4 +81,5 @@ class OnnxEngine(engine.Engine):
     self._names = [output.name for output in self._session.get_outputs()]
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Runs the model, see Engine."""
     return dict(zip(self._names, self._session.run(None, dict(features)), strict=True))

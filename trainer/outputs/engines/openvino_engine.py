@@ -1,10 +1,11 @@
-"""OpenVINO, which reads the frozen graph. The extra [openvino] brings it."""
+"""The engine OpenVINO, which reads the frozen graph itself. The extra [openvino] installs it."""
 
 import logging
 import os
 import queue
 import tempfile
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 
 
 def _import():
-  """openvino; its import takes away whatever writes the log, and here it gets that back."""
+  """Imports openvino, and restores the root logger, whose handlers and level the import changes."""
   root = logging.getLogger()
   handlers, level = list(root.handlers), root.level
   import openvino
@@ -28,13 +29,13 @@ def _import():
 
 
 def convert(frozen: freezing.Frozen, path: str) -> None:
-  """Writes <path>.xml and <path>.bin, OpenVINO's own format."""
+  """Writes a frozen signature in OpenVINO's format, to <path>.xml and <path>.bin."""
   openvino = _import()
   openvino.save_model(read(frozen), f"{path}.xml", compress_to_fp16=False)
 
 
-def read(frozen: freezing.Frozen):
-  """An openvino.Model, whose inputs and outputs have the names that people know."""
+def read(frozen: freezing.Frozen) -> Any:
+  """Makes an openvino.Model. Its inputs and outputs have the signature's names."""
   openvino = _import()
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "frozen.pb")
@@ -54,15 +55,15 @@ class OpenVinoEngine(engine.Engine):
 
   Args:
     model: an openvino.Model, or the path of an .xml file.
-    threads: of one call.
-    precision: "float32", or "bfloat16" where the processor has it.
-    in_parts: whether a batch is cut into parts, for a thread or a few each, which then need not
-      wait for each other after every layer. Otherwise all threads work on the whole batch.
+    threads: number of threads of a call; None for all CPUs.
+    precision: "float32", or "bfloat16" if the processor supports it.
+    in_parts: whether to cut a batch into parts, each for one or a few threads. Then threads need
+      not wait for each other after every layer. Otherwise all threads work on the whole batch.
   """
 
   def __init__(
-    self, model, threads: int | None = None, precision: str = "float32", in_parts: bool = False
-  ):
+    self, model: Any, threads: int | None = None, precision: str = "float32", in_parts: bool = False
+  ) -> None:
     openvino = _import()
     self.name = "openvino_parts" if in_parts else "openvino"
     settings = {
@@ -73,9 +74,11 @@ class OpenVinoEngine(engine.Engine):
     self._compiled = openvino.Core().compile_model(model, "CPU", settings)
     self._parts = int(self._compiled.get_property("NUM_STREAMS"))
     self._names = [output.any_name for output in self._compiled.outputs]
-    self._idle = queue.SimpleQueue()  # requests, each of which is one thread's at a time
+    # Inference requests that no thread uses now. A request serves one thread at a time.
+    self._idle: queue.SimpleQueue = queue.SimpleQueue()
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Runs the model, see Engine."""
     rows = len(next(iter(features.values())))
     bounds = np.linspace(0, rows, min(self._parts, rows) + 1).astype(int)
     requests = [self._request() for _ in bounds[1:]]
@@ -98,5 +101,5 @@ class OpenVinoEngine(engine.Engine):
 
 
 def _joined(requests, place):
-  """An output of all requests, in memory of its own."""
+  """Copies an output of all requests into one new array."""
   return np.concatenate([request.get_output_tensor(place).data for request in requests])

@@ -1,7 +1,4 @@
-"""TensorFlow Lite: for phones and small boards.
-
-It is tried here on the CPU, and can compute in int8.
-"""
+"""The engine TensorFlow Lite, which is made for phones and small boards. It can compute in int8."""
 
 import contextlib
 import os
@@ -16,12 +13,15 @@ from trainer.outputs.engines import engine
 
 
 def convert(frozen: freezing.Frozen, sample: Callable | None = None) -> bytes:
-  """A TFLite model.
+  """Converts a frozen signature.
 
   Args:
-    frozen: the frozen signature.
-    sample: for int8: function that returns an iterator of dicts of features of one example each
-      ([1, ...]), from which the range of every tensor is learnt. Inputs and outputs stay float32.
+    frozen: the signature.
+    sample: None for float32. For int8, a function that returns an iterator of examples: name →
+      feature [1, ...]. They show the range of every tensor. Inputs and outputs stay float32.
+
+  Returns:
+    The TFLite model.
   """
   module = tf.Module()
   specs = [
@@ -47,7 +47,7 @@ def convert(frozen: freezing.Frozen, sample: Callable | None = None) -> bytes:
 
 @contextlib.contextmanager
 def _silence():
-  """Without what the converter's library writes to the terminal."""
+  """Discards what the library writes to stderr. It writes to the descriptor, not to sys.stderr."""
   kept = os.dup(2)
   with open(os.devnull, "w") as nowhere:
     os.dup2(nowhere.fileno(), 2)
@@ -62,13 +62,13 @@ class TfliteEngine(engine.Engine):
   """Runs a TFLite model, one call at a time.
 
   Args:
-    model: what `convert` gives.
-    threads: of one call.
+    model: the TFLite model of `convert`.
+    threads: number of threads of a call; None for all CPUs.
   """
 
   name = "tflite"
 
-  def __init__(self, model: bytes, threads: int | None = None):
+  def __init__(self, model: bytes, threads: int | None = None) -> None:
     with _silence():
       self._interpreter = tf.lite.Interpreter(
         model_content=model, num_threads=threads or engine.cpu_count()
@@ -77,5 +77,6 @@ class TfliteEngine(engine.Engine):
     self._lock = threading.Lock()
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Runs the model, see Engine."""
     with self._lock:
       return {name: np.array(array) for name, array in self._runner(**features).items()}
