@@ -57,7 +57,7 @@ class ModelValues:
 
     Raises:
       CheckpointNotFoundError: there is no such checkpoint, or neither a checkpoint nor a warm
-      start.
+        start.
     """
     if path is not None:
       return directory.resolve(os.fspath(path))
@@ -111,10 +111,10 @@ class ModelValues:
     """Loads a source for evaluation while the context is open.
 
     Args:
-      source: the source. training: whether a training is in progress. Then its values come back at
-      the end. names: name of a variable → its name in checkpoints, as the model_fn's Saver says.
-      None without
-        a Saver: then moving averages are used if `averages` is set.
+      source: the source.
+      training: whether a training is in progress. Then its values come back at the end.
+      names: name of a variable → its name in checkpoints, as the model_fn's Saver says. None
+        without a Saver: then moving averages are used if `averages` is set.
 
     Raises:
       SettingError: a training is in progress, and its values are not those of the source.

@@ -31,19 +31,17 @@ _SHOWN = 20  # most names in a row of the table
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class WarmStartSettings:
-  """Which variables start from which values.
+  r"""Which variables start from which values.
 
   Attributes:
     ckpt_to_initialize_from: a checkpoint, a folder (its newest checkpoint), a SavedModel, or a
-    Keras
-      `.weights.h5`, `.keras` or `.h5` file.
+      Keras `.weights.h5`, `.keras` or `.h5` file.
     vars_to_warm_start: a regular expression or a list of them. It selects the variables whose names
       it matches from the start. It selects the global step and an optimizer's slots only if it
       matches none of the model's own variables, as "adam/.*" does.
     var_name_to_prev_var_name: a variable's name → its name in the source. A key that is not the
-    name
-      of a variable is a regular expression for whole names, and its value the replacement:
-      {r"(.*)/kernel": r"resnet/\\1/weights"}.
+      name of a variable is a regular expression for whole names, its value the replacement:
+      {r"(.*)/kernel": r"resnet/\1/weights"}.
 
   Raises:
     SettingError: a value has a wrong type or is not a regular expression.

@@ -1,16 +1,19 @@
-"""Scales and shifts become parts of the convolution or the matrix product beside them.
+"""Folds scales and shifts into the convolution or matrix product beside them.
 
-    folded = fold(graph)                  # of a rewriting.Graph
+    folded = fold(graph)                  # graph is a rewriting.Graph
 
-A scale and a shift by constants, as batch norm is in inference, `x * s + b`:
+In inference batch normalization is a scale and a shift by constants, `x * s + b`. There are three
+ways to fold it:
 
-    after a convolution or matrix product       its weights times s, and b as its bias
-    before one that pads nothing, or a matrix   its weights times s, and the weights' sum with b as
-    product                                     its bias
-    before one that pads with zeros             its weights times s, and x + b / s before it, since
-                                                what is padded is 0 after the shift and not before
+- It comes after the convolution or matrix product: the weights are multiplied by s, and b becomes
+  the bias.
+- It comes before, and there is no padding: the weights are multiplied by s, and the sum of the
+  weights times b becomes the bias.
+- It comes before a convolution that pads with zeros: the weights are multiplied by s, and an
+  addition of b / s stays before the convolution. The padding is 0 after the shift, so the shift
+  cannot move into the bias.
 
-In exact arithmetic all of these are the same; in float32 they differ by rounding.
+In exact arithmetic the results are the same. In float32 they differ by rounding.
 """
 
 import numpy as np
@@ -22,19 +25,20 @@ v1 = tf.compat.v1
 
 _CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
 _WEIGHTED = (*_CONVOLUTIONS, "MatMul")
-_LARGEST_SHIFT = 1e4  # b / s where scales are this small are left alone, for the sake of rounding
+_LARGEST_SHIFT = 1e4  # with a larger b / s the rounding would hurt: nothing is folded
 
 
 def fold(graph: rewriting.Graph) -> int:
-  """Makes scales and shifts parts of convolutions and matrix products; how many there were."""
+  """Folds all scales and shifts of a graph, which changes; returns their number."""
   folded = 0
-  while _fold_after(graph) or _fold_before(graph):  # one at a time: each changes who uses what
+  # One at a time: each fold changes which nodes use which.
+  while _fold_after(graph) or _fold_before(graph):
     folded += 1
   return folded
 
 
 def _fold_after(graph):
-  """Conv → [BiasAdd] → Mul → Add, of which each is used by the next alone."""
+  """Folds one Mul or Add in Conv → [BiasAdd] → Mul → Add; each feeds the next one only."""
   for node in graph.nodes.values():
     if node.op not in ("Mul", "AddV2", "Add", "Sub"):
       continue
@@ -66,7 +70,7 @@ def _fold_after(graph):
 
 
 def _fold_before(graph):
-  """Mul → Add → Conv, or one of them, used by the convolution alone."""
+  """Folds Mul → Add, or one of them, into the convolution that they feed and nothing else."""
   for node in graph.nodes.values():
     if node.op not in ("Conv2D", "MatMul") or not _is_plain(graph, node):
       continue
@@ -82,7 +86,7 @@ def _fold_before(graph):
       shift_before = None
     elif pads:
       if before.op == "AddV2" and np.all(scale == 1):
-        continue  # it is what this makes
+        continue  # an earlier fold has made this addition
       if np.any(np.abs(shift) > _LARGEST_SHIFT * np.abs(scale)):
         continue
       shift_before = shift / scale
@@ -100,9 +104,7 @@ def _fold_before(graph):
 
 
 def _affine(graph, node):
-  """(scale, shift, name of what is scaled) of nodes that end in this one, of vectors; or
-  Nones.
-  """
+  """Returns (scale, shift, name of their input) of a Mul → Add that ends in a node, or Nones."""
   shift = None
   if node.op in ("AddV2", "Add", "Sub"):
     name, value = _with_vector(graph, node)
@@ -123,7 +125,7 @@ def _affine(graph, node):
 
 
 def _with_vector(graph, node):
-  """(operation, float32 [channels]) of `tensor op vector`, or Nones."""
+  """Splits `tensor op vector` into (name of the tensor's node, float32 [channels]), or Nones."""
   for place, other in ((1, 0), (0, 1)):
     value = graph.value(node.input[place])
     if value is None or value.dtype != np.float32 or graph.value(node.input[other]) is not None:
@@ -140,7 +142,7 @@ def _other_input(graph, node):
 
 
 def _can_take(graph, node, vector):
-  """Whether a node has weights, and so many outputs, for a vector to be folded into."""
+  """Whether a node has constant weights, and an output channel for each entry of a vector."""
   if node.op not in _WEIGHTED or not _is_plain(graph, node):
     return False
   weights = graph.value(node.input[1])
@@ -150,8 +152,8 @@ def _can_take(graph, node, vector):
 
 
 def _is_plain(graph, node):
-  """Whether channels are last, and a matrix is not transposed."""
-  attributes = dict(node.attr)  # since the map itself makes what it is asked for
+  """Whether channels are last and no matrix is transposed."""
+  attributes = dict(node.attr)  # looking up a missing key in the proto map would add it
   if "data_format" in attributes and attributes["data_format"].s != b"NHWC":
     return False
   return not any(
@@ -166,7 +168,7 @@ def _scale_outputs(graph, node, scale):
 
 
 def _become_bias(graph, node, weighted, shift):
-  """Makes a Mul or Add the bias of a node whose weights have its scale; or hands that node on."""
+  """Turns a folded Mul or Add into the BiasAdd of a node, or removes it if there is no shift."""
   dtype = node.attr["T"].type
   weighted_name = weighted.name
   node.ClearField("attr")
@@ -182,7 +184,7 @@ def _become_bias(graph, node, weighted, shift):
 
 
 def _insert_bias(graph, node, bias):
-  """Puts a bias behind a node; one that is there takes it in."""
+  """Adds a bias after a node. A BiasAdd that is there gets the sum."""
   users = [
     user for user in graph.nodes.values() if node.name in map(rewriting.operation_of, user.input)
   ]

@@ -1,13 +1,14 @@
-"""A graph for inference alone: variables are constants, what follows from constants is computed,
-and scales and shifts (batch norm) are part of the convolution or the dense layer beside them, see
-`outputs.folding`.
+"""Makes a graph for inference only.
+
+Variables become constants. What follows from constants is computed in advance. Batch normalization
+becomes part of the convolution or dense layer beside it, see `outputs.folding`.
 
     frozen = freeze(tf.saved_model.load(path).signatures["serving_default"])
     frozen(image=batch)["probabilities"]
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -17,36 +18,41 @@ from trainer.outputs import folding, rewriting
 
 @dataclasses.dataclass(frozen=True)
 class Frozen:
-  """A frozen signature: called with tensors by name, it returns a dict of tensors.
+  """A frozen signature. Call it with tensors by name; it returns name → tensor.
 
   Attributes:
-    graph_def: the GraphDef.
-    inputs, outputs: dict of name → the tensor's name in the graph, "image:0".
-    function: the same as a WrappedFunction of the inputs, in order.
-    folded: how many scales and shifts are parts of other operations now.
+    graph_def: the graph.
+    inputs: name of an input → name of its tensor in the graph, "image:0".
+    outputs: name of an output → name of its tensor in the graph.
+    function: the graph as a WrappedFunction. It takes the inputs and returns the outputs in order.
+    folded: number of scales and shifts that were folded.
   """
 
   graph_def: tf.compat.v1.GraphDef
   inputs: Mapping[str, str]
   outputs: Mapping[str, str]
-  function: Callable
+  function: tf.types.experimental.ConcreteFunction
   folded: int
 
-  def __call__(self, **tensors):
+  def __call__(self, **tensors: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Runs the graph on tensors by name; returns name → tensor."""
     return dict(
       zip(self.outputs, self.function(*(tensors[name] for name in self.inputs)), strict=True)
     )
 
 
-def freeze(signature: Callable, fold: bool = True) -> Frozen:
-  """The frozen graph of a signature of a loaded SavedModel.
+def freeze(signature: tf.types.experimental.ConcreteFunction, fold: bool = True) -> Frozen:
+  """Freezes a signature of a loaded SavedModel.
 
   Args:
-    signature: a ConcreteFunction of keywords that returns a dict.
-    fold: whether scales and shifts are folded.
+    signature: a ConcreteFunction that takes keywords and returns a dict.
+    fold: whether to fold scales and shifts.
+
+  Returns:
+    The frozen signature.
   """
   frozen = tensorflow_internals.with_constants(signature)
-  # The frozen function's outputs are in the order of the sorted names, as nests are flattened.
+  # The frozen function returns a flat list: the outputs in the order of their sorted names.
   outputs = dict(
     zip(
       sorted(signature.structured_outputs), (tensor.name for tensor in frozen.outputs), strict=True
@@ -56,6 +62,7 @@ def freeze(signature: Callable, fold: bool = True) -> Frozen:
   graph = rewriting.Graph(
     frozen.graph.as_graph_def(), list(inputs.values()), list(outputs.values())
   )
+  # The order is important: only a scale that is a constant can be folded.
   graph.compute_constants()
   folded = folding.fold(graph) if fold else 0
   graph_def = graph.prune()

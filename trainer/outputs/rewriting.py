@@ -1,6 +1,7 @@
-"""A GraphDef that is being rewritten: its nodes by name, and which values are known."""
+"""Rewrites a GraphDef: looks up, adds, replaces and removes nodes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,32 +13,33 @@ class Graph:
   """A GraphDef that is being rewritten.
 
   Args:
-    graph_def: the GraphDef; its nodes are changed.
-    inputs, outputs: names of tensors, which stay.
+    graph_def: the GraphDef; its nodes change.
+    inputs: names of the input tensors, which stay.
+    outputs: names of the output tensors, which stay.
 
   Attributes:
-    nodes: dict of name → NodeDef.
+    nodes: name → NodeDef.
   """
 
   def __init__(
     self, graph_def: tf.compat.v1.GraphDef, inputs: Sequence[str], outputs: Sequence[str]
-  ):
+  ) -> None:
     self._graph_def = graph_def
     self._kept = {name.partition(":")[0] for name in (*inputs, *outputs)}
     self.nodes = {node.name: node for node in graph_def.node}
     self.skip_identities()
-    self._wrapped = wrap(graph_def)  # which knows shapes, and computes what is constant
-    self._ranks = {}  # of what was added
+    self._wrapped = wrap(graph_def)  # infers shapes, and computes constants
+    self._ranks: dict[str, int] = {}  # of nodes that were added
 
   def compute_constants(self) -> None:
-    """Replaces what hangs on constants alone by its value."""
+    """Replaces operations that depend on constants only by their values."""
     known = set()
     for operation in self._wrapped.graph.get_operations():  # inputs come before what uses them
-      hangs_on_constants = all(tensor.op.name in known for tensor in operation.inputs)
+      is_constant = all(tensor.op.name in known for tensor in operation.inputs)
       stateless = not operation.op_def.is_stateful and operation.type not in ("Placeholder", "NoOp")
-      if operation.type == "Const" or (stateless and operation.inputs and hangs_on_constants):
+      if operation.type == "Const" or (stateless and operation.inputs and is_constant):
         known.add(operation.name)
-    # The last ones of which everything is known: those that something unknown takes.
+    # Only the known tensors that an unknown operation takes are needed.
     wanted = sorted(
       {
         name
@@ -55,7 +57,7 @@ class Graph:
       self.replace(name, self.add_constant(f"{operation_of(name)}/value", value.numpy()))
 
   def prune(self) -> tf.compat.v1.GraphDef:
-    """The GraphDef of what the outputs need."""
+    """Returns the GraphDef of the nodes that the outputs need."""
     needed, waiting = set(), sorted(self._kept)
     while waiting:
       name = waiting.pop()
@@ -67,13 +69,26 @@ class Graph:
     return graph_def
 
   def add_node(self, node: tf.compat.v1.NodeDef, rank: int | None = None) -> None:
-    """Adds a node; the rank of its output is asked for where something is folded into it."""
+    """Adds a node.
+
+    Args:
+      node: the node.
+      rank: the rank of its output, for `rank`; None if unknown.
+    """
     self.nodes[node.name] = node
     if rank is not None:
       self._ranks[node.name] = rank
 
   def add_constant(self, name: str, value: np.ndarray) -> str:
-    """Adds a constant, whose name this is, or one that is still free; returns that."""
+    """Adds a constant.
+
+    Args:
+      name: its name; if a node has it, a similar one is chosen.
+      value: its value.
+
+    Returns:
+      Its name.
+    """
     tensor = tf.make_tensor_proto(value)
     node = v1.NodeDef(name=self.free_name(name), op="Const")
     node.attr["dtype"].type = tensor.dtype
@@ -82,18 +97,18 @@ class Graph:
     return node.name
 
   def free_name(self, name: str) -> str:
-    """The name, or one like it that no node has."""
+    """Returns the name, with underscores added until no node has it."""
     while name in self.nodes:
       name += "_"
     return name
 
   def value(self, name: str) -> np.ndarray | None:
-    """The value of a constant; None of other tensors."""
+    """Returns the value of a constant; None for other tensors."""
     node = self.nodes[operation_of(name)]
     return tf.make_ndarray(node.attr["value"].tensor) if node.op == "Const" else None
 
   def rank(self, name: str) -> int | None:
-    """How many axes a tensor has; None where that is not known."""
+    """Returns the rank of a tensor; None if it is unknown."""
     operation = operation_of(name)
     if operation in self._ranks:
       return self._ranks[operation]
@@ -103,23 +118,21 @@ class Graph:
       return None
 
   def is_used_once(self, node: tf.compat.v1.NodeDef) -> bool:
-    """Whether one node alone takes what this one gives."""
+    """Returns whether exactly one node uses a node's outputs, and no output of the graph is one."""
     uses = [
       name for user in self.nodes.values() for name in user.input if operation_of(name) == node.name
     ]
     return len(uses) == 1 and node.name not in self._kept
 
   def replace(self, name: str, by: str) -> None:
-    """Whoever takes a tensor takes another."""
+    """Makes all users of the tensor `name` use the tensor `by`."""
     for node in self.nodes.values():
       for place, used in enumerate(node.input):
         if source_of(used) == name and not used.startswith("^"):
           node.input[place] = by
 
   def skip_identities(self) -> None:
-    """Whoever takes what is handed on takes it where it comes from; orders of execution are
-    dropped, since nothing here has an effect.
-    """
+    """Removes Identity nodes and control inputs. No operation here has a side effect."""
     handed = {
       node.name: node.input[0]
       for node in self.nodes.values()
@@ -137,18 +150,18 @@ class Graph:
       del self.nodes[name]
 
 
-def wrap(graph_def: tf.compat.v1.GraphDef) -> Callable:
-  """A WrappedFunction of a GraphDef, from which functions of its tensors can be cut out."""
+def wrap(graph_def: tf.compat.v1.GraphDef) -> Any:
+  """Wraps a GraphDef as a WrappedFunction, whose `prune` makes functions of its tensors."""
   return v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph_def, name=""), [])
 
 
 def operation_of(name: str) -> str:
-  """The name of the node that a tensor, or an order of execution, comes from."""
+  """Returns the name of the node that an input, also a control input, comes from."""
   return name.lstrip("^").partition(":")[0]
 
 
 def source_of(name: str) -> str:
-  """A tensor's name as nodes have it, "a" for "a:0"."""
+  """Returns a tensor's name as a node's input: "a" for "a:0"."""
   return name.removesuffix(":0")
 
 
