@@ -55,6 +55,21 @@ def test_an_engine_gives_what_the_saved_model_gives(name, saved_model):
     list(pool.map(check, [1, 8, 3, 1, 5, 8]))
 
 
+@pytest.mark.parametrize(
+  "name", [pytest.param(name, marks=needs(name)) for name in ("onnx", "openvino", "tflite")]
+)
+def test_gelu_in_every_engine(name, tmp_path):
+  """It is made of erfc, which not every converter knows."""
+  module = tf.Module()
+  module.serve = tf.function(
+    lambda x: {"y": tf.nn.gelu(x)}, input_signature=[tf.TensorSpec([None, 3], name="x")]
+  )
+  tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.serve})
+  x = np.linspace(-4, 4, 12, dtype=np.float32).reshape(4, 3)
+  found = engines.load(str(tmp_path), name).predict_batch({"x": x})["y"]
+  np.testing.assert_allclose(found, tf.nn.gelu(x), atol=1e-6)
+
+
 class Clock:
   """Seconds that pass when an engine is called."""
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 
 import numpy as np
+import tensorflow as tf
 
 from trainer.outputs import freezing
 from trainer.outputs.engines import engine
@@ -25,7 +26,7 @@ def convert(frozen: freezing.Frozen) -> bytes:
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
   logging.getLogger("tensorflow").addFilter(_is_ours)  # adding it again has no effect
   model, _ = tf2onnx.convert.from_graph_def(
-    frozen.graph_def,
+    _without_erfc(frozen.graph_def),
     input_names=list(frozen.inputs.values()),
     output_names=list(frozen.outputs.values()),
     opset=_OPSET,
@@ -33,6 +34,23 @@ def convert(frozen: freezing.Frozen) -> bytes:
   for tensors, names in ((model.graph.input, frozen.inputs), (model.graph.output, frozen.outputs)):
     _rename(model.graph, tensors, {tensor: name for name, tensor in names.items()})
   return model.SerializeToString()
+
+
+def _without_erfc(graph_def):
+  """The graph with 1 - erf(x) for erfc(x) of Keras's gelu, which tf2onnx 1.17 does not know."""
+  written = tf.compat.v1.GraphDef()
+  written.CopyFrom(graph_def)
+  for node in [node for node in written.node if node.op == "Erfc"]:
+    one = written.node.add(name=f"{node.name}/one", op="Const")
+    one.attr["dtype"].type = node.attr["T"].type
+    dtype = tf.as_dtype(node.attr["T"].type)
+    one.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(1, dtype))
+    erf = written.node.add(name=f"{node.name}/erf", op="Erf")
+    erf.attr["T"].type = node.attr["T"].type
+    erf.input.extend(node.input)
+    node.op = "Sub"
+    node.input[:] = [one.name, erf.name]
+  return written
 
 
 def _is_ours(record):
