@@ -181,8 +181,7 @@ def _connect(kind, count, tpu, tf_config):
     if count > found:
       raise errors.SettingError(
         f"--device=gpu{f':{count}' * (count > 1)}: {found} GPUs were found by "
-        f"{tensorflow_package.installed()}; octet[gpu] brings a TensorFlow "
-        "that sees them."
+        f"{tensorflow_package.installed()}; octet[gpu] brings a TensorFlow that sees them."
       )
   elif count > 1:
     _make_virtual_cores(count)
@@ -208,9 +207,8 @@ def _connect_tpu(tpu):
   if not address:
     raise errors.SettingError(
       "--device=tpu: no TPU was found. Give --tpu=NAME or an address; or, on a TPU VM, install "
-      f"octet[tpu] (installed: {package}). On Colab and "
-      "Kaggle, choose a TPU as the notebook's accelerator. --device=cpu:8 rehearses one on the "
-      "CPU."
+      f"octet[tpu] (installed: {package}). On Colab and Kaggle, choose a TPU as the notebook's "
+      "accelerator. --device=cpu:8 rehearses one on the CPU."
     )
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(address)

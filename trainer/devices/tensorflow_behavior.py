@@ -26,8 +26,6 @@ def check() -> None:
     )
   raise errors.SettingError(
     f"The program, or a module that it imports, calls {call}, and Octet needs eager execution: "
-    "take "
-    "the call out. get_variable, variable_scope, optimizers, metrics and losses of tf.compat.v1 "
-    "work "
-    "in a model_fn without it."
+    "take the call out. get_variable, variable_scope, optimizers, metrics and losses of "
+    "tf.compat.v1 work in a model_fn without it."
   )

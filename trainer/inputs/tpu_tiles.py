@@ -38,16 +38,14 @@ def warnings(element_spec: tuple, per_core: int) -> list[str]:
     share = 1 - per_core / _up(per_core, SUBLANES)
     sentences.append(
       f"A per-core batch of {per_core} is no multiple of {SUBLANES}: on a TPU {share:.0%} of its "
-      f"rows are padding; {_up(per_core, SUBLANES)} "
-      "costs the same."
+      f"rows are padding; {_up(per_core, SUBLANES)} costs the same."
     )
   for path, leaf in elements.named_leaves(element_spec):
     shape = tuple(leaf.shape.as_list())
     if math.prod(shape) >= SUBLANES * LANES and waste(shape) >= _WORTH_SAYING:
       sentences.append(
         f"{path} of shape {shape} pads badly to a TPU's tiles of {SUBLANES} × {LANES}: at least "
-        f"{waste(shape):.0%} of it is padding; one axis "
-        f"should be near a multiple of {LANES}."
+        f"{waste(shape):.0%} of it is padding; one axis should be near a multiple of {LANES}."
       )
   return sentences
 
