@@ -202,6 +202,8 @@ class CheckpointDirectory:
       if self._keep.best
       else {}
     )
+    # A damaged checkpoint among those that would stay leaves the count, and the choice is made
+    # again without it: an older one stays in its place.
     while removable := self._keep.to_remove(counted, metrics):
       try:
         damaged = {

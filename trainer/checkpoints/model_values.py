@@ -123,6 +123,8 @@ class ModelValues:
     if self._has(source, wanted):
       yield
     elif self._has(source, {}):
+      # The variables have the weights that a training continues with. Only those in `wanted`
+      # change, and they get their values back afterwards, so the training need not read them again.
       with self._swap(source, wanted):
         yield
     elif training:

@@ -205,6 +205,7 @@ def restore(
       + "\nWas the model changed since? A new --model_dir starts anew; a warm start takes what "
       "fits."
     )
+  # All values are read before the first variable changes: reading may find damage.
   values = read(path, list(stored_as.values()))
   for name, variable in variables.items():
     variable.assign(np.asarray(values[stored_as[name]]))

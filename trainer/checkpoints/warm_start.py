@@ -192,6 +192,8 @@ def read(
   source = weight_sources.open_source(settings.ckpt_to_initialize_from)
   chosen = _chosen(settings, source, variables, own)
   previous = _previous_names(settings, source, variables, chosen)
+  # All of the model's layers take part, also those that are not selected. Otherwise a layer of the
+  # source could be given to a selected layer although it belongs to another one.
   found, notes = source.find(
     [previous[name] for name in variables if name in own or name in chosen],
     _layers(previous, variables, own),

@@ -74,6 +74,8 @@ def save(
     OutputError: a file cannot be written.
   """
   pairs = iter(pairs)
+  # The first ones are kept for the table and the contact sheet. The others pass through one by one:
+  # all predictions together may not fit into memory.
   first = list(itertools.islice(pairs, max(_ROWS, images)))
   if first and class_names is not None:
     _check_names(first[0][0], class_names)

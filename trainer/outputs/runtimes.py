@@ -98,6 +98,7 @@ def add(
         f"The export for {name!r}",
         choose.TOLERANCE[name],
       )
+    # Files are written last: an engine that disagrees with the model leaves none.
     for ending, content in contents.items():
       path = os.path.join(saved_model, "assets.extra", os.path.splitext(file)[0] + ending)
       tf.io.gfile.makedirs(os.path.dirname(path))

@@ -238,7 +238,7 @@ class _Receiver:
 
 
 def _receiver(serving_input_receiver_fn):
-  made = []
+  made = []  # wrap_function returns flat tensors; the structure leaves `make` through this list
 
   def make():
     result = serving_input_receiver_fn()
