@@ -12,6 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
+from trainer.checkpoints import former_names
 
 EXAMPLES_SEEN = "examples_seen"
 
@@ -169,7 +170,8 @@ def restore(
   Args:
     path: the checkpoint.
     variables: name → variable.
-    stored_as: name of a variable → its name in the checkpoint, where these differ.
+    stored_as: name of a variable → its name in the checkpoint, where these differ. Names that an
+      earlier version of Octet or of Keras gave, see `former_names`, need not be told.
 
   Returns:
     What was matched. It is logged too.
@@ -179,7 +181,10 @@ def restore(
       checkpoint is damaged. No variable was changed.
   """
   found = shapes(path)
-  stored_as = {name: name for name in variables} | dict(stored_as or {})
+  earlier = former_names.stored_as(variables, found)
+  stored_as = {name: name for name in variables} | earlier | dict(stored_as or {})
+  if earlier:
+    logging.info("%s has variables of optimizers under earlier names: %s", path, earlier)
   missing = [name for name in variables if stored_as[name] not in found]
   differing = [
     name

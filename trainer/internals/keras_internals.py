@@ -1,6 +1,7 @@
 """The private names of Keras that Octet uses, from Keras 3.5 on. No other file uses them."""
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,10 @@ APPLY = private_names.member("keras.src.optimizers.base_optimizer.BaseOptimizer.
 SUM_GRADIENTS = private_names.member(
   "keras.src.backend.tensorflow.optimizer.TFOptimizer._all_reduce_sum_gradients"
 )
+
+# Makes each optimizer, and each layer: with what every subclass's own calls.
+MAKE_OPTIMIZER = private_names.member("keras.src.optimizers.base_optimizer.BaseOptimizer.__init__")
+MAKE_OPERATION = private_names.member("keras.src.ops.operation.Operation.__init__")
 
 # Updates all variables; it calls `update_step` once for each.
 ADAM_UPDATE = private_names.member("keras.src.optimizers.adam.Adam._backend_update_step")
@@ -53,6 +58,26 @@ _set_global = private_names.find("keras.src.backend.common.global_state.set_glob
 _cast_seed = private_names.find("keras.src.backend.tensorflow.random._cast_seed")
 _draw_seed = private_names.find("keras.src.random.seed_generator.draw_seed")
 _moments = private_names.find("keras.layers.BatchNormalization._moments")
+
+
+def default_name(optimizer: keras.optimizers.Optimizer) -> str | None:
+  """The name that its class of Keras's gives an optimizer that nobody gave one; None from Keras
+  3.15 on, where it follows from the class that is made.
+  """
+  for kind in type(optimizer).__mro__:
+    if kind.__module__.startswith("keras.") and "__init__" in vars(kind):
+      name = inspect.signature(kind.__init__).parameters.get("name")
+      return None if name is None else name.default
+  return None
+
+
+def being_built() -> list[Any]:
+  """The layers and optimizers whose variables or outputs Keras makes in this thread, the outermost
+  first.
+  """
+  return [
+    scope.caller for scope in _get_global("name_scope_stack") or [] if scope.caller is not None
+  ]
 
 
 @contextlib.contextmanager

@@ -16,6 +16,9 @@ CREATE_OPERATION = private_names.member(
   "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal"
 )
 
+# Makes a tensor from outside of a function known in it; each one that is used there is given to it.
+CAPTURE = private_names.member("tensorflow.python.framework.func_graph.FuncGraph.capture")
+
 # Makes the part of a tf.function's cache key that does not come from its arguments.
 FUNCTION_CONTEXT = private_names.member(
   "tensorflow.python.eager.polymorphic_function.function_context.make_function_context"
@@ -82,6 +85,16 @@ def handles(variable: tf.Variable) -> list[tf.Tensor]:
   packed = getattr(variable, "_packed_var", None)
   of_replicas = [part.handle for part in getattr(variable, "_values", (variable,))]
   return of_replicas + ([] if packed is None else [packed.packed_handle])
+
+
+def is_variable_handle(tensor: tf.Tensor) -> bool:
+  """Whether it is a variable's handle outside of all graphs, and not that of a table or an
+  iterator.
+  """
+  if tensor.dtype != tf.resource or not hasattr(tensor, "numpy"):
+    return False
+  data = getattr(tensor, "_handle_data", None)
+  return data is not None and data.is_set
 
 
 def newest_loss_is_sum(graph: tf.Graph) -> bool:

@@ -190,7 +190,7 @@ class DeviceLoops:
 
   def host_metrics(self, name: str) -> metrics_lib.HostMetrics:
     """Returns the metrics of the evaluation with this name; "" for the one without a name."""
-    return self._metrics.setdefault(name, metrics_lib.HostMetrics())
+    return self._metrics.setdefault(name, metrics_lib.HostMetrics(self._program.store))
 
   def _evaluate(self, iterator, group, steps, name):
     """Evaluates whole batches.

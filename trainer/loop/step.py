@@ -216,7 +216,15 @@ class Program:
       combined_gradients.training_scope() if training else combined_gradients.idle_scope(),
       schedules.training_scope(self.training_length, step) if training else schedules.idle_scope(),
     ):
-      return self.store.run(fn, arguments, step, self.global_step, _MAY_CHANGE[mode], goes_on)
+      return self.store.run(
+        fn,
+        arguments,
+        step,
+        self.global_step,
+        _MAY_CHANGE[mode],
+        goes_on,
+        f"model_fn {self._model_fn.name}, mode {mode!r},",
+      )
 
   def _run_if(self, condition, fn):
     def run():

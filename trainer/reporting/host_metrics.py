@@ -18,9 +18,13 @@ class HostMetrics:
   keeps their variables, as it does for a model_fn.
 
   `update` and `results` are called while a tf.function is traced; `reset` is called outside.
+
+  Args:
+    model: the store of the model, whose variables a metric_fn may read; None if there is no model.
   """
 
-  def __init__(self) -> None:
+  def __init__(self, model: variable_store.VariableStore | None = None) -> None:
+    self._model = model
     self._store = variable_store.VariableStore(tf.distribute.get_strategy())
     self._metrics: dict[str, Callable[[], tf.Tensor]] = {}
 
@@ -47,7 +51,9 @@ class HostMetrics:
       spec.check_metrics(metrics)
       self._metrics = {name: self._readable(name, metric) for name, metric in metrics.items()}
 
-    self._store.run(update, (), step=tf.constant(0, tf.int64))
+    name = "" if metric_fn is None else f"metric_fn {spec.name_of(metric_fn)}"
+    step = tf.constant(0, tf.int64)
+    self._store.run(update, (), step, name=name, beside=self._model)
 
   def results(self) -> dict[str, tf.Tensor]:
     """Returns the value of each metric over all batches since `reset`."""

@@ -5,6 +5,7 @@ __all__ = [
   "graph_collections",
   "initial_values",
   "keras_scope",
+  "outside_variables",
   "seeds",
   "user_frames",
   "variable_ops",

@@ -68,10 +68,16 @@ class KerasScope:
     step: int64 scalar tensor: the training step, which random numbers depend on.
     uses_cpu_kernels: whether layers and optimizers use `trainer.tracing.cpu_kernels`. Only for
       functions that run on CPUs.
+    before: the scope of the trace that this one continues, or None.
   """
 
   def __init__(
-    self, precision: str, seed: int, step: tf.Tensor, uses_cpu_kernels: bool = False
+    self,
+    precision: str,
+    seed: int,
+    step: tf.Tensor,
+    uses_cpu_kernels: bool = False,
+    before: "KerasScope | None" = None,
   ) -> None:
     self._policy = keras.dtype_policies.get(precision)
     self._seed = seed
@@ -80,6 +86,9 @@ class KerasScope:
     self._in_creation: list[keras.Variable] = []
     # generator → its uses on this replica so far. Weak: a model_fn makes new generators each time.
     self._uses: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+    # Layers and optimizers that the trace has made, by id. They are kept, so that no other object
+    # gets the id of one that is gone.
+    self._made: dict[int, Any] = {} if before is None else before._made
 
   @property
   def variable_being_made(self) -> keras.Variable | None:
@@ -117,6 +126,19 @@ class KerasScope:
       patches.set_context(_replica_drawn, _Drawn(self._seed)),
     ):
       yield
+
+  def add(self, made: Any) -> None:
+    """Takes note of a layer or an optimizer that this trace makes."""
+    self._made[id(made)] = made
+
+  def made_before(self) -> Any:
+    """Returns the layer or optimizer that is being built and was made before this trace, or None.
+
+    Of a layer inside of another one, that is the outer one.
+    """
+    kinds = keras.layers.Layer, keras.optimizers.Optimizer
+    building = [each for each in keras_internals.being_built() if isinstance(each, kinds)]
+    return next((each for each in building if id(each) not in self._made), None)
 
   @contextlib.contextmanager
   def creation_scope(self, variable: keras.Variable) -> Iterator[None]:
@@ -177,6 +199,26 @@ def _initialize_with_initializer(original, variable, initializer):
   # Before 3.7 Keras creates the tf.Variable here and does not call `_initialize`.
   with scope.creation_scope(variable):
     return original(variable, scope.with_seed(variable, initializer))
+
+
+@patches.replaces(*keras_internals.MAKE_OPERATION)
+def _make_operation(original, operation, *args, **kwargs):
+  if (scope := _scope.get()) is not None and isinstance(operation, keras.layers.Layer):
+    scope.add(operation)
+  original(operation, *args, **kwargs)
+
+
+@patches.replaces(*keras_internals.MAKE_OPTIMIZER)
+def _make_optimizer(original, optimizer, *args, **kwargs):
+  """Names optimizers by the rule of Keras 3.15, under every version: by their class, in snake case,
+  and numbered (`sgd`, `sgd_1`). Earlier versions name those of a class and of its subclasses alike
+  (`SGD`, `adamw`, `rmsprop`), and a checkpoint's names would hang on the version.
+  """
+  if (scope := _scope.get()) is not None:
+    scope.add(optimizer)
+    if kwargs.get("name") == keras_internals.default_name(optimizer):
+      kwargs["name"] = None
+  original(optimizer, *args, **kwargs)
 
 
 @patches.replaces(*keras_internals.NEXT_SEED)

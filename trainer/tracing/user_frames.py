@@ -23,6 +23,8 @@ def innermost(frames: Sequence[tuple[str, int | str]]) -> tuple[str, int | str]:
   for file, line in reversed(frames):
     if not os.path.isabs(file) and os.path.exists(os.sep + file):
       file = os.sep + file
+    if os.path.basename(file).startswith("__autograph_generated_file"):
+      continue  # AutoGraph's own: it is called from the user's
     if not file.startswith("<") and not os.path.abspath(file).startswith((*libraries, framework)):
       return file, line
   return "", 0

@@ -29,6 +29,7 @@ from trainer.tracing import (
   graph_collections,
   initial_values,
   keras_scope,
+  outside_variables,
   variable_ops,
 )
 
@@ -88,6 +89,7 @@ class VariableStore:
     # Of the newest run: its names, the after_step requests of each replica, and the variables that
     # it has asked for so far.
     self._names = _Names()
+    self._keras_state: keras_scope.KerasScope | None = None  # of the newest run
     self._after_step: list[list[tuple[Callable[[], None], int]]] = []
     self._present: dict[str, tf.Variable] = {}
     # Variables that no checkpoint holds: those of scratch(), local variables (the counters of
@@ -102,6 +104,8 @@ class VariableStore:
     global_step: tf.Variable | None = None,
     may_change: str = ANY,
     goes_on: bool = False,
+    name: str = "model_fn",
+    beside: "VariableStore | None" = None,
   ) -> Any:
     """Runs `strategy.run(fn, args)` with this store's variables.
 
@@ -117,14 +121,23 @@ class VariableStore:
         NOTHING. Assignments to other variables are left out.
       goes_on: whether fn continues the step of the last run. If so, a name that the last run has
         used gets a number (`w`, `w_1`), as a second use in one run does.
+      name: what fn is part of, for messages.
+      beside: another store, whose variables fn may use too.
 
     Returns:
       The per-replica values that fn returns.
 
     Raises:
-      ModelFnError: fn creates a variable with another shape or dtype than an earlier trace.
+      ModelFnError: fn creates a variable with another shape or dtype than an earlier trace, or uses
+        one that was made outside of it; see `outside_variables`.
     """
-    keras_state = keras_scope.KerasScope(self._precision, self._seed, step, self._uses_cpu_kernels)
+    keras_state = self._keras_state = keras_scope.KerasScope(
+      self._precision,
+      self._seed,
+      step,
+      self._uses_cpu_kernels,
+      before=self._keras_state if goes_on else None,
+    )
     names = self._names if goes_on else _Names()
     self._names = names
     roots = []
@@ -148,6 +161,8 @@ class VariableStore:
       # A mirrored strategy calls this creator on its first replica only, and hands the variable to
       # the other replicas.
       maker = keras_state.variable_being_made
+      if (made_before := keras_state.made_before()) is not None:
+        outside_variables.made_by(made_before)
       path = maker.path if maker is not None else _path(kwargs["name"], roots[0])
       variable = self._get(next_creator, names.unique(path), maker, kwargs)
       own_collections.add_variable(variable, _collections(variable, kwargs))
@@ -166,6 +181,7 @@ class VariableStore:
         return global_step is not None and _is_handle(handle, [global_step])
       return may_change == NOTHING or not _is_handle(handle, self._scratch.values())
 
+    watch = self._watch(global_step, may_change, beside)
     # Without a graph seed, stateful random operations take one from the process's eager generator,
     # which depends on what ran before.
     v1.get_default_graph().seed = self._seed
@@ -176,9 +192,26 @@ class VariableStore:
       keras_state.trace_scope(),
       graph_collections.replace(global_step) as own_collections,
       assignments.leave_out(is_left_out),
+      watch.scope(),
     ):
-      with self.strategy.scope(), tf.variable_creator_scope(creator):
-        return self.strategy.run(patches.keep_context(replica_fn), args)
+      try:
+        with self.strategy.scope(), tf.variable_creator_scope(creator):
+          results = self.strategy.run(patches.keep_context(replica_fn), args)
+      except Exception as error:  # which what was found may have caused
+        watch.check(name, error)
+        raise
+    watch.check(name)
+    return results
+
+  def _watch(self, global_step, may_change, beside):
+    """Returns the outside_variables.Watch of a run."""
+    others = {} if beside is None else beside.variables
+    asked_for = None
+    # In training, an optimizer of tf.compat.v1 may keep its slots from trace to trace.
+    if may_change != ANY:
+      steps = {name: var for name, var in self.variables.items() if var is global_step}
+      asked_for = collections.ChainMap(self._present, steps)
+    return outside_variables.Watch((self.variables, self._scratch, others), asked_for)
 
   @contextlib.contextmanager
   def as_current(self) -> Iterator[None]:
@@ -420,7 +453,11 @@ def _check_same(variable, name, maker, kwargs):
   if maker is not None and keras_internals.shape_of(maker) is not None:
     shape, dtype = keras_internals.shape_of(maker), kwargs["dtype"]
   else:
-    with tensorflow_internals.scratch_graph().as_default(), keras_scope.initial_value_scope(seed=0):
+    with (
+      tensorflow_internals.scratch_graph().as_default(),
+      keras_scope.initial_value_scope(seed=0),
+      outside_variables.ignore(),  # a variable may begin with the value of another one
+    ):
       value = (
         tf.convert_to_tensor(value() if callable(value) else value)
         if not tf.is_tensor(value)

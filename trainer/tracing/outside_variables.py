@@ -1,0 +1,174 @@
+"""Variables that a model_fn uses and has not made.
+
+A model that was built before, at the top of a module, has its variables outside of every store:
+they would be used, and neither trained nor saved; two evaluations of one checkpoint would differ,
+and an export would fail at the end of the training. So a trace that uses one is an error, which
+names each of them:
+
+    watch = Watch((store.variables,))
+    with watch.scope():
+      ... trace a model_fn ...
+    watch.check("model_fn mine")
+
+A function learns of a variable when it captures its handle, however that is used: by a layer, by an
+optimizer, in a branch, in a tf.function or in a SavedModel that was loaded. Handles of other kinds,
+such as those of tables and iterators, are left alone.
+
+A Keras layer or optimizer that was made before and has no variables yet is found where it makes
+them: the next trace, or that of the export, would find it built.
+"""
+
+import contextlib
+import gc
+import itertools
+import traceback
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer import errors
+from trainer.internals import patches, tensorflow_internals
+from trainer.tracing import user_frames
+
+# The Watch of the trace that this thread is in, or None.
+_watch = ContextVar("watch over variables that are used", default=None)
+
+_SHOWN = 6  # of what was found
+
+_WAYS_OUT = (
+  "Nothing here would train, save or restore them. Make them inside of the model_fn: it is called "
+  "anew in every mode and for every core, and gets the same variables each time. For a Keras "
+  "model, hand over the function that builds it: trainer.model_fn_from_keras(build_model, ...)."
+)
+
+
+class Watch:
+  """Takes note of what a trace uses and has not made.
+
+  Args:
+    own: dicts of name → variable that may be used; they may still grow.
+    asked_for: of the first of them, the variables that this trace has asked for, which may still
+      grow too; None where it may also use others of them.
+  """
+
+  def __init__(
+    self,
+    own: tuple[Mapping[str, tf.Variable], ...],
+    asked_for: Mapping[str, tf.Variable] | None = None,
+  ):
+    self._own = own
+    self._asked_for = asked_for
+    self._names = {}  # by id of a handle, (place of the dict in `own`, name)
+    self._known = [0] * len(own)  # how many variables of each dict are in _names
+    self._found = {}  # by id, (what it is, how it is used, where)
+
+  def scope(self) -> contextlib.AbstractContextManager[None]:
+    """Inside, what is traced is watched."""
+    return patches.set_context(_watch, self)
+
+  def see(self, handle: tf.Tensor) -> None:
+    """Hears that a function uses the variable of an eager handle."""
+    home, name = self._name_of(handle)
+    if home is None:
+      self._add(handle, "used")
+    elif home == 0 and self._asked_for is not None and name not in self._asked_for:
+      self._add(handle, "kept from an earlier call and used")
+
+  def see_maker(self, maker: Any) -> None:
+    """Hears that a layer or an optimizer from before this trace makes its variables in it."""
+    self._add(maker, "gets its variables")
+
+  def check(self, name: str, cause: Exception | None = None) -> None:
+    """Raises what is to be said of what was found.
+
+    Args:
+      name: whose trace it was, such as "model_fn mine".
+      cause: what the trace itself has raised, if it has.
+
+    Raises:
+      ModelFnError: anything was found.
+    """
+    if not self._found:
+      return
+    variables = _variables_by_handle()
+    # A variable on several replicas has several handles.
+    lines = dict.fromkeys(
+      f"  {_described(what, variables)}, {how}{where}" for what, how, where in self._found.values()
+    )
+    shown = list(lines)[:_SHOWN]
+    if len(lines) > _SHOWN:
+      shown.append(f"  and {len(lines) - _SHOWN} more")
+    text = "\n".join([f"{name} uses what was made outside of it:", *shown, _WAYS_OUT])
+    raise errors.ModelFnError(text) from cause
+
+  def _add(self, what, how):
+    if id(what) not in self._found:
+      frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None)]
+      self._found[id(what)] = what, how, user_frames.where(frames[::-1]) or " by an optimizer"
+
+  def _name_of(self, handle):
+    """(place in `own`, name) of the variable of a handle; (None, "") if it is none of them."""
+    if id(handle) not in self._names:
+      self._learn(self._known)
+    if id(handle) not in self._names:
+      # What a variable on several replicas is packed into may be made when it is first used.
+      self._learn([0] * len(self._own))
+    return self._names.get(id(handle), (None, ""))
+
+  def _learn(self, known):
+    """Takes in the handles of the variables after the first so many of each dict."""
+    for home, variables in enumerate(self._own):
+      for name, variable in itertools.islice(variables.items(), known[home], None):
+        for handle in tensorflow_internals.handles(variable):
+          self._names[id(handle)] = home, name
+    self._known = [len(variables) for variables in self._own]
+
+
+def ignore() -> contextlib.AbstractContextManager[None]:
+  """Inside, nothing is watched: for what a graph computes that no step runs."""
+  return patches.set_context(_watch, None)
+
+
+def made_by(maker: Any) -> None:
+  """Says that a layer or an optimizer from before the trace makes its variables in it."""
+  if (watch := _watch.get()) is not None:
+    watch.see_maker(maker)
+
+
+@patches.replaces(*tensorflow_internals.CAPTURE)
+def _capture(original, graph, tensor, *args, **kwargs):
+  watch = _watch.get()
+  if watch is not None and tensorflow_internals.is_variable_handle(tensor):
+    watch.see(tensor)
+  return original(graph, tensor, *args, **kwargs)
+
+
+def _described(what, variables):
+  """A layer, an optimizer, or the variable of a handle, for a message."""
+  if isinstance(what, keras.layers.Layer):
+    return f"the layer {what.name} ({type(what).__name__})"
+  if isinstance(what, keras.optimizers.Optimizer):
+    return f"the optimizer {what.name} ({type(what).__name__})"
+  variable = variables.get(id(what))
+  if variable is None:
+    return "a variable without a name"
+  name = variable.path if isinstance(variable, keras.Variable) else variable.name.partition(":")[0]
+  return f"{name} {tf.as_dtype(variable.dtype).name}{list(variable.shape)}"
+
+
+def _variables_by_handle():
+  """All variables of the process, by id of a handle, which does not know whose it is."""
+  everything = gc.get_objects()
+  found = [each for each in everything if issubclass(type(each), tf.Variable)]
+  # Names are told by what is around: a variable on several replicas around each one's part, and
+  # Keras's around that.
+  found.sort(key=lambda variable: hasattr(variable, "_values"))
+  around = {id(each.value): each for each in everything if issubclass(type(each), keras.Variable)}
+  return {
+    id(handle): around.get(id(variable), variable)
+    for variable in found
+    for handle in tensorflow_internals.handles(variable)
+  }
