@@ -19,9 +19,19 @@ _OPTIMIZERS = {
 }
 
 # Of those that had the same name, the ones whose second may be numbered in another way.
-_ALIKE = (
-  "adadelta adafactor adagrad adam adamax ftrl lamb lion loss_scale_optimizer muon nadam".split()
-)
+_ALIKE = [
+  "adadelta",
+  "adafactor",
+  "adagrad",
+  "adam",
+  "adamax",
+  "ftrl",
+  "lamb",
+  "lion",
+  "loss_scale_optimizer",
+  "muon",
+  "nadam",
+]
 
 
 def stored_as(names: Iterable[str], found: Collection[str]) -> dict[str, str]:

@@ -13,7 +13,14 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 
 from trainer import errors, optimizers
-from trainer.checkpoints import directory, initial_checkpoints, moving_averages, reader, warm_start
+from trainer.checkpoints import (
+  directory,
+  former_names,
+  initial_checkpoints,
+  moving_averages,
+  reader,
+  warm_start,
+)
 from trainer.tracing import variable_store
 
 # The source of a new model: its initial values, overwritten by those of a warm start.
@@ -150,7 +157,9 @@ class ModelValues:
     if source == WARM_START:
       self._begin(store)
     else:
-      stored_as = {name: name for name in variables} | self._wanted(source, names, variables)
+      earlier = former_names.stored_as(variables, reader.shapes(source))
+      stored_as = {name: name for name in variables} | earlier
+      stored_as |= self._wanted(source, names, variables)
       values = reader.read(source, list(stored_as.values()))
       for name, variable in variables.items():
         variable.assign(values[stored_as[name]])
