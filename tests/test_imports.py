@@ -81,6 +81,7 @@ def files(*folders):
 # The rooms of trainer/ from the bottom to the top: a room imports from those before it.
 ROOMS = (
   "errors",
+  "kinds",
   "formatting",
   "file_locks",
   "files",
@@ -104,6 +105,7 @@ ROOMS = (
   "hooks",
   "loop",
   "outputs",
+  "parts",
   "estimator",
   "train_evaluate",
   "experiment",

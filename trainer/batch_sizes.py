@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from trainer import errors, formatting, run_config
-
-KINDS = ("train", "eval", "predict")
+from trainer.kinds import Kind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +41,7 @@ class BatchSizes:
   predict_per_core: int | None = None
 
   def __post_init__(self) -> None:
-    for kind in KINDS:
+    for kind in Kind:
       given, per_core = getattr(self, kind), getattr(self, f"{kind}_per_core")
       if given is not None and per_core is not None:
         raise errors.SettingError(
@@ -56,7 +55,7 @@ class BatchSizes:
 
   def check(self, replicas: int) -> None:
     """Raises SettingError if a global size is not divisible by the number of replicas."""
-    for kind in KINDS:
+    for kind in Kind:
       size = getattr(self, kind)
       if size is not None and size % replicas:
         raise errors.SettingError(
@@ -75,7 +74,7 @@ class BatchSizes:
     Raises:
       SettingError: no size is set for the kind.
     """
-    kinds = (kind, "eval") if kind == "predict" else (kind,)
+    kinds = (kind, Kind.EVAL) if kind == Kind.PREDICT else (kind,)
     for name in kinds:
       if getattr(self, name) is not None:
         return BatchSize(getattr(self, name) // replicas, replicas)
@@ -89,6 +88,18 @@ class BatchSizes:
   def is_given(self, kind: str) -> bool:
     """Whether a size is set for this kind."""
     return getattr(self, kind) is not None or getattr(self, f"{kind}_per_core") is not None
+
+  def kinds(self) -> list[str]:
+    """The kinds that have a size."""
+    return [
+      kind
+      for kind in Kind
+      if self.is_given(kind) or (kind == Kind.PREDICT and self.is_given(Kind.EVAL))
+    ]
+
+  def all_on(self, replicas: int) -> dict[str, BatchSize]:
+    """dict of kind → BatchSize on so many replicas, of those kinds that have one."""
+    return {kind: self.resolve(kind, replicas) for kind in self.kinds()}
 
 
 def table(sizes: Mapping[str, BatchSize], hosts: int) -> str:

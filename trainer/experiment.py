@@ -28,6 +28,7 @@ from trainer.config import gin_names
 
 # Gin files name these hooks without an import.
 from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401
+from trainer.kinds import Kind
 from trainer.loop import preemption
 from trainer.outputs import completion, predictions
 from trainer.outputs import exporters as exporters_lib
@@ -37,12 +38,12 @@ MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict"
 
 # What a mode does, by the kinds of step that it runs.
 _KINDS = {
-  "train": ("train",),
-  "evaluate": ("eval",),
-  "train_and_evaluate": ("train", "eval"),
-  "continuous_eval": ("eval",),
-  "predict": ("predict",),
-  "export": ("predict",),
+  "train": (Kind.TRAIN,),
+  "evaluate": (Kind.EVAL,),
+  "train_and_evaluate": (Kind.TRAIN, Kind.EVAL),
+  "continuous_eval": (Kind.EVAL,),
+  "predict": (Kind.PREDICT,),
+  "export": (Kind.PREDICT,),
 }
 
 
@@ -143,39 +144,28 @@ def run(
       input_fn's shapes or a model_fn.
   """
   # 1. What is asked for. Before anything is read or made.
-  if mode not in MODES:
-    raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
-  if not model_dir and not dry_run and not benchmark_input:
-    raise errors.SettingError(
-      "No model_dir: give --model_dir, the folder for checkpoints and summaries."
-    )
-  if profile and "train" not in _KINDS[mode]:
-    raise errors.SettingError(f"--profile is of training steps, and --mode={mode} has none.")
-  train_hooks = [*train_hooks, profiler.Profiler()] if profile else train_hooks
+  _check_mode(mode, model_dir, writes=not dry_run and not benchmark_input, profile=profile)
   durations.TrainingLength(train_steps=train_steps)
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
-  exporters = [exporters_lib.FinalExporter(name="")] if exporters is None else exporters
-  specs = [
-    train_evaluate.EvalSpec(
-      eval_input_fn, steps=eval_steps, throttle_secs=eval_throttle_secs, exporters=exporters
-    ),
-    *eval_specs,
-  ]
   predictions.check_settings(class_names, contact_sheet_images)
-  export_options = completion.check_options(export_options)
-  if export_options.class_names is None:
-    export_options = dataclasses.replace(export_options, class_names=class_names)
   input_fns = {
-    "train": train_input_fn,
-    "eval": eval_input_fn,
-    "predict": predict_input_fn or eval_input_fn,
+    Kind.TRAIN: train_input_fn,
+    Kind.EVAL: eval_input_fn,
+    Kind.PREDICT: predict_input_fn or eval_input_fn,
   }
-  for kind in _KINDS[mode]:
-    if input_fns[kind] is None:
-      raise errors.SettingError(
-        f"--mode={mode} needs an input_fn: bind run.{kind}_input_fn in a gin file."
-      )
+  kinds = _KINDS[mode]
+  _require_input_fns(mode, input_fns)
+  exporters = [exporters_lib.FinalExporter(name="")] if exporters is None else exporters
+
+  def all_eval_specs():
+    first = train_evaluate.EvalSpec(
+      input_fns[Kind.EVAL], steps=eval_steps, throttle_secs=eval_throttle_secs, exporters=exporters
+    )
+    return [first, *eval_specs]
+
+  if Kind.EVAL in kinds:
+    train_evaluate.check_specs(all_eval_specs())
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
   settings = dict(
@@ -199,79 +189,125 @@ def run(
     eval_per_core_batch_size=eval_per_core_batch_size,
     predict_per_core_batch_size=predict_per_core_batch_size,
     warm_start_from=warm_start_from,
-    export_options=export_options,
+    export_options=_with_class_names(export_options, class_names),
   )
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
     mode = "continuous_eval"
-  sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in _KINDS[mode]}
-  logging.info(
-    "Device: %s. Precision: %s. Seed: %d.\n%s",
-    runner.device,
-    precision,
-    runner.config.tf_random_seed,
-    batch_sizes.table(sizes, runner.device.hosts),
-  )
-  if "train" in runner.batch_sizes():
-    train_steps = durations.TrainingLength(
-      runner.batch_sizes()["train"].global_size, runner.config.epoch_examples, train_steps
-    ).total()
+    kinds = _KINDS[mode]
+  _log_device(runner, kinds)
+  train_steps = _total_steps(runner, train_steps)
 
-  if benchmark_input:  # neither a checkpoint nor the model is needed
-    for kind in _KINDS[mode]:
+  # 3. The inputs alone, if that is asked for: neither a checkpoint nor the model is needed.
+  if benchmark_input:
+    for kind in kinds:
       logging.info("The %s input. %s", kind, runner.time_input(kind, input_fns[kind]))
     logging.info("Nothing was trained or written.")
     return None
 
-  # 3. What is the cheapest thing to miss: a checkpoint, where one is needed, or a folder that no
-  #   other training is at work in.
-  if "train" not in _KINDS[mode] and mode != "continuous_eval" and not dry_run:
-    runner.check_values()
-  if "train" in _KINDS[mode] and not dry_run:
-    with runner.alone_in_model_dir():
-      pass
+  # 4. What is the cheapest thing to miss: a checkpoint, where one is needed, or a folder that no
+  #    other training is at work in.
+  if not dry_run:
+    _check_model_dir(runner, mode)
 
-  # 4. Every step that will be run is traced, which finds mistakes in the input_fns and in all
-  #   branches of the model_fn.
+  # 5. Every step that will be run is traced, which finds mistakes in the input_fns and in all
+  #    branches of the model_fn. What was traced takes the place of its input_fn.
   with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
-    for kind in _KINDS[mode]:
-      runner.trace(kind, input_fns[kind])
+    for kind in kinds:
+      input_fns[kind] = runner.trace(kind, input_fns[kind])
 
-  # 5. Bindings that nobody uses: after the tracing, which calls what the model_fn calls.
+  # 6. Bindings that nobody uses: after the tracing, which calls what the model_fn calls.
   _report_dead_bindings(strict_gin)
 
+  # 7. The run itself.
   if dry_run:
-    for kind in _KINDS[mode]:
+    for kind in kinds:
       logging.info("Dry run: %s", runner.try_step(kind, input_fns[kind]))
     logging.info("Dry run: nothing was written.")
     return None
-
-  # 6. The run itself.
-  hooks = [*train_hooks, _WriteConfiguration()]
+  hooks = [*train_hooks, *([profiler.Profiler()] if profile else []), _WriteConfiguration()]
   if mode == "train":
-    runner.train(train_input_fn, hooks=hooks, max_steps=train_steps)
+    runner.train(input_fns[Kind.TRAIN], hooks=hooks, max_steps=train_steps)
     return None
   if mode == "train_and_evaluate":
-    results = train_evaluate.train_and_evaluate(
-      runner, train_evaluate.TrainSpec(train_input_fn, max_steps=train_steps, hooks=hooks), *specs
-    ).get(None)
+    train_spec = train_evaluate.TrainSpec(input_fns[Kind.TRAIN], max_steps=train_steps, hooks=hooks)
+    results = train_evaluate.train_and_evaluate(runner, train_spec, *all_eval_specs()).get(None)
     if results is not None:
       _say_done(model_dir, results, exporters)
     return results
   if mode == "continuous_eval":
     return train_evaluate.evaluate_continuously(
-      runner, *specs, max_steps=train_steps, timeout_secs=eval_timeout_secs
+      runner, *all_eval_specs(), max_steps=train_steps, timeout_secs=eval_timeout_secs
     ).get(None)
   if mode == "evaluate":
-    return runner.evaluate(eval_input_fn, steps=eval_steps)
+    return runner.evaluate(input_fns[Kind.EVAL], steps=eval_steps)
   if mode == "predict":
-    # Looked up once: a training beside may write another at any moment.
-    latest = runner.latest_checkpoint()
-    path = os.path.join(model_dir, f"predictions-{reader.read_step(latest) if latest else 0}")
-    predicted = runner.predict(input_fns["predict"], with_examples=True, checkpoint_path=latest)
-    predictions.save(path, predicted, class_names, contact_sheet_images)
+    _predict(runner, input_fns[Kind.PREDICT], model_dir, class_names, contact_sheet_images)
     return None
   runner.export_saved_model(os.path.join(model_dir, "export"))
   return None
+
+
+def _check_mode(mode, model_dir, writes, profile):
+  if mode not in MODES:
+    raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
+  if not model_dir and writes:
+    raise errors.SettingError(
+      "No model_dir: give --model_dir, the folder for checkpoints and summaries."
+    )
+  if profile and Kind.TRAIN not in _KINDS[mode]:
+    raise errors.SettingError(f"--profile is of training steps, and --mode={mode} has none.")
+
+
+def _require_input_fns(mode, input_fns):
+  for kind in _KINDS[mode]:
+    if input_fns[kind] is None:
+      raise errors.SettingError(
+        f"--mode={mode} needs an input_fn: bind run.{kind}_input_fn in a gin file."
+      )
+
+
+def _with_class_names(export_options, class_names):
+  """The ExportOptions, which take the run's class names where they have none of their own."""
+  export_options = completion.check_options(export_options)
+  if export_options.class_names is None:
+    export_options = dataclasses.replace(export_options, class_names=class_names)
+  return export_options
+
+
+def _log_device(runner, kinds):
+  sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in kinds}
+  logging.info(
+    "Device: %s. Precision: %s. Seed: %d.\n%s",
+    runner.device,
+    runner.config.precision,
+    runner.config.tf_random_seed,
+    batch_sizes.table(sizes, runner.device.hosts),
+  )
+
+
+def _total_steps(runner, train_steps):
+  """The number of steps of a duration, which may be in epochs or examples."""
+  if Kind.TRAIN not in runner.batch_sizes():
+    return train_steps
+  return durations.TrainingLength(
+    runner.batch_sizes()[Kind.TRAIN].global_size, runner.config.epoch_examples, train_steps
+  ).total()
+
+
+def _check_model_dir(runner, mode):
+  if Kind.TRAIN in _KINDS[mode]:
+    with runner.alone_in_model_dir():
+      pass
+  elif mode != "continuous_eval":  # which waits for the first checkpoint
+    runner.check_values()
+
+
+def _predict(runner, input_fn, model_dir, class_names, contact_sheet_images):
+  # Looked up once: a training beside may write another at any moment.
+  latest = runner.latest_checkpoint()
+  path = os.path.join(model_dir, f"predictions-{reader.read_step(latest) if latest else 0}")
+  predicted = runner.predict(input_fn, with_examples=True, checkpoint_path=latest)
+  predictions.save(path, predicted, class_names, contact_sheet_images)
 
 
 def _say_done(model_dir, results, exporters):

@@ -3,8 +3,12 @@
 import dataclasses
 import enum
 import numbers
+import os
 import re
+import tempfile
 from typing import Any
+
+from absl import logging
 
 from trainer import durations, errors
 from trainer.config import gin_names
@@ -99,6 +103,16 @@ class TPUConfig:
         "TPUConfig.eval_training_input_configuration is "
         f"{self.eval_training_input_configuration}: expected InputPipelineConfig.PER_HOST_V2 or "
         "BROADCAST."
+      )
+
+  def check_shards(self, replicas: int, device: str) -> None:
+    """Raises SettingError where the program expects another number of replicas than a device
+    (its name) has.
+    """
+    if self.num_shards not in (None, replicas):
+      raise errors.SettingError(
+        f"TPUConfig.num_shards is {self.num_shards}, and the device ({device}) "
+        f"has {replicas} replicas."
       )
 
   @property
@@ -261,3 +275,33 @@ def require_positive_int(value: Any, name: str) -> None:
   # numbers.Integral includes numpy's integers. bool is a subclass of int, so it is excluded.
   if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
     raise errors.SettingError(f"{name} must be an int greater than 0; got {value!r}.")
+
+
+def check_training_length(steps: int | None, max_steps: int | None) -> None:
+  """Raises SettingError unless one of them at the most is given, an int > 0."""
+  if steps is not None and max_steps is not None:
+    raise errors.SettingError(f"train: set steps ({steps}) or max_steps ({max_steps}), not both.")
+  for name, value in (("steps", steps), ("max_steps", max_steps)):
+    if value is not None:
+      require_positive_int(value, f"train: {name}")
+
+
+def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> str:
+  """The folder of a run: model_dir, or config.model_dir, or a new temporary one.
+
+  Raises:
+    SettingError: both are given, and differ.
+  """
+  if (
+    model_dir
+    and config.model_dir
+    and os.path.normpath(model_dir) != os.path.normpath(config.model_dir)
+  ):
+    raise errors.SettingError(
+      f"model_dir is {model_dir!r}, and config.model_dir is {config.model_dir!r}: set one of them."
+    )
+  chosen = model_dir or config.model_dir
+  if not chosen:
+    chosen = tempfile.mkdtemp()
+    logging.warning("No model_dir was given; using the temporary folder %s", chosen)
+  return os.fspath(chosen)

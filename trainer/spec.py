@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainer import errors
+from trainer.kinds import Kind
 
 
 class ModeKeys:
@@ -22,6 +23,9 @@ class ModeKeys:
   EVAL = "eval"
   PREDICT = "infer"
 
+
+# A kind of run, as model_fns know it.
+MODE_OF = {Kind.TRAIN: ModeKeys.TRAIN, Kind.EVAL: ModeKeys.EVAL, Kind.PREDICT: ModeKeys.PREDICT}
 
 _NEEDED = {
   ModeKeys.TRAIN: ("loss", "train_op"),
@@ -211,7 +215,14 @@ class ModelFn:
       raise errors.SettingError(f"model_fn {self.name} must take the argument 'features'.")
 
   def check_params(self, params: Mapping[str, Any] | None) -> None:
-    """Raises SettingError if there are params and fn does not take them."""
+    """Raises SettingError where params were given and fn does not take them, or where one of them
+    has a name that is the framework's.
+    """
+    reserved = sorted({"batch_size", "context"} & set(params or {}))
+    if reserved:
+      raise errors.SettingError(
+        f"params has the reserved key {reserved[0]!r}: the framework sets it."
+      )
     if params and "params" not in self._arguments:
       raise errors.SettingError(
         f"model_fn {self.name} does not take 'params', and params {sorted(params)} were given."

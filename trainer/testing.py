@@ -39,6 +39,7 @@ import tensorflow as tf
 
 from trainer import config, errors, estimator, experiment, run_config
 from trainer.inputs import call
+from trainer.kinds import Kind
 from trainer.outputs import options, saved_model
 
 _SHOWN = 8  # variables in a message
@@ -163,7 +164,7 @@ def assert_learns(
     )
   trained = [
     variable.value if isinstance(variable, keras.Variable) else variable
-    for variable in runner._program.store.trainable_variables()
+    for variable in runner._parts.program.store.trainable_variables()
   ]
   still = [
     name
@@ -275,7 +276,9 @@ def assert_export_matches(
     runner.train(input_fn, max_steps=1)
     features = next(
       iter(
-        call.call(input_fn, dict(params or {}), batch_size, runner.config.tf_random_seed, "train")
+        call.call(
+          input_fn, dict(params or {}), batch_size, runner.config.tf_random_seed, Kind.TRAIN
+        )
       )
     )[0]
     predictions = next(

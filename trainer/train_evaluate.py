@@ -10,6 +10,7 @@ Example:
 
 import contextlib
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -107,10 +108,8 @@ def train_and_evaluate(estimator, train_spec, *eval_specs, clock=time.monotonic)
       train_spec.input_fn,
       hooks=list(train_spec.hooks),
       max_steps=train_spec.max_steps,
-      saving_listeners=[
-        *train_spec.saving_listeners,
-        _EvaluateWhenSaved(evaluations, train_spec.hooks),
-      ],
+      saving_listeners=list(train_spec.saving_listeners),
+      after_checkpoint=functools.partial(evaluations.when_saved, hooks=train_spec.hooks),
     )
     with preemption.explain_interrupt(
       "in the last evaluation; the training is saved, and the same command "
@@ -177,30 +176,42 @@ def evaluate_continuously(
   return evaluations.results
 
 
+def check_specs(eval_specs: Sequence[EvalSpec]) -> None:
+  """Raises SettingError where two EvalSpecs have one name."""
+  names = [spec.name for spec in eval_specs]
+  repeated = [name for name in names if names.count(name) > 1]
+  if repeated:
+    raise errors.SettingError(
+      f"{len(repeated)} EvalSpecs have the name {repeated[0]!r}; give each its own."
+    )
+
+
 class _Evaluations:
   """The evaluations of a run by its EvalSpecs, and what their exporters do with them."""
 
   def __init__(self, estimator, specs, clock):
-    names = [spec.name for spec in specs]
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-      raise errors.SettingError(
-        f"{len(repeated)} EvalSpecs have the name {repeated[0]!r}; give each its own."
-      )
+    check_specs(specs)
     self.estimator = estimator
     self._specs = specs
     self._clock = clock
     self._last_time = {}
     self.results = {}
 
-  def when_saved(self, step):
-    """Evaluates the checkpoint that was just written, by the specs whose time it is; yields
-    (name, result) of each.
+  def when_saved(self, step, hooks):
+    """Evaluates the checkpoint of a step that was just written, by the specs whose time it is;
+    returns whether one of the hooks that hear of it stops the training.
     """
+    if step not in self.estimator.checkpoint_steps():
+      return False  # it could not be written, and the training goes on without: nothing to read
+    stop = False
+    hooks = [hook for hook in hooks if hasattr(hook, "evaluated")]
     for spec in self._specs:
       if self._clock() - self._last_time.get(spec.name, float("-inf")) >= spec.throttle_secs:
         self._evaluate(spec)
-        yield spec.name or "", self.results[spec.name]
+        for hook in hooks:
+          result = self.results[spec.name]
+          stop = bool(hook.evaluated(step, spec.name or "", result, self.estimator)) or stop
+    return stop
 
   def once(self, step):
     """Evaluates a checkpoint by the specs by which it was not evaluated before; one that is
@@ -256,34 +267,3 @@ class _Evaluations:
         result,
         is_final,
       )
-
-
-class _EvaluateWhenSaved:
-  """A saving listener that evaluates each checkpoint but that of step 0."""
-
-  # What is saved because the training is asked to end is not evaluated: it is in a hurry, and an
-  # undisturbed training would have no such checkpoint.
-  only_if_due = True
-
-  def __init__(self, evaluations, hooks):
-    self._evaluations = evaluations
-    self._hooks = [hook for hook in hooks if hasattr(hook, "evaluated")]
-
-  def begin(self):
-    pass
-
-  def before_save(self, session, step):
-    pass
-
-  def after_save(self, session, step):
-    """Returns whether one of the hooks ends the training."""
-    stop = False
-    # Where the training may go on without, it may not be.
-    written = step in self._evaluations.estimator.checkpoint_steps()
-    for name, result in self._evaluations.when_saved(step) if step and written else ():
-      for hook in self._hooks:
-        stop = bool(hook.evaluated(step, name, result, self._evaluations.estimator)) or stop
-    return stop
-
-  def end(self, session, step):
-    pass

@@ -4,7 +4,7 @@ import pytest
 
 import trainer
 from tests.trainer import programs
-from trainer import batch_sizes, errors
+from trainer import batch_sizes, errors, kinds
 
 
 def test_each_size_gives_the_other():
@@ -13,7 +13,7 @@ def test_each_size_gives_the_other():
   assert (size.per_core, size.global_size) == (8, 64)
 
 
-@pytest.mark.parametrize("kind", batch_sizes.KINDS)
+@pytest.mark.parametrize("kind", kinds.Kind)
 def test_both_sizes_of_a_kind_are_an_error_that_names_them(kind):
   with pytest.raises(
     errors.SettingError,

@@ -330,7 +330,7 @@ def test_model_fn_is_called_once_for_each_replica_and_mode(tmp_path, device):
     estimator.evaluate(programs.examples(16))
     list(estimator.predict(programs.examples(16)))
   replicas = estimator.device.replicas
-  assert estimator.traces == {"train": replicas, "eval": replicas, "infer": replicas}
+  assert estimator.traces == {"train": replicas, "eval": replicas, "predict": replicas}
 
 
 def test_trace_makes_a_step_that_the_next_call_uses(tmp_path):
@@ -341,12 +341,28 @@ def test_trace_makes_a_step_that_the_next_call_uses(tmp_path):
     return programs.train_input(params)
 
   estimator = programs.estimator(tmp_path)
-  estimator.trace("train", input_fn)
+  traced = estimator.trace("train", input_fn)
   assert (estimator.traces["train"], calls, list(tmp_path.iterdir())) == (1, [8], [])
-  estimator.train(input_fn, steps=1)
+  estimator.train(traced, steps=1)
   assert (estimator.traces["train"], calls) == (1, [8])
-  estimator.train(input_fn, steps=1)
+  estimator.train(traced, steps=1)  # which reads its input anew
   assert (estimator.traces["train"], calls) == (1, [8, 8])
+
+
+def test_a_traced_input_serves_the_kind_and_the_place_that_it_was_made_for(tmp_path):
+  calls = []
+
+  def input_fn(params):
+    calls.append(params["batch_size"])
+    return programs.train_input(params)
+
+  estimator = programs.estimator(tmp_path)
+  traced = estimator.trace("train", input_fn)
+  estimator.train(programs.train_input, steps=2)
+  estimator.evaluate(traced, steps=1)  # of another kind
+  estimator.train(traced, steps=1)  # from another place: the checkpoint has another's data position
+  assert calls == [8, 8]  # the eval batch size is that of the train
+  assert estimator.traces == {"train": 1, "eval": 1, "predict": 0}
 
 
 @pytest.mark.parametrize("kind", ["train", "eval", "predict"])

@@ -6,6 +6,7 @@
 """
 
 __all__ = [
+  "data_position",
   "directory",
   "initial_checkpoints",
   "into_keras",
@@ -13,6 +14,7 @@ __all__ = [
   "moving_averages",
   "reader",
   "retention",
+  "saver",
   "scaffolds",
   "variable_table",
   "warm_start",

@@ -48,6 +48,7 @@ class ModelValues:
     self._checkpoints = checkpoints
     self._settings = settings
     self._use_averages = averages
+    self._is_training = False
     # (path of a checkpoint, its moving averages: name of a variable → name of its average).
     self._found_averages: tuple[str | None, dict[str, str]] = None, {}
     self.invalidate()
@@ -112,14 +113,22 @@ class ModelValues:
       self._load(source, {})
 
   @contextlib.contextmanager
-  def use(
-    self, source: str, training: bool = False, names: Mapping[str, str] | None = None
-  ) -> Iterator[None]:
+  def kept_for_training(self) -> Iterator[None]:
+    """Protects the values of a training that goes on while the context is open: `use` gives them
+    back at its end, or refuses a source that would replace them.
+    """
+    self._is_training = True
+    try:
+      yield
+    finally:
+      self._is_training = False
+
+  @contextlib.contextmanager
+  def use(self, source: str, names: Mapping[str, str] | None = None) -> Iterator[None]:
     """Loads a source for evaluation while the context is open.
 
     Args:
       source: the source.
-      training: whether a training is in progress. Then its values come back at the end.
       names: name of a variable → its name in checkpoints, as the model_fn's Saver says. None
         without a Saver: then moving averages are used if `averages` is set.
 
@@ -134,7 +143,7 @@ class ModelValues:
       # change, and they get their values back afterwards, so the training need not read them again.
       with self._swap(source, wanted):
         yield
-    elif training:
+    elif self._is_training:
       raise errors.SettingError(
         f"A hook asks for {source} while the training goes on with other "
         "values: use another Estimator for that."

@@ -16,4 +16,12 @@ it returns a true value, the training ends. A hook may also have these methods:
 Hooks of tf.compat.v1 (SessionRunHook) are accepted too, see `trainer.hooks.session_run`.
 """
 
-__all__ = ["early_stopping", "every", "histograms", "periodic", "profiler", "session_run"]
+__all__ = [
+  "early_stopping",
+  "every",
+  "histograms",
+  "hook_list",
+  "periodic",
+  "profiler",
+  "session_run",
+]

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.internals import tensorflow_internals
+from trainer.kinds import Kind
 
 
 def check_shapes(
@@ -38,7 +39,7 @@ def check_shapes(
         f"{path} ({kind}) has shape {shape}: the first axis must be the batch."
       )
     sizes = shape.as_list()
-    if static and kind == "train" and sizes[0] is None:
+    if static and kind == Kind.TRAIN and sizes[0] is None:
       raise errors.InputError(f"{path} has shape {_shown(sizes)}: batch with drop_remainder=True")
     if sizes[0] not in (None, batch_size):
       raise errors.InputError(

@@ -1,18 +1,23 @@
 """Runs steps: one step, many steps in one call of the device, and the loop around these calls.
 
-`step` is one step of each mode. `device_loops` runs many steps in one call. `outer_loop` calls the
-device loops from plain Python, and `boundaries` does what is due between two calls.
+`step` is one step of each kind. `device_loops` runs many steps in one call. `outer_loop` calls the
+device loops from plain Python, and `boundaries` does what is due between two calls. `training` and
+`evaluator` use all of these for an Estimator.
 """
 
 __all__ = [
   "boundaries",
   "device_loops",
+  "dry_run",
   "evaluation",
+  "evaluator",
   "executor",
+  "loop_input",
   "non_finite",
   "outer_loop",
   "preemption",
   "step",
+  "training",
   "training_lock",
   "turns",
   "watchdog",

@@ -1,4 +1,4 @@
-"""One step of each mode: calls the model_fn on every replica, each with its own batch.
+"""One step of each kind: calls the model_fn on every replica, each with its own batch.
 
 The order inside a training step is fixed: forward → loss → gradients → combine over the replicas →
 clip → apply. The model_fn does the first three. `trainer.optimizers` does the rest, the same for
@@ -16,17 +16,16 @@ import tensorflow as tf
 from trainer import combined_gradients, durations, errors, run_config, schedules, spec
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
+from trainer.kinds import Kind
 from trainer.reporting import summaries
 from trainer.tracing import user_frames, variable_store
-
-ModeKeys = spec.ModeKeys
 
 # Which variables a step may change. A model_fn may create its train_op in every mode, but only
 # training updates the model. Evaluation counts in its metrics; prediction counts nothing.
 _MAY_CHANGE = {
-  ModeKeys.TRAIN: variable_store.ANY,
-  ModeKeys.EVAL: variable_store.LOCAL,
-  ModeKeys.PREDICT: variable_store.NOTHING,
+  Kind.TRAIN: variable_store.ANY,
+  Kind.EVAL: variable_store.LOCAL,
+  Kind.PREDICT: variable_store.NOTHING,
 }
 
 
@@ -39,13 +38,14 @@ class Program:
     model_fn: the model_fn.
     strategy: the strategy whose replicas run it.
     params: the params of the model_fn, without "batch_size".
-    batch_sizes: mode → per-core batch size, for params["batch_size"]. In a mode that is absent, as
+    batch_sizes: kind → per-core batch size, for params["batch_size"]. For a kind that is absent, as
       in an export, the params have no "batch_size".
     config: the run's configuration.
     uses_cpu_kernels: whether `trainer.tracing.cpu_kernels` replace operations of Keras. Only for
       programs that run on CPUs and nowhere else.
 
   Attributes:
+    model_name: the model_fn's name, for messages.
     strategy: the strategy.
     training_length: how long the training is, for learning-rate schedules.
     store: all variables: the model's, the optimizer's slots, and "global_step".
@@ -54,8 +54,8 @@ class Program:
       tf.summary.scalar. Read outside of replicas, it is the mean over the replicas.
     metric_fn: the metric_fn of the newest evaluation trace, or None.
     host_fn: the function of the newest training trace's host_call, or None.
-    specs: mode → the EstimatorSpec that the model_fn returned last.
-    traces: mode → number of calls of the model_fn.
+    specs: kind → the EstimatorSpec that the model_fn returned last.
+    traces: kind → number of calls of the model_fn.
   """
 
   def __init__(
@@ -64,16 +64,17 @@ class Program:
     *,
     strategy: tf.distribute.Strategy,
     params: Mapping[str, Any],
-    batch_sizes: Mapping[str, int],
+    batch_sizes: Mapping[Kind, int],
     config: run_config.RunConfig,
     uses_cpu_kernels: bool = False,
   ) -> None:
     self._model_fn = model_fn
+    self.model_name = model_fn.name
     self._params = params
     self._batch_sizes = batch_sizes
     self._config = config
     self.strategy = strategy
-    per_core = batch_sizes.get(ModeKeys.TRAIN)
+    per_core = batch_sizes.get(Kind.TRAIN)
     self.training_length = durations.TrainingLength(
       per_core and per_core * strategy.num_replicas_in_sync,
       config.epoch_examples,
@@ -96,10 +97,10 @@ class Program:
     self.scalars: dict[str, tf.Variable] = {}
     self.metric_fn: Callable | None = None
     self.host_fn: Callable | None = None
-    self.specs: dict[str, spec.EstimatorSpec] = {}
+    self.specs: dict[Kind, spec.EstimatorSpec] = {}
     self._around_model_fn: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
-    self.traces = dict.fromkeys((ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT), 0)
-    self._scaffold_fns: dict[str, scaffolds.ScaffoldFn | None] = {}
+    self.traces: dict[Kind, int] = dict.fromkeys(Kind, 0)
+    self._scaffold_fns: dict[Kind, scaffolds.ScaffoldFn | None] = {}
 
   def train(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any]:
     """Does one training step.
@@ -114,7 +115,7 @@ class Program:
 
     def replica_step(*element):
       with summaries.collect_scalars() as scalars:
-        result = self._call(ModeKeys.TRAIN, element)
+        result = self._call(Kind.TRAIN, element)
       self._keep(scalars)
       self.host_fn, tensors = result.host_call or (None, {})
       _check_host_tensors(tensors)
@@ -123,7 +124,7 @@ class Program:
     # The order is important. The loop increments the global step after this function, so what runs
     # "after the step" below is for step + 1.
     step = self.global_step.read_value()
-    losses, host_tensors = self._on_each_replica(replica_step, batches, ModeKeys.TRAIN)
+    losses, host_tensors = self._on_each_replica(replica_step, batches, Kind.TRAIN)
     for fn, every in self.store.take_after_step():
       self._run_if(tf.equal((step + 1) % every, 0), fn)
     return tf.reduce_mean(losses), host_tensors
@@ -140,11 +141,11 @@ class Program:
     """
 
     def replica_step(*element):
-      result = self._call(ModeKeys.EVAL, element)
+      result = self._call(Kind.EVAL, element)
       self.metric_fn, tensors = result.eval_metrics or (None, {})
       return tf.cast(result.loss, tf.float32), tensors
 
-    return self._on_each_replica(replica_step, batches, ModeKeys.EVAL)
+    return self._on_each_replica(replica_step, batches, Kind.EVAL)
 
   def predict(self, batches: Sequence[tuple]) -> Any:
     """Does one prediction step.
@@ -157,15 +158,15 @@ class Program:
     """
 
     def replica_step(*element):
-      return self._call(ModeKeys.PREDICT, element[:1]).predictions
+      return self._call(Kind.PREDICT, element[:1]).predictions
 
-    return self._on_each_replica(replica_step, batches, ModeKeys.PREDICT)
+    return self._on_each_replica(replica_step, batches, Kind.PREDICT)
 
-  def restored_names(self, mode: str) -> dict[str, str] | None:
-    """Calls the scaffold_fn of a mode, once, and returns the names by which its Saver restores.
+  def restored_names(self, kind: Kind) -> dict[str, str] | None:
+    """Calls the scaffold_fn of a kind, once, and returns the names by which its Saver restores.
 
     Args:
-      mode: a mode that was traced.
+      kind: a kind that was traced.
 
     Returns:
       Name of a variable → its name in checkpoints. None without a scaffold_fn or a Saver.
@@ -175,7 +176,7 @@ class Program:
       SpecError: it returned no Scaffold.
       SettingError: the Scaffold asks for something that Octet does not support.
     """
-    scaffold_fn = self._scaffold_fns.get(mode)
+    scaffold_fn = self._scaffold_fns.get(kind)
     return None if scaffold_fn is None else scaffold_fn.names(self.store, self._config)
 
   @contextlib.contextmanager
@@ -193,7 +194,7 @@ class Program:
     finally:
       self._around_model_fn = contextlib.nullcontext
 
-  def _on_each_replica(self, fn, batches, mode):
+  def _on_each_replica(self, fn, batches, kind):
     """Runs fn on every replica with its own batch; concatenates the results (stacks scalars)."""
     if len(batches) == 1:
       arguments = batches[0]
@@ -202,14 +203,14 @@ class Program:
       arguments = self.strategy.experimental_distribute_values_from_function(
         lambda context: batches[context.replica_id_in_sync_group % len(batches)]
       )
-    results = self._run_on_replicas(fn, *arguments, mode=mode)
+    results = self._run_on_replicas(fn, *arguments, kind=kind)
     return tf.nest.map_structure(
       lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0),
       *self._per_replica(results),
     )
 
-  def _run_on_replicas(self, fn, *arguments, mode=ModeKeys.TRAIN, goes_on=False):
-    training = mode == ModeKeys.TRAIN
+  def _run_on_replicas(self, fn, *arguments, kind=Kind.TRAIN, goes_on=False):
+    training = kind == Kind.TRAIN
     step = self.global_step.read_value()
     with (
       summaries.intercept_scalars(),
@@ -221,9 +222,9 @@ class Program:
         arguments,
         step,
         self.global_step,
-        _MAY_CHANGE[mode],
+        _MAY_CHANGE[kind],
         goes_on,
-        f"model_fn {self._model_fn.name}, mode {mode!r},",
+        f"model_fn {self._model_fn.name}, mode {spec.MODE_OF[kind]!r},",
       )
 
   def _run_if(self, condition, fn):
@@ -241,13 +242,14 @@ class Program:
     locals_ = [values * replicas if len(values) < replicas else values for values in locals_]
     return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
 
-  def _call(self, mode, element):
+  def _call(self, kind, element):
     """Calls model_fn; re-raises errors as ModelFnError with file, line and input shapes."""
-    self.traces[mode] += 1
+    self.traces[kind] += 1
+    mode = spec.MODE_OF[kind]
     features, labels = element if len(element) == 2 else (element[0], None)
     params = dict(self._params)
-    if mode in self._batch_sizes:
-      params["batch_size"] = self._batch_sizes[mode]
+    if kind in self._batch_sizes:
+      params["batch_size"] = self._batch_sizes[kind]
     try:
       with self._around_model_fn():
         result = self._model_fn(features, labels, mode, params, self._config)
@@ -255,17 +257,17 @@ class Program:
       raise
     except Exception as error:
       raise errors.ModelFnError(_message(self._model_fn.name, mode, element, error)) from error
-    self._check(result, mode, features)
-    self.specs[mode] = result
-    # Only the first spec of a mode counts: its scaffold_fn may have been called already.
-    if mode not in self._scaffold_fns:
-      self._scaffold_fns[mode] = scaffolds.note_scaffold_fn(result, self._model_fn.name)
+    self._check(result, kind, features)
+    self.specs[kind] = result
+    # Only the first spec of a kind counts: its scaffold_fn may have been called already.
+    if kind not in self._scaffold_fns:
+      self._scaffold_fns[kind] = scaffolds.note_scaffold_fn(result, self._model_fn.name)
     return result
 
-  def _check(self, result, mode, features):
+  def _check(self, result, kind, features):
     """Raises SpecError for a loss that is no scalar, or an output without the batch axis."""
-    name = f"model_fn {self._model_fn.name}, mode {mode!r}"
-    if mode != ModeKeys.PREDICT:
+    name = f"model_fn {self._model_fn.name}, mode {spec.MODE_OF[kind]!r}"
+    if kind != Kind.PREDICT:
       if not tf.is_tensor(result.loss):
         raise errors.SpecError(f"{name}: the loss is {result.loss!r}: expected a scalar tensor.")
       if result.loss.shape.rank != 0:
@@ -274,10 +276,10 @@ class Program:
           "scalar, as tf.reduce_mean gives."
         )
     what, tensors = "predictions", result.predictions
-    if mode != ModeKeys.PREDICT:
+    if kind != Kind.PREDICT:
       what, tensors = (
         "eval_metrics",
-        result.eval_metrics[1] if mode == ModeKeys.EVAL and result.eval_metrics else None,
+        result.eval_metrics[1] if kind == Kind.EVAL and result.eval_metrics else None,
       )
     if tensors is None:
       return
@@ -301,12 +303,12 @@ class Program:
 
 
 @contextlib.contextmanager
-def translate_step_errors(name: str, mode: str) -> Iterator[None]:
+def translate_step_errors(name: str, kind: Kind) -> Iterator[None]:
   """Turns errors of a step's operations into errors that name the model_fn and its line.
 
   Args:
     name: the model_fn's name.
-    mode: the mode, for the message.
+    kind: the kind, for the message.
 
   Raises:
     ModelFnError: an operation rejected its input, such as a label that is out of range, or an
@@ -323,7 +325,8 @@ def translate_step_errors(name: str, mode: str) -> Iterator[None]:
       if line and not line.startswith(("File ", "Detected at node", "Graph execution error"))
     ]
     raise errors.ModelFnError(
-      f"model_fn {name} failed in a step, mode {mode!r}{where}: {' '.join(what)[:500]}"
+      f"model_fn {name} failed in a step, mode {spec.MODE_OF[kind]!r}{where}: "
+      f"{' '.join(what)[:500]}"
     ) from error
 
 

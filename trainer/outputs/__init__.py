@@ -1,12 +1,14 @@
 """Writes what leaves a run: SavedModels and predictions; has the engines that run an export."""
 
 __all__ = [
+  "checkpoint_export",
   "completion",
   "contact_sheet",
   "description",
   "engines",
   "exporters",
   "options",
+  "prediction_stream",
   "predictions",
   "saved_model",
   "signatures",

@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from trainer import errors, run_config, spec
 from trainer.inputs import elements
+from trainer.kinds import Kind
 from trainer.loop import step
 from trainer.outputs import completion as completion_lib
 
@@ -161,7 +162,7 @@ def save(
   def predict(features):
     predictions = program.predict([(features,)])
     return dataclasses.replace(
-      program.specs[spec.ModeKeys.PREDICT], predictions=predictions
+      program.specs[Kind.PREDICT], predictions=predictions
     ).served_outputs()
 
   module = tf.Module()

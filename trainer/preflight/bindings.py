@@ -8,8 +8,7 @@ from typing import Any
 import gin
 
 from trainer import batch_sizes, errors, experiment, run_config, spec
-
-KINDS = batch_sizes.KINDS
+from trainer.kinds import Kind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +31,7 @@ class Experiment:
 
   def kinds(self) -> list[str]:
     """Returns the kinds that have an input_fn and a batch size."""
-    sized = [
-      kind
-      for kind in KINDS
-      if self.sizes.is_given(kind) or (kind == "predict" and self.sizes.is_given("eval"))
-    ]
-    return [kind for kind in sized if kind in self.input_fns]
+    return [kind for kind in self.sizes.kinds() if kind in self.input_fns]
 
   def per_core(self, kind: str, replicas: int) -> int:
     """Returns the per-core batch size of a kind.
@@ -61,10 +55,10 @@ def from_gin(precision: str = "float32") -> Experiment:
       "No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn."
     )
   input_fns = {
-    kind: run[f"{kind}_input_fn"] for kind in KINDS if run.get(f"{kind}_input_fn") is not None
+    kind: run[f"{kind}_input_fn"] for kind in Kind if run.get(f"{kind}_input_fn") is not None
   }
-  if "eval" in input_fns:
-    input_fns.setdefault("predict", input_fns["eval"])
+  if Kind.EVAL in input_fns:
+    input_fns.setdefault(Kind.PREDICT, input_fns[Kind.EVAL])
   sizes = {name: value for name, value in run.items() if name.endswith("batch_size")}
   return Experiment(
     model_fn=run["model_fn"],

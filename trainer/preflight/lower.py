@@ -7,17 +7,13 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors, spec
-from trainer.inputs import call, elements
+from trainer.inputs import elements, feeder
+from trainer.kinds import Kind
 from trainer.loop import step
 from trainer.preflight import bindings, replica
 from trainer.tracing import user_frames
 
-_METHODS = {"train": "train", "eval": "evaluate", "predict": "predict"}
-_MODES = {
-  "train": spec.ModeKeys.TRAIN,
-  "eval": spec.ModeKeys.EVAL,
-  "predict": spec.ModeKeys.PREDICT,
-}
+_METHODS = {Kind.TRAIN: "train", Kind.EVAL: "evaluate", Kind.PREDICT: "predict"}
 
 # Ops that cannot run on a TPU → what to do instead.
 _SUGGESTIONS = {
@@ -76,16 +72,18 @@ class Steps:
     self, experiment: bindings.Experiment, replicas: int, per_core: Mapping[str, int]
   ) -> None:
     self._experiment = experiment
-    self._replicas = replicas
     self._per_core = per_core
-    self._params = dict(experiment.params, use_tpu=True)
+    params = dict(experiment.params, use_tpu=True)
+    self._feeder = feeder.Feeder(
+      feeder.Layout(replicas, replicas), per_core.__getitem__, experiment.config, params
+    )
     model_fn = spec.ModelFn(experiment.model_fn)
     model_fn.check_params(experiment.params)
     self._program = step.Program(
       model_fn,
       strategy=replica.OneOfMany(replicas),
-      params=self._params,
-      batch_sizes={_MODES[kind]: size for kind, size in per_core.items()},
+      params=params,
+      batch_sizes=per_core,
       config=experiment.config,
     )
 
@@ -103,15 +101,9 @@ class Steps:
     Raises:
       InputError: the input_fn fails, or its elements cannot be used on a TPU.
     """
-    input_fn, per_core = self._experiment.input_fns[kind], self._per_core[kind]
-    host_batches = kind == "train" and self._experiment.config.tpu_config.gives_host_batches
-    size = per_core * self._replicas if host_batches else per_core
-    context = tf.distribute.InputContext(1, 0, self._replicas)
+    input_fn = self._experiment.input_fns[kind]
     try:
-      dataset = call.call(
-        input_fn, self._params, size, self._experiment.config.tf_random_seed, kind, context
-      )
-      elements.check_shapes(dataset, size, kind)
+      dataset, _ = self._feeder.batches(kind, input_fn)
       for path, leaf in elements.named_leaves(dataset.element_spec):
         if leaf.dtype in (tf.string, tf.variant, tf.resource):
           raise errors.InputError(
@@ -120,7 +112,7 @@ class Steps:
           )
     except errors.InputError as error:
       raise errors.InputError(f"{error} ({bindings.place_of(input_fn)})") from error
-    return self.with_batch(dataset.element_spec, per_core)
+    return self.with_batch(dataset.element_spec, self._per_core[kind])
 
   @staticmethod
   def with_batch(element: Any, per_core: int) -> Any:

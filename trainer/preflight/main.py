@@ -12,6 +12,7 @@ import sys
 from absl import flags
 
 from trainer import config, errors
+from trainer.kinds import Kind
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
 
@@ -69,7 +70,7 @@ def main(argv: list[str]) -> None:
       "--gin_file=gin_configs/digits.gin --topology=v3-8"
     )
   topologies = [topology_lib.find(name) for name in _TOPOLOGY.value]
-  if not set(_STEPS.value) <= {"train", "eval", "predict"}:
+  if not set(_STEPS.value) <= set(Kind):
     raise errors.SettingError(
       f"--steps={','.join(_STEPS.value)}: expected some of train, eval, predict."
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainer.formatting import memory_size as _size
+from trainer.kinds import Kind
 from trainer.preflight import estimates, prices
 
 if typing.TYPE_CHECKING:
@@ -108,7 +109,7 @@ def as_dict(
     result["estimated_step_seconds"] = dict(
       low=report.time.low, high=report.time.high, bound=report.time.bound, source=estimates.SOURCE
     )
-    if price and epoch_examples and report.kind == "train":
+    if price and epoch_examples and report.kind == Kind.TRAIN:
       low, high = estimates.epoch_cost(
         report.time, report.per_core * report.topology.replicas, epoch_examples, price
       )
@@ -158,7 +159,7 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
       f"{reduced['count']} over {reduced['replicas']} cores, {_size(reduced['bytes'])} in all "
       f"(trainable variables: {_size(reduced['trainable_bytes'])})",
     )
-  elif result["step"] == "train" and result["replicas"] > 1:
+  elif result["step"] == Kind.TRAIN and result["replicas"] > 1:
     yield "all-reduces", "NONE: the cores would train apart from each other"
   if time := result.get("estimated_step_seconds"):
     batch = result["per_core_batch"] * result["replicas"]

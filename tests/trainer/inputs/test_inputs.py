@@ -416,8 +416,8 @@ def test_what_the_loops_take_is_not_tuned(tmp_path):
   """Tuning's thread sleeps for up to a minute, and an iterator that ends has to wait for it."""
   estimator = programs.estimator(tmp_path)
   with mock.patch.object(groups_lib, "_cores", return_value=range(16)):
-    assert tuned(estimator._dataset("train", programs.train_input)) is False
-    assert tuned(estimator._dataset("eval", programs.examples(12))) is False
+    assert tuned(estimator._parts.feeder.for_loop("train", programs.train_input)) is False
+    assert tuned(estimator._parts.feeder.for_loop("eval", programs.examples(12))) is False
     assert (
       tuned(
         groups_lib.group(tf.data.Dataset.range(8).batch(2).map(lambda numbers: (numbers,)), 2, 2)

@@ -46,7 +46,7 @@ def test_what_is_large_or_unknown_is_not(fn, specs):
 def trained(folder, single_thread):
   estimator = programs.estimator(folder)
   estimator.train(programs.train_input, steps=20)
-  assert estimator._loops._single_thread == single_thread
+  assert estimator._parts.loops._single_thread == single_thread
   return {name: variable.numpy() for name, variable in estimator.variables.items()}
 
 
@@ -65,7 +65,7 @@ def test_both_executors_train_to_the_same_numbers_and_each_to_its_own_bits(tmp_p
 def test_eight_cores_have_the_usual_executor(tmp_path):
   estimator = programs.estimator(tmp_path, device="cpu:8")
   estimator.train(programs.train_input, steps=2)
-  assert not estimator._loops._single_thread
+  assert not estimator._parts.loops._single_thread
 
 
 @pytest.mark.parametrize("light", [True, False])

@@ -194,8 +194,8 @@ def test_no_replica_works_before_the_end_of_the_wait_is_noted(tmp_path, device):
   the input's.
   """
   estimator = programs.estimator(tmp_path, device=device)
-  _, iterator = estimator._traced("train", programs.train_input)
-  traced = estimator._loops.trace_train(iterator, endless=True)
+  iterator = estimator.trace("train", programs.train_input).iterator
+  traced = estimator._parts.loops.trace_train(iterator, endless=True)
   (while_loop,) = (
     operation for operation in traced.graph.get_operations() if operation.type == "While"
   )

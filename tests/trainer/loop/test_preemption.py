@@ -3,6 +3,7 @@ was.
 """
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -37,6 +38,30 @@ def sending(number, at, times=1):
   return hook
 
 
+def sending_and_hearing(number, at):
+  """As `sending`; the hook goes on when the thread that hears of signals has said what follows,
+  which on a busy machine may be later than the save.
+  """
+  said = threading.Event()
+
+  class Listener(logging.Handler):
+    def emit(self, record):
+      said.set()
+
+  def hook(step, metrics, estimator):
+    if step != at:
+      return
+    logger, listener = logging.getLogger("absl"), Listener(logging.WARNING)
+    logger.addHandler(listener)
+    try:
+      send(number)
+      assert said.wait(60)
+    finally:
+      logger.removeHandler(listener)
+
+  return hook
+
+
 @contextlib.contextmanager
 def left(number, message=""):
   """Inside, the program is left as after the signal."""
@@ -57,7 +82,7 @@ def test_the_run_saves_and_goes_on_to_the_bit(number, tmp_path, caplog):
   with left(
     number, f"saved at step 3 in {tmp_path / 'cut'}; the same command, or call, goes on from there"
   ):
-    cut.train(programs.train_input, steps=8, hooks=[sending(number, at=3)])
+    cut.train(programs.train_input, steps=8, hooks=[sending_and_hearing(number, at=3)])
   assert "saving at the end of this device loop" in caplog.text
   assert "A second one ends" in caplog.text
   assert cut.latest_step() == 3

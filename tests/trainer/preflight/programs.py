@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 import trainer
-from trainer import batch_sizes, run_config
+from trainer import batch_sizes, kinds, run_config
 from trainer.preflight import bindings
 
 SIDE = 16
@@ -101,7 +101,7 @@ def experiment(model=model_fn, inputs=input_fn, per_core=8, precision="float32")
   """A bindings.Experiment with the same input_fn for all kinds."""
   return bindings.Experiment(
     model,
-    dict.fromkeys(bindings.KINDS, inputs),
+    dict.fromkeys(kinds.Kind, inputs),
     {},
     batch_sizes.BatchSizes(train_per_core=per_core, eval_per_core=per_core),
     run_config.RunConfig(device="tpu", precision=precision),

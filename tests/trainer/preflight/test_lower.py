@@ -3,14 +3,14 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.preflight import programs
-from trainer import errors
-from trainer.preflight import bindings, cpu_lowering, lower, replica
+from trainer import errors, kinds
+from trainer.preflight import cpu_lowering, lower, replica
 from trainer.tracing import user_frames
 
 
 def steps_of(experiment, replicas=8):
   return lower.Steps(
-    experiment, replicas, {kind: experiment.per_core(kind, replicas) for kind in bindings.KINDS}
+    experiment, replicas, {kind: experiment.per_core(kind, replicas) for kind in kinds.Kind}
   )
 
 
@@ -24,7 +24,7 @@ def all_reduces(graph):
   return [operation for operation in graph.get_operations() if operation.type == "XlaAllReduce"]
 
 
-@pytest.mark.parametrize("kind", bindings.KINDS)
+@pytest.mark.parametrize("kind", kinds.Kind)
 def test_each_kind_of_step_becomes_hlo(kind):
   steps, element, function = traced(programs.experiment(), kind)
   assert tf.nest.flatten(element)[0].shape == (8, programs.SIDE, programs.SIDE, 3)

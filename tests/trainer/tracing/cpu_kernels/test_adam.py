@@ -87,6 +87,6 @@ def test_a_training_uses_it(tmp_path, device):
 
   estimator = programs.estimator(tmp_path, model_fn, device=device)
   estimator.train(programs.train_input, steps=3)
-  graph = estimator._loops._train_loop._list_all_concrete_functions()[0].graph
+  graph = estimator._parts.loops._train_loop._list_all_concrete_functions()[0].graph
   text = str(graph.as_graph_def())
   assert text.count('op: "ResourceApplyAdam"') == {"cpu": 1, "cpu:8": 8}[device]

@@ -182,7 +182,7 @@ def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
 
   estimator = programs.estimator(tmp_path, model_fn, device=device, batch_size=32)
   estimator.train(programs.train_input, steps=3)
-  graph = estimator._loops._train_loop._list_all_concrete_functions()[0].graph
+  graph = estimator._parts.loops._train_loop._list_all_concrete_functions()[0].graph
   assert str(graph.as_graph_def()).count('op: "FusedBatchNormV3"') == {"cpu": 1, "cpu:8": 8}[device]
   exported = tf.saved_model.load(estimator.export_saved_model(str(tmp_path / "export")))
   assert "FusedBatchNorm" not in str(exported.signatures["serving_default"].graph.as_graph_def())

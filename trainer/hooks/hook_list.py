@@ -1,0 +1,57 @@
+"""The hooks of one call of an Estimator, called in their order."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trainer import spec
+
+
+class HookList:
+  """Calls hooks, each as a stage that a watchdog knows by the hook's name.
+
+  Args:
+    hooks: list of hooks, see `trainer.hooks`.
+    estimator: the Estimator that the hooks get.
+    stage: function of a sentence that makes a context manager, around each call of a hook.
+  """
+
+  def __init__(
+    self,
+    hooks: Sequence[Callable],
+    estimator: Any,
+    stage: Callable[[str], Any] = lambda name: contextlib.nullcontext(),
+  ):
+    self._hooks = list(hooks)
+    self._estimator = estimator
+    self._stage = stage
+
+  @property
+  def next_steps(self) -> tuple[Callable[[int], int | None], ...]:
+    """The hooks' functions of a step that return the next one that they want to be called at."""
+    return tuple(hook.next_step for hook in self._hooks if hasattr(hook, "next_step"))
+
+  def begin(self) -> bool:
+    """Calls `begin` of those that have it; returns whether one of them stops the training."""
+    return self._call_each("begin", self._estimator)
+
+  def call(self, step: int, metrics: Mapping[str, Any]) -> bool:
+    """Calls all of them; returns whether one of them stops the training.
+
+    Args:
+      step: the global step.
+      metrics: dict of name → value.
+    """
+    return self._call_each("__call__", step, metrics, self._estimator)
+
+  def end(self, step: int) -> None:
+    """Calls `end` of those that have it."""
+    self._call_each("end", step, self._estimator)
+
+  def _call_each(self, method, *arguments):
+    stop = False
+    for hook in self._hooks:  # each of them, whatever the others say
+      if hasattr(hook, method):
+        with self._stage(f"hook {spec.name_of(hook)}"):
+          stop = bool(getattr(hook, method)(*arguments)) or stop
+    return stop

@@ -1,0 +1,139 @@
+"""From an input_fn to what a device loop reads, for each kind of run.
+
+    feeder = Feeder(Layout(replicas=8, local_replicas=8), per_core_batch_size, config, params)
+    dataset, batch_size = feeder.batches("train", input_fn)  # called and checked
+    dataset = feeder.for_loop("eval", input_fn)              # grouped for the cores
+
+A training loop reads the batches of the cores in turn. Evaluation and prediction read groups, see
+`trainer.inputs.groups`.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import run_config, spec
+from trainer.devices import device as device_lib
+from trainer.inputs import call, elements, groups, tpu_tiles
+from trainer.kinds import Kind
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+  """What an input pipeline has to know of the machines.
+
+  Attributes:
+    replicas: cores in all.
+    local_replicas: cores that this process feeds.
+    hosts: processes that share the training data out among them.
+    host: the number of this one.
+    needs_static_shapes: whether each tensor needs a shape that is known when a step is traced.
+    resembles_tpu: whether to warn of batches that fill a TPU's tiles badly.
+  """
+
+  replicas: int
+  local_replicas: int
+  hosts: int = 1
+  host: int = 0
+  needs_static_shapes: bool = True
+  resembles_tpu: bool = False
+
+
+def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout:
+  """The Layout of a device that a run of this configuration is on."""
+  return Layout(
+    device.replicas,
+    device.local_replicas,
+    hosts=device.hosts if device.is_multi_worker else 1,
+    host=device.host if device.is_multi_worker else 0,
+    needs_static_shapes=config.static_shapes or device.replicas > 1 or device.kind == "tpu",
+    resembles_tpu=device.resembles_tpu,
+  )
+
+
+class Feeder:
+  """Calls input_fns and makes the datasets that device loops read.
+
+  Args:
+    layout: a Layout.
+    per_core_batch_size: function of a kind that returns the examples in the batch of one core.
+    config: the RunConfig.
+    params: dict that the input_fns get a copy of, with "batch_size" added.
+    stage: function of a sentence that makes a context manager, around each call of an input_fn.
+  """
+
+  def __init__(
+    self,
+    layout: Layout,
+    per_core_batch_size: Callable[[str], int],
+    config: run_config.RunConfig,
+    params: Mapping[str, Any],
+    stage: Callable[[str], Any] = lambda name: contextlib.nullcontext(),
+  ):
+    self._layout = layout
+    self._per_core_batch_size = per_core_batch_size
+    self._config = config
+    self._params = params
+    self._stage = stage
+    self._feature_dataset = None, None
+
+  @property
+  def feature_dataset(self) -> tuple[str | None, tf.data.Dataset | None]:
+    """(kind, dataset) whose features an export takes: of evaluation or prediction if there was
+    one, else of training; (None, None) before the first call.
+    """
+    return self._feature_dataset
+
+  def batches(self, kind: str, input_fn: Callable, start: int = 0) -> tuple[tf.data.Dataset, int]:
+    """Calls an input_fn and checks the shapes of its batches.
+
+    Args:
+      kind: "train", "eval" or "predict".
+      input_fn: see `trainer.inputs.call`.
+      start: the example to begin at, in training.
+
+    Returns:
+      (dataset, batch_size): the batches of one core; of all cores of this process where
+      TPUConfig has the input_fn give those.
+
+    Raises:
+      InputError: the input_fn raised, or its batches cannot be used.
+      SpecError: it returned no dataset of features or of (features, labels).
+    """
+    layout = self._layout
+    batch_size = self._per_core_batch_size(kind)
+    if kind == Kind.TRAIN and self._config.tpu_config.gives_host_batches:
+      batch_size *= layout.local_replicas
+    # Each host trains on a share of its own. It evaluates and predicts for the whole set, so that
+    # no host waits for another.
+    hosts, host = (layout.hosts, layout.host) if kind == Kind.TRAIN else (1, 0)
+    context = tf.distribute.InputContext(hosts, host, layout.replicas)
+    with self._stage(f"{kind} input_fn {spec.name_of(input_fn)}"):
+      dataset = call.call(
+        input_fn, dict(self._params), batch_size, self._config.tf_random_seed, kind, context, start
+      )
+    elements.check_shapes(dataset, batch_size, kind, layout.needs_static_shapes)
+    return dataset, batch_size
+
+  def for_loop(self, kind: str, input_fn: Callable, start: int = 0) -> tf.data.Dataset:
+    """What the device loop of a kind reads: the cores' batches in turn to train, groups to
+    evaluate and predict. Arguments and errors as for `batches`.
+    """
+    dataset, batch_size = self.batches(kind, input_fn, start)
+    per_core = self._per_core_batch_size(kind)
+    cores = self._layout.local_replicas
+    # The features of evaluation are those that will be served: training may have more, or others.
+    if kind != Kind.TRAIN or self._feature_dataset[0] in (None, Kind.TRAIN):
+      self._feature_dataset = kind, dataset
+    if kind != Kind.TRAIN:
+      return groups.group(dataset, per_core, cores, self._config.tpu_config.broadcasts)
+    if batch_size != per_core:
+      dataset = groups.cut(dataset, cores)
+    if self._layout.resembles_tpu:
+      for sentence in tpu_tiles.warnings(dataset.element_spec, per_core):
+        logging.warning("%s", sentence)
+    return groups.read_ahead(dataset)

@@ -1,0 +1,72 @@
+"""One step of a kind on its first batch, which writes nothing."""
+
+import time
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from trainer import errors, spec
+from trainer.checkpoints import model_values
+from trainer.inputs import elements
+from trainer.kinds import Kind
+from trainer.loop import device_loops, evaluation, loop_input
+
+
+def try_step(
+  kind: str,
+  source: Callable | loop_input.LoopInput,
+  inputs: loop_input.LoopInputs,
+  loops: device_loops.DeviceLoops,
+  values: model_values.ModelValues,
+  start: int = 0,
+) -> str:
+  """Runs one step with the variables as they are; returns a sentence on it.
+
+  Args:
+    kind: "train", "eval" or "predict".
+    source: the input_fn of the kind, or its LoopInput.
+    inputs: the LoopInputs.
+    loops: the DeviceLoops.
+    values: the ModelValues, which hear that a training step has changed the variables.
+    start: the example to begin at, in training.
+
+  Raises:
+    InputError: there is no batch.
+  """
+  run = {Kind.TRAIN: _train, Kind.EVAL: _evaluate, Kind.PREDICT: _predict}[kind]
+  batches = inputs.get(kind, source, start=start)
+  clock = time.monotonic()
+  if kind == Kind.TRAIN:
+    values.invalidate()
+  what = run(loops, batches)
+  if what is None:
+    raise errors.InputError(
+      f"The {kind} input_fn {spec.name_of(batches.input_fn)} gave no batch: its "
+      "dataset is empty or too small."
+    )
+  return f"one {kind} step in {time.monotonic() - clock:.2f} s: {what}"
+
+
+def _train(loops, batches):
+  result = loops.train(batches.iterator, tf.constant(1, tf.int64), batches.is_endless)
+  return f"loss {float(result['loss']):.5g}" if int(result["steps"]) else None
+
+
+def _evaluate(loops, batches):
+  result = evaluation.run(loops, batches.iterator, "", steps=1)
+  if not result.examples:
+    return None
+  return ", ".join(
+    f"{name} {value:.5g}" for name, value in result.values.items() if isinstance(value, float)
+  )
+
+
+def _predict(loops, batches):
+  traced = loops.trace_predict(batches.iterator)
+  result = next(loops.predict(traced, batches.iterator), None)
+  if result is None:
+    return None
+  return ", ".join(
+    f"{path} {leaf.dtype.name}{list(leaf.shape)}"
+    for path, leaf in elements.named_leaves(result[:1], ["predictions"])
+  )

@@ -1,0 +1,136 @@
+"""One evaluation after another of a model: with which values, and what is written down of it."""
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from absl import logging
+
+from trainer import errors, spec
+from trainer.checkpoints import model_values, retention
+from trainer.devices import workers as workers_lib
+from trainer.hooks import hook_list, session_run
+from trainer.inputs import call
+from trainer.kinds import Kind
+from trainer.loop import device_loops, evaluation, loop_input
+from trainer.loop import step as step_lib
+from trainer.loop import watchdog as watchdog_lib
+from trainer.reporting import host_metrics, metrics_file, summaries
+
+
+class Evaluator:
+  """Evaluates a model.
+
+  Args:
+    model_dir: the folder.
+    program: the step.Program.
+    loops: its DeviceLoops.
+    inputs: the LoopInputs.
+    values: the ModelValues of its variables.
+    workers: the Workers, of which the chief writes.
+    watchdog: the Watchdog.
+    between_batches: called between the batches; may raise, to leave a training that is asked to
+      end.
+  """
+
+  def __init__(
+    self,
+    *,
+    model_dir: str,
+    program: step_lib.Program,
+    loops: device_loops.DeviceLoops,
+    inputs: loop_input.LoopInputs,
+    values: model_values.ModelValues,
+    workers: workers_lib.Workers,
+    watchdog: watchdog_lib.Watchdog,
+    between_batches: Callable[[], None],
+  ):
+    self._model_dir = model_dir
+    self._program = program
+    self._loops = loops
+    self._inputs = inputs
+    self._values = values
+    self._workers = workers
+    self._watchdog = watchdog
+    self._between_batches = between_batches
+
+  def evaluate(
+    self,
+    source: Callable | loop_input.LoopInput,
+    estimator: Any,
+    hooks: Sequence[Any] | None,
+    *,
+    steps: int | None = None,
+    checkpoint_path: str | None = None,
+    name: str | None = None,
+  ) -> tuple[dict[str, Any], hook_list.HookList]:
+    """Evaluates a checkpoint, and writes the result down; arguments and errors as for
+    Estimator.evaluate.
+
+    Args:
+      source: the eval input_fn, or its LoopInput.
+      estimator: what the hooks get.
+      hooks: list of hooks, or None.
+      steps: global batches, or None for the whole set.
+      checkpoint_path: the checkpoint; None for the newest.
+      name: of the evaluation, or None.
+
+    Returns:
+      (values, hooks): what Estimator.evaluate returns, and the hooks, which have begun and are to
+      be called.
+    """
+    checkpoint = self._values.source(checkpoint_path)
+    eval_input = self._inputs.get(Kind.EVAL, source, name or "")
+    names = self._program.restored_names(Kind.EVAL)
+    specification = self._program.specs[Kind.EVAL]
+    hooks = hook_list.HookList(
+      session_run.adapt([*(hooks or []), *(specification.evaluation_hooks or [])], "evaluate"),
+      estimator,
+      self._watchdog.stage,
+    )
+    hooks.begin()
+    is_own = self._values.is_own(checkpoint)
+    with (
+      self._watchdog.stage("evaluation"),
+      call.translate_read_errors(eval_input.input_fn, Kind.EVAL),
+      # Else retention may remove the checkpoint while another process evaluates it.
+      retention.lease(checkpoint) if is_own else contextlib.nullcontext(),
+      self._values.use(checkpoint, names),
+    ):
+      result = evaluation.run(self._loops, eval_input.iterator, name or "", steps, self._beat)
+    if not result.examples:
+      raise errors.InputError(
+        f"The eval input_fn {spec.name_of(eval_input.input_fn)} gave no example: there is nothing "
+        "to evaluate."
+      )
+    values = dict(result.values, global_step=int(self._program.global_step.numpy()))
+    if self._workers.device.is_chief:
+      self._record(name, values["global_step"], host_metrics.scalars(result.values), is_own)
+    shown = ", ".join(
+      f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}"
+      for key, value in values.items()
+    )
+    logging.info(
+      "Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown
+    )
+    return values, hooks
+
+  def directory(self, name: str | None = None) -> str:
+    """Where the summaries of the evaluations of this name go."""
+    return os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
+
+  def _beat(self):
+    self._watchdog.beat()
+    self._between_batches()
+
+  def _record(self, name, step, scalars, is_own):
+    """Writes the result down: in summaries, and where it is of one of the run's checkpoints, for
+    retention, exporters and plots.
+    """
+    writer = summaries.Writer(self.directory(name))
+    writer.scalars(step, scalars)
+    writer.close()
+    if is_own:
+      retention.note_evaluation(self._model_dir, name or "", step, scalars)
+      metrics_file.append(self._model_dir, metrics_file.eval_kind(name), step, scalars)

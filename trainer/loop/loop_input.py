@@ -1,0 +1,97 @@
+"""The input of a device loop that has been traced for it."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.inputs import feeder as feeder_lib
+from trainer.kinds import Kind
+from trainer.loop import device_loops
+
+
+@dataclasses.dataclass
+class LoopInput:
+  """A dataset, an iterator over it, and the device loop that was traced for both.
+
+  `Estimator.trace` returns one, and `train`, `evaluate` and `predict` take it in place of the
+  input_fn that it was made of. The iterator serves once: a later call makes its own.
+
+  Attributes:
+    kind: "train", "eval" or "predict".
+    input_fn: what made it.
+    start: the example that its data begins at.
+    dataset: a tf.data.Dataset of what the device loop of the kind reads.
+    iterator: over that dataset.
+    elements: the number of the dataset's elements, or None if it is not known or has no end.
+    is_endless: whether it has no end. The training loop is traced for that.
+  """
+
+  kind: str
+  input_fn: Callable
+  start: int
+  dataset: tf.data.Dataset
+  iterator: Any
+  elements: int | None
+  is_endless: bool
+
+  def take(self, kind: str, start: int) -> "LoopInput | None":
+    """Hands itself over to a run of a kind that begins at an example; None if it does not serve
+    that run, or has been taken before.
+    """
+    if self.iterator is None or (self.kind, self.start) != (kind, start):
+      return None
+    taken = dataclasses.replace(self)
+    self.dataset = self.iterator = None  # which hold threads and memory for as long as they live
+    return taken
+
+
+class LoopInputs:
+  """Makes the inputs of device loops.
+
+  Args:
+    feeder: the Feeder.
+    loops: the DeviceLoops.
+  """
+
+  def __init__(self, feeder: feeder_lib.Feeder, loops: device_loops.DeviceLoops):
+    self._feeder = feeder
+    self._loops = loops
+
+  def get(
+    self, kind: str, source: Callable | LoopInput, name: str = "", start: int = 0
+  ) -> LoopInput:
+    """Calls an input_fn, checks what it gives and traces the device loop of the kind for it.
+
+    Args:
+      kind: "train", "eval" or "predict".
+      source: the input_fn; or a LoopInput, which is used if it serves.
+      name: of the evaluation.
+      start: the example to begin at, in training.
+
+    Raises:
+      InputError: the input cannot be used.
+      ModelFnError: the model_fn raised.
+    """
+    if isinstance(source, LoopInput) and (taken := source.take(kind, start)):
+      return taken
+    input_fn = input_fn_of(source)
+    dataset = self._feeder.for_loop(kind, input_fn, start)
+    iterator = iter(dataset)
+    cardinality = int(dataset.cardinality().numpy())
+    is_endless = cardinality == tf.data.INFINITE_CARDINALITY
+    if kind == Kind.TRAIN:
+      self._loops.trace_train(iterator, is_endless)
+    elif kind == Kind.EVAL:
+      count = tf.TensorSpec([], tf.int64)
+      self._loops.evaluate.get_concrete_function(iterator, dataset.element_spec, count, name)
+    else:
+      self._loops.trace_predict(iterator)
+    elements = cardinality if cardinality >= 0 else None
+    return LoopInput(kind, input_fn, start, dataset, iterator, elements, is_endless)
+
+
+def input_fn_of(source: Callable | LoopInput) -> Callable:
+  """The input_fn of an argument that may be a LoopInput."""
+  return source.input_fn if isinstance(source, LoopInput) else source

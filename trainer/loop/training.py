@@ -1,0 +1,276 @@
+"""One training after another of a model in its model_dir: from the newest checkpoint to the last.
+
+training = Training(...)  # the parts of an Estimator
+training.run(input_fn, hooks, max_steps=1000)
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors, run_config, spec
+from trainer.checkpoints import data_position, directory, model_values, reader, variable_table
+from trainer.checkpoints import saver as saver_lib
+from trainer.devices import workers as workers_lib
+from trainer.hooks import hook_list, session_run
+from trainer.inputs import call
+from trainer.kinds import Kind
+from trainer.loop import (
+  boundaries,
+  device_loops,
+  loop_input,
+  non_finite,
+  outer_loop,
+  preemption,
+  rollback,
+  training_lock,
+  training_report,
+)
+from trainer.loop import step as step_lib
+from trainer.loop import watchdog as watchdog_lib
+
+_NO_END = 2**62
+
+
+class Training:
+  """Trains a model.
+
+  Args:
+    config: the RunConfig.
+    model_dir: the folder.
+    program: the step.Program.
+    loops: its DeviceLoops.
+    inputs: the LoopInputs.
+    values: the ModelValues of its variables.
+    position: the DataPosition, which the saver saves.
+    saver: the Saver.
+    checkpoints: the CheckpointDirectory, which is cleaned of what a killed process left.
+    lock: the TrainingLock, which the caller holds.
+    workers: the Workers.
+    watchdog: the Watchdog.
+  """
+
+  def __init__(
+    self,
+    *,
+    config: run_config.RunConfig,
+    model_dir: str,
+    program: step_lib.Program,
+    loops: device_loops.DeviceLoops,
+    inputs: loop_input.LoopInputs,
+    values: model_values.ModelValues,
+    position: data_position.DataPosition,
+    saver: saver_lib.Saver,
+    checkpoints: directory.CheckpointDirectory,
+    lock: training_lock.TrainingLock,
+    workers: workers_lib.Workers,
+    watchdog: watchdog_lib.Watchdog,
+  ):
+    self._config = config
+    self._model_dir = model_dir
+    self._program = program
+    self._loops = loops
+    self._inputs = inputs
+    self._values = values
+    self._position = position
+    self._saver = saver
+    self._checkpoints = checkpoints
+    self._lock = lock
+    self._workers = workers
+    self._watchdog = watchdog
+    self._boundaries = None  # of the training that goes on
+
+  def leave_if_asked(self) -> None:
+    """Leaves a training that is asked to end and has saved: called between the batches of an
+    evaluation inside it.
+    """
+    if self._boundaries is not None:
+      self._boundaries.leave_if_saved()
+
+  def run(
+    self,
+    source: Callable | loop_input.LoopInput,
+    estimator: Any,
+    hooks: Sequence[Any] | None,
+    batch_size: int,
+    *,
+    steps: int | None = None,
+    max_steps: int | None = None,
+    listeners: Sequence[Any] = (),
+    after_checkpoint: Callable[[int], bool] | None = None,
+  ) -> None:
+    """Trains; arguments and errors as for Estimator.train.
+
+    Args:
+      source: the train input_fn, or its LoopInput.
+      estimator: what the hooks get.
+      hooks: list of hooks, or None.
+      batch_size: examples in a step, over all replicas.
+      steps: how many more steps, or None.
+      max_steps: the global step to end at, or None.
+      listeners: saving listeners.
+      after_checkpoint: see `boundaries.Boundaries`.
+    """
+    all_hooks = session_run.adapt(hooks, "train")
+    try:
+      self._run(
+        source, estimator, all_hooks, batch_size, steps, max_steps, listeners, after_checkpoint
+      )
+    except KeyboardInterrupt as error:  # who wants to go does not wait
+      if error.args or self._boundaries is not None:
+        raise
+      raise preemption.Interrupted(preemption.NOTHING_TO_SAVE) from None
+    except BaseException:
+      # Else what is being written would come into the next training.
+      self._saver.wait_and_warn()
+      raise
+    finally:
+      self._boundaries = None
+
+  def _run(
+    self, source, estimator, hooks, batch_size, steps, max_steps, listeners, after_checkpoint
+  ):
+    device = self._workers.device
+    # 1. Where to begin. The newest checkpoint is looked up once: another may appear at any moment,
+    #    and the weights, the step and the place in the data must be those of one.
+    if device.is_chief:
+      self._checkpoints.clean()
+    latest = self._values.latest()
+    if max_steps is not None and latest and reader.read_step(latest) >= max_steps:
+      logging.info(
+        "Training is complete: %s is at step %d, max_steps is %d.",
+        latest,
+        reader.read_step(latest),
+        max_steps,
+      )
+      return
+    input_fn = loop_input.input_fn_of(source)
+    position = self._position.of(latest, input_fn, batch_size)
+
+    # 2. The loop is traced, which makes the variables, and these get their values.
+    train_input = self._inputs.get(Kind.TRAIN, source, start=position)
+    specification = self._program.specs[Kind.TRAIN]
+    hooks = [*hooks, *session_run.adapt(specification.training_hooks, "training_hooks")]
+    if latest is None:
+      # A scaffold_fn may ask for initial values from a checkpoint.
+      self._program.restored_names(Kind.TRAIN)
+    self._values.load(latest or model_values.WARM_START)
+    start = int(self._program.global_step.numpy())
+    final_step = start + steps if steps is not None else max_steps
+
+    # 3. The folder: only now, since a training that is refused must leave it as it is.
+    self._take_model_dir(start)
+    if device.is_chief:
+      logging.info("%s", variable_table.table(self._program.store.variables))
+    self._position.begin(input_fn, position)
+
+    # 4. The loop, and what is done at its boundaries.
+    watch = preemption.Watch()
+    with (
+      watch.handle_signals(),
+      self._workers.watch(self._model_dir),
+      contextlib.closing(
+        training_report.TrainingReport(
+          self._model_dir, self._config, start, final_step, batch_size, writes=device.is_chief
+        )
+      ) as report,
+    ):
+      at_boundaries = boundaries.Boundaries(
+        config=self._config,
+        model_dir=self._model_dir,
+        hooks=hook_list.HookList(hooks, estimator, self._watchdog.stage),
+        listeners=listeners,
+        after_checkpoint=after_checkpoint,
+        saver=self._saver,
+        report=report,
+        workers=self._workers,
+        preemption_watch=watch,
+        start=start,
+        final_step=final_step,
+        is_saved=latest is not None,
+      )
+      at_boundaries.begin()
+      self._boundaries = at_boundaries
+      with self._values.kept_for_training():
+        self._loop(train_input, start, final_step, batch_size, report)
+
+  def _loop(self, train_input, start, final_step, batch_size, report):
+    """Runs device loops to the final step, back from losses that are not finite."""
+    rollbacks = rollback.Rollback(
+      config=self._config,
+      model_dir=self._model_dir,
+      device=self._workers.device,
+      program=self._program,
+      loops=self._loops,
+      values=self._values,
+      position=self._position,
+      inputs=self._inputs,
+      batch_size=batch_size,
+    )
+    reached, data_ended = start, False
+    while not self._boundaries.stopped:
+      try:
+        reached, data_ended = outer_loop.train(
+          functools.partial(self._run_device_loop, train_input, batch_size),
+          reached,
+          final_step or _NO_END,
+          self._boundaries.loop_length,
+          self._boundaries.after_loop,
+        )
+        break
+      except non_finite.NonFiniteLoss as found:
+        with self._watchdog.stage("look for the tensor that is not finite"):
+          reached = rollbacks.handle(found, train_input.input_fn)
+        report.went_back_to(reached)
+    if data_ended:
+      if reached == start:
+        raise errors.InputError(
+          f"The train input_fn {spec.name_of(train_input.input_fn)} gave no batch for "
+          "a step: its dataset is empty or too small."
+        )
+      self._position.reached_end()
+      if final_step is not None:
+        logging.warning("Training ended: input exhausted at step %d of %d", reached, final_step)
+    self._boundaries.finish(reached, data_ended)
+
+  def _run_device_loop(self, train_input, batch_size, steps):
+    """Runs so many training steps on the device; what DeviceLoops.train returns."""
+    # Said before, since a loop that fails half-way has changed them too.
+    self._values.invalidate()
+    stage = "training steps, or the input that they wait for"
+    if self._position.examples == train_input.start:
+      stage = "first training steps: first batch, compilation"
+    with (
+      step_lib.translate_step_errors(self._program.model_name, Kind.TRAIN),
+      call.translate_read_errors(train_input.input_fn, Kind.TRAIN, self._loops.failed_in_input),
+      self._watchdog.stage(stage),
+    ):
+      result = self._loops.train(
+        train_input.iterator, tf.constant(steps, tf.int64), train_input.is_endless
+      )
+      done = int(result["steps"])  # which waits for them
+    self._position.advance(done * batch_size)
+    return result
+
+  def _take_model_dir(self, start):
+    """Makes the folder and takes it for this training, on all workers at one step."""
+    try:
+      tf.io.gfile.makedirs(self._model_dir)
+    except (tf.errors.OpError, OSError) as error:
+      raise errors.OutputError(
+        f"The folder {self._model_dir} (--model_dir) cannot be made: {error}"
+      ) from error
+    if self._lock.take() and self._checkpoints.steps():
+      raise errors.ModelDirBusyError(
+        f"Another training has been in {self._model_dir} (--model_dir) since this one began: start "
+        "again, to go on from it."
+      )
+    if self._workers.broadcast_from_chief(start) != start:
+      raise errors.SettingError(
+        f"Worker {self._workers.device.host} starts at step {start}, the chief at "
+        f"another: all must have the same {self._model_dir}."
+      )

@@ -1,0 +1,72 @@
+"""What a training tells of itself between two device loops: a bar, a line, summaries, metrics."""
+
+from trainer import run_config
+from trainer.hooks import every
+from trainer.loop import outer_loop
+from trainer.reporting import metrics_file, progress, summaries, totals
+
+
+class TrainingReport:
+  """The reports of one training.
+
+  Args:
+    model_dir: where summaries and metrics.jsonl go.
+    config: the RunConfig, which says how often to report.
+    start: the global step that the training starts at.
+    final_step: the one that it ends at, or None for the end of the input.
+    batch_size: examples in a step.
+    writes: whether this process writes: one of several workers does.
+  """
+
+  def __init__(
+    self,
+    model_dir: str,
+    config: run_config.RunConfig,
+    start: int,
+    final_step: int | None,
+    batch_size: int,
+    writes: bool,
+  ):
+    self._model_dir = model_dir
+    self._final_step = final_step
+    self._writes = writes
+    self._log_due = every.Every(steps=config.log_step_count_steps, start=start)
+    self._summary_due = every.Every(steps=config.save_summary_steps, start=start)
+    self._log_totals = totals.Totals(batch_size)
+    self._summary_totals = totals.Totals(batch_size)
+    self._writer = summaries.Writer(model_dir)
+    self._progress = progress.Progress(start, final_step)
+    if writes:
+      metrics_file.begin(model_dir, start)
+
+  def went_back_to(self, step: int) -> None:
+    """Notes that the training goes on from an earlier step: what is later counts no more."""
+    if self._writes:
+      metrics_file.begin(self._model_dir, step)
+
+  def add(self, result: outer_loop.LoopResult) -> None:
+    """Takes in what a device loop gave, and reports what is due."""
+    self._progress.move(result.step)
+    self._log_totals.add(result)
+    self._summary_totals.add(result)
+    is_last = result.step == self._final_step
+    # Asked in any case: each counts from the last time that it was asked.
+    log, summary = self._log_due.due(result.step), self._summary_due.due(result.step)
+    self._report(result.step, log or is_last, summary or is_last)
+
+  def flush(self, step: int) -> None:
+    """Reports what was not reported yet."""
+    self._report(step, log=True, summary=True)
+
+  def close(self) -> None:
+    """Takes the bar away and closes the files."""
+    self._progress.close()
+    self._writer.close()
+
+  def _report(self, step, log, summary):
+    if log and self._writes and not self._log_totals.is_empty:
+      self._progress.report(step, self._log_totals.take())
+    if summary and self._writes and not self._summary_totals.is_empty:
+      report = self._summary_totals.take()
+      self._writer.scalars(step, report)
+      metrics_file.append(self._model_dir, metrics_file.TRAIN, step, report)

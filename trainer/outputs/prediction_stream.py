@@ -1,0 +1,147 @@
+"""Predictions of an Estimator, example by example, in the order of the input."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors
+from trainer.checkpoints import model_values
+from trainer.hooks import hook_list, session_run
+from trainer.inputs import call
+from trainer.kinds import Kind
+from trainer.loop import device_loops, loop_input, turns
+from trainer.loop import step as step_lib
+from trainer.loop import watchdog as watchdog_lib
+
+
+class Predictor:
+  """Predicts with a model.
+
+  Args:
+    program: the step.Program.
+    loops: its DeviceLoops.
+    inputs: the LoopInputs.
+    values: the ModelValues of its variables.
+    turns_: the Turns of the Estimator: a stream takes one for each batch, since others may use the
+      model before the caller asks for the next one.
+    watchdog: the Watchdog.
+  """
+
+  def __init__(
+    self,
+    *,
+    program: step_lib.Program,
+    loops: device_loops.DeviceLoops,
+    inputs: loop_input.LoopInputs,
+    values: model_values.ModelValues,
+    turns_: turns.Turns,
+    watchdog: watchdog_lib.Watchdog,
+  ):
+    self._program = program
+    self._loops = loops
+    self._inputs = inputs
+    self._values = values
+    self._turns = turns_
+    self._watchdog = watchdog
+
+  def stream(
+    self,
+    source: Callable | loop_input.LoopInput,
+    estimator: Any,
+    hooks: Sequence[Any] | None,
+    *,
+    keys: Sequence[str] | None,
+    checkpoint_path: str | None,
+    one_by_one: bool,
+    with_examples: bool,
+  ) -> Iterator[Any]:
+    """Makes everything ready and returns the generator of predictions; arguments and errors as for
+    Estimator.predict.
+
+    Args:
+      source: the predict input_fn, or its LoopInput.
+      estimator: what the hooks get.
+      hooks: list of hooks, or None.
+      keys: of the predictions, or None for all.
+      checkpoint_path: the checkpoint; None for the newest.
+      one_by_one: whether to yield examples, or batches.
+      with_examples: whether to yield pairs of a prediction and what it is for.
+    """
+    checkpoint = self._values.source(checkpoint_path)
+    predict_input = self._inputs.get(Kind.PREDICT, source)
+    specification = self._program.specs[Kind.PREDICT]
+    _check_keys(keys, specification.predictions)
+    with self._in_use(checkpoint):  # which finds what does not fit
+      pass
+    hooks = hook_list.HookList(
+      session_run.adapt([*(hooks or []), *(specification.prediction_hooks or [])], "predict"),
+      estimator,
+    )
+    groups = self._loops.predict(
+      self._loops.trace_predict(predict_input.iterator),
+      predict_input.iterator,
+      predict_input.elements,
+      with_examples,
+    )
+    return self._batches_or_examples(
+      predict_input.input_fn, groups, checkpoint, keys, one_by_one, with_examples, hooks
+    )
+
+  def _in_use(self, checkpoint):
+    return self._values.use(checkpoint, self._program.restored_names(Kind.PREDICT))
+
+  def _batches_or_examples(
+    self, input_fn, groups, checkpoint, keys, one_by_one, with_examples, hooks
+  ):
+    hooks.begin()
+    while True:
+      with (
+        self._turns.take("predict"),
+        # Others may have used the variables since the last `next()`.
+        self._in_use(checkpoint),
+        step_lib.translate_step_errors(self._program.model_name, Kind.PREDICT),
+        call.translate_read_errors(input_fn, Kind.PREDICT),
+        self._watchdog.stage("a batch to predict"),
+      ):
+        result = next(groups, None)
+        step = int(self._program.global_step.numpy())
+      if result is None:
+        break
+      predictions, element = result
+      if keys is not None:
+        predictions = {key: predictions[key] for key in keys}
+      batch = (predictions, element) if with_examples else predictions
+      if one_by_one:
+        yield from _examples(batch)
+      else:
+        yield batch
+    hooks.call(step, {})
+    hooks.end(step)
+
+
+def _check_keys(keys, predictions):
+  if keys is None:
+    return
+  if not isinstance(predictions, dict):
+    raise errors.SettingError(
+      f"predict: predict_keys={keys!r} need predictions that are a dict; model_fn gives one tensor."
+    )
+  unknown = [key for key in keys if key not in predictions]
+  if unknown:
+    raise errors.SettingError(
+      f"predict: predict_keys has {unknown[0]!r}; the predictions are "
+      f"{', '.join(sorted(predictions))}."
+    )
+
+
+def _examples(batch):
+  """The examples of a nest of arrays, each in the same structure."""
+  # The usual case by itself: tf.nest takes ten times as long.
+  if type(batch) is dict and all(isinstance(value, np.ndarray) for value in batch.values()):
+    for values in zip(*batch.values(), strict=True):
+      yield dict(zip(batch, values, strict=True))
+    return
+  for i in range(len(tf.nest.flatten(batch)[0])):
+    yield tf.nest.map_structure(lambda array, i=i: array[i], batch)
