@@ -84,12 +84,12 @@ class Evaluator:
     eval_input = self._inputs.get(Kind.EVAL, source, name or "")
     names = self._program.restored_names(Kind.EVAL)
     specification = self._program.specs[Kind.EVAL]
-    hooks = hook_list.HookList(
+    all_hooks = hook_list.HookList(
       session_run.adapt([*(hooks or []), *(specification.evaluation_hooks or [])], "evaluate"),
       estimator,
       self._watchdog.stage,
     )
-    hooks.begin()
+    all_hooks.begin()
     is_own = self._values.is_own(checkpoint)
     with (
       self._watchdog.stage("evaluation"),
@@ -114,7 +114,7 @@ class Evaluator:
     logging.info(
       "Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown
     )
-    return values, hooks
+    return values, all_hooks
 
   def directory(self, name: str | None = None) -> str:
     """Where the summaries of the evaluations of this name go."""

@@ -196,9 +196,9 @@ class Training:
       at_boundaries.begin()
       self._boundaries = at_boundaries
       with self._values.kept_for_training():
-        self._loop(train_input, start, final_step, batch_size, report)
+        self._loop(at_boundaries, train_input, start, final_step, batch_size, report)
 
-  def _loop(self, train_input, start, final_step, batch_size, report):
+  def _loop(self, at_boundaries, train_input, start, final_step, batch_size, report):
     """Runs device loops to the final step, back from losses that are not finite."""
     rollbacks = rollback.Rollback(
       config=self._config,
@@ -212,14 +212,14 @@ class Training:
       batch_size=batch_size,
     )
     reached, data_ended = start, False
-    while not self._boundaries.stopped:
+    while not at_boundaries.stopped:
       try:
         reached, data_ended = outer_loop.train(
           functools.partial(self._run_device_loop, train_input, batch_size),
           reached,
           final_step or _NO_END,
-          self._boundaries.loop_length,
-          self._boundaries.after_loop,
+          at_boundaries.loop_length,
+          at_boundaries.after_loop,
         )
         break
       except non_finite.NonFiniteLoss as found:
@@ -235,7 +235,7 @@ class Training:
       self._position.reached_end()
       if final_step is not None:
         logging.warning("Training ended: input exhausted at step %d of %d", reached, final_step)
-    self._boundaries.finish(reached, data_ended)
+    at_boundaries.finish(reached, data_ended)
 
   def _run_device_loop(self, train_input, batch_size, steps):
     """Runs so many training steps on the device; what DeviceLoops.train returns."""

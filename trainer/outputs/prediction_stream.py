@@ -75,7 +75,7 @@ class Predictor:
     _check_keys(keys, specification.predictions)
     with self._in_use(checkpoint):  # which finds what does not fit
       pass
-    hooks = hook_list.HookList(
+    all_hooks = hook_list.HookList(
       session_run.adapt([*(hooks or []), *(specification.prediction_hooks or [])], "predict"),
       estimator,
     )
@@ -86,7 +86,7 @@ class Predictor:
       with_examples,
     )
     return self._batches_or_examples(
-      predict_input.input_fn, groups, checkpoint, keys, one_by_one, with_examples, hooks
+      predict_input.input_fn, groups, checkpoint, keys, one_by_one, with_examples, all_hooks
     )
 
   def _in_use(self, checkpoint):
