@@ -95,8 +95,13 @@ def stream(
     A tf.data.Dataset; position counts the elements from 0 and goes on counting over the epochs, id
     (int64) tells records apart. Reading it raises tf.errors.InvalidArgumentError with file and byte
     of a damaged record. The order comes from the seed of tf.random.set_seed.
+
+  Raises:
+    InputError: there is no record, which would be repeated for ever, or a file cannot be read.
   """
   sizes = [_size(segment.path) for segment in segments]
+  if not segments or (training and not _has_record(segments, compression, element_shard)):
+    raise errors.InputError(_no_record(segments, sizes, element_shard))
   files = tf.data.Dataset.from_tensor_slices(
     (
       [segment.path for segment in segments],
@@ -149,6 +154,30 @@ def _size(path):
     raise errors.InputError(
       f"The file {path} cannot be read: {error.message.splitlines()[0]}"
     ) from error
+
+
+def _has_record(segments, compression, element_shard):
+  """Whether there is a record for this host, which is looked for where no segment tells."""
+  if element_shard is None and any(segment.take > 0 for segment in segments):
+    return True
+  first = 0 if element_shard is None else element_shard[0]
+  paths = [segment.path for segment in segments if segment.take]
+  try:
+    records = tf.data.TFRecordDataset(paths, compression).skip(first).take(1)
+    return bool(records.reduce(0, lambda count, _: count + 1))
+  except tf.errors.OpError:
+    return True  # a damaged one: what reads it says in which file, and where
+
+
+def _no_record(segments, sizes, element_shard):
+  names = ", ".join(segment.path for segment in segments[:3]) + (", ..." if segments[3:] else "")
+  text = (
+    f"There is no record to read in {len(segments)} TFRecord files ({sum(sizes)} bytes): {names}"
+  )
+  if element_shard is not None:
+    text += f"; of {element_shard[1]} hosts, each of which needs one, this is number "
+    text += f"{element_shard[0]}, counted from 0"
+  return f"{text}. Was what wrote them cut off?"
 
 
 def _read(path, index, skip, take, size, parse, compression):

@@ -229,3 +229,27 @@ def test_training_is_known_to_be_endless(paths):
     records.stream(segments(paths), parse, training=True).cardinality()
     == tf.data.INFINITE_CARDINALITY
   )
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_training_on_no_record_is_an_error_before_it_is_read(tmp_path, compression):
+  names = [str(tmp_path / f"{name}.tfrecord") for name in "abcd"]
+  for name in names:
+    tf.io.TFRecordWriter(name, compression).close()
+  with pytest.raises(
+    errors.InputError, match=r"no record to read in 4 TFRecord files.*a\.tfrecord"
+  ):
+    read(segments(names), 1, training=True, compression=compression)
+  assert read(segments(names), compression=compression) == []
+  with pytest.raises(errors.InputError, match="no record to read in 0 TFRecord files"):
+    read([])
+
+
+def test_one_record_is_enough_for_one_host_alone(tmp_path):
+  names = [str(tmp_path / f"{name}.tfrecord") for name in "ab"]
+  tiny_data.tfrecord(names[0], [])
+  tiny_data.tfrecord(names[1], [b"7"])
+  settings = dict(training=True, element_shard=(0, 2))
+  assert [value for _, (_, value, _) in read(segments(names), 2, **settings)] == [7, 7]
+  with pytest.raises(errors.InputError, match="of 2 hosts.*this is number 1"):
+    read(segments(names), 1, training=True, element_shard=(1, 2))
