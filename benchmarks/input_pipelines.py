@@ -125,7 +125,7 @@ def _cifar10(tfds, input_context=None):
 
 def of_flowers(folder, tfds):
   """Photos decoded, cropped, resized, mirrored and shifted in every epoch."""
-  builder = tfds_images.prepared("tf_flowers", tfds, False, "tf_flowers.input_fn")
+  builder = tfds_images.prepared_builder("tf_flowers", tfds, False, "tf_flowers.input_fn")
   files = [str(path) for path in builder.info.splits["train"].filepaths]
   spec = {
     "image": tf.io.FixedLenFeature([], tf.string),

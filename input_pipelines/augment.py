@@ -1,38 +1,47 @@
-"""Augmentation of batches of images, on the host.
+"""Augments batches of images on the host.
 
     train/cifar10.input_fn.augment = @augment.standard
     augment.standard.cutout = 8
 
-An augmentation is a function `augment(images, draw)`: images uint8 [b, h, w, c], `draw` a
-`randomness.Draws`; it returns images of the same shape, uint8 or float32 in 0..255. It works on the
-whole batch at once, each example with numbers of its own.
+An augmentation is a function `augment(images, draw)`. `images` is uint8 [b, h, w, c] and `draw` is
+a `randomness.Draws`, which gives each example its own random numbers. It returns images of the same
+shape, uint8 or float32 in 0..255.
 """
 
 import gin
 import tensorflow as tf
+
+from input_pipelines import randomness
 
 _GREY_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R BT.601
 
 
 @gin.configurable
 def standard(
-  images, draw, flip=True, shift=4, cutout=0, brightness=0.0, contrast=0.0, saturation=0.0
-):
-  """What small photos usually get. Nothing but `flip` and `shift` is on by default.
+  images: tf.Tensor,
+  draw: randomness.Draws,
+  flip: bool = True,
+  shift: int = 4,
+  cutout: int = 0,
+  brightness: float = 0.0,
+  contrast: float = 0.0,
+  saturation: float = 0.0,
+) -> tf.Tensor:
+  """Applies the usual augmentations of small photos. Only `flip` and `shift` are on by default.
 
   Args:
     images: uint8 [b, h, w, c].
-    draw: a randomness.Draws.
+    draw: draws the random numbers.
     flip: whether half of the images are mirrored, left to right.
-    shift: pixels, at most, by which an image moves in each direction; what comes in at the border
-      is its mirror image.
-    cutout: side of a square that is made grey, at a random place (T. DeVries, G. Taylor, 2017); 0
-      for none.
-    brightness: the share of the full range, at most, that is added or taken away.
-    contrast, saturation: how much, at most, they are multiplied by 1 ± this.
+    shift: the most pixels by which an image moves in each direction. The image is mirrored at its
+      border to fill the gap.
+    cutout: side of a grey square at a random place (T. DeVries, G. Taylor, 2017); 0 for none.
+    brightness: the largest change, as a share of the full range.
+    contrast: the contrast is multiplied by a factor from 1 - contrast to 1 + contrast.
+    saturation: the saturation is multiplied by a factor from 1 - saturation to 1 + saturation.
 
   Returns:
-    uint8 [b, h, w, c], or float32 in 0..255 where colours were changed.
+    uint8 [b, h, w, c]; float32 in 0..255 if colours were changed.
   """
   if flip or shift:
     images = _moved(images, draw, flip, shift)
@@ -44,7 +53,11 @@ def standard(
 
 
 def _moved(images, draw, flip, shift):
-  """Mirrors and shifts in one gather of pixels."""
+  """Mirrors and shifts images.
+
+  Each pixel of the result is gathered from its place in the flat batch: one operation for the whole
+  batch is much faster than a crop for each image.
+  """
   _, height, width, channels = images.shape
   numbers = draw(3)
   offsets = tf.cast(tf.floor(numbers[:, 1:] * (2 * shift + 1)), tf.int32) - shift
@@ -58,7 +71,7 @@ def _moved(images, draw, flip, shift):
 
 
 def _mirrored(positions, size):
-  """Positions beyond [0, size) mirrored at the first and the last one."""
+  """Mirrors positions outside of [0, size) at the first and the last position."""
   last = size - 1
   return tf.clip_by_value(last - tf.abs(last - tf.abs(positions)), 0, last)
 

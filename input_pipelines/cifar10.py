@@ -5,14 +5,18 @@
     train/cifar10.input_fn.training = True
     train/cifar10.input_fn.augment = @augment.standard
 
-Splits: "train" (50,000) and "test" (10,000), or parts of them in TFDS's syntax, such as
-  "train[45000:]" for validation; the order in the files is
-random, so that any range is a fair sample.
+Splits are "train" (50,000) and "test" (10,000), or parts of them in the syntax of TensorFlow
+Datasets, such as "train[45000:]" for validation. The order in the files is random, so any range is
+a fair sample.
 
 Source: A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import gin
+import tensorflow as tf
 
 from input_pipelines import hosts, image_pipeline, tfds_images
 
@@ -33,17 +37,17 @@ gin.constant("cifar10.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %cifar10.C
 
 @gin.configurable
 def input_fn(
-  params,
-  split="train",
-  training=False,
-  data_dir=None,
-  augment=None,
-  standardise=None,
-  cache="memory",
-  input_context=None,
-  start=0,
-):
-  """CIFAR-10. The arguments are those of `tfds_images.input_fn`.
+  params: dict[str, Any],
+  split: str = "train",
+  training: bool = False,
+  data_dir: str | None = None,
+  augment: Callable[..., tf.Tensor] | None = None,
+  standardise: Any = None,
+  cache: str | None = "memory",
+  input_context: tf.distribute.InputContext | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Reads CIFAR-10; for the arguments see `tfds_images.input_fn`.
 
   Returns:
     A dataset of ({"image": float32 [b, 32, 32, 3]}, labels int32 [b] in 0..9).
@@ -58,5 +62,5 @@ def input_fn(
     augment=augment,
     standardise=standardise,
     cache=cache,
-    start=hosts.seen_here(start, input_context),
+    start=hosts.examples_seen(start, input_context),
   )

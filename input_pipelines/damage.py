@@ -1,15 +1,15 @@
-"""Damaged TFRecord files: finds each record that cannot be read, and saves those around it.
+"""Finds damaged records in TFRecord files, and copies the good records of such files.
 
 Example:
-    reports = damage.scan(paths)                    # reads everything once
-    paths = damage.repaired(reports, folder)        # the files themselves, and copies without the
-                                                    # damaged parts
+    reports = damage.scan(paths)                # reads all files once
+    paths = damage.repair(reports, folder)      # good files, and copies without damaged records
 """
 
 import dataclasses
 import os
 import struct
 import tempfile
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -23,28 +23,28 @@ _MASK = 0xA282EAD8  # what TFRecord adds to a rotated checksum
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-  """What a file holds.
+  """The good and the damaged parts of a file.
 
   Attributes:
-    path: the file.
-    count: its good records.
-    good: list of (start, stop), in bytes, of what can be read.
-    damaged: list of the bytes at which a damaged part begins. Where the length of a record is
-      damaged, its part may hold several records.
+    path: of the file.
+    count: number of good records.
+    good: (start, stop) of each part that can be read, in bytes.
+    damaged: the byte at which each damaged part begins. If the length of a record is damaged, the
+      part may have several records.
   """
 
   path: str
   count: int
-  good: list
-  damaged: list
+  good: list[tuple[int, int]]
+  damaged: list[int]
 
-  def __str__(self):
+  def __str__(self) -> str:
     places = ", ".join(map(str, self.damaged))
     return f"{self.path}: damaged at byte {places}; {self.count} records can be read"
 
 
-def scan(paths):
-  """[Report] of files, each read once from start to end.
+def scan(paths: Iterable[str]) -> list[Report]:
+  """Reads each file once from start to end, and reports on it.
 
   Raises:
     InputError: a file cannot be opened.
@@ -52,9 +52,15 @@ def scan(paths):
   return [_scan(path) for path in paths]
 
 
-def repaired(reports, folder=None):
-  """Paths to read in place of those of the reports: a damaged file's good parts are copied to
-  `folder`, by default a new temporary one.
+def repair(reports: Sequence[Report], folder: str | None = None) -> list[str]:
+  """Copies the good parts of damaged files.
+
+  Args:
+    reports: what `scan` returns.
+    folder: where the copies go; None for a new temporary folder.
+
+  Returns:
+    For each report, the path to read: of the copy, or of the file itself if it has no damage.
   """
   folder = folder or (
     tempfile.mkdtemp(prefix="repaired_records_")
@@ -68,7 +74,7 @@ def repaired(reports, folder=None):
       continue
     copy = os.path.join(folder, f"{number:05d}-{os.path.basename(report.path)}")
     with tf.io.gfile.GFile(report.path, "rb") as source, tf.io.gfile.GFile(copy, "wb") as target:
-      target.write(b"")  # so that there is a file even if nothing is good
+      target.write(b"")  # creates the file even if no part is good
       for start, stop in report.good:
         source.seek(start)
         target.write(source.read(stop - start))
@@ -103,7 +109,7 @@ def _scan(path):
 
 
 def _readable(path):
-  """(records, bytes) that can be read before the first damaged one."""
+  """Returns the numbers of records and bytes before the first damaged record."""
   count = length = 0
   for chunk in tf.data.TFRecordDataset(path).ignore_errors().batch(1024):
     count += int(tf.size(chunk))
@@ -112,8 +118,10 @@ def _readable(path):
 
 
 def _next_record(path, start, size):
-  """The byte after a damaged record; where its length cannot be trusted, the next byte that
-  looks like the beginning of one.
+  """Returns the byte after a damaged record.
+
+  If the length of the record is damaged too, this is the next byte that looks like the beginning of
+  a record.
   """
   with tf.io.gfile.GFile(path, "rb") as file:
     file.seek(start)
@@ -131,17 +139,15 @@ def _next_record(path, start, size):
 
 
 def _length(header):
-  """The length that a record's header tells, or None if its checksum is wrong."""
+  """Returns the length in a record's header; None if its checksum is wrong."""
   if len(header) < _HEADER:
     return None
   length, checksum = struct.unpack("<QI", header)
   return length if masked_checksum(header[:8]) == checksum else None
 
 
-def masked_checksum(data):
-  """The checksum that TFRecord files store for these bytes: CRC-32C, rotated by 15 bits, plus a
-  constant.
-  """
+def masked_checksum(data: bytes) -> int:
+  """Returns the checksum in a TFRecord file: CRC-32C, rotated by 15 bits, plus a constant."""
   crc = 0xFFFFFFFF
   for byte in data:
     crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)

@@ -4,13 +4,15 @@
     train/digits.input_fn.split = "train"
     train/digits.input_fn.training = True
 
+The set has no splits. Here a fixed permutation puts 1,437 images into "train" and 360, a fifth,
+into "test". Both have images of the same writers.
+
 Source: the test part of UCI's "Optical Recognition of Handwritten Digits" (E. Alpaydin, C. Kaynak,
-  1998), as `sklearn.datasets.load_digits` has it.
-It comes with no split. Here a fixed permutation puts 1,437 images into "train" and 360, a fifth of
-them, into "test". Writers are in both.
+1998), from `sklearn.datasets.load_digits`.
 """
 
 import functools
+from typing import Any
 
 import gin
 import numpy as np
@@ -25,19 +27,21 @@ CLASS_NAMES = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 gin.constant("digits.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %digits.CLASS_NAMES
 SPLITS = ("train", "test")
 _TEST_SIZE = 360
-_SPLIT_SEED = 0  # of numpy's RandomState, whose streams numpy promises never to change
-_WHITE = 16.0  # pixels count the ink in 4 × 4 bitmaps
+_SPLIT_SEED = 0  # for RandomState, because NumPy promises never to change its numbers
+_WHITE = 16.0  # a pixel is the number of inked dots in a square of 4 × 4
 
 
 @gin.configurable
-def input_fn(params, split="train", training=False, start=0):
-  """The digits.
+def input_fn(
+  params: dict[str, Any], split: str = "train", training: bool = False, start: int = 0
+) -> tf.data.Dataset:
+  """Reads the digits.
 
   Args:
     params: dict with "batch_size".
     split: "train" or "test".
     training: whether to shuffle and repeat without end, see `in_memory.batches`.
-    start: examples that were seen before; the framework sets it.
+    start: number of examples that the training has seen; the framework sets it.
 
   Returns:
     A dataset of ({"image": float32 [batch, 8, 8, 1] in 0..1}, labels: int32 [batch] in 0..9).
@@ -57,17 +61,25 @@ def input_fn(params, split="train", training=False, start=0):
   return trainer.mark_decodable(batches, {"image": _from_file})
 
 
-@functools.cache  # every evaluation calls input_fn anew
-def load(split):
-  """(images uint8 [n, 8, 8, 1] in 0..16, labels int32 [n]) of a split; SettingError if there is
-  no such split.
+@functools.cache  # each evaluation calls input_fn again
+def load(split: str) -> tuple[np.ndarray, np.ndarray]:
+  """Loads a split.
+
+  Args:
+    split: one of SPLITS.
+
+  Returns:
+    Images (uint8 [n, 8, 8, 1] in 0..16) and labels (int32 [n]).
+
+  Raises:
+    SettingError: there is no such split.
   """
   if split not in SPLITS:
     raise errors.SettingError(
       f"digits: there is no split {split!r}; expected one of "
       f"{', '.join(SPLITS)} (gin: digits.input_fn.split)."
     )
-  from sklearn import datasets  # takes a second, which a model of other data need not wait for
+  from sklearn import datasets  # here, because the import takes a second
 
   digits = datasets.load_digits()
   order = np.random.RandomState(_SPLIT_SEED).permutation(len(digits.target))
@@ -78,9 +90,7 @@ def load(split):
 
 
 def _from_file(encoded):
-  """The same of an encoded image: of any size, white ink on black, whose pixels count to 255
-  where those of the set count to 16.
-  """
+  """Makes the feature from an image file of any size, with white ink on black."""
   pixels = tf.cast(image_files.decode(encoded, (8, 8, 1)), tf.float32) * (_WHITE / 255.0)
   return _scale({"image": pixels}, None)[0]["image"]
 

@@ -5,16 +5,15 @@
     fashion_mnist.input_fn.idx_dir = "/data/fashion"       # only where the set is in none of the
                                                            # usual places
 
-It is read, as the log says, from the first of:
+It is read from the first of these places that has it; the log says from which:
 
     <data_dir>/fashion_mnist/<version>/    as TensorFlow Datasets (TFDS) prepares it
     <idx_dir>/*-ubyte.gz                   the four files in which it is published; by default,
                                            where Debian's dataset-fashion-mnist puts them
     a download by TFDS into data_dir
 
-Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a Novel Image Dataset for Benchmarking
-  Machine Learning Algorithms" (2017), which also gives
-the names of the classes.
+Source, also of the classes' names: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a Novel Image
+Dataset for Benchmarking Machine Learning Algorithms" (2017).
 """
 
 import functools
@@ -23,6 +22,7 @@ import os
 import urllib.error
 import urllib.request
 import zlib
+from typing import Any
 
 import gin
 import numpy as np
@@ -54,28 +54,35 @@ _FILES = {
   "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
 }
 _SIDE = 28
-_UNSIGNED_BYTE = 8  # how IDX files name the type of their numbers
+_UNSIGNED_BYTE = 8  # the code of this type in IDX files
 _DOWNLOAD_HOST = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"  # where TFDS gets it
 
 
 @gin.configurable
-def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None, start=0):
-  """The images and what they show.
+def input_fn(
+  params: dict[str, Any],
+  split: str = "train",
+  training: bool = False,
+  data_dir: str | None = None,
+  idx_dir: str | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Reads Fashion-MNIST.
 
   Args:
     params: dict with "batch_size".
     split: "train" or "test".
     training: whether to shuffle and repeat without end, see `in_memory.batches`.
-    data_dir: the folder of TFDS; default: its own, $TFDS_DATA_DIR or ~/tensorflow_datasets.
-    idx_dir: a folder with the four *-ubyte.gz files, which must then be there.
-    start: examples that were seen before; the framework sets it.
+    data_dir: the folder of TFDS; None for $TFDS_DATA_DIR or ~/tensorflow_datasets.
+    idx_dir: a folder that must have the four *-ubyte.gz files; None to try Debian's.
+    start: number of examples that the training has seen; the framework sets it.
 
   Returns:
     A dataset of ({"image": float32 [batch, 28, 28, 1] in 0..1}, labels: int32 [batch] in 0..9).
 
   Raises:
     SettingError: there is no such split.
-    InputError: the set is nowhere, or a file of it is damaged.
+    InputError: the set was not found, or one of its files is damaged.
   """
   images, labels = load(split, data_dir, idx_dir)
   batches = in_memory.batches(
@@ -89,10 +96,23 @@ def input_fn(params, split="train", training=False, data_dir=None, idx_dir=None,
   return trainer.mark_decodable(batches, {"image": _from_file})
 
 
-@functools.cache  # every evaluation calls input_fn anew
-def load(split, data_dir=None, idx_dir=None):
-  """(images uint8 [n, 28, 28, 1], labels int32 [n]) of a split; arguments and errors as those
-  of input_fn.
+@functools.cache  # each evaluation calls input_fn again
+def load(
+  split: str, data_dir: str | None = None, idx_dir: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+  """Loads a split.
+
+  Args:
+    split: see `input_fn`.
+    data_dir: see `input_fn`.
+    idx_dir: see `input_fn`.
+
+  Returns:
+    Images (uint8 [n, 28, 28, 1]) and labels (int32 [n]).
+
+  Raises:
+    SettingError: there is no such split.
+    InputError: the set was not found, or one of its files is damaged.
   """
   if split not in _FILES:
     raise errors.SettingError(
@@ -102,9 +122,9 @@ def load(split, data_dir=None, idx_dir=None):
   return _find(data_dir, idx_dir)(split)
 
 
-@functools.cache  # so that both splits come from one place, and the log says once which
+@functools.cache  # both splits then come from the same place, which is logged once
 def _find(data_dir, idx_dir):
-  """A function of a split that reads it, from the first source that is there."""
+  """Finds the set, and returns a function that reads a split of it."""
   data_dir = os.path.expanduser(
     data_dir or os.environ.get("TFDS_DATA_DIR") or os.path.join("~", "tensorflow_datasets")
   )
@@ -132,7 +152,7 @@ def _find(data_dir, idx_dir):
   logging.info("Fashion-MNIST: downloading with TensorFlow Datasets to %s", data_dir)
   try:
     return functools.partial(_read_prepared, _download(data_dir))
-  except Exception as error:  # of many kinds: the network, the disk, checksums, TFDS itself
+  except Exception as error:  # the network, the disk, a checksum or TFDS itself may fail
     raise _not_found(
       data_dir, folder, missing, f"failed: {type(error).__name__}: {error}"
     ) from error
@@ -156,13 +176,14 @@ def _not_found(data_dir, folder, missing, download):
 
 
 def _download(data_dir):
-  """Downloads and prepares the set; returns the folder that it is then in."""
-  try:  # TFDS would try for three minutes before it says that there is no network
+  """Downloads and prepares the set; returns its folder."""
+  # Asked first, because without a network TFDS tries for three minutes.
+  try:
     urllib.request.urlopen(
       urllib.request.Request(_DOWNLOAD_HOST, method="HEAD"), timeout=15
     ).close()
   except urllib.error.HTTPError:
-    logging.debug("%s answers", _DOWNLOAD_HOST)  # which is all that was asked
+    logging.debug("%s answers", _DOWNLOAD_HOST)  # with an error, but there is a network
   import tensorflow_datasets as tfds
 
   builder = tfds.builder("fashion_mnist", data_dir=data_dir)
@@ -192,19 +213,20 @@ def _read_idx_files(folder, split):
   return images[..., np.newaxis], labels.astype(np.int32)
 
 
-def read_idx(path, rank):
-  """Reads a gzipped IDX file of bytes: two zeros, the type, the rank, each size as a big-endian
-  uint32, the values.
+def read_idx(path: str, rank: int) -> np.ndarray:
+  """Reads a gzipped IDX file of bytes.
+
+  The format: two zeros, the type, the rank, each size as a big-endian uint32, the values.
 
   Args:
-    path: the file, local or gs://...
-    rank: how many axes it must have.
+    path: local or gs://...
+    rank: number of axes that the file must have.
 
   Returns:
-    uint8 array of that rank.
+    A uint8 array.
 
   Raises:
-    InputError: it is damaged, or another kind of file; names it.
+    InputError: the file is damaged, or of another kind.
   """
   with tf.io.gfile.GFile(path, "rb") as file:
     compressed = file.read()
@@ -232,7 +254,7 @@ def read_idx(path, rank):
 
 
 def _from_file(encoded):
-  """The same of an encoded image: of any size, clothes bright on black as the set has them."""
+  """Makes the feature from an image file of any size, with bright clothes on black."""
   return _scale({"image": image_files.decode(encoded, (_SIDE, _SIDE, 1))}, None)[0]["image"]
 
 

@@ -1,18 +1,20 @@
-"""Which part of a set each host reads: together all of it, no example twice."""
+"""Divides a set among hosts: together they read all of it, and no example twice."""
+
+import tensorflow as tf
 
 
-def part_of(input_context):
-  """(index, count) of this host among those that read; (0, 1) for None."""
+def part_of(input_context: tf.distribute.InputContext | None) -> tuple[int, int]:
+  """Returns the index of this host and the number of hosts that read; (0, 1) for None."""
   if input_context is None:
     return 0, 1
   return input_context.input_pipeline_id, input_context.num_input_pipelines
 
 
-def seen_here(start, input_context):
-  """How many examples this host has seen, of `start` that all hosts have seen together."""
+def examples_seen(start: int, input_context: tf.distribute.InputContext | None) -> int:
+  """Returns how many examples this host has seen, if all hosts together have seen `start`."""
   return start // part_of(input_context)[1]
 
 
-def even_range(count, index, parts):
-  """(start, stop) of part `index` of `count` things, in parts whose sizes differ by one at most."""
+def even_range(count: int, index: int, parts: int) -> tuple[int, int]:
+  """Returns (start, stop) of part `index` of `count` things; sizes of parts differ by at most 1."""
   return count * index // parts, count * (index + 1) // parts

@@ -1,21 +1,21 @@
-"""Decoded images of a whole set, in memory or in a file that is mapped into it.
+"""Keeps the decoded images of a whole set, in memory or in a memory-mapped file.
 
     images, labels = image_cache.load(source, size=(32, 32, 3), crop="central", cache="memory")
 
-Layout of a folder that is used as a cache; a name is made from what the images are and how they
-were decoded:
+Layout of a cache folder:
 
-    <name>.pixels         uint8 [count, height, width, channels], nothing else
-    <name>.labels.npy     int32 [count]; its presence means that both are whole
+    <name>.pixels         uint8 [count, height, width, channels], without a header
+    <name>.labels.npy     int32 [count]; written last: if it exists, both files are complete
 
-Pixels are kept as uint8, a quarter of what float32 takes. A cache that is read from disk costs
-memory only as far as the system has room.
+The name depends on the set and on how its images were decoded. Pixels are uint8, which takes a
+quarter of the memory of float32. Of a file, the system keeps in memory what there is room for.
 """
 
 import hashlib
 import os
 import shutil
 import time
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,23 +24,26 @@ from absl import logging
 from input_pipelines import images, labelled_images
 from trainer import errors
 
-_in_memory = {}  # key → (pixels, labels): each evaluation of a run calls its input_fn anew
+# Key → (pixels, labels). Each evaluation of a run calls its input_fn again.
+_in_memory: dict[str, tuple[Any, np.ndarray]] = {}
 
 
-def load(source, size, crop, cache):
-  """Pixels and labels of all examples, decoded when they are first asked for.
+def load(
+  source: labelled_images.Source, size: tuple[int, int, int], crop: str | None, cache: str
+) -> tuple[tf.Tensor, np.ndarray]:
+  """Returns pixels and labels of all examples; the first call decodes them.
 
   Args:
-    source: an labelled_images.Source whose count is known.
+    source: a set whose count is known.
     size: (height, width, channels).
     crop: "central", "squash", or None, see `images.decode`.
     cache: "memory" or a folder.
 
   Returns:
-    (uint8 tensor [count, height, width, channels], int32 array [count]).
+    Pixels (uint8 [count, height, width, channels]) and labels (int32 [count]).
 
   Raises:
-    SettingError: memory or disk are too small.
+    SettingError: there is too little memory or disk space.
     InputError: an image cannot be decoded; the message names it.
     OutputError: the folder cannot be written.
   """
@@ -58,6 +61,7 @@ def load(source, size, crop, cache):
     _write(source, size, crop, path)
   with tf.io.gfile.GFile(path + ".labels.npy", "rb") as file:
     labels = np.load(file)
+  # ImmutableConst maps the file into memory instead of reading it.
   with tf.device("CPU"):
     pixels = tf.raw_ops.ImmutableConst(
       dtype=tf.uint8, shape=[source.count, *size], memory_region_name=path + ".pixels"
@@ -65,8 +69,8 @@ def load(source, size, crop, cache):
   return pixels, labels
 
 
-def forget():
-  """Frees what is kept in memory."""
+def clear() -> None:
+  """Frees the images that are kept in memory."""
   _in_memory.clear()
 
 
@@ -108,7 +112,7 @@ def _write(source, size, crop, path):
 
 
 class _Appended:
-  """A file that takes slices which follow one another."""
+  """A file in the place of an array; slices must be assigned in order."""
 
   def __init__(self, file):
     self._file = file
@@ -118,10 +122,10 @@ class _Appended:
 
 
 def _fill(source, size, crop, pixels):
-  """Decodes everything into pixels; returns the labels."""
+  """Decodes all images into `pixels`; returns the labels."""
   start = time.monotonic()
   labels = np.empty([source.count], np.int32)
-  for first, (batch, batch_labels) in labelled_images.checked(
+  for first, (batch, batch_labels) in labelled_images.map_examples(
     source, lambda features, label: (images.decode(features["image"], size, crop), label)
   ):
     pixels[first : first + len(batch)] = batch

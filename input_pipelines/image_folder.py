@@ -1,4 +1,4 @@
-"""A folder with one sub-folder for each class, and images in them.
+"""Reads images from a folder that has a sub-folder for each class.
 
     run.train_input_fn = @train/image_folder.input_fn
     image_folder.input_fn.directory = "/data/birds"  # birds/heron/1.jpg, birds/swan/7.png, ...
@@ -7,13 +7,15 @@
     train/image_folder.input_fn.training = True
     eval/image_folder.input_fn.split = "validation"
 
-Labels are the classes' numbers in alphabetical order. Where a set is in several folders
-(birds/train/heron/..., birds/test/heron/...), `directory` is one of these. Sub-folders of a class
-are looked into; files whose names begin with a dot are not looked at.
+Labels number the classes in alphabetical order. If a set has a folder for each split
+(birds/train/heron/..., birds/test/heron/...), set `directory` to one of them. Images may also be in
+sub-folders of a class. Files whose names begin with a dot are ignored.
 """
 
 import hashlib
 import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import numpy as np
@@ -24,48 +26,49 @@ from trainer import errors
 
 SPLITS = ("train", "validation", "all")
 ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
-_CHUNK = 64  # file names shuffled and labelled in one call
+_CHUNK = 64  # file names that are handled in one call
 
 
 @gin.configurable
 def input_fn(
-  params,
-  directory,
-  split="all",
-  training=False,
-  validation_share=0.0,
-  image_size=None,
-  channels=3,
-  crop="central",
-  augment=None,
-  standardise=None,
-  cache="memory",
-  input_context=None,
-  start=0,
-):
-  """Batches of the images in a folder.
+  params: dict[str, Any],
+  directory: str,
+  split: str = "all",
+  training: bool = False,
+  validation_share: float = 0.0,
+  image_size: int | Sequence[int] | None = None,
+  channels: int = 3,
+  crop: str = "central",
+  augment: Callable[..., tf.Tensor] | None = None,
+  standardise: Any = None,
+  cache: str | None = "memory",
+  input_context: tf.distribute.InputContext | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Reads the images in a folder.
 
   Args:
     params: dict with "batch_size".
     directory: the folder, local or gs://.
-    split: "all", or "train" or "validation" to take apart by validation_share.
+    split: "all"; or "train" or "validation", which validation_share separates.
     training: whether to shuffle all of the files, augment and repeat.
-    validation_share: the share of files, 0 to 1, that belong to "validation". Which these are
-      follows from their names alone: files that are added later move no other from one split to the
-      other.
-    image_size, crop, augment, standardise, cache: see `image_pipeline.batches`; image_size is
-      needed. "random" in training needs cache = None.
+    validation_share: the share of files, 0 to 1, in "validation". A file's split depends on its
+      name alone, so files that are added later do not change the split of others.
+    image_size: see `image_pipeline.batches`; it must be set.
     channels: 3, or 1 for grey.
-    input_context: tf.distribute.InputContext, or None for one host; each host reads an even range
-      of the files.
-    start: examples that all hosts together have seen before; the framework sets it.
+    crop: see `image_pipeline.batches`; "random" in training needs cache = None.
+    augment: see `image_pipeline.batches`.
+    standardise: see `image_pipeline.batches`.
+    cache: see `image_pipeline.batches`.
+    input_context: None for one host. Each host reads an even range of the files.
+    start: number of examples that all hosts together have seen; the framework sets it.
 
   Returns:
     A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]).
 
   Raises:
     SettingError: a setting cannot work.
-    InputError: there are no images, or one cannot be decoded; it is named.
+    InputError: there are no images, or one cannot be decoded; the message names it.
   """
   source = make_source(directory, split, validation_share, channels, input_context)
   return image_pipeline.batches(
@@ -77,12 +80,23 @@ def input_fn(
     augment=augment,
     standardise=standardise,
     cache=cache,
-    start=hosts.seen_here(start, input_context),
+    start=hosts.examples_seen(start, input_context),
   )
 
 
-def make_source(directory, split="all", validation_share=0.0, channels=3, input_context=None):
-  """The labelled_images.Source of a split, or of this host's part of it."""
+def make_source(
+  directory: str,
+  split: str = "all",
+  validation_share: float = 0.0,
+  channels: int = 3,
+  input_context: tf.distribute.InputContext | None = None,
+) -> labelled_images.Source:
+  """Makes the source of a split, or of this host's part of it; for Args see `input_fn`.
+
+  Raises:
+    SettingError: split or validation_share is wrong.
+    InputError: there are no images.
+  """
   if split not in SPLITS:
     raise errors.SettingError(
       f"image_folder.input_fn.split is {split!r}: expected one of {', '.join(SPLITS)}."
@@ -92,7 +106,7 @@ def make_source(directory, split="all", validation_share=0.0, channels=3, input_
       f"image_folder.input_fn.split = {split!r} needs validation_share, the share of the files, "
       f"between 0 and 1; got {validation_share!r}."
     )
-  names, labels, _ = listed(directory)
+  names, labels, _ = list_images(directory)
   if split != "all":
     chosen = [
       number
@@ -107,9 +121,26 @@ def make_source(directory, split="all", validation_share=0.0, channels=3, input_
   return source_of(directory, names, labels, channels, *hosts.part_of(input_context))
 
 
-def source_of(directory, names, labels, channels, index=0, parts=1):
-  """The labelled_images.Source of one of so many parts of files, given by their names below a
-  directory.
+def source_of(
+  directory: str,
+  names: Sequence[str],
+  labels: Sequence[int],
+  channels: int,
+  index: int = 0,
+  parts: int = 1,
+) -> labelled_images.Source:
+  """Makes the source of one part of the images.
+
+  Args:
+    directory: the folder.
+    names: relative paths of the images.
+    labels: of the images.
+    channels: 3, or 1 for grey.
+    index: of the part.
+    parts: number of parts.
+
+  Raises:
+    InputError: there are fewer images than parts.
   """
   first, stop = hosts.even_range(len(names), index, parts)
   paths = [os.path.join(directory, name) for name in names[first:stop]]
@@ -133,7 +164,7 @@ def source_of(directory, names, labels, channels, index=0, parts=1):
       features, label = example
       return position, (
         features["row"],
-        {"image": images.checked_file(tf.io.read_file(features["path"]), features["path"])},
+        {"image": images.assert_image_file(tf.io.read_file(features["path"]), features["path"])},
         label,
       )
 
@@ -153,15 +184,18 @@ def source_of(directory, names, labels, channels, index=0, parts=1):
   )
 
 
-def listed(directory):
-  """(names, labels, classes): relative paths in alphabetical order, the number of each one's class,
-  the classes' names.
+def list_images(directory: str) -> tuple[list[str], list[int], tuple[str, ...]]:
+  """Lists the images in a folder.
+
+  Returns:
+    Relative paths in alphabetical order, their labels, and the names of the classes.
 
   Raises:
-    InputError: there is no such folder, or nothing in it that could be an image of a class.
+    InputError: the folder does not exist, or has no images.
   """
   classes = class_names(directory)
-  names, labels = [], []
+  names: list[str] = []
+  labels: list[int] = []
   for label, name in enumerate(classes):
     found = []
     for folder, _, files in tf.io.gfile.walk(os.path.join(directory, name)):
@@ -181,9 +215,13 @@ def listed(directory):
 
 
 @gin.configurable
-def class_names(directory):
-  """The names of the classes, in the order of the labels: `run.class_names =
-  @image_folder.class_names()`. InputError: there is no such folder.
+def class_names(directory: str) -> tuple[str, ...]:
+  """Returns the names of the classes, in the order of the labels.
+
+  In gin: `run.class_names = @image_folder.class_names()`.
+
+  Raises:
+    InputError: the folder does not exist.
   """
   if not tf.io.gfile.isdir(directory):
     raise errors.InputError(f"There is no folder {directory} (image_folder.input_fn.directory).")
@@ -197,7 +235,7 @@ def class_names(directory):
 
 
 def _place(name):
-  """A number in [0, 1) that follows from the name."""
+  """Returns a number in [0, 1) that depends on the name alone, on every system."""
   return (
     int.from_bytes(
       hashlib.blake2b(name.replace(os.sep, "/").encode(), digest_size=8).digest(), "big"
@@ -207,7 +245,7 @@ def _place(name):
 
 
 def _key(directory, paths):
-  """Names, sizes and times of the files: a cache is not used after one of them was changed."""
+  """Returns a key of the files' names, sizes and times; a changed file invalidates a cache."""
   files = [
     (path, stat.length, stat.mtime_nsec) for path in paths for stat in [tf.io.gfile.stat(path)]
   ]

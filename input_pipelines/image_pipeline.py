@@ -1,55 +1,58 @@
-"""From encoded images to batches: decode → crop and resize → augment → scale to floats.
+"""Makes batches of encoded images: decode → crop and resize → augment → scale to floats.
 
-Every data set of images here ends in `batches`, and so has the same settings. Two ways lead there:
-decoded once (`cache`), then gathered, augmented and scaled by the batch; or decoded in every epoch,
-each image by itself in parallel, and the rest by the batch.
+Every data set of images here ends in `batches`, so all have the same settings. With a `cache`,
+images are decoded once; batches are then gathered, augmented and scaled. Without one, images are
+decoded in every epoch, in parallel; the rest is done by the batch.
 """
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 import trainer
-from input_pipelines import image_cache, images, in_memory, randomness
+from input_pipelines import image_cache, images, in_memory, labelled_images, randomness
 from trainer import errors
 
 
 def batches(
-  source,
-  batch_size,
+  source: labelled_images.Source,
+  batch_size: int,
   *,
-  training,
-  image_size=None,
-  crop="central",
-  augment=None,
-  standardise=None,
-  cache=None,
-  shuffle_buffer=10_000,
-  start=0,
-):
-  """Batches of images.
+  training: bool,
+  image_size: int | Sequence[int] | None = None,
+  crop: str = "central",
+  augment: Callable[..., tf.Tensor] | None = None,
+  standardise: Any = None,
+  cache: str | None = None,
+  shuffle_buffer: int = 10_000,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Makes batches of images.
 
   Args:
-    source: a labelled_images.Source.
+    source: the encoded images.
     batch_size: examples in a batch.
-    training: whether to shuffle, augment and repeat without end, in full batches. Otherwise every
-      example comes once, in order, the last batch may be smaller, and nothing is random.
-    image_size: side in pixels, (height, width), or None for the size that the data has.
+    training: True shuffles, augments and repeats without end, in full batches. False gives every
+      example once and in order; the last batch may be smaller, and nothing is random.
+    image_size: side in pixels, or (height, width); None for the size of the data.
     crop: "central", "squash" or "random", see `images`.
-    augment: see `augment`; None for none. Without effect if not training.
+    augment: an augmentation, see `augment`; None for none. Only training uses it.
     standardise: None for pixels in 0..1; see `images.to_float`.
-    cache: "memory" or a folder to decode once and keep the pixels; None to decode in every epoch. A
-      "random" crop in training takes None.
-    shuffle_buffer: examples among which the next is chosen, where there is no cache; with one it is
-      all of them.
-    start: training: examples of this host's part, over all epochs, that come before the first one,
-      as after a run that is continued.
+    cache: "memory" or a folder to decode once and keep the pixels; None to decode in every epoch,
+      which a "random" crop in training needs.
+    shuffle_buffer: number of examples from which the next is chosen, without a cache. With a cache
+      it is chosen from all.
+    start: training: number of this host's examples, over all epochs, to skip, since the training
+      has seen them.
 
   Returns:
-    A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]), with what
-    other features the source has if there is no cache; marked as decodable from encoded images, see
-    `trainer.mark_decodable`.
+    A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]). Without a
+    cache it also has the other features of the source. It is marked as decodable from encoded
+    images, see `trainer.mark_decodable`.
 
   Raises:
-    SettingError: settings that cannot work.
+    SettingError: settings cannot work, or not together.
   """
   images.check_crop(crop, source.name)
   wanted_crop = crop
@@ -71,9 +74,7 @@ def batches(
   seed = randomness.base_seed()
 
   def from_file(encoded):
-    """An image as the model gets it where nothing is random: an export decodes what it is sent
-    with this function.
-    """
+    """Makes the feature from an image file, without randomness; exports use this function."""
     pixels = images.decode(encoded, size, wanted_crop)
     return images.to_float(pixels[tf.newaxis], standardise)[0]
 
@@ -104,7 +105,7 @@ def batches(
 
 
 def _gathered(pixels, labels, batch_size, training, start, finish):
-  with tf.device("CPU"):  # not where a GPU would keep the whole set
+  with tf.device("CPU"):  # otherwise a GPU would keep the whole set
     labels = tf.constant(labels)
 
   def gather(number, rows):
@@ -119,8 +120,9 @@ def _gathered(pixels, labels, batch_size, training, start, finish):
 
 
 def _decoded(stream, size, crop, seed, count):
-  """(position, id, features, label) of each example, its image decoded; seed is None if nothing
-  may be random.
+  """Decodes the image of each example; seed is None if nothing may be random.
+
+  Returns a dataset of (position, id, features, label).
   """
 
   def decode(position, example):
@@ -128,7 +130,7 @@ def _decoded(stream, size, crop, seed, count):
     numbers = None
     if crop == "random" and seed is not None:
       epoch = position // count if count else position
-      # The complement of the seed: other numbers than those of the augmentation that follows.
+      # Another seed than that of the augmentation, which would otherwise draw the same numbers.
       numbers = randomness.Draws(-1 - seed, epoch[tf.newaxis], identity[tf.newaxis])(4)[0]
     return (
       position,

@@ -1,13 +1,15 @@
-"""Images: bytes of a file → uint8 pixels of one size → float32 of a batch.
+"""Decodes images to uint8 pixels of one size, and converts batches of them to float32.
 
-Crops, of an image of any size:
+Crops of an image of any size:
 
-    "squash"     the whole image, whatever that does to its proportions
-    "central"    the largest part in the middle that has the proportions wanted
-    "random"     a random part, in training: of an area between a setting and all, with sides in a
-                 ratio of 3:4 to 4:3 times that wanted
-                 (C. Szegedy et al., "Going Deeper with Convolutions", 2014); "central" otherwise
+    "squash"     the whole image, whose proportions may change
+    "central"    the largest part in the middle with the right proportions
+    "random"     in training: a random part, whose area and proportions vary (C. Szegedy et al.,
+                 "Going Deeper with Convolutions", 2014); otherwise as "central"
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import gin
 import tensorflow as tf
@@ -15,21 +17,23 @@ import tensorflow as tf
 from trainer import errors
 
 CROPS = ("central", "squash", "random")
-# JPEG, PNG, GIF; and BMP, whose two letters are looked at apart.
+# The first bytes of JPEG, PNG and GIF files. Those of BMP are only two, and are checked apart.
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PN", b"GIF")
 
 
-def size_of(image_size, shape, gin_name):
-  """(height, width, channels) that images are brought to.
+def size_of(
+  image_size: int | Sequence[int] | None, shape: Sequence[int | None], gin_name: str
+) -> tuple[int, int, int]:
+  """Returns (height, width, channels) to which images are resized.
 
   Args:
-    image_size: int, (height, width) or None for the size that the data has.
-    shape: of the data: (height, width, channels), where height and width may be None and channels
-      may too, for three.
-    gin_name: whose setting image_size is, for messages.
+    image_size: the side, (height, width), or None for the size of the data.
+    shape: (height, width, channels) of the data. Height and width may be None; None channels are
+      three.
+    gin_name: of the input_fn with the setting, for error messages.
 
   Raises:
-    SettingError: image_size is no size, or is None where images differ in size.
+    SettingError: image_size is not a size, or is None and the images differ in size.
   """
   height, width, channels = shape
   channels = channels or 3
@@ -48,20 +52,22 @@ def size_of(image_size, shape, gin_name):
   return *sides, channels
 
 
-def check_crop(crop, gin_name):
-  """SettingError unless crop is one of CROPS."""
+def check_crop(crop: str, gin_name: str) -> None:
+  """Raises SettingError unless crop is one of CROPS; gin_name is that of the input_fn."""
   if crop not in CROPS:
     raise errors.SettingError(f"{gin_name}.crop is {crop!r}: expected one of {', '.join(CROPS)}.")
 
 
-def checked(encoded, path, ordinals):
-  """Encoded images (string [n]) as they are, or an error that names the first one that TensorFlow
-  has no decoder for.
+def assert_images(encoded: tf.Tensor, path: tf.Tensor, ordinals: tf.Tensor) -> tf.Tensor:
+  """Adds a check that names the first record that is not an image which TensorFlow can decode.
 
   Args:
-    encoded: string [n].
-    path: string scalar, the file that they are from.
-    ordinals: int64 [n], their numbers in it.
+    encoded: string [n], the encoded images.
+    path: string scalar, the file with the records.
+    ordinals: int64 [n], the numbers of the records in the file.
+
+  Returns:
+    `encoded`. Reading it raises tf.errors.InvalidArgumentError if the check fails.
   """
   known = _are_images(encoded)
 
@@ -73,8 +79,8 @@ def checked(encoded, path, ordinals):
     return tf.identity(encoded)
 
 
-def checked_file(encoded, path):
-  """The same for the contents of one file (string scalar)."""
+def assert_image_file(encoded: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
+  """Does what `assert_images` does, for the contents of one file (string scalar)."""
   with tf.control_dependencies(
     [tf.cond(_are_images(encoded), lambda: True, lambda: _refuse(path))]
   ):
@@ -95,14 +101,19 @@ def _refuse(name):
     return tf.constant(False)
 
 
-def decode(encoded, size, crop="central", numbers=None):
-  """Decodes, crops and resizes one image; bilinear, without antialiasing.
+def decode(
+  encoded: tf.Tensor,
+  size: tuple[int, int, int],
+  crop: str | None = "central",
+  numbers: tf.Tensor | None = None,
+) -> tf.Tensor:
+  """Decodes, crops and resizes one image. Resizing is bilinear, without antialiasing.
 
   Args:
-    encoded: string scalar, a JPEG, PNG, GIF (its first frame) or BMP file.
+    encoded: string scalar: a JPEG, PNG, GIF (its first frame) or BMP file.
     size: (height, width, channels).
-    crop: one of CROPS, or None for images that are of that size already.
-    numbers: float32 [4] in [0, 1) for the crop "random"; None for the central one in its place.
+    crop: one of CROPS; None for an image that has this size already.
+    numbers: random float32 [4] in [0, 1) for the crop "random"; None for the central crop instead.
 
   Returns:
     uint8 [height, width, channels].
@@ -131,7 +142,7 @@ def _resized(pixels, height, width):
 
 
 def _window(encoded, channels, choose):
-  """Decodes a part of an image: of a JPEG no more than that part."""
+  """Decodes a part of an image. Of a JPEG, only that part is decoded, which saves time."""
 
   def of_jpeg():
     window = choose(tf.image.extract_jpeg_shape(encoded)[:2])
@@ -145,9 +156,15 @@ def _window(encoded, channels, choose):
   return tf.cond(tf.io.is_jpeg(encoded), of_jpeg, of_others)
 
 
-def central_window(shape, ratio):
-  """int32 [4] (top, left, height, width): the largest window in the middle whose width ÷ height
-  is ratio. shape: int32 [2], height and width.
+def central_window(shape: tf.Tensor, ratio: float) -> tf.Tensor:
+  """Returns the largest window in the middle of an image with the given proportions.
+
+  Args:
+    shape: int32 [2], height and width of the image.
+    ratio: width ÷ height of the window.
+
+  Returns:
+    int32 [4]: top, left, height, width.
   """
   sides = tf.cast(shape, tf.float32)
   height = tf.minimum(sides[0], sides[1] / ratio)
@@ -155,17 +172,25 @@ def central_window(shape, ratio):
 
 
 @gin.configurable
-def random_window(shape, ratio, numbers, min_area=0.25, max_stretch=4 / 3):
-  """int32 [4] (top, left, height, width): a random window, cut off where it would be larger than
-  the image.
+def random_window(
+  shape: tf.Tensor,
+  ratio: float,
+  numbers: tf.Tensor,
+  min_area: float = 0.25,
+  max_stretch: float = 4 / 3,
+) -> tf.Tensor:
+  """Returns a random window of an image; sides that are too long for the image are shortened.
 
   Args:
     shape: int32 [2], height and width of the image.
-    ratio: width ÷ height that the window will be brought to.
-    numbers: float32 [4] in [0, 1).
-    min_area: the least share of the image's area; shares are uniform between this and 1.
-    max_stretch: how far the window's ratio may be from `ratio`, either way; its logarithm is
-      uniform.
+    ratio: width ÷ height to which the window will be resized.
+    numbers: random float32 [4] in [0, 1).
+    min_area: the smallest share of the image's area; shares are uniform between this and 1.
+    max_stretch: the window's ratio is between ratio / max_stretch and ratio × max_stretch; its
+      logarithm is uniform.
+
+  Returns:
+    int32 [4]: top, left, height, width.
   """
   sides = tf.cast(shape, tf.float32)
   area = sides[0] * sides[1] * (min_area + (1.0 - min_area) * numbers[0])
@@ -175,18 +200,19 @@ def random_window(shape, ratio, numbers, min_area=0.25, max_stretch=4 / 3):
 
 
 def _placed(shape, sides, places):
-  """A window with these sides; places: 0 at the top or left of what room there is, 1 at its end."""
+  """Places a window: 0 is at the top or left of the image, 1 at the bottom or right."""
   sides = tf.clip_by_value(tf.cast(tf.round(sides), tf.int32), 1, shape)
   room = tf.cast(shape - sides, tf.float32)
   return tf.concat([tf.cast(tf.round(room * places), tf.int32), sides], 0)
 
 
-def to_float(pixels, standardise=None):
-  """float32 from pixels in 0..255 (uint8 or float32, [b, h, w, c]).
+def to_float(pixels: tf.Tensor, standardise: Any = None) -> tf.Tensor:
+  """Converts pixels in 0..255 to float32.
 
   Args:
-    standardise: None for 0..1; "image" for a mean of 0 and a deviation of 1 in each image; or
-      (means, deviations), of the channels in 0..1.
+    pixels: uint8 or float32 [b, h, w, c].
+    standardise: None for values in 0..1; "image" for a mean of 0 and a deviation of 1 in each
+      image; or (means, deviations) of the channels, for values in 0..1.
 
   Raises:
     SettingError: standardise is none of these.

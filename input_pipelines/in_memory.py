@@ -1,42 +1,52 @@
-"""Batches of a data set that fits in memory.
+"""Makes batches of a data set that fits in memory.
 
     in_memory.batches(
         {"image": images}, labels, params["batch_size"], training=True, preprocess=scale_to_unit
     )
 
-What is shuffled and batched are row numbers, a whole epoch in one operation; the rows are then
-gathered and preprocessed a batch at a time. Both cost far less than handling examples one by one,
-and an iterator's state, as a checkpoint has it, holds no more than one epoch's row numbers and the
-batches that wait.
+Row numbers are shuffled and batched, a whole epoch in one operation. Then the rows of a batch are
+gathered and preprocessed together. This is much faster than handling single examples. The state of
+an iterator, which is a part of a checkpoint, is small: the row numbers of an epoch and the batches
+that wait.
 """
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
-# Autograph reads and rewrites the source of what is mapped, which takes longer than all else here;
-# only a `preprocess` can need it.
+# AutoGraph would read and rewrite the source of every mapped function, which takes longer than all
+# else here. Only a `preprocess` may need it.
 _as_written = tf.autograph.experimental.do_not_convert
 _autograph = tf.__internal__.autograph
 
 
-def batches(features, labels, batch_size, *, training, preprocess=None, start=0):
-  """A dataset over arrays.
+def batches(
+  features: Mapping[str, Any],
+  labels: Any,
+  batch_size: int,
+  *,
+  training: bool,
+  preprocess: Callable[[Any, Any], Any] | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Makes a dataset of arrays.
 
   Args:
-    features: dict of name → array (any dtype), the first axis that of the examples.
-    labels: array with one entry an example.
+    features: name → array [n, ...] of any dtype.
+    labels: array [n, ...].
     batch_size: examples in a batch.
-    training: whether to shuffle and repeat without end, in batches that are all full; every epoch
-      has an order of its own, and its examples all come before the next epoch's. Otherwise every
-      example comes once, in order, and the last batch may be smaller.
-    start: examples of the training data that come before the first one, as after a run that is
-      continued; epochs are passed over at no cost.
-    preprocess: function of a batch (features, labels) that returns what to make of it, in graph
-      operations.
+    training: True shuffles and repeats without end, in full batches. Each epoch has its own order,
+      and all its examples come before those of the next. False gives every example once and in
+      order; the last batch may be smaller.
+    preprocess: maps (features, labels) of a batch to others, in TensorFlow operations.
+    start: training: number of examples to skip, since the training has seen them. Whole epochs are
+      skipped at no cost.
 
   Returns:
-    A tf.data.Dataset of (features, labels). The order comes from the seed of tf.random.set_seed.
+    A dataset of (features, labels). The order depends on the seed of tf.random.set_seed.
   """
-  with tf.device("CPU"):  # not where a GPU would keep the whole set
+  with tf.device("CPU"):  # otherwise a GPU would keep the whole set
     features = {name: tf.constant(array) for name, array in features.items()}
     labels = tf.constant(labels)
   if preprocess is not None:
@@ -50,17 +60,22 @@ def batches(features, labels, batch_size, *, training, preprocess=None, start=0)
     )
     return batch if preprocess is None else preprocess(*batch)
 
-  # One function from row numbers to the finished batch: each hand-over between stages would cost a
-  # wake-up of a thread.
+  # One function does everything from row numbers to the finished batch, because each further stage
+  # of the pipeline would have to wake up a thread for each batch.
   rows = row_numbers(labels.shape[0], batch_size, training=training, start=start)
   return rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
     tf.data.AUTOTUNE
   )
 
 
-def row_numbers(count, batch_size, *, training, start=0):
-  """A dataset of int64 [batch], the numbers of the rows of each batch; arguments as those of
-  `batches`.
+def row_numbers(count: int, batch_size: int, *, training: bool, start: int = 0) -> tf.data.Dataset:
+  """Makes a dataset of the row numbers of each batch (int64 [b]).
+
+  Args:
+    count: number of rows.
+    batch_size: see `batches`.
+    training: see `batches`.
+    start: see `batches`.
   """
   return (
     _shuffled_rows(count, batch_size, start)
@@ -70,8 +85,9 @@ def row_numbers(count, batch_size, *, training, start=0):
 
 
 def _shuffled_rows(count, batch_size, start):
-  """An endless dataset of int64 [batch_size], the row numbers of epoch after epoch from the
-  start-th on; a batch may lie in two epochs.
+  """Makes an endless dataset of shuffled row numbers (int64 [batch_size]).
+
+  The first `start` rows are skipped. A batch may have rows of two epochs.
   """
   epochs, passed = divmod(start, count)
 
@@ -87,5 +103,5 @@ def _shuffled_rows(count, batch_size, start):
 
   initial = tf.zeros([0], tf.int64), tf.constant(passed, tf.int64)
   rows = tf.data.Dataset.random().skip(epochs).scan(initial, cut).unbatch()
-  # Which tf.data cannot see through unbatch.
+  # tf.data cannot see that it is infinite, because unbatch hides that.
   return rows.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))

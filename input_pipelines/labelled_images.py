@@ -1,8 +1,9 @@
-"""Labelled images as they are stored: what every set of images hands to the steps that follow."""
+"""Source: the interface between a stored set of labelled images and the steps that follow."""
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -11,41 +12,43 @@ from trainer import errors
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """Labelled images as they are stored.
+  """A stored set of labelled images.
 
   Attributes:
     name: of the input_fn in gin, for messages: "cifar10.input_fn".
-    key: what tells this set, split and part from any other: any value with a repr.
-    count: number of examples, or None if that is not known.
-    image_shape: (height, width, channels), each None where images differ.
+    key: identifies the set, the split and the host's part: any value with a repr.
+    count: number of examples; None if it is not known.
+    image_shape: (height, width, channels), each None if the images differ.
     stream: `stream(training, shuffle_buffer, start)` → dataset of (position, (id, features,
-      label)): position counts the elements over all epochs, and is `start` at the first; id (int64)
-      tells the examples apart; features has the encoded image as "image", and what else goes with
-      it. In training shuffled and repeated without end.
-    example_name: of the example at a position of the stream that is not for training, for messages.
+      label)). position counts the elements over all epochs, from `start` on. id (int64) identifies
+      the example. features has the encoded image as "image", and maybe others. For training the
+      stream is shuffled and endless.
+    example_name: maps a position in the stream that is not for training to the example's name.
   """
 
   name: str
   key: object
   count: int | None
-  image_shape: tuple
-  stream: Callable
-  example_name: Callable
+  image_shape: tuple[int | None, int | None, int | None]
+  stream: Callable[[bool, int | None, int], tf.data.Dataset]
+  example_name: Callable[[int], str]
 
 
-def checked(source, function, batch_size=256):
-  """Applies a function to all examples in order, in parallel, and names the one at which it fails.
+def map_examples(
+  source: Source, function: Callable[[Any, Any], tuple], batch_size: int = 256
+) -> Iterator[tuple[int, tuple]]:
+  """Applies a function to all examples, in parallel, and yields the results in order.
 
   Args:
-    source: a Source whose count is known.
-    function: of (features, label), in graph operations; returns a tuple.
+    source: a set whose count is known.
+    function: maps (features, label) to a tuple, in TensorFlow operations.
     batch_size: examples in a batch.
 
   Yields:
-    (number of the batch's first example, tuple of numpy arrays).
+    The number of the batch's first example, and a tuple of numpy arrays [b, ...].
 
   Raises:
-    InputError: the function failed at an example.
+    InputError: the function failed for an example; the message names it.
   """
 
   def apply(_, example):
@@ -63,7 +66,8 @@ def checked(source, function, batch_size=256):
       yield done, result
       done += len(result[0])
   except tf.errors.OpError as error:
-    # It is among the next batch's: TensorFlow's error does not tell which one.
+    # TensorFlow's error does not say which example of the batch failed. So they are tried one by
+    # one.
     raise errors.InputError(
       _found(source, stream.skip(done), function) or _reason(error)
     ) from error
@@ -72,8 +76,9 @@ def checked(source, function, batch_size=256):
 
 
 def _found(source, stream, function):
-  """A sentence on the first example at which the function, or reading, fails; None if there is
-  none.
+  """Returns a sentence about the first example that cannot be read or that the function refuses.
+
+  None if there is no such example.
   """
   try:
     for position, (_, features, label) in stream:
@@ -87,7 +92,7 @@ def _found(source, stream, function):
 
 
 def _reason(error):
-  """What TensorFlow's error says, or what an assertion of ours says in it."""
+  """Returns the text of TensorFlow's error, or of our own assertion in it."""
   asserted = re.search(r"assertion failed: \[(.*)\]", error.message)
   return (
     asserted[1]

@@ -1,13 +1,12 @@
 """Writes labelled images as sharded TFRecords, which `tfrecord.input_fn` reads.
 
-  python -m input_pipelines.make_tfrecords --source=tfds:tf_flowers:train
-  --output=/data/flowers/train --shards=8 python -m input_pipelines.make_tfrecords
-  --source=folder:/photos/birds --output=gs://bucket/birds --shards=64
+  python -m input_pipelines.make_tfrecords --source=tfds:tf_flowers --output=/data/flowers
+  python -m input_pipelines.make_tfrecords --source=folder:/photos/birds --output=gs://bucket/birds
 
-Each image is decoded once, so that a damaged one is named here and not in the middle of a training;
-what is stored are its bytes as they were. The files of a folder are brought into an order that
-mixes the classes, always the same. Cut short and started again, it goes on with the first shard
-that is not whole. `shard_index` has the layout of what is written.
+Each image is decoded once, so that a damaged one is found here and not in the middle of a training.
+Its bytes are stored unchanged. The files of a folder are put into a fixed random order, which mixes
+the classes. If the command is interrupted, the same command goes on with the first shard that is
+not complete. `shard_index` describes the files that are written.
 """
 
 from absl import flags
@@ -28,16 +27,22 @@ _DATA_DIR = flags.DEFINE_string(
 _CHANNELS = flags.DEFINE_integer("channels", 3, "Of the images of a folder: 3, or 1 for grey.")
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
+  """Writes the shards.
+
+  Raises:
+    SettingError: a flag is missing or wrong.
+    InputError: the source cannot be read, or an image is damaged.
+    OutputError: the folder cannot be written.
+  """
   del argv
   for flag in (_SOURCE, _OUTPUT):
     if not flag.value:
       raise errors.SettingError(
         f"No --{flag.name}. Try: --source=folder:/photos/birds --output=/data/birds --shards=8"
       )
-  from input_pipelines import (
-    shard_writer,  # brings TensorFlow, for which a missing flag need not wait
-  )
+  # Imports TensorFlow, which takes seconds: only after the flags were checked.
+  from input_pipelines import shard_writer
 
   shard_writer.write(
     shard_writer.parse_source(_SOURCE.value, _DATA_DIR.value, _CHANNELS.value),

@@ -1,13 +1,14 @@
-"""Batches made from a spec: to test a model without its data, and to measure it without its input
-pipeline.
+"""Random batches, to test a model without its data or measure it without its input pipeline.
 
     run.train_input_fn = @random_inputs.input_fn
     random_inputs.input_fn.features = {"image": ((32, 32, 3), "float32")}
     random_inputs.input_fn.classes = 10
 
-A few batches are made when the dataset is, and are given again and again, so that the host has next
-to nothing to do.
+A few batches are made at the beginning and then repeated, so the host has almost no work.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import gin
 import tensorflow as tf
@@ -17,30 +18,30 @@ from trainer import errors
 
 @gin.configurable
 def input_fn(
-  params,
-  features,
-  labels=((), "int32"),
-  classes=10,
-  vocabulary_size=100,
-  batches=4,
-  examples=None,
-  training=True,
-):
-  """Random batches.
+  params: dict[str, Any],
+  features: Mapping[str, Any],
+  labels: Any = ((), "int32"),
+  classes: int = 10,
+  vocabulary_size: int = 100,
+  batches: int = 4,
+  examples: int | None = None,
+  training: bool = True,
+) -> tf.data.Dataset:
+  """Makes random batches.
 
   Args:
     params: dict with "batch_size".
-    features: dict of name → (shape of one example, dtype). Floats are uniform in [0, 1), integers
-      in [0, vocabulary_size).
-    labels: (shape, dtype) or None for none; integers are in [0, classes).
+    features: name → (shape of one example, dtype). Floats are uniform in [0, 1), integers in [0,
+      vocabulary_size).
+    labels: (shape, dtype), or None for no labels; integers are in [0, classes).
     classes: number of classes.
     vocabulary_size: number of values of integer features.
-    batches: how many different batches there are.
-    examples: not training: how many examples there are; None for `batches` full batches.
+    batches: number of different batches.
+    examples: if not training: number of examples; None for `batches` full batches.
     training: whether to repeat without end.
 
   Returns:
-    A dataset of (features, labels), or of features where labels is None. The numbers come from the
+    A dataset of (features, labels), or of features if labels is None. The numbers depend on the
     seed of tf.random.set_seed.
 
   Raises:

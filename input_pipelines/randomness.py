@@ -1,12 +1,11 @@
-"""Random numbers for augmentation: a function of the run's seed, the epoch and the example, and of
-nothing else.
+"""Random numbers for augmentation, which depend only on the run's seed, the epoch and the example.
 
     draw = Draws(base_seed(), epochs, examples)       # inside a map over batches
     flip = draw(1)[:, 0] < 0.5                         # one number for each example of the batch
 
-Neither the number of threads, the batch size, the order of the examples nor a restart changes what
-an example gets in an epoch. A whole batch is drawn by a handful of vector operations, where one
-stateless generator an example would cost more than the augmentation.
+The numbers of an example in an epoch do not change with the number of threads, the batch size, the
+order of the examples, or a restart. A few vector operations draw them for a whole batch. A
+stateless generator for each example would cost more than the augmentation.
 
 The generator is SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number
 Generators", OOPSLA 2014), used as a hash.
@@ -20,30 +19,28 @@ _SECOND = 0x94D049BB133111EB
 _FLOAT_BITS = 24  # of a float32's significand
 
 
-def base_seed():
-  """A scalar int64 tensor drawn from the seed of tf.random.set_seed, from which everything
-  random in one dataset follows.
-  """
+def base_seed() -> tf.Tensor:
+  """Draws the seed of a dataset (int64 scalar) from the seed of tf.random.set_seed."""
   return tf.random.uniform([], maxval=2**62, dtype=tf.int64)
 
 
 class Draws:
-  """Uniform numbers for a batch of examples.
+  """Uniform random numbers for a batch of examples.
 
   Args:
-    seed: scalar int64 tensor, see `base_seed`.
+    seed: int64 scalar, see `base_seed`.
     epochs: int64 [b], the epoch of each example.
-    examples: int64 [b], what tells the examples of a set apart.
+    examples: int64 [b], the ID of each example.
   """
 
-  def __init__(self, seed, epochs, examples):
+  def __init__(self, seed: tf.Tensor, epochs: tf.Tensor, examples: tf.Tensor) -> None:
     state = _mix(tf.cast(seed, tf.uint64) + _constant(_GOLDEN))
     state = _mix(state ^ tf.cast(epochs, tf.uint64))
     self._state = _mix(state ^ tf.cast(examples, tf.uint64))
     self._drawn = 0
 
-  def __call__(self, count):
-    """float32 [b, count] in [0, 1): the next `count` numbers of each example."""
+  def __call__(self, count: int) -> tf.Tensor:
+    """Returns the next `count` numbers of each example: float32 [b, count] in [0, 1)."""
     steps = tf.range(self._drawn + 1, self._drawn + 1 + count, dtype=tf.int64)
     self._drawn += count
     bits = _mix(self._state[:, tf.newaxis] + tf.cast(steps, tf.uint64) * _constant(_GOLDEN))

@@ -1,41 +1,40 @@
-"""TFRecord files as a stream of records, in an order that comes from a seed, where damage is named
-by file and byte.
+"""Reads TFRecord files in an order that depends on a seed, and names damaged records.
 
-    stream = records.stream(segments, parse, training=True, shuffle_buffer=10_000)  # (position,
-                                                                                    # (id,
-                                                                                    # *parse(...)))
+    # A dataset of (position, (id, *parse(...))).
+    stream = records.stream(segments, parse, training=True, shuffle_buffer=10_000)
 
-A TFRecord file is a row of frames: length (8 bytes), checksum of the length (4), data, checksum of
-the data (4). TensorFlow's reader checks both sums and says at which byte one was wrong, but not in
-which file. Here each file's reader counts the bytes it was given, and compares them at the end with
-the size of the file.
+A TFRecord file is a sequence of frames: length (8 bytes), checksum of the length (4), data,
+checksum of the data (4). TensorFlow's reader checks both checksums and reports the byte of a wrong
+one, but not the file. So here the reader of each file counts the bytes that it gets, and compares
+them at the end with the size of the file.
 """
 
 import dataclasses
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from input_pipelines import hosts, randomness
 from trainer import errors
 
-FRAME = 16  # bytes of a record that are not its data
-_CHUNK = 128  # records parsed in one call, at most
-_CHUNK_BYTES = 1 << 20  # of these records together, about
-# Records parsed in one call where nothing tells how many a file has, and so how large they are.
+FRAME = 16  # bytes of a frame that are not data
+_CHUNK = 128  # the most records that are parsed in one call
+_CHUNK_BYTES = 1 << 20  # about the most bytes of these records
+# Records that are parsed in one call if their number in the file, and so their size, is unknown.
 _CHUNK_UNKNOWN = 32
-_OPEN_FILES = 16  # a fixed number: the order of the records depends on it
+_OPEN_FILES = 16  # fixed, because the order of the records depends on it
 _READ_BUFFER = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-  """Records of one file.
+  """Consecutive records of one file.
 
   Attributes:
-    path: the file.
-    index: a number that tells this file from the others of the set, the same on every host.
-    skip: records before the first.
-    take: how many, or -1 for all until the file's end.
+    path: of the file.
+    index: number of the file in the set, the same on every host.
+    skip: number of records before the first.
+    take: number of records; -1 for all up to the end of the file.
   """
 
   path: str
@@ -44,9 +43,13 @@ class Segment:
   take: int = -1
 
 
-def part(segments, index, parts):
-  """Segments of one of so many parts: an even range of all records, whose number each Segment
-  must tell (take).
+def part(segments: Sequence[Segment], index: int, parts: int) -> list[Segment]:
+  """Returns the segments of one part, an even range of all records.
+
+  Args:
+    segments: all of them must know their number of records (take).
+    index: of the part.
+    parts: number of parts.
   """
   start, stop = hosts.even_range(sum(segment.take for segment in segments), index, parts)
   found, first = [], 0
@@ -58,10 +61,8 @@ def part(segments, index, parts):
   return found
 
 
-def namer(segments):
-  """A function that names the record at a position of a stream that is not for training, for
-  messages.
-  """
+def record_namer(segments: Sequence[Segment]) -> Callable[[int], str]:
+  """Returns a function that names the record at a position of a stream that is not for training."""
 
   def name(position):
     for segment in segments:
@@ -74,30 +75,38 @@ def namer(segments):
 
 
 def stream(
-  segments, parse, *, training, shuffle_buffer=10_000, compression="", element_shard=None, start=0
-):
-  """A dataset of (position, (id, *parsed)).
+  segments: Sequence[Segment],
+  parse: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple],
+  *,
+  training: bool,
+  shuffle_buffer: int | None = 10_000,
+  compression: str = "",
+  element_shard: tuple[int, int] | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Makes a dataset of (position, (id, *parsed)).
 
   Args:
-    segments: list of Segments.
-    parse: function of the file's path, int64 [n] the records' numbers in it, and string [n]
-      serialized records; it returns a tuple of nests of tensors whose first axis is n.
-    training: whether to shuffle files and records and to repeat without end. Otherwise records come
-      once, in the order of the files.
-    shuffle_buffer: records among which the next is chosen.
-    compression: "" or "GZIP". Damage in compressed files is found, but not where.
-    element_shard: (index, count) to keep every count-th record only, for hosts that share files
-      whose numbers of records are not known.
-    start: training: records that come before the first one, as after a run that is continued. Where
-      the segments tell their numbers of records, whole epochs are passed over without reading them.
+    segments: the records.
+    parse: maps a file's path (string scalar), the records' numbers in it (int64 [n]) and serialized
+      records (string [n]) to a tuple of nests of tensors [n, ...].
+    training: True shuffles files and records and repeats without end. False gives each record once,
+      in the order of the files.
+    shuffle_buffer: number of records from which the next is chosen.
+    compression: "" or "GZIP". Damage in a compressed file is found, but its place is not known.
+    element_shard: (index, count) to keep only every count-th record, for hosts that share files
+      with unknown numbers of records.
+    start: training: number of records to skip, since the training has seen them. If all segments
+      know their numbers of records, whole epochs are skipped without reading them.
 
   Returns:
-    A tf.data.Dataset; position counts the elements from 0 and goes on counting over the epochs, id
-    (int64) tells records apart. Reading it raises tf.errors.InvalidArgumentError with file and byte
-    of a damaged record. The order comes from the seed of tf.random.set_seed.
+    The dataset. position counts the elements over all epochs; id (int64) identifies a record.
+    Reading it raises tf.errors.InvalidArgumentError with file and byte of a damaged record. The
+    order depends on the seed of tf.random.set_seed.
 
   Raises:
-    InputError: there is no record, which would be repeated for ever, or a file cannot be read.
+    InputError: there is no record, so that training would never end an epoch, or a file cannot be
+      read.
   """
   sizes = [_size(segment.path) for segment in segments]
   if not segments or (training and not _has_record(segments, compression, element_shard)):
@@ -125,7 +134,8 @@ def stream(
   seed = randomness.base_seed()
 
   def one_epoch(epoch):
-    # Of this function's graph: with 0, shuffle would not take a tensor as a seed.
+    # This sets the seed of this function's own graph. If it were 0, shuffle would not accept a
+    # tensor as its seed.
     tf.random.set_seed(1)
     shuffled = files.shuffle(len(segments), seed=seed ^ (2 * epoch), reshuffle_each_iteration=False)
     records = share(
@@ -143,7 +153,7 @@ def stream(
   records = (
     tf.data.Dataset.range(epochs, tf.int64.max).flat_map(one_epoch).skip(passed).enumerate(start)
   )
-  # Which tf.data cannot see through flat_map.
+  # tf.data cannot see that it is infinite, because flat_map hides that.
   return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
 
@@ -157,7 +167,7 @@ def _size(path):
 
 
 def _has_record(segments, compression, element_shard):
-  """Whether there is a record for this host, which is looked for where no segment tells."""
+  """Whether there is a record for this host; files are read if no segment knows its number."""
   if element_shard is None and any(segment.take > 0 for segment in segments):
     return True
   first = 0 if element_shard is None else element_shard[0]
@@ -166,7 +176,7 @@ def _has_record(segments, compression, element_shard):
     records = tf.data.TFRecordDataset(paths, compression).skip(first).take(1)
     return bool(records.reduce(0, lambda count, _: count + 1))
   except tf.errors.OpError:
-    return True  # a damaged one: what reads it says in which file, and where
+    return True  # there is a damaged one; reading the stream names its file and byte
 
 
 def _no_record(segments, sizes, element_shard):
@@ -181,8 +191,9 @@ def _no_record(segments, sizes, element_shard):
 
 
 def _read(path, index, skip, take, size, parse, compression):
-  """The records of a segment: (id, *parsed), and an error after the last one if that is not
-  where the segment ends.
+  """Makes a dataset of a segment's records, (id, *parsed).
+
+  After the last record it raises an error if the segment does not end there.
   """
   records = tf.data.TFRecordDataset(path, compression, _READ_BUFFER).ignore_errors()
   wanted = tf.where(take < 0, tf.int64.max, skip + take)
@@ -191,6 +202,7 @@ def _read(path, index, skip, take, size, parse, compression):
     tf.constant(_CHUNK_UNKNOWN, tf.int64),
     tf.clip_by_value(_CHUNK_BYTES * wanted // tf.maximum(size, 1), 1, _CHUNK),
   )
+  # An empty last chunk, at which parse_chunk checks that all bytes were read.
   end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
   chunks = records.take(wanted).batch(chunk_size).concatenate(end)
   start = tf.zeros([], tf.int64), tf.zeros([], tf.int64)

@@ -1,4 +1,4 @@
-"""The JSON file beside sharded TFRecords: what they hold, and how to tell that they still do.
+"""The index of sharded TFRecords: a JSON file with their contents, sizes and checksums.
 
 Layout of a folder:
 
@@ -7,13 +7,15 @@ Layout of a folder:
                        {"image": "image", "label": [[], "int64"]},
                         "image_shape": [32, 32, 3], "class_names": [...],
                         "shards": [{"file": ..., "count": 6250, "bytes": 14203344, "sha256": ...},
-                                   null, ...]}    null: not written yet
+                                   null, ...]}    null: this shard is not written yet
 """
 
 import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,25 +32,29 @@ class ShardIndex:
 
   source: str
   count: int
-  features: dict
-  image_shape: list
-  class_names: list
-  shards: list
+  features: dict[str, Any]
+  image_shape: list[int | None]
+  class_names: list[str]
+  shards: list[Any]
   version: int = VERSION
 
   @property
-  def complete(self):
+  def is_complete(self) -> bool:
     """Whether all shards are written."""
     return None not in self.shards
 
 
-def shard_name(number, count):
-  """The file name of a shard."""
+def shard_name(number: int, count: int) -> str:
+  """Returns the file name of a shard."""
   return f"data-{number:05d}-of-{count:05d}.tfrecord"
 
 
-def read(folder):
-  """The ShardIndex of a folder, or None if there is none; InputError if it cannot be understood."""
+def read(folder: str) -> ShardIndex | None:
+  """Reads the index of a folder; None if it has none.
+
+  Raises:
+    InputError: the file is damaged, or of another version.
+  """
   path = os.path.join(folder, NAME)
   if not tf.io.gfile.exists(path):
     return None
@@ -62,16 +68,16 @@ def read(folder):
     raise errors.InputError(f"{path} cannot be read: {error}") from error
 
 
-def write(folder, index):
-  """Writes the index of a folder, whole or not at all."""
+def write(folder: str, index: ShardIndex) -> None:
+  """Writes the index of a folder, completely or not at all."""
   path = os.path.join(folder, NAME)
   with tf.io.gfile.GFile(path + ".writing", "w") as file:
     file.write(json.dumps(dataclasses.asdict(index), indent=1) + "\n")
   tf.io.gfile.rename(path + ".writing", path, overwrite=True)
 
 
-def entry(path, count):
-  """The entry of a shard that has been written."""
+def entry(path: str, count: int) -> dict[str, Any]:
+  """Makes the entry of a complete shard; count is its number of records."""
   return {
     "file": os.path.basename(path),
     "count": count,
@@ -80,8 +86,8 @@ def entry(path, count):
   }
 
 
-def checksum(path):
-  """SHA-256 of a file, in hexadecimal."""
+def checksum(path: str) -> str:
+  """Returns the SHA-256 of a file, in hexadecimal."""
   digest = hashlib.sha256()
   with tf.io.gfile.GFile(path, "rb") as file:
     while piece := file.read(1 << 24):
@@ -89,16 +95,17 @@ def checksum(path):
   return digest.hexdigest()
 
 
-def verify(folder, shards, how):
+def verify(folder: str, shards: Sequence[Mapping[str, Any]], how: str) -> None:
   """Compares shards with their entries.
 
   Args:
-    folder: where they are.
-    shards: list of entries.
-    how: "size", "full" (which reads all of them) or "off".
+    folder: of the shards.
+    shards: the entries.
+    how: "size", "full" (which reads all shards) or "off".
 
   Raises:
-    InputError: a shard is missing or differs; it is named.
+    SettingError: how is none of these.
+    InputError: a shard is missing or differs; the message names it.
   """
   if how not in VERIFY:
     raise errors.SettingError(

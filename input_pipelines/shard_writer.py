@@ -1,4 +1,4 @@
-"""Writes shards of labelled images, one after the other, each of them whole or not there."""
+"""Writes shards of labelled images one after the other, each completely or not at all."""
 
 import dataclasses
 import functools
@@ -22,25 +22,30 @@ _TFDS = re.compile(r"(?P<name>[^:]*(:\d[\d.*]*)?)(:(?P<split>.*))?")
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-  """What is to be written.
+  """A set of images that is written.
 
   Attributes:
     name: "tfds:cifar10:train", "folder:/photos/birds".
-    part: `part(index, parts)` → the labelled_images.Source of one of so many parts of it.
-    class_names: tuple of the classes' names.
+    part: `part(index, parts)` → the source of one of `parts` parts.
+    class_names: names of the classes.
   """
 
   name: str
-  part: Callable
-  class_names: tuple
+  part: Callable[[int, int], labelled_images.Source]
+  class_names: tuple[str, ...]
 
 
-def parse_source(text, data_dir=None, channels=3):
-  """The Input that `tfds:NAME[:SPLIT]` or `folder:PATH` means.
+def parse_source(text: str, data_dir: str | None = None, channels: int = 3) -> Input:
+  """Finds the set that `tfds:NAME[:SPLIT]` or `folder:PATH` describes.
+
+  Args:
+    text: one of these.
+    data_dir: the folder of TensorFlow Datasets; None for its default.
+    channels: of the images in a folder: 3, or 1 for grey.
 
   Raises:
-    SettingError: it is neither.
-    InputError: there is nothing there.
+    SettingError: text is neither.
+    InputError: there is no such set.
   """
   kind, _, rest = text.partition(":")
   if kind == "tfds" and rest:
@@ -53,7 +58,7 @@ def parse_source(text, data_dir=None, channels=3):
 
     return Input(f"tfds:{name}:{split}", part, tfds_images.class_names(name, data_dir))
   if kind == "folder" and rest:
-    names, labels, classes = image_folder.listed(rest)
+    names, labels, classes = image_folder.list_images(rest)
     order = np.random.RandomState(_ORDER_SEED).permutation(len(names))
     names, labels = [names[number] for number in order], [labels[number] for number in order]
     return Input(
@@ -62,20 +67,20 @@ def parse_source(text, data_dir=None, channels=3):
   raise errors.SettingError(f"--source={text}: expected tfds:NAME, tfds:NAME:SPLIT or folder:PATH.")
 
 
-def write(source, output, shards):
-  """Writes what is not there yet of an Input.
+def write(source: Input, output: str, shards: int) -> shard_index.ShardIndex:
+  """Writes the shards that do not exist yet.
 
   Args:
-    source: an Input.
-    output: folder, made if needed.
+    source: the images.
+    output: the folder, which is created if needed.
     shards: number of files.
 
   Returns:
-    The ShardIndex.
+    The index of the folder.
 
   Raises:
-    SettingError: the folder has shards of something else.
-    InputError: an image cannot be decoded; it is named.
+    SettingError: there are fewer images than shards, or the folder has shards of another set.
+    InputError: an image cannot be decoded; the message names it.
     OutputError: the folder cannot be written.
   """
   whole = source.part(0, 1)
@@ -118,7 +123,7 @@ def write(source, output, shards):
 
 
 def _written_before(output, index):
-  """The entries of shards that are there and whole, None for the others."""
+  """Returns the entries of the complete shards in a folder, and None for the others."""
   before = shard_index.read(output)
   if before is None:
     return index.shards
@@ -150,7 +155,7 @@ def _write_shard(source, path):
   """Writes a shard; returns the number of its examples."""
 
   def check(features, label):
-    # The shape is asked for so that the image has to be decoded.
+    # Without the shape, TensorFlow would not decode the image, and damage would not be found.
     return (
       features["image"],
       label,
@@ -159,7 +164,7 @@ def _write_shard(source, path):
 
   aside = path + ".writing"
   with tf.io.TFRecordWriter(aside) as writer:
-    for _, (images, labels, _) in labelled_images.checked(source, check):
+    for _, (images, labels, _) in labelled_images.map_examples(source, check):
       for image, label in zip(images, labels, strict=True):
         features = {
           "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),

@@ -1,4 +1,4 @@
-"""Labelled texts from CSV, TSV or JSON-lines files, as the ids of their words.
+"""Reads labelled texts from CSV, TSV or JSON-lines files, as ids of their words.
 
     run.train_input_fn = @train/text_lines.input_fn
     text_lines.input_fn.vocabulary_file = "/data/reviews/vocabulary.txt"
@@ -6,16 +6,18 @@
     train/text_lines.input_fn.path = "/data/reviews/train.tsv"
     train/text_lines.input_fn.training = True
 
-Which format a file has, its ending says: .csv and .tsv (with a first line that names the columns),
-.jsonl (an object a line). Text is put into lower case and cut at white space; punctuation marks are
-words of their own. The vocabulary has one word a line: the first line is id 1, and so on; 0 is
-padding, and a word that is not there has the id after the last one. Cut to `length` words, or
-padded to it.
+The ending of a file gives its format: .csv and .tsv have a first line with the names of the
+columns, .jsonl has an object in each line. Text is converted to lower case and split at white
+space; each punctuation mark is a word. The vocabulary has one word in each line. The word in line n
+has id n, an unknown word has the id after the last one, and 0 is padding. Texts are cut or padded
+to `length` words.
 """
 
 import csv
 import functools
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import gin
 import numpy as np
@@ -26,56 +28,60 @@ from trainer import errors
 
 PAD_ID = 0
 _SPLIT = r"[[:punct:]]|[^[:punct:][:space:]]+"
-_FIELD_LIMIT = 1 << 30  # characters in a field, where csv's own limit is 128 KiB
+_FIELD_LIMIT = 1 << 30  # characters in a field; csv's own limit is 128 KiB
 
 
 @gin.configurable
 def input_fn(
-  params,
-  path,
-  vocabulary_file,
-  length=128,
-  training=False,
-  text_key="text",
-  label_key="label",
-  classes=None,
-  input_context=None,
-  start=0,
-):
-  """Batches of token ids.
+  params: dict[str, Any],
+  path: str,
+  vocabulary_file: str,
+  length: int = 128,
+  training: bool = False,
+  text_key: str = "text",
+  label_key: str = "label",
+  classes: Sequence[str] | None = None,
+  input_context: tf.distribute.InputContext | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Reads batches of token ids.
 
   Args:
     params: dict with "batch_size".
     path: file or glob, local or gs://.
     vocabulary_file: file with one word a line.
-    length: ids in each example.
+    length: number of ids in each example.
     training: whether to shuffle and repeat without end.
-    text_key, label_key: names of the columns or of the object's keys.
-    classes: names of the classes, whose places in this list are the labels; None where the labels
+    text_key: column or key of the text.
+    label_key: column or key of the label.
+    classes: names of the classes; a label is the place of its name in this list. None if the labels
       are integers.
-    input_context: tf.distribute.InputContext, or None for one host; each host takes an even range
-      of the lines.
-    start: examples that all hosts together have seen before; the framework sets it.
+    input_context: None for one host. Each host reads an even range of the lines.
+    start: number of examples that all hosts together have seen; the framework sets it.
 
   Returns:
     A dataset of ({"tokens": int32 [b, length]}, labels int32 [b]).
 
   Raises:
-    InputError: a file cannot be read, or has a line without text or label; the message names file
-      and line.
+    InputError: a file cannot be read, or a line has no text or no label; the message names file and
+      line.
   """
   texts, labels = load(path, text_key, label_key, None if classes is None else tuple(classes))
   first, stop = hosts.even_range(len(texts), *hosts.part_of(input_context))
   tokens = tokenize(texts[first:stop], load_vocabulary(vocabulary_file), length)
-  seen = hosts.seen_here(start, input_context)
+  seen = hosts.examples_seen(start, input_context)
   return in_memory.batches(
     {"tokens": tokens}, labels[first:stop], params["batch_size"], training=training, start=seen
   )
 
 
 @functools.cache
-def load_vocabulary(path):
-  """The words of a vocabulary file, in order; InputError if it is empty or has a word twice."""
+def load_vocabulary(path: str) -> tuple[str, ...]:
+  """Reads the words of a vocabulary file, in order.
+
+  Raises:
+    InputError: the file cannot be read, is empty, or has a word twice.
+  """
   try:
     with tf.io.gfile.GFile(path) as file:
       words = [line.rstrip("\r\n") for line in file]
@@ -94,20 +100,20 @@ def load_vocabulary(path):
   return tuple(words)
 
 
-def vocabulary_size(path):
-  """How many different ids there are: the words, the padding and the unknown word."""
+def vocabulary_size(path: str) -> int:
+  """Returns the number of different ids: the words, the padding and the unknown word."""
   return len(load_vocabulary(path)) + 2
 
 
-def words_of(texts):
-  """RaggedTensor of the words of each text: string [n, (words)]."""
+def words_of(texts: Sequence[str]) -> tf.RaggedTensor:
+  """Splits each text into words: string [n, (words)]."""
   lowered = tf.strings.lower(tf.constant(texts), encoding="utf-8")
   spaced = tf.strings.regex_replace(lowered, _SPLIT, r" \0 ")
   return tf.strings.split(spaced)
 
 
-def tokenize(texts, vocabulary, length):
-  """int32 [n, length] ids of texts."""
+def tokenize(texts: Sequence[str], vocabulary: Sequence[str], length: int) -> tf.Tensor:
+  """Converts texts to ids: int32 [n, length]."""
   with tf.device("CPU"):
     keys = tf.constant(vocabulary)
     ids = tf.range(1, len(vocabulary) + 1, dtype=tf.int32)
@@ -118,9 +124,15 @@ def tokenize(texts, vocabulary, length):
     return words.with_values(table.lookup(words.values)).to_tensor(PAD_ID, shape=[None, length])
 
 
-@functools.lru_cache(maxsize=8)  # each evaluation calls input_fn anew
-def load(path, text_key, label_key, classes):
-  """(texts, labels): a list of strings and an int32 array, of all lines of the files."""
+@functools.lru_cache(maxsize=8)  # each evaluation calls input_fn again
+def load(
+  path: str, text_key: str, label_key: str, classes: tuple[str, ...] | None
+) -> tuple[list[str], np.ndarray]:
+  """Reads all lines of the files; for Args and Raises see `input_fn`.
+
+  Returns:
+    The texts, and their labels (int32 [n]).
+  """
   paths = sorted(tf.io.gfile.glob(path))
   if not paths:
     raise errors.InputError(f"There is no file {path} (text_lines.input_fn.path).")
@@ -146,7 +158,7 @@ def load(path, text_key, label_key, classes):
 
 
 def _rows(path):
-  """(number of the line, dict) of each line of a file."""
+  """Yields (number of the line, dict) of each line of a file."""
   ending = path.rsplit(".", 1)[-1]
   if ending not in ("csv", "tsv", "jsonl"):
     raise errors.InputError(f"{path}: expected a name that ends in .csv, .tsv or .jsonl.")

@@ -5,14 +5,18 @@
     train/tf_flowers.input_fn.split = "train"
     train/tf_flowers.input_fn.training = True
 
-It comes as one split. Here the first 85 % of its files' records are "train" (3,120 photos) and the
-rest is "validation" (550). The records are in random order, so that both have all classes in the
-same proportions, and every photo is in one of the two.
+The set has one split. Here the first 85 % of the records are "train" (3,120 photos) and the others
+are "validation" (550). The records are in random order, so both have the classes in about the same
+proportions.
 
 Source: The TensorFlow Team, "Flowers", 2019; each photo has its own Creative Commons licence.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import gin
+import tensorflow as tf
 
 from input_pipelines import hosts, image_pipeline, tfds_images
 from trainer import errors
@@ -24,22 +28,22 @@ SPLITS = {"train": "train[:85%]", "validation": "train[85%:]"}
 
 @gin.configurable
 def input_fn(
-  params,
-  split="train",
-  training=False,
-  data_dir=None,
-  image_size=224,
-  crop="central",
-  augment=None,
-  standardise=None,
-  cache="memory",
-  shuffle_buffer=2000,
-  input_context=None,
-  start=0,
-):
-  """tf_flowers.
+  params: dict[str, Any],
+  split: str = "train",
+  training: bool = False,
+  data_dir: str | None = None,
+  image_size: int | Sequence[int] = 224,
+  crop: str = "central",
+  augment: Callable[..., tf.Tensor] | None = None,
+  standardise: Any = None,
+  cache: str | None = "memory",
+  shuffle_buffer: int = 2000,
+  input_context: tf.distribute.InputContext | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Reads tf_flowers.
 
-  The arguments are those of `tfds_images.input_fn`, but for split: "train" or "validation".
+  For the arguments see `tfds_images.input_fn`. Here split is "train" or "validation".
 
   Returns:
     A dataset of ({"image": float32 [b, image_size, image_size, 3]}, labels int32 [b] in 0..4).
@@ -68,5 +72,5 @@ def input_fn(
     standardise=standardise,
     cache=cache,
     shuffle_buffer=shuffle_buffer,
-    start=hosts.seen_here(start, input_context),
+    start=hosts.examples_seen(start, input_context),
   )

@@ -1,4 +1,4 @@
-"""Any image classification set of TensorFlow Datasets, by name.
+"""Reads any image classification set of TensorFlow Datasets (TFDS) by its name.
 
     run.train_input_fn = @train/tfds_images.input_fn
     tfds_images.input_fn.name = "stanford_dogs"
@@ -6,11 +6,14 @@
     train/tfds_images.input_fn.split = "train[:90%]"
     train/tfds_images.input_fn.training = True
 
-The prepared files of a set are read directly, so that one reader shuffles, shards and names damage
-in every kind of TFRecord file. Each host reads an even range of the split.
+The prepared files of a set are read by `records`, not by TFDS, so that all TFRecord files are
+shuffled, divided among hosts and checked for damage in the same way. Each host reads an even range
+of the split.
 """
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gin
 import tensorflow as tf
@@ -21,22 +24,22 @@ from trainer import errors
 
 @gin.configurable
 def input_fn(
-  params,
-  name,
-  split="train",
-  training=False,
-  data_dir=None,
-  image_size=None,
-  crop="central",
-  augment=None,
-  standardise=None,
-  cache="memory",
-  shuffle_buffer=10_000,
-  download=True,
-  input_context=None,
-  start=0,
-):
-  """Batches of a set that `tfds.builder(name)` knows.
+  params: dict[str, Any],
+  name: str,
+  split: str = "train",
+  training: bool = False,
+  data_dir: str | None = None,
+  image_size: int | Sequence[int] | None = None,
+  crop: str = "central",
+  augment: Callable[..., tf.Tensor] | None = None,
+  standardise: Any = None,
+  cache: str | None = "memory",
+  shuffle_buffer: int = 10_000,
+  download: bool = True,
+  input_context: tf.distribute.InputContext | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Reads a set that `tfds.builder(name)` can find.
 
   Args:
     params: dict with "batch_size".
@@ -44,18 +47,22 @@ def input_fn(
     split: in TFDS's syntax: "train", "train[:90%]", "train+test".
     training: whether to shuffle, augment and repeat.
     data_dir: TFDS's folder, local or gs://; None for its default.
-    image_size, crop, augment, standardise, cache, shuffle_buffer: see `image_pipeline.batches`. A
-      crop of "random" in training needs cache = None.
+    image_size: see `image_pipeline.batches`.
+    crop: see `image_pipeline.batches`; "random" in training needs cache = None.
+    augment: see `image_pipeline.batches`.
+    standardise: see `image_pipeline.batches`.
+    cache: see `image_pipeline.batches`.
+    shuffle_buffer: see `image_pipeline.batches`.
     download: whether to download and prepare the set if data_dir does not have it.
-    input_context: tf.distribute.InputContext, or None for one host.
-    start: examples that all hosts together have seen before; the framework sets it.
+    input_context: None for one host.
+    start: number of examples that all hosts together have seen; the framework sets it.
 
   Returns:
     A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]).
 
   Raises:
-    SettingError: there is no such set or split, or it is not one of labelled images.
-    InputError: the set is not there and cannot be downloaded.
+    SettingError: there is no such set or split, or it does not have labelled images.
+    InputError: the set is not in data_dir and cannot be downloaded.
   """
   return image_pipeline.batches(
     source(name, split, data_dir, download, input_context),
@@ -67,17 +74,33 @@ def input_fn(
     standardise=standardise,
     cache=cache,
     shuffle_buffer=shuffle_buffer,
-    start=hosts.seen_here(start, input_context),
+    start=hosts.examples_seen(start, input_context),
   )
 
 
 def source(
-  name, split, data_dir=None, download=True, input_context=None, gin_name="tfds_images.input_fn"
-):
-  """The labelled_images.Source of a split, or of this host's part of it; gin_name is what
-  messages call the input_fn.
+  name: str,
+  split: str,
+  data_dir: str | None = None,
+  download: bool = True,
+  input_context: tf.distribute.InputContext | None = None,
+  gin_name: str = "tfds_images.input_fn",
+) -> labelled_images.Source:
+  """Makes the source of a split, or of this host's part of it.
+
+  Args:
+    name: see `input_fn`.
+    split: see `input_fn`.
+    data_dir: see `input_fn`.
+    download: see `input_fn`.
+    input_context: see `input_fn`.
+    gin_name: of the input_fn with the settings, for error messages.
+
+  Raises:
+    SettingError: see `input_fn`.
+    InputError: see `input_fn`; or the host's part is empty.
   """
-  builder = prepared(name, data_dir, download, gin_name)
+  builder = prepared_builder(name, data_dir, download, gin_name)
   image_key, label_key, shape = _keys(builder, gin_name)
   index, parts = hosts.part_of(input_context)
   segments = records.part(_segments(builder, split, gin_name), index, parts)
@@ -92,7 +115,7 @@ def source(
 
   def parse(path, ordinals, serialized):
     parsed = tf.io.parse_example(serialized, features)
-    return {"image": images.checked(parsed[image_key], path, ordinals)}, parsed[label_key]
+    return {"image": images.assert_images(parsed[image_key], path, ordinals)}, parsed[label_key]
 
   return labelled_images.Source(
     name=gin_name,
@@ -106,13 +129,13 @@ def source(
     stream=lambda training, shuffle_buffer, start: records.stream(
       segments, parse, training=training, shuffle_buffer=shuffle_buffer, start=start
     ),
-    example_name=records.namer(segments),
+    example_name=records.record_namer(segments),
   )
 
 
-@functools.lru_cache(maxsize=16)  # each evaluation of a run calls its input_fn anew
-def prepared(name, data_dir, download, gin_name):
-  """The tfds builder of a set whose files are there."""
+@functools.lru_cache(maxsize=16)  # each evaluation of a run calls its input_fn again
+def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: str) -> Any:
+  """Returns the TFDS builder of a set, whose files exist; for Args and Raises see `source`."""
   import tensorflow_datasets as tfds
 
   try:
@@ -130,7 +153,7 @@ def prepared(name, data_dir, download, gin_name):
       )
     try:
       builder.download_and_prepare()
-    except Exception as error:  # of whatever kind the set's own code raises
+    except Exception as error:  # each set has its own code, which may raise anything
       raise errors.InputError(
         f"{name} is not in {builder.data_path} and could not be downloaded "
         f"({type(error).__name__}: {_first_line(error)}). "
@@ -144,16 +167,17 @@ def prepared(name, data_dir, download, gin_name):
 
 
 @gin.configurable
-def class_names(name, data_dir=None):
-  """The names of the classes, in the order of the labels: `run.class_names =
-  @tfds_images.class_names()`.
+def class_names(name: str, data_dir: str | None = None) -> tuple[str, ...]:
+  """Returns the names of the classes, in the order of the labels.
+
+  In gin: `run.class_names = @tfds_images.class_names()`.
   """
-  builder = prepared(name, data_dir, download=False, gin_name="tfds_images.input_fn")
+  builder = prepared_builder(name, data_dir, download=False, gin_name="tfds_images.input_fn")
   return tuple(builder.info.features[_keys(builder, "tfds_images.input_fn")[1]].names)
 
 
 def _keys(builder, gin_name):
-  """(key of the image, key of the label, shape of the image)."""
+  """Returns the key of the image, the key of the label, and the shape of the image."""
   import tensorflow_datasets as tfds
 
   keys = builder.info.supervised_keys or ("image", "label")

@@ -1,19 +1,20 @@
-"""Sharded TFRecords, local or gs://, written by `make_tfrecords` or by other programs.
+"""Reads sharded TFRecords, local or gs://, written by `make_tfrecords` or by other programs.
 
     run.train_input_fn = @train/tfrecord.input_fn
     tfrecord.input_fn.image_size = 160
-    train/tfrecord.input_fn.path = "/data/birds/train"  # a folder with a shards.json tells what is
-                                                        # in it
+    train/tfrecord.input_fn.path = "/data/birds/train"       # a folder with a shards.json
     train/tfrecord.input_fn.training = True
 
-    train/tfrecord.input_fn.path = "gs://bucket/sensors-*"       # others: say what is in them
+    train/tfrecord.input_fn.path = "gs://bucket/sensors-*"   # files without one need `features`
     tfrecord.input_fn.features = {"signal": ((128, 3), "float32"), "label": ((), "int64")}
 
-Hosts read different files where there are enough; else even ranges of the records where their
-numbers are known, else every n-th record.
+Hosts read different files if there are enough. Otherwise each host reads an even range of the
+records; if the files' numbers of records are not known, it reads every n-th record.
 """
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import gin
 import tensorflow as tf
@@ -31,55 +32,59 @@ from input_pipelines import (
 )
 from trainer import errors
 
-IMAGE = ("image", "jpeg")  # names in a feature spec of an encoded image, of whatever format
+IMAGE = ("image", "jpeg")  # in a feature spec: an encoded image of any format
 ON_DAMAGE = ("raise", "skip")
 
 
 @gin.configurable
 def input_fn(
-  params,
-  path,
-  features=None,
-  label_key="label",
-  training=False,
-  image_size=None,
-  crop="central",
-  augment=None,
-  standardise=None,
-  cache=None,
-  shuffle_buffer=10_000,
-  verify="size",
-  on_damage="raise",
-  compression="",
-  input_context=None,
-  start=0,
-):
-  """Batches of records, each a serialized tf.train.Example.
+  params: dict[str, Any],
+  path: str,
+  features: Mapping[str, Any] | None = None,
+  label_key: str | None = "label",
+  training: bool = False,
+  image_size: int | Sequence[int] | None = None,
+  crop: str = "central",
+  augment: Callable[..., tf.Tensor] | None = None,
+  standardise: Any = None,
+  cache: str | None = None,
+  shuffle_buffer: int = 10_000,
+  verify: str = "size",
+  on_damage: str = "raise",
+  compression: str = "",
+  input_context: tf.distribute.InputContext | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Reads batches of records, each a serialized tf.train.Example.
 
   Args:
     params: dict with "batch_size".
     path: a folder or a glob.
-    features: dict of name → (shape, dtype), or "image" for an encoded image; None to take it from
-      shards.json. Dtypes other than float32, int64 and string are cast from int64 if they are
-      integers of 32 bits, and read from raw bytes else.
-    label_key: which of the features is the label; None if there is none.
+    features: name → (shape, dtype), or "image" for an encoded image; None to take them from
+      shards.json. int32 and uint32 are cast from int64. Other dtypes than these, float32, int64 and
+      string are decoded from raw bytes.
+    label_key: name of the feature that is the label; None if there is none.
     training: whether to shuffle, augment and repeat.
-    image_size, crop, augment, standardise, cache, shuffle_buffer: see `image_pipeline.batches`, for
-      sets with an image.
-    verify: "size", "full" or "off": how files are compared with shards.json before they are read.
-    on_damage: "raise" for an error that names file and byte of a damaged record; "skip" to look
-      through all files first, to leave out what is damaged, and to say how much that is.
+    image_size: see `image_pipeline.batches`; this and the next four are for sets with an image.
+    crop: see `image_pipeline.batches`.
+    augment: see `image_pipeline.batches`.
+    standardise: see `image_pipeline.batches`.
+    cache: see `image_pipeline.batches`.
+    shuffle_buffer: number of records from which the next is chosen.
+    verify: how files are compared with shards.json before they are read: "size", "full" or "off".
+    on_damage: "raise" raises an error that names file and byte of a damaged record. "skip" reads
+      all files once at the beginning, leaves damaged records out, and logs how many there are.
     compression: "" or "GZIP".
-    input_context: tf.distribute.InputContext, or None for one host.
-    start: examples that all hosts together have seen before; the framework sets it.
+    input_context: None for one host.
+    start: number of examples that all hosts together have seen; the framework sets it.
 
   Returns:
-    A dataset of (features, label), or of features without a label. An image, whatever its feature
-    is called, is "image": float32 [b, h, w, c].
+    A dataset of (features, label), or of features if there is no label. An image is always named
+    "image": float32 [b, h, w, c].
 
   Raises:
     SettingError: a setting cannot work.
-    InputError: there are no files, or they are not those of shards.json.
+    InputError: there are no files, or they differ from shards.json.
   """
   if on_damage not in ON_DAMAGE or (on_damage == "skip" and compression):
     raise errors.SettingError(
@@ -108,7 +113,7 @@ def input_fn(
       start=seen,
     )
 
-  seen = hosts.seen_here(start, input_context)
+  seen = hosts.examples_seen(start, input_context)
 
   if not image_keys:
     dataset = stream(training, shuffle_buffer, seen).map(lambda position, example: example[1:])
@@ -123,7 +128,7 @@ def input_fn(
       count=sum(segment.take for segment in segments) if known else None,
       image_shape=tuple(index.image_shape) if index else (None, None, None),
       stream=stream,
-      example_name=records.namer(segments),
+      example_name=records.record_namer(segments),
     )
     dataset = image_pipeline.batches(
       source,
@@ -144,7 +149,7 @@ def input_fn(
 
 
 def _files(path, verify):
-  """(paths, numbers of their records or None, ShardIndex or None)."""
+  """Returns paths, their numbers of records or None, and the ShardIndex or None."""
   folder = path if tf.io.gfile.isdir(path) else os.path.dirname(path)
   index = shard_index.read(folder)
   if folder == path and index is not None:
@@ -158,7 +163,7 @@ def _files(path, verify):
       )
   if index is None:
     return paths, None, None
-  if not index.complete:
+  if not index.is_complete:
     raise errors.InputError(
       f"{folder} has {len(index.shards) - index.shards.count(None)} of {len(index.shards)} "
       "shards: run make_tfrecords again to write the others."
@@ -167,7 +172,7 @@ def _files(path, verify):
     shard for shard in index.shards if paths is None or os.path.join(folder, shard["file"]) in paths
   ]
   if paths is not None and len(shards) < len(paths):
-    return paths, None, None  # the glob is of other files beside those of the index
+    return paths, None, None  # the glob also matches files that are not in the index
   shard_index.verify(folder, shards, verify)
   return (
     [os.path.join(folder, shard["file"]) for shard in shards],
@@ -197,7 +202,7 @@ def _spec(features, index, label_key, path):
 
 
 def _share(paths, counts, on_damage, input_context):
-  """(Segments of this host, (index, count) if it keeps every count-th record of them only)."""
+  """Returns this host's segments, and (index, count) if it reads only every count-th record."""
   index, parts = hosts.part_of(input_context)
   chosen = range(index, len(paths), parts) if len(paths) >= parts else range(len(paths))
   if on_damage == "skip":
@@ -213,7 +218,7 @@ def _share(paths, counts, on_damage, input_context):
         len(reports),
       )
     takes = [report.count for report in reports]
-    names = damage.repaired(reports)
+    names = damage.repair(reports)
   else:
     takes = [-1 if counts is None else counts[number] for number in chosen]
     names = [paths[number] for number in chosen]
@@ -230,9 +235,7 @@ def _share(paths, counts, on_damage, input_context):
 
 
 def _parser(spec, label_key, image_keys):
-  """A function for records.stream that returns (features, label); the label is 0 where there is
-  none.
-  """
+  """Returns a function for records.stream that parses to (features, label), or 0 for no label."""
   stored = {key: _stored(key, value) for key, value in spec.items()}
 
   def parse(path, ordinals, serialized):
@@ -243,7 +246,7 @@ def _parser(spec, label_key, image_keys):
     }
     label = tensors.pop(label_key) if label_key is not None else tf.zeros_like(serialized, tf.int32)
     if image_keys:
-      tensors["image"] = images.checked(tensors.pop(image_keys[0]), path, ordinals)
+      tensors["image"] = images.assert_images(tensors.pop(image_keys[0]), path, ordinals)
     return tensors, label
 
   return parse
@@ -270,7 +273,7 @@ def _stored(key, value):
 
 
 def _as(tensor, shape, dtype):
-  """What was stored, as what was asked for."""
+  """Converts a stored tensor to the shape and dtype in the spec."""
   dtype = tf.as_dtype(dtype)
   if tensor.dtype == tf.string and dtype != tf.string:
     return tf.reshape(tf.io.decode_raw(tensor, dtype), [-1, *shape])

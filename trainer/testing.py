@@ -1,4 +1,6 @@
-"""Tests of models, input pipelines and gin files of your own, for pytest and unittest alike.
+"""Assertions for tests of your own models, input pipelines and gin files.
+
+They work with pytest and unittest.
 
     from trainer import testing
 
@@ -11,20 +13,20 @@
     def test_my_experiment():
       testing.run_gin("gin_configs/mine.gin", steps=2)
 
-Everything is run in temporary folders. Where a model does not do what it should, an AssertionError
-names the variables and the differences; where it does not run at all, the error is that of the run,
-an errors.OctetError.
+Everything runs in temporary folders. If an assertion does not hold, an AssertionError names the
+variables and the differences. If the model does not run at all, the error is the run's own, an
+errors.OctetError.
 
-Arguments that several of them have:
+Arguments that several functions have:
 
-    model_fn: with its knobs bound, as by functools.partial.
-    input_fn: one to train with: whole batches of (features, labels), without end.
+    model_fn: of the model, with its arguments bound, for example by functools.partial.
+    input_fn: for training: endless full batches of (features, labels).
     batch_size: global, of all cores together.
-    params: dict for both.
+    params: for both functions.
     device: see `trainer.devices.device`.
 
-Eight virtual cores must be made before TensorFlow starts to compute. In a session of several tests,
-put this into conftest.py or setUpModule:
+Eight virtual cores must be created before TensorFlow computes anything. In a session with several
+tests, put this into conftest.py or setUpModule:
 
     from trainer.devices import device
     device.connect("cpu:8")
@@ -32,6 +34,8 @@ put this into conftest.py or setUpModule:
 
 import os
 import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -42,35 +46,35 @@ from trainer.inputs import call
 from trainer.kinds import Kind
 from trainer.outputs import options, saved_model
 
-_SHOWN = 8  # variables in a message
+_SHOWN = 8  # the most variables in a message
 
 
 def run_gin(
-  file,
-  steps=2,
-  device="cpu",
-  bindings=(),
-  model_dir=None,
-  mode="train_and_evaluate",
-  strict_gin=True,
-):
+  file: str | os.PathLike[str],
+  steps: int = 2,
+  device: str = "cpu",
+  bindings: Sequence[str] = (),
+  model_dir: str | os.PathLike[str] | None = None,
+  mode: str = "train_and_evaluate",
+  strict_gin: bool = True,
+) -> Any:
   """Runs an experiment for a few steps: training, an evaluation of one batch, an export.
 
   Args:
     file: path of a gin file.
-    steps: train steps.
-    device: where.
-    bindings: list of strings of gin that come after the file, such as "run.train_batch_size = 16".
-    model_dir: folder for what the run writes; None for one that is removed.
+    steps: number of training steps.
+    device: see the module.
+    bindings: gin bindings that come after the file, such as "run.train_batch_size = 16".
+    model_dir: folder of the run; None for a temporary one.
     mode: see `trainer.experiment.MODES`.
-    strict_gin: whether bindings that nobody uses are an error. Where `bindings` put other data in
-      the place of the file's own, those of its own are.
+    strict_gin: whether unused bindings are an error. If `bindings` replace the data of the file,
+      the file's bindings for its own data are unused.
 
   Returns:
-    The metrics of the evaluation (dict), None in a mode without one.
+    The metrics of the evaluation, a dict; None in a mode without one.
 
   Raises:
-    errors.OctetError: the experiment does not run.
+    OctetError: the experiment does not run.
   """
   config.load([os.fspath(file)], [f"run.train_steps = {steps}", "run.eval_steps = 1", *bindings])
   try:
@@ -82,24 +86,24 @@ def run_gin(
     config.clear()
 
 
-def random_batch(spec, batch_size=None, below=2, seed=0):
-  """Arrays that a spec describes, the same for the same seed.
+def random_batch(spec: Any, batch_size: int | None = None, below: int = 2, seed: int = 0) -> Any:
+  """Makes random arrays with the shapes and dtypes of a spec.
 
       spec = {"image": tf.TensorSpec([8, 32, 32, 3])}, tf.TensorSpec([8], tf.int32)
       features, labels = testing.random_batch(spec, below=10)
       testing.random_batch(my_dataset.element_spec, batch_size=64)
 
   Args:
-    spec: nest of tf.TensorSpec, the first axis of each the batch.
-    batch_size: that axis; None for what the specs say.
-    below: integers are in [0, below): classes of labels, words of a vocabulary.
-    seed: int.
+    spec: nest of tf.TensorSpec with shapes [batch, ...].
+    batch_size: size of the first axis; None to take it from the specs.
+    below: integers are in [0, below).
+    seed: equal seeds give equal arrays.
 
   Returns:
     The same nest of numpy arrays; floats are uniform in [0, 1).
 
   Raises:
-    SettingError: an axis is not known, or a dtype is no number.
+    SettingError: the size of an axis is unknown, or a dtype is not a number.
   """
   random = np.random.default_rng(seed)
 
@@ -126,20 +130,34 @@ def random_batch(spec, batch_size=None, below=2, seed=0):
 
 
 def assert_learns(
-  model_fn, input_fn, *, steps=100, below=None, fixed=(), batch_size=16, params=None, device="cpu"
-):
-  """The loss stays finite and falls, and every trainable variable moves.
+  model_fn: Callable[..., Any],
+  input_fn: Callable[..., Any],
+  *,
+  steps: int = 100,
+  below: float | None = None,
+  fixed: Collection[str] = (),
+  batch_size: int = 16,
+  params: Mapping[str, Any] | None = None,
+  device: str = "cpu",
+) -> None:
+  """Asserts that the loss stays finite and falls, and that every trainable variable changes.
 
   Args:
-    steps: of training, at least 10.
-    below: float; what the mean loss of the last tenth of the steps has to be less than. None: that
-      of the first tenth.
-    fixed: names of trainable variables that may stay as they are.
+    model_fn: see the module.
+    input_fn: see the module.
+    steps: number of training steps, at least 10.
+    below: the mean loss of the last tenth of the steps must be less than this; None for the mean of
+      the first tenth.
+    fixed: names of trainable variables that may stay unchanged.
+    batch_size: see the module.
+    params: see the module.
+    device: see the module.
 
   Raises:
-    AssertionError: it does not learn.
+    AssertionError: the model does not learn.
   """
-  losses, initial = [], {}
+  losses: list[float] = []
+  initial: dict[str, np.ndarray] = {}
 
   class Watch:
     def begin(self, runner):
@@ -183,22 +201,35 @@ def assert_learns(
 
 
 def assert_resumes_exactly(
-  model_fn, input_fn, *, steps=6, batch_size=16, params=None, device="cpu"
-):
-  """A training that stops half-way and goes on from its checkpoint comes to the same bits as one
-  that does not stop.
+  model_fn: Callable[..., Any],
+  input_fn: Callable[..., Any],
+  *,
+  steps: int = 6,
+  batch_size: int = 16,
+  params: Mapping[str, Any] | None = None,
+  device: str = "cpu",
+) -> None:
+  """Asserts that a training that resumes half-way ends with the same bits as an uninterrupted one.
+
+  Args:
+    model_fn: see the module.
+    input_fn: see the module.
+    steps: number of training steps.
+    batch_size: see the module.
+    params: see the module.
+    device: see the module.
 
   Raises:
-    AssertionError: names the variables. Usual causes: numbers that the model_fn keeps in Python,
-      random numbers that do not come from Keras (tf.nn.dropout, tf.random, numpy), an input_fn that
-      gives other batches when it is called again.
+    AssertionError: names the variables that differ. Usual causes: numbers that the model_fn keeps
+      in Python, random numbers that do not come from Keras (tf.nn.dropout, tf.random, numpy), an
+      input_fn that gives other batches when it is called again.
   """
   half = steps // 2
   with tempfile.TemporaryDirectory() as folder:
 
     def train(name, until):
-      # Both save at the same steps: saving gives all cores the mean of what each keeps for itself,
-      # such as batch norm's averages.
+      # Both trainings save at the same steps, because saving changes values on several cores: those
+      # that each core keeps for itself, such as batch norm's averages, become their mean.
       runner = _estimator(
         model_fn,
         os.path.join(folder, name),
@@ -220,26 +251,36 @@ def assert_resumes_exactly(
 
 
 def assert_same_on_eight_cores(
-  model_fn, input_fn, *, steps=3, tolerance=1e-5, batch_size=16, params=None
-):
-  """Eight virtual cores with an eighth of the batch each come to the values that one core with all
-  of it comes to.
+  model_fn: Callable[..., Any],
+  input_fn: Callable[..., Any],
+  *,
+  steps: int = 3,
+  tolerance: float = 1e-5,
+  batch_size: int = 16,
+  params: Mapping[str, Any] | None = None,
+) -> None:
+  """Asserts that eight virtual cores, with an eighth of the batch each, train as one core does.
 
-  What looks at other examples of the batch (batch norm in training) or draws random numbers
-  (dropout) is different on eight cores by nature: bind such knobs to nothing, as in
-  `functools.partial(model_fn, dropout=0.0)`.
+  Layers that depend on other examples of the batch (batch norm in training) or on random numbers
+  (dropout) always differ on eight cores. Switch them off, as in `functools.partial(model_fn,
+  dropout=0.0)`.
 
   Args:
-    tolerance: the largest difference of any value.
+    model_fn: see the module.
+    input_fn: see the module.
+    steps: number of training steps.
+    tolerance: the largest allowed difference of any value.
+    batch_size: see the module.
+    params: see the module.
 
   Raises:
-    AssertionError: names the variables. Usual causes: gradients that are applied without being
-      combined, a loss that is a sum over the batch.
-    SettingError: the batch cannot be cut into eight, or TensorFlow has already started with fewer
+    AssertionError: names the variables that differ. Usual causes: gradients that are applied
+      without being combined, a loss that is a sum over the batch.
+    SettingError: the batch is not divisible by eight, or TensorFlow has already started with fewer
       cores.
   """
   with tempfile.TemporaryDirectory() as folder:
-    eight, one = [  # the eight first: they must be made before TensorFlow starts
+    eight, one = [  # eight cores first: they must be created before TensorFlow starts
       values(
         _estimator(model_fn, os.path.join(folder, device[-1]), batch_size, params, device).train(
           input_fn, max_steps=steps
@@ -251,20 +292,32 @@ def assert_same_on_eight_cores(
 
 
 def assert_export_matches(
-  model_fn, input_fn, *, tolerance=1e-5, batch_size=16, params=None, device="cpu"
-):
-  """A SavedModel serves what the Estimator predicts: for the first batch of input_fn, and for its
-  last example alone.
+  model_fn: Callable[..., Any],
+  input_fn: Callable[..., Any],
+  *,
+  tolerance: float = 1e-5,
+  batch_size: int = 16,
+  params: Mapping[str, Any] | None = None,
+  device: str = "cpu",
+) -> None:
+  """Asserts that an exported SavedModel gives the predictions of the Estimator.
+
+  The first batch of input_fn is predicted, and then its last example alone.
 
   Args:
-    tolerance: the largest difference of any value.
+    model_fn: see the module.
+    input_fn: see the module.
+    tolerance: the largest allowed difference of any value.
+    batch_size: see the module.
+    params: see the module.
+    device: see the module.
 
   Raises:
-    AssertionError: names the predictions. Usual causes: layers in training mode, statistics of the
-      batch, or random numbers in predictions.
+    AssertionError: names the predictions that differ. Usual causes: layers in training mode,
+      statistics of the batch, or random numbers in predictions.
   """
   with tempfile.TemporaryDirectory() as folder:
-    # It is, below.
+    # The export's own verification is off, because the same is verified below.
     runner = _estimator(
       model_fn,
       folder,
@@ -289,20 +342,20 @@ def assert_export_matches(
     )
     path = runner.export_saved_model(os.path.join(folder, "export"))
     assert_serves(path, features, predictions, tolerance)
-    # The last example, and not the first: what is drawn at random for a batch begins with what is
-    # drawn for its first example.
+    # The last example, not the first: random numbers for a batch begin with those for its first
+    # example, so randomness would not show.
     last = tf.nest.map_structure(lambda array: array[-1:], (features, predictions))
     assert_serves(path, *last, tolerance)
 
 
-def assert_serves(path, features, predictions, tolerance=1e-5):
-  """A SavedModel gives these predictions for these features, by its signature "serving_default".
+def assert_serves(path: str, features: Any, predictions: Any, tolerance: float = 1e-5) -> None:
+  """Asserts that a SavedModel's signature "serving_default" gives certain predictions.
 
   Args:
     path: of the SavedModel.
     features: nest of arrays, as the model_fn takes them.
-    predictions: dict of arrays, or an array. What the SavedModel does not serve is not looked at.
-    tolerance: the largest difference of any value.
+    predictions: dict of arrays, or an array. Those that the SavedModel does not give are ignored.
+    tolerance: the largest allowed difference of any value.
 
   Raises:
     AssertionError: names the predictions that differ.
@@ -333,18 +386,24 @@ def assert_serves(path, features, predictions, tolerance=1e-5):
   )
 
 
-def values(runner):
-  """dict of name → numpy array, all variables of an Estimator."""
+def values(runner: estimator.Estimator) -> dict[str, np.ndarray]:
+  """Returns name → value of all variables of an Estimator."""
   return {name: variable.numpy() for name, variable in runner.variables.items()}
 
 
-def assert_same_values(first, second, tolerance=0.0, names=("the first", "the second")):
-  """Two dicts of name → array have the same names, shapes and, within the tolerance, values; NaN is
-  the same as NaN.
+def assert_same_values(
+  first: Mapping[str, Any],
+  second: Mapping[str, Any],
+  tolerance: float = 0.0,
+  names: Sequence[str] = ("the first", "the second"),
+) -> None:
+  """Asserts that two dicts of arrays have the same names, shapes and values; NaN equals NaN.
 
   Args:
-    tolerance: the largest difference of any value; 0 for the same bits.
-    names: what to call the two in a message.
+    first: name → array.
+    second: name → array.
+    tolerance: the largest allowed difference of any value; 0 for the same bits.
+    names: what the message calls the two.
 
   Raises:
     AssertionError: lists the names with the largest differences.
@@ -376,8 +435,9 @@ def assert_same_values(first, second, tolerance=0.0, names=("the first", "the se
 
 
 def _difference(first, second):
-  """The largest absolute difference of two arrays of one shape; infinite where only one has a
-  NaN, or where strings differ.
+  """Returns the largest absolute difference of two arrays of one shape.
+
+  It is infinite if only one of them has a NaN at some place, or if strings differ.
   """
   if first.dtype.kind in "OSU":
     return 0.0 if np.array_equal(first, second) else np.inf

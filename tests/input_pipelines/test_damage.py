@@ -26,7 +26,7 @@ def harm(path, *places):
 
 
 def saved(report):
-  return [record.numpy() for record in tf.data.TFRecordDataset(damage.repaired([report]))]
+  return [record.numpy() for record in tf.data.TFRecordDataset(damage.repair([report]))]
 
 
 def test_checksums_are_those_of_tensorflow(path):
@@ -40,7 +40,7 @@ def test_checksums_are_those_of_tensorflow(path):
 def test_a_whole_file(path):
   (report,) = damage.scan([str(path)])
   assert (report.count, report.damaged) == (10, [])
-  assert damage.repaired([report]) == [str(path)]
+  assert damage.repair([report]) == [str(path)]
 
 
 def test_damaged_data_costs_that_record(path):

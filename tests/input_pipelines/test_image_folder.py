@@ -13,7 +13,7 @@ PARAMS = {"batch_size": 3}
 
 @pytest.fixture(autouse=True)
 def _empty_cache():
-  image_cache.forget()
+  image_cache.clear()
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_other_files_and_depths(folder):
   (folder / ".git").mkdir()
   (folder / "ant" / "more").mkdir()
   (folder / "ant" / "more" / "5.PNG").write_bytes(tiny_data.png(200, 9, 12))
-  names, labels, classes = image_folder.listed(str(folder))
+  names, labels, classes = image_folder.list_images(str(folder))
   assert classes == ("ant", "bee")
   assert labels == [0] * 5 + [1] * 4
   assert names[4] == "ant/more/5.PNG"

@@ -90,23 +90,23 @@ def test_grey_and_gif():
 @pytest.mark.parametrize("content", [b"", b"B", b"<html>not here</html>"])
 def test_what_is_no_image_is_named(content):
   with pytest.raises(tf.errors.InvalidArgumentError, match=r"birds/7\.jpg is no JPEG"):
-    images.checked_file(tf.constant(content), tf.constant("birds/7.jpg"))
+    images.assert_image_file(tf.constant(content), tf.constant("birds/7.jpg"))
   encoded = tf.constant([tiny_data.png(1), content, content])
   with pytest.raises(
     tf.errors.InvalidArgumentError,
     match=r"a\.tfrecord: record 11 \(counted from "
     r"0\) is no JPEG",
   ):
-    images.checked(encoded, tf.constant("a.tfrecord"), tf.constant([10, 11, 12], tf.int64))
+    images.assert_images(encoded, tf.constant("a.tfrecord"), tf.constant([10, 11, 12], tf.int64))
 
 
 def test_images_pass_unchanged():
   encoded = tf.constant([tiny_data.png(1), tiny_data.jpeg(tiny_data.flat(3)), b"GIF89a", b"BM12"])
   assert (
-    images.checked(encoded, tf.constant("a"), tf.range(4, dtype=tf.int64)).numpy()
+    images.assert_images(encoded, tf.constant("a"), tf.range(4, dtype=tf.int64)).numpy()
     == encoded.numpy()
   ).all()
-  assert images.checked(encoded[:0], tf.constant("a"), tf.range(0, dtype=tf.int64)).shape == [0]
+  assert images.assert_images(encoded[:0], tf.constant("a"), tf.range(0, dtype=tf.int64)).shape == [0]
 
 
 def test_to_float():

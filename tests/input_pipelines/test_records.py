@@ -195,7 +195,7 @@ def test_a_missing_file_is_named(paths):
 
 
 def test_names_of_records(paths):
-  name = records.namer(records.part(segments(paths, SIZES), 1, 2))
+  name = records.record_namer(records.part(segments(paths, SIZES), 1, 2))
   assert name(0).startswith(paths[2] + ": record 30 ")
   assert name(40).startswith(paths[3] + ": record 0 ")
 

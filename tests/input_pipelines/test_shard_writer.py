@@ -27,7 +27,7 @@ def test_shards_and_index(source, tmp_path):
   assert [shard["count"] for shard in index.shards] == [3, 3, 4]
   assert index.count == 10
   assert index.class_names == ["ant", "bee"]
-  assert index.complete
+  assert index.is_complete
   assert sorted(contents(tmp_path / "out")) == [
     *(f"data-0000{number}-of-00003.tfrecord" for number in range(3)),
     "shards.json",
@@ -60,7 +60,7 @@ def test_goes_on_where_it_was_cut_short(source, tmp_path, monkeypatch):
   monkeypatch.setattr(shard_writer, "_write_shard", cut_short)
   with pytest.raises(KeyboardInterrupt):
     shard_writer.write(source, str(tmp_path / "out"), 4)
-  assert not shard_index.read(str(tmp_path / "out")).complete
+  assert not shard_index.read(str(tmp_path / "out")).is_complete
 
   def counted(part, path):
     written.append(path)

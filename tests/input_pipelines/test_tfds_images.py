@@ -23,7 +23,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _empty_cache():
-  image_cache.forget()
+  image_cache.clear()
 
 
 def read(data_dir, split="test", **settings):

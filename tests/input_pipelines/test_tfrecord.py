@@ -23,7 +23,7 @@ FEATURES = {
 
 @pytest.fixture(autouse=True)
 def _empty_cache():
-  image_cache.forget()
+  image_cache.clear()
 
 
 @pytest.fixture(scope="module")
