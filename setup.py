@@ -31,7 +31,11 @@ setuptools.setup(
   packages=setuptools.find_namespace_packages(
     include=["trainer*", "models*", "input_pipelines*", "gin_configs*"]
   ),
-  package_data={"gin_configs": ["*.gin", "**/*.gin"], "trainer": ["*/templates/*.html"]},
+  package_data={
+    "gin_configs": ["*.gin", "**/*.gin"],
+    # py.typed tells type checkers that the annotations are meant for users.
+    "trainer": ["py.typed", "*/templates/*.html"],
+  },
   # What was tried is declared, both ends: see docs/versions.md.
   install_requires=[
     "absl-py",
@@ -71,6 +75,7 @@ setuptools.setup(
       "fastapi>=0.110",
       "httpx",
       "hypothesis",
+      "mypy>=2.4,<2.5",
       "psycopg[binary]",
       "pytest",
       "pytest-timeout",

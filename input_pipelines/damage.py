@@ -62,16 +62,12 @@ def repair(reports: Sequence[Report], folder: str | None = None) -> list[str]:
   Returns:
     For each report, the path to read: of the copy, or of the file itself if it has no damage.
   """
-  folder = folder or (
-    tempfile.mkdtemp(prefix="repaired_records_")
-    if any(report.damaged for report in reports)
-    else None
-  )
   paths = []
   for number, report in enumerate(reports):
     if not report.damaged:
       paths.append(report.path)
       continue
+    folder = folder or tempfile.mkdtemp(prefix="repaired_records_")
     copy = os.path.join(folder, f"{number:05d}-{os.path.basename(report.path)}")
     with tf.io.gfile.GFile(report.path, "rb") as source, tf.io.gfile.GFile(copy, "wb") as target:
       target.write(b"")  # creates the file even if no part is good

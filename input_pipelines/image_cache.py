@@ -51,7 +51,8 @@ def load(
   if cache == "memory":
     if key not in _in_memory:
       _check_memory(source, size)
-      pixels = np.empty([source.count, *size], np.uint8)
+      shape: Any = [source.count, *size]
+      pixels = np.empty(shape, np.uint8)
       labels = _fill(source, size, crop, pixels)
       with tf.device("CPU"):
         _in_memory[key] = tf.convert_to_tensor(pixels), labels

@@ -55,7 +55,8 @@ def batches(
     SettingError: settings cannot work, or not together.
   """
   images.check_crop(crop, source.name)
-  wanted_crop = crop
+  # Images that are stored in the right size are not cropped; an export may get others.
+  stored_crop: str | None = crop
   size = images.size_of(image_size, source.image_shape, source.name)
   if crop == "random" and cache is not None:
     if training:
@@ -63,9 +64,9 @@ def batches(
         f'{source.name}.crop = "random" takes another part of an image in each epoch, and cache '
         f"= {cache!r} keeps one: set cache = None."
       )
-    crop = "central"
-  if crop != "random" and size == tuple(source.image_shape):
-    crop = None
+    stored_crop = "central"
+  if stored_crop != "random" and size == tuple(source.image_shape):
+    stored_crop = None
   if cache is not None and source.count is None:
     raise errors.SettingError(
       f"{source.name}.cache = {cache!r} needs the number of examples, and "
@@ -75,7 +76,7 @@ def batches(
 
   def from_file(encoded):
     """Makes the feature from an image file, without randomness; exports use this function."""
-    pixels = images.decode(encoded, size, wanted_crop)
+    pixels = images.decode(encoded, size, crop)
     return images.to_float(pixels[tf.newaxis], standardise)[0]
 
   def finish(position, example, features, labels):
@@ -86,14 +87,14 @@ def batches(
     return dict(features, image=images.to_float(pixels, standardise)), tf.cast(labels, tf.int32)
 
   if cache is not None:
-    pixels, labels = image_cache.load(source, size, crop, cache)
+    pixels, labels = image_cache.load(source, size, stored_crop, cache)
     return trainer.mark_decodable(
       _gathered(pixels, labels, batch_size, training, start, finish), {"image": from_file}
     )
   decoded = _decoded(
     source.stream(training, shuffle_buffer, start),
     size,
-    crop,
+    stored_crop,
     seed if training else None,
     source.count,
   )

@@ -71,7 +71,7 @@ def map_examples(
     raise errors.InputError(
       _found(source, stream.skip(done), function) or _reason(error)
     ) from error
-  if done < source.count:
+  if source.count is not None and done < source.count:
     raise errors.InputError(f"{source.name}: {done:,} of {source.count:,} examples could be read.")
 
 

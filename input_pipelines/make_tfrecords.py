@@ -45,8 +45,8 @@ def main(argv: list[str]) -> None:
   from input_pipelines import shard_writer
 
   shard_writer.write(
-    shard_writer.parse_source(_SOURCE.value, _DATA_DIR.value, _CHANNELS.value),
-    _OUTPUT.value,
+    shard_writer.parse_source(str(_SOURCE.value), _DATA_DIR.value, _CHANNELS.value),
+    str(_OUTPUT.value),
     _SHARDS.value,
   )
 

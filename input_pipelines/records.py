@@ -149,7 +149,7 @@ def stream(
 
   known = element_shard is None and all(segment.take >= 0 for segment in segments)
   count = sum(segment.take for segment in segments) if known else None
-  epochs, passed = divmod(start, count) if known else (0, start)
+  epochs, passed = divmod(start, count) if count is not None else (0, start)
   records = (
     tf.data.Dataset.range(epochs, tf.int64.max).flat_map(one_epoch).skip(passed).enumerate(start)
   )

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -49,7 +50,8 @@ def parse_source(text: str, data_dir: str | None = None, channels: int = 3) -> I
   """
   kind, _, rest = text.partition(":")
   if kind == "tfds" and rest:
-    name, split = _TFDS.fullmatch(rest).group("name", "split")
+    found = _TFDS.fullmatch(rest)
+    name, split = found.group("name", "split") if found else (rest, None)
     split = split or "train"
 
     def part(index, parts):
@@ -83,7 +85,7 @@ def write(source: Input, output: str, shards: int) -> shard_index.ShardIndex:
     InputError: an image cannot be decoded; the message names it.
     OutputError: the folder cannot be written.
   """
-  whole = source.part(0, 1)
+  whole: Any = source.part(0, 1)
   if shards > whole.count:
     raise errors.SettingError(
       f"--shards={shards} for {whole.count} examples: each shard needs one at least."

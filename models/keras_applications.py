@@ -118,7 +118,8 @@ def build(name: str, image_shape: tuple[int | None, ...]) -> keras.Model:
 
 def preprocess(name: str, image: tf.Tensor) -> tf.Tensor:
   """Converts RGB images in 0..1 to what a network takes, such as BGR without the mean colour."""
-  return inspect.getmodule(_named(name)).preprocess_input(tf.cast(image, tf.float32) * 255.0)
+  module: Any = inspect.getmodule(_named(name))
+  return module.preprocess_input(tf.cast(image, tf.float32) * 255.0)
 
 
 def _named(name):

@@ -1,10 +1,43 @@
 """Octet: a `model_fn` and an `input_fn` per model, on one core or on eight.
 
-The public contract of the framework. Names load when they are first used, so that `--help` and a
-misspelt gin file need not wait for TensorFlow.
+These are the public names of the framework. Each is imported when it is first used, so that
+`--help` and errors in flags and gin files do not wait for the import of TensorFlow.
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
+
+# Type checkers do not call __getattr__: they find the public names here.
+if TYPE_CHECKING:
+  from trainer.checkpoints.into_keras import load_into_keras as load_into_keras
+  from trainer.checkpoints.retention import Retention as Retention
+  from trainer.checkpoints.warm_start import WarmStartSettings as WarmStartSettings
+  from trainer.estimator import Estimator as Estimator
+  from trainer.estimator import TPUEstimator as TPUEstimator
+  from trainer.hooks.early_stopping import EarlyStopping as EarlyStopping
+  from trainer.hooks.histograms import Histograms as Histograms
+  from trainer.hooks.periodic import Periodic as Periodic
+  from trainer.hooks.profiler import Profiler as Profiler
+  from trainer.inputs.decodable import decoders_of as decoders_of
+  from trainer.inputs.decodable import mark_decodable as mark_decodable
+  from trainer.keras_model import model_fn_from_keras as model_fn_from_keras
+  from trainer.optimizers import CrossShardOptimizer as CrossShardOptimizer
+  from trainer.optimizers import minimize as minimize
+  from trainer.outputs.exporters import BestExporter as BestExporter
+  from trainer.outputs.exporters import FinalExporter as FinalExporter
+  from trainer.outputs.exporters import LatestExporter as LatestExporter
+  from trainer.outputs.options import ExportOptions as ExportOptions
+  from trainer.run_config import InputPipelineConfig as InputPipelineConfig
+  from trainer.run_config import RunConfig as RunConfig
+  from trainer.run_config import TPUConfig as TPUConfig
+  from trainer.serving.predictor import Predictor as Predictor
+  from trainer.spec import EstimatorSpec as EstimatorSpec
+  from trainer.spec import ModeKeys as ModeKeys
+  from trainer.spec import TPUEstimatorSpec as TPUEstimatorSpec
+  from trainer.train_evaluate import EvalSpec as EvalSpec
+  from trainer.train_evaluate import TrainSpec as TrainSpec
+  from trainer.train_evaluate import evaluate_continuously as evaluate_continuously
+  from trainer.train_evaluate import train_and_evaluate as train_and_evaluate
 
 __version__ = "0.1.0"
 
@@ -43,11 +76,11 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
   if name not in _HOMES:
     raise AttributeError(f"module 'trainer' has no attribute {name!r}")
   return getattr(importlib.import_module(_HOMES[name]), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
   return sorted([*globals(), *_HOMES])

@@ -79,7 +79,7 @@ def combine(
   if context.num_replicas_in_sync == 1:
     return list(gradients)
   present = [gradient for gradient in gradients if gradient is not None]
-  graph = variable_store.replica_graph()
+  graph: Any = variable_store.replica_graph()
   if any(getattr(gradient, "graph", graph) is not graph for gradient in present):
     raise errors.ModelFnError(
       "Gradients that are computed under tf.cond or in a tf.function cannot be combined over "

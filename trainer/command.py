@@ -68,12 +68,11 @@ def original(error: BaseException) -> BaseException:
   with a text that ends in "In call to configurable ...".
   """
   # gin nests: each configurable on the way adds one more such exception.
-  while (
-    error.__suppress_context__
-    and error.__cause__ is None
-    and type(error).__bases__ == (type(error.__context__),)
-  ):
-    error = error.__context__
+  while error.__suppress_context__ and error.__cause__ is None:
+    replaced = error.__context__
+    if replaced is None or type(error).__bases__ != (type(replaced),):
+      break
+    error = replaced
   return error
 
 

@@ -345,7 +345,7 @@ def assert_export_matches(
     # The last example, not the first: random numbers for a batch begin with those for its first
     # example, so randomness would not show.
     last = tf.nest.map_structure(lambda array: array[-1:], (features, predictions))
-    assert_serves(path, *last, tolerance)
+    assert_serves(path, last[0], last[1], tolerance)
 
 
 def assert_serves(path: str, features: Any, predictions: Any, tolerance: float = 1e-5) -> None:

@@ -106,7 +106,8 @@ def test_images_pass_unchanged():
     images.assert_images(encoded, tf.constant("a"), tf.range(4, dtype=tf.int64)).numpy()
     == encoded.numpy()
   ).all()
-  assert images.assert_images(encoded[:0], tf.constant("a"), tf.range(0, dtype=tf.int64)).shape == [0]
+  none = images.assert_images(encoded[:0], tf.constant("a"), tf.range(0, dtype=tf.int64))
+  assert none.shape == [0]
 
 
 def test_to_float():

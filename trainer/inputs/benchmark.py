@@ -87,7 +87,7 @@ class Report:
     """The stage that adds the most time."""
     return max(self.stages, key=lambda stage: stage.seconds)
 
-  def __str__(self):
+  def __str__(self) -> str:
     width = max(len(stage.name) for stage in self.stages)
     lines = [
       f"Input alone: {self.examples_per_second:,.0f} examples/s; the first batch took "

@@ -31,7 +31,8 @@ def run(
     inputs: see `examples.read`.
     output: see `results`.
     batch_size: examples of a call.
-    engine, precision: see `outputs.engines`.
+    engine: see `outputs.engines`.
+    precision: see `outputs.engines`.
     keep_going: whether examples that cannot be used are accepted.
     clock: seconds.
 
@@ -87,9 +88,7 @@ def run(
 
 @contextlib.contextmanager
 def _progress(total):
-  """A function that moves a bar to a number of examples; where there is no terminal, it does
-  nothing.
-  """
+  """Yields a function that moves a progress bar; without a terminal it does nothing."""
   from rich import console as rich_console
   from rich import progress
 

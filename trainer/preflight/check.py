@@ -67,8 +67,9 @@ class StepReport:
 
   @property
   def listing(self) -> compiler.Listing:
-    """The compiler's output about the program, whether it fits or not."""
-    return (self.compiled or self.out_of_memory).listing
+    """The compiler's output about the program; empty if the step was not compiled."""
+    result = self.compiled or self.out_of_memory
+    return result.listing if result else compiler.Listing()
 
 
 class Check:

@@ -10,6 +10,7 @@ import math
 import re
 import typing
 from collections.abc import Callable
+from typing import Any
 
 from trainer import formatting
 
@@ -128,7 +129,7 @@ def largest(
     key: the size to compare by.
   """
   names = _op_names(listing.hlo)
-  places: dict[tuple, dict[tuple[str, str], str]] = {}
+  places: dict[Any, dict[tuple[str, str], str]] = {}
   allocation, is_argument = "", False
   for line in listing.buffers.splitlines():
     if start := _ALLOCATION.match(line):
@@ -140,7 +141,9 @@ def largest(
         (allocation, offset), "argument" if is_argument else names.get(instruction, "")
       )
   buffers = [
-    Buffer(*kind, len(ops), next((op for op in ops.values() if op), ""))
+    Buffer(
+      kind[0], kind[1], kind[2], kind[3], len(ops), next((op for op in ops.values() if op), "")
+    )
     for kind, ops in places.items()
   ]
   return sorted((buffer for buffer in buffers if key(buffer)), key=key, reverse=True)[:limit]

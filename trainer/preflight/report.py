@@ -60,6 +60,7 @@ def as_dict(
     epoch_examples: examples in an epoch; None for no estimate of the cost.
   """
   compiled, oom = report.compiled, report.out_of_memory
+  per_core: Any = report.per_core  # known for every step that was compiled
   result: dict[str, Any] = dict(
     step=report.kind,
     topology=report.topology.name,
@@ -87,8 +88,7 @@ def as_dict(
       }
     )
     result.update(
-      allocated_bytes=compiled.listing.allocated_bytes,
-      flops_per_example=compiled.flops / report.per_core,
+      allocated_bytes=compiled.listing.allocated_bytes, flops_per_example=compiled.flops / per_core
     )
   if oom:
     result.update(
@@ -111,7 +111,7 @@ def as_dict(
     )
     if price and epoch_examples and report.kind == Kind.TRAIN:
       low, high = estimates.epoch_cost(
-        report.time, report.per_core * report.topology.replicas, epoch_examples, price
+        report.time, per_core * report.topology.replicas, epoch_examples, price
       )
       result["estimated_epoch_cost"] = dict(
         low=low, high=high, examples=epoch_examples, **dataclasses.asdict(price)

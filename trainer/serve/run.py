@@ -27,9 +27,14 @@ def run(
   Args:
     export_base: see `predictor.newest_export`.
     name: the model's, in the paths.
-    host, port: where to listen; port 0 for any that is free, which the log tells.
-    engine, precision: see `outputs.engines`.
-    max_batch, batch_wait_secs, reload_secs, max_body: see `server.Service`.
+    host: address to listen at.
+    port: 0 for any free port; the log says which.
+    engine: see `outputs.engines`.
+    precision: see `outputs.engines`.
+    max_batch: see `server.Service`.
+    batch_wait_secs: see `server.Service`.
+    reload_secs: see `server.Service`.
+    max_body: see `server.Service`.
 
   Raises:
     SettingError: a setting cannot work, the extra [serve] is missing, or the port is taken.

@@ -41,7 +41,7 @@ def prepare_batches(
 ) -> Iterator[Batch]:
   """Batches in order, of which some are read and decoded ahead."""
   threads = threads or engine.cpu_count()
-  waiting = collections.deque()
+  waiting: collections.deque[concurrent.futures.Future[Batch]] = collections.deque()
   with concurrent.futures.ThreadPoolExecutor(threads) as pool:
     for chunk in _chunks(examples, batch_size):
       waiting.append(pool.submit(_prepare, chunk, loaded))
@@ -98,7 +98,7 @@ def _together(rows, loaded):
 
 def features_of(rows: Sequence[Mapping[str, Any]], loaded: LoadedModel) -> dict[str, np.ndarray]:
   """Features of examples' values, decoded and checked."""
-  columns = {name: [row[name] for row in rows] for name in loaded.inputs}
+  columns: dict[str, Any] = {name: [row[name] for row in rows] for name in loaded.inputs}
   for name in loaded.decoders:
     if all(isinstance(value, bytes) for value in columns[name]):
       columns[name] = loaded.decode(name, columns[name])

@@ -17,6 +17,7 @@ from absl import logging
 from trainer import errors
 from trainer.outputs import description as description_lib
 from trainer.outputs import engines, signatures, warm_up
+from trainer.outputs.engines import Engine  # the field `engines` hides the module
 
 DEFAULT = "serving_default"
 
@@ -28,19 +29,19 @@ class LoadedModel:
   Attributes:
     path: of the SavedModel.
     description: see `outputs.description`.
-    engines: dict of signature → what runs it: of serving_default, of those that the model has
-      beside it (EstimatorSpec.export_outputs), and of from_bytes where there are decoders.
-    decoders: dict of feature → function of a string tensor [n] that returns features.
+    engines: signature → what runs it: serving_default, the model's own further signatures
+      (EstimatorSpec.export_outputs), and from_bytes if there are decoders.
+    decoders: feature → function from encoded files (a string tensor of shape [n]) to the feature.
   """
 
   path: str
   description: Mapping
-  engines: Mapping[str, engines.Engine]
+  engines: Mapping[str, Engine]
   decoders: Mapping[str, Callable]
 
   @property
-  def engine(self) -> engines.Engine:
-    """What runs serving_default."""
+  def engine(self) -> Engine:
+    """Runs the signature serving_default."""
     return self.engines[DEFAULT]
 
   @property

@@ -14,7 +14,7 @@ from trainer import errors
 from trainer.config import files
 from trainer.config import text as config_text
 
-_BRACKETS = {list: "[]", tuple: "()", dict: "{}"}
+_BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 
 
 @dataclasses.dataclass(frozen=True)

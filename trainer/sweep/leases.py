@@ -80,7 +80,7 @@ class Leases:
     self._started = started
     # Trial number → ((owner, beat), when this process first saw that pair).
     self._seen: dict[int, tuple[tuple[str, int], float]] = {}
-    columns = [sqlalchemy.Column("study", sqlalchemy.String(512), primary_key=True)]
+    columns: list[Any] = [sqlalchemy.Column("study", sqlalchemy.String(512), primary_key=True)]
     columns += [
       sqlalchemy.Column("trial", sqlalchemy.Integer, primary_key=True, autoincrement=False)
     ]

@@ -41,7 +41,8 @@ def gpus(
     return [
       name for name in environment["CUDA_VISIBLE_DEVICES"].split(",") if name and name != "-1"
     ]
-  return sorted((re.search(r"\d+$", path)[0] for path in glob.glob(pattern)), key=int)
+  numbers = (re.search(r"\d+$", path) for path in glob.glob(pattern))
+  return sorted((number[0] for number in numbers if number), key=int)
 
 
 def slots(
