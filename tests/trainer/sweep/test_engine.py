@@ -259,7 +259,7 @@ def test_a_trial_that_others_took_is_left_to_them(tmp_path, settings):
     original(seconds)
 
   process.starter.wait = wait
-  process.study.unfinished = lambda count: False  # or it would wait for the other one
+  process.study.count_unfinished = lambda count: False  # or it would wait for the other one
   process.run()
   assert ("trial 0", signal.SIGKILL) in process.starter.signals
   assert results(process)[0][0] == "RUNNING"

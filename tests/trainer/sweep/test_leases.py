@@ -56,9 +56,9 @@ def test_what_was_given_back_is_free(machines):
 def test_a_dead_process_of_this_machine_loses_its_trial_at_once(machines):
   one, two = machines.process("a", 1), machines.process("a", 2)
   assert one.claim(0)
-  assert two.others() == [1]
+  assert two.other_pids() == [1]
   del machines.alive[1]
-  assert two.others() == []
+  assert two.other_pids() == []
   assert two.claim(0)
   assert not machines.process("a", 3).claim(0)
 
