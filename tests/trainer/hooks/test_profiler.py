@@ -72,17 +72,3 @@ def test_waiting_for_input_and_hooks_are_told_from_the_steps(tmp_path, monkeypat
   assert 0.3 < times.host < 1.0  # three hooks between the four loops
   assert light is not ("MatMul" in times.operations)
   assert "PyFunc" not in "".join(times.operations)  # which is the input's
-
-
-def test_the_table():
-  times = step_times.StepTimes(
-    input=0.01, device=0.08, host=0.01, operations={"Conv2D": 0.12, "MatMul": 0.04}
-  )
-  assert step_times.table(times, 10, 20).splitlines() == [
-    "Where the time went, steps 10 to 20, 10 ms each:",
-    "  input     10.0%        1 ms   the device waited for a batch",
-    "  host      10.0%        1 ms   between the device loops: logs, summaries, hooks, checkpoints",
-    "  device    80.0%        8 ms   of which operations on the CPU, all threads together:",
-    "    Conv2D                        75%",
-    "    MatMul                        25%",
-  ]

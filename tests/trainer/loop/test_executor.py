@@ -80,4 +80,4 @@ def test_an_error_of_the_step_is_told_from_one_of_the_input(tmp_path, monkeypatc
     errors.ModelFnError, match="model_fn failed in a step, mode 'train'.*this step never works"
   ) as caught:
     programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=2)
-  assert light or "test_executor.py:" in str(caught.value)
+  assert "test_executor.py:" in str(caught.value)
