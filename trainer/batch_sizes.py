@@ -89,7 +89,7 @@ class BatchSizes:
     """Whether a size is set for this kind."""
     return getattr(self, kind) is not None or getattr(self, f"{kind}_per_core") is not None
 
-  def kinds(self) -> list[str]:
+  def kinds(self) -> list[Kind]:
     """The kinds that have a size."""
     return [
       kind
@@ -97,8 +97,8 @@ class BatchSizes:
       if self.is_given(kind) or (kind == Kind.PREDICT and self.is_given(Kind.EVAL))
     ]
 
-  def all_on(self, replicas: int) -> dict[str, BatchSize]:
-    """dict of kind → BatchSize on so many replicas, of those kinds that have one."""
+  def all_on(self, replicas: int) -> dict[Kind, BatchSize]:
+    """Returns kind → batch size on a number of replicas, for the kinds that have one."""
     return {kind: self.resolve(kind, replicas) for kind in self.kinds()}
 
 

@@ -112,7 +112,9 @@ def make(
     program.store, values, position, checkpoints, workers, lock.check, watching.stage
   )
 
-  shared = dict(program=program, loops=loops, inputs=inputs, values=values, watchdog=watching)
+  shared: dict[str, Any] = dict(
+    program=program, loops=loops, inputs=inputs, values=values, watchdog=watching
+  )
   trains = training.Training(
     config=config,
     model_dir=model_dir,

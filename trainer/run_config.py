@@ -106,8 +106,11 @@ class TPUConfig:
       )
 
   def check_shards(self, replicas: int, device: str) -> None:
-    """Raises SettingError where the program expects another number of replicas than a device
-    (its name) has.
+    """Raises SettingError if the program expects another number of replicas.
+
+    Args:
+      replicas: of the device.
+      device: its name, for the message.
     """
     if self.num_shards not in (None, replicas):
       raise errors.SettingError(

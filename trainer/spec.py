@@ -215,8 +215,10 @@ class ModelFn:
       raise errors.SettingError(f"model_fn {self.name} must take the argument 'features'.")
 
   def check_params(self, params: Mapping[str, Any] | None) -> None:
-    """Raises SettingError where params were given and fn does not take them, or where one of them
-    has a name that is the framework's.
+    """Checks the params that are passed to fn.
+
+    Raises:
+      SettingError: fn does not take params, or one of them has a name that the framework uses.
     """
     reserved = sorted({"batch_size", "context"} & set(params or {}))
     if reserved:

@@ -114,8 +114,9 @@ class ModelValues:
 
   @contextlib.contextmanager
   def kept_for_training(self) -> Iterator[None]:
-    """Protects the values of a training that goes on while the context is open: `use` gives them
-    back at its end, or refuses a source that would replace them.
+    """Protects the values of a training inside a `with` block.
+
+    `use` restores them at its end, or refuses a source that would replace them.
     """
     self._is_training = True
     try:

@@ -21,7 +21,7 @@ class HookList:
     hooks: Sequence[Callable],
     estimator: Any,
     stage: Callable[[str], Any] = lambda name: contextlib.nullcontext(),
-  ):
+  ) -> None:
     self._hooks = list(hooks)
     self._estimator = estimator
     self._stage = stage

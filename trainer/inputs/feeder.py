@@ -73,18 +73,19 @@ class Feeder:
     config: run_config.RunConfig,
     params: Mapping[str, Any],
     stage: Callable[[str], Any] = lambda name: contextlib.nullcontext(),
-  ):
+  ) -> None:
     self._layout = layout
     self._per_core_batch_size = per_core_batch_size
     self._config = config
     self._params = params
     self._stage = stage
-    self._feature_dataset = None, None
+    self._feature_dataset: tuple[str | None, Any] = None, None
 
   @property
   def feature_dataset(self) -> tuple[str | None, tf.data.Dataset | None]:
-    """(kind, dataset) whose features an export takes: of evaluation or prediction if there was
-    one, else of training; (None, None) before the first call.
+    """(kind, dataset) whose features an export takes; (None, None) before the first call.
+
+    It is that of evaluation or prediction if there was one, otherwise that of training.
     """
     return self._feature_dataset
 
@@ -120,8 +121,9 @@ class Feeder:
     return dataset, batch_size
 
   def for_loop(self, kind: str, input_fn: Callable, start: int = 0) -> tf.data.Dataset:
-    """What the device loop of a kind reads: the cores' batches in turn to train, groups to
-    evaluate and predict. Arguments and errors as for `batches`.
+    """Makes the dataset that the device loop of a kind reads; for Args and Raises see `batches`.
+
+    To train, it has the cores' batches in turn; to evaluate and predict, it has groups of them.
     """
     dataset, batch_size = self.batches(kind, input_fn, start)
     per_core = self._per_core_batch_size(kind)

@@ -66,7 +66,7 @@ def default_name(optimizer: keras.optimizers.Optimizer) -> str | None:
   """
   for kind in type(optimizer).__mro__:
     if kind.__module__.startswith("keras.") and "__init__" in vars(kind):
-      name = inspect.signature(kind.__init__).parameters.get("name")
+      name = inspect.signature(vars(kind)["__init__"]).parameters.get("name")
       return None if name is None else name.default
   return None
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -33,7 +34,8 @@ def try_step(
   Raises:
     InputError: there is no batch.
   """
-  run = {Kind.TRAIN: _train, Kind.EVAL: _evaluate, Kind.PREDICT: _predict}[kind]
+  runs: dict[str, Any] = {Kind.TRAIN: _train, Kind.EVAL: _evaluate, Kind.PREDICT: _predict}
+  run = runs[kind]
   batches = inputs.get(kind, source, start=start)
   clock = time.monotonic()
   if kind == Kind.TRAIN:

@@ -53,7 +53,7 @@ class Rollback:
     self._position = position
     self._inputs = inputs
     self._batch_size = batch_size
-    self._counts = collections.Counter()  # how often by checkpoint
+    self._counts: collections.Counter = collections.Counter()  # how often by checkpoint
 
   def handle(self, found: non_finite.NonFiniteLoss, input_fn) -> int:
     """Goes back to the last good checkpoint where RunConfig.on_non_finite is "rollback"; returns

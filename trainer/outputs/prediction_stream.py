@@ -57,8 +57,9 @@ class Predictor:
     one_by_one: bool,
     with_examples: bool,
   ) -> Iterator[Any]:
-    """Makes everything ready and returns the generator of predictions; arguments and errors as for
-    Estimator.predict.
+    """Prepares a prediction and returns the generator of predictions.
+
+    For the other arguments and the errors see Estimator.predict.
 
     Args:
       source: the predict input_fn, or its LoopInput.

@@ -54,7 +54,7 @@ def from_gin(precision: str = "float32") -> Experiment:
     raise errors.SettingError(
       "No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn."
     )
-  input_fns = {
+  input_fns: dict[str, Callable] = {
     kind: run[f"{kind}_input_fn"] for kind in Kind if run.get(f"{kind}_input_fn") is not None
   }
   if Kind.EVAL in input_fns:

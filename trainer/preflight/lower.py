@@ -13,7 +13,7 @@ from trainer.loop import step
 from trainer.preflight import bindings, replica
 from trainer.tracing import user_frames
 
-_METHODS = {Kind.TRAIN: "train", Kind.EVAL: "evaluate", Kind.PREDICT: "predict"}
+_METHODS: dict[str, str] = {Kind.TRAIN: "train", Kind.EVAL: "evaluate", Kind.PREDICT: "predict"}
 
 # Ops that cannot run on a TPU → what to do instead.
 _SUGGESTIONS = {
@@ -69,7 +69,7 @@ class Steps:
   """
 
   def __init__(
-    self, experiment: bindings.Experiment, replicas: int, per_core: Mapping[str, int]
+    self, experiment: bindings.Experiment, replicas: int, per_core: Mapping[Any, int]
   ) -> None:
     self._experiment = experiment
     self._per_core = per_core

@@ -61,9 +61,9 @@ class Watch:
   ):
     self._own = own
     self._asked_for = asked_for
-    self._names = {}  # by id of a handle, (place of the dict in `own`, name)
+    self._names: dict = {}  # by id of a handle, (place of the dict in `own`, name)
     self._known = [0] * len(own)  # how many variables of each dict are in _names
-    self._found = {}  # by id, (what it is, how it is used, where)
+    self._found: dict = {}  # by id, (what it is, how it is used, where)
 
   def scope(self) -> contextlib.AbstractContextManager[None]:
     """Inside, what is traced is watched."""
