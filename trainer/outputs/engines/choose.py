@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -41,6 +42,7 @@ _CONVERTER = {"onnx": "tf2onnx"}
 _MEASURED = ("tensorflow", "onnx", "openvino", "openvino_parts")
 _ROUNDS = 5  # the fewest rounds of a measurement
 _MEASURING_SECS = 1.0  # the shortest time of a measurement
+_SHORT_SECS = 0.02
 _LONGEST_SECS = 1.0  # of one call; a slower model is measured with fewer examples
 _CHECKED_EXAMPLES = 4
 
@@ -289,7 +291,10 @@ def measure(
   clock: Callable = time.perf_counter,
   at_least: float = _MEASURING_SECS,
 ) -> dict[str, float]:
-  """Measures a call of each engine. The engines take turns, and the shortest time counts.
+  """Measures calls of each engine. The engines take turns, and the median counts.
+
+  The median and not the shortest time: where the machine has other work too, engines whose threads
+  wait for each other lose more than others, and will do so later.
 
   Args:
     candidates: the engines.
@@ -303,14 +308,17 @@ def measure(
   """
   for candidate in candidates:  # the first call compiles and fills caches
     candidate.predict_batch(features)
-  least = {candidate.name: float("inf") for candidate in candidates}
+  seconds = {candidate.name: [] for candidate in candidates}
   began, rounds = clock(), 0
   while rounds < _ROUNDS or clock() - began < at_least:
-    # Every other round in reverse order: an engine's threads spin for a while after a call and slow
-    # the next engine down.
-    for candidate in candidates[:: -1 if rounds % 2 else 1]:
+    for candidate in candidates:
+      taken = seconds[candidate.name]
+      if not taken or min(taken) < _SHORT_SECS:
+        # The threads of the engine before spin for some milliseconds after its call and slow down
+        # the next one, which does not count.
+        candidate.predict_batch(features)
       start = clock()
       candidate.predict_batch(features)
-      least[candidate.name] = min(least[candidate.name], clock() - start)
+      taken.append(clock() - start)
     rounds += 1
-  return least
+  return {name: statistics.median(taken) for name, taken in seconds.items()}
