@@ -170,6 +170,7 @@ class Estimator:
     steps=None,
     max_steps=None,
     saving_listeners=None,
+    before_checkpoint=None,
     after_checkpoint=None,
   ):
     """Trains.
@@ -181,6 +182,8 @@ class Estimator:
       max_steps: int > 0, the global step to end at. Neither: until the input ends.
       saving_listeners: list of tf.compat.v1.train.CheckpointSaverListener or their like; they are
         called without a session.
+      before_checkpoint: function of the global step, called before a checkpoint that is due is
+        written, but that of step 0: the place to note what it will owe.
       after_checkpoint: function of the global step, called when a checkpoint that was due has been
         written, but that of step 0: the place to evaluate it. A true result ends the training.
 
@@ -204,6 +207,7 @@ class Estimator:
         steps=steps,
         max_steps=max_steps,
         listeners=saving_listeners or (),
+        before_checkpoint=before_checkpoint,
         after_checkpoint=after_checkpoint,
       )
     return self

@@ -101,6 +101,17 @@ def test_exporters_and_more_sets_to_evaluate(tmp_path):
   assert {"eval", "eval_small"} <= {path.name for path in tmp_path.iterdir()}
 
 
+def test_two_exporters_of_one_folder_are_refused_before_anything_is_traced(tmp_path, monkeypatch):
+  monkeypatch.setattr(estimator.Estimator, "trace", lambda *_: pytest.fail("traced"))
+  best = exporters.BestExporter()
+  small = train_evaluate.EvalSpec(programs.examples(5), name="small", exporters=[best])
+  message = r"BestExporter\('best'\) .* of the EvalSpec 'small' both export to"
+  for mode in ("train_and_evaluate", "continuous_eval"):
+    with pytest.raises(errors.SettingError, match=message):
+      run(tmp_path / "run", mode, exporters=[exporters.BestExporter()], eval_specs=[small])
+  assert not (tmp_path / "run").exists()
+
+
 def test_evaluations_beside_a_training(tmp_path):
   run(tmp_path, "train")
   result = run(tmp_path, "continuous_eval")

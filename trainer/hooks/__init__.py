@@ -8,7 +8,9 @@ it returns a true value, the training ends. A hook may also have these methods:
                                                   the training before it starts
     end(step, estimator)                          called after the last loop
     evaluated(step, name, metrics, estimator)     called after an evaluation in this process; a
-                                                  true result ends the training
+                                                  true result ends the training. Called again
+                                                  after a restart, and after `begin`, if the process
+                                                  was killed before the evaluation was done
     next_step(step)                               returns the next step at which the hook wants to
                                                   be called, or None. A loop then ends there, unless
                                                   iterations_per_loop is set

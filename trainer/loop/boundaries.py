@@ -26,6 +26,8 @@ class Boundaries:
     model_dir: the folder, for messages.
     hooks: the HookList.
     listeners: list of objects like tf.compat.v1.train.CheckpointSaverListener.
+    before_checkpoint: function of the global step, called before a checkpoint that is due is
+      written, but that of step 0. None for nothing.
     after_checkpoint: function of the global step, called when a checkpoint that was due has been
       written, but that of step 0; returns whether to stop. None for nothing.
     saver: the Saver.
@@ -47,6 +49,7 @@ class Boundaries:
     model_dir: str,
     hooks: hook_list.HookList,
     listeners: Sequence[Any],
+    before_checkpoint: Callable[[int], None] | None = None,
     after_checkpoint: Callable[[int], bool] | None,
     saver: saver_lib.Saver,
     report: training_report.TrainingReport,
@@ -59,6 +62,7 @@ class Boundaries:
     self._model_dir = model_dir
     self._hooks = hooks
     self._listeners = listeners
+    self._before_checkpoint = before_checkpoint
     self._after_checkpoint = after_checkpoint
     self._saver = saver
     self._report = report
@@ -173,6 +177,8 @@ class Boundaries:
     """
     for listener in self._listeners:
       listener.before_save(None, step)
+    if self._before_checkpoint is not None and is_due and step:
+      self._before_checkpoint(step)
     self._saver.save()
     if self._listeners:  # to whom it is a file
       self._saver.wait()

@@ -8,7 +8,7 @@ from typing import Any
 from absl import logging
 
 from trainer import errors, spec
-from trainer.checkpoints import model_values, retention
+from trainer.checkpoints import evaluation_record, model_values, retention
 from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import call
@@ -16,7 +16,7 @@ from trainer.kinds import Kind
 from trainer.loop import device_loops, evaluation, loop_input
 from trainer.loop import step as step_lib
 from trainer.loop import watchdog as watchdog_lib
-from trainer.reporting import host_metrics, metrics_file, summaries
+from trainer.reporting import host_metrics
 
 
 class Evaluator:
@@ -128,9 +128,7 @@ class Evaluator:
     """Writes the result down: in summaries, and where it is of one of the run's checkpoints, for
     retention, exporters and plots.
     """
-    writer = summaries.Writer(self.directory(name))
-    writer.scalars(step, scalars)
-    writer.close()
     if is_own:
-      retention.note_evaluation(self._model_dir, name or "", step, scalars)
-      metrics_file.append(self._model_dir, metrics_file.eval_kind(name), step, scalars)
+      evaluation_record.write(self._model_dir, name or "", step, scalars, self.directory(name))
+    else:
+      evaluation_record.write_summaries(self.directory(name), step, scalars)

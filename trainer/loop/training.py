@@ -101,6 +101,7 @@ class Training:
     steps: int | None = None,
     max_steps: int | None = None,
     listeners: Sequence[Any] = (),
+    before_checkpoint: Callable[[int], None] | None = None,
     after_checkpoint: Callable[[int], bool] | None = None,
   ) -> None:
     """Trains; arguments and errors as for Estimator.train.
@@ -113,12 +114,20 @@ class Training:
       steps: how many more steps, or None.
       max_steps: the global step to end at, or None.
       listeners: saving listeners.
-      after_checkpoint: see `boundaries.Boundaries`.
+      before_checkpoint, after_checkpoint: see `boundaries.Boundaries`.
     """
     all_hooks = session_run.adapt(hooks, "train")
     try:
       self._run(
-        source, estimator, all_hooks, batch_size, steps, max_steps, listeners, after_checkpoint
+        source,
+        estimator,
+        all_hooks,
+        batch_size,
+        steps,
+        max_steps,
+        listeners,
+        before_checkpoint,
+        after_checkpoint,
       )
     except KeyboardInterrupt as error:  # who wants to go does not wait
       if error.args or self._boundaries is not None:
@@ -132,7 +141,16 @@ class Training:
       self._boundaries = None
 
   def _run(
-    self, source, estimator, hooks, batch_size, steps, max_steps, listeners, after_checkpoint
+    self,
+    source,
+    estimator,
+    hooks,
+    batch_size,
+    steps,
+    max_steps,
+    listeners,
+    before_checkpoint,
+    after_checkpoint,
   ):
     device = self._workers.device
     # 1. Where to begin. The newest checkpoint is looked up once: another may appear at any moment,
@@ -184,6 +202,7 @@ class Training:
         model_dir=self._model_dir,
         hooks=hook_list.HookList(hooks, estimator, self._watchdog.stage),
         listeners=listeners,
+        before_checkpoint=before_checkpoint,
         after_checkpoint=after_checkpoint,
         saver=self._saver,
         report=report,

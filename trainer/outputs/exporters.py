@@ -8,6 +8,7 @@ Layout, below the export path, which is <model_dir>/export:
 
     <name>/<timestamp>/       SavedModels
     <name>/exported.json      the newest SavedModel's folder, and its metrics with the step
+    <name>/exporting.json     an export that has begun, see `cut_off_exports`
 
 An exporter is any object with `name` and `export(estimator, export_path, checkpoint_path,
 eval_result, is_the_final_export)`. Its export_path is the folder of its name.
@@ -16,7 +17,7 @@ eval_result, is_the_final_export)`. Its export_path is the folder of its name.
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -24,6 +25,7 @@ from absl import logging
 
 from trainer import errors, files, run_config
 from trainer.config import gin_names
+from trainer.outputs import cut_off_exports
 from trainer.reporting import host_metrics
 
 _RECORD = "exported.json"
@@ -79,18 +81,40 @@ class Exporter:
     Returns:
       The path of the SavedModel, or None if nothing was exported.
     """
+    self._complete(export_path)
     record = _read(export_path)
     if not self._wants(record, eval_result, is_the_final_export):
       return None
+    begun = cut_off_exports.BegunExport.begin(
+      export_path, checkpoint_path, host_metrics.scalars(eval_result)
+    )
     exported = estimator.export_saved_model(
       export_path, self._receiver_fn, self._assets_extra, checkpoint_path
     )
-    _write(
-      export_path,
-      {"folder": os.path.basename(exported), "metrics": host_metrics.scalars(eval_result)},
-    )
-    self._remove_old(export_path)
+    self._record(begun, os.path.basename(exported))
     return exported
+
+  def _complete(self, export_path):
+    """Does what a process that was killed in an export had left to do."""
+    begun = cut_off_exports.BegunExport.find(export_path)
+    if begun is None:
+      return
+    record = _read(export_path)
+    is_recorded = record is not None and record["folder"] in begun.new()
+    folder = record["folder"] if is_recorded else begun.exported()
+    if self.name:  # else the folder is also that of --mode=export, which may be at work there
+      begun.remove_what_is_half()
+    if folder is None:
+      begun.end()  # it is exported again if it is still wanted
+    else:
+      self._record(begun, folder)
+
+  def _record(self, begun, folder):
+    """Does what follows on the SavedModel."""
+    # The order is important: once the export has ended, nobody looks after it again.
+    _write(begun.folder, {"folder": folder, "metrics": begun.metrics})
+    self._remove_old(begun.folder)
+    begun.end()
 
   def _wants(self, record, result, final):
     """Whether to export the evaluated model.
@@ -190,6 +214,29 @@ class BestExporter(Exporter):
       )
       return False
     return True
+
+
+def check_folders(exporters: Iterable[tuple[Any, str]]) -> None:
+  """Checks that no two exporters write to one folder.
+
+  They would share a record there: what is the best for the one, the other would have to beat.
+
+  Args:
+    exporters: (exporter, who uses it: a phrase for messages) of all that export in one run.
+
+  Raises:
+    SettingError: two do.
+  """
+  users = {}
+  for exporter, user in exporters:
+    folder = os.path.normpath(os.path.join("export", exporter.name))
+    this = f"{type(exporter).__name__}({exporter.name!r}) of {user}"
+    if folder in users:
+      raise errors.SettingError(
+        f"{users[folder]} and {this} both export to <model_dir>/{folder}: give each exporter a "
+        f"name of its own ({type(exporter).__name__}.name)."
+      )
+    users[folder] = this
 
 
 def newest(export_path: str) -> str | None:

@@ -31,6 +31,9 @@ from trainer.outputs import completion as completion_lib
 
 v1 = tf.compat.v1
 
+# Before the timestamp, what a SavedModel's folder is called while it is written.
+WRITING = ".writing-"
+
 
 def build_raw_serving_input_receiver_fn(
   features: Mapping[str, tf.TensorSpec],
@@ -263,7 +266,7 @@ def _write(module, signatures, base, assets_extra, clock, finish):
   timestamp = int(clock())
   while tf.io.gfile.exists(os.path.join(base, str(timestamp))):
     timestamp += 1
-  path, aside = os.path.join(base, str(timestamp)), os.path.join(base, f".writing-{timestamp}")
+  path, aside = os.path.join(base, str(timestamp)), os.path.join(base, f"{WRITING}{timestamp}")
   try:
     tf.saved_model.save(module, aside, signatures=signatures)
     for relative, source in (assets_extra or {}).items():

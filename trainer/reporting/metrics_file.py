@@ -75,15 +75,8 @@ def append(
   Raises:
     OutputError: the file cannot be written.
   """
-  scalars = {
-    f"{name}_" if name in _RESERVED else name: _plain(value) for name, value in values.items()
-  }
-  text = (
-    json.dumps(
-      {"step": int(step), "time": round(clock(), 3), "kind": kind, **scalars}, allow_nan=False
-    )
-    + "\n"
-  )
+  line = {"step": int(step), "time": round(clock(), 3), "kind": kind, **_scalars(values)}
+  text = json.dumps(line, allow_nan=False) + "\n"
   if _is_remote(model_dir):
     _rewrite(model_dir, text)
   else:
@@ -114,6 +107,46 @@ def read(model_dir: str) -> list[dict[str, Any]]:
   return sorted(kept.values(), key=lambda line: line["step"])
 
 
+def has_line(model_dir: str, kind: str, step: int, values: Mapping[str, Any]) -> bool:
+  """Whether `read` gives a line of a kind and a step with these values.
+
+  Args:
+    model_dir: see `append`.
+    kind: see `append`.
+    step: see `append`.
+    values: see `append`.
+
+  Raises:
+    SettingError: a file cannot be read.
+  """
+  scalars = _scalars(values)
+  return any(
+    {name: value for name, value in line.items() if name not in _RESERVED} == scalars
+    for line in read(model_dir)
+    if (line["kind"], line["step"]) == (kind, step)
+  )
+
+
+def seconds_since(
+  model_dir: str, kind: str, clock: Callable[[], float] = time.time
+) -> float | None:
+  """How long ago the newest line of a kind was written.
+
+  Args:
+    model_dir: see `append`.
+    kind: see `append`.
+    clock: seconds since the epoch.
+
+  Returns:
+    Seconds, 0 where the clock was set back. None if there is no such line.
+
+  Raises:
+    SettingError: a file cannot be read.
+  """
+  times = [line["time"] for line in read(model_dir) if line["kind"] == kind]
+  return max(0.0, clock() - max(times)) if times else None
+
+
 def _lines(model_dir):
   """Returns all lines that can be parsed, in the order in which they were written."""
   texts = (
@@ -129,6 +162,13 @@ def _lines(model_dir):
       except ValueError:
         logging.warning("%s: line %d was not written to its end, and is left out.", path, number)
   return sorted(found, key=lambda line: line["time"]) if len(texts) > 1 else found
+
+
+def _scalars(values):
+  """Values as a line has them."""
+  return {
+    f"{name}_" if name in _RESERVED else name: _plain(value) for name, value in values.items()
+  }
 
 
 def _plain(value):

@@ -1,0 +1,49 @@
+"""Notes of evaluations that are owed: read as written, whatever their names, and removed once."""
+
+import pytest
+
+from trainer import errors
+from trainer.checkpoints import owed_evaluations, retention
+
+
+def paths(folder, *steps):
+  return [str(folder / f"model.ckpt-{step}") for step in steps]
+
+
+def test_what_is_noted_is_owed_until_it_is_settled(tmp_path):
+  first, second = paths(tmp_path, 9, 10)
+  owed_evaluations.note(second, "test")
+  owed_evaluations.note(second, "")
+  owed_evaluations.note(first, "test")
+  owed_evaluations.note(first, "test")
+  assert owed_evaluations.read(str(tmp_path)) == [(9, "test"), (10, ""), (10, "test")]
+  owed_evaluations.settle(second, "test")
+  owed_evaluations.settle(second, "test")
+  assert owed_evaluations.read(str(tmp_path)) == [(9, "test"), (10, "")]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "100% größer", "..", "a.owed-b", "model.ckpt-1"])
+def test_any_name(name, tmp_path):
+  (path,) = paths(tmp_path, 3)
+  owed_evaluations.note(path, name)
+  assert owed_evaluations.read(str(tmp_path)) == [(3, name)]
+  assert retention.is_held(path)
+  owed_evaluations.settle(path, name)
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_other_files_are_no_notes(tmp_path):
+  for name in (
+    "model.ckpt-3.index",
+    "model.ckpt-3.lease-1",
+    "my.ckpt-3.owed-",
+    "model.ckpt-x.owed-",
+  ):
+    (tmp_path / name).touch()
+  assert owed_evaluations.read(str(tmp_path)) == []
+  assert owed_evaluations.read(str(tmp_path / "nowhere")) == []
+
+
+def test_what_cannot_be_noted_is_said(tmp_path):
+  with pytest.raises(errors.OutputError, match=r"model\.ckpt-3\.owed-a .* cannot be written"):
+    owed_evaluations.note(str(tmp_path / "nowhere" / "model.ckpt-3"), "a")

@@ -1,0 +1,110 @@
+"""What an exporter was about to do, so that a process that comes after a killed one knows.
+
+Example:
+    begun = BegunExport.begin("out/digits/export/best", "out/digits/model.ckpt-100", metrics)
+    ...                                                    # exports, and records what was exported
+    begun.end()
+
+    begun = BegunExport.find("out/digits/export/best")     # None, if that came to its end
+    begun.exported()                                       # else the SavedModel, if there is one
+
+A SavedModel and the record of it are two files. A process that is killed between them would else
+leave a SavedModel that nobody knows of, and the next one would export the same once more.
+
+Layout, beside the SavedModels for as long as one is exported:
+
+    exporting.json    {"checkpoint": name, "metrics": {...}, "there": [what the folder had before]}
+"""
+
+import dataclasses
+import json
+import os
+from typing import Self
+
+import tensorflow as tf
+
+from trainer import errors, files
+from trainer.outputs import description, saved_model
+
+_BEGUN = "exporting.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class BegunExport:
+  """An export that was begun.
+
+  Attributes:
+    folder: that of the SavedModels.
+    checkpoint: the name of the checkpoint, without its folder.
+    metrics: those of its evaluation.
+    there: the names of what the folder had before.
+  """
+
+  folder: str
+  checkpoint: str
+  metrics: dict[str, float]
+  there: list[str]
+
+  @classmethod
+  def begin(cls, folder: str, checkpoint: str, metrics: dict[str, float]) -> Self:
+    """Notes that a checkpoint (its path) is about to be exported.
+
+    Raises:
+      OutputError: that cannot be written.
+    """
+    path = os.path.join(folder, _BEGUN)
+    begun = {"checkpoint": os.path.basename(checkpoint), "metrics": metrics}
+    try:
+      tf.io.gfile.makedirs(folder)
+      begun["there"] = _names(folder)
+      with files.write_atomically(path) as file:
+        file.write(json.dumps(begun, indent=1))
+    except (tf.errors.OpError, OSError) as error:
+      raise errors.OutputError(f"{path} (in --model_dir) cannot be written: {error}") from error
+    return cls(folder, **begun)
+
+  @classmethod
+  def find(cls, folder: str) -> Self | None:
+    """The export to a folder that has not come to its end.
+
+    Raises:
+      OutputError: the note of it is damaged.
+    """
+    path = os.path.join(folder, _BEGUN)
+    if not tf.io.gfile.exists(path):
+      return None
+    try:
+      with tf.io.gfile.GFile(path) as file:
+        return cls(folder, **json.loads(file.read()))
+    except (ValueError, TypeError) as error:
+      raise errors.OutputError(f"{path} is damaged ({error}): remove it.") from error
+
+  def new(self) -> list[str]:
+    """The names of what has come into the folder since."""
+    return [name for name in _names(self.folder) if name not in self.there]
+
+  def exported(self) -> str | None:
+    """The name of the whole SavedModel of the checkpoint that has come into the folder since."""
+    new = self.new()
+    for name in sorted((name for name in new if name.isdigit()), key=int):
+      # Where folders are moved file by file, as on gs://, what is left of the old one tells that it
+      # was not moved to its end.
+      if saved_model.WRITING + name not in new:
+        found = description.read(os.path.join(self.folder, name)).get("checkpoint", "")
+        if os.path.basename(found) == self.checkpoint:
+          return name
+    return None
+
+  def remove_what_is_half(self) -> None:
+    """Removes SavedModels that were not written to their end."""
+    for name in self.new():
+      if name.startswith(saved_model.WRITING):
+        tf.io.gfile.rmtree(os.path.join(self.folder, name))
+
+  def end(self) -> None:
+    """Notes that the export has come to its end."""
+    tf.io.gfile.remove(os.path.join(self.folder, _BEGUN))
+
+
+def _names(folder):
+  return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
