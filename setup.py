@@ -24,6 +24,9 @@ SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2,<3"]
 setuptools.setup(
   name="octet",
   version=VERSION,
+  author="The Octet authors",
+  license="Apache-2.0",
+  license_files=["LICENSE"],
   description="model_fn, input_fn and gin: train on TPUs, GPUs and CPUs with today's TensorFlow",
   long_description=(ROOT / "README.md").read_text(),
   long_description_content_type="text/markdown",
@@ -70,6 +73,13 @@ setuptools.setup(
     "plot": ["matplotlib>=3.8"],
     "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
     "sweep": SWEEP,
+    # The documentation: mkdocs build --strict. griffelib parses the docstrings for the references.
+    "docs": [
+      "griffelib>=2",
+      "mkdocs>=1.6,<2",
+      "mkdocs-material>=9.5,<10",
+      "mkdocstrings[python]>=1",
+    ],
     "test": [
       *SWEEP,
       "fastapi>=0.110",

@@ -12,6 +12,7 @@ of the split.
 """
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -138,6 +139,11 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
   """Returns the TFDS builder of a set, whose files exist; for Args and Raises see `source`."""
   import tensorflow_datasets as tfds
 
+  if re.match(r"[\w-]+:[A-Za-z_]", name):  # after a colon, a version begins with a number
+    raise errors.SettingError(
+      f"{gin_name}.name is {name!r}: a set of a namespace brings code of its own, which "
+      "TensorFlow Datasets would download and run. Expected one of its own sets, such as 'mnist'."
+    )
   try:
     builder = tfds.builder(name, data_dir=data_dir)
   except (tfds.core.registered.DatasetNotFoundError, ValueError, TypeError) as error:

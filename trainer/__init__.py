@@ -39,7 +39,7 @@ if TYPE_CHECKING:
   from trainer.train_evaluate import evaluate_continuously as evaluate_continuously
   from trainer.train_evaluate import train_and_evaluate as train_and_evaluate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
   "BestExporter": "trainer.outputs.exporters",

@@ -17,6 +17,12 @@ _GIN_FILE = flags.DEFINE_multi_string(
 _GIN_BINDINGS = flags.DEFINE_multi_string(
   "gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000".'
 )
+_GIN_MODULES = flags.DEFINE_list(
+  "gin_modules",
+  [config.trust.FOLDER],
+  "The packages that gin files may import and name beside Octet's own; . stands for those of the "
+  "working directory.",
+)
 _MODEL_DIR = flags.DEFINE_string(
   "model_dir", None, "The folder of the run, local or gs://... A run that is there goes on."
 )
@@ -79,7 +85,7 @@ def main(argv: list[str]) -> None:
       "as --model_dir=out/digits."
     )
   with preemption.own_process_scope():
-    config.load(_GIN_FILE.value, _GIN_BINDINGS.value)
+    config.load(_GIN_FILE.value, _GIN_BINDINGS.value, modules=_GIN_MODULES.value)
     # Imports TensorFlow, which takes seconds: only after flags and gin files were checked.
     from trainer import experiment
 

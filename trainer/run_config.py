@@ -308,3 +308,17 @@ def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> 
     chosen = tempfile.mkdtemp()
     logging.warning("No model_dir was given; using the temporary folder %s", chosen)
   return os.fspath(chosen)
+
+
+def require_inner_path(path: Any, name: str) -> None:
+  """Raises SettingError unless a relative path stays in the folder that it is joined to.
+
+  Args:
+    path: str; its parts are separated by / or the system's separator.
+    name: the setting's, for the message.
+  """
+  parts = path.replace(os.sep, "/").split("/") if isinstance(path, str) else [".."]
+  if ".." in parts or os.path.isabs(path) or "://" in path or "\0" in path:
+    raise errors.SettingError(
+      f"{name} is {path!r}: expected a name, or a relative path that does not leave its folder."
+    )

@@ -70,6 +70,8 @@ class EvalSpec:
   def __post_init__(self):
     if self.steps is not None:
       run_config.require_positive_int(self.steps, "EvalSpec.steps")
+    if self.name is not None:
+      run_config.require_inner_path(self.name, "EvalSpec.name")
     if self.throttle_secs < 0:
       raise errors.SettingError(
         f"EvalSpec.throttle_secs must be at least 0; got {self.throttle_secs}."

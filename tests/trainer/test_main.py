@@ -26,7 +26,7 @@ runpy.run_module("trainer.main", run_name="__main__", alter_sys=True)
 RECORD = """
 import json, types
 from trainer import config
-config.load = lambda files, bindings: print(json.dumps([files, bindings]))
+config.load = lambda files, bindings, modules: print(json.dumps([files, bindings]))
 run = lambda **given: print(json.dumps(given))
 sys.modules["trainer.experiment"] = types.SimpleNamespace(run=run)
 """

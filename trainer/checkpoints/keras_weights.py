@@ -91,8 +91,8 @@ def _read_keras_2(root):
   for layer in root.attrs["layer_names"]:
     group = root[layer]
     for name in group.attrs["weight_names"]:
-      values[(name.decode() if isinstance(name, bytes) else name).removesuffix(":0")] = np.array(
-        group[name]
+      values[(name.decode() if isinstance(name, bytes) else name).removesuffix(":0")] = _value(
+        group[name], root.file
       )
   return values
 
@@ -117,9 +117,9 @@ def _read_keras_3(file):
   for layer, chain in chains.items():
     group = file[f"{layer}/vars"]
     for key in sorted(group, key=lambda key: (len(key), key)):
-      values[f"{chain if uses[chain] == 1 else layer}/{key}"] = _value(group[key])
+      values[f"{chain if uses[chain] == 1 else layer}/{key}"] = _value(group[key], file)
   root = file.get("vars")
-  values.update({f"{names['']}/{key}": _value(root[key]) for key in root or ()})
+  values.update({f"{names['']}/{key}": _value(root[key], file) for key in root or ()})
   return values
 
 
@@ -127,7 +127,10 @@ def _outermost_first(place):
   return itertools.accumulate(place.split("/"), "{}/{}".format)
 
 
-def _value(dataset):
+def _value(dataset, file):
+  # HDF5 lets a file take values from other files of the machine that reads it.
+  if dataset.file != file or dataset.external or dataset.is_virtual:
+    raise ValueError(f"{dataset.name} is not in the file itself, but refers to another file")
   return np.array(dataset, ml_dtypes.bfloat16 if dataset.attrs.get("dtype") == "bfloat16" else None)
 
 

@@ -18,5 +18,6 @@ __all__ = [
   "parsed_text",
   "save",
   "text",
+  "trust",
   "unused_bindings",
 ]

@@ -14,15 +14,18 @@ from gin import config_parser
 
 from trainer import errors
 from trainer.config import files as config_files
-from trainer.config import gin_internals
+from trainer.config import gin_internals, trust
 
 
-def apply(file: config_files.File, places: dict[gin_internals.Key, str]) -> None:
+def apply(
+  file: config_files.File, places: dict[gin_internals.Key, str], allowed: trust.Allowed
+) -> None:
   """Executes the imports and bindings of a file and of the files that it includes, in order.
 
   Args:
     file: the parsed file.
     places: receives for each binding where it was made, such as "a.gin:12".
+    allowed: what the file may import and name.
 
   Raises:
     SettingError: an import or a binding fails; the message names the file and line.
@@ -30,28 +33,33 @@ def apply(file: config_files.File, places: dict[gin_internals.Key, str]) -> None
   with gin_internals.file_scope() as scope:
     for statement in file.statements:
       if isinstance(statement, config_files.File):
-        apply(statement, places)
+        apply(statement, places, allowed)
         continue
       place = config_files.place(statement.location)
       if isinstance(statement, config_parser.ImportStatement):
-        _import(scope, statement, place)
+        _import(scope, statement, place, allowed)
       elif isinstance(statement, config_parser.BlockDeclaration):
-        find(statement.selector, place)
+        find(statement.selector, place, allowed)
       else:
-        places[_bind(statement, place)] = place
+        places[_bind(statement, place, allowed)] = place
 
 
-def find(selector: str, place: str) -> Any:
+def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
   """Returns gin's Configurable for a selector.
 
   Args:
     selector: complete, or its last parts.
     place: where the selector is written, for the error message.
+    allowed: what may be named there.
 
   Raises:
-    SettingError: nothing is registered under the selector, or it fits several.
+    SettingError: nothing is registered under the selector, it fits several, or it is not allowed.
   """
+  dynamic = gin_internals.registers_dynamically()
   try:
+    if dynamic:
+      # Before gin registers what the selector leads to, and so changes it.
+      allowed.check_reached(selector, place)
     found = gin_internals.find(selector)
   except KeyError:
     raise errors.SettingError(
@@ -61,6 +69,8 @@ def find(selector: str, place: str) -> Any:
   except (NameError, AttributeError) as error:  # only where a file uses dynamic registration
     raise errors.SettingError(f"{place}: {error}") from None
   if found:
+    if not dynamic:
+      allowed.check_registered(found, selector, place)
     return found
   # A module of Octet's own that was not imported explains the error better than similar names do.
   module = selector.rpartition(".")[0].rpartition(".")[2]
@@ -98,9 +108,11 @@ def named_parameters(configurable: Any) -> dict[str, inspect.Parameter]:
 _GIN_TF = ("gin.tf", "gin.tf.external_configurables")
 
 
-def _import(scope, statement, place):
+def _import(scope, statement, place, allowed):
   if statement.module in _GIN_TF and statement.module not in sys.modules:
     return
+  if not statement.module.startswith("__gin__."):
+    allowed.check_import(statement.module, place)
   try:
     scope.process_import(statement)
   except errors.OctetError:
@@ -126,14 +138,14 @@ def _import(scope, statement, place):
     raise errors.SettingError(f"{place}: {name} cannot be imported. {what}") from error
 
 
-def _bind(statement, place):
+def _bind(statement, place, allowed):
   """Makes a binding and returns its key."""
-  value = _resolve(statement.value, place)
+  value = _resolve(statement.value, place, allowed)
   if not statement.arg_name:  # NAME = value, a macro
     name = f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector
     gin.bind_parameter((name, "gin.macro", "value"), value)
     return name, "gin.macro", "value"
-  configurable = find(statement.selector, place)
+  configurable = find(statement.selector, place, allowed)
   try:
     gin.bind_parameter((statement.scope, statement.selector, statement.arg_name), value)
   except ValueError:
@@ -143,10 +155,10 @@ def _bind(statement, place):
   return statement.scope, configurable.selector, statement.arg_name
 
 
-def _resolve(value, place):
+def _resolve(value, place, allowed):
   """Replaces the references and macros in a value, as written, by gin's own."""
   if isinstance(value, config_files.Reference):
-    find(value.name.rpartition("/")[2], place)
+    find(value.name.rpartition("/")[2], place, allowed)
     return gin_internals.ConfigurableReference(value.name, value.evaluate)
   if isinstance(value, config_files.Macro):
     matches = gin_internals.constants(value.name)
@@ -157,9 +169,11 @@ def _resolve(value, place):
       )
     return gin_internals.macro_or_constant(value.name)
   if isinstance(value, dict):
-    return {_resolve(key, place): _resolve(item, place) for key, item in value.items()}
+    return {
+      _resolve(key, place, allowed): _resolve(item, place, allowed) for key, item in value.items()
+    }
   if isinstance(value, list | tuple):
-    return type(value)(_resolve(item, place) for item in value)
+    return type(value)(_resolve(item, place, allowed) for item in value)
   return value
 
 

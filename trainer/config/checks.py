@@ -50,7 +50,7 @@ def _check_macros(places):
         unset.append(key)
   for scope, selector in gin_internals.bindings():
     if selector == "gin.macro":
-      _check_circle(scope, ())
+      _count_values(scope, (), {})
   if unset:
     first, *others = [text.key_text(*key) for key in unset]
     more = f" So are {', '.join(others)}." if others else ""
@@ -60,14 +60,34 @@ def _check_macros(places):
     )
 
 
-def _check_circle(name, within):
+# Each use of a macro makes its value anew, so that ten macros of ten macros each would be 10^10.
+_MOST_VALUES = 100_000
+_MOST_MACROS_DEEP = 200
+
+
+def _count_values(name, within, counted):
+  """Returns how many macros are evaluated for one; counted has those that were counted."""
   if name in within:
     raise errors.SettingError(
       f"The macro {name} is made of itself: {' → '.join(f'%{each}' for each in (*within, name))}."
     )
-  for reference in gin_internals.iterate_references(gin_internals.bindings()[name, "gin.macro"]):
-    if gin_internals.is_macro(reference):
-      _check_circle("/".join(reference.scopes), (*within, name))
+  if len(within) > _MOST_MACROS_DEEP:
+    raise errors.SettingError(
+      f"The macro {within[0]} is made of macros that are more than {_MOST_MACROS_DEEP} deep."
+    )
+  if name not in counted:
+    value = gin_internals.bindings()[name, "gin.macro"]
+    counted[name] = 1 + sum(
+      _count_values("/".join(reference.scopes), (*within, name), counted)
+      for reference in gin_internals.iterate_references(value)
+      if gin_internals.is_macro(reference)
+    )
+  if counted[name] > _MOST_VALUES:
+    raise errors.SettingError(
+      f"The macro {name} is made of {counted[name]:,} values of macros; at most {_MOST_VALUES:,} "
+      "will do."
+    )
+  return counted[name]
 
 
 def _required(places, root):

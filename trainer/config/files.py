@@ -110,7 +110,13 @@ def parse(text: str, name: str = COMMAND_LINE, included_from: Sequence[str] = ()
     parser = config_parser.ConfigParser(source, _AsWritten())
     for statement in parser:
       if isinstance(statement, config_parser.IncludeStatement):
-        statement = read(statement.filename, (*included_from, place(statement.location)))
+        included = place(statement.location)
+        if not statement.filename.endswith(".gin"):
+          # An error shows the line: no include may show lines of files of another kind.
+          raise errors.SettingError(
+            f"{included}: include '{statement.filename}': expected a gin file, NAME.gin."
+          )
+        statement = read(statement.filename, (*included_from, included))
       statements.append(statement)
   except SyntaxError as error:
     raise _syntax_error(name, error.lineno, _explain(error.msg), text) from None
@@ -120,6 +126,10 @@ def parse(text: str, name: str = COMMAND_LINE, included_from: Sequence[str] = ()
       error.args[1][0],
       f"the statement has no end ({error.args[0]}): is a bracket or a quote left open?",
       text,
+    ) from None
+  except (RecursionError, MemoryError):  # the parser's, of brackets within brackets
+    raise _syntax_error(
+      name, parser.current_token.start[0], "there are too many brackets within brackets", ""
     ) from None
   except TypeError as error:  # a list or dict as a key of a dict, which gin does not check
     raise _syntax_error(name, parser.current_token.start[0], str(error), text) from None

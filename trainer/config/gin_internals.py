@@ -9,6 +9,7 @@ registered under the same short name.
 """
 
 import contextlib
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ Key: TypeAlias = tuple[str, str, str]
 # (scope, complete selector) → {parameter: value}.
 Bindings: TypeAlias = dict[tuple[str, str], dict[str, Any]]
 
+Configurable = gin_config.Configurable
 ConfigurableReference = gin_config.ConfigurableReference
 iterate_references = gin_config.iterate_references
 
@@ -33,12 +35,19 @@ class _Registry(selector_map.SelectorMap):
       the lowest rank. A selector that is not in here has rank 0.
     renamed: other prefix → prefix of registered selectors. It is used only for a selector that
       fits nothing else.
+    registrars: complete selector → name of the module whose code has registered it; None where a
+      gin file has, by dynamic registration.
   """
 
   def __init__(self):
     super().__init__()
     self.ranks = {}
     self.renamed = {}
+    self.registrars = {}
+
+  def __setitem__(self, complete_selector, value):
+    super().__setitem__(complete_selector, value)
+    self.registrars[complete_selector] = _registrar()
 
   def matching_selectors(self, partial_selector):
     found = super().matching_selectors(partial_selector)
@@ -51,11 +60,26 @@ class _Registry(selector_map.SelectorMap):
     return [selector for selector in found if self.ranks.get(selector, 0) == lowest]
 
 
+# Those that register for others.
+_GO_BETWEEN = ("gin.", "trainer.config.gin_", "trainer.compat.v1.gin.", "contextlib.", "functools.")
+
+
+def _registrar():
+  """The name of the module that is registering something."""
+  frame = sys._getframe(2)
+  while frame and f"{frame.f_globals['__name__']}.".startswith(_GO_BETWEEN):
+    if frame.f_code is gin_config.ParseContext._register.__code__:
+      return None
+    frame = frame.f_back
+  return frame and frame.f_globals["__name__"]
+
+
 def _install():
   """Replaces gin's registry, once per process, when this module is imported."""
   registry = _Registry()
   for selector, configurable_ in gin_config._REGISTRY.items():
     registry[selector] = configurable_
+  registry.registrars.clear()  # of what was there before, nobody has noted it
   gin_config._REGISTRY = registry
 
 
@@ -143,6 +167,40 @@ def configurable(complete_selector: str) -> Any:
 def configurable_of(function: Any) -> Any:
   """Returns gin's Configurable of a function or class; None if it is not registered."""
   return gin_config._inverse_lookup(function)
+
+
+def registrar(complete_selector: str) -> str | None:
+  """Returns the name of the module whose code has registered something.
+
+  Args:
+    complete_selector: what it is registered as.
+
+  Returns:
+    None where a gin file has registered it, by dynamic registration, or nobody has noted who did.
+  """
+  return gin_config._REGISTRY.registrars.get(complete_selector)
+
+
+def imported_symbol(name: str) -> Any:
+  """Returns what the file that is being bound has imported under a name; None for `gin`.
+
+  Raises:
+    NameError: none of its imports gives it.
+  """
+  symbols = gin_config._parse_context()._symbol_table
+  if name not in symbols:
+    raise NameError(f"'{name}' was not provided by an import statement.")
+  return None if name == "gin" else symbols[name]
+
+
+def registers_dynamically() -> bool:
+  """Returns whether the file that is being bound has asked for dynamic registration."""
+  return gin_config._parse_context()._dynamic_registration
+
+
+def is_builtin(known: Configurable) -> bool:
+  """Returns whether it is one of gin's own: macro, constant, singleton."""
+  return known.wrapped in (gin_config.macro, gin_config._retrieve_constant, gin_config.singleton)
 
 
 def constants(name: str | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import gin
 
 from trainer import errors
-from trainer.config import binding, checks, gin_internals
+from trainer.config import binding, checks, gin_internals, trust
 from trainer.config import files as config_files
 from trainer.config import text as config_text
 from trainer.config import unused_bindings as dead
@@ -27,6 +27,7 @@ def load(
   gin_files: Sequence[str | os.PathLike[str]] = (),
   gin_bindings: Sequence[str] = (),
   root: str | None = "trainer.experiment.run",
+  modules: Sequence[str] | None = (trust.FOLDER,),
 ) -> None:
   """Loads gin files and then bindings, checks them, and locks the configuration.
 
@@ -37,6 +38,9 @@ def load(
     gin_bindings: strings of gin, such as "run.train_steps = 10".
     root: module and name of the function that is configured. Its module is imported, and Keras's
       names are registered (`trainer.config.keras_names`). None: neither is done.
+    modules: the packages that the files may import and name beside Octet's own, Keras's and
+      TensorFlow's optimizers, layers and the like (`trainer.config.trust`); "." for those of the
+      working directory. None: everything.
 
   Raises:
     SettingError: names the file and line, what was found there, and similar names.
@@ -50,8 +54,9 @@ def load(
   configurable = None
   if root:
     configurable = _import_root(root)
+  allowed = trust.Allowed(modules)
   for file in files:
-    binding.apply(file, _places)
+    binding.apply(file, _places, allowed)
   checks.check(_places, configurable)
   gin.finalize()
 

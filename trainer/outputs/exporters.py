@@ -56,6 +56,7 @@ class Exporter:
   ) -> None:
     if exports_to_keep is not None:
       run_config.require_positive_int(exports_to_keep, f"{type(self).__name__}.exports_to_keep")
+    run_config.require_inner_path(name, f"{type(self).__name__}.name")
     self.name = name
     self._receiver_fn = serving_input_receiver_fn
     self._assets_extra = assets_extra

@@ -263,6 +263,8 @@ def _receiver(serving_input_receiver_fn):
 
 
 def _write(module, signatures, base, assets_extra, clock, finish):
+  for relative in assets_extra or {}:
+    run_config.require_inner_path(relative, "assets_extra")
   timestamp = int(clock())
   while tf.io.gfile.exists(os.path.join(base, str(timestamp))):
     timestamp += 1

@@ -22,6 +22,12 @@ _GIN_FILE = flags.DEFINE_multi_string(
 _GIN_BINDINGS = flags.DEFINE_multi_string(
   "gin_bindings", [], 'Gin that comes after the files: "run.train_batch_size = 64".'
 )
+_GIN_MODULES = flags.DEFINE_list(
+  "gin_modules",
+  [config.trust.FOLDER],
+  "The packages that gin files may import and name beside Octet's own; . stands for those of the "
+  "working directory.",
+)
 _TOPOLOGY = flags.DEFINE_multi_string(
   "topology", ["v3-8"], f"One of {', '.join(topology_lib.TOPOLOGIES)}; may be repeated."
 )
@@ -77,7 +83,8 @@ def main(argv: list[str]) -> None:
   compiler.require_extra()
 
   # 2. Load the experiment as `python -m trainer.main` does.
-  config.load([*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])], _GIN_BINDINGS.value)
+  gin_files = [*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])]
+  config.load(gin_files, _GIN_BINDINGS.value, modules=_GIN_MODULES.value)
   from trainer.preflight import bindings, check
 
   experiment = bindings.from_gin(_PRECISION.value)

@@ -11,24 +11,25 @@ from trainer import config, errors
 from trainer.config import files, gin_internals
 
 
-def check(gin_files: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def check(gin_files: Sequence[str], rows: Sequence[Sequence[str]], modules: Sequence[str]) -> None:
   """Checks lists of bindings.
 
   Args:
     gin_files: of the experiment.
     rows: lists of bindings, each of which is loaded after the files.
+    modules: what they may import and name, see `trainer.config.trust`.
 
   Raises:
     SettingError: a row sets a macro that is never used, or binds in a scope that no reference names
       and in which the files bind nothing.
   """
-  config.load(gin_files)
+  config.load(gin_files, modules=modules)
   macros = set()
   scopes = {
     scope for (names, _, _), _ in gin_internals.each_binding() for scope in names.split("/")
   }
   for row in rows:
-    config.load(gin_files, row)
+    config.load(gin_files, row, modules=modules)
     for _, value in gin_internals.each_binding():
       for reference in gin_internals.iterate_references(value):
         scopes.update(reference.scopes)

@@ -16,7 +16,7 @@ import tempfile
 
 from absl import flags, logging
 
-from trainer import errors
+from trainer import config, errors
 from trainer.loop import preemption
 from trainer.sweep import engine, grid, machine, settings, study, trial, trial_server
 from trainer.sweep import report as report_lib
@@ -26,6 +26,12 @@ _GIN_FILE = flags.DEFINE_multi_string(
 )
 _GIN_BINDINGS = flags.DEFINE_multi_string(
   "gin_bindings", [], 'Gin for all trials, after the files: "run.train_steps = 300".'
+)
+_GIN_MODULES = flags.DEFINE_list(
+  "gin_modules",
+  [config.trust.FOLDER],
+  "The packages that gin files may import and name beside Octet's own; . stands for those of the "
+  "working directory.",
 )
 _SWEEP_FILE = flags.DEFINE_string(
   "sweep_file", None, "The gin file that says what varies, such as gin_configs/sweeps/digits.gin."
@@ -97,7 +103,7 @@ def main(argv: list[str]) -> None:
       f"--sweep_dir={_SWEEP_DIR.value}: a sweep needs a folder of the "
       "machine, or one that is mounted."
     )
-  asked = settings.load(_SWEEP_FILE.value)
+  asked = settings.load(_SWEEP_FILE.value, _GIN_MODULES.value)
   points = len(asked.space.points) if isinstance(asked.space, grid.Grid) else None
   count = min(_TRIALS.value or points, points) if points else _TRIALS.value or 20
   slots = machine.slots(_WORKERS.value, _DEVICE.value)
@@ -105,6 +111,8 @@ def main(argv: list[str]) -> None:
     *(f"--gin_file={path}" for path in _GIN_FILE.value),
     *trial.as_flags(_GIN_BINDINGS.value),
   ]
+  if _GIN_MODULES.value != [config.trust.FOLDER]:
+    common.append(f"--gin_modules={','.join(_GIN_MODULES.value)}")
   common += [f"--device={_DEVICE.value}", f"--precision={_PRECISION.value}"] + (
     [] if _SEED.value is None else [f"--seed={_SEED.value}"]
   )
@@ -196,6 +204,6 @@ def _check(starter, asked):
     ]
     for index in range(max(len(texts) for texts in samples.values()))
   ]
-  mistake = starter.check(_GIN_FILE.value, rows)
+  mistake = starter.check(_GIN_FILE.value, rows, _GIN_MODULES.value)
   if mistake:
     raise errors.SettingError(f"{_SWEEP_FILE.value}: a trial would not start. {mistake}")

@@ -15,7 +15,7 @@ from typing import Any
 from gin import config_parser
 
 from trainer import config, errors
-from trainer.config import binding, checks, files, gin_internals, gin_names, unused_bindings
+from trainer.config import binding, checks, files, gin_internals, gin_names, trust, unused_bindings
 from trainer.sweep import gin_text, grid, optuna_parts, space
 
 _ROOT = "trainer.sweep"
@@ -141,8 +141,12 @@ def sweep(
   )
 
 
-def load(path: str | os.PathLike[str]) -> Settings:
+def load(path: str | os.PathLike[str], modules: Sequence[str] | None = (trust.FOLDER,)) -> Settings:
   """Reads a sweep file. All gin bindings are dropped, before and after.
+
+  Args:
+    path: of the file.
+    modules: what it may import and name, see `trainer.config.trust`.
 
   Raises:
     SettingError: names the file and line if they are known, what was found there, and similar
@@ -152,7 +156,7 @@ def load(path: str | os.PathLike[str]) -> Settings:
   config.clear()
   try:
     places: dict[gin_internals.Key, str] = {}
-    binding.apply(_as_written(file, _macros(file)), places)
+    binding.apply(_as_written(file, _macros(file)), places, trust.Allowed(modules))
     checks.check(places, gin_internals.configurable_of(sweep))
     dead = unused_bindings.find([_ROOT])
     if dead:

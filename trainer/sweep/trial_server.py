@@ -64,12 +64,15 @@ class Starter:
     self._checked: list[Any] | None = None
     self.ended: dict[str, int] = {}
 
-  def check(self, gin_files: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
+  def check(
+    self, gin_files: Sequence[str], rows: Sequence[Sequence[str]], modules: Sequence[str] = (".",)
+  ) -> str | None:
     """Loads lists of bindings in the server process, which imports their modules.
 
     Args:
       gin_files: of the experiment.
       rows: lists of bindings, each of which is loaded after the files.
+      modules: what they may import and name, see `trainer.config.trust`.
 
     Returns:
       The message of the first error, or None.
@@ -77,7 +80,7 @@ class Starter:
     Raises:
       OutputError: the server process has ended.
     """
-    self._lines.send({"check": [list(gin_files), [list(row) for row in rows]]})
+    self._lines.send({"check": [list(gin_files), [list(row) for row in rows], list(modules)]})
     self._checked = None
     while self._checked is None:
       self.wait(None)
@@ -221,7 +224,7 @@ def _reap():
     found.append((pid, os.waitstatus_to_exitcode(status)))
 
 
-def _check(gin_files, rows):
+def _check(gin_files, rows, modules):
   """Loads each row after the gin files, which imports their modules for all later trials.
 
   Returns the message of the first error, or None.
@@ -231,8 +234,8 @@ def _check(gin_files, rows):
 
   try:
     for row in rows:
-      config.load(gin_files, row)
-    binding_targets.check(gin_files, rows)
+      config.load(gin_files, row, modules=modules)
+    binding_targets.check(gin_files, rows, modules)
   except errors.OctetError as error:
     return command.message(error)
   except Exception:

@@ -12,8 +12,8 @@ from trainer.config import files
 IMPORT = f"import {configurables.__name__}"
 
 
-def load(text):
-  config.load([], [f"{IMPORT}\n{text}"], root=None)
+def load(text, modules=(".",)):
+  config.load([], [f"{IMPORT}\n{text}"], root=None, modules=modules)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_module_that_fails_is_told_with_the_line_that_failed(tmp_path, monkeyp
     match=r"cannot be imported\. AttributeError: 'int' .* "
     r"\(module_that_fails\.py:2\)",
   ) as raised:
-    load("import module_that_fails")
+    load("import module_that_fails", modules=None)
   assert isinstance(raised.value.__cause__, AttributeError)
   with pytest.raises(
     errors.SettingError,
@@ -100,9 +100,9 @@ def test_a_module_that_fails_is_told_with_the_line_that_failed(tmp_path, monkeyp
     r"ModuleNotFoundError: No module named "
     r"'surely_not_there'",
   ):
-    load("import module_that_lacks")
+    load("import module_that_lacks", modules=None)
   with pytest.raises(errors.SettingError, match=r"^Set this\.$"):
-    load("import module_that_explains")
+    load("import module_that_explains", modules=None)
 
 
 def test_a_model_that_is_not_imported_is_told_by_its_import(tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ def read_again(tmp_path):
   def read(text):
     path = tmp_path / "config.gin"
     path.write_text(text)
-    config.load([path], root=configurables.ROOT)
+    config.load([path], root=configurables.ROOT, modules=None)
     return written_bindings()
 
   return read
@@ -50,7 +50,9 @@ def written_bindings():
 
 
 def test_parsed_text_gives_the_same_bindings_imports_and_text(read_again):
-  config.load([], [FILE, "start.steps = 3", "start.steps = 4"], root=configurables.ROOT)
+  config.load(
+    [], [FILE, "start.steps = 3", "start.steps = 4"], root=configurables.ROOT, modules=None
+  )
   text, bindings = config.parsed_text(), written_bindings()
   assert "\nimport collections\n" in text
   assert "start.steps = 4\n" in text
@@ -59,7 +61,12 @@ def test_parsed_text_gives_the_same_bindings_imports_and_text(read_again):
 
 
 def test_operative_text_gives_the_same_run(read_again):
-  config.load([], [FILE, "UNUSED = 1", "points.input_fn.training = True"], root=configurables.ROOT)
+  config.load(
+    [],
+    [FILE, "UNUSED = 1", "points.input_fn.training = True"],
+    root=configurables.ROOT,
+    modules=None,
+  )
   result = configurables.start()
   text = config.operative_text()
   assert "UNUSED" not in text
@@ -72,7 +79,7 @@ def test_operative_text_gives_the_same_run(read_again):
 
 
 def test_the_order_of_a_dict_is_kept():
-  config.load([], [FILE], root=configurables.ROOT)
+  config.load([], [FILE], root=configurables.ROOT, modules=None)
   assert (
     "params = {\n    'b': (1,),\n    'a': [%RATE, @line.layer],\n    'long': [0, 1"
     in config.parsed_text()
@@ -89,7 +96,7 @@ def test_dynamic_registration_is_kept(read_again, tmp_path, monkeypatch):
     "@fractions.Fraction()\n"
     "fractions.Fraction.numerator = 3\n"
   )
-  config.load([], [file], root=configurables.ROOT)
+  config.load([], [file], root=configurables.ROOT, modules=None)
   text = config.parsed_text()
   read_again(text)
   assert configurables.start()["params"] == 3

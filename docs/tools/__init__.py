@@ -1,0 +1,1 @@
+"""What makes the documentation from the code: drawings, and pages of reference."""

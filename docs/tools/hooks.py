@@ -1,0 +1,60 @@
+"""Adds the pages that are made from the code to what MkDocs builds, and reads the guides' marks.
+
+The marks of code blocks are those of `tests/docs/guide.py`.
+"""
+
+import pathlib
+import re
+import sys
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from docs.tools import references  # noqa: E402  of this repository, whose root is on the path now
+
+# Pages that are files of the repository's root.
+_COPIES = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
+
+
+def on_files(files: Files, config: Any) -> Files:
+  """Adds the references, and the pages that are files of the repository's root."""
+  for page, source in _COPIES.items():
+    text = (ROOT / source).read_text().replace("](docs/", "](")
+    files.append(File.generated(config, page, content=text))
+  for page, make in references.PAGES.items():
+    files.append(File.generated(config, page, content=make()))
+  return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+  """Returns a page with its code blocks' marks as titles, and links that lead to pages."""
+  markdown = re.sub(r"^```(\w+) +(\S+)$", _fence, markdown, flags=re.M)
+  depth = page.file.src_uri.count("/")
+  return re.sub(r"(!?)\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)", _link_in(depth, files), markdown)
+
+
+def _fence(match: re.Match[str]) -> str:
+  language, mark = match.groups()
+  language = "python" if language == "gin" else language  # which it looks most like
+  if mark == "run":
+    return f"```{language}"
+  return f'```{language} title="{"prints" if mark == "output" else mark}"'
+
+
+def _link_in(depth: int, files: Files) -> Any:
+  """Returns what makes of a link to a file of the repository one to its page, or its name."""
+
+  def link(match: re.Match[str]) -> str:
+    picture, text, target, anchor = match.groups()
+    name = target.removeprefix("../")
+    page = next((page for page, source in _COPIES.items() if source == name), None)
+    if page:
+      return f"{picture}[{text}]({'../' * depth}{page}{anchor or ''})"
+    if not picture and (ROOT / name).exists() and not files.get_file_from_path(target):
+      return f"{text} (`{name}`)" if text.strip("`") != name else f"`{name}`"
+    return match[0]
+
+  return link

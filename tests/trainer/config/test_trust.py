@@ -1,0 +1,362 @@
+"""What a gin file from elsewhere may not do: hostile ones are refused, with file and line, or are
+harmless.
+"""
+
+import os
+import re
+import sys
+import types
+
+import gin
+import keras
+import pytest
+
+from tests.trainer import configurables
+from trainer import config, errors
+from trainer.config import files, trust
+
+DYNAMIC = "from __gin__ import dynamic_registration\n"
+
+DENSE = DYNAMIC + "import keras\nX = @keras.layers.Dense()\nkeras.layers.Dense.units = 2"
+
+# A module of the working directory, which a gin file may name things of.
+MINE = """
+import functools
+import os
+import tensorflow as tf
+touch = functools.partial(os.system, "touch canary")
+class Model:
+  def method(self):
+    return self.missing
+def build():
+  return "built"
+"""
+
+# A library that is installed and registers what opens files, as many do.
+STRANGERS = """
+import gin
+open("canary", "w").close()
+@gin.configurable(module="strangers")
+def touch(name="canary"):
+  open(name, "w").close()
+"""
+
+LINE = r"hostile\.gin:%d: "
+
+# name: (text of hostile.gin, what the message begins with; None where the file does no harm).
+TRIES = {
+  # Imports.
+  "os": ("import os", LINE % 1 + "import os is refused"),
+  "subprocess": ("\nimport subprocess", LINE % 2 + "import subprocess is refused"),
+  "builtins": ("import builtins", LINE % 1 + "import builtins is refused"),
+  "importlib": ("import importlib", LINE % 1 + "import importlib is refused"),
+  "ctypes": ("import ctypes", LINE % 1 + "import ctypes is refused"),
+  "pickle": ("import pickle", LINE % 1 + "import pickle is refused"),
+  "part of a module": ("import os.path", LINE % 1 + r"import os\.path is refused"),
+  "from": ("from os import path", LINE % 1 + r"import os\.path is refused"),
+  "alias": ("import os as models", LINE % 1 + "import os is refused"),
+  "the main module": ("import __main__", LINE % 1 + "import __main__ is refused"),
+  "a command": ("import trainer.plot.__main__", LINE % 1 + r"import trainer\.plot\.__main__ is"),
+  "an installed library": ("import numpy", LINE % 1 + "import numpy is refused"),
+  "one that acts when imported": ("import strangers", LINE % 1 + "import strangers is refused"),
+  "a part of Keras": ("import keras.saving", LINE % 1 + r"import keras\.saving is refused"),
+  "a part of TensorFlow": ("import tensorflow.io", LINE % 1 + r"import tensorflow\.io is refused"),
+  "inside TensorFlow": (
+    "import tensorflow.python.platform.gfile",
+    LINE % 1 + r"import tensorflow\.python\.platform\.gfile is refused",
+  ),
+  "gin's torch": ("import gin.torch.external_configurables", LINE % 1 + r"import gin\.torch"),
+  "letters that look alike": ("import ｏｓ", LINE % 1),
+  "a module of another's": ("import models.os", LINE % 1 + r"there is no module models\.os"),
+  # Includes.
+  "an include": ("X = 1\ninclude 'inner.gin'", r"inner\.gin:2: import os is refused"),
+  "includes in includes": ("include 'outer.gin'", r"inner\.gin:2: import os is refused"),
+  "no gin file": ("include '/proc/self/environ'", LINE % 1 + ".*expected a gin file"),
+  "a device": ("include '/dev/zero'", LINE % 1 + ".*expected a gin file"),
+  "a circle": ("include 'hostile.gin'", LINE % 1 + "the file includes itself"),
+  # Names.
+  "a name": ("start.params = @os.system()", LINE % 1 + r"nothing is registered as os\.system"),
+  "a bound argument": ("os.system.command = 'touch canary'", LINE % 1 + "nothing is registered"),
+  "a block": ("subprocess.Popen:\n  args = 'touch canary'", LINE % 1 + "nothing is registered"),
+  "a macro": ("X = @builtins.eval()\nstart.params = %X", LINE % 1 + "nothing is registered"),
+  "gin's macro": ("x/gin.macro.value = @os.system", LINE % 1 + "nothing is registered"),
+  "a singleton": (
+    "start.params = @x/gin.singleton()\nx/gin.singleton.constructor = @os.getcwd",
+    LINE % 2 + r"nothing is registered as os\.getcwd",
+  ),
+  "scopes": ("start.params = @a/b/os.system()", LINE % 1 + "nothing is registered"),
+  "in a collection": (
+    "start.params = {'a': [(@os.system(),)]}",
+    LINE % 1 + "nothing is registered",
+  ),
+  "as a key": ("start.params = {@os.system(): 1}", LINE % 1 + "nothing is registered"),
+  "tf.io": ("start.params = @tf.io.write_file()", LINE % 1 + "nothing is registered"),
+  "Keras's loading": ("start.params = @keras.saving.load_model()", LINE % 1 + "nothing is regist"),
+  "what a library registered": (
+    "start.params = @touch()",
+    LINE % 1 + "touch is refused, which strangers has registered",
+  ),
+  "an argument of it": (
+    "strangers.touch.name = 'canary'",
+    LINE % 1 + r"strangers\.touch is refused, which strangers has registered",
+  ),
+  "a flag's setting": (
+    "start.model_dir = '/etc'",
+    LINE % 1 + r"start\.model_dir is not set in gin",
+  ),
+  # Dynamic registration.
+  "an import then": (DYNAMIC + "import os\nstart.params = @os.system()", LINE % 2 + "import os is"),
+  "through a module": (
+    DYNAMIC + "import models.digits_mlp\nx/models.digits_mlp.gin.config.os.system.command = 'true'",
+    LINE % 3 + r"models\.digits_mlp\.gin\.config\.os\.system is refused, which leads to gin",
+  ),
+  "through mine": (DYNAMIC + "import mine\nX = @mine.os.system()", LINE % 3 + ".*leads to os"),
+  "a partial": (DYNAMIC + "import mine\nX = @mine.touch()", LINE % 3 + ".*leads to functools"),
+  "TensorFlow through mine": (
+    DYNAMIC + "import mine\nX = @mine.tf.io.write_file()",
+    LINE % 3 + r"mine\.tf\.io\.write_file is refused",
+  ),
+  "mine's builtins": (
+    DYNAMIC + "import mine\nX = @mine.__builtins__.get()",
+    LINE % 3 + r"mine\.__builtins__\.get is refused",
+  ),
+  "globals": (
+    DYNAMIC + "import mine\nX = @mine.build.__globals__.get()",
+    LINE % 3 + r"mine\.build\.__globals__\.get is refused",
+  ),
+  "subclasses": (
+    DYNAMIC + "import mine\nX = @mine.Model.__base__.__subclasses__()",
+    LINE % 3 + r"mine\.Model\.__base__\.__subclasses__ is refused",
+  ),
+  "gin's globals": (DYNAMIC + "X = @gin.macro.__globals__()", LINE % 2 + ".*is refused"),
+  "what Octet writes with": (
+    DYNAMIC + "import trainer.config\nX = @trainer.config.save()",
+    LINE % 3 + r"trainer\.config\.save is refused, which leads to trainer\.config\.loading",
+  ),
+  "a file writer": (
+    DYNAMIC + "import trainer.files\nX = @trainer.files.write_atomically()",
+    LINE % 3 + r"trainer\.files\.write_atomically is refused",
+  ),
+  "a process": (
+    DYNAMIC + "import trainer.preflight.compiler\nX = @trainer.preflight.compiler.subprocess.run()",
+    LINE % 3 + ".*is refused, which leads to subprocess",
+  ),
+  "writes a SavedModel": (
+    DYNAMIC + "import tensorflow as tf\nX = @tf.saved_model.save()",
+    LINE % 3 + r"tf\.saved_model\.save is refused",
+  ),
+  "writes a file": (
+    DYNAMIC + "import tensorflow as tf\nX = @tf.io.write_file()",
+    LINE % 3 + r"tf\.io\.write_file is refused",
+  ),
+  "py_function": (
+    DYNAMIC + "import tensorflow as tf\nX = @tf.py_function()",
+    LINE % 3 + r"tf\.py_function is refused",
+  ),
+  "downloads": (
+    DYNAMIC + "import keras\nX = @keras.utils.get_file()",
+    LINE % 3 + r"keras\.utils\.get_file is refused",
+  ),
+  "loads a model": (
+    DYNAMIC + "from tensorflow import keras\nX = @keras.models.load_model()",
+    LINE % 3 + r"keras\.models\.load_model is refused",
+  ),
+  "a layer that loads": (
+    DYNAMIC + "import keras\nX = @keras.layers.TFSMLayer()",
+    LINE % 3 + r"keras\.layers\.TFSMLayer is refused",
+  ),
+  "a layer of a function": (
+    DYNAMIC + "import keras\nimport mine\n"
+    "X = @keras.layers.Lambda()\nkeras.layers.Lambda.function = @mine.os.system",
+    LINE % 5 + ".*leads to os",
+  ),
+  "a callback": (
+    DYNAMIC + "import keras\nX = @keras.callbacks.CSVLogger()",
+    LINE % 3 + r"keras\.callbacks\.CSVLogger is refused",
+  ),
+  "Keras's own modules": (
+    DYNAMIC + "import keras\nX = @keras.src.utils.file_utils.os.system()",
+    LINE % 3 + ".*is refused, which leads to os",
+  ),
+  # Values.
+  "a call": ("X = __import__('os').system('touch canary')", LINE % 1 + ".*not a value|" + LINE % 1),
+  "open": ("X = open('canary', 'w')", LINE % 1),
+  "a comprehension": ("X = [open('canary', 'w') for _ in (1,)]", LINE % 1),
+  "a formatted string": ("""X = f'{open("canary", "w")}'""", LINE % 1),
+  "a power": ("X = 9**9**9", LINE % 1),
+  "a long number": (f"X = 1{'0' * 10000}", LINE % 1),
+  "many brackets": (f"X = {'[' * 100_000}", LINE % 1),
+  "macros of macros": (
+    "".join(f"A{i} = [{', '.join([f'%A{i + 1}'] * 10)}]\n" for i in range(30))
+    + "A30 = 1\nstart.params = %A0",
+    "The macro .* is made of .* values of macros",
+  ),
+  "a chain of macros": (
+    "".join(f"A{i} = %A{i + 1}\n" for i in range(5000)) + "A5000 = 1",
+    "The macro .* 200 deep",
+  ),
+  "a string for a shell": ("start.params = '$(touch canary); `touch canary`'", None),
+  "bytes": (r"start.params = b'\x80\x04csystem\n.'", None),
+  "what is mine": (DYNAMIC + "import mine\nX = @mine.build()", None),
+  "an optimizer": ("start.params = @keras.optimizers.Adam()", None),
+  "a layer": (
+    DYNAMIC + "import keras\nX = @keras.layers.Dense()\nkeras.layers.Dense.units = 2",
+    None,
+  ),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+  """The working directory of a victim, who has a library installed in it.
+
+  There is one for all tries: gin keeps what dynamic registration has registered.
+  """
+  folder = tmp_path_factory.mktemp("victim")
+  (folder / ".venv").mkdir()
+  (folder / ".venv" / "strangers.py").write_text(STRANGERS)
+  (folder / "mine.py").write_text(MINE)
+  (folder / "inner.gin").write_text("\nimport os\n")
+  (folder / "outer.gin").write_text("include 'inner.gin'\n")
+  yield folder
+  sys.modules.pop("mine", None)
+
+
+@pytest.fixture
+def folder(made, monkeypatch):
+  monkeypatch.chdir(made)
+  monkeypatch.syspath_prepend(made)
+  monkeypatch.syspath_prepend(made / ".venv")
+  yield made
+  config.clear()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def a_library_has_registered(tmp_path_factory):
+  """The process has imported it; the gin file has not."""
+  folder = tmp_path_factory.mktemp("library")
+  (folder / "strangers.py").write_text(STRANGERS)
+  before = os.getcwd()
+  os.chdir(folder)
+  sys.path.insert(0, str(folder))
+  try:
+    import strangers  # noqa: F401
+  finally:
+    sys.path.remove(str(folder))
+    os.chdir(before)
+  yield
+  del sys.modules["strangers"]
+
+
+def run(text, modules=(".",)):
+  """What `start` is given by hostile.gin."""
+  with open("hostile.gin", "w", encoding="utf-8") as file:
+    file.write(f"{text}\n")
+  # With dynamic registration, `start` would need another name in that file.
+  mine = f"import {configurables.__name__}\nstart.model_fn = @line.model_fn\n"
+  use = "start.params = %X" if re.search(r"^X = @", text, re.M) else ""
+  config.load(
+    ["hostile.gin"], [mine + use], root=configurables.ROOT, modules=[*modules, "tests.trainer"]
+  )
+  return configurables.start()["params"]
+
+
+@pytest.mark.parametrize("name", TRIES)
+def test_a_hostile_configuration_is_refused_or_harmless(name, folder):
+  text, message = TRIES[name]
+  if message is None:
+    run(text)
+  else:
+    with pytest.raises(errors.SettingError, match=f"^(?:{message})"):
+      run(text)
+  assert not (folder / "canary").exists()
+  assert "canary" not in " ".join(map(str, folder.rglob("*")))
+
+
+def test_there_are_forty_tries():
+  assert len(TRIES) >= 40
+
+
+def test_what_is_allowed_by_default(folder):
+  assert run(DYNAMIC + "import mine\nX = @mine.build()") == "built"
+  assert isinstance(run("start.params = @keras.optimizers.Adam()"), keras.optimizers.Adam)
+  assert type(run("start.params = @tf.train.AdamOptimizer()")).__name__ == "AdamOptimizer"
+  assert run(DENSE).units == 2
+  assert run("import models.digits_mlp\nstart.params = @digits_mlp.model_fn").__name__ == "model_fn"
+  assert run("import mine") is None
+
+
+@pytest.mark.parametrize(
+  ("modules", "text"),
+  [
+    (["strangers"], "import strangers\nstart.params = @strangers.touch"),
+    ([".", "strangers"], "start.params = @touch"),
+    (["string"], DYNAMIC + "import string\nstring.capwords.s = 'a b'\nX = @string.capwords()"),
+    (["collections"], DYNAMIC + "import collections.abc\nX = @collections.Counter()"),
+  ],
+)
+def test_a_flag_allows_more(folder, modules, text):
+  with pytest.raises(errors.SettingError, match="is refused"):
+    run(text)
+  run(text, modules)
+
+
+def test_without_the_dot_the_working_directory_is_refused(folder):
+  run("import mine", ["."])
+  with pytest.raises(
+    errors.SettingError,
+    match=r"import mine is refused.*trust it: --gin_modules=tests\.trainer,mine",
+  ):
+    run("import mine", [])
+
+
+def test_none_allows_everything(folder):
+  (folder / "a.gin").write_text("import strangers\nstart.model_fn = @strangers.touch")
+  config.load(["a.gin"], root=configurables.ROOT, modules=None)
+
+
+def test_a_part_of_a_package_may_be_allowed():
+  limit = trust.Allowed(["email.mime"])
+  limit.check_import("email.mime.text", "a.gin:1")
+  for module in ("email", "email.message", "email.mimes"):
+    with pytest.raises(errors.SettingError, match=f"a.gin:1: import {module} is refused"):
+      limit.check_import(module, "a.gin:1")
+
+
+def test_a_package_of_ones_own_with_the_name_of_one_of_octets(tmp_path, monkeypatch):
+  """It is looked for where Python finds it, not by its name."""
+  spec = types.SimpleNamespace(
+    submodule_search_locations=[str(tmp_path / "elsewhere" / "models")], has_location=True
+  )
+  monkeypatch.setattr(trust.importlib.util, "find_spec", lambda name: spec)
+  with pytest.raises(errors.SettingError, match=r"import models\.evil is refused"):
+    trust.Allowed(["."]).check_import("models.evil", "a.gin:1")
+
+
+def test_every_shipped_file_loads_anywhere(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for path in sorted(files.ROOT.glob("gin_configs/*.gin")):
+    own = [f"{name}_FILE = 'a'" for name in ("TRAIN", "TEST", "VOCABULARY")]
+    config.load([path], own if path.stem == "transformer_classifier" else [], modules=[])
+
+
+def test_registered_by_a_gin_file_is_no_registration(folder):
+  """What one file was allowed to register by dynamic registration, the next is not given."""
+  run(DYNAMIC + "import textwrap\nX = @textwrap.dedent", ["textwrap"])
+  assert gin.get_configurable("textwrap.dedent")
+  with pytest.raises(errors.SettingError, match="dedent is refused, which textwrap has registered"):
+    run("start.params = @textwrap.dedent")
+
+
+@pytest.mark.parametrize("name", ["../up", "a/../../up", "/abs", "gs://bucket/x", 3])
+def test_names_that_become_folders_stay_in_theirs(name):
+  import trainer
+
+  for make in (
+    lambda: trainer.LatestExporter(name=name),
+    lambda: trainer.BestExporter(name=name),
+    lambda: trainer.EvalSpec(input_fn=len, name=name),
+  ):
+    with pytest.raises(errors.SettingError, match=r"name is .*a relative path that does not leave"):
+      make()
+  assert trainer.LatestExporter(name="a/b").name == "a/b"

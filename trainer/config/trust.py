@@ -1,0 +1,216 @@
+"""Which code a gin file may import and name.
+
+A gin file imports modules and names functions that a run calls: one from elsewhere could run
+anything. `Allowed` is the limit, which is checked before a module is imported and before an object
+is registered or referred to:
+
+    limit = Allowed([".", "my_package"])            # the flag --gin_modules
+    limit.check_import("os", "a.gin:1")             # SettingError
+    limit.check_registered(configurable, "os.system", "a.gin:2")
+
+What a gin file may name without any flag is what Octet's packages and the allowed ones have
+registered with gin, Keras's layers, and what `trainer.config.keras_names` registers of Keras and
+TensorFlow. With gin's dynamic registration it may also name what an allowed package defines itself,
+but of Octet's own packages no more than is registered: most of their functions write files.
+"""
+
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from trainer import errors
+from trainer.config import files, gin_internals
+
+# The word in --gin_modules for the folder that the command runs in.
+FOLDER = "."
+
+OWN = ("input_pipelines", "models", "trainer")
+
+# What may be imported of them; what may be named is another matter.
+_LIBRARIES = ("keras", "tensorflow")
+_PARTS = (
+  "activations",
+  "initializers",
+  "layers",
+  "losses",
+  "metrics",
+  "optimizers",
+  "optimizers.schedules",
+  "regularizers",
+)
+_LIBRARY_MODULES = {
+  "gin",
+  "gin.tf",
+  "gin.tf.external_configurables",
+  "keras",
+  "tensorflow",
+  "tensorflow.compat",
+  "tensorflow.compat.v1",
+  "tensorflow.keras",
+  *(f"keras.{part}" for part in _PARTS),
+  *(f"tensorflow.keras.{part}" for part in _PARTS),
+}
+
+# Names that gin itself gives to a file with dynamic registration, below `gin`.
+_GIN_BUILTINS = ("constant", "macro", "singleton")
+
+# A SavedModel's graph may do what TensorFlow can, write files among it; the others make objects of
+# what a file says.
+_LAYERS_THAT_LOAD = ("TFSMLayer", "deserialize", "get", "serialize")
+
+
+class Allowed:
+  """The packages that a gin file may import and name, beside Octet's.
+
+  Args:
+    modules: names of packages and modules, each with what is below it; "." for the packages and
+      modules that lie in the working directory. None: everything, for files that one has written
+      oneself.
+  """
+
+  def __init__(self, modules: Iterable[str] | None) -> None:
+    self._everything = modules is None
+    given = [name.strip() for name in modules or ()]
+    self._modules = tuple(name for name in given if name != FOLDER)
+    self._folder = os.path.realpath(os.getcwd()) if FOLDER in given else None
+
+  def check_import(self, module: str, place: str) -> None:
+    """Raises SettingError if a gin file may not import a module, which is not imported here."""
+    if self._everything or module in _LIBRARY_MODULES:
+      return
+    if not _folders(module.partition(".")[0]):
+      return  # there is no such module, which the import says better
+    if _is_special(module.split(".")) or not self._is_allowed(module):
+      raise errors.SettingError(f"{place}: import {module} is refused: {self._limit(module)}")
+
+  def check_registered(
+    self, configurable: gin_internals.Configurable, selector: str, place: str
+  ) -> None:
+    """Raises SettingError if a gin file may not name what is registered under a selector."""
+    if not (self._everything or self._may_name(configurable)):
+      module = gin_internals.registrar(configurable.selector) or configurable.wrapped.__module__
+      raise errors.SettingError(
+        f"{place}: {selector} is refused, which {module} has registered: {self._limit(module)}"
+      )
+
+  def check_reached(self, selector: str, place: str) -> None:
+    """Checks what a selector leads to, in a file with dynamic registration.
+
+    Each module on the way is looked at before what is in it.
+
+    Raises:
+      SettingError: the file may not name it.
+      NameError: no import of the file gives the first of the names.
+      AttributeError: the selector leads nowhere.
+    """
+    if self._everything:
+      return
+    first, *names = selector.split(".")
+    value = gin_internals.imported_symbol(first)
+    if value is None and names and names[0] in _GIN_BUILTINS and len(names) == 1:
+      return
+    for name in names:
+      if _is_special([name]) or not self._may_look_into(value):
+        break
+      value = getattr(value, name)
+    else:
+      if self._may_name_object(value):
+        return
+    where = getattr(value, "__module__", None) or getattr(value, "__name__", None)
+    raise errors.SettingError(
+      f"{place}: {selector} is refused, which leads to {where}: {self._limit(where)}"
+    )
+
+  def _may_look_into(self, value: Any) -> bool:
+    """Whether attributes of a value may be asked for: what a module imports is not part of it."""
+    if not isinstance(value, types.ModuleType):
+      return self._may_name_object(value)
+    return value.__name__.partition(".")[0] in _LIBRARIES or self._is_allowed(value.__name__)
+
+  def _may_name_object(self, value: Any) -> bool:
+    known = None
+    if callable(value) and isinstance(value, Hashable):
+      known = gin_internals.configurable_of(value)
+    return (known is not None and self._may_name(known)) or self._is_free(value)
+
+  def _may_name(self, configurable: gin_internals.Configurable) -> bool:
+    registrar = gin_internals.registrar(configurable.selector)
+    return (
+      gin_internals.is_builtin(configurable)
+      or (registrar is not None and self._is_allowed(registrar))
+      or self._is_free(configurable.wrapped)
+    )
+
+  def _is_free(self, value: Any) -> bool:
+    """Whether a value may be named though it is not registered."""
+    if _is_layer(value):
+      return True
+    module = getattr(value, "__module__", None)
+    if not isinstance(module, str) or not self._is_allowed(module):
+      return False
+    return not _is_own(module) or self._is_given(module)
+
+  def _is_allowed(self, module: str) -> bool:
+    if module == "__main__" or self._is_given(module):  # the program itself, or what it was told
+      return True
+    folders = set(_folders(module.partition(".")[0]))
+    return _is_own(module) or folders == {self._folder}
+
+  def _is_given(self, module: str) -> bool:
+    return any(f"{module}.".startswith(f"{name}.") for name in self._modules)
+
+  def _limit(self, module: str | None) -> str:
+    own = f"{', '.join(OWN)}, Keras's and TensorFlow's optimizers, layers and the like"
+    folder = f", the packages of {self._folder}" if self._folder else ""
+    given = f", {', '.join(self._modules)}" if self._modules else ""
+    add = ",".join([FOLDER] * bool(self._folder) + [*self._modules, (module or "NAME")])
+    return (
+      f"a gin file may import and name {own}{folder}{given}. If you trust it: "
+      f"--gin_modules={add.replace('__main__', 'NAME')}"
+    )
+
+
+EVERYTHING = Allowed(None)
+
+
+def _is_special(names: Iterable[str]) -> bool:
+  """Whether one of the names is Python's own, such as __main__ and __globals__."""
+  return any(name.startswith("__") for name in names)
+
+
+def _is_own(module: str) -> bool:
+  root = module.partition(".")[0]
+  return root in OWN and set(_folders(root)) == {str(files.ROOT)}
+
+
+def _is_layer(value: Any) -> bool:
+  keras = sys.modules.get("keras")
+  name = getattr(value, "__name__", None)
+  return (
+    keras is not None
+    and isinstance(value, type)
+    and isinstance(name, str)
+    and name not in _LAYERS_THAT_LOAD
+    and getattr(keras.layers, name, None) is value
+  )
+
+
+def _folders(root: str) -> tuple[str, ...]:
+  """Returns the folders that a top-level module or package lies in.
+
+  That is "" for one that is built in; one that does not exist lies in none.
+  """
+  try:
+    spec = importlib.util.find_spec(root)
+  except (ImportError, ValueError):
+    return ("",)
+  if spec is None:
+    return ()
+  if spec.submodule_search_locations is not None:
+    paths = list(spec.submodule_search_locations)
+  else:
+    paths = [spec.origin] if spec.has_location else []
+  return tuple(os.path.realpath(os.path.dirname(path)) for path in paths if path) or ("",)
