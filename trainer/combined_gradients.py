@@ -4,7 +4,9 @@ However an optimizer of Keras or of `tf.compat.v1` is called, the gradients are 
 they reach its `apply_gradients` and before the optimizer uses them. So an `apply_gradients` that a
 subclass of `tf.compat.v1.train.Optimizer` defines itself (AdamWeightDecay, LARS) gets combined
 gradients too, and all replicas make the same update. Where nothing is trained, optimizers do
-nothing.
+nothing. The gradients that `compute_gradients` of a `tf.compat.v1` optimizer returns are combined
+already: what a model_fn does with them before it applies them (clipping by their norm) is the same
+on all replicas, and what one core would do.
 
     with combined_gradients.training_scope():  # or idle_scope(), to evaluate or predict
       ... trace a model_fn ...
@@ -12,8 +14,9 @@ nothing.
 
 import contextlib
 import contextvars
+import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -36,6 +39,24 @@ _mode: contextvars.ContextVar[str | None] = contextvars.ContextVar(
 _combined = contextvars.ContextVar("gradients are combined", default=False)
 
 
+@dataclasses.dataclass
+class _Trace:
+  """What was combined while a model_fn is traced, on all of its replicas.
+
+  Attributes:
+    alike: tensors that are the same on all replicas, by their identity.
+    variables: identities of the variables whose gradients were combined where they were computed.
+  """
+
+  alike: dict[int, tf.Tensor] = dataclasses.field(default_factory=dict)
+  variables: set[int] = dataclasses.field(default_factory=set)
+
+
+_trace: contextvars.ContextVar[_Trace | None] = contextvars.ContextVar(
+  "combined gradients of a trace", default=None
+)
+
+
 def idle_scope() -> contextlib.AbstractContextManager[None]:
   """Makes optimizers do nothing inside a `with` block.
 
@@ -44,9 +65,11 @@ def idle_scope() -> contextlib.AbstractContextManager[None]:
   return patches.set_context(_mode, _IDLE)
 
 
-def training_scope() -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def training_scope() -> Iterator[None]:
   """Makes optimizers combine gradients inside a `with` block, which is entered around a trace."""
-  return patches.set_context(_mode, _TRAINING)
+  with patches.set_context(_mode, _TRAINING), patches.set_context(_trace, _Trace()):
+    yield
 
 
 def is_idle() -> bool:
@@ -62,7 +85,7 @@ def combined_scope() -> contextlib.AbstractContextManager[None]:
 def combine(
   gradients: Sequence[Any], op: tf.distribute.ReduceOp = tf.distribute.ReduceOp.MEAN
 ) -> list[Any]:
-  """Combines each gradient over the replicas.
+  """Combines each gradient over the replicas, but what is computed of combined ones alone.
 
   Args:
     gradients: tensors, tf.IndexedSlices or None.
@@ -78,7 +101,7 @@ def combine(
   context = tf.distribute.get_replica_context()
   if context.num_replicas_in_sync == 1:
     return list(gradients)
-  present = [gradient for gradient in gradients if gradient is not None]
+  present = [g for g in gradients if g is not None and not _is_alike(g)]
   graph: Any = variable_store.replica_graph()
   if any(getattr(gradient, "graph", graph) is not graph for gradient in present):
     raise errors.ModelFnError(
@@ -89,8 +112,69 @@ def combine(
   # In the replica's own graph, even if an optimizer is called under tf.cond: replicas cannot wait
   # for each other in a branch that only some of them take.
   with graph.as_default():
-    combined = iter(context.all_reduce(op, present))
-  return [None if gradient is None else next(combined) for gradient in gradients]
+    combined = context.all_reduce(op, present) if present else []
+  made = {id(gradient): one for gradient, one in zip(present, combined, strict=True)}
+  return [made.get(id(gradient), gradient) for gradient in gradients]
+
+
+def combine_at_source(gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+  """Gradients that were just computed, combined where they are those of variables.
+
+  Outside of a training, on one replica, and under tf.cond, where replicas cannot meet, they stay as
+  they are.
+
+  Args:
+    gradients: tensors or tf.IndexedSlices, and None.
+    variables: what each is the gradient with respect to, tf.Variables or tensors.
+  """
+  trace, context = _trace.get(), tf.distribute.get_replica_context()
+  if (
+    trace is None
+    or _combined.get()
+    or context is None
+    or context.num_replicas_in_sync == 1
+    or v1.get_default_graph() is not variable_store.replica_graph()
+  ):
+    return list(gradients)
+  found = list(gradients)
+  chosen = [
+    index
+    for index, (gradient, variable) in enumerate(zip(found, variables, strict=True))
+    if gradient is not None and isinstance(variable, tf.Variable)
+  ]
+  if chosen:
+    for index, one in zip(chosen, combine([found[i] for i in chosen], _reduction()), strict=True):
+      found[index] = one
+      trace.variables.add(id(variables[index]))
+      trace.alike |= {id(part): part for part in _parts(one)}
+  return found
+
+
+def _parts(gradient):
+  if isinstance(gradient, tf.IndexedSlices):
+    return [gradient.values, gradient.indices]
+  return [gradient]
+
+
+def _is_alike(gradient) -> bool:
+  """Whether a gradient is made of combined ones and constants alone."""
+  trace = _trace.get()
+  if trace is None or not trace.alike:
+    return False
+  waiting, found = _parts(gradient), {}
+  while waiting:
+    tensor = waiting.pop()
+    if id(tensor) in trace.alike or id(tensor) in found:
+      continue
+    operation = getattr(tensor, "op", None)  # an eager one has none
+    if operation is None or operation.op_def.is_stateful:
+      return False
+    if operation.type != "Const" and not operation.inputs:
+      return False
+    found[id(tensor)] = tensor
+    waiting.extend(operation.inputs)
+  trace.alike |= found
+  return True
 
 
 @patches.replaces(*keras_internals.APPLY)
@@ -116,12 +200,13 @@ def _minimize(original, *args, **kwargs):
 
 @patches.replaces(v1.train.Optimizer, "compute_gradients")
 def _compute_gradients(original, optimizer, loss, *args, **kwargs):
-  if _mode.get() is None or not tf.is_tensor(loss) or loss.graph is v1.get_default_graph():
-    return original(optimizer, loss, *args, **kwargs)
   # Under tf.cond, TensorFlow cannot differentiate a loss that was computed outside of it. So the
   # gradients are computed in the graph of the loss.
-  with loss.graph.as_default():
-    return original(optimizer, loss, *args, **kwargs)
+  is_outside = _mode.get() is not None and tf.is_tensor(loss)
+  with loss.graph.as_default() if is_outside else contextlib.nullcontext():
+    pairs = original(optimizer, loss, *args, **kwargs)
+    gradients, variables = zip(*pairs, strict=True) if pairs else ((), ())
+    return list(zip(combine_at_source(gradients, variables), variables, strict=True))
 
 
 @patches.replaces(v1.train.Optimizer, "apply_gradients")
@@ -163,15 +248,23 @@ def _apply_own(apply_gradients, grads_and_vars, *args, **kwargs):
 
 
 def _combined_pairs(grads_and_vars):
-  """Combines the gradients in (gradient, variable) pairs.
-
-  The result is the mean, because a loss is the mean over a replica's batch. It is the sum if the
-  newest loss of `tf.compat.v1.losses` was reduced to a sum, which is TensorFlow's own rule.
-  """
+  """Combines the gradients in (gradient, variable) pairs."""
   gradients, trained = zip(*grads_and_vars, strict=True)
-  is_sum = tensorflow_internals.newest_loss_is_sum(variable_store.replica_graph())
-  op = tf.distribute.ReduceOp.SUM if is_sum else tf.distribute.ReduceOp.MEAN
+  trace = _trace.get()
+  # What was made of combined gradients is not summed up once more.
+  again = trace is not None and any(id(variable) in trace.variables for variable in trained)
+  op = tf.distribute.ReduceOp.MEAN if again else _reduction()
   return list(zip(combine(gradients, op), trained, strict=True))
+
+
+def _reduction() -> tf.distribute.ReduceOp:
+  """How gradients are combined.
+
+  To a mean, because a loss is the mean over a replica's batch. To a sum if the newest loss of
+  `tf.compat.v1.losses` was reduced to a sum, which is TensorFlow's own rule.
+  """
+  is_sum = tensorflow_internals.newest_loss_is_sum(variable_store.replica_graph())
+  return tf.distribute.ReduceOp.SUM if is_sum else tf.distribute.ReduceOp.MEAN
 
 
 def record_learning_rate(optimizer: Any) -> None:

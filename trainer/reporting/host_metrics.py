@@ -73,7 +73,12 @@ class HostMetrics:
         f"tf.compat.v1.metrics pair; got {metric!r}"[:300]
       )
     value = _value_after_update(*metric)
-    kept = tf.Variable(tf.zeros(value.shape, value.dtype), trainable=False, name=f"{name}/value")
+    kept = tf.Variable(
+      tf.zeros([size or 0 for size in value.shape], value.dtype),
+      trainable=False,
+      shape=value.shape,
+      name=f"{name}/value",
+    )
     kept.assign(value)
     return kept.read_value
 

@@ -44,5 +44,6 @@ __getattr__, __dir__ = overlay.behind(
       "set_random_seed",
     ),
     "trainer.compat.v1.behavior",
-  ),
+  )
+  | {"gradients": "trainer.compat.v1.differentiation"},
 )

@@ -28,10 +28,6 @@ _TABLE = {
     "the same names in tf and tf.compat.v1",
   ),
   "contrib.lookup": ("it moved.", "tf.lookup"),
-  "contrib.metrics.streaming_concat": (
-    "a metric that keeps every value grows without end.",
-    "Estimator.predict, and compute over what it gives",
-  ),
   "contrib.quantize": (
     "it rewrote graphs of sessions.",
     "the package tensorflow-model-optimization",

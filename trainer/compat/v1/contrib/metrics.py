@@ -76,4 +76,30 @@ def streaming_pearson_correlation(
     return value, update
 
 
+@deferrable
+def streaming_concat(
+  values: Any, axis: int = 0, max_size: int | None = None, name: str | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """All values that were seen, one after the other along an axis.
+
+  Args:
+    max_size: how many are kept along the axis; None for all.
+  """
+  values = tf.convert_to_tensor(values)
+  shape = values.shape.as_list()
+  shape[axis] = None
+  with v1.variable_scope(name, "streaming_concat"):
+    kept = tf.Variable(
+      tf.zeros([0 if size is None else size for size in shape], values.dtype),
+      trainable=False,
+      shape=shape,
+      name="array",
+    )
+    before = kept.read_value()
+    every = tf.concat([before, values], axis)
+    if max_size is not None:
+      every = tf.gather(every, tf.range(tf.minimum(tf.shape(every)[axis], max_size)), axis=axis)
+    return before, kept.assign(every)
+
+
 __getattr__, __dir__ = overlay.behind(__name__)

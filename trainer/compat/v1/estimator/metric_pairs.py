@@ -3,22 +3,24 @@
 In a session, `tf.metrics.accuracy(...)` inside a model_fn made variables and an operation that
 updates them. Here the model_fn's graph is a step on each core: a function of `tf.metrics` that is
 called in it, to evaluate, is noted with its tensors, and called on the host with those of all cores
-and without what was padded. The pair that the model_fn gets stands for it.
+and without what was padded. The pair that the model_fn gets stands for it. What the model_fn
+computes of such values, as the harmonic mean of precision and recall, is computed on the host too,
+see `metric_graphs`. So are metrics of Keras, see `keras_metrics`.
 """
 
 import contextlib
 import contextvars
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import keras
 import tensorflow as tf
 
-from trainer import errors
+from trainer.compat.v1.estimator import keras_metrics, metric_graphs
 from trainer.internals import patches
 
-_evaluating: contextvars.ContextVar[bool] = contextvars.ContextVar(
-  "compat_evaluating", default=False
-)
+v1 = tf.compat.v1
 
 
 class DeferredPair(tuple):
@@ -29,30 +31,90 @@ class DeferredPair(tuple):
   """
 
   def __new__(cls, fn: Callable, args: tuple, kwargs: dict[str, Any]):
-    zero = tf.constant(0.0)
-    self = super().__new__(cls, (zero, tf.identity(zero)))
+    like = _result_of(fn, args, kwargs)
+    self = super().__new__(cls, (_stand_in(like[0]), _stand_in(like[1])))
     self.fn, self.args, self.kwargs = fn, args, kwargs
     return self
 
 
+def _result_of(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+  """The pair that a function returns, in a graph that is thrown away: for its shapes."""
+  with tf.Graph().as_default():
+    args, kwargs = tf.nest.map_structure(
+      lambda leaf: v1.placeholder(leaf.dtype, leaf.shape) if _is_tensor(leaf) else leaf,
+      (args, kwargs),
+    )
+    return fn(*args, **kwargs)
+
+
+def _stand_in(like: Any) -> tf.Tensor:
+  dtype, shape = like.dtype.base_dtype, like.shape
+  size = [length or 0 for length in shape] if shape.rank is not None else []
+  empty = tf.constant("" if dtype == tf.string else 0, dtype, size)
+  return v1.placeholder_with_default(empty, shape)
+
+
+def _is_tensor(leaf: Any) -> bool:
+  return tf.is_tensor(leaf) or isinstance(leaf, tf.Variable)
+
+
+# The pairs that the model_fn that is evaluated here has made so far; None elsewhere.
+_pairs: contextvars.ContextVar[list[DeferredPair] | None] = contextvars.ContextVar(
+  "compat_metric_pairs", default=None
+)
+_is_counting: contextvars.ContextVar[bool] = contextvars.ContextVar(
+  "compat_is_counting", default=False
+)
+
+
 @contextlib.contextmanager
 def deferred(evaluating: bool) -> Iterator[None]:
-  """Inside, on this thread, functions of tf.metrics are noted, where the mode is not training."""
-  with patches.set_context(_evaluating, evaluating):
+  """Inside, on this thread, metrics are noted, where the mode is not training."""
+  with patches.set_context(_pairs, [] if evaluating else None), keras_metrics.deferred(evaluating):
     yield
+
+
+def counting(metric_fn: Callable) -> Callable:
+  """A metric_fn for the host, in which the value of a pair is that after its update.
+
+  So is what the metric_fn computes of values.
+  """
+
+  @functools.wraps(metric_fn)
+  def count(*args: Any, **kwargs: Any) -> Any:
+    with patches.set_context(_is_counting, True), patches.set_context(_pairs, None):
+      return metric_fn(*args, **kwargs)
+
+  return count
 
 
 def deferrable(fn: Callable) -> Callable:
   """A function of tf.metrics that is only noted inside `deferred`."""
 
+  @functools.wraps(fn)
   def metric(*args: Any, **kwargs: Any) -> Any:
-    if _evaluating.get():
-      return DeferredPair(fn, args, kwargs)
+    pairs = _pairs.get()
+    if pairs is not None:
+      pairs.append(DeferredPair(fn, args, kwargs))
+      return pairs[-1]
+    if _is_counting.get():
+      return _updated(*fn(*args, **kwargs))
     return fn(*args, **kwargs)
 
-  metric.__name__, metric.__doc__ = fn.__name__, fn.__doc__
-  metric.__wrapped__ = fn
   return metric
+
+
+def _updated(value: tf.Tensor, update: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+  """A pair whose value is that after the update.
+
+  TensorFlow reads a value before it updates it, but where they are of different kinds, as a mean of
+  ratios and the confusion matrix that it is computed of.
+  """
+  if update.shape == value.shape and update.dtype == value.dtype:
+    return update, update
+  with tf.control_dependencies([update]):
+    value = tf.identity(value)
+  return value, value
 
 
 def eval_metrics(
@@ -61,44 +123,93 @@ def eval_metrics(
   """The eval_metrics of Octet, from the eval_metric_ops of an EstimatorSpec.
 
   Args:
-    metric_ops: dict of name → DeferredPair.
+    metric_ops: dict of name → DeferredPair, pair of what is computed of such, or Keras metric.
     batch: the number of examples: an int, or a tensor.
 
   Returns:
     (metric_fn, dict of name → tensor).
 
   Raises:
-    SpecError: a metric is not one of tf.metrics.
+    SpecError: a metric is none of these.
   """
   tensors: dict[str, tf.Tensor] = {}
-  calls: dict[str, tuple[Callable, Any, list[Any]]] = {}
-  for name, pair in metric_ops.items():
-    if not isinstance(pair, DeferredPair):
-      raise errors.SpecError(
-        f"eval_metric_ops[{name!r}] is {pair!r}: expected what a function of tf.metrics returns, "
-        "as it returned it. For others, return a TPUEstimatorSpec(eval_metrics=(metric_fn, "
-        "tensors)), whose metric_fn may compute with the values."[:600]
-      )
-    structure = (pair.args, pair.kwargs)
-    leaves: list[Any] = []
-    for leaf in tf.nest.flatten(structure):
-      if tf.is_tensor(leaf) or isinstance(leaf, tf.Variable):
-        key = f"{name}/{len(leaves)}"
-        tensors[key], restore = by_example(tf.convert_to_tensor(leaf), batch)
-        leaves.append((key, restore))
-      else:
-        leaves.append(leaf)
-    calls[name] = pair.fn, structure, leaves
+  pairs = list(_pairs.get() or ())
+  computed = {
+    name: metric_graphs.Computed(name, metric, pairs)
+    for name, metric in metric_ops.items()
+    if not isinstance(metric, keras.metrics.Metric)
+  }
+  of_keras = {name: metric for name, metric in metric_ops.items() if name not in computed}
+  needed = {index for one in computed.values() for index in one.needs}
+  calls = {
+    index: _Call(f"metric/{index}", pairs[index].fn, (pairs[index].args, pairs[index].kwargs))
+    for index in sorted(needed)
+  }
+  updates = {
+    name: [
+      _Call(f"{name}/{number}", update, arguments)
+      for number, (update, arguments) in enumerate(keras_metrics.updates_of(name, metric))
+    ]
+    for name, metric in of_keras.items()
+  }
+  for call in [*calls.values(), *(call for found in updates.values() for call in found)]:
+    tensors |= call.tensors(batch)
 
   def metric_fn(**gathered: tf.Tensor) -> dict[str, Any]:
+    counted = {index: _updated(*call(gathered)) for index, call in calls.items()}
+    found = {name: one.on_host(counted) for name, one in computed.items()}
+    for name, metric in of_keras.items():
+      anew = keras_metrics.anew(metric)
+      for call in updates[name]:
+        call(gathered, anew)
+      found[name] = anew
+    return {name: found[name] for name in metric_ops}
+
+  return counting(metric_fn), tensors
+
+
+class _Call:
+  """A call of a function on the host, with tensors of the step.
+
+  Args:
+    name: in front of the names of its tensors.
+    fn: the function.
+    arguments: (args, kwargs).
+  """
+
+  def __init__(self, name: str, fn: Callable, arguments: tuple):
+    self._name, self._fn, self._arguments = name, fn, arguments
+    self._leaves: list[Any] = []
+
+  def tensors(self, batch: Any) -> dict[str, tf.Tensor]:
+    """What has to reach the host, by name; with an entry for each example."""
     found = {}
-    for name, (fn, structure, leaves) in calls.items():
-      given = [leaf[1](gathered[leaf[0]]) if type(leaf) is tuple else leaf for leaf in leaves]
-      args, kwargs = tf.nest.pack_sequence_as(structure, given)
-      found[name] = fn(*args, **kwargs)
+    for leaf in tf.nest.flatten(self._arguments):
+      if _is_tensor(leaf):
+        key = f"{self._name}/{len(self._leaves)}"
+        found[key], restore = by_example(tf.convert_to_tensor(leaf), batch)
+        leaf = _Sent(key, restore)
+      self._leaves.append(leaf)
     return found
 
-  return metric_fn, tensors
+  def __call__(self, gathered: Mapping[str, tf.Tensor], *before: Any) -> Any:
+    given = [
+      leaf.restore(gathered[leaf.key]) if isinstance(leaf, _Sent) else leaf for leaf in self._leaves
+    ]
+    args, kwargs = tf.nest.pack_sequence_as(self._arguments, given)
+    return self._fn(*before, *args, **kwargs)
+
+
+class _Sent:
+  """A tensor that is sent to the host.
+
+  Attributes:
+    key: its name.
+    restore: makes of what comes there the tensor as it was.
+  """
+
+  def __init__(self, key: str, restore: Callable):
+    self.key, self.restore = key, restore
 
 
 def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:

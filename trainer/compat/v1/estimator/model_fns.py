@@ -145,6 +145,7 @@ def _by_example(pair: tuple[Callable, Any], batch: Any) -> tuple[Callable, Any]:
         *[restore(tensor) for tensor, restore in zip(gathered, restores, strict=True)]
       )
 
+  call = metric_pairs.counting(call)
   call.__qualname__ = spec.name_of(metric_fn)
   with contextlib.suppress(ValueError):  # some built-in functions have no signature
     call.__signature__ = inspect.signature(metric_fn)  # with which Octet checks the tensors
