@@ -62,6 +62,9 @@ class EstimatorSpec:
     training_hooks: hooks that the model adds to a training.
     evaluation_hooks: hooks that the model adds to an evaluation.
     prediction_hooks: hooks that the model adds to a prediction.
+    export_methods: dict of signature name → "classify" or "regress", for those of export_outputs
+      that TensorFlow Serving calls by these methods. If the serving_input_receiver_fn receives
+      serialized Examples (one string tensor), these signatures take them as "inputs".
 
   Raises:
     SettingError: mode is not one of ModeKeys, or eval_metrics or host_call do not fit their
@@ -80,6 +83,7 @@ class EstimatorSpec:
   training_hooks: Sequence | None = None
   evaluation_hooks: Sequence | None = None
   prediction_hooks: Sequence | None = None
+  export_methods: Mapping[str, str] | None = None
 
   def __post_init__(self) -> None:
     if self.mode not in _NEEDED:

@@ -1,4 +1,4 @@
-"""eval_metric_ops and metric_fns whose metrics are not just what one function of tf.metrics gives."""
+"""eval_metric_ops and metric_fns that are more than what one function of tf.metrics gives."""
 
 import keras
 import numpy as np
@@ -72,7 +72,7 @@ def test_a_metric_fn_computes_with_values_after_the_last_batch(tmp_path):
 
     def metric_fn(labels, x):
       positives, update = tf.metrics.true_positives(labels, x)
-      count, count_op = contrib.metrics.streaming_mean(tf.ones_like(x))
+      _, count_op = contrib.metrics.streaming_mean(tf.ones_like(x))
       return {"twice": (2 * positives, tf.group(update, count_op)), "all": streamed(x)}
 
     streamed = contrib.metrics.streaming_concat

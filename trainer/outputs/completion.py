@@ -93,7 +93,7 @@ class Completion:
       ExportError: the SavedModel's outputs differ from the model's.
     """
     if signatures.CLASSIFY in self._made:
-      signatures.mark_classify(saved_model)
+      signatures.mark_methods(saved_model, {signatures.CLASSIFY: "classify"})
     found = description.signatures_of(saved_model)
     decodes = self.decoders if self._made else ()
     described = description.describe(found, self.about, self.options.class_names, decodes)

@@ -28,6 +28,7 @@ from trainer.inputs import elements
 from trainer.kinds import Kind
 from trainer.loop import step
 from trainer.outputs import completion as completion_lib
+from trainer.outputs import signatures as signatures_lib
 
 v1 = tf.compat.v1
 
@@ -182,8 +183,11 @@ def save(
   signatures = {}
   traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
   outputs = traced.get_concrete_function().structured_outputs
+  methods = dict(program.specs[spec.ModeKeys.PREDICT].export_methods or {})
+  if receive is None or not receive.takes_examples:  # as classify and regress do
+    methods = {}
   for name in outputs:
-    signatures[name] = _signature(traced, name, receive, feature_spec)
+    signatures[name] = _signature(traced, name, receive, feature_spec, name in methods)
   own = list(signatures)
   if receive is None:
     signatures |= completion.signatures(traced, outputs, feature_spec)
@@ -203,17 +207,15 @@ def save(
   received = (
     None if receive is None else {leaf.name: leaf for leaf in tf.nest.flatten(receive.spec)}
   )
-  return _write(
-    module,
-    signatures,
-    export_dir_base,
-    assets_extra,
-    clock,
-    lambda path: completion.finish(path, call, own, received),
-  )
+
+  def finish(path):
+    signatures_lib.mark_methods(path, methods)
+    completion.finish(path, call, own, received)
+
+  return _write(module, signatures, export_dir_base, assets_extra, clock, finish)
 
 
-def _signature(traced, name, receive, feature_spec):
+def _signature(traced, name, receive, feature_spec, takes_examples=False):
   def serve(features):
     outputs = traced(features)[name]
     return outputs if isinstance(outputs, dict) else {"output": outputs}
@@ -224,6 +226,14 @@ def _signature(traced, name, receive, feature_spec):
   def serve_received(received):
     return serve(receive(received))
 
+  if takes_examples:
+    (examples,) = tf.nest.flatten(receive.spec)
+    named = tf.TensorSpec(examples.shape, examples.dtype, signatures_lib.CLASSIFY_INPUTS)
+
+    def serve_examples(received):
+      return serve_received(tf.nest.pack_sequence_as(receive.spec, [received]))
+
+    return tf.function(serve_examples, input_signature=[named], autograph=False)
   return tf.function(serve_received, input_signature=[receive.spec], autograph=False)
 
 
@@ -231,9 +241,14 @@ class _Receiver:
   """Maps received tensors to features, as the graph of a serving_input_receiver_fn does."""
 
   def __init__(self, received, features, graph_function):
-    self.spec = tf.nest.map_structure(
-      lambda t: tf.TensorSpec(t.shape, t.dtype, t.op.name), received
+    # Signatures take tensors by the names that the receiver gives them.
+    self.spec = (
+      {name: tf.TensorSpec(t.shape, t.dtype, name) for name, t in received.items()}
+      if isinstance(received, dict)
+      else tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype, t.op.name), received)
     )
+    leaves = tf.nest.flatten(self.spec)
+    self.takes_examples = len(leaves) == 1 and leaves[0].dtype == tf.string
     self._pruned = graph_function.prune(tf.nest.flatten(received), tf.nest.flatten(features))
     self._features = features
 

@@ -94,12 +94,18 @@ def build(
   return {name: function for name, function in built.items() if name not in outputs}
 
 
-def mark_classify(saved_model: str) -> None:
-  """Marks the signature `classify` of a SavedModel for TensorFlow Serving's Classify method."""
-  updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(saved_model)
-  method = tf.compat.v1.saved_model.signature_constants.CLASSIFY_METHOD_NAME
-  updater.replace_method_name(CLASSIFY, method)
-  updater.save()
+def mark_methods(saved_model: str, methods: Mapping[str, str]) -> None:
+  """Marks signatures of a SavedModel for TensorFlow Serving's other methods than Predict.
+
+  Args:
+    saved_model: its folder.
+    methods: dict of signature → "classify" or "regress"; others are "predict".
+  """
+  if methods:
+    updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(saved_model)
+    for name, method in methods.items():
+      updater.replace_method_name(name, f"tensorflow/serving/{method}")
+    updater.save()
 
 
 def build_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorSpec]) -> Callable:

@@ -78,10 +78,10 @@ class ExportOutput:
   """A signature of a SavedModel.
 
   Attributes:
-    method: the part of TensorFlow Serving's interface that it answers.
+    method: the part of TensorFlow Serving's interface that it answers, beside predict.
   """
 
-  method = "tensorflow/serving/predict"
+  method: str | None = None
 
   def signature(self) -> dict[str, tf.Tensor]:
     """dict of name → tensor, what the signature gives."""
@@ -105,7 +105,7 @@ class PredictOutput(ExportOutput):
 class ClassificationOutput(ExportOutput):
   """The signature of a classifier: scores, classes (strings), or both, [batch, classes]."""
 
-  method = "tensorflow/serving/classify"
+  method = "classify"
 
   def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None):
     if scores is None and classes is None:
@@ -124,7 +124,7 @@ class ClassificationOutput(ExportOutput):
 class RegressionOutput(ExportOutput):
   """The signature of a regression: a float for each example."""
 
-  method = "tensorflow/serving/regress"
+  method = "regress"
 
   def __init__(self, value: tf.Tensor):
     if not value.dtype.is_floating:

@@ -35,8 +35,8 @@ class Computed:
   def __init__(self, name: str, metric: Any, pairs: Sequence[tuple[tf.Tensor, tf.Tensor]]):
     if not (isinstance(metric, tuple | list) and len(metric) == 2 and tf.is_tensor(metric[0])):
       raise errors.SpecError(
-        f"eval_metric_ops[{name!r}] is {metric!r}: expected a pair (value, update_op), as functions "
-        "of tf.metrics return it, or a Keras metric."[:600]
+        f"eval_metric_ops[{name!r}] is {metric!r}: expected a pair (value, update_op), as "
+        "functions of tf.metrics return it, or a Keras metric."[:600]
       )
     self._name = name
     self._value = metric[0]
@@ -68,8 +68,8 @@ class Computed:
       is_of_step = operation.op_def.is_stateful or operation.type.startswith("Placeholder")
       if is_of_step or (not operation.inputs and operation.type not in ("Const", "NoOp")):
         raise errors.SpecError(
-          f"eval_metric_ops[{self._name!r}] depends on {operation.name!r} ({operation.type}), which "
-          "is another one in each batch: compute with what functions of tf.metrics return and with "
+          f"eval_metric_ops[{self._name!r}] depends on {operation.name!r} ({operation.type}), "
+          "another one in each batch: compute with what functions of tf.metrics return and with "
           "constants, or return TPUEstimatorSpec(eval_metrics=(metric_fn, tensors))."
         )
       operations[operation.name] = operation

@@ -87,6 +87,7 @@ def _octet_spec(made: Any, mode: str, features: Any, given_hooks: fetches.GivenH
     train_op=made.train_op if mode == ModeKeys.TRAIN else None,
     eval_metrics=eval_metrics,
     export_outputs=outputs,
+    export_methods=_methods(made.export_outputs),
     scaffold_fn=made.scaffold_fn or _scaffold_fn(made.scaffold),
     host_call=host_call,
     training_hooks=training_hooks or None,
@@ -117,6 +118,15 @@ def _outputs(export_outputs: Mapping[str, Any] | None) -> dict[str, Any] | None:
     name: output.signature() if isinstance(output, ExportOutput) else output
     for name, output in export_outputs.items()
   }
+
+
+def _methods(export_outputs: Mapping[str, Any] | None) -> dict[str, str]:
+  """What TensorFlow Serving calls signatures by, where that is not predict."""
+  outputs = dict(export_outputs or {})
+  if len(outputs) == 1:  # which is the default, too
+    outputs.setdefault("serving_default", *outputs.values())
+  methods = {name: getattr(output, "method", None) for name, output in outputs.items()}
+  return {name: method for name, method in methods.items() if method}
 
 
 def _by_example(pair: tuple[Callable, Any], batch: Any) -> tuple[Callable, Any]:
