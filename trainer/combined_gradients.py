@@ -202,7 +202,9 @@ def _minimize(original, *args, **kwargs):
 def _compute_gradients(original, optimizer, loss, *args, **kwargs):
   # Under tf.cond, TensorFlow cannot differentiate a loss that was computed outside of it. So the
   # gradients are computed in the graph of the loss.
-  is_outside = _mode.get() is not None and tf.is_tensor(loss)
+  is_outside = (
+    _mode.get() is not None and tf.is_tensor(loss) and loss.graph is not v1.get_default_graph()
+  )
   with loss.graph.as_default() if is_outside else contextlib.nullcontext():
     pairs = original(optimizer, loss, *args, **kwargs)
     gradients, variables = zip(*pairs, strict=True) if pairs else ((), ())
