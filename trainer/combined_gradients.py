@@ -150,13 +150,13 @@ def combine_at_source(gradients: Sequence[Any], variables: Sequence[Any]) -> lis
   return found
 
 
-def _parts(gradient):
+def _parts(gradient: Any) -> list[Any]:
   if isinstance(gradient, tf.IndexedSlices):
     return [gradient.values, gradient.indices]
   return [gradient]
 
 
-def _is_alike(gradient) -> bool:
+def _is_alike(gradient: Any) -> bool:
   """Whether a gradient is made of combined ones and constants alone."""
   trace = _trace.get()
   if trace is None or not trace.alike:
