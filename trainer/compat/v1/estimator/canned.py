@@ -111,30 +111,10 @@ class _Canned(Estimator):
     super().__init__(model_fn, model_dir, config, None, warm_start_from)
 
 
-def _minimizer(
-  make: Callable[[], Any], scope: str | None = None, part: str = ""
-) -> Callable[[tf.Tensor], Any]:
-  """A function of a loss that makes the train_op.
-
-  Args:
-    make: makes the optimizer.
-    scope: of the variables that it trains; None for all.
-    part: what 2.15 put into the names of an optimizer's slots, since it cut the variables for
-      parameter servers: `weights/part_0/Ftrl` beside `weights`. Its checkpoints have these names.
-  """
-
+def _minimizer(make: Callable[[], Any], scope: str | None = None) -> Callable[[tf.Tensor], Any]:
   def minimize(loss: tf.Tensor) -> Any:
-    trained = v1.trainable_variables(scope)
-    names = {variable.op.name for variable in trained}
-
-    def create(next_creator: Callable, **kwargs: Any) -> Any:
-      of, _, slot = str(kwargs.get("name") or "").rpartition("/")
-      if part and of in names:
-        kwargs["name"] = f"{of}/{part}/{slot}"
-      return next_creator(**kwargs)
-
-    with tf.variable_creator_scope(create):
-      return make().minimize(loss, v1.train.get_global_step(), var_list=trained)
+    variables = v1.trainable_variables(scope) if scope else None
+    return make().minimize(loss, v1.train.get_global_step(), var_list=variables)
 
   return minimize
 
@@ -167,7 +147,7 @@ class DNNEstimator(_Canned):
     super().__init__(
       head,
       lambda features, mode: _dnn_logits(features, mode, head.logits_dimension, settings),
-      _minimizer(lambda: _optimizer(optimizer, _DNN_RATE), part="t_0"),
+      _minimizer(lambda: _optimizer(optimizer, _DNN_RATE)),
       model_dir,
       config,
       warm_start_from,
@@ -228,7 +208,7 @@ class LinearEstimator(_Canned):
       lambda features, mode: _linear_logits(
         features, head.logits_dimension, feature_columns, sparse_combiner
       ),
-      _minimizer(lambda: _optimizer(optimizer, rate), part="part_0"),
+      _minimizer(lambda: _optimizer(optimizer, rate)),
       model_dir,
       config,
       warm_start_from,
