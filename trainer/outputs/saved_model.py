@@ -183,7 +183,7 @@ def save(
   signatures = {}
   traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
   outputs = traced.get_concrete_function().structured_outputs
-  methods = dict(program.specs[spec.ModeKeys.PREDICT].export_methods or {})
+  methods = dict(program.specs[Kind.PREDICT].export_methods or {})
   if receive is None or not receive.takes_examples:  # as classify and regress do
     methods = {}
   for name in outputs:
