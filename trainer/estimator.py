@@ -18,7 +18,14 @@ The work is done elsewhere: an Estimator makes the parts and hands a call on to 
 | all: values of variables   | checkpoints.model_values; a step: loop.step; input: inputs.feeder |
 """
 
+import contextlib
 import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
 
 from trainer import batch_sizes as batch_sizes_lib
 from trainer import errors, parts, run_config, spec
@@ -29,10 +36,14 @@ from trainer.inputs import benchmark, call
 from trainer.kinds import Kind
 from trainer.loop import dry_run, loop_input, watchdog
 from trainer.outputs import completion
+from trainer.outputs import options as options_lib
+
+# An input_fn, or what Estimator.trace has made of it.
+InputFn = Callable | loop_input.LoopInput
 
 
 def _in_turn(method):
-  """A method during which no other thread uses the Estimator, see `trainer.loop.turns`."""
+  """Wraps a method: no other thread uses the Estimator meanwhile, see `trainer.loop.turns`."""
 
   @functools.wraps(method)
   def call_in_turn(estimator, *args, **kwargs):
@@ -70,20 +81,20 @@ class Estimator:
 
   def __init__(
     self,
-    model_fn,
-    model_dir=None,
-    config=None,
-    params=None,
+    model_fn: Callable,
+    model_dir: str | os.PathLike | None = None,
+    config: run_config.RunConfig | None = None,
+    params: Mapping[str, Any] | None = None,
     *,
-    train_batch_size=None,
-    eval_batch_size=None,
-    predict_batch_size=None,
-    train_per_core_batch_size=None,
-    eval_per_core_batch_size=None,
-    predict_per_core_batch_size=None,
-    warm_start_from=None,
-    export_options=None,
-  ):
+    train_batch_size: int | None = None,
+    eval_batch_size: int | None = None,
+    predict_batch_size: int | None = None,
+    train_per_core_batch_size: int | None = None,
+    eval_per_core_batch_size: int | None = None,
+    predict_per_core_batch_size: int | None = None,
+    warm_start_from: Any = None,
+    export_options: options_lib.ExportOptions | None = None,
+  ) -> None:
     tensorflow_behavior.check()
     self.config = config or run_config.RunConfig()
     if not isinstance(self.config, run_config.RunConfig):
@@ -120,44 +131,48 @@ class Estimator:
       watching=self.watchdog,
     )
 
-  def batch_sizes(self):
-    """dict of kind → BatchSize, of those kinds that have one."""
+  def batch_sizes(self) -> dict[Kind, batch_sizes_lib.BatchSize]:
+    """Returns the sizes by kind, of those kinds that have one."""
     return self._batch_sizes.all_on(self.device.replicas)
 
   @property
-  def variables(self):
-    """dict of name → tf.Variable, of what was made so far."""
+  def variables(self) -> dict[str, tf.Variable]:
+    """The variables by name, of what was made so far."""
     return dict(self._parts.program.store.variables)
 
   @property
-  def traces(self):
-    """dict of kind ("train", "eval", "predict") → how often model_fn was called for it."""
+  def traces(self) -> dict[Kind, int]:
+    """How often model_fn was called, by kind."""
     return dict(self._parts.program.traces)
 
-  def get_variable_names(self):
-    """Names of the variables in the latest checkpoint, sorted."""
+  def get_variable_names(self) -> list[str]:
+    """Returns the names of the variables in the newest checkpoint, sorted."""
     return sorted(set(reader.shapes(self._needed_checkpoint())) - {reader.EXAMPLES_SEEN})
 
-  def get_variable_value(self, name):
-    """The value (numpy array) of a variable in the latest checkpoint."""
+  def get_variable_value(self, name: str) -> np.ndarray:
+    """Returns the value of a variable in the newest checkpoint."""
     return reader.read(self._needed_checkpoint(), [name])[name]
 
-  def latest_checkpoint(self):
-    """The path of the newest checkpoint in model_dir that is not damaged, or None."""
+  def latest_checkpoint(self) -> str | None:
+    """Returns the path of the newest checkpoint in model_dir that is not damaged, or None."""
     return self._parts.values.latest()
 
-  def checkpoint_steps(self):
-    """Steps of the checkpoints in model_dir, oldest first; waits for one that is being written."""
+  def checkpoint_steps(self) -> list[int]:
+    """Returns the steps of the checkpoints in model_dir, oldest first.
+
+    Waits for a checkpoint that is being written.
+    """
     self._parts.checkpoints.wait()
     return self._parts.checkpoints.steps()
 
-  def checkpoint_path(self, step):
-    """The path of the checkpoint of a step."""
+  def checkpoint_path(self, step: int) -> str:
+    """Returns the path of the checkpoint of a step."""
     return self._parts.checkpoints.path(step)
 
-  def latest_step(self):
-    """The step of the newest checkpoint in model_dir that is not damaged, or None; waits for
-    one that is being written.
+  def latest_step(self) -> int | None:
+    """Returns the step of the newest checkpoint in model_dir that is not damaged, or None.
+
+    Waits for a checkpoint that is being written.
     """
     latest = self.latest_checkpoint()
     return directory.step_of(latest) if latest else None
@@ -165,14 +180,14 @@ class Estimator:
   @_in_turn
   def train(
     self,
-    input_fn,
-    hooks=None,
-    steps=None,
-    max_steps=None,
-    saving_listeners=None,
-    before_checkpoint=None,
-    after_checkpoint=None,
-  ):
+    input_fn: InputFn,
+    hooks: Sequence[Any] | None = None,
+    steps: int | None = None,
+    max_steps: int | None = None,
+    saving_listeners: Sequence[Any] | None = None,
+    before_checkpoint: Callable[[int], None] | None = None,
+    after_checkpoint: Callable[[int], bool] | None = None,
+  ) -> "Estimator":
     """Trains.
 
     Args:
@@ -212,9 +227,11 @@ class Estimator:
       )
     return self
 
-  def alone_in_model_dir(self):
-    """A context manager: inside, no other training has model_dir, for what belongs to one beside
-    `train`. Where the folder is not there yet, this holds from when `train` has made it.
+  def alone_in_model_dir(self) -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which no other training has model_dir.
+
+    It is for what belongs to a training beside `train`. Where the folder is not there yet, the
+    context holds it from when `train` has made it.
 
     Raises:
       ModelDirBusyError: another training goes on there.
@@ -222,15 +239,26 @@ class Estimator:
     return self._parts.lock.hold()
 
   @_in_turn
-  def save_checkpoint(self):
-    """Writes the variables as they are; returns the checkpoint's path. For hooks, in a training."""
+  def save_checkpoint(self) -> str:
+    """Writes the variables as they are, for hooks in a training; returns the checkpoint's path."""
     return self._parts.saver.save()
 
-  def wait_for_checkpoint(self):
-    """Returns when no checkpoint is being written any more; OutputError if one could not be."""
+  def wait_for_checkpoint(self) -> None:
+    """Returns when no checkpoint is being written any more.
+
+    Raises:
+      OutputError: a checkpoint could not be written.
+    """
     self._parts.saver.wait()
 
-  def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
+  def evaluate(
+    self,
+    input_fn: InputFn,
+    steps: int | None = None,
+    hooks: Sequence[Any] | None = None,
+    checkpoint_path: str | os.PathLike | None = None,
+    name: str | None = None,
+  ) -> dict[str, Any]:
     """Evaluates the whole set, or `steps` global batches of it. The last partial batch counts.
 
     Args:
@@ -250,32 +278,32 @@ class Estimator:
     """
     if steps is not None:
       run_config.require_positive_int(steps, "evaluate: steps")
-    values, hooks = self._evaluate(
+    values, all_hooks = self._evaluate(
       input_fn, self, hooks, steps=steps, checkpoint_path=checkpoint_path, name=name
     )
     # After the turn: a hook may take long, or ask another thread.
-    hooks.call(values["global_step"], values)
-    hooks.end(values["global_step"])
+    all_hooks.call(values["global_step"], values)
+    all_hooks.end(values["global_step"])
     return values
 
   @_in_turn
   def _evaluate(self, *args, **kwargs):
     return self._parts.evaluator.evaluate(*args, **kwargs)
 
-  def evaluation_dir(self, name=None):
-    """Where the summaries of the evaluations of this name go."""
+  def evaluation_dir(self, name: str | None = None) -> str:
+    """Returns the folder of the summaries of the evaluations of this name."""
     return self._parts.evaluator.directory(name)
 
   @_in_turn
   def predict(
     self,
-    input_fn,
-    predict_keys=None,
-    hooks=None,
-    checkpoint_path=None,
-    yield_single_examples=True,
-    with_examples=False,
-  ):
+    input_fn: InputFn,
+    predict_keys: Sequence[str] | None = None,
+    hooks: Sequence[Any] | None = None,
+    checkpoint_path: str | os.PathLike | None = None,
+    yield_single_examples: bool = True,
+    with_examples: bool = False,
+  ) -> Iterator[Any]:
     """Predicts for every example, in order.
 
     Args:
@@ -295,7 +323,8 @@ class Estimator:
     Raises:
       CheckpointNotFoundError: there is no checkpoint.
       SettingError: predict_keys are none of the predictions'.
-      All of them at the call, not at the first `next()`.
+
+    All errors are raised by this call, not by the first `next()`.
     """
     return self._parts.predictor.stream(
       input_fn,
@@ -308,10 +337,15 @@ class Estimator:
     )
 
   def export_saved_model(
-    self, export_dir_base, serving_input_receiver_fn=None, assets_extra=None, checkpoint_path=None
-  ):
-    """Writes a SavedModel for the CPU to `<export_dir_base>/<timestamp>`, once it was seen to give
-    what the model gives (see ExportOptions).
+    self,
+    export_dir_base: str | os.PathLike,
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: Mapping[str, str] | None = None,
+    checkpoint_path: str | os.PathLike | None = None,
+  ) -> str:
+    """Writes a SavedModel for the CPU to `<export_dir_base>/<timestamp>`.
+
+    It is published once it was seen to give what the model gives, see ExportOptions.
 
     Args:
       export_dir_base: a folder, made if needed.
@@ -335,9 +369,10 @@ class Estimator:
     )
 
   @_in_turn
-  def trace(self, kind, input_fn):
-    """Makes the step of a kind without running it: calls input_fn, checks its shapes, traces
-    model_fn.
+  def trace(self, kind: Kind, input_fn: InputFn) -> loop_input.LoopInput:
+    """Makes the step of a kind without running it.
+
+    Calls input_fn, checks the shapes of its batches and traces model_fn.
 
     Args:
       kind: "train", "eval" or "predict".
@@ -350,15 +385,17 @@ class Estimator:
     return self._parts.inputs.get(kind, input_fn, start=self._start(kind, input_fn))
 
   @_in_turn
-  def try_step(self, kind, input_fn):
-    """Runs one step of a kind on its first batch (input_fn: or its LoopInput), with the variables
-    as they are, and writes nothing; returns a sentence on it.
+  def try_step(self, kind: Kind, input_fn: InputFn) -> str:
+    """Runs one step of a kind on its first batch, and writes nothing; returns a sentence on it.
+
+    The variables have the values that they have at the time.
     """
     parts_, start = self._parts, self._start(kind, input_fn)
     return dry_run.try_step(kind, input_fn, parts_.inputs, parts_.loops, parts_.values, start)
 
-  def time_input(self, kind, input_fn):
-    """Runs the input of a kind by itself, with no step and no model; returns a benchmark.Report.
+  def time_input(self, kind: Kind, input_fn: Callable) -> benchmark.Report:
+    """Times the input of a kind by itself, with no step and no model.
+
     A batch is that of one core.
 
     Raises:
@@ -369,7 +406,7 @@ class Estimator:
       return benchmark.benchmark(dataset, batch_size)
 
   def _start(self, kind, input_fn):
-    """Where a run of a kind would begin in its data if it were started now, in examples."""
+    """Returns the example at which a run of a kind would begin if it were started now."""
     if kind != Kind.TRAIN:
       return 0
     latest, input_fn = self._parts.values.latest(), loop_input.input_fn_of(input_fn)
@@ -378,9 +415,11 @@ class Estimator:
   def _train_batch_size(self):
     return self._batch_sizes.resolve(Kind.TRAIN, self.device.replicas).global_size
 
-  def check_values(self):
-    """Raises CheckpointNotFoundError if there is nothing to evaluate, predict with or export:
-    no checkpoint in model_dir, no warm start.
+  def check_values(self) -> None:
+    """Checks that there is something to evaluate, predict with or export.
+
+    Raises:
+      CheckpointNotFoundError: there is neither a checkpoint in model_dir nor a warm start.
     """
     self._parts.values.source()
 
