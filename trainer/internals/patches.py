@@ -17,6 +17,7 @@ this package keeps TensorFlow and Keras unchanged.
 import contextlib
 import contextvars
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -76,6 +77,10 @@ def _called_with(original, replacement):
   def replaced(*args, **kwargs):
     return replacement(original, *args, **kwargs)
 
+  # Keras reads the arguments of an Operation's __init__ by getfullargspec, which does not look
+  # through `wraps`.
+  with contextlib.suppress(ValueError, TypeError):  # functions in C may have none
+    replaced.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
   return replaced
 
 

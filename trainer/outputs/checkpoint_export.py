@@ -1,6 +1,7 @@
 """Exports a checkpoint of a run as a SavedModel."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from absl import logging
@@ -46,10 +47,10 @@ class CheckpointExport:
 
   def save(
     self,
-    export_dir_base: str,
+    export_dir_base: str | os.PathLike,
     serving_input_receiver_fn: Callable | None,
-    assets_extra: dict[str, str] | None,
-    checkpoint_path: str | None,
+    assets_extra: Mapping[str, str] | None,
+    checkpoint_path: str | os.PathLike | None,
   ) -> str:
     """Writes a SavedModel; arguments, result and errors as of Estimator.export_saved_model."""
     source = self._values.source(checkpoint_path)
@@ -73,7 +74,7 @@ class CheckpointExport:
       config=self._config,
       feature_spec=feature_spec,
       give_values=give_values,
-      export_dir_base=export_dir_base,
+      export_dir_base=os.fspath(export_dir_base),
       serving_input_receiver_fn=serving_input_receiver_fn,
       assets_extra=assets_extra,
       completion=completion.Completion(self._options, self._about(source), decoders, sample),

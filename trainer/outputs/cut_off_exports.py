@@ -19,7 +19,7 @@ Layout, beside the SavedModels for as long as one is exported:
 import dataclasses
 import json
 import os
-from typing import Self
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -53,7 +53,7 @@ class BegunExport:
       OutputError: that cannot be written.
     """
     path = os.path.join(folder, _BEGUN)
-    begun = {"checkpoint": os.path.basename(checkpoint), "metrics": metrics}
+    begun: dict[str, Any] = {"checkpoint": os.path.basename(checkpoint), "metrics": metrics}
     try:
       tf.io.gfile.makedirs(folder)
       begun["there"] = _names(folder)

@@ -228,7 +228,7 @@ def check_folders(exporters: Iterable[tuple[Any, str]]) -> None:
   Raises:
     SettingError: two do.
   """
-  users = {}
+  users: dict[str, str] = {}
   for exporter, user in exporters:
     folder = os.path.normpath(os.path.join("export", exporter.name))
     this = f"{type(exporter).__name__}({exporter.name!r}) of {user}"

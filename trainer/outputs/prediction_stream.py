@@ -1,5 +1,6 @@
 """Predictions of an Estimator, example by example, in the order of the input."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -53,7 +54,7 @@ class Predictor:
     hooks: Sequence[Any] | None,
     *,
     keys: Sequence[str] | None,
-    checkpoint_path: str | None,
+    checkpoint_path: str | os.PathLike | None,
     one_by_one: bool,
     with_examples: bool,
   ) -> Iterator[Any]:

@@ -55,6 +55,11 @@ def test_a_replacement_asks_its_context(library):
   assert (counter.count.__name__, counter.count.__doc__) == ("count", "Counts.")
 
 
+def test_keras_finds_the_arguments_of_an_operation_whose_init_is_replaced(tmp_path):
+  programs.estimator(tmp_path).train(programs.train_input, steps=1)
+  assert keras.ops.cond(True, lambda: 1, lambda: 2) == 1  # which makes an Operation
+
+
 def test_it_is_installed_once_by_whichever_thread_is_first(library):
   counter, _ = library
   start = threading.Barrier(8)

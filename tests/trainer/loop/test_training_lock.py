@@ -251,8 +251,8 @@ def test_one_without_a_sign_of_life_is_waited_for_so_long_and_it_is_said(elsewhe
     assert told(elsewhere.folder)["pid"] == os.getpid()
   assert elsewhere.time == training_lock.EXPIRES_SECONDS
   assert (
-    "process 7 on host far, started 2026-01-02T03:04:05+00:00. If it does not show in 90 s that it "
-    "goes on" in caplog.text
+    "process 7 on host far, started 2026-01-02T03:04:05+00:00. If it does not rewrite the file "
+    "within 90 s, it counts as dead" in caplog.text
   )
 
 

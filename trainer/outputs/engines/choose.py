@@ -308,7 +308,7 @@ def measure(
   """
   for candidate in candidates:  # the first call compiles and fills caches
     candidate.predict_batch(features)
-  seconds = {candidate.name: [] for candidate in candidates}
+  seconds: dict[str, list[float]] = {candidate.name: [] for candidate in candidates}
   began, rounds = clock(), 0
   while rounds < _ROUNDS or clock() - began < at_least:
     for candidate in candidates:
