@@ -290,3 +290,16 @@ print([name for name in heavy if name in sys.modules])
     [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
   )
   assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("path", files("tests/slow", "benchmarks"))
+def test_what_no_test_runs_imports_what_is_there(path):
+  """The long proofs and the benchmarks take files and packages of this tree that exist."""
+  for line, module, name in imports((ROOT / path).read_text()):
+    if module.partition(".")[0] in ("tests", "trainer", "benchmarks", "models"):
+      place = ROOT.joinpath(*module.split("."))
+      is_module = place.with_suffix(".py").exists()
+      assert is_module or place.is_dir(), f"{path}:{line}: {module}"
+      if not is_module and name is not None and module != "trainer":
+        known = place.joinpath(name).is_dir() or place.joinpath(f"{name}.py").exists()
+        assert known, f"{path}:{line}: {module}.{name}"

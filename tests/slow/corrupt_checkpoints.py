@@ -11,7 +11,7 @@ import logging
 import pathlib
 import tempfile
 
-from tests.trainer import test_checkpoint
+from tests.trainer.checkpoints import test_directory
 
 _KINDS = ("cut", "flipped", "missing")
 
@@ -37,7 +37,7 @@ def main():
   with tempfile.TemporaryDirectory() as folder:
     for seed in range(count):
       kind = _KINDS[seed % len(_KINDS)]
-      outcomes[kind, test_checkpoint.check_damaged(pathlib.Path(folder), kind, seed)] += 1
+      outcomes[kind, test_directory.check_damaged(pathlib.Path(folder), kind, seed)] += 1
   named = sum(number for (_, outcome), number in outcomes.items() if outcome == "named")
   assert sentences.count == named, (sentences.count, named)
   print(

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from tests.conformance import cases
-from tests.trainer import test_replicas
+from tests.trainer.tracing import test_replicas
 from trainer.devices import device as device_lib
 
 v1 = tf.compat.v1

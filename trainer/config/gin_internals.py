@@ -198,7 +198,7 @@ def registers_dynamically() -> bool:
   return gin_config._parse_context()._dynamic_registration
 
 
-def is_builtin(known: Configurable) -> bool:
+def is_builtin(known: Any) -> bool:
   """Returns whether it is one of gin's own: macro, constant, singleton."""
   return known.wrapped in (gin_config.macro, gin_config._retrieve_constant, gin_config.singleton)
 

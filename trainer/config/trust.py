@@ -212,5 +212,5 @@ def _folders(root: str) -> tuple[str, ...]:
   if spec.submodule_search_locations is not None:
     paths = list(spec.submodule_search_locations)
   else:
-    paths = [spec.origin] if spec.has_location else []
+    paths = [spec.origin or ""] if spec.has_location else []
   return tuple(os.path.realpath(os.path.dirname(path)) for path in paths if path) or ("",)
