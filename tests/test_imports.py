@@ -107,6 +107,7 @@ ROOMS = (
   "outputs",
   "parts",
   "estimator",
+  "scheduled_evaluations",
   "train_evaluate",
   "experiment",
   "testing",

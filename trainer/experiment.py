@@ -19,10 +19,21 @@ Layout of what it writes, beside what `trainer.checkpoints.directory` does:
 import dataclasses
 import os
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
-from trainer import batch_sizes, config, durations, errors, estimator, run_config, train_evaluate
+from trainer import (
+  batch_sizes,
+  config,
+  durations,
+  errors,
+  estimator,
+  run_config,
+  scheduled_evaluations,
+  train_evaluate,
+)
 from trainer.checkpoints import reader
 from trainer.config import gin_names
 
@@ -30,7 +41,7 @@ from trainer.config import gin_names
 from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401
 from trainer.kinds import Kind
 from trainer.loop import preemption
-from trainer.outputs import completion, predictions
+from trainer.outputs import completion, options, predictions
 from trainer.outputs import exporters as exporters_lib
 from trainer.reporting import environment, summaries
 
@@ -65,46 +76,47 @@ _KINDS = {
 )
 def run(
   *,
-  model_fn,
-  train_input_fn=None,
-  eval_input_fn=None,
-  predict_input_fn=None,
-  params=None,
-  train_steps=None,
-  eval_steps=None,
-  eval_throttle_secs=0,
-  eval_timeout_secs=3600.0,
-  eval_specs=(),
-  exporters=None,
-  train_batch_size=None,
-  eval_batch_size=None,
-  predict_batch_size=None,
-  train_per_core_batch_size=None,
-  eval_per_core_batch_size=None,
-  predict_per_core_batch_size=None,
-  train_hooks=(),
-  class_names=None,
-  contact_sheet_images=24,
-  warm_start_from=None,
-  export_options=None,
-  model_dir=None,
-  mode="train_and_evaluate",
-  device="auto",
-  tpu="",
-  precision="float32",
-  seed=None,
-  force=False,
-  dry_run=False,
-  benchmark_input=False,
-  profile=False,
-  strict_gin=False,
-):
+  model_fn: Callable,
+  train_input_fn: Callable | None = None,
+  eval_input_fn: Callable | None = None,
+  predict_input_fn: Callable | None = None,
+  params: Mapping[str, Any] | None = None,
+  train_steps: int | str | None = None,
+  eval_steps: int | None = None,
+  eval_throttle_secs: float = 0,
+  eval_timeout_secs: float = 3600.0,
+  eval_specs: Sequence[train_evaluate.EvalSpec] = (),
+  exporters: Sequence[Any] | None = None,
+  train_batch_size: int | None = None,
+  eval_batch_size: int | None = None,
+  predict_batch_size: int | None = None,
+  train_per_core_batch_size: int | None = None,
+  eval_per_core_batch_size: int | None = None,
+  predict_per_core_batch_size: int | None = None,
+  train_hooks: Sequence[Any] = (),
+  class_names: Sequence[str] | None = None,
+  contact_sheet_images: int = 24,
+  warm_start_from: Any = None,
+  export_options: options.ExportOptions | None = None,
+  model_dir: str | None = None,
+  mode: str = "train_and_evaluate",
+  device: str = "auto",
+  tpu: str = "",
+  precision: str = "float32",
+  seed: int | None = None,
+  force: bool = False,
+  dry_run: bool = False,
+  benchmark_input: bool = False,
+  profile: bool = False,
+  strict_gin: bool = False,
+) -> dict[str, Any] | None:
   """Runs an experiment.
 
   Args:
     model_fn: see `trainer.spec`.
-    train_input_fn, eval_input_fn, predict_input_fn: see `trainer.inputs`; predict_input_fn is
-      eval_input_fn by default.
+    train_input_fn: the input_fn of the training, see `trainer.inputs`.
+    eval_input_fn: that of the evaluations.
+    predict_input_fn: that of predictions; default: eval_input_fn.
     params: dict for all of them.
     train_steps: the global step to end at, or a duration such as "50 epochs", see
       `trainer.durations`; None for the end of the input.
@@ -115,9 +127,12 @@ def run(
     eval_specs: list of EvalSpecs, of sets that are evaluated as well; each needs a name.
     exporters: list of exporters, see `trainer.outputs.exporters`; None for one SavedModel at the
       end, in <model_dir>/export/<timestamp>.
-    train_batch_size, eval_batch_size, predict_batch_size: of all cores together.
-    train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: of one core,
-      in place of the former.
+    train_batch_size: examples in a training step of all cores together.
+    eval_batch_size: the same of an evaluation step.
+    predict_batch_size: the same of a prediction step; default: that of evaluation.
+    train_per_core_batch_size: of one core, in place of train_batch_size.
+    eval_per_core_batch_size: of one core, in place of eval_batch_size.
+    predict_per_core_batch_size: of one core, in place of predict_batch_size.
     train_hooks: list of hooks, see `trainer.hooks`.
     class_names: list of str, the classes' names in the order of their numbers, for predictions;
       None to show numbers.
@@ -127,7 +142,9 @@ def run(
     export_options: an ExportOptions; by default it has the class_names above.
     model_dir: where everything is written.
     mode: one of MODES.
-    device, tpu, precision: see run_config.RunConfig.
+    device: see run_config.RunConfig.
+    tpu: see run_config.RunConfig.
+    precision: see run_config.RunConfig.
     seed: the run's seed; None for RunConfig.tf_random_seed.
     force: take model_dir from another training that goes on there.
     dry_run: run one step of each kind on one batch, say what was found, write nothing.
@@ -149,7 +166,7 @@ def run(
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
   predictions.check_settings(class_names, contact_sheet_images)
-  input_fns = {
+  input_fns: dict[Kind, Any] = {
     Kind.TRAIN: train_input_fn,
     Kind.EVAL: eval_input_fn,
     Kind.PREDICT: predict_input_fn or eval_input_fn,
@@ -165,10 +182,10 @@ def run(
     return [first, *eval_specs]
 
   if Kind.EVAL in kinds:
-    train_evaluate.check_specs(all_eval_specs())
+    scheduled_evaluations.check_specs(all_eval_specs())
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
-  settings = dict(
+  settings: dict[str, Any] = dict(
     model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"),
     device=device,
     tpu=tpu,
@@ -195,7 +212,7 @@ def run(
     mode = "continuous_eval"
     kinds = _KINDS[mode]
   _log_device(runner, kinds)
-  train_steps = _total_steps(runner, train_steps)
+  max_steps = _total_steps(runner, train_steps)
 
   # 3. The inputs alone, if that is asked for: neither a checkpoint nor the model is needed.
   if benchmark_input:
@@ -226,24 +243,24 @@ def run(
     return None
   hooks = [*train_hooks, *([profiler.Profiler()] if profile else []), _WriteConfiguration()]
   if mode == "train":
-    runner.train(input_fns[Kind.TRAIN], hooks=hooks, max_steps=train_steps)
+    runner.train(input_fns[Kind.TRAIN], hooks=hooks, max_steps=max_steps)
     return None
   if mode == "train_and_evaluate":
-    train_spec = train_evaluate.TrainSpec(input_fns[Kind.TRAIN], max_steps=train_steps, hooks=hooks)
+    train_spec = train_evaluate.TrainSpec(input_fns[Kind.TRAIN], max_steps=max_steps, hooks=hooks)
     results = train_evaluate.train_and_evaluate(runner, train_spec, *all_eval_specs()).get(None)
     if results is not None:
       _say_done(model_dir, results, exporters)
     return results
   if mode == "continuous_eval":
     return train_evaluate.evaluate_continuously(
-      runner, *all_eval_specs(), max_steps=train_steps, timeout_secs=eval_timeout_secs
+      runner, *all_eval_specs(), max_steps=max_steps, timeout_secs=eval_timeout_secs
     ).get(None)
   if mode == "evaluate":
     return runner.evaluate(input_fns[Kind.EVAL], steps=eval_steps)
   if mode == "predict":
     _predict(runner, input_fns[Kind.PREDICT], model_dir, class_names, contact_sheet_images)
     return None
-  runner.export_saved_model(os.path.join(model_dir, "export"))
+  runner.export_saved_model(os.path.join(runner.model_dir, "export"))
   return None
 
 
@@ -285,10 +302,10 @@ def _log_device(runner, kinds):
   )
 
 
-def _total_steps(runner, train_steps):
+def _total_steps(runner: estimator.Estimator, train_steps: int | str | None) -> int | None:
   """The number of steps of a duration, which may be in epochs or examples."""
-  if Kind.TRAIN not in runner.batch_sizes():
-    return train_steps
+  if Kind.TRAIN not in runner.batch_sizes():  # a run that does not train
+    return train_steps if isinstance(train_steps, int) else None
   return durations.TrainingLength(
     runner.batch_sizes()[Kind.TRAIN].global_size, runner.config.epoch_examples, train_steps
   ).total()
@@ -342,9 +359,11 @@ def _report_dead_bindings(strict):
 
 
 class _WriteConfiguration:
-  """A hook that writes down how a training is configured: as parsed, once it has its folder and its
-  values, since one that is refused must leave those of another as they are; and after the first
-  loop, what took effect.
+  """A hook that writes down how a training is configured.
+
+  What was parsed is written once the training has its folder and its values, since a training that
+  is refused must leave those of another as they are. What took effect is written after the first
+  loop.
   """
 
   def __init__(self):

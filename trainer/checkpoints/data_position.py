@@ -17,9 +17,9 @@ class DataPosition:
       since the next training reads it from the beginning.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.examples = 0
-    self._input_fn = None  # that of the newest training
+    self._input_fn: Callable | None = None  # that of the newest training
 
   def of(self, checkpoint: str | None, input_fn: Callable, batch_size: int) -> int:
     """The example at which a training begins that goes on from a checkpoint.

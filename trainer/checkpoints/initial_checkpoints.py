@@ -53,10 +53,10 @@ class CheckpointInitializer:
   def _key(self):
     return self.path, self.pairs, self.names
 
-  def __eq__(self, other):
+  def __eq__(self, other: object) -> bool:
     return isinstance(other, CheckpointInitializer) and self._key() == other._key()
 
-  def __hash__(self):
+  def __hash__(self) -> int:
     return hash(self._key())
 
   def resolve(self, own: Iterable[str], stored: Mapping[str, Any]) -> dict[str, str]:

@@ -48,7 +48,7 @@ class RestoreReport:
   matched: list[str]
   unexpected: list[str]
 
-  def __str__(self):
+  def __str__(self) -> str:
     names = ", ".join(self.unexpected[:5]) + (", ..." if len(self.unexpected) > 5 else "")
     return (
       f"Restored {self.path}: {len(self.matched)} matched, 0 missing, {len(self.unexpected)} "

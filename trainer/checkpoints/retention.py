@@ -77,7 +77,7 @@ class Retention:
   every_n_steps: int | None = None
   every_n_hours: float | None = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     run_config.require_min_or_max(self.mode, "Retention.mode")
     for name, kinds in (
       ("newest", int),

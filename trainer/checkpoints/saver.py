@@ -33,7 +33,7 @@ class Saver:
     workers: workers_lib.Workers,
     check_lock: Callable[[], None],
     stage: Callable[[str], Any],
-  ):
+  ) -> None:
     self._store = store
     self._values = values
     self._position = position

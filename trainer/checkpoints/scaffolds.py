@@ -154,7 +154,7 @@ class ScaffoldFn:
         f"retention=Retention(every_n_hours={hours})), by which Octet keeps checkpoints."
       )
 
-  def __str__(self):
+  def __str__(self) -> str:
     return f"The scaffold_fn of model_fn {self.model_fn_name}, mode {self.mode!r},"
 
 

@@ -51,7 +51,7 @@ class WarmStartSettings:
   vars_to_warm_start: Any = ".*"
   var_name_to_prev_var_name: Any = dataclasses.field(default=None, kw_only=True)
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if not isinstance(self.ckpt_to_initialize_from, str | os.PathLike) or not os.fspath(
       self.ckpt_to_initialize_from
     ):
@@ -112,7 +112,7 @@ class WarmStartReport:
   left_out: list[str]
   unexpected: list[str]
 
-  def __str__(self):
+  def __str__(self) -> str:
     loaded = [
       name if name == previous else f"{name} (from {previous})"
       for name, previous in self.loaded.items()

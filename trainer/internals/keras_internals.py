@@ -61,8 +61,9 @@ _moments = private_names.find("keras.layers.BatchNormalization._moments")
 
 
 def default_name(optimizer: keras.optimizers.Optimizer) -> str | None:
-  """The name that its class of Keras's gives an optimizer that nobody gave one; None from Keras
-  3.15 on, where it follows from the class that is made.
+  """Returns the name that a Keras class gives to an optimizer without a name.
+
+  It is None from Keras 3.15 on, where the name follows from the class of the optimizer.
   """
   for kind in type(optimizer).__mro__:
     if kind.__module__.startswith("keras.") and "__init__" in vars(kind):
@@ -72,9 +73,7 @@ def default_name(optimizer: keras.optimizers.Optimizer) -> str | None:
 
 
 def being_built() -> list[Any]:
-  """The layers and optimizers whose variables or outputs Keras makes in this thread, the outermost
-  first.
-  """
+  """Returns the layers and optimizers that Keras is building in this thread, outermost first."""
   return [
     scope.caller for scope in _get_global("name_scope_stack") or [] if scope.caller is not None
   ]

@@ -88,9 +88,7 @@ def handles(variable: tf.Variable) -> list[tf.Tensor]:
 
 
 def is_variable_handle(tensor: tf.Tensor) -> bool:
-  """Whether it is a variable's handle outside of all graphs, and not that of a table or an
-  iterator.
-  """
+  """Returns whether it is a variable's eager handle, and not that of a table or an iterator."""
   if tensor.dtype != tf.resource or not hasattr(tensor, "numpy"):
     return False
   data = getattr(tensor, "_handle_data", None)

@@ -58,7 +58,7 @@ class Boundaries:
     start: int,
     final_step: int | None,
     is_saved: bool,
-  ):
+  ) -> None:
     self._model_dir = model_dir
     self._hooks = hooks
     self._listeners = listeners
@@ -172,8 +172,9 @@ class Boundaries:
       self._leave(asked)
 
   def _save(self, step, is_due=True):
-    """Saves, and has the checkpoint evaluated if an undisturbed training would save here too;
-    returns whether to stop.
+    """Saves; returns whether to stop.
+
+    The checkpoint is evaluated if an undisturbed training would save here too.
     """
     for listener in self._listeners:
       listener.before_save(None, step)

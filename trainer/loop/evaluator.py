@@ -45,7 +45,7 @@ class Evaluator:
     workers: workers_lib.Workers,
     watchdog: watchdog_lib.Watchdog,
     between_batches: Callable[[], None],
-  ):
+  ) -> None:
     self._model_dir = model_dir
     self._program = program
     self._loops = loops
@@ -65,8 +65,9 @@ class Evaluator:
     checkpoint_path: str | None = None,
     name: str | None = None,
   ) -> tuple[dict[str, Any], hook_list.HookList]:
-    """Evaluates a checkpoint, and writes the result down; arguments and errors as for
-    Estimator.evaluate.
+    """Evaluates a checkpoint, and writes the result down.
+
+    Arguments and errors are those of Estimator.evaluate.
 
     Args:
       source: the eval input_fn, or its LoopInput.
@@ -125,8 +126,9 @@ class Evaluator:
     self._between_batches()
 
   def _record(self, name, step, scalars, is_own):
-    """Writes the result down: in summaries, and where it is of one of the run's checkpoints, for
-    retention, exporters and plots.
+    """Writes the result down in summaries.
+
+    The result of one of the run's own checkpoints is also for retention, exporters and plots.
     """
     if is_own:
       evaluation_record.write(self._model_dir, name or "", step, scalars, self.directory(name))

@@ -37,8 +37,9 @@ class LoopInput:
   is_endless: bool
 
   def take(self, kind: str, start: int) -> "LoopInput | None":
-    """Hands itself over to a run of a kind that begins at an example; None if it does not serve
-    that run, or has been taken before.
+    """Hands itself over to a run of a kind that begins at an example.
+
+    Returns None if it does not serve that run, or has been taken before.
     """
     if self.iterator is None or (self.kind, self.start) != (kind, start):
       return None
@@ -55,7 +56,7 @@ class LoopInputs:
     loops: the DeviceLoops.
   """
 
-  def __init__(self, feeder: feeder_lib.Feeder, loops: device_loops.DeviceLoops):
+  def __init__(self, feeder: feeder_lib.Feeder, loops: device_loops.DeviceLoops) -> None:
     self._feeder = feeder
     self._loops = loops
 

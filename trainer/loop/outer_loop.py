@@ -2,6 +2,8 @@
 
 import dataclasses
 import time
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,15 +32,12 @@ class LoopLength:
   patience_seconds: float = 10.0
   _length: int = 1
 
-  @property
-  def _is_set(self):
-    return self.iterations_per_loop is not None and not isinstance(self.iterations_per_loop, str)
-
-  def __call__(self, step, final_step):
+  def __call__(self, step: int, final_step: int) -> int:
     """Steps in the loop that starts at `step`."""
     left = final_step - step
-    if self._is_set:
-      return min(self.iterations_per_loop, left)
+    loop = self.iterations_per_loop
+    if loop is not None and not isinstance(loop, str):  # an int, also one of numpy's
+      return min(loop, left)
     length = min(self._length, left)
     if self.iterations_per_loop is None:
       ends = [ask(step) for ask in self.next_steps]
@@ -49,13 +48,14 @@ class LoopLength:
       )
     return length
 
-  def took(self, steps, seconds):
+  def took(self, steps: int, seconds: float) -> None:
     """Learns from a loop: twice its length next time, until a loop takes as long as it may."""
-    if self._is_set:
+    loop = self.iterations_per_loop
+    if loop is not None and not isinstance(loop, str):
       return
     limit = self.patience_seconds
-    if self.iterations_per_loop is not None:
-      limit = run_config.seconds_of(self.iterations_per_loop, "iterations_per_loop")
+    if loop is not None:
+      limit = run_config.seconds_of(loop, "iterations_per_loop")
     fits = int(limit * steps / max(seconds, 1e-9))
     self._length = max(1, min(2 * max(self._length, steps), fits))
 
@@ -74,12 +74,21 @@ class LoopResult:
   exhausted: bool
 
 
-def train(run_loop, step, final_step, loop_length, after_loop, clock=time.monotonic):
+def train(
+  run_loop: Callable[[int], dict[str, Any]],
+  step: int,
+  final_step: int,
+  loop_length: Callable[[int, int], int],
+  after_loop: Callable[[LoopResult], bool],
+  clock: Callable[[], float] = time.monotonic,
+) -> tuple[int, bool]:
   """Trains from `step` to `final_step`, or until the input ends or after_loop returns true.
 
   Args:
     run_loop: function of a number of steps that runs the device loop and returns what
       DeviceLoops.train does.
+    step: the global step to start at.
+    final_step: the global step to end at.
     loop_length: function of the step and final_step that returns how many steps the next loop has.
     after_loop: called with the LoopResult of each loop; returns whether to stop.
     clock: seconds.

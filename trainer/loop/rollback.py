@@ -1,9 +1,11 @@
-"""What follows when a loss is NaN or infinite: the reason is looked for, and the training ends or
-goes back to its last checkpoint.
+"""Handles a loss that is NaN or infinite.
+
+The reason is looked for. Then the training ends, or goes back to its last checkpoint.
 """
 
 import collections
 import os
+from collections.abc import Callable
 
 import tensorflow as tf
 from absl import logging
@@ -43,7 +45,7 @@ class Rollback:
     position: data_position.DataPosition,
     inputs: loop_input.LoopInputs,
     batch_size: int,
-  ):
+  ) -> None:
     self._config = config
     self._model_dir = model_dir
     self._device = device
@@ -55,9 +57,10 @@ class Rollback:
     self._batch_size = batch_size
     self._counts: collections.Counter = collections.Counter()  # how often by checkpoint
 
-  def handle(self, found: non_finite.NonFiniteLoss, input_fn) -> int:
-    """Goes back to the last good checkpoint where RunConfig.on_non_finite is "rollback"; returns
-    its step.
+  def handle(self, found: non_finite.NonFiniteLoss, input_fn: Callable) -> int:
+    """Goes back to the last good checkpoint where RunConfig.on_non_finite is "rollback".
+
+    Returns the step of that checkpoint.
 
     Args:
       found: the loss.
@@ -87,8 +90,9 @@ class Rollback:
     return step
 
   def _explain(self, found, latest, input_fn):
-    """Sentences on where the loss comes from, found by training again from a checkpoint; "" where
-    that cannot be.
+    """Returns sentences on where the loss comes from, found by training again from a checkpoint.
+
+    They are "" where that cannot be done.
     """
     # A TPU's compiler has no checks of tensors, and one worker alone cannot run a step of several.
     if latest is None or self._device.is_multi_worker or self._device.kind == "tpu":

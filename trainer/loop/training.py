@@ -69,7 +69,7 @@ class Training:
     lock: training_lock.TrainingLock,
     workers: workers_lib.Workers,
     watchdog: watchdog_lib.Watchdog,
-  ):
+  ) -> None:
     self._config = config
     self._model_dir = model_dir
     self._program = program
@@ -85,8 +85,9 @@ class Training:
     self._boundaries = None  # of the training that goes on
 
   def leave_if_asked(self) -> None:
-    """Leaves a training that is asked to end and has saved: called between the batches of an
-    evaluation inside it.
+    """Leaves a training that is asked to end and has saved.
+
+    It is called between the batches of an evaluation inside the training.
     """
     if self._boundaries is not None:
       self._boundaries.leave_if_saved()
@@ -104,7 +105,9 @@ class Training:
     before_checkpoint: Callable[[int], None] | None = None,
     after_checkpoint: Callable[[int], bool] | None = None,
   ) -> None:
-    """Trains; arguments and errors as for Estimator.train.
+    """Trains.
+
+    Arguments and errors are those of Estimator.train.
 
     Args:
       source: the train input_fn, or its LoopInput.
@@ -114,7 +117,8 @@ class Training:
       steps: how many more steps, or None.
       max_steps: the global step to end at, or None.
       listeners: saving listeners.
-      before_checkpoint, after_checkpoint: see `boundaries.Boundaries`.
+      before_checkpoint: see `boundaries.Boundaries`.
+      after_checkpoint: see `boundaries.Boundaries`.
     """
     all_hooks = session_run.adapt(hooks, "train")
     try:

@@ -26,7 +26,7 @@ class TrainingReport:
     final_step: int | None,
     batch_size: int,
     writes: bool,
-  ):
+  ) -> None:
     self._model_dir = model_dir
     self._final_step = final_step
     self._writes = writes

@@ -36,7 +36,7 @@ class CheckpointExport:
     values: model_values.ModelValues,
     feeder_: feeder.Feeder,
     export_options: options.ExportOptions,
-  ):
+  ) -> None:
     self._model_fn = model_fn
     self._model_dir = model_dir
     self._config = config

@@ -41,10 +41,10 @@ class Completion:
   decoders: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
   sample: Callable | None = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if self.options.decoders is not None:
       self.decoders = dict(self.options.decoders)
-    self._made = {}  # name → signature
+    self._made: dict[str, Any] = {}  # name → signature
 
   def prepare(self) -> None:
     """Starts the process that checks, and does not wait for it. Call it first."""

@@ -41,7 +41,7 @@ class ExportOptions:
   runtimes: Sequence[str] = ()
   verify: bool = True
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if self.decoders is not None:
       decodable.check_decoders(self.decoders, "ExportOptions")
     if not all(type(size) is int and size > 0 for size in self.warm_up_batches):

@@ -39,7 +39,7 @@ class Predictor:
     values: model_values.ModelValues,
     turns_: turns.Turns,
     watchdog: watchdog_lib.Watchdog,
-  ):
+  ) -> None:
     self._program = program
     self._loops = loops
     self._inputs = inputs

@@ -46,12 +46,12 @@ class LoadedModel:
 
   @property
   def inputs(self) -> dict[str, dict]:
-    """dict of feature → {"dtype", "shape"}, as serving_default takes them."""
+    """Dict of feature → {"dtype", "shape"}, as serving_default takes them."""
     return self.description["signatures"][DEFAULT]["inputs"]
 
   @property
   def outputs(self) -> dict[str, dict]:
-    """dict of output → {"dtype", "shape"}."""
+    """Dict of output → {"dtype", "shape"}."""
     return self.description["signatures"][DEFAULT]["outputs"]
 
   @property
@@ -142,7 +142,7 @@ def _array(name, value, spec):
   return array
 
 
-def load(path: str, **settings) -> LoadedModel:
+def load(path: str, **settings: Any) -> LoadedModel:
   """Loads an export, and runs what its first requests would have to wait for.
 
   Args:
@@ -198,8 +198,9 @@ def _other_signatures(described):
 
 
 def _warm_up(loaded):
-  """Runs the requests that the export has for that, or one that is made up: a first call compiles,
-  and nobody shall wait for it.
+  """Runs the export's own warm-up requests, or one that is made up.
+
+  A first call compiles, and no user shall wait for it.
   """
   requests = warm_up.read(loaded.path) or _made_up_request(loaded)
   for signature, inputs in requests:
@@ -222,7 +223,7 @@ def _made_up_request(loaded):
 
 
 def _batch_decoders(path, described):
-  """dict of feature → function of a string tensor [n]."""
+  """Dict of feature → function of a string tensor [n]."""
   if not described["decodes"]:
     return {}
   model = tf.saved_model.load(path)

@@ -66,7 +66,7 @@ class Predictor:
     batch_sizes: Sequence[int] = (1, 128),
     precision: str = "float32",
     threads: int | None = None,
-  ):
+  ) -> None:
     engines.check_name(engine, precision)
     self._source = os.fspath(source)
     self._settings = dict(
@@ -77,7 +77,7 @@ class Predictor:
 
   @classmethod
   def of_checkpoint(
-    cls, estimator: Any, checkpoint_path: str | None = None, **settings
+    cls, estimator: Any, checkpoint_path: str | None = None, **settings: Any
   ) -> "Predictor":
     """A Predictor of a checkpoint of an Estimator; by default of the newest.
 

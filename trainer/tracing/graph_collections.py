@@ -43,7 +43,7 @@ class GraphCollections(collections.abc.MutableMapping):
     global_step: what `tf.compat.v1.train.get_global_step()` returns on each replica, or None.
   """
 
-  def __init__(self, global_step: tf.Variable | None = None):
+  def __init__(self, global_step: tf.Variable | None = None) -> None:
     self._global_step = global_step
     self._in_merge_call: dict[Any, list] = {}
     self._replicas: list[dict[Any, list]] = []
@@ -76,19 +76,19 @@ class GraphCollections(collections.abc.MutableMapping):
     own = _own.get()
     return self._in_merge_call if own is None else own
 
-  def __getitem__(self, key):
+  def __getitem__(self, key: Any) -> list:
     return self._current()[key]
 
-  def __setitem__(self, key, members):
+  def __setitem__(self, key: Any, members: list) -> None:
     self._current()[key] = members
 
-  def __delitem__(self, key):
+  def __delitem__(self, key: Any) -> None:
     del self._current()[key]
 
-  def __iter__(self):
+  def __iter__(self) -> Iterator[Any]:
     return iter(self._current())
 
-  def __len__(self):
+  def __len__(self) -> int:
     return len(self._current())
 
 

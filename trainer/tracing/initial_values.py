@@ -34,7 +34,7 @@ class InitialValue:
     ModelFnError: the value is a tensor that depends on the step's input.
   """
 
-  def __init__(self, value: Any, name: str, seed: int):
+  def __init__(self, value: Any, name: str, seed: int) -> None:
     self._seed = seeds.seed_for(seed, name)
     if tf.is_tensor(value) and not hasattr(value, "numpy"):
       value = _evaluate(value, name, self._seed)

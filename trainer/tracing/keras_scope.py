@@ -210,9 +210,11 @@ def _make_operation(original, operation, *args, **kwargs):
 
 @patches.replaces(*keras_internals.MAKE_OPTIMIZER)
 def _make_optimizer(original, optimizer, *args, **kwargs):
-  """Names optimizers by the rule of Keras 3.15, under every version: by their class, in snake case,
-  and numbered (`sgd`, `sgd_1`). Earlier versions name those of a class and of its subclasses alike
-  (`SGD`, `adamw`, `rmsprop`), and a checkpoint's names would hang on the version.
+  """Names optimizers by the rule of Keras 3.15, under every version.
+
+  The name is the class in snake case, numbered (`sgd`, `sgd_1`). Earlier versions name those of a
+  class and of its subclasses alike (`SGD`, `adamw`, `rmsprop`), so that the names in a checkpoint
+  would depend on the version.
   """
   if (scope := _scope.get()) is not None:
     scope.add(optimizer)

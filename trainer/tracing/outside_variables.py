@@ -58,7 +58,7 @@ class Watch:
     self,
     own: tuple[Mapping[str, tf.Variable], ...],
     asked_for: Mapping[str, tf.Variable] | None = None,
-  ):
+  ) -> None:
     self._own = own
     self._asked_for = asked_for
     self._names: dict = {}  # by id of a handle, (place of the dict in `own`, name)
