@@ -85,7 +85,7 @@ def test_a_training_uses_it(tmp_path, device):
       mode, loss=loss, train_op=trainer.minimize(keras.optimizers.Adam(1e-3), loss)
     )
 
-  estimator = programs.estimator(tmp_path, model_fn, device=device)
+  estimator = programs.estimator(tmp_path, model_fn, device=device, cpu_kernels=True)
   estimator.train(programs.train_input, steps=3)
   graph = estimator._parts.loops._train_loop._list_all_concrete_functions()[0].graph
   text = str(graph.as_graph_def())

@@ -180,7 +180,7 @@ def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
       mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(1e-3), loss)
     )
 
-  estimator = programs.estimator(tmp_path, model_fn, device=device, batch_size=32)
+  estimator = programs.estimator(tmp_path, model_fn, device=device, batch_size=32, cpu_kernels=True)
   estimator.train(programs.train_input, steps=3)
   graph = estimator._parts.loops._train_loop._list_all_concrete_functions()[0].graph
   assert str(graph.as_graph_def()).count('op: "FusedBatchNormV3"') == {"cpu": 1, "cpu:8": 8}[device]
