@@ -155,15 +155,16 @@ class Estimator:
     steps: int | None = None,
     max_steps: int | None = None,
     saving_listeners: Any = None,
+    **around_checkpoints: Any,
   ) -> "Estimator":
-    """Trains; see trainer.Estimator.train."""
+    """Trains; see trainer.Estimator.train, also for before_checkpoint and after_checkpoint."""
     adapted = self._adapted(trainer.ModeKeys.TRAIN, hooks)
     reader = self._reader("train", input_fn)
     self._trainings += 1
     listeners = list(saving_listeners or [])
     if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
       listeners.insert(0, meta_files.MetaFiles(self.model_dir))
-    self.octet.train(reader, adapted, steps, max_steps, listeners)
+    self.octet.train(reader, adapted, steps, max_steps, listeners, **around_checkpoints)
     return self
 
   def evaluate(
