@@ -79,7 +79,8 @@ def _install():
   registry = _Registry()
   for selector, configurable_ in gin_config._REGISTRY.items():
     registry[selector] = configurable_
-  registry.registrars.clear()  # of what was there before, nobody has noted it
+    # Nobody has noted who registered what was there before; most often whoever wrote it.
+    registry.registrars[selector] = getattr(configurable_.wrapped, "__module__", None)
   gin_config._REGISTRY = registry
 
 
@@ -176,7 +177,8 @@ def registrar(complete_selector: str) -> str | None:
     complete_selector: what it is registered as.
 
   Returns:
-    None where a gin file has registered it, by dynamic registration, or nobody has noted who did.
+    None where a gin file has registered it, by dynamic registration. Of what was registered before
+    this module was imported, the module that it was written in.
   """
   return gin_config._REGISTRY.registrars.get(complete_selector)
 

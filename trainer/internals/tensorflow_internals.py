@@ -19,6 +19,11 @@ CREATE_OPERATION = private_names.member(
 # Makes a tensor from outside of a function known in it; each one that is used there is given to it.
 CAPTURE = private_names.member("tensorflow.python.framework.func_graph.FuncGraph.capture")
 
+# Returns the handle of a variable that keeps the sums over several processes in order.
+ORDERING_TOKEN = private_names.member(
+  "tensorflow.python.distribute.cross_device_utils.CollectiveReplicaLauncher._get_ordering_token"
+)
+
 # Makes the part of a tf.function's cache key that does not come from its arguments.
 FUNCTION_CONTEXT = private_names.member(
   "tensorflow.python.eager.polymorphic_function.function_context.make_function_context"

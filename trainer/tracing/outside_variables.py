@@ -63,14 +63,21 @@ class Watch:
     self._asked_for = asked_for
     self._names: dict = {}  # by id of a handle, (place of the dict in `own`, name)
     self._known = [0] * len(own)  # how many variables of each dict are in _names
+    self._of_tensorflow: set = set()  # ids of handles
     self._found: dict = {}  # by id, (what it is, how it is used, where)
 
   def scope(self) -> contextlib.AbstractContextManager[None]:
     """Inside, what is traced is watched."""
     return patches.set_context(_watch, self)
 
+  def leave_alone(self, handle: tf.Tensor) -> None:
+    """Hears that TensorFlow has made a variable for itself."""
+    self._of_tensorflow.add(id(handle))
+
   def see(self, handle: tf.Tensor) -> None:
     """Hears that a function uses the variable of an eager handle."""
+    if id(handle) in self._of_tensorflow:
+      return
     home, name = self._name_of(handle)
     if home is None:
       self._add(handle, "used")
@@ -144,6 +151,14 @@ def _capture(original, graph, tensor, *args, **kwargs):
   if watch is not None and tensorflow_internals.is_variable_handle(tensor):
     watch.see(tensor)
   return original(graph, tensor, *args, **kwargs)
+
+
+@patches.replaces(*tensorflow_internals.ORDERING_TOKEN)
+def _get_ordering_token(original, launcher):
+  token = original(launcher)
+  if (watch := _watch.get()) is not None and token is not None:
+    watch.leave_alone(token)
+  return token
 
 
 def _described(what, variables):

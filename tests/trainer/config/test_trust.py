@@ -4,6 +4,7 @@ harmless.
 
 import os
 import re
+import subprocess
 import sys
 import types
 
@@ -360,3 +361,13 @@ def test_names_that_become_folders_stay_in_theirs(name):
     with pytest.raises(errors.SettingError, match=r"name is .*a relative path that does not leave"):
       make()
   assert trainer.LatestExporter(name="a/b").name == "a/b"
+
+
+def test_what_was_imported_before_octet_may_be_named():
+  program = (
+    "import input_pipelines.digits\n"
+    "from trainer import config\n"
+    "config.load(['gin_configs/digits.gin'], modules=[])\n"
+  )
+  run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+  assert run.returncode == 0, run.stderr
