@@ -19,6 +19,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from trainer import errors
@@ -181,10 +182,32 @@ def _is_alike(gradient: Any) -> bool:
 def _apply(original, optimizer, grads, trainable_variables=None):
   if is_idle():
     return tf.no_op()
+  if optimizer.gradient_accumulation_steps:
+    _refuse_on_several_cores(
+      "gradient_accumulation_steps of a Keras optimizer",
+      "leave it out, and accumulate with trainer.minimize(optimizer, loss, accumulate_steps=...)",
+    )
   if _mode.get() == _TRAINING and not _combined.get():
     record_learning_rate(optimizer)
     grads = combine(grads)
   return original(optimizer, grads, trainable_variables)
+
+
+@patches.replaces(keras.optimizers.LossScaleOptimizer, "apply")
+def _apply_scaled(original, optimizer, grads, trainable_variables=None):
+  if is_idle():
+    return tf.no_op()
+  _refuse_on_several_cores(
+    "keras.optimizers.LossScaleOptimizer",
+    "train in bfloat16, which needs no loss scaling, with the optimizer that it wraps",
+  )
+  return original(optimizer, grads, trainable_variables)
+
+
+def _refuse_on_several_cores(what, instead):
+  """Refuses what Keras applies under a condition, where replicas cannot wait for each other."""
+  if _mode.get() == _TRAINING and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+    raise errors.ModelFnError(f"{what} works on one core only. On several: {instead}.")
 
 
 @patches.replaces(*keras_internals.SUM_GRADIENTS)

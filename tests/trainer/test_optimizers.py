@@ -142,6 +142,35 @@ def test_clipping_leaves_small_gradients_alone(tmp_path):
   assert_close(estimator, expected(0.1, 1))
 
 
+# Keras applies their gradients under a condition.
+CONDITIONAL = {
+  "loss scale": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1)),
+  "accumulation": lambda: keras.optimizers.SGD(0.1, gradient_accumulation_steps=2),
+}
+UPDATES_IN_TWO_STEPS = {"loss scale": 2, "accumulation": 1}
+
+
+@pytest.mark.parametrize("name", CONDITIONAL)
+def test_optimizers_that_decide_in_the_step_work_on_one_core(name, tmp_path):
+  estimator = trained(
+    lambda loss: trainer.minimize(CONDITIONAL[name](), loss), tmp_path, "cpu", steps=2
+  )
+  assert_close(estimator, expected(0.1, UPDATES_IN_TWO_STEPS[name]))
+
+
+@pytest.mark.parametrize("name", CONDITIONAL)
+def test_optimizers_that_decide_in_the_step_are_refused_on_several_cores(name, tmp_path):
+  def direct(loss):
+    optimizer = CONDITIONAL[name]()
+    return optimizer.apply_gradients(
+      zip(tf.gradients(loss, _trainable()), _trainable(), strict=True)
+    )
+
+  for train_op in (lambda loss: trainer.minimize(CONDITIONAL[name](), loss), direct):
+    with pytest.raises(errors.ModelFnError, match="works on one core only. On several: "):
+      trained(train_op, tmp_path, "cpu:2")
+
+
 def test_the_clipping_of_a_keras_optimizer_is_of_the_combined_gradient_too(tmp_path, device):
   estimator = trained(
     lambda loss: trainer.minimize(keras.optimizers.SGD(0.1, global_clipnorm=0.5), loss),
