@@ -92,7 +92,7 @@ def _parse(argv, positional):
 
 def _call(main, argv):
   handler = absl_logging.get_absl_handler()
-  handler.setFormatter(_Lines())
+  handler.setFormatter(Lines())
   handler.addFilter(_about_the_run)
   try:
     return main(argv)
@@ -120,12 +120,14 @@ def _about_the_run(record):
   )
 
 
-class _Lines(logging.Formatter):
+class Lines(logging.Formatter):
   """Formats a record as its time and message, with the level for warnings and errors."""
 
-  def __init__(self):
+  def __init__(self) -> None:
+    """Makes the formatter."""
     super().__init__(datefmt="%H:%M:%S")
 
-  def format(self, record):
+  def format(self, record: logging.LogRecord) -> str:
+    """Returns the line of a record."""
     level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
     return f"{self.formatTime(record, self.datefmt)} {level}{record.getMessage()}"

@@ -21,11 +21,12 @@ The work is done elsewhere: an Estimator makes the parts and hands a call on to 
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from trainer import batch_sizes as batch_sizes_lib
 from trainer import errors, parts, run_config, spec
@@ -37,17 +38,23 @@ from trainer.kinds import Kind
 from trainer.loop import dry_run, loop_input, watchdog
 from trainer.outputs import completion
 from trainer.outputs import options as options_lib
+from trainer.reporting import console
 
 # An input_fn, or what Estimator.trace has made of it.
 InputFn = Callable | loop_input.LoopInput
 
 
 def _in_turn(method):
-  """Wraps a method: no other thread uses the Estimator meanwhile, see `trainer.loop.turns`."""
+  """Wraps a method: no other thread uses the Estimator meanwhile, see `trainer.loop.turns`.
+
+  What the method logs is shown where someone looks, see `trainer.reporting.console`.
+  """
 
   @functools.wraps(method)
   def call_in_turn(estimator, *args, **kwargs):
-    with estimator._parts.turns.take(method.__name__.removeprefix("_")):
+    name = method.__name__.removeprefix("_")
+    with estimator._parts.turns.take(name), console.lines_shown(estimator.config.show_progress):
+      estimator.introduce()
       return method(estimator, *args, **kwargs)
 
   return call_in_turn
@@ -113,7 +120,11 @@ class Estimator:
       predict_per_core_batch_size,
     )
     self.watchdog = watchdog.Watchdog(self.config.stage_timeout_secs)
-    with self.watchdog.stage("connect to the device"):
+    self._is_introduced = False
+    with (
+      self.watchdog.stage("connect to the device"),
+      console.lines_shown(self.config.show_progress),
+    ):
       self.device = device_lib.connect(self.config.device, self.config.tpu)
     self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
     self._batch_sizes.check(self.device.replicas)
@@ -134,6 +145,26 @@ class Estimator:
   def batch_sizes(self) -> dict[Kind, batch_sizes_lib.BatchSize]:
     """Returns the sizes by kind, of those kinds that have one."""
     return self._batch_sizes.all_on(self.device.replicas)
+
+  def introduce(self, kinds: Collection[Kind] | None = None) -> None:
+    """Logs the device, the seed and the batch sizes, if they have not been logged.
+
+    Args:
+      kinds: those whose batch sizes are of interest; None for all.
+    """
+    if self._is_introduced:
+      return
+    self._is_introduced = True
+    sizes: dict[str, batch_sizes_lib.BatchSize] = {
+      kind: size for kind, size in self.batch_sizes().items() if kinds is None or kind in kinds
+    }
+    logging.info(
+      "Device: %s. Precision: %s. Seed: %d.\n%s",
+      self.device,
+      self.config.precision,
+      self.config.tf_random_seed,
+      batch_sizes_lib.table(sizes, self.device.hosts),
+    )
 
   @property
   def variables(self) -> dict[str, tf.Variable]:

@@ -25,7 +25,6 @@ from typing import Any
 from absl import logging
 
 from trainer import (
-  batch_sizes,
   config,
   durations,
   errors,
@@ -211,7 +210,7 @@ def run(
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
     mode = "continuous_eval"
     kinds = _KINDS[mode]
-  _log_device(runner, kinds)
+  runner.introduce(kinds)
   max_steps = _total_steps(runner, train_steps)
 
   # 3. The inputs alone, if that is asked for: neither a checkpoint nor the model is needed.
@@ -289,17 +288,6 @@ def _with_class_names(export_options, class_names):
   if export_options.class_names is None:
     export_options = dataclasses.replace(export_options, class_names=class_names)
   return export_options
-
-
-def _log_device(runner, kinds):
-  sizes = {kind: size for kind, size in runner.batch_sizes().items() if kind in kinds}
-  logging.info(
-    "Device: %s. Precision: %s. Seed: %d.\n%s",
-    runner.device,
-    runner.config.precision,
-    runner.config.tf_random_seed,
-    batch_sizes.table(sizes, runner.device.hosts),
-  )
 
 
 def _total_steps(runner: estimator.Estimator, train_steps: int | str | None) -> int | None:

@@ -42,7 +42,7 @@ def table(
   for row in rows:
     made.add_row(*(text.Text(str(cell)) for cell in row))
   # rich cuts and wraps at the width of its console. A StringIO has none, so a very large one is
-  # given.
+  # given. In a notebook rich would show the table beside, and not write it.
   written = io.StringIO()
-  console.Console(file=written, width=100_000, color_system=None).print(made)
+  console.Console(file=written, width=100_000, color_system=None, force_jupyter=False).print(made)
   return "\n".join(line.rstrip() for line in written.getvalue().splitlines())

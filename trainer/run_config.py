@@ -158,6 +158,9 @@ class RunConfig:
       if the training keeps them (see ema_decay of trainer.minimize).
     save_summary_steps: steps between two summaries for TensorBoard.
     log_step_count_steps: steps between two log lines.
+    show_progress: whether a Python program or a notebook prints what a command logs (device, batch
+      sizes, variables, steps), and whether a training has a bar. None: where the standard error
+      output is a terminal or a notebook's. False: neither; the log lines of a command stay.
     train_steps: length of the whole training, for learning-rate schedules: a number of steps, or a
       duration such as "50 epochs" (see `trainer.durations`). It does not end the training; the
       arguments of Estimator.train do. `run` sets it to run.train_steps.
@@ -192,6 +195,7 @@ class RunConfig:
   evaluate_ema: bool = True
   save_summary_steps: int = 100
   log_step_count_steps: int = 100
+  show_progress: bool | None = None
   train_steps: int | str | None = None
   epoch_examples: int | None = None
   cpu_kernels: bool | None = None
@@ -243,6 +247,11 @@ class RunConfig:
       raise errors.SettingError(
         f"RunConfig.cpu_kernels is {self.cpu_kernels!r}; expected True, False, or None for the "
         "device's default."
+      )
+    if self.show_progress not in (True, False, None):
+      raise errors.SettingError(
+        f"RunConfig.show_progress is {self.show_progress!r}; expected True, False, or None for "
+        "where someone looks."
       )
     if isinstance(self.tf_random_seed, bool) or not isinstance(self.tf_random_seed, int):
       raise errors.SettingError(

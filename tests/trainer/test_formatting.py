@@ -1,6 +1,7 @@
 """Sizes and tables as text."""
 
 import pytest
+import rich.console
 
 from trainer import formatting
 
@@ -23,6 +24,11 @@ def test_a_size_in_memory(count, text):
 def test_a_table_with_numbers_to_the_right():
   text = formatting.table(["name", "count"], [["a", 5], ["longer", 1234]], right=[1])
   assert text.splitlines() == ["name    count", "a           5", "longer   1234"]
+
+
+def test_a_table_is_text_in_a_notebook_too(monkeypatch):
+  monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
+  assert formatting.table(None, [["a", 1]]) == "a  1"
 
 
 def test_a_table_without_titles():

@@ -184,6 +184,12 @@ class Training:
     start = int(self._program.global_step.numpy())
     final_step = start + steps if steps is not None else max_steps
 
+    if final_step is None and train_input.is_endless:
+      logging.warning(
+        "This training has no end: its input repeats for ever, and neither steps nor max_steps "
+        "(run.train_steps) is given. Ctrl-C saves a checkpoint and ends it."
+      )
+
     # 3. The folder: only now, since a training that is refused must leave it as it is.
     self._take_model_dir(start)
     if device.is_chief:

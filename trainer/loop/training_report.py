@@ -35,7 +35,7 @@ class TrainingReport:
     self._log_totals = totals.Totals(batch_size)
     self._summary_totals = totals.Totals(batch_size)
     self._writer = summaries.Writer(model_dir)
-    self._progress = progress.Progress(start, final_step)
+    self._progress = progress.Progress(start, final_step, config.show_progress)
     if writes:
       metrics_file.begin(model_dir, start)
 

@@ -222,3 +222,14 @@ def test_no_replica_works_before_the_end_of_the_wait_is_noted(tmp_path, device):
   ]
   assert len(users) >= 2 * estimator.device.replicas
   assert all(after_the_note(operation) for operation in users)
+
+
+@pytest.mark.parametrize(
+  ("input_fn", "says"), [(programs.train_input, 1), (programs.batches(9), 0)]
+)
+def test_a_training_without_an_end_says_so_once(tmp_path, caplog, input_fn, says):
+  estimator = programs.estimator(tmp_path)
+  with caplog.at_level("WARNING", logger="absl"):
+    estimator.train(input_fn, hooks=[lambda step, metrics, estimator: step >= 2])
+    estimator.train(input_fn, steps=1)
+  assert caplog.text.count("This training has no end") == says
