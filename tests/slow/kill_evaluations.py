@@ -97,6 +97,8 @@ def train(model_dir):
     trainer.RunConfig(
       device="cpu",
       save_checkpoints_steps=10,
+      # A restart begins the mean of a logged loss anew, so that each begins at a checkpoint.
+      log_step_count_steps=10,
       retention=retention.Retention(newest=2, best=1),
       # A logged loss is a mean of the loops' means: its last bit depends on where these are cut.
       tpu_config=trainer.TPUConfig(iterations_per_loop=5),
@@ -377,6 +379,7 @@ def main():
   arguments = parser.parse_args()
   with contextlib.ExitStack() as stack:
     folder = arguments.folder or stack.enter_context(tempfile.TemporaryDirectory())
+    os.makedirs(folder, exist_ok=True)
     alone = os.path.join(folder, "alone")
     start = time.monotonic()
     seen = run(alone)

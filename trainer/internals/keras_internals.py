@@ -35,8 +35,11 @@ INITIALIZE_WITH_INITIALIZER = private_names.member(
 # Returns the seed for one random operation.
 NEXT_SEED = private_names.member("keras.src.random.seed_generator.SeedGenerator.next")
 
-# Draws a seed for an initializer or a SeedGenerator that was given none.
+# Draws a seed for an initializer that was given none.
 DEFAULT_SEED = private_names.member("keras.src.backend.tensorflow.random.make_default_seed")
+
+# Draws a seed for a SeedGenerator that was given none.
+GENERATOR_SEED = private_names.member("keras.src.random.seed_generator.make_default_seed")
 
 # The dropout that layers call.
 DROPOUT = private_names.member("keras.src.backend.tensorflow.random.dropout")

@@ -29,6 +29,7 @@ from trainer.kinds import Kind
 from trainer.loop import step
 from trainer.outputs import completion as completion_lib
 from trainer.outputs import signatures as signatures_lib
+from trainer.outputs import tables
 
 v1 = tf.compat.v1
 
@@ -169,29 +170,30 @@ def save(
       program.specs[Kind.PREDICT], predictions=predictions
     ).served_outputs()
 
-  module = tf.Module()
-  if serving_input_receiver_fn is not None:
-    receive, feature_spec = _receiver(serving_input_receiver_fn)
-  elif feature_spec is not None:
-    receive = None
-  else:
+  if serving_input_receiver_fn is None and feature_spec is None:
     raise errors.SettingError(
       "export_saved_model: nothing says which features the model takes: "
       "give serving_input_receiver_fn, or evaluate first."
     )
-
-  signatures = {}
-  traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
-  outputs = traced.get_concrete_function().structured_outputs
-  methods = dict(program.specs[Kind.PREDICT].export_methods or {})
-  if receive is None or not receive.takes_examples:  # as classify and regress do
-    methods = {}
-  for name in outputs:
-    signatures[name] = _signature(traced, name, receive, feature_spec, name in methods)
-  own = list(signatures)
-  if receive is None:
-    signatures |= completion.signatures(traced, outputs, feature_spec)
-    module.decoders = completion.decoder_functions(feature_spec)
+  module = tf.Module()
+  with tables.remembered() as made:
+    receive = None
+    if serving_input_receiver_fn is not None:
+      receive, feature_spec = _receiver(serving_input_receiver_fn)
+    traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
+    outputs = traced.get_concrete_function().structured_outputs
+    methods = dict(program.specs[Kind.PREDICT].export_methods or {})
+    if receive is None or not receive.takes_examples:  # as classify and regress do
+      methods = {}
+    signatures = {
+      name: _signature(traced, name, receive, feature_spec, name in methods) for name in outputs
+    }
+    own = list(signatures)
+    if receive is None:
+      signatures |= completion.signatures(traced, outputs, feature_spec)
+      module.decoders = completion.decoder_functions(feature_spec)
+    signatures = {name: each.get_concrete_function() for name, each in signatures.items()}
+  module.tables = tables.used_by([each.graph for each in signatures.values()], made)
   # The order is important: tracing above has created the variables that get their values here.
   give_values(program)
   # Local variables, such as counters, are in no checkpoint. They are served with initial values.

@@ -161,6 +161,10 @@ class KerasScope:
     seeded.seed = seeds.seed_for(self._seed, variable.path)
     return seeded
 
+  def generator_seed(self) -> int:
+    """Returns what the variable of every SeedGenerator without a seed begins with."""
+    return seeds.seed_for(self._seed, "seed generator")
+
   def next_seed(self, generator: keras.random.SeedGenerator) -> tf.Tensor:
     """Computes the next seed of a generator from the step and the replica.
 
@@ -235,6 +239,16 @@ def _next_seed(original, generator, ordered=True):
 def _default_seed(original):
   drawn = _value_drawn.get() or _replica_drawn.get()
   return drawn.next() if drawn else original()
+
+
+@patches.replaces(*keras_internals.GENERATOR_SEED)
+def _generator_seed(original):
+  """Draws nothing, so that the variable that a generator counts in is the same in every export.
+
+  `next_seed` has no use for it.
+  """
+  scope = _scope.get()
+  return scope.generator_seed() if scope else original()
 
 
 # Keras's losses divide by the number of replicas, because Keras sums the gradients of replicas.

@@ -296,3 +296,38 @@ def test_names_of_a_free_batch():
   assert saved_model.free_batch(tf.TensorSpec([8, 2], tf.int32)) == tf.TensorSpec(
     [None, 2], tf.int32, "features"
   )
+
+
+def _table(values):
+  initializer = tf.lookup.KeyValueTensorInitializer(tf.constant([0, 1], tf.int64), values)
+  return tf.lookup.StaticHashTable(initializer, -1.0)
+
+
+@pytest.mark.parametrize("made", ["inside", "outside"])
+def test_tables_are_served(made, tmp_path):
+  outside = _table([2.0, 5.0]) if made == "outside" else None
+
+  def model_fn(features, labels, mode, params):
+    table = outside or _table([2.0, 5.0])
+    x = features["x"][:, 0]
+    y = table.lookup(tf.cast(x > 0, tf.int64)) * tf.Variable(1.0, name="w")
+    loss = tf.reduce_mean(y)
+    return trainer.EstimatorSpec(
+      mode,
+      predictions={"y": y},
+      loss=loss,
+      train_op=trainer.minimize(keras.optimizers.SGD(0.0), loss),
+    )
+
+  def receive():
+    keys = tf.compat.v1.placeholder(tf.string, [None], "key")
+    initializer = tf.lookup.KeyValueTensorInitializer(["below", "above"], [-1.0, 1.0])
+    x = tf.lookup.StaticHashTable(initializer, 0.0).lookup(keys)
+    return {"x": x[:, None]}, {"key": keys}
+
+  estimator = programs.estimator(tmp_path / "model", model_fn)
+  estimator.train(programs.train_input, max_steps=1)
+  served = signature(estimator.export_saved_model(tmp_path / "raw"))
+  assert served(x=tf.constant([[-1.0], [1.0]]))["y"].numpy().tolist() == [2.0, 5.0]
+  served = signature(estimator.export_saved_model(tmp_path / "received", receive))
+  assert served(key=tf.constant(["above", "below"]))["y"].numpy().tolist() == [5.0, 2.0]

@@ -27,6 +27,14 @@ def dropped():
   return keras.layers.Dropout(0.5)(tf.ones([64]), training=True)
 
 
+def test_what_a_generator_counts_in_begins_with_the_same_value_in_every_trace():
+  values = [
+    variable.numpy().tolist() for _ in range(2) for variable in run(dropped)[1].local_variables()
+  ]
+  assert len(values) == 2
+  assert values[0] == values[1]
+
+
 def test_layers_are_numbered_from_the_start_in_each_trace():
   keras.layers.Dense(1)  # which counts outside
   for _ in range(2):
