@@ -98,7 +98,7 @@ def train(model_dir):
       device="cpu",
       save_checkpoints_steps=10,
       # A restart begins the mean of a logged loss anew, so that each begins at a checkpoint.
-      log_step_count_steps=10,
+      save_summary_steps=10,
       retention=retention.Retention(newest=2, best=1),
       # A logged loss is a mean of the loops' means: its last bit depends on where these are cut.
       tpu_config=trainer.TPUConfig(iterations_per_loop=5),
