@@ -29,6 +29,7 @@ from trainer import (
   durations,
   errors,
   estimator,
+  keras_model,  # noqa: F401
   run_config,
   scheduled_evaluations,
   train_evaluate,
@@ -36,7 +37,7 @@ from trainer import (
 from trainer.checkpoints import reader
 from trainer.config import gin_names
 
-# Gin files name these hooks without an import.
+# Gin files name these without an import: keras_model, the hooks.
 from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401
 from trainer.kinds import Kind
 from trainer.loop import preemption

@@ -225,6 +225,28 @@ def test_mistakes_are_named(tmp_path):
   fails_with(_sequential, "no optimizer", loss=SETTINGS["loss"])
 
 
+def test_layers_that_keras_has_numbered_on_get_their_values(tmp_path):
+  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
+  estimator.train(_train_input_fn, max_steps=1)
+  _functional()  # so that the next one starts at dense_2 at the least
+  model = _functional()
+  assert model.weights[0].path != "dense/kernel"
+  into_keras.load_into_keras(tmp_path, model)
+  for variable, name in zip(
+    model.weights, ["dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"], strict=True
+  ):
+    np.testing.assert_array_equal(variable.numpy(), estimator.get_variable_value(name))
+
+
+def test_a_model_with_fewer_layers_is_not_taken_for_a_renumbered_one(tmp_path):
+  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
+  estimator.train(_train_input_fn, max_steps=1)
+  _functional()
+  image = keras.Input((16,))
+  with pytest.raises(errors.CheckpointError, match=r"dense_\d+/kernel: not in the checkpoint"):
+    into_keras.load_into_keras(tmp_path, keras.Model(image, keras.layers.Dense(8)(image)))
+
+
 def test_what_a_checkpoint_lacks_is_named(tmp_path):
   estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
   estimator.train(_train_input_fn, max_steps=1)

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from trainer import errors
-from trainer.checkpoints import directory, reader
+from trainer.checkpoints import directory, keras_weights, reader, warm_start
 from trainer.tracing import keras_scope
 
 
@@ -20,9 +20,10 @@ def load_into_keras(
   Args:
     checkpoint_path: a checkpoint, or a folder, whose newest checkpoint is taken.
     model: a built keras.Model, or a function that makes one (the build_model of
-      `model_fn_from_keras`). Variables are looked up by their paths. Prefer a function: Octet calls
-      it so that Keras numbers the layers as in training ("dense", "dense_1"), whatever layers the
-      process has created before.
+      `model_fn_from_keras`). Octet calls a function so that Keras numbers the layers as in training
+      ("dense", "dense_1"). Variables are looked up by their paths. Where Keras has numbered the
+      layers of a model on from those that the process has created before ("dense_2", "dense_3"),
+      the layers of each kind are taken in the order of their numbers.
 
   Returns:
     The model. Write it with `.save("x.keras")` or `.save_weights("x.weights.h5")`.
@@ -42,8 +43,40 @@ def load_into_keras(
     raise errors.SettingError(
       f"load_into_keras: the model {model.name!r} has no variables yet: build it, or call it once."
     )
-  reader.restore(directory.resolve(str(checkpoint_path)), variables)
+  path = directory.resolve(str(checkpoint_path))
+  reader.restore(path, variables, _stored_as(variables, reader.shapes(path)))
   return model
+
+
+def _stored_as(variables, found):
+  """Maps the variables of a renumbered model to the names in a checkpoint; {} for another model."""
+  if variables.keys() <= found.keys():
+    return {}
+  there = _by_counted_layer(warm_start.own_names(found, set(found)))
+  here = _by_counted_layer(variables)
+  counts, others = (
+    {kind: len(numbers) for kind, numbers in keras_weights.numbers_of(layers).items()}
+    for layers in (_layers(variables), _layers(there.values()))
+  )
+  # With more layers of a kind in one than in the other, no order tells which belong together.
+  is_same = all(others.get(kind) == count for kind, count in counts.items())
+  if not is_same or not here.keys() <= there.keys():
+    return {}
+  return {name: there[counted] for counted, name in here.items()}
+
+
+def _by_counted_layer(names):
+  """Maps each variable's name, with layers that are counted from 0, to the name."""
+  counted = keras_weights.counted_from_0(_layers(names))
+  return {
+    "/".join(filter(None, [counted[layer], variable])): name
+    for name in names
+    for layer, _, variable in [name.rpartition("/")]
+  }
+
+
+def _layers(names):
+  return {name.rpartition("/")[0] for name in names}
 
 
 def build(build_model: Any) -> keras.Model:

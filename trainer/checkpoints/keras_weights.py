@@ -155,7 +155,7 @@ def find(
   names = set(names)
   sizes = collections.Counter(name.rpartition("/")[0] for name in names)
   as_named = _match({layer: layer for layer in sizes}, sizes, names, wanted, layers)
-  counted = _match(_counted_from_0(list(sizes)), sizes, names, wanted, layers)
+  counted = _match(counted_from_0(sizes), sizes, names, wanted, layers)
   (found, notes), (other, _) = (
     (as_named, counted) if len(as_named[0]) >= len(counted[0]) else (counted, as_named)
   )
@@ -201,19 +201,38 @@ def _same_end(one, other):
   return (bool(other) and f"/{one}".endswith(f"/{other}")) or f"/{other}".endswith(f"/{one}")
 
 
-def _counted_from_0(layers):
-  """Renumbers each kind of layer from 0: dense_7 and dense_9 become dense and dense_1."""
-  numbers = collections.defaultdict(set)
-  for part in itertools.chain.from_iterable(layer.split("/") for layer in layers):
-    base, number = _NUMBERED.fullmatch(part).groups()
-    numbers[base].add(int(number or 0))
+def counted_from_0(layers: Iterable[str]) -> dict[str, str]:
+  """Renumbers each kind of layer from 0: dense_7 and dense_9 become dense and dense_1.
+
+  Args:
+    layers: the names of layers, with those of the layers around them: `block_3/dense_7`.
+
+  Returns:
+    Name → name with other numbers.
+  """
+  layers = list(layers)
+  numbers = {base: sorted(found) for base, found in numbers_of(layers).items()}
 
   def counted(part):
-    base, number = _NUMBERED.fullmatch(part).groups()
-    index = sorted(numbers[base]).index(int(number or 0))
+    base, number = _kind_and_number(part)
+    index = numbers[base].index(number)
     return f"{base}_{index}" if index else base
 
-  return {layer: "/".join(map(counted, layer.split("/"))) for layer in layers}
+  return {layer: "/".join(map(counted, layer.split("/"))) if layer else "" for layer in layers}
+
+
+def numbers_of(layers: Iterable[str]) -> dict[str, set[int]]:
+  """Returns kind of layer → its numbers: {"dense": {7, 9}} of dense_7 and dense_9."""
+  numbers: dict[str, set[int]] = collections.defaultdict(set)
+  for part in itertools.chain.from_iterable(layer.split("/") for layer in layers if layer):
+    base, number = _kind_and_number(part)
+    numbers[base].add(number)
+  return numbers
+
+
+def _kind_and_number(part):
+  base, number = _NUMBERED.fullmatch(part).groups()
+  return base, int(number or 0)
 
 
 def write(path: str, values: Mapping[str, np.ndarray]) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gin
@@ -54,11 +54,7 @@ def from_gin(precision: str = "float32") -> Experiment:
     raise errors.SettingError(
       "No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn."
     )
-  input_fns: dict[str, Callable] = {
-    kind: run[f"{kind}_input_fn"] for kind in Kind if run.get(f"{kind}_input_fn") is not None
-  }
-  if Kind.EVAL in input_fns:
-    input_fns.setdefault(Kind.PREDICT, input_fns[Kind.EVAL])
+  input_fns = input_fns_of({kind: run.get(f"{kind}_input_fn") for kind in Kind})
   sizes = {name: value for name, value in run.items() if name.endswith("batch_size")}
   return Experiment(
     model_fn=run["model_fn"],
@@ -71,6 +67,14 @@ def from_gin(precision: str = "float32") -> Experiment:
       **{name.replace("_batch_size", ""): value for name, value in sizes.items()}
     ),
   )
+
+
+def input_fns_of(given: Mapping[Kind, Callable | None]) -> dict[str, Callable]:
+  """Returns the input_fns that there are, by kind; to predict, by default that of evaluation."""
+  found: dict[str, Callable] = {kind: fn for kind, fn in given.items() if fn is not None}
+  if Kind.EVAL in found:
+    found.setdefault(Kind.PREDICT, found[Kind.EVAL])
+  return found
 
 
 def place_of(fn: Callable) -> str:

@@ -10,7 +10,7 @@ from trainer import errors, spec
 from trainer.inputs import elements, feeder
 from trainer.kinds import Kind
 from trainer.loop import step
-from trainer.preflight import bindings, replica
+from trainer.preflight import abstract_variables, bindings, replica
 from trainer.tracing import user_frames
 
 _METHODS: dict[str, str] = {Kind.TRAIN: "train", Kind.EVAL: "evaluate", Kind.PREDICT: "predict"}
@@ -138,7 +138,8 @@ class Steps:
 
     one_step.__name__ = f"{kind}_step"
     function = tf.function(one_step, jit_compile=True, autograph=False)
-    function.get_concrete_function(*tf.nest.flatten(element))
+    with tf.variable_creator_scope(abstract_variables.without_values):
+      function.get_concrete_function(*tf.nest.flatten(element))
     return function
 
   def lower(self, function: Any, element: Any) -> bytes:

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -156,3 +157,25 @@ def test_user_frame_skips_packages_and_the_framework():
   assert user_frames.innermost([here, (tf.__file__, 1), (lower.__file__, 2)]) == here
   assert user_frames.innermost([(tf.__file__, 1)]) == ("", 0)
   assert user_frames.innermost([(__file__.lstrip("/"), 3)]) == here
+
+
+def test_no_initial_value_is_computed():
+  computed = []
+
+  def ones(shape, dtype=None):
+    computed.append(tf.executing_eagerly())
+    return tf.ones(shape, dtype)
+
+  def model_fn(features, labels, mode, params):
+    x = keras.layers.Flatten()(features["image"])
+    logits = keras.layers.Dense(10, kernel_initializer=ones)(x) * tf.Variable(3.0, name="scale")
+    return programs.classifier(logits, labels, mode)
+
+  steps = lower.Steps(programs.experiment(model_fn), 8, {"train": 4})
+  element = steps.contract("train")
+  assert steps.lower(steps.trace("train", element), element)
+  assert steps.variables["dense/kernel"].shape == [programs.SIDE**2 * 3, 10]
+  assert steps.variables["adam/dense_kernel_momentum"].shape == [programs.SIDE**2 * 3, 10]
+  assert steps.variables["scale"].dtype == tf.float32
+  assert computed
+  assert not any(computed)

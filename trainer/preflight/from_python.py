@@ -1,0 +1,75 @@
+"""Preflight of a model_fn from Python, without gin."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trainer import batch_sizes, run_config
+from trainer.kinds import Kind
+from trainer.preflight import bindings, check, compiler
+from trainer.preflight import topology as topology_lib
+
+
+def check_steps(
+  model_fn: Callable,
+  *topologies: str,
+  train_input_fn: Callable | None = None,
+  eval_input_fn: Callable | None = None,
+  predict_input_fn: Callable | None = None,
+  params: Mapping[str, Any] | None = None,
+  train_batch_size: int | None = None,
+  eval_batch_size: int | None = None,
+  predict_batch_size: int | None = None,
+  train_per_core_batch_size: int | None = None,
+  eval_per_core_batch_size: int | None = None,
+  predict_per_core_batch_size: int | None = None,
+  precision: str = "float32",
+  train_steps: int | str | None = None,
+  search: str = "auto",
+  timeout_seconds: float = 900.0,
+) -> list[check.StepReport]:
+  """Compiles the steps of a model_fn for TPUs: those that have an input_fn and a batch size.
+
+  Args:
+    model_fn: see `trainer.spec`, or what `trainer.model_fn_from_keras` makes.
+    *topologies: "v3-8", "v5e-8", ...; none for "v3-8".
+    train_input_fn: the input_fn of the training.
+    eval_input_fn: that of evaluations.
+    predict_input_fn: that of predictions; default: eval_input_fn.
+    params: dict for all of them.
+    train_batch_size: examples in a training step of all cores together.
+    eval_batch_size: the same of an evaluation step.
+    predict_batch_size: the same of a prediction step; default: that of evaluation.
+    train_per_core_batch_size: of one core, in place of train_batch_size.
+    eval_per_core_batch_size: of one core, in place of eval_batch_size.
+    predict_per_core_batch_size: of one core, in place of predict_batch_size.
+    precision: "float32" or "bfloat16".
+    train_steps: the length of the training, for schedules of the learning rate.
+    search: "auto" searches for a batch that fits where the step does not, "always", "never".
+    timeout_seconds: for each compilation.
+
+  Returns:
+    A report for each topology and step. `trainer.preflight.text` writes one as text.
+
+  Raises:
+    SettingError: an argument is wrong, or the extra [preflight] is not installed.
+  """
+  found = [topology_lib.find(name) for name in topologies or ["v3-8"]]
+  compiler.require_extra()
+  experiment = bindings.Experiment(
+    model_fn=model_fn,
+    input_fns=bindings.input_fns_of(
+      {Kind.TRAIN: train_input_fn, Kind.EVAL: eval_input_fn, Kind.PREDICT: predict_input_fn}
+    ),
+    params=dict(params or {}),
+    sizes=batch_sizes.BatchSizes(
+      train_batch_size,
+      eval_batch_size,
+      predict_batch_size,
+      train_per_core_batch_size,
+      eval_per_core_batch_size,
+      predict_per_core_batch_size,
+    ),
+    config=run_config.RunConfig(device="tpu", precision=precision, train_steps=train_steps),
+  )
+  checker = check.Check(experiment, timeout_seconds, search)
+  return [checker.run(kind, topology) for topology in found for kind in experiment.kinds()]
