@@ -83,6 +83,7 @@ ROOMS = (
   "errors",
   "kinds",
   "formatting",
+  "json_form",
   "file_locks",
   "files",
   "processes",

@@ -21,6 +21,9 @@ import re
 
 from trainer import errors
 
+# Steps are counted in an int64, and a loop counts on from one of them.
+MOST_STEPS = 2**62
+
 _PATTERN = re.compile(r"(\d+(?:_\d+)*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([a-z%]+)")
 _UNITS = {
   "step": "steps",
@@ -63,6 +66,12 @@ def parse(duration: float | str, name: str) -> tuple[float, str]:
   return float(match[1]), _UNITS[match[2]]
 
 
+def require_countable(steps: float, name: str) -> None:
+  """Raises SettingError if a number of steps is too large to count them; `name` is its gin name."""
+  if steps >= MOST_STEPS:
+    raise errors.SettingError(f"{name} must be less than 2**62 = {MOST_STEPS}; got {steps!r}.")
+
+
 @dataclasses.dataclass(frozen=True)
 class TrainingLength:
   """The sizes that convert durations to steps.
@@ -94,6 +103,8 @@ class TrainingLength:
         "run.train_steps must be an int greater than 0, or a duration such as '50 epochs' or "
         f"'2500000 examples'; got {self.train_steps!r}."
       )
+    if not isinstance(self.train_steps, str | None):
+      require_countable(self.train_steps, "run.train_steps")
     if self.epoch_examples is not None and not _is_positive_int(self.epoch_examples):
       raise errors.SettingError(
         f"RunConfig.epoch_examples must be an int greater than 0; got {self.epoch_examples!r}."
@@ -110,7 +121,9 @@ class TrainingLength:
     """
     if not isinstance(self.train_steps, str):
       return self.train_steps
-    steps = math.floor(self.steps(self.train_steps, "run.train_steps") + 0.5)
+    number = self.steps(self.train_steps, "run.train_steps")
+    require_countable(number, "run.train_steps")
+    steps = math.floor(number + 0.5)
     if not steps:
       raise errors.SettingError(
         f"run.train_steps is {self.train_steps!r}: less than a step of {self.batch_size} examples."

@@ -73,8 +73,8 @@ class Estimator:
     model_fn: `model_fn(features, labels, mode, params, config)`, see `trainer.spec`.
     model_dir: where everything is written; default: config.model_dir, or a new temporary folder.
     config: a RunConfig.
-    params: dict that model_fn and the input_fns get, with "batch_size" added (their per-core
-      batch). Keys "batch_size" and "context" are reserved.
+    params: dict that model_fn and the input_fns get, each a deep copy, with "batch_size" added
+      (their per-core batch). Keys "batch_size" and "context" are reserved.
     train_batch_size, eval_batch_size, predict_batch_size: global sizes, of all replicas together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: per-core
       sizes, in place of the global ones.
@@ -107,9 +107,9 @@ class Estimator:
     if not isinstance(self.config, run_config.RunConfig):
       raise errors.SettingError(f"config must be a trainer.RunConfig; got {self.config!r}.")
     options = completion.check_options(export_options)
-    self.params = dict(params or {})
     checked_model_fn = spec.ModelFn(model_fn)
-    checked_model_fn.check_params(self.params)
+    checked_model_fn.check_params(params)
+    self.params = spec.copy_params(params)
     self.model_dir = run_config.choose_model_dir(model_dir, self.config)
     self._batch_sizes = batch_sizes_lib.BatchSizes(
       train_batch_size,

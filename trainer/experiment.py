@@ -166,6 +166,12 @@ def run(
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
   predictions.check_settings(class_names, contact_sheet_images)
+  run_config.require_list(eval_specs, "run.eval_specs", "EvalSpecs, such as [@test/EvalSpec()]")
+  run_config.require_list(train_hooks, "run.train_hooks", "hooks")
+  if exporters is not None:
+    run_config.require_list(exporters, "run.exporters", "exporters, such as [@BestExporter()]")
+  run_config.require_seconds(eval_throttle_secs, "run.eval_throttle_secs")
+  run_config.require_seconds(eval_timeout_secs, "run.eval_timeout_secs")
   input_fns: dict[Kind, Any] = {
     Kind.TRAIN: train_input_fn,
     Kind.EVAL: eval_input_fn,

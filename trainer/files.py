@@ -8,12 +8,16 @@ Example:
 """
 
 import contextlib
+import errno
 import os
 import socket
 import threading
 from collections.abc import Iterator
 
 import tensorflow as tf
+
+# What the system says of a file that this user may not write, and nobody on a read-only disk.
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @contextlib.contextmanager
@@ -44,3 +48,18 @@ def write_atomically(path: str, mode: str = "w") -> Iterator[tf.io.gfile.GFile]:
     with contextlib.suppress(tf.errors.OpError):  # it was never created, or the disk is gone
       tf.io.gfile.remove(aside)
     raise
+
+
+def is_forbidden(error: BaseException | None) -> bool:
+  """Whether an error says that a file may not be written, as on a read-only disk."""
+  if isinstance(error, tf.errors.PermissionDeniedError):
+    return True
+  return isinstance(error, OSError) and error.errno in _FORBIDDEN
+
+
+def reason(error: Exception) -> str:
+  """Returns why a file could not be written or read, without its path: "Disk quota exceeded"."""
+  if isinstance(error, OSError):
+    return error.strerror or str(error)
+  message = getattr(error, "message", None) or str(error)
+  return message.rpartition("; ")[2]

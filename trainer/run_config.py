@@ -287,6 +287,25 @@ def require_positive_int(value: Any, name: str) -> None:
   # numbers.Integral includes numpy's integers. bool is a subclass of int, so it is excluded.
   if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
     raise errors.SettingError(f"{name} must be an int greater than 0; got {value!r}.")
+  durations.require_countable(int(value), name)
+
+
+def require_seconds(value: Any, name: str) -> None:
+  """Raises SettingError unless value is a number of at least 0; `name` is its gin name."""
+  if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+    raise errors.SettingError(f"{name} must be a number of seconds, at least 0; got {value!r}.")
+
+
+def require_list(value: Any, name: str, what: str) -> None:
+  """Raises SettingError unless value is a list or a tuple.
+
+  Args:
+    value: what was given.
+    name: the setting's gin name.
+    what: what the list is of, for the message.
+  """
+  if not isinstance(value, list | tuple):
+    raise errors.SettingError(f"{name} is {value!r}; expected a list of {what}.")
 
 
 def check_training_length(steps: int | None, max_steps: int | None) -> None:

@@ -52,18 +52,20 @@ class EvalSpec:
       run_config.require_positive_int(self.steps, "EvalSpec.steps")
     if self.name is not None:
       run_config.require_inner_path(self.name, "EvalSpec.name")
-    if self.throttle_secs < 0:
-      raise errors.SettingError(
-        f"EvalSpec.throttle_secs must be at least 0; got {self.throttle_secs}."
-      )
+    run_config.require_seconds(self.throttle_secs, "EvalSpec.throttle_secs")
 
 
 def check_specs(eval_specs: Sequence[EvalSpec]) -> None:
   """Checks that EvalSpecs can be used together.
 
   Raises:
-    SettingError: two have one name, or two exporters one folder.
+    SettingError: one is no EvalSpec, two have one name, or two exporters one folder.
   """
+  wrong = [spec for spec in eval_specs if not isinstance(spec, EvalSpec)]
+  if wrong:
+    raise errors.SettingError(
+      f"{wrong[0]!r} is no EvalSpec; in gin, run.eval_specs is a list such as [@test/EvalSpec()]."
+    )
   names = [spec.name for spec in eval_specs]
   repeated = [name for name in names if names.count(name) > 1]
   if repeated:

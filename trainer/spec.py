@@ -7,6 +7,7 @@ Example:
       return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
 """
 
+import copy
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -222,8 +223,11 @@ class ModelFn:
     """Checks the params that are passed to fn.
 
     Raises:
-      SettingError: fn does not take params, or one of them has a name that the framework uses.
+      SettingError: they are no dict, fn does not take params, or one of them has a name that the
+        framework uses.
     """
+    if not isinstance(params, Mapping | None):
+      raise errors.SettingError(f"params is {params!r}; expected a dict (run.params in gin).")
     reserved = sorted({"batch_size", "context"} & set(params or {}))
     if reserved:
       raise errors.SettingError(
@@ -267,6 +271,21 @@ class ModelFn:
         f"EstimatorSpec of mode {spec.mode!r}."
       )
     return spec
+
+
+def copy_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
+  """Returns a deep copy of params: what a function changes in its own changes no other's.
+
+  Raises:
+    SettingError: a value cannot be copied.
+  """
+  try:
+    return copy.deepcopy(dict(params or {}))
+  except Exception as error:  # of a value's own __deepcopy__, whatever it is
+    raise errors.SettingError(
+      f"params has a value that cannot be copied ({error}): give what it is made of, and make it "
+      "in the model_fn or input_fn."
+    ) from error
 
 
 def name_of(fn: Any) -> str:

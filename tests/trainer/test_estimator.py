@@ -4,6 +4,7 @@ again.
 
 import gc
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -420,3 +421,30 @@ def test_a_listener_may_evaluate_what_was_saved(tmp_path):
     programs.train_input, steps=4
   )
   np.testing.assert_array_equal(estimator.variables["w"].numpy(), plain.variables["w"].numpy())
+
+
+def test_what_a_function_changes_in_its_params_no_other_sees(tmp_path):
+  given = {"widths": [3]}
+  seen = []
+
+  def model_fn(features, labels, mode, params):
+    seen.append(list(params["widths"]))
+    params["widths"].append(4)
+    return programs.line(features, labels, mode, params)
+
+  def input_fn(params):
+    seen.append(list(params["widths"]))
+    params["widths"].append(5)
+    return programs.train_input(params)
+
+  estimator = programs.estimator(tmp_path, model_fn, params=given)
+  given["widths"].append(6)
+  estimator.train(input_fn, steps=1)
+  estimator.evaluate(input_fn, steps=1)
+  assert len(seen) == 4
+  assert all(widths == [3] for widths in seen)
+
+
+def test_params_that_cannot_be_copied_are_said(tmp_path):
+  with pytest.raises(errors.SettingError, match="params has a value that cannot be copied"):
+    programs.estimator(tmp_path, params={"lock": threading.Lock()})

@@ -238,7 +238,7 @@ MISTAKES = {
   "throttle": (
     dict(eval_throttle_secs=-1),
     errors.SettingError,
-    "throttle_secs must be at least 0",
+    "throttle_secs must be a number of seconds, at least 0",
   ),
   "input": (
     dict(eval_input_fn=lambda params: None),
@@ -409,3 +409,25 @@ def test_the_seed_is_the_runs(tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2))
   ]
   assert losses[0] == losses[1] != losses[2]
+
+
+@pytest.mark.parametrize(
+  "setting, value, message",
+  [
+    ("eval_specs", [3], "3 is no EvalSpec"),
+    ("eval_specs", 3, r"run\.eval_specs is 3; expected a list"),
+    ("exporters", 3, r"run\.exporters is 3; expected a list"),
+    ("train_hooks", 3, r"run\.train_hooks is 3; expected a list"),
+    ("eval_throttle_secs", "x", r"run\.eval_throttle_secs must be a number of seconds"),
+    ("eval_timeout_secs", "x", r"run\.eval_timeout_secs must be a number of seconds"),
+    ("params", [1], r"params is \[1\]; expected a dict"),
+    ("train_steps", 2**62, r"run\.train_steps must be less than 2\*\*62"),
+    ("train_steps", "1e30 steps", r"run\.train_steps must be less than 2\*\*62"),
+    ("eval_steps", 10**30, r"run\.eval_steps must be less than 2\*\*62"),
+    ("device", "cpu:100000", r"--device=cpu:100000: a CPU rehearses at most 1024 virtual cores"),
+  ],
+)
+def test_settings_of_a_wrong_kind_or_size_are_one_sentence(setting, value, message, tmp_path):
+  with pytest.raises(errors.SettingError, match=message):
+    run(tmp_path, "train_and_evaluate", **{setting: value})
+  assert not list(tmp_path.iterdir())

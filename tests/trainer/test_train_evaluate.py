@@ -154,7 +154,7 @@ def test_without_an_evaluation_it_is_a_training(tmp_path):
     ),
     (
       lambda: EvalSpec(programs.examples(1), throttle_secs=-1),
-      "EvalSpec.throttle_secs must be at least 0; got -1",
+      "EvalSpec.throttle_secs must be a number of seconds, at least 0; got -1",
     ),
   ],
 )

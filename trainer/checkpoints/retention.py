@@ -30,8 +30,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
+from absl import logging
 
-from trainer import errors, file_locks, files, run_config
+from trainer import errors, file_locks, files, json_form, run_config
 from trainer.config import gin_names
 
 # A lease older than this is void: its process was killed. A process that still reads the checkpoint
@@ -45,6 +46,7 @@ OWED = ".owed-"
 
 _EVALUATIONS = "evaluations.json"
 _OWN_EVALUATIONS = "evaluations-*.json"
+_FORM = dict[str, dict[str, dict[str, float]]]
 
 # directory → (path of this process's own file, its content).
 _own: dict[str, tuple[str, dict]] = {}
@@ -163,6 +165,8 @@ def _written_at(file):
 def lease(path: str, name: str | None = None) -> Iterator[Callable[[], None]]:
   """Holds a checkpoint while the context is open.
 
+  A folder that cannot be written, such as that of somebody else, is said and read all the same.
+
   Args:
     path: the checkpoint.
     name: distinguishes this lease from others; default: the process id.
@@ -173,14 +177,22 @@ def lease(path: str, name: str | None = None) -> Iterator[Callable[[], None]]:
   file = f"{path}{_LEASE}{name or os.getpid()}"
 
   def renew():
-    with tf.io.gfile.GFile(file, "w") as opened:
-      opened.write(str(os.getpid()))
+    try:
+      with tf.io.gfile.GFile(file, "w") as opened:
+        opened.write(str(os.getpid()))
+    except tf.errors.OpError as error:
+      logging.warning(
+        "%s cannot be written (%s): a training that goes on there may remove the checkpoint while "
+        "it is read.",
+        file,
+        files.reason(error),
+      )
 
   renew()
   try:
     yield renew
   finally:
-    with contextlib.suppress(tf.errors.NotFoundError):
+    with contextlib.suppress(tf.errors.NotFoundError, tf.errors.PermissionDeniedError):
       tf.io.gfile.remove(file)
 
 
@@ -279,10 +291,16 @@ def _add(path, noted, evaluation, step, metrics):
 def _read(path):
   if not tf.io.gfile.exists(path):
     return {}
-  with tf.io.gfile.GFile(path) as file:
-    try:
-      return json.loads(file.read())
-    except ValueError as error:
-      raise errors.CheckpointError(
-        f"{path} is damaged ({error}): remove it; the best checkpoints so far are then unknown."
-      ) from error
+  try:
+    with tf.io.gfile.GFile(path) as file:
+      noted = json_form.parse(file.read(), _FORM)
+    for steps in noted.values():
+      for step in steps:
+        int(step)
+    return noted
+  except ValueError as error:
+    raise errors.CheckpointError(
+      f"{path} is damaged ({error}): remove it; the best checkpoints so far are then unknown."
+    ) from error
+  except tf.errors.OpError as error:
+    raise errors.CheckpointError(f"{path} cannot be read: {error.message}") from error

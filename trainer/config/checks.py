@@ -21,9 +21,11 @@ def check(places: Mapping[gin_internals.Key, str], root: Any = None) -> None:
       parameters in its denylist, and no others.
 
   Raises:
-    SettingError: a macro has no value or refers to itself, or a required parameter is not set.
+    SettingError: a macro has no value or refers to itself, a function is called to make its own
+      argument, or a required parameter is not set.
   """
   _check_macros(places)
+  _check_calls(places)
   bound = {(selector, name) for (_, selector, name), _ in gin_internals.each_binding()}
   for selector, name, place in _required(places, root):
     if (selector, name) not in bound:
@@ -88,6 +90,43 @@ def _count_values(name, within, counted):
       "will do."
     )
   return counted[name]
+
+
+def _check_calls(places):
+  """Raises SettingError where `@name()` is called to make its own argument: gin would not end."""
+  checked: set[tuple[str, str]] = set()
+  for scope, selector in gin_internals.bindings():
+    _follow_calls((scope, selector), (), checked, places)
+
+
+def _follow_calls(call, within, checked, places):
+  """Follows what a call of (scope, selector) makes gin call; within are the calls that led here."""
+  if call in checked:
+    return
+  for key, value in _arguments(*call).items():
+    for reference in gin_internals.iterate_references(value):
+      if not reference.evaluate:
+        continue
+      inner = "/".join(reference.scopes) or call[0], reference.configurable.selector
+      if inner in (*within, call):
+        where, called = text.key_text(*key), reference.scoped_selector
+        raise errors.SettingError(
+          f"{places[key]}: {where} = @{called}() calls {called} to make an argument "
+          "of its own call: without the brackets the function itself is given."
+        )
+      _follow_calls(inner, (*within, call), checked, places)
+  checked.add(call)
+
+
+def _arguments(scope, selector):
+  """Returns the bindings that a call in a scope gets: (scope, selector, parameter) → value."""
+  parts = scope.split("/") if scope else []
+  found = {}
+  for end in range(len(parts) + 1):
+    outer = "/".join(parts[:end])
+    for name, value in gin_internals.bindings().get((outer, selector), {}).items():
+      found[name] = (outer, selector, name), value  # of an inner scope instead of an outer one's
+  return dict(found.values())
 
 
 def _required(places, root):

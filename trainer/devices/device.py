@@ -38,6 +38,9 @@ _TPU_VARIABLES = ("COLAB_TPU_ADDR", "TPU_NAME")
 # The chips of a TPU VM: up to v4, and from v5e on.
 _TPU_CHIPS = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
 
+# Each virtual core traces the model for itself, in the one process.
+_MOST_VIRTUAL_CORES = 1024
+
 _lock = threading.Lock()
 
 
@@ -129,6 +132,10 @@ def connect(name: str = "auto", tpu: str = "") -> Device:
       f"--tpu={tpu} and --device={name} contradict each other: use --device=tpu."
     )
   kind, count = match[1], int(match[2] or 1)
+  if kind == "cpu" and count > _MOST_VIRTUAL_CORES:
+    raise errors.SettingError(
+      f"--device={name}: a CPU rehearses at most {_MOST_VIRTUAL_CORES} virtual cores."
+    )
   if kind == "auto":
     kind, reason = choose(tpu)
     logging.info("--device=auto: %s (%s)", kind, reason)

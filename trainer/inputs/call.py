@@ -33,7 +33,7 @@ def call(
 
   Args:
     input_fn: the function. It may take `params`, `input_context` and `start`.
-    params: the input_fn gets a copy of it with "batch_size".
+    params: the input_fn gets a deep copy of it with "batch_size".
     batch_size: for params["batch_size"]; None to leave it out.
     seed: the dataset's random numbers follow from it.
     kind: "train", "eval" or "predict", for messages.
@@ -59,9 +59,9 @@ def call(
   arguments: dict[str, Any] = {}
   parameters = inspect.signature(input_fn).parameters
   if "params" in parameters:
-    arguments["params"] = (
-      dict(params) if batch_size is None else dict(params, batch_size=batch_size)
-    )
+    arguments["params"] = spec.copy_params(params)
+    if batch_size is not None:
+      arguments["params"]["batch_size"] = batch_size
   if "input_context" in parameters:
     arguments["input_context"] = input_context or tf.distribute.InputContext()
   if "start" in parameters:

@@ -62,7 +62,7 @@ class Feeder:
     layout: a Layout.
     per_core_batch_size: function of a kind that returns the examples in the batch of one core.
     config: the RunConfig.
-    params: dict that the input_fns get a copy of, with "batch_size" added.
+    params: dict that the input_fns get deep copies of, with "batch_size" added.
     stage: function of a sentence that makes a context manager, around each call of an input_fn.
   """
 
@@ -115,7 +115,7 @@ class Feeder:
     context = tf.distribute.InputContext(hosts, host, layout.replicas)
     with self._stage(f"{kind} input_fn {spec.name_of(input_fn)}"):
       dataset = call.call(
-        input_fn, dict(self._params), batch_size, self._config.tf_random_seed, kind, context, start
+        input_fn, self._params, batch_size, self._config.tf_random_seed, kind, context, start
       )
     elements.check_shapes(dataset, batch_size, kind, layout.needs_static_shapes)
     return dataset, batch_size

@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, spec
+from trainer import errors, files, spec
 from trainer.checkpoints import evaluation_record, model_values, retention
 from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
@@ -106,8 +106,6 @@ class Evaluator:
         "to evaluate."
       )
     values = dict(result.values, global_step=int(self._program.global_step.numpy()))
-    if self._workers.device.is_chief:
-      self._record(name, values["global_step"], host_metrics.scalars(result.values), is_own)
     shown = ", ".join(
       f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}"
       for key, value in values.items()
@@ -115,6 +113,9 @@ class Evaluator:
     logging.info(
       "Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown
     )
+    # After the log line: the values are not lost where they cannot be written.
+    if self._workers.device.is_chief:
+      self._record(name, values["global_step"], host_metrics.scalars(result.values), is_own)
     return values, all_hooks
 
   def directory(self, name: str | None = None) -> str:
@@ -128,9 +129,15 @@ class Evaluator:
   def _record(self, name, step, scalars, is_own):
     """Writes the result down in summaries.
 
-    The result of one of the run's own checkpoints is also for retention, exporters and plots.
+    The result of one of the run's own checkpoints is also for retention, exporters and plots. In a
+    folder that may only be read, nothing is written.
     """
-    if is_own:
-      evaluation_record.write(self._model_dir, name or "", step, scalars, self.directory(name))
-    else:
-      evaluation_record.write_summaries(self.directory(name), step, scalars)
+    try:
+      if is_own:
+        evaluation_record.write(self._model_dir, name or "", step, scalars, self.directory(name))
+      else:
+        evaluation_record.write_summaries(self.directory(name), step, scalars)
+    except errors.OutputError as error:
+      if not files.is_forbidden(error.__cause__):
+        raise
+      logging.warning("%s The evaluation is not written down.", error)

@@ -247,7 +247,7 @@ class Program:
     self.traces[kind] += 1
     mode = spec.MODE_OF[kind]
     features, labels = element if len(element) == 2 else (element[0], None)
-    params = dict(self._params)
+    params = spec.copy_params(self._params)
     if kind in self._batch_sizes:
       params["batch_size"] = self._batch_sizes[kind]
     try:

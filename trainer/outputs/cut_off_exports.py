@@ -23,10 +23,11 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from trainer import errors, files
+from trainer import errors, files, json_form
 from trainer.outputs import description, saved_model
 
 _BEGUN = "exporting.json"
+_FORM = {"checkpoint": str, "metrics": dict[str, float], "there": list[str]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,9 +76,13 @@ class BegunExport:
       return None
     try:
       with tf.io.gfile.GFile(path) as file:
-        return cls(folder, **json.loads(file.read()))
-    except (ValueError, TypeError) as error:
+        return cls(folder, **json_form.parse(file.read(), _FORM))
+    except ValueError as error:
       raise errors.OutputError(f"{path} is damaged ({error}): remove it.") from error
+    except tf.errors.OpError as error:
+      raise errors.OutputError(
+        f"{path} (in --model_dir) cannot be read: {error.message}"
+      ) from error
 
   def new(self) -> list[str]:
     """The names of what has come into the folder since."""

@@ -23,12 +23,13 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, run_config
+from trainer import errors, files, json_form, run_config
 from trainer.config import gin_names
 from trainer.outputs import cut_off_exports
 from trainer.reporting import host_metrics
 
 _RECORD = "exported.json"
+_FORM = {"folder": str, "metrics": {"global_step": float, ...: float}}
 
 
 class Exporter:
@@ -252,11 +253,13 @@ def _read(export_path):
     return None
   try:
     with tf.io.gfile.GFile(path) as file:
-      return json.loads(file.read())
+      return json_form.parse(file.read(), _FORM)
   except ValueError as error:
     raise errors.OutputError(
       f"{path} is damaged ({error}): remove it; what was exported so far is then unknown."
     ) from error
+  except tf.errors.OpError as error:
+    raise errors.OutputError(f"{path} (in --model_dir) cannot be read: {error.message}") from error
 
 
 def _write(export_path, record):

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from etils import epath
 
-from trainer import errors, formatting
+from trainer import errors, formatting, json_form
 from trainer.plot import curves, html_page
 from trainer.reporting import environment, metrics_file
 
@@ -120,7 +120,8 @@ def _predictions(folder):
     return None
   step = max(by_step)
   with by_step[step].open() as file:
-    rows = [json.loads(line) for line, _ in zip(file, range(_ROWS), strict=False)]
+    lines = [line for line, _ in zip(file, range(_ROWS), strict=False)]
+  rows = [_parsed(by_step[step], line, lambda text: json_form.parse(text, dict)) for line in lines]
   keys = list(dict.fromkeys(key for row in rows for key in row))
   picture = by_step[step].with_suffix(".png")
   return dict(
@@ -164,8 +165,14 @@ def _environments(folder):
   path = folder / environment.NAME
   if not path.exists():
     return []
-  newest = json.loads(path.read_text())
-  return [newest, *reversed(newest.pop("earlier", []))]
+  return _parsed(path, path.read_bytes().decode(errors="replace"), environment.parse)
+
+
+def _parsed(path, text, parse):
+  try:
+    return parse(text)
+  except ValueError as error:
+    raise errors.SettingError(f"{path} is damaged ({error}): remove it.") from error
 
 
 def _configs(folder):

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from trainer import config
+from trainer import config, json_form
 
 if TYPE_CHECKING:  # these import TensorFlow, which trainer.plot does without
   from trainer import run_config as run_config_lib
   from trainer.devices import device as device_lib
 
 NAME = "environment.json"
+_FORM = {"earlier": list[dict], ...: str | int}
 
 
 def save(
@@ -39,9 +40,7 @@ def save(
     OutputError: the file cannot be written.
   """
   path = os.path.join(model_dir, NAME)
-  earlier = _read(path)
-  before = earlier.pop("earlier", [])
-  found = dict(describe(device, run_config), earlier=[*before, earlier] if earlier else [])
+  found = dict(describe(device, run_config), earlier=_read(path)[::-1])
   config.save(path, json.dumps(found, indent=1) + "\n")
 
 
@@ -71,6 +70,16 @@ def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig"
   }
 
 
+def parse(text: str) -> list[dict[str, Any]]:
+  """Returns the records in the text of an environment.json, the newest first.
+
+  Raises:
+    ValueError: the text is damaged.
+  """
+  newest = json_form.parse(text, _FORM)
+  return [newest, *reversed(newest.pop("earlier"))]
+
+
 def _command():
   """Returns the command line that repeats this run, with `-m module` if a module was run."""
   spec = getattr(sys.modules["__main__"], "__spec__", None)
@@ -82,10 +91,10 @@ def _read(path):
   import tensorflow as tf
 
   if not tf.io.gfile.exists(path):
-    return {}
+    return []
   try:
     with tf.io.gfile.GFile(path) as file:
-      return dict(json.loads(file.read()))
-  except (ValueError, TypeError) as error:
+      return parse(file.read())
+  except (ValueError, tf.errors.OpError) as error:
     logging.warning("%s is damaged (%s): what earlier trainings ran on is lost.", path, error)
-    return {}
+    return []

@@ -33,13 +33,14 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from trainer import errors, file_locks
+from trainer import errors, file_locks, json_form
 
 NAME = "metrics.jsonl"
 
 TRAIN = "train"
 _START = "start"
 _RESERVED = ("step", "time", "kind")
+_FORM = {"step": int, "time": float, "kind": str, ...: float | None}
 
 # model_dir → (path of this process's own file, its text so far).
 _remote: dict[str, tuple[str, str]] = {}
@@ -87,7 +88,7 @@ def read(model_dir: str) -> list[dict[str, Any]]:
   """Returns the valid lines of a run, sorted by step; [] if there is no file.
 
   If two lines have the same kind and step, the later one is valid. If a training was cut off and
-  then continued from an earlier step, its lines after that step are not valid. Incomplete lines are
+  then continued from an earlier step, its lines after that step are not valid. Damaged lines are
   skipped with a warning.
 
   Raises:
@@ -148,7 +149,7 @@ def seconds_since(
 
 
 def _lines(model_dir):
-  """Returns all lines that can be parsed, in the order in which they were written."""
+  """Returns all sound lines, in the order in which they were written."""
   texts = (
     _read_remote(model_dir) if _is_remote(model_dir) else _read_local(os.path.join(model_dir, NAME))
   )
@@ -158,9 +159,9 @@ def _lines(model_dir):
       if not line:
         continue
       try:
-        found.append(json.loads(line))
-      except ValueError:
-        logging.warning("%s: line %d was not written to its end, and is left out.", path, number)
+        found.append(json_form.parse(line, _FORM))
+      except ValueError as error:
+        logging.warning("%s: line %d is damaged (%s), and is left out.", path, number, error)
   return sorted(found, key=lambda line: line["time"]) if len(texts) > 1 else found
 
 

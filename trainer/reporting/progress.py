@@ -18,6 +18,8 @@ from trainer.reporting import console as console_lib
 # Of lines that a person alone reads: a notebook keeps each of them.
 _SECONDS_BETWEEN_LINES = 10.0
 
+_LONG = 100 * 365.25 * 24 * 3600  # seconds
+
 
 def line(step: int, final_step: int | None, report: Mapping[str, float]) -> str:
   """Returns the log line of a report.
@@ -37,10 +39,15 @@ def line(step: int, final_step: int | None, report: Mapping[str, float]) -> str:
     f"input wait {report['input_wait']:.0%}",
   ]
   if final_step:
-    parts.append(
-      f"ETA {datetime.timedelta(seconds=round((final_step - step) / report['steps_per_second']))}"
-    )
+    parts.append(f"ETA {_eta((final_step - step) / report['steps_per_second'])}")
   return "  ".join(parts)
+
+
+def _eta(seconds):
+  # A timedelta cannot be longer than 2.7 million years.
+  if seconds > _LONG:
+    return "over 100 years"
+  return str(datetime.timedelta(seconds=round(seconds)))
 
 
 def _three_digits(value):

@@ -178,3 +178,32 @@ def test_the_best_of_a_training_are_kept(tmp_path):
 
   estimator.train(programs.train_input, steps=8, saving_listeners=[Evaluate()])
   assert checkpoint.CheckpointDirectory(str(tmp_path)).steps() == [2, 8]
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "{",
+    "[]",
+    "3",
+    '{"": 3}',
+    '{"": {"20": 3}}',
+    '{"": {"last": {"loss": 1.0}}}',
+    '{"": {"20": {"loss": "low"}}}',
+    "[" * 100_000,
+  ],
+)
+def test_damaged_evaluations_are_named_and_stay_as_they_are(text, tmp_path):
+  (tmp_path / "evaluations.json").write_text(text)
+  with pytest.raises(errors.CheckpointError, match=r"evaluations\.json is damaged \(.*remove it"):
+    retention.read_evaluations(str(tmp_path), "")
+  with pytest.raises(errors.CheckpointError, match="is damaged"):
+    note(tmp_path, "", [5])
+  assert (tmp_path / "evaluations.json").read_text() == text
+
+
+def test_a_checkpoint_is_read_without_a_lease_where_none_can_be_written(tmp_path, caplog):
+  (tmp_path / "model.ckpt-1.lease-me").symlink_to("/dev/full")
+  with retention.lease(str(tmp_path / "model.ckpt-1"), "me") as renew:
+    renew()
+  assert "lease-me cannot be written (No space left on device)" in caplog.text

@@ -75,3 +75,24 @@ def test_the_root_is_given_by_the_program_what_gin_may_not_set():
   with pytest.raises(errors.SettingError, match=r"^program\.start_in\.steps is required"):
     config.load([], [], root=f"{configurables.__name__}.start_in")
   config.load([], ["start_in.steps = 1"], root=f"{configurables.__name__}.start_in")
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "start.steps = @start()",
+    "line.model_fn.optimizer = @Momentum()\nMomentum.rate = @Momentum()",
+    "line.model_fn.optimizer = @a/Momentum()\na/Momentum.rate = @b/Momentum()\n"
+    "b/Momentum.rate = @a/Momentum()",
+    "line.model_fn.optimizer = @Momentum()\nMomentum.rate = %r\nr = [@Momentum()]",
+  ],
+)
+def test_a_call_that_makes_its_own_argument_is_told(text):
+  with pytest.raises(errors.SettingError, match="to make an argument of its own call"):
+    load(text)
+
+
+def test_a_call_in_another_scope_makes_an_argument_of_this_one():
+  load(
+    "line.model_fn.optimizer = @a/Momentum()\na/Momentum.rate = @b/Momentum()\nb/Momentum.rate = 1"
+  )

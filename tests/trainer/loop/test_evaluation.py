@@ -1,5 +1,7 @@
 """Every example counts once: against numpy, on one core and on eight, whatever the sizes."""
 
+import errno
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
+from trainer.checkpoints import evaluation_record
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +192,28 @@ def test_a_loss_that_is_no_mean_is_that_of_real_examples(model_dir):
   assert estimator.evaluate(programs.examples(19))["loss"] == pytest.approx(
     (error[:16].max() * 16 + error[16:].max() * 3) / 19, rel=1e-6
   )
+
+
+def unwritten(cause):
+  """Takes the place of evaluation_record.write in a folder that cannot be written."""
+
+  def write(*_):
+    raise errors.OutputError("The evaluation cannot be noted.") from cause
+
+  return write
+
+
+def test_a_folder_that_may_only_be_read_is_evaluated_all_the_same(trained, monkeypatch, caplog):
+  read_only = OSError(errno.EROFS, "Read-only file system")
+  monkeypatch.setattr(evaluation_record, "write", unwritten(read_only))
+  assert trained.evaluate(programs.examples(11))["loss"] > 0
+  assert "The evaluation is not written down" in caplog.text
+
+
+def test_on_a_full_disk_the_values_are_said_before_the_error(trained, monkeypatch, caplog):
+  full = OSError(errno.ENOSPC, "No space left on device")
+  monkeypatch.setattr(evaluation_record, "write", unwritten(full))
+  caplog.set_level("INFO", logger="absl")
+  with pytest.raises(errors.OutputError, match="cannot be noted"):
+    trained.evaluate(programs.examples(11))
+  assert "Evaluated 11 examples: loss = " in caplog.text

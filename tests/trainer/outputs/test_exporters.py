@@ -101,8 +101,19 @@ def test_values_that_cannot_work(make, message):
     make()
 
 
-def test_a_damaged_record_is_named(tmp_path):
-  (tmp_path / "exported.json").write_text("{")
+@pytest.mark.parametrize(
+  "text",
+  [
+    "{",
+    "[]",
+    '{"folder": "1"}',
+    '{"folder": 1, "metrics": {"global_step": 1}}',
+    '{"folder": "1", "metrics": {"loss": 1.0}}',
+    '{"folder": "1", "metrics": {"loss": "low", "global_step": 1}}',
+  ],
+)
+def test_a_damaged_record_is_named(text, tmp_path):
+  (tmp_path / "exported.json").write_text(text)
   with pytest.raises(errors.OutputError, match="exported.json is damaged"):
     told(exporters.LatestExporter(), tmp_path, [1.0])
 

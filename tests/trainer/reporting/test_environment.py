@@ -43,7 +43,7 @@ def test_earlier_trainings_are_kept_the_oldest_first(tmp_path):
   assert all("earlier" not in earlier for earlier in found["earlier"])
 
 
-@pytest.mark.parametrize("text", ["{", "3", '"text"', ""])
+@pytest.mark.parametrize("text", ["{", "3", '"text"', "", '{"earlier": 3}', "{}"])
 def test_a_damaged_file_is_said_and_replaced(text, tmp_path, caplog):
   (tmp_path / environment.NAME).write_text(text)
   assert save(tmp_path)["earlier"] == []

@@ -121,9 +121,29 @@ def test_a_line_that_a_killed_process_left_half_is_left_out(cut, tmp_path, caplo
   path = tmp_path / metrics_file.NAME
   path.write_bytes(path.read_bytes()[:-cut])
   assert steps(tmp_path) == ([10, 20] if cut == 1 else [10])
-  assert ("line 2 was not written to its end" in caplog.text) == (cut > 1)
+  assert ("line 2 is damaged" in caplog.text) == (cut > 1)
   append(tmp_path, 20, 30)
   assert steps(tmp_path) == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+  "line",
+  [
+    "[]",
+    "3",
+    "{}",
+    '{"step": "x", "time": 1, "kind": "train"}',
+    '{"step": 15, "time": 1, "kind": []}',
+    '{"step": 15, "time": 1, "kind": "train", "loss": "low"}',
+  ],
+)
+def test_a_line_of_another_form_is_left_out(line, tmp_path, caplog):
+  append(tmp_path, 10)
+  with (tmp_path / metrics_file.NAME).open("a") as file:
+    file.write(line + "\n")
+  append(tmp_path, 20)
+  assert steps(tmp_path) == [10, 20]
+  assert "line 2 is damaged" in caplog.text
 
 
 def test_every_line_is_json_and_ends(tmp_path):

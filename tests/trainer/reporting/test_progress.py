@@ -87,3 +87,8 @@ def test_without_a_bar_a_line_comes_every_ten_seconds(for_a_person):
   assert for_a_person() == ["step 300"]
   lines.close()
   assert for_a_person() == ["step 300", "step 400"]
+
+
+def test_an_eta_of_more_than_a_hundred_years():
+  report = dict(loss=1.0, examples_per_second=8.0, steps_per_second=1.0, input_wait=0.0)
+  assert "ETA over 100 years" in progress.line(1, 2**62 - 1, report)

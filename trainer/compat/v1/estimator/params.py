@@ -54,7 +54,7 @@ def as_dict(params: Any) -> dict[str, Any]:
 def like(given: Any, params: Mapping[str, Any]) -> Any:
   """Params of the kind that the program gave, a copy, with all values of a dict."""
   if given is None or isinstance(given, Mapping):
-    return dict(params)
+    return copy.deepcopy(dict(params))
   made = copy.deepcopy(given)
   for name, value in params.items():
     if name in made:
