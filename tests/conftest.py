@@ -3,6 +3,7 @@ that outlives a test.
 """
 
 import os
+import signal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -12,6 +13,9 @@ import pytest
 from trainer.devices import device as device_lib
 
 device_lib.connect("cpu:8")
+
+# A shell has processes ignore Ctrl-C that it starts in the background, and theirs with them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from tests import long
 from trainer import config, experiment, testing
 from trainer.checkpoints import reader
 
@@ -108,7 +109,7 @@ def test_says_how_to_run_it(file):
   assert f"python -m trainer.main --gin_file=gin_configs/{file}" in header
 
 
-@pytest.mark.parametrize(("file", "device"), STEPS)
+@pytest.mark.parametrize(("file", "device"), long.except_for([("digits.gin", "cpu:8")], STEPS))
 def test_runs_a_step_of_each_kind(file, device, caplog):
   config.load([f"gin_configs/{file}"], [*SIZES, *RUNS[file]])
   with caplog.at_level("INFO", logger="absl"):
@@ -126,7 +127,12 @@ def texts(tmp_path, monkeypatch):
     pathlib.Path(name).write_text("text\tlabel\n" + "good\t1\nbad\t0\n" * 8)
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file not in DEEP])
+@pytest.mark.parametrize(
+  "file",
+  long.except_for(
+    ("digits.gin", "conv_op.gin", "cifar10_cnn.gin"), [file for file in FILES if file not in DEEP]
+  ),
+)
 def test_runs_with_what_all_experiments_can_be_told(file, texts, tmp_path):
   check_what_all_can_be_told(file, tmp_path)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import long
 from tests import test_gin_configs as shipped
 from trainer import config, experiment
 
@@ -97,7 +98,13 @@ def check(file, folder, bindings=()):
   assert (model_dir / "predictions-3.png").exists() == ("image" in features)
 
 
-@pytest.mark.parametrize("file", [file for file in shipped.FILES if file not in shipped.DEEP])
+@pytest.mark.parametrize(
+  "file",
+  long.except_for(
+    ("digits.gin", "paradnn_fully_connected.gin"),
+    [file for file in shipped.FILES if file not in shipped.DEEP],
+  ),
+)
 def test_from_eight_cores_to_one(file, tmp_path):
   bindings = SMALLER.get(file, [])
   if file == "transformer_classifier.gin":

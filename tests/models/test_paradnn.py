@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import trainer
 from models import paradnn
+from tests import long
 from tests.models import small_runs
 from trainer import errors
 
@@ -41,7 +42,7 @@ def _features(family):
   )
 
 
-@pytest.mark.parametrize("family", paradnn.FAMILIES)
+@pytest.mark.parametrize("family", long.except_for(["fully_connected", "lstm"], paradnn.FAMILIES))
 def test_trains_and_serves(tmp_path, family):
   # Whose batch norm has next to no statistics after so few steps.
   convolutional = family in ("residual", "bottleneck")

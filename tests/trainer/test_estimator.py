@@ -303,7 +303,7 @@ def test_a_generator_that_is_dropped_half_way_does_no_harm(one_core):
 
 
 def test_many_evaluations_and_predictions_build_nothing_and_keep_nothing(model_dir):
-  """50 of each: no call of model_fn, no variable, and no Python object that stays."""
+  """15 of each: no call of model_fn, no variable, and no Python object that stays."""
   estimator = programs.estimator(model_dir, batch_size=16)
 
   def both():
@@ -315,11 +315,11 @@ def test_many_evaluations_and_predictions_build_nothing_and_keep_nothing(model_d
   traces, variables = estimator.traces, set(estimator.variables)
   gc.collect()
   before = len(gc.get_objects())
-  assert all(both() == first for _ in range(50))
+  assert all(both() == first for _ in range(15))
   assert estimator.traces == traces
   assert set(estimator.variables) == variables
   gc.collect()
-  # A function of TensorFlow is some thousand objects, a dataset some hundred; of a hundred
+  # A function of TensorFlow is some thousand objects, a dataset some hundred; of thirty
   # datasets, none may stay.
   assert len(gc.get_objects()) - before < 2000
 

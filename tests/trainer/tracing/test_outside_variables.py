@@ -98,7 +98,14 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("make", USES, ids=lambda make: make.__name__)
+ON_EIGHT = (a_variable, a_model_without_variables, one_in_a_branch)
+
+
+@pytest.mark.parametrize(
+  ("make", "device"),
+  [*((make, "cpu") for make in USES), *((make, "cpu:8") for make in ON_EIGHT)],
+  ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
 def test_what_is_made_outside_is_named_with_the_line_that_uses_it(make, device):
   line = re.escape(__file__) + r":\d+"
   used = re.sub(r"_\d+/", "/", re.escape(USES[make])).replace("dense", r"dense(_\d+)?")
