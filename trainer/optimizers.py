@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from trainer import combined_gradients, errors
 from trainer.config import gin_names
-from trainer.tracing import variable_store
+from trainer.tracing import replica_updates, variable_store
 
 v1 = tf.compat.v1
 
@@ -236,24 +236,12 @@ def _mirrored(variable, scope, dtype=None):
   )
 
 
-def _update_each(update, targets, *values):
-  """Calls update(target, *values) for each target, on every replica's own copy."""
-
-  def merged(strategy, targets, *values):
-    for target, *value in zip(targets, *values, strict=True):
-      strategy.extended.update(target, update, args=tuple(value), group=False)
-
-  tf.__internal__.distribute.interim.maybe_merge_call(
-    merged, tf.distribute.get_strategy(), targets, *values
-  )
-
-
 def _accumulate(gradients, trained, count):
   """Adds the gradients of a step, divided by the number of steps, to variables; returns those."""
   # Outside of the model_fn's name scope, so that the variables' names do not depend on it.
   with tf.name_scope(""):
     totals = [_mirrored(variable, "accumulated") for variable in trained]
-  _update_each(
+  replica_updates.update_each(
     lambda total, gradient: total.assign_add(gradient / count),
     totals,
     [tf.convert_to_tensor(gradient) for gradient in gradients],
@@ -265,7 +253,7 @@ def _apply_total(totals, apply):
   """Applies the accumulated gradients and sets them to 0; runs on each replica after the step."""
   # tf.identity reads the values now, before the variables are set to 0.
   apply([tf.identity(total) for total in totals])
-  _update_each(lambda total: total.assign(tf.zeros_like(total)), totals)
+  replica_updates.update_each(lambda total: total.assign(tf.zeros_like(total)), totals)
 
 
 def _average(trained, decay):
@@ -287,13 +275,13 @@ def _average(trained, decay):
     kept = tf.where(tf.equal(updates, 0), 0.0, tf.constant(decay, average.dtype))
     average.assign(kept * average + (1 - kept) * tf.convert_to_tensor(variable))
 
-  _update_each(
+  replica_updates.update_each(
     move,
     averages,
     [_tensorflow_variable(variable) for variable in trained],
     [updates] * len(averages),
   )
-  _update_each(lambda count: count.assign_add(1), [updates])
+  replica_updates.update_each(lambda count: count.assign_add(1), [updates])
 
 
 def _tensorflow_variable(variable):

@@ -4,6 +4,7 @@ Which part knows which others is said here and nowhere else. Nothing is read or 
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 from trainer import batch_sizes as batch_sizes_lib
@@ -16,6 +17,7 @@ from trainer.loop import (
   device_loops,
   evaluator,
   loop_input,
+  program_length,
   step,
   training,
   training_lock,
@@ -106,7 +108,9 @@ def make(
     params,
     watching.stage,
   )
-  inputs = loop_input.LoopInputs(feeding, loops)
+  inputs = loop_input.LoopInputs(
+    feeding, loops, functools.partial(program_length.steps_per_program, config, device)
+  )
   position = data_position.DataPosition()
   saving = saver.Saver(
     program.store, values, position, checkpoints, workers, lock.check, watching.stage

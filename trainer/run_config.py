@@ -68,6 +68,12 @@ class TPUConfig:
       programs use, mean PER_HOST_V1.
     eval_training_input_configuration: PER_HOST_V2 or BROADCAST, for evaluation and prediction.
     host_call_every_n_steps: steps between two calls of an EstimatorSpec's host_call.
+    steps_per_program: training steps that the device does in one program, whose input goes over in
+      one stack. None: on a TPU as many as stacked_input_bytes allows, at most those of a device
+      loop; elsewhere the host calls each step. A number on another device rehearses the TPU's
+      program there. It does not change the results.
+    stacked_input_bytes: the most bytes of input for one core in such a program. While the device
+      works on one stack the next one goes over, so a core needs twice as much.
 
   Raises:
     SettingError: a value is of the wrong type or out of range.
@@ -78,6 +84,11 @@ class TPUConfig:
   per_host_input_for_training: InputPipelineConfig | bool = InputPipelineConfig.PER_HOST_V2
   eval_training_input_configuration: InputPipelineConfig = InputPipelineConfig.PER_HOST_V2
   host_call_every_n_steps: int = 1
+  steps_per_program: int | None = None
+  # 64 MiB: twice that is under 2 % of the memory of the smallest core (v2, 7.5 GiB), and on a host
+  # with eight cores a stack of 512 MiB. A step with larger batches takes so long that what the host
+  # does between two programs does not count.
+  stacked_input_bytes: int = 64 * 2**20
 
   def __post_init__(self) -> None:
     loop = self.iterations_per_loop
@@ -88,6 +99,9 @@ class TPUConfig:
     if self.num_shards is not None:
       require_positive_int(self.num_shards, "TPUConfig.num_shards")
     require_positive_int(self.host_call_every_n_steps, "TPUConfig.host_call_every_n_steps")
+    if self.steps_per_program is not None:
+      require_positive_int(self.steps_per_program, "TPUConfig.steps_per_program")
+    require_positive_int(self.stacked_input_bytes, "TPUConfig.stacked_input_bytes")
     if not isinstance(self.per_host_input_for_training, InputPipelineConfig | bool) or (
       self.per_host_input_for_training == InputPipelineConfig.BROADCAST
     ):

@@ -8,8 +8,9 @@ import tensorflow as tf
 import trainer
 from tests import fake_tpu
 from trainer import spec
-from trainer.inputs import groups
+from trainer.inputs import groups, stacks
 from trainer.loop import device_loops, step
+from trainer.preflight import bridge, made_up_tpu
 
 CORES, PER_CORE = 8, 2
 
@@ -28,7 +29,7 @@ HOST_OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def strategy():
-  return fake_tpu.strategy(CORES)
+  return made_up_tpu.strategy(CORES)
 
 
 @pytest.fixture
@@ -74,3 +75,17 @@ def test_evaluate_and_predict(case, loops):
   prediction = check_region(loops.trace_predict(iter(dataset)))
   for nodes in (evaluation, prediction):
     assert not any(node.op == "CrossReplicaSum" for node in replicated(nodes))
+
+
+def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, loops):
+  """By TensorFlow's own TPU bridge."""
+  element = case.train_input_fn({"batch_size": PER_CORE}).element_spec
+  traced = loops.trace_steps(stacks.spec_of(element, 5, CORES))
+  module = bridge.convert(traced)
+  assert module.count("tf_device.replicate(") == module.count("tf_device.cluster_func") == 1
+  assert f"n = {CORES} : i32" in module
+  assert bridge.host_operations(traced.graph) == []
+  # The step that the host calls has some, which this would find: its loss is looked at.
+  iterator = tf.data.IteratorSpec(element)
+  by_host = bridge.host_operations(loops.trace_train(iterator, True).graph)
+  assert any(operation.startswith("IsFinite") for operation in by_host)

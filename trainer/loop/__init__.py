@@ -1,6 +1,7 @@
 """Runs steps: one step, many steps in one call of the device, and the loop around these calls.
 
-`step` is one step of each kind. `device_loops` runs many steps in one call. `outer_loop` calls the
+`step` is one step of each kind. `device_loops` runs many steps in one call, and
+`multi_step` in one program of the device. `outer_loop` calls the
 device loops from plain Python, and `boundaries` does what is due between two calls. `training` and
 `evaluator` use all of these for an Estimator.
 """
@@ -16,6 +17,7 @@ __all__ = [
   "non_finite",
   "outer_loop",
   "preemption",
+  "program_length",
   "step",
   "training",
   "training_lock",

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from trainer.inputs import stacks
 from trainer.internals import tensorflow_internals
-from trainer.loop import executor
+from trainer.loop import executor, multi_step
 from trainer.loop import step as step_lib
 from trainer.reporting import host_metrics as metrics_lib
 from trainer.reporting import step_times, summaries
@@ -59,16 +60,30 @@ class DeviceLoops:
       # True while the training loop waits for input. Tells whose error it is, see failed_in_input.
       self._waiting = tf.Variable(False, trainable=False) if on_one_cpu else None
     self._train_loop = tf.function(self._train, autograph=False)
+    self._multi_step = multi_step.MultiStep(program, self._call_host, host_call_every_n_steps)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
     self._predict_step = tf.function(self._predict, autograph=False)
     self._predict_several: dict = {}  # by the concrete function of trace_predict
 
-  def train(self, iterator: tf.data.Iterator, steps: tf.Tensor, endless: bool) -> dict[str, Any]:
+  def stack_reader(self, dataset: tf.data.Dataset, steps: int) -> stacks.StackReader:
+    """Makes the input of a training loop that has `steps` steps in a program.
+
+    Args:
+      dataset: per-core batches.
+      steps: the most steps in a program.
+    """
+    devices = self._program.strategy.extended.worker_devices
+    return stacks.StackReader(stacks.stack(dataset, steps, self._replicas), devices)
+
+  def train(
+    self, iterator: tf.data.Iterator | stacks.StackReader, steps: tf.Tensor, endless: bool
+  ) -> dict[str, Any]:
     """Runs the training loop.
 
     Args:
-      iterator: over per-core batches; a step takes one for each replica.
+      iterator: over per-core batches; a step takes one for each replica. Or what `stack_reader`
+        makes.
       steps: int64 scalar: the number of steps.
       endless: whether the iterator never ends, so that the loop need not check for its end.
 
@@ -81,14 +96,23 @@ class DeviceLoops:
       - "input_seconds": float64, the time that the device waited for batches.
       - "scalars": dict of tag → float32, the values that the last step passed to tf.summary.scalar.
     """
+    if isinstance(iterator, stacks.StackReader):
+      with step_times.mark_loop():
+        return self._multi_step.train(iterator, int(steps))
     with executor.single_thread(self._single_thread), step_times.mark_loop():
       return self._train_loop(iterator, steps, endless)
 
   def trace_train(
-    self, iterator: tf.data.Iterator, endless: bool
+    self, iterator: tf.data.Iterator | stacks.StackReader, endless: bool
   ) -> tf.types.experimental.ConcreteFunction:
     """Traces the training loop without running it; returns its concrete function."""
+    if isinstance(iterator, stacks.StackReader):
+      return self.trace_steps(iterator.element_spec)
     return self._train_loop.get_concrete_function(iterator, tf.TensorSpec([], tf.int64), endless)
+
+  def trace_steps(self, element_spec: tuple) -> tf.types.experimental.ConcreteFunction:
+    """Traces the program of several training steps for the spec of a stack's elements."""
+    return self._multi_step.trace(element_spec)
 
   def _train(self, iterator, steps, endless):
     """The body of `train`, which is traced."""
@@ -173,6 +197,8 @@ class DeviceLoops:
     Returns:
       None if the loop ran in several threads: then only the error itself can tell.
     """
+    if self._multi_step.is_reading:
+      return True
     return bool(self._waiting) if self._single_thread else None
 
   def _call_host(self, step, tensors):

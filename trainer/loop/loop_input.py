@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.inputs import feeder as feeder_lib
+from trainer.inputs import stacks
 from trainer.kinds import Kind
 from trainer.loop import device_loops
 
@@ -23,7 +24,8 @@ class LoopInput:
     input_fn: what made it.
     start: the example that its data begins at.
     dataset: a tf.data.Dataset of what the device loop of the kind reads.
-    iterator: over that dataset.
+    iterator: over that dataset; in a training with several steps in a program a
+      stacks.StackReader.
     elements: the number of the dataset's elements, or None if it is not known or has no end.
     is_endless: whether it has no end. The training loop is traced for that.
   """
@@ -35,6 +37,12 @@ class LoopInput:
   iterator: Any
   elements: int | None
   is_endless: bool
+
+  def next_step(self, replicas: int) -> list[tuple]:
+    """Returns the next step's batches, an element for each replica, of a training input."""
+    if isinstance(self.iterator, stacks.StackReader):
+      return self.iterator.next_step()
+    return [next(self.iterator) for _ in range(replicas)]
 
   def take(self, kind: str, start: int) -> "LoopInput | None":
     """Hands itself over to a run of a kind that begins at an example.
@@ -54,11 +62,19 @@ class LoopInputs:
   Args:
     feeder: the Feeder.
     loops: the DeviceLoops.
+    steps_per_program: function of the element_spec of a training's dataset that returns how many
+      steps are one program.
   """
 
-  def __init__(self, feeder: feeder_lib.Feeder, loops: device_loops.DeviceLoops) -> None:
+  def __init__(
+    self,
+    feeder: feeder_lib.Feeder,
+    loops: device_loops.DeviceLoops,
+    steps_per_program: Callable[[Any], int] = lambda element_spec: 1,
+  ) -> None:
     self._feeder = feeder
     self._loops = loops
+    self._steps_per_program = steps_per_program
 
   def get(
     self, kind: str, source: Callable | LoopInput, name: str = "", start: int = 0
@@ -79,8 +95,9 @@ class LoopInputs:
       return taken
     input_fn = input_fn_of(source)
     dataset = self._feeder.for_loop(kind, input_fn, start)
-    iterator = iter(dataset)
     cardinality = int(dataset.cardinality().numpy())
+    steps = self._steps_per_program(dataset.element_spec) if kind == Kind.TRAIN else 1
+    iterator = iter(dataset) if steps == 1 else self._loops.stack_reader(dataset, steps)
     is_endless = cardinality == tf.data.INFINITE_CARDINALITY
     if kind == Kind.TRAIN:
       self._loops.trace_train(iterator, is_endless)

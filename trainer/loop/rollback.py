@@ -110,7 +110,7 @@ class Rollback:
     self._values.invalidate()
     if steps:
       self._loops.train(again.iterator, tf.constant(steps, tf.int64), again.is_endless)
-    batches = [next(again.iterator) for _ in range(self._device.local_replicas)]
+    batches = again.next_step(self._device.local_replicas)
     return non_finite.explain(
       self._program, batches, found.step, os.path.join(self._model_dir, "non_finite")
     )

@@ -17,8 +17,9 @@ from trainer import combined_gradients, durations, errors, run_config, schedules
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
 from trainer.kinds import Kind
+from trainer.loop import core_totals
 from trainer.reporting import summaries
-from trainer.tracing import user_frames, variable_store
+from trainer.tracing import assignments, replica_updates, user_frames, variable_store
 
 # Which variables a step may change. A model_fn may create its train_op in every mode, but only
 # training updates the model. Evaluation counts in its metrics; prediction counts nothing.
@@ -52,6 +53,7 @@ class Program:
     global_step: int64 variable, the number of training steps done.
     scalars: tag → variable with the value that the newest training step passed to
       tf.summary.scalar. Read outside of replicas, it is the mean over the replicas.
+    totals: what the steps of `train_steps` add up to.
     metric_fn: the metric_fn of the newest evaluation trace, or None.
     host_fn: the function of the newest training trace's host_call, or None.
     specs: kind → the EstimatorSpec that the model_fn returned last.
@@ -95,6 +97,7 @@ class Program:
       )
     self.store.variables["global_step"] = self.global_step
     self.scalars: dict[str, tf.Variable] = {}
+    self.totals = core_totals.CoreTotals(self.store)
     self.metric_fn: Callable | None = None
     self.host_fn: Callable | None = None
     self.specs: dict[Kind, spec.EstimatorSpec] = {}
@@ -112,22 +115,70 @@ class Program:
       (loss, host_tensors): float32 scalar, the mean loss of this process's replicas, before the
       update; and the tensors of the host_call, concatenated over the replicas.
     """
-
-    def replica_step(*element):
-      with summaries.collect_scalars() as scalars:
-        result = self._call(Kind.TRAIN, element)
-      self._keep(scalars)
-      self.host_fn, tensors = result.host_call or (None, {})
-      _check_host_tensors(tensors)
-      return tf.cast(result.loss, tf.float32), tensors
-
     # The order is important. The loop increments the global step after this function, so what runs
     # "after the step" below is for step + 1.
     step = self.global_step.read_value()
-    losses, host_tensors = self._on_each_replica(replica_step, batches, Kind.TRAIN)
-    for fn, every in self.store.take_after_step():
-      self._run_if(tf.equal((step + 1) % every, 0), fn)
+    losses, host_tensors = self._on_each_replica(self._train_on_replica, batches, Kind.TRAIN)
+    self._run_after_step(step)
     return tf.reduce_mean(losses), host_tensors
+
+  def train_steps(self, stacks: Sequence[tuple], first: tf.Tensor, count: tf.Tensor) -> None:
+    """Does training steps, and counts them; their results go into `totals` and `scalars`.
+
+    On a TPU and on one replica the loop over the steps is inside of `strategy.run`: the steps are
+    one program of the device. The replicas of a MirroredStrategy cannot wait for each other inside
+    of a loop, so there the loop is around them, and all else is the same.
+
+    Args:
+      stacks: for each replica its elements of several steps: nests of tensors with one more axis in
+        front, [steps, per-core batch, ...].
+      first: int32 scalar, where in the stack to begin.
+      count: int32 scalar, the number of steps.
+    """
+    arguments = self._of_each_replica(stacks)
+    if not isinstance(self.strategy, tf.distribute.MirroredStrategy):
+      self._run_on_replicas(self._train_on_stack, *arguments, loop=self._loop_of(first, count))
+      return
+
+    def one_step(index):
+      step = self.global_step.read_value()
+      self._run_on_replicas(self._train_on_stack, step, index, *arguments)
+      self._run_after_step(step)
+      self.global_step.assign_add(1)
+      return index + 1
+
+    tf.while_loop(lambda index: index < first + count, one_step, [first])
+
+  def _loop_of(self, first, count):
+    """Returns the loop that each replica runs over its stack."""
+
+    def loop(one_step, *stack):
+      def body(index):
+        step = self.global_step.read_value()
+        with schedules.training_scope(self.training_length, step):
+          one_step(step, step, index, *stack)
+        with assignments.allow():  # a model_fn may not count the steps
+          replica_updates.update_each(lambda own: own.assign_add(1), [self.global_step])
+        return index + 1
+
+      tf.while_loop(lambda index: index < first + count, body, [first])
+
+    return loop
+
+  def _train_on_replica(self, *element):
+    """Does one step on a replica; returns its loss and the tensors of the host_call."""
+    with summaries.collect_scalars() as scalars:
+      result = self._call(Kind.TRAIN, element)
+    self._keep(scalars)
+    self.host_fn, tensors = result.host_call or (None, {})
+    _check_host_tensors(tensors)
+    return tf.cast(result.loss, tf.float32), tensors
+
+  def _train_on_stack(self, step, index, *stack):
+    """Does the step of one place in a stack on a replica."""
+    element = tf.nest.map_structure(lambda tensor: tensor[index], stack)
+    loss, tensors = self._train_on_replica(*element)
+    self.totals.add(step + 1, loss, tensors)
 
   def evaluate(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any]:
     """Does one evaluation step.
@@ -196,20 +247,21 @@ class Program:
 
   def _on_each_replica(self, fn, batches, kind):
     """Runs fn on every replica with its own batch; concatenates the results (stacks scalars)."""
-    if len(batches) == 1:
-      arguments = batches[0]
-    else:
-      # With several workers, each one feeds its own replicas only.
-      arguments = self.strategy.experimental_distribute_values_from_function(
-        lambda context: batches[context.replica_id_in_sync_group % len(batches)]
-      )
-    results = self._run_on_replicas(fn, *arguments, kind=kind)
+    results = self._run_on_replicas(fn, *self._of_each_replica(batches), kind=kind)
     return tf.nest.map_structure(
       lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0),
       *self._per_replica(results),
     )
 
-  def _run_on_replicas(self, fn, *arguments, kind=Kind.TRAIN, goes_on=False):
+  def _of_each_replica(self, batches):
+    if len(batches) == 1:
+      return batches[0]
+    # With several workers, each one feeds its own replicas only.
+    return self.strategy.experimental_distribute_values_from_function(
+      lambda context: batches[context.replica_id_in_sync_group % len(batches)]
+    )
+
+  def _run_on_replicas(self, fn, *arguments, kind=Kind.TRAIN, goes_on=False, loop=None):
     training = kind == Kind.TRAIN
     step = self.global_step.read_value()
     with (
@@ -225,7 +277,13 @@ class Program:
         _MAY_CHANGE[kind],
         goes_on,
         f"model_fn {self._model_fn.name}, mode {spec.MODE_OF[kind]!r},",
+        loop=loop,
       )
+
+  def _run_after_step(self, step):
+    """Runs what the model_fn has asked for after some steps, if it is due after this one."""
+    for fn, every in self.store.take_after_step():
+      self._run_if(tf.equal((step + 1) % every, 0), fn)
 
   def _run_if(self, condition, fn):
     def run():

@@ -4,6 +4,7 @@ The figures of a step that was lowered for a CPU mislead for these ops.
 """
 
 import re
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -60,15 +61,27 @@ def place_of(operation: tf.Operation) -> str:
   return f"{file}:{line}" if file else ""
 
 
+def graphs_of(operation: tf.Operation, seen: set[str] | None = None) -> Iterator[tf.Graph]:
+  """Yields the graphs of the functions that an op calls, such as the body of a loop.
+
+  Args:
+    operation: the op.
+    seen: names of functions to leave out; those that are found are added.
+  """
+  seen = set() if seen is None else seen
+  for value in operation.node_def.attr.values():
+    name = value.func.name
+    if name and name not in seen:
+      seen.add(name)
+      function = tensorflow_internals.function_named(operation.graph, name)
+      if function is not None and hasattr(function, "graph"):
+        yield function.graph
+
+
 def _operations(graph, seen=None):
   """Yields the ops of a graph and of the functions that it calls."""
   seen = set() if seen is None else seen
   for operation in graph.get_operations():
     yield operation
-    for value in operation.node_def.attr.values():
-      name = value.func.name
-      if name and name not in seen:
-        seen.add(name)
-        function = tensorflow_internals.function_named(graph, name)
-        if function is not None and hasattr(function, "graph"):
-          yield from _operations(function.graph, seen)
+    for inner in graphs_of(operation, seen):
+      yield from _operations(inner, seen)

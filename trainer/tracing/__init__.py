@@ -6,6 +6,7 @@ __all__ = [
   "initial_values",
   "keras_scope",
   "outside_variables",
+  "replica_updates",
   "seeds",
   "user_frames",
   "variable_ops",

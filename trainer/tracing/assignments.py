@@ -64,6 +64,11 @@ def leave_out(
   return patches.set_context(_rule, _Rule(is_left_out))
 
 
+def allow() -> contextlib.AbstractContextManager[None]:
+  """Lets every assignment happen while the context is open, inside of `leave_out` too."""
+  return patches.set_context(_rule, None)
+
+
 @patches.replaces(*tensorflow_internals.CREATE_OPERATION)
 def _create_operation(original, graph, kind, inputs, *args, **kwargs):
   rule = _rule.get()

@@ -25,6 +25,11 @@ _STRIDE = 0x9E3779B9
 # The KerasScope of the trace that this context is in, or None.
 _scope = contextvars.ContextVar("Keras scope", default=None)
 
+# The step of the loop inside the replicas that is being traced; None: that of the KerasScope.
+_step: contextvars.ContextVar[tf.Tensor | None] = contextvars.ContextVar(
+  "step inside the replicas", default=None
+)
+
 # Seeds for Keras objects that were given none: on the current replica, and for the initial value
 # that is being computed. The second one wins.
 _replica_drawn = contextvars.ContextVar("seeds that this replica drew", default=None)
@@ -49,6 +54,14 @@ def initial_value_scope(seed: int) -> contextlib.AbstractContextManager[None]:
   For computing the initial value of a variable.
   """
   return patches.set_context(_value_drawn, _Drawn(seed))
+
+
+def step_scope(step: tf.Tensor) -> contextlib.AbstractContextManager[None]:
+  """Returns a context in which Keras's random numbers follow from a step.
+
+  For a loop inside the replicas: the step of the KerasScope belongs to the graph around the loop.
+  """
+  return patches.set_context(_step, step)
 
 
 def seeds_drawn() -> list[int]:
@@ -182,7 +195,9 @@ class KerasScope:
     if first is None:
       first = seeds.seed_for(self._seed, generator.state.path)
     first = (first + use * _STRIDE) % tf.int32.max
-    second = tf.cast(self._step, tf.int64) * context.num_replicas_in_sync + tf.cast(
+    inner = _step.get()
+    step = self._step if inner is None else inner
+    second = tf.cast(step, tf.int64) * context.num_replicas_in_sync + tf.cast(
       context.replica_id_in_sync_group, tf.int64
     )
     return tf.stack([tf.constant(first, tf.int32), tf.cast(second % tf.int32.max, tf.int32)])

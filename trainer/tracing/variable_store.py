@@ -106,6 +106,7 @@ class VariableStore:
     goes_on: bool = False,
     name: str = "model_fn",
     beside: "VariableStore | None" = None,
+    loop: Callable[..., Any] | None = None,
   ) -> Any:
     """Runs `strategy.run(fn, args)` with this store's variables.
 
@@ -123,6 +124,11 @@ class VariableStore:
         used gets a number (`w`, `w_1`), as a second use in one run does.
       name: what fn is part of, for messages.
       beside: another store, whose variables fn may use too.
+      loop: what each replica runs in place of fn: `loop(one_step, *args)`. It traces
+        `one_step(step, *args_of_fn)` inside a tf.while_loop, which calls fn at that step (int64
+        scalar) and then, if they are due, the functions of `after_step`. A loop that waits for the
+        other replicas works on a TPU and on one replica; the replicas of a MirroredStrategy cannot
+        wait for each other in there.
 
     Returns:
       The per-replica values that fn returns.
@@ -144,7 +150,7 @@ class VariableStore:
     self._after_step = []
     self._present = {}
 
-    def replica_fn(*args):
+    def on_replica(fn, *args):
       with (
         keras_state.replica_scope(),
         own_collections.replica_scope(),
@@ -156,6 +162,27 @@ class VariableStore:
         self._after_step.append(after_step := [])
         _running.after_step = after_step
         return fn(*args)
+
+    def one_step(step, *args):
+      roots.clear()  # each pass is in a graph of its own, of the one replica that is traced
+      with keras_scope.step_scope(step):
+        result = on_replica(fn, *args)
+        for request, every in self._after_step.pop():
+          tf.cond(
+            tf.equal((step + 1) % every, 0),
+            lambda request=request: on_replica_again(request),
+            lambda: False,
+          )
+      return result
+
+    def on_replica_again(request):
+      roots.clear()
+      on_replica(request)
+      self._after_step.pop()
+      return True  # a branch of tf.cond must return something
+
+    def replica_fn(*args):
+      return on_replica(fn, *args) if loop is None else loop(one_step, *args)
 
     def creator(next_creator, **kwargs):
       # A mirrored strategy calls this creator on its first replica only, and hands the variable to
@@ -297,19 +324,24 @@ class VariableStore:
         variable.assign(values[name])
     return values
 
-  def scratch(self, name: str) -> tf.Variable:
-    """Returns a float32 scalar variable that no checkpoint holds. Call it inside `run`.
+  def scratch(
+    self, name: str, dtype: tf.DType = tf.float32, shape: tf.TensorShape | tuple = ()
+  ) -> tf.Variable:
+    """Returns a variable of zeros that no checkpoint holds. Call it inside `run`.
 
-    Each replica has its own value. Read outside of replicas, the variable is the mean of them.
+    Each replica has its own value. Read outside of replicas, a variable of floats is the mean of
+    them, another one that of the first replica.
     """
+    kinds = tf.VariableAggregation
     _running.scratch = True
     try:
       return tf.Variable(
-        0.0,
+        lambda: tf.zeros(shape, dtype),
         trainable=False,
         name=name,
+        dtype=dtype,
         synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.MEAN,
+        aggregation=kinds.MEAN if dtype.is_floating else kinds.ONLY_FIRST_REPLICA,
       )
     finally:
       _running.scratch = False

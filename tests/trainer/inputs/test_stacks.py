@@ -1,0 +1,47 @@
+"""The batches of several steps in one stack for each core."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer.inputs import stacks
+
+CORES = 2
+
+
+def reader(batches, steps):
+  """Batches of two examples: batch b has the examples 10·b and 10·b + 1."""
+  dataset = tf.data.Dataset.range(batches).map(lambda b: ({"x": tf.stack([10 * b, 10 * b + 1])},))
+  return stacks.StackReader(stacks.stack(dataset, steps, CORES), ["/cpu:0", "/cpu:1"])
+
+
+@pytest.mark.parametrize("batches, real", [(0, []), (1, []), (6, [3]), (7, [3]), (10, [3, 2])])
+def test_stacks_have_whole_steps_only(batches, real):
+  source, found = reader(batches, 3), []
+  while stack := source.current():
+    found.append(stack.steps)
+    assert [element[0]["x"].shape for element in stack.elements] == [(3, 2), (3, 2)]
+    stack.first = stack.steps
+  assert found == real
+
+
+def test_the_cores_take_the_batches_in_turn():
+  stack = reader(6, 3).current()
+  for core, element in enumerate(stack.elements):
+    expected = [[10 * batch, 10 * batch + 1] for batch in range(core, 6, CORES)]
+    np.testing.assert_array_equal(element[0]["x"], expected)
+    assert element[0]["x"].device.endswith(f"CPU:{core}")
+
+
+def test_what_is_left_of_a_stack_is_used_next():
+  source = reader(6, 3)
+  source.current().first += 1
+  assert source.current().left == 2
+  batches = source.next_step()
+  assert [element[0]["x"].numpy().tolist() for element in batches] == [[20, 21], [30, 31]]
+  assert source.current().first == 2
+
+
+def test_bytes_of_a_step():
+  spec = {"x": tf.TensorSpec([8, 3])}, tf.TensorSpec([8], tf.int64)
+  assert stacks.bytes_of_step(spec) == 8 * 3 * 4 + 8 * 8

@@ -1,0 +1,148 @@
+"""Stacks the batches of several training steps, so that they go to the device in one piece.
+
+    reader = StackReader(stack(dataset, steps=20, replicas=8), devices)
+    while stacked := reader.current():
+      run(stacked.elements, stacked.first, count)  # at most stacked.left steps
+      stacked.first += count
+
+A stack has, for each core, an element whose tensors have one more axis in front, the steps:
+[steps, per-core batch, ...]. At the end of a dataset a stack may have fewer steps than others. It
+is padded, so that every stack has the same shapes and no program is compiled for a remainder.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.inputs import groups
+
+
+def stack(dataset: tf.data.Dataset, steps: int, replicas: int) -> tf.data.Dataset:
+  """Stacks per-core batches.
+
+  Args:
+    dataset: per-core batches, which the cores take in turn.
+    steps: the steps in a stack.
+    replicas: number of cores.
+
+  Returns:
+    A dataset of (steps, elements): int64 scalar, how many steps of the stack are real; and for each
+    core its element. Batches at the end of the data that are too few for a step are dropped.
+  """
+
+  def split(*element):
+    leaves = tf.nest.flatten(element)
+    real = tf.shape(leaves[0], out_type=tf.int64)[0] // replicas
+    whole = [_by_step(leaf, steps, replicas) for leaf in leaves]
+    elements = [[leaf[:, core] for leaf in whole] for core in range(replicas)]
+    return real, tuple(tf.nest.pack_sequence_as(element, leaves) for leaves in elements)
+
+  stacked = dataset.batch(steps * replicas).map(split).filter(lambda real, _: real > 0)
+  # The host makes one stack while the device works on the one before.
+  return groups.without_tuning(stacked.prefetch(1))
+
+
+def _by_step(leaf, steps, replicas):
+  """[at most steps · replicas, ...] → [steps, replicas, ...], padded with zeros at its end."""
+  missing = steps * replicas - tf.shape(leaf)[0]
+  inner = leaf.shape.as_list()[1:]
+  padded = tf.cond(
+    tf.equal(missing, 0),
+    lambda: leaf,
+    lambda: tf.concat([leaf, tf.zeros([missing, *inner], leaf.dtype)], 0),
+  )
+  return tf.reshape(padded, [steps, replicas, *inner])
+
+
+def spec_of(element: Any, steps: int, replicas: int) -> tuple:
+  """Returns the spec of a stack's elements.
+
+  Args:
+    element: the specs of one core's batch.
+    steps: the steps in a stack.
+    replicas: number of cores.
+  """
+  stacked = tf.nest.map_structure(
+    lambda leaf: tf.TensorSpec([steps, *leaf.shape], leaf.dtype), element
+  )
+  return (stacked,) * replicas
+
+
+def bytes_of_step(element_spec: Any) -> int:
+  """Returns the bytes of one core's batch.
+
+  Args:
+    element_spec: of per-core batches with static shapes. Strings count as their place in memory.
+  """
+  return sum(leaf.shape.num_elements() * leaf.dtype.size for leaf in tf.nest.flatten(element_spec))
+
+
+@dataclasses.dataclass
+class Stack:
+  """A stack that is on the devices.
+
+  Attributes:
+    elements: for each core its element, on that core.
+    steps: how many steps of it are real.
+    first: the first of them that has not been used.
+  """
+
+  elements: tuple
+  steps: int
+  first: int = 0
+
+  @property
+  def left(self) -> int:
+    """How many steps have not been used."""
+    return self.steps - self.first
+
+
+class StackReader:
+  """Reads stacks and puts them on the devices; what one loop leaves of a stack the next one uses.
+
+  Args:
+    dataset: what `stack` returns.
+    devices: the name of each core's device.
+
+  Attributes:
+    element_spec: the nest of tf.TensorSpec of a stack's elements.
+  """
+
+  def __init__(self, dataset: tf.data.Dataset, devices: Sequence[str]) -> None:
+    self.element_spec = dataset.element_spec[1]
+    self._iterator: Iterator = iter(dataset)
+    self._devices = devices
+    self._stack: Stack | None = None
+
+  def current(self) -> Stack | None:
+    """Returns the stack that has steps left, the next one if need be; None at the end."""
+    if self._stack is None or not self._stack.left:
+      self._stack = None
+      real, elements = next(self._iterator, (None, ()))
+      if real is None:
+        return None
+      self._stack = Stack(self._placed(elements), int(real))
+    return self._stack
+
+  def next_step(self) -> list[tuple]:
+    """Takes the next step's batches, an element for each core.
+
+    Raises:
+      StopIteration: there is none.
+    """
+    stacked = self.current()
+    if stacked is None:
+      raise StopIteration
+    index, stacked.first = stacked.first, stacked.first + 1
+    return [
+      tf.nest.map_structure(lambda tensor: tensor[index], element) for element in stacked.elements
+    ]
+
+  def _placed(self, elements):
+    placed = []
+    for device, element in zip(self._devices, elements, strict=True):
+      with tf.device(device):
+        placed.append(tf.nest.map_structure(tf.identity, element))
+    return tuple(placed)

@@ -1,0 +1,90 @@
+"""What the steps of a device loop add up to, in variables of each core's own.
+
+    totals = CoreTotals(store)
+    totals.add(step, loss, tensors)   # on a replica, in each step
+    totals.loss(), totals.host_tensors()  # outside of the replicas, once a loop
+
+A step that returned its loss would have the host wait for it. The host reads these variables when
+it wants to know, and no checkpoint holds them.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.tracing import variable_store
+
+_SCOPE = "loop_totals"
+
+
+class CoreTotals:
+  """The totals of the loops of one program.
+
+  Args:
+    store: the VariableStore, in whose `run` the steps are traced.
+  """
+
+  def __init__(self, store: variable_store.VariableStore) -> None:
+    self._store = store
+    self._loss_sum: Any = None
+    self._non_finite_step: Any = None
+    self._host_tensors: Any = {}  # variables, in the structure of the host_call's tensors
+
+  def add(self, step: tf.Tensor, loss: tf.Tensor, host_tensors: Any) -> None:
+    """Adds a step's results, on a replica.
+
+    Args:
+      step: int64 scalar, the number of the step; the first one of a training is 1.
+      loss: float32 scalar, of this replica.
+      host_tensors: nest of the tensors of the host_call; those of the newest step are kept.
+
+    Raises:
+      SpecError: a tensor's shape is not known when the step is traced.
+    """
+    with tf.name_scope(""):
+      # In float64, since a loop may have many thousand steps.
+      self._loss_sum = self._store.scratch(f"{_SCOPE}/loss_sum", tf.float64)
+      self._non_finite_step = self._store.scratch(f"{_SCOPE}/non_finite_step", tf.int64)
+      self._loss_sum.assign_add(tf.cast(loss, tf.float64))
+      first = self._non_finite_step.read_value()  # 0: none yet
+      is_first = tf.equal(first, 0) & ~tf.math.is_finite(loss)
+      self._non_finite_step.assign(tf.where(is_first, step, first))
+      leaves = [self._kept(i, leaf) for i, leaf in enumerate(tf.nest.flatten(host_tensors))]
+      self._host_tensors = tf.nest.pack_sequence_as(host_tensors, leaves)
+
+  def _kept(self, index, tensor):
+    if not tensor.shape.is_fully_defined():
+      raise errors.SpecError(
+        f"host_call: the tensor {tensor.name} has shape {tensor.shape}: where several steps are "
+        "one program (TPUConfig.steps_per_program), its shape must be known."
+      )
+    variable = self._store.scratch(f"{_SCOPE}/host_call_{index}", tensor.dtype, tensor.shape)
+    variable.assign(tensor)
+    return variable
+
+  def reset(self) -> None:
+    """Sets the totals to those of no step."""
+    for variable in (self._loss_sum, self._non_finite_step):
+      for own in self._of_cores(variable):
+        own.assign(tf.zeros_like(own))
+
+  def loss(self) -> tf.Tensor:
+    """Returns the losses, summed over the steps; the mean over the cores. float64 scalar."""
+    return tf.reduce_mean(tf.stack([own.read_value() for own in self._of_cores(self._loss_sum)]))
+
+  def non_finite_step(self) -> tf.Tensor:
+    """Returns the first step in which a core's loss was not finite, or -1. int64 scalar."""
+    steps = tf.stack([own.read_value() for own in self._of_cores(self._non_finite_step)])
+    first = tf.reduce_min(tf.where(steps > 0, steps, tf.int64.max))
+    return tf.where(tf.equal(first, tf.int64.max), tf.constant(-1, tf.int64), first)
+
+  def host_tensors(self) -> Any:
+    """Returns the host_call's tensors of the newest step, concatenated over the cores."""
+    return tf.nest.map_structure(
+      lambda variable: tf.concat([own.read_value() for own in self._of_cores(variable)], 0),
+      self._host_tensors,
+    )
+
+  def _of_cores(self, variable):
+    return self._store.strategy.experimental_local_results(variable)

@@ -1,0 +1,188 @@
+"""Takes a whole device loop through TensorFlow's own TPU bridge, the host's side included.
+
+    bridged = Loops(experiment, replicas=8, per_core={"train": 128}).bridge("train", element)
+
+The bridge is the part of TensorFlow that makes of a traced function what a TPU's host runs: one
+region that is replicated over the cores, with one cluster that is compiled for them, the variables
+that are read and assigned around it, and the operations that stay on the host. It is in the wheel
+for CPUs too, and needs no TPU.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors, spec
+from trainer.inputs import stacks
+from trainer.kinds import Kind
+from trainer.loop import device_loops, program_length
+from trainer.loop import step as step_lib
+from trainer.preflight import bindings, cpu_lowering, made_up_tpu
+
+_PIPELINE = "tf-replicated-clustering-bridge-v2"
+
+# What the bridge itself leaves beside a cluster, and copies that cost nothing.
+_PASSIVE = ("Identity", "IdentityN", "NoOp", "TPUReplicatedOutput")
+
+
+@dataclasses.dataclass(frozen=True)
+class Bridged:
+  """A device loop after the bridge.
+
+  Attributes:
+    clusters: the programs that are compiled for the cores.
+    replicas: the cores that each of them runs on.
+    steps_per_program: the steps, or groups of an evaluation or a prediction, that a program does
+      before the host acts.
+    host_ops_in_loop: the host's operations inside of the loop that use what the replicas computed,
+      each as "type" or "type (file:line)". The host waits for the step there.
+    stacked_input_bytes: of a program's input, for one core.
+  """
+
+  clusters: int
+  replicas: int
+  steps_per_program: int
+  host_ops_in_loop: list[str]
+  stacked_input_bytes: int
+
+
+class BridgeError(errors.OctetError, RuntimeError):
+  """TensorFlow's TPU bridge refuses a device loop."""
+
+
+class Loops:
+  """The device loops of an experiment, as a TPU's host would trace them.
+
+  Args:
+    experiment: the experiment.
+    replicas: number of cores.
+    per_core: kind → per-core batch size.
+  """
+
+  def __init__(
+    self, experiment: bindings.Experiment, replicas: int, per_core: Mapping[Any, int]
+  ) -> None:
+    self._config = experiment.config
+    self._replicas = replicas
+    self._program = step_lib.Program(
+      spec.ModelFn(experiment.model_fn),
+      strategy=made_up_tpu.strategy(replicas),
+      params=dict(experiment.params, use_tpu=True),
+      batch_sizes=per_core,
+      config=experiment.config,
+    )
+    self._host_call_every = self._config.tpu_config.host_call_every_n_steps
+    self._loops = device_loops.DeviceLoops(self._program, replicas, self._host_call_every)
+
+  def bridge(self, kind: str, element: Any) -> Bridged:
+    """Traces the device loop of a kind and takes it through the bridge.
+
+    Args:
+      kind: "train", "eval" or "predict".
+      element: the specs of one core's batch.
+
+    Raises:
+      BridgeError: the bridge refuses it.
+      ModelFnError: the model_fn raised.
+      SettingError: TPUConfig.steps_per_program cannot be had.
+    """
+    steps = 1
+    if kind == Kind.TRAIN:
+      steps = program_length.steps_on_tpu(self._config, element)
+    traced = self._trace(kind, element, steps)
+    module = convert(traced)
+    in_program = steps
+    if kind == Kind.TRAIN and self._program.host_fn is not None:
+      in_program = min(steps, self._host_call_every)
+    return Bridged(
+      clusters=module.count("tf_device.cluster_func"),
+      replicas=_replicas(module),
+      steps_per_program=in_program,
+      host_ops_in_loop=host_operations(traced.graph),
+      stacked_input_bytes=steps * stacks.bytes_of_step(element),
+    )
+
+  def _trace(self, kind, element, steps):
+    if kind == Kind.TRAIN and steps > 1:
+      return self._loops.trace_steps(stacks.spec_of(element, steps, self._replicas))
+    if kind == Kind.TRAIN:
+      return self._loops.trace_train(tf.data.IteratorSpec(element), True)
+    group = _group_spec(element, self._replicas)
+    iterator = tf.data.IteratorSpec(group)
+    if kind == Kind.PREDICT:
+      return self._loops.trace_predict(iterator)
+    count = tf.TensorSpec([], tf.int64)
+    return self._loops.evaluate.get_concrete_function(iterator, group, count, "")
+
+
+def _group_spec(element, replicas):
+  """The spec of a group, see `trainer.inputs.groups`."""
+  element = tf.nest.map_structure(
+    lambda leaf: tf.TensorSpec([replicas, *leaf.shape], leaf.dtype), element
+  )
+  return element, tf.TensorSpec([replicas], tf.int64)
+
+
+def convert(traced: tf.types.experimental.ConcreteFunction) -> str:
+  """Takes a traced function through the bridge; returns the module as text.
+
+  Raises:
+    BridgeError: the bridge refuses it.
+  """
+  try:
+    module = tf.mlir.experimental.convert_function(traced, pass_pipeline="")
+    return tf.mlir.experimental.run_pass_pipeline(module, _PIPELINE)
+  except tf.errors.OpError as error:
+    first = error.message.strip().splitlines()[0]
+    what = re.sub(r"^-:\d+:\d+: error: ", "", first)
+    raise BridgeError(f"TensorFlow's TPU bridge refuses the loop: {what[:500]}") from None
+
+
+def _replicas(module):
+  """Returns how many cores the regions of a module are for; 0 without a region."""
+  found = re.findall(r"tf_device\.replicate.*?\{[^{}]*\bn = (\d+) : i32", module)
+  return int(found[0]) if found else 0
+
+
+def host_operations(graph: tf.Graph) -> list[str]:
+  """Lists the host's operations inside of a loop that use what the replicas computed.
+
+  Args:
+    graph: of a traced device loop. A function that a host calls once a program is a loop's body
+      itself; where it has a loop on the host, that loop's body is looked at.
+  """
+  bodies = [body for body in _loop_bodies(graph) if _results(body)]
+  return [
+    _described(operation) for body in (bodies or [graph]) for operation in _users(_results(body))
+  ]
+
+
+def _loop_bodies(graph: tf.Graph) -> Iterator[tf.Graph]:
+  for operation in graph.get_operations():
+    if operation.type in ("While", "StatelessWhile"):
+      yield from cpu_lowering.graphs_of(operation)
+
+
+def _results(graph):
+  """The operations that hand what the replicas computed to the host."""
+  return [each for each in graph.get_operations() if each.type == "TPUReplicatedOutput"]
+
+
+def _users(operations):
+  """The operations that use the results of others, directly or not."""
+  waiting, found = list(operations), {}
+  while waiting:
+    for tensor in waiting.pop().outputs:
+      for user in tensor.consumers():
+        if user.name not in found:
+          found[user.name] = user
+          waiting.append(user)
+  return [user for user in found.values() if user.type not in _PASSIVE]
+
+
+def _described(operation):
+  place = cpu_lowering.place_of(operation)
+  return f"{operation.type} ({place})" if place else operation.type
