@@ -280,6 +280,25 @@ print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules]
   assert done.stdout == "[]\n"
 
 
+def test_a_list_of_checkpoints_does_not_import_tensorflow(tmp_path):
+  (tmp_path / "model.ckpt-7.index").write_text("")
+  code = """
+import sys
+from trainer.checkpoints import main
+main.main(["", "list", sys.argv[1]])
+print([name for name in ('tensorflow', 'keras') if name in sys.modules])
+"""
+  done = subprocess.run(
+    [sys.executable, "-c", code, str(tmp_path)],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    timeout=60,
+    check=True,
+  )
+  assert done.stdout.endswith("[]\n")
+
+
 def test_a_training_of_digits_imports_nothing_heavy_that_it_does_not_use():
   code = """
 import sys

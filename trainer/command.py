@@ -21,8 +21,11 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 from trainer import errors
+from trainer.internals import import_noise
 
-_DEBUG = flags.DEFINE_bool("debug", False, "Show where in the program an error comes from.")
+_DEBUG = flags.DEFINE_bool(
+  "debug", False, "Show where in the program an error comes from, and TensorFlow's own messages."
+)
 
 _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
 
@@ -34,9 +37,6 @@ def run(main: Callable[[list[str]], int | None], positional: bool = False) -> No
     main: the command's function. argv[0] is the program's name; the positional arguments follow.
     positional: whether the command takes positional arguments. Otherwise they are an error.
   """
-  # TensorFlow reads this variable when it is imported, so it is set first. Its messages about the
-  # machine would bury the log lines of the run.
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
   # absl's --help shows the docstring and the key flags of __main__. `python -m package` runs
   # package/__main__.py, which has neither, so both are taken from main's module.
   module = sys.modules[main.__module__]
@@ -91,6 +91,8 @@ def _parse(argv, positional):
 
 
 def _call(main, argv):
+  if not _DEBUG.value:
+    _hide_tensorflows_messages()
   handler = absl_logging.get_absl_handler()
   handler.setFormatter(Lines())
   handler.addFilter(_about_the_run)
@@ -103,6 +105,14 @@ def _call(main, argv):
   except KeyboardInterrupt as error:
     print("interrupted" + (f": {error}" if error.args else ""), file=sys.stderr)
     sys.exit(130)
+
+
+def _hide_tensorflows_messages():
+  """Hides what TensorFlow says about the machine, which would bury the log lines of the run."""
+  # TensorFlow reads this variable when it is imported. Who has set it wants to see its messages.
+  if "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    import_noise.hide()
 
 
 def _fail(text):

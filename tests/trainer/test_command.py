@@ -13,6 +13,7 @@ from absl import logging as absl_logging
 from absl.testing import flagsaver
 
 from trainer import command, errors
+from trainer.internals import import_noise
 from trainer.loop import preemption
 
 
@@ -145,13 +146,23 @@ def test_help_ends_well_and_lists_debug(run, argument):
   assert "--[no]debug: Show where" in out
 
 
-def test_tensorflows_chatter_is_off_unless_asked_for(run, monkeypatch):
-  monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
-  run(lambda argv: None)
-  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "2"
+@pytest.fixture
+def hidden(monkeypatch):
+  """Whether the noise of TensorFlow's import is hidden: a list, with an item a time."""
+  calls = []
+  monkeypatch.setattr(import_noise, "hide", lambda: calls.append(True))
+  return calls
+
+
+def test_tensorflows_chatter_is_off_unless_asked_for(run, monkeypatch, hidden):
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
   run(lambda argv: None)
-  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+  assert (os.environ["TF_CPP_MIN_LOG_LEVEL"], hidden) == ("0", [])
+  monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+  run(lambda argv: None, "--debug")
+  assert ("TF_CPP_MIN_LOG_LEVEL" in os.environ, hidden) == (False, [])
+  run(lambda argv: None)
+  assert (os.environ["TF_CPP_MIN_LOG_LEVEL"], hidden) == ("2", [True])
 
 
 def test_log_lines_have_a_time_and_from_warnings_on_a_level(run):

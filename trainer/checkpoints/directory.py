@@ -19,7 +19,6 @@ read these files. The key `examples_seen` is the position in the training data.
 import concurrent.futures
 import dataclasses
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -28,10 +27,9 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors, files
-from trainer.checkpoints import reader, retention
+from trainer.checkpoints import file_names, reader, retention
 
-PREFIX = "model.ckpt"
-_INDEX = re.compile(re.escape(PREFIX) + r"-(\d+)\.index")
+PREFIX = file_names.PREFIX
 _DATA = ".data-00000-of-00001"
 _WRITING = ".writing-"
 
@@ -76,7 +74,7 @@ class CheckpointDirectory:
       names = tf.io.gfile.listdir(self.directory)
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
       return []
-    return sorted(int(match[1]) for match in map(_INDEX.fullmatch, names) if match)
+    return file_names.steps(names)
 
   def path(self, step: int) -> str:
     """Returns the path of a step's checkpoint, for arguments named checkpoint_path."""

@@ -20,8 +20,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from absl import flags
+from etils import epath
 
 from trainer import errors, formatting
+from trainer.checkpoints import file_names
 
 _OUTPUT = flags.DEFINE_string("weights_file", None, "export-weights: the file, *.weights.h5.")
 _MODEL = flags.DEFINE_string(
@@ -64,18 +66,16 @@ def list_checkpoints(model_dir: str) -> list[str]:
   Raises:
     CheckpointNotFoundError: there are none.
   """
-  import tensorflow as tf
-
-  from trainer.checkpoints import directory as checkpoint
-
-  directory = checkpoint.CheckpointDirectory(model_dir)
-  steps = directory.steps()
+  folder = epath.Path(model_dir)  # which does without TensorFlow: a list is there at once
+  names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+  steps = file_names.steps(names)
   if not steps:
     raise errors.CheckpointNotFoundError(f"There is no checkpoint in {model_dir}.")
   rows = []
   for step in steps:
-    stats = [tf.io.gfile.stat(file) for file in tf.io.gfile.glob(directory.path(step) + ".*")]
-    date = datetime.datetime.fromtimestamp(max(stat.mtime_nsec for stat in stats) / 1e9)
+    prefix = f"{file_names.PREFIX}-{step}."
+    stats = [(folder / name).stat() for name in names if name.startswith(prefix)]
+    date = datetime.datetime.fromtimestamp(max(stat.mtime for stat in stats))
     rows.append(
       [
         str(step),

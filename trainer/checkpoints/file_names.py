@@ -1,0 +1,13 @@
+"""The names of checkpoints' files, which can be known without TensorFlow."""
+
+import re
+from collections.abc import Iterable
+
+PREFIX = "model.ckpt"
+
+_INDEX = re.compile(re.escape(PREFIX) + r"-(\d+)\.index")
+
+
+def steps(names: Iterable[str]) -> list[int]:
+  """Returns the steps of the checkpoints among the names of a folder's files, oldest first."""
+  return sorted(int(match[1]) for match in map(_INDEX.fullmatch, names) if match)

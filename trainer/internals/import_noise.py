@@ -1,0 +1,78 @@
+"""Keeps off the terminal what TensorFlow's C++ libraries say of themselves while they are loaded.
+
+    import_noise.hide()
+    import tensorflow  # some seconds later: prints nothing
+
+TF_CPP_MIN_LOG_LEVEL does not reach these lines (TensorFlow 2.21): they are written before there is
+a log. So standard error passes through a process of its own for as long as the import lasts. That
+process also shows the last words of an import that aborts, as on a CPU that lacks an instruction.
+"""
+
+import contextlib
+import importlib.abc
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+_FILTER = r"""
+import re, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command
+noise = re.compile(
+  rb"WARNING: All log messages before absl::InitializeLog"
+  rb"|I0000 "  # information, and the second line of one that has two
+  rb"|To enable the following instructions: "
+)
+for line in sys.stdin.buffer:
+  if not noise.match(line):
+    sys.stderr.buffer.write(line)
+    sys.stderr.buffer.flush()
+"""
+
+
+def hide() -> None:
+  """Hides what the import of TensorFlow prints, if it has not been imported yet."""
+  if "tensorflow" not in sys.modules and not any(isinstance(f, _Finder) for f in sys.meta_path):
+    sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+  """Finds TensorFlow once, as the other finders do, and has it loaded without noise."""
+
+  def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+    """See importlib.abc.MetaPathFinder."""
+    if fullname != "tensorflow":
+      return None
+    sys.meta_path.remove(self)
+    spec = importlib.util.find_spec(fullname)
+    if spec is not None and spec.loader is not None:
+      load = spec.loader.exec_module
+
+      def load_filtered(module):
+        with _filtered():
+          load(module)
+
+      spec.loader.exec_module = load_filtered  # type: ignore[method-assign]
+    return spec
+
+
+@contextlib.contextmanager
+def _filtered() -> Iterator[None]:
+  """Sends the process's standard error through the filter while the context is open."""
+  try:
+    kept = os.dup(2)
+  except OSError:  # it is closed
+    yield
+    return
+  command = [sys.executable, "-I", "-S", "-c", _FILTER]
+  with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+    assert process.stdin is not None
+    os.dup2(process.stdin.fileno(), 2)
+    try:
+      yield
+    finally:
+      sys.stderr.flush()
+      os.dup2(kept, 2)
+      os.close(kept)  # then the pipe, at whose end the filter ends; Popen waits for it
