@@ -377,5 +377,4 @@ class _WriteConfiguration:
     writer = summaries.Writer(estimator.model_dir)
     writer.text(step, "config", config.parsed_text())
     writer.text(step, "operative_config", operative)
-    writer.close()
     self._done = True

@@ -54,9 +54,7 @@ def write_summaries(summaries_dir: str, step: int, scalars: dict[str, float]) ->
   Raises:
     OutputError: they cannot be written.
   """
-  writer = summaries.Writer(summaries_dir)
-  writer.scalars(step, scalars)
-  writer.close()
+  summaries.Writer(summaries_dir).scalars(step, scalars)
 
 
 def _text(scalars):
@@ -68,13 +66,18 @@ def _point(tag, value):
 
 
 def _summaries(summaries_dir, step):
-  """What a folder's TensorBoard files have of a step, as _point gives it."""
-  points = set()
-  for path in tf.io.gfile.glob(os.path.join(summaries_dir, "events.*")):
+  """What TensorBoard shows of a step, as _point gives it, by the files in a folder."""
+  # A training that goes on from an earlier step begins its file with that: what is later counts no
+  # more.
+  summaries.Writer(summaries_dir).open()
+  points: set[tuple[str, str]] = set()
+  for path in sorted(tf.io.gfile.glob(os.path.join(summaries_dir, "events.*"))):
     try:
       for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
         event = tf.compat.v1.Event.FromString(record)
-        if event.step == step:
+        if event.HasField("session_log") and event.step <= step:
+          points.clear()
+        elif event.step == step:
           points.update(
             _point(value.tag, tf.make_ndarray(value.tensor))
             for value in event.summary.value

@@ -46,8 +46,6 @@ class Histograms:
     if not self._timer.due(step) or not estimator.device.is_chief:
       return
     variables = estimator.variables
-    writer = summaries.Writer(estimator.model_dir)
-    writer.histograms(
+    summaries.Writer(estimator.model_dir).histograms(
       step, {name: variables[name].numpy() for name in sorted(warm_start.model_names(variables))}
     )
-    writer.close()

@@ -129,6 +129,14 @@ def primary(variable: tf.Variable) -> tf.Variable:
   return variable._primary
 
 
+# Summaries.
+
+
+def write_event(writer: tf.summary.SummaryWriter, event: tf.compat.v1.Event) -> None:
+  """Writes an event, which need not have a summary, to a writer's file."""
+  tf.raw_ops.ImportEvent(writer=writer._resource, event=event.SerializeToString())
+
+
 # The runtime.
 
 

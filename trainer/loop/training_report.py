@@ -37,12 +37,16 @@ class TrainingReport:
     self._writer = summaries.Writer(model_dir)
     self._progress = progress.Progress(start, final_step, config.show_progress)
     if writes:
-      metrics_file.begin(model_dir, start)
+      self._begin(start)
 
   def went_back_to(self, step: int) -> None:
     """Notes that the training goes on from an earlier step: what is later counts no more."""
     if self._writes:
-      metrics_file.begin(self._model_dir, step)
+      self._begin(step)
+
+  def _begin(self, step):
+    metrics_file.begin(self._model_dir, step)
+    summaries.begin(self._model_dir, step)
 
   def add(self, result: outer_loop.LoopResult) -> None:
     """Takes in what a device loop gave, and reports what is due."""
@@ -59,9 +63,8 @@ class TrainingReport:
     self._report(step, log=True, summary=True)
 
   def close(self) -> None:
-    """Takes the bar away and closes the files."""
+    """Takes the bar away."""
     self._progress.close()
-    self._writer.close()
 
   def _report(self, step, log, summary):
     if log and self._writes and not self._log_totals.is_empty:

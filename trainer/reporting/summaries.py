@@ -6,10 +6,14 @@ number of its step. Images, histograms and texts inside a model_fn are not writt
 says so; a host_call can write them.
 """
 
+import collections
 import contextlib
 import contextvars
+import os
 import re
 import threading
+import time
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,9 +21,10 @@ import numpy as np
 import tensorboard.compat
 import tensorflow as tf
 from absl import logging
+from tensorboard.compat.proto import event_pb2
 
 from trainer import errors
-from trainer.internals import patches
+from trainer.internals import patches, tensorflow_internals
 
 v1 = tf.compat.v1
 
@@ -142,8 +147,67 @@ def _tell(tag):
     )
 
 
+# The files that this process writes, by folder, the one that was used last at the end. TensorBoard
+# reads the files of a folder in the order of their names, and keeps each of them open.
+_open: collections.OrderedDict[str, "_File"] = collections.OrderedDict()
+_MOST_OPEN = 16
+_open_lock = threading.RLock()
+
+# model_dir → the step at which this process's newest training of it began.
+_started: dict[str, int] = {}
+
+
+class _File:
+  """The one file that this process writes in a folder.
+
+  Args:
+    directory: the folder, which is made.
+
+  Raises:
+    OpError: the file cannot be written.
+  """
+
+  def __init__(self, directory: str) -> None:
+    self._process = os.getpid()
+    self._suffix = f".{uuid.uuid4().hex[:8]}.v2"
+    self._directory = directory
+    self.writer = tf.summary.create_file_writer(directory, filename_suffix=self._suffix)
+
+  def is_there(self) -> bool:
+    """Whether this process made the file and nobody has removed it."""
+    pattern = os.path.join(_escaped(self._directory), f"events.*{self._suffix}")
+    return self._process == os.getpid() and bool(tf.io.gfile.glob(pattern))
+
+  def begin(self, step: int) -> None:
+    """Writes that a training begins at a step: TensorBoard drops what is later in the folder."""
+    start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+    event = event_pb2.Event(wall_time=time.time(), step=step + 1, session_log=start)
+    tensorflow_internals.write_event(self.writer, event)
+    self.writer.flush()
+
+
+def begin(model_dir: str, step: int) -> None:
+  """Notes that a training of this process begins, or goes on from an earlier step.
+
+  In the folder and those of its evaluations TensorBoard then drops what an earlier training wrote
+  of later steps, as that one was cut off and its steps are done again.
+
+  Args:
+    model_dir: the folder of the run.
+    step: the global step.
+  """
+  model_dir = model_dir.rstrip("/")
+  with _open_lock:
+    _started[model_dir] = step
+    for directory, file in _open.items():
+      if model_dir in (directory, os.path.dirname(directory)) and file.is_there():
+        file.begin(step)
+
+
 class Writer:
   """Writes TensorBoard files to a directory, which is created at the first write.
+
+  All Writers of a process and a directory write to one file.
 
   Args:
     directory: local or on any file system that tf.io.gfile supports.
@@ -158,36 +222,51 @@ class Writer:
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     """Writes scalars by tag, at a step."""
-    with self._open().as_default():
+    with self.open().as_default():
       for tag, value in values.items():
         tf.summary.scalar(tag, value, step=step)
     self._writer.flush()
 
   def histograms(self, step: int, values: Mapping[str, np.ndarray]) -> None:
     """Writes histograms of arrays by tag, at a step."""
-    with self._open().as_default():
+    with self.open().as_default():
       for tag, value in values.items():
         tf.summary.histogram(tag, value, step=step)
     self._writer.flush()
 
   def text(self, step: int, tag: str, text: str) -> None:
     """Writes a text, which TensorBoard shows with its line breaks and spaces."""
-    with self._open().as_default():
+    with self.open().as_default():
       tf.summary.text(tag, "\n".join("    " + line for line in text.splitlines()), step=step)
     self._writer.flush()
 
-  def _open(self):
+  def open(self) -> tf.summary.SummaryWriter:
+    """Returns the writer of the directory's file, which is begun if this process has none."""
     if self._writer is None:
       try:
-        self._writer = tf.summary.create_file_writer(self._directory)
+        self._writer = _file(self._directory).writer
       except (OSError, tf.errors.OpError) as error:
         raise errors.OutputError(
           f"Cannot write TensorBoard files to {self._directory} (--model_dir): {error}"
         ) from error
     return self._writer
 
-  def close(self) -> None:
-    """Closes the files; a later write opens new ones."""
-    if self._writer is not None:
-      self._writer.close()
-      self._writer = None
+
+def _file(directory):
+  """The file of a folder that is open, or a new one."""
+  directory = directory.rstrip("/")
+  with _open_lock:
+    file = _open.pop(directory, None)
+    if file is None or not file.is_there():
+      file = _File(directory)
+      start = _started.get(directory, _started.get(os.path.dirname(directory)))
+      if start is not None:
+        file.begin(start)
+    _open[directory] = file
+    if len(_open) > _MOST_OPEN:
+      _open.popitem(last=False)[1].writer.close()
+  return file
+
+
+def _escaped(directory):
+  return re.sub(r"([*?\[\]\\])", r"\\\1", directory)

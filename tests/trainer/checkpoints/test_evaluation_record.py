@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from trainer.checkpoints import evaluation_record, retention
-from trainer.reporting import metrics_file
+from trainer.reporting import metrics_file, summaries
 
 SCALARS = {"loss": 0.1, "accuracy": 0.75, "nothing": math.nan}
 
@@ -101,3 +101,12 @@ def test_a_line_of_a_training_that_went_back_does_not_count(tmp_path):
   metrics_file.begin(str(tmp_path), 10)
   write(tmp_path)
   assert [line["step"] for line in metrics_file.read(str(tmp_path))] == [20]
+
+
+def test_a_training_that_went_back_has_its_evaluation_shown(tmp_path):
+  summaries.begin(str(tmp_path), 0)
+  write(tmp_path)
+  summaries.begin(str(tmp_path), 10)  # TensorBoard drops step 20
+  write(tmp_path)
+  write(tmp_path)
+  assert [point for point in written(tmp_path)[2] if point[1] == "loss"] == [(20, "loss")] * 2

@@ -1,9 +1,12 @@
 """tf.summary inside a model_fn ends in event files with the steps that it is of."""
 
+import collections
+import os
 import pathlib
 
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing import plugin_event_accumulator
 
 import trainer
 from tests.trainer import programs
@@ -185,11 +188,9 @@ def test_what_a_program_writes_itself_is_written_though_others_are_intercepted(t
 
 def test_a_writer_makes_its_folder_when_there_is_something_to_write(tmp_path):
   writer = summaries.Writer(str(tmp_path / "events"))
-  writer.close()
   assert not (tmp_path / "events").exists()
   writer.scalars(3, {"a": 1.0, "b": 2.0})
   writer.text(4, "note", "one\ntwo")
-  writer.close()
   assert scalars(tmp_path / "events") == {"a": [(3, 1.0)], "b": [(3, 2.0)]}
 
 
@@ -201,3 +202,42 @@ def test_a_file_in_the_way(tmp_path):
     r"\(--model_dir\)",
   ):
     summaries.Writer(str(tmp_path / "events")).scalars(1, {"a": 1.0})
+
+
+def test_a_process_writes_one_file_to_a_folder(tmp_path):
+  for step in range(3):
+    summaries.Writer(str(tmp_path / "eval")).scalars(step, {"a": step})
+  (path,) = (tmp_path / "eval").iterdir()
+  path.unlink()  # a folder that is cleared while the process goes on gets a new one
+  summaries.Writer(str(tmp_path / "eval")).scalars(7, {"a": 7.0})
+  assert scalars(tmp_path / "eval") == {"a": [(7, 7.0)]}
+
+
+def shown(folder):
+  """The steps that TensorBoard shows."""
+  accumulator = plugin_event_accumulator.EventAccumulator(str(folder))
+  accumulator.Reload()
+  return [event.step for event in accumulator.Tensors("loss")]
+
+
+@pytest.mark.parametrize("folder", [".", "eval"])
+@pytest.mark.parametrize("in_another_process", [False, True])
+def test_steps_that_are_done_again_are_shown_once(
+  tmp_path, monkeypatch, folder, in_another_process
+):
+  for start, steps in ((0, (10, 20, 30)), (20, (30, 40))):
+    summaries.begin(str(tmp_path), start)
+    for step in steps:
+      summaries.Writer(os.path.normpath(tmp_path / folder)).scalars(step, {"loss": 0.5})
+    if in_another_process:
+      monkeypatch.setattr(summaries, "_open", collections.OrderedDict())
+  assert shown(tmp_path / folder) == [10, 20, 30, 40]
+
+
+def test_few_files_are_open_at_a_time(tmp_path, monkeypatch):
+  monkeypatch.setattr(summaries, "_open", collections.OrderedDict())
+  monkeypatch.setattr(summaries, "_MOST_OPEN", 2)
+  for name in "abca":
+    summaries.Writer(str(tmp_path / name)).scalars(1, {"loss": 0.5})
+  assert [path.rpartition("/")[2] for path in summaries._open] == ["c", "a"]
+  assert shown(tmp_path / "b") == [1]
