@@ -56,7 +56,8 @@ def message(error: BaseException) -> str:
   if error.__cause__ is not None:
     cause = original(error.__cause__)
     line = next(iter(str(cause).splitlines()), "")
-    if line not in text:
+    # "Graph execution error:" alone says nothing.
+    if line not in text and not line.endswith(":"):
       text += f"\n  caused by {type(cause).__name__}: {line}"
   return text
 

@@ -422,7 +422,9 @@ class Estimator:
     The variables have the values that they have at the time.
     """
     parts_, start = self._parts, self._start(kind, input_fn)
-    return dry_run.try_step(kind, input_fn, parts_.inputs, parts_.loops, parts_.values, start)
+    return dry_run.try_step(
+      kind, input_fn, parts_.inputs, parts_.loops, parts_.values, parts_.program.model_name, start
+    )
 
   def time_input(self, kind: Kind, input_fn: Callable) -> benchmark.Report:
     """Times the input of a kind by itself, with no step and no model.

@@ -80,6 +80,11 @@ def test_the_cause_is_one_more_line_unless_it_is_told(run):
     "error: The input failed.\n  caused by KeyError: 'inner\\nsecond line'\n",
   )
 
+  def empty(argv):
+    raise errors.ModelFnError("A step failed.") from ValueError("Graph execution error:\nmore")
+
+  assert run(empty) == (2, "", "error: A step failed.\n")
+
   def told(argv):
     try:
       raise ValueError("bad shape\nmore")

@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from trainer import errors, spec
 from trainer.checkpoints import model_values
-from trainer.inputs import elements
+from trainer.inputs import call, elements
 from trainer.kinds import Kind
 from trainer.loop import device_loops, evaluation, loop_input
+from trainer.loop import step as step_lib
 
 
 def try_step(
@@ -19,6 +20,7 @@ def try_step(
   inputs: loop_input.LoopInputs,
   loops: device_loops.DeviceLoops,
   values: model_values.ModelValues,
+  model_name: str,
   start: int = 0,
 ) -> str:
   """Runs one step with the variables as they are; returns a sentence on it.
@@ -29,10 +31,12 @@ def try_step(
     inputs: the LoopInputs.
     loops: the DeviceLoops.
     values: the ModelValues, which hear that a training step has changed the variables.
+    model_name: the model_fn's, for messages.
     start: the example to begin at, in training.
 
   Raises:
-    InputError: there is no batch.
+    InputError: there is no batch, or it cannot be read.
+    ModelFnError: an operation of the step failed.
   """
   runs: dict[str, Any] = {Kind.TRAIN: _train, Kind.EVAL: _evaluate, Kind.PREDICT: _predict}
   run = runs[kind]
@@ -40,7 +44,12 @@ def try_step(
   clock = time.monotonic()
   if kind == Kind.TRAIN:
     values.invalidate()
-  what = run(loops, batches)
+  failed_in_input = loops.failed_in_input if kind == Kind.TRAIN else lambda: None
+  with (
+    step_lib.translate_step_errors(model_name, Kind(kind)),
+    call.translate_read_errors(batches.input_fn, kind, failed_in_input),
+  ):
+    what = run(loops, batches)
   if what is None:
     raise errors.InputError(
       f"The {kind} input_fn {spec.name_of(batches.input_fn)} gave no batch: its "

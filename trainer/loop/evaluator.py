@@ -94,6 +94,7 @@ class Evaluator:
     is_own = self._values.is_own(checkpoint)
     with (
       self._watchdog.stage("evaluation"),
+      step_lib.translate_step_errors(self._program.model_name, Kind.EVAL),
       call.translate_read_errors(eval_input.input_fn, Kind.EVAL),
       # Else retention may remove the checkpoint while another process evaluates it.
       retention.lease(checkpoint) if is_own else contextlib.nullcontext(),

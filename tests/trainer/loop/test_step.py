@@ -10,6 +10,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
+from trainer.kinds import Kind
 
 ModeKeys = trainer.ModeKeys
 
@@ -229,3 +230,44 @@ def test_bfloat16_is_for_the_computation(tmp_path):
   assert {
     name: estimator.get_variable_value(name).dtype for name in ("dense/kernel", "dense/bias")
   } == {"dense/kernel": np.float32, "dense/bias": np.float32}
+
+
+def fails_in_metric_fn(features, labels, mode, params):
+  specification = programs.line(features, labels, mode, params)
+  if mode != trainer.ModeKeys.EVAL:
+    return specification
+
+  def metric_fn(labels):
+    metric = keras.metrics.Mean()
+    metric.update_state(tf.reshape(labels, [7, -1]))  # of eight labels
+    return {"mean": metric}
+
+  return trainer.EstimatorSpec(mode, loss=specification.loss, eval_metrics=(metric_fn, [labels]))
+
+
+def fails_in_loss(features, labels, mode, params):
+  with tf.control_dependencies([tf.debugging.assert_less(labels, -1e9, "a label is too large")]):
+    return programs.line(features, tf.identity(labels), mode, params)
+
+
+@pytest.mark.parametrize(
+  ("model_fn", "kind", "what"),
+  [
+    (fails_in_loss, Kind.TRAIN, "a label is too large"),
+    (fails_in_loss, Kind.EVAL, "a label is too large"),
+    (fails_in_metric_fn, Kind.EVAL, "requires a multiple of 7"),
+  ],
+)
+def test_an_operation_that_fails_is_told_in_one_line_with_its_place(tmp_path, model_fn, kind, what):
+  estimator = programs.estimator(tmp_path, model_fn)
+  with pytest.raises(errors.ModelFnError, match=what) as tried:
+    estimator.try_step(kind, programs.train_input)
+  assert "\n" not in str(tried.value)
+  assert f"failed in a step, mode '{kind}' ({__file__}:" in str(tried.value)
+
+
+def test_an_evaluation_tells_it_the_same_way(tmp_path):
+  estimator = programs.estimator(tmp_path, fails_in_metric_fn)
+  estimator.train(programs.train_input, max_steps=1)
+  with pytest.raises(errors.ModelFnError, match="failed in a step, mode 'eval'.*multiple of 7"):
+    estimator.evaluate(programs.train_input, steps=1)
