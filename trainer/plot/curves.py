@@ -8,18 +8,13 @@ evaluations have different colours. For several runs, each run has a colour, and
 evaluations have different line styles. Colour-blind people can tell the colours apart.
 """
 
-import contextlib
 import dataclasses
-import html
-import io
-import logging
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from trainer import errors
+from trainer.plot import svg
 from trainer.reporting import metrics_file
 
 # Okabe and Ito, "Color Universal Design" (2008), without yellow and black, which cannot be seen on
@@ -42,10 +37,6 @@ _FROM_ZERO = ("learning_rate", "examples_per_second", "steps_per_second", "input
 # drawn only on request.
 _LAST = ("examples_per_second", "input_wait")
 _NOT_BY_DEFAULT = ("steps_per_second",)
-
-# Stands for the text colour of the page that shows an SVG. _for_a_page replaces it by currentColor,
-# which matplotlib does not know.
-_TEXT_COLOR = "#010203"
 
 
 @dataclasses.dataclass
@@ -140,7 +131,7 @@ def save(path: str, found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0
   """
   if not path.endswith((".png", ".svg")):
     raise errors.SettingError(f"--output={path}: expected a file that ends in .png or .svg.")
-  with _matplotlib() as figure_class:
+  with svg.figure_class() as figure_class:
     columns = min(3, max(1, math.ceil(math.sqrt(len(found)))))
     rows = math.ceil(len(found) / columns)
     figure = figure_class(figsize=(4.6 * columns, 3.1 * rows + 0.5), dpi=120, layout="constrained")
@@ -176,7 +167,7 @@ def svgs(found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> dict[s
   Raises:
     SettingError: smoothing is out of range, or matplotlib is not installed.
   """
-  with _matplotlib(_TEXT_COLOR, as_text=True) as figure_class:
+  with svg.figure_class(svg.TEXT_COLOR) as figure_class:
     styles = _Styles(found)
     panels: dict[str, str] = {}
     for metric, drawn in found.items():
@@ -190,9 +181,7 @@ def svgs(found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> dict[s
           frameon=False,
           fontsize="small",
         )
-      written = io.StringIO()
-      figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
-      panels[metric] = _for_a_page(written.getvalue(), f"{label(metric)} by step")
+      panels[metric] = svg.element(figure, f"{label(metric)} by step")
     return panels
 
 
@@ -232,17 +221,6 @@ def label(metric: str) -> str:
   return _LABELS.get(metric, metric)
 
 
-def _for_a_page(svg, title):
-  """Turns an SVG file's text into an element that fits the page's width and text colour."""
-  svg = svg[svg.index("<svg") :]
-  # Every panel has the same ids, and a page must not have an id twice. Nothing refers to these.
-  svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-  svg = re.sub(r' (width|height)="[^"]*"', "", svg, count=2)  # only those of the <svg> itself
-  return svg.replace(_TEXT_COLOR, "currentColor").replace(
-    "<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1
-  )
-
-
 def _steps_shown(found):
   """Returns the first and the last step of the axes, which are the same in all panels."""
   steps = [step for drawn in found.values() for curve in drawn for step in curve.steps]
@@ -280,7 +258,7 @@ class _Styles:
       (run, (color, "-", ""))
       for run, color in zip(self._runs, self._colors(len(self._runs)), strict=True)
     ]
-    return by_run + [(kind, (_TEXT_COLOR, *style)) for kind, style in self._styles.items()]
+    return by_run + [(kind, (svg.TEXT_COLOR, *style)) for kind, style in self._styles.items()]
 
   @staticmethod
   def _cycle(styles, count):
@@ -335,9 +313,12 @@ def _number_formatter(axes):
   matplotlib's own takes a common offset or power of ten out, which readers must then add back.
   """
   low, high = axes.get_ylim()
-  if max(abs(low), abs(high)) >= 10_000:
-    return lambda value, _: f"{value:,.0f}"
-  return lambda value, _: f"{value:.6g}"
+  largest = max(abs(low), abs(high))
+  # Digits before the point, unless there are very many; and those that tell two ticks apart.
+  whole = math.log10(largest) if largest < 1e15 else 0
+  apart = math.log10(10 * largest / (high - low))
+  digits = math.ceil(max(5, whole, apart)) + 1
+  return lambda value, _: f"{value:,.{digits}g}"
 
 
 def _line(name, style):
@@ -347,30 +328,3 @@ def _line(name, style):
   return lines.Line2D(
     [], [], color=color, linestyle=dashes, marker=marker, markersize=4, linewidth=1.5, label=name
   )
-
-
-@contextlib.contextmanager
-def _matplotlib(text_color="black", as_text=False):
-  """Yields matplotlib's Figure class, with the settings of these pictures inside the block."""
-  try:
-    import matplotlib
-    from matplotlib import figure
-  except ImportError as error:
-    raise errors.SettingError(
-      f"Curves need matplotlib: pip install 'octet[plot]' ({error})."
-    ) from error
-  logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it logs the fonts that it finds
-  colors = dict.fromkeys(
-    ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"),
-    text_color,
-  )
-  # Figure is used without pyplot, which would keep each figure and may need a display.
-  settings: dict[Any, Any] = {
-    **matplotlib.rcParamsDefault,  # not those of the user's matplotlibrc
-    **colors,
-    "svg.hashsalt": "octet",  # the same ids in each run, so that equal curves give equal files
-    "svg.fonttype": "none" if as_text else "path",
-    "font.size": 10,
-  }
-  with matplotlib.rc_context(settings):
-    yield figure.Figure

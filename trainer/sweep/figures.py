@@ -6,20 +6,13 @@ trials without a conditional parameter.
 """
 
 import contextlib
-import html
-import io
-import logging
 import math
-import re
 import warnings
 from collections.abc import Callable
 
-from trainer import errors
+from trainer.plot import svg
 from trainer.sweep import optuna_parts, report
 
-# Stands for the text colour of the page. It is replaced by currentColor, which matplotlib does not
-# know.
-_TEXT_COLOR = "#010203"
 _DOT, _BEST, _PRUNED = "#0072b2", "#d55e00", "#999999"
 
 
@@ -89,7 +82,7 @@ def parallel_coordinates(found: report.Report) -> str:
         alpha=0.8,
       )
     for index, (_, ticks) in enumerate(axis_values):
-      axes.axvline(index, color=_TEXT_COLOR, linewidth=0.8)
+      axes.axvline(index, color=svg.TEXT_COLOR, linewidth=0.8)
       for position, text in ticks:
         axes.annotate(
           text,
@@ -98,7 +91,7 @@ def parallel_coordinates(found: report.Report) -> str:
           textcoords="offset points",
           fontsize="x-small",
           va="center",
-          color=_TEXT_COLOR,
+          color=svg.TEXT_COLOR,
         )
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks([])
@@ -187,38 +180,10 @@ def _short(text):
 @contextlib.contextmanager
 def _axes(width, height, label):
   """Yields the axes of a figure (size in inches) and a list that receives the <svg> at the end."""
-  try:
-    import matplotlib
-    from matplotlib import figure
-  except ImportError:
-    raise errors.SettingError("The page needs matplotlib: pip install 'octet[sweep]'.") from None
-  logging.getLogger("matplotlib").setLevel(logging.WARNING)
-  colors = dict.fromkeys(
-    ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), _TEXT_COLOR
-  )
-  with matplotlib.rc_context(
-    {
-      **matplotlib.rcParamsDefault,
-      **colors,
-      "svg.fonttype": "none",
-      "svg.hashsalt": "octet",
-      "font.size": 10,
-    }
-  ):
-    drawn = figure.Figure(figsize=(width, height), layout="constrained")
+  with svg.figure_class(svg.TEXT_COLOR) as figure_class:
+    drawn = figure_class(figsize=(width, height), layout="constrained")
     axes = drawn.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
-    made = []
+    made: list[str] = []
     yield axes, made
-    written = io.StringIO()
-    drawn.savefig(written, format="svg", transparent=True, metadata={"Date": None})
-  text = written.getvalue()
-  text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
-  # Without width and height the element takes the width of the page.
-  text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-  text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-  made.append(
-    text.replace(_TEXT_COLOR, "currentColor").replace(
-      "<svg", f'<svg role="img" aria-label="{html.escape(label, quote=True)}"', 1
-    )
-  )
+    made.append(svg.element(drawn, label))

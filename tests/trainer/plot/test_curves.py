@@ -3,22 +3,16 @@ matplotlib, not by pixels.
 """
 
 import math
-import os
-import pathlib
 import re
-import subprocess
 import sys
 from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 
-import trainer
-from tests.trainer import programs
 from trainer import errors
 from trainer.plot import curves
 from trainer.reporting import metrics_file
-
-ENVIRONMENT = dict(os.environ, PYTHONPATH=str(pathlib.Path(trainer.__file__).parents[1]))
 
 
 def write(model_dir, *, steps=(100, 200, 300), evals=("eval",), **more):
@@ -56,17 +50,6 @@ def texts(svg):
     for text in text
     if text
   ]
-
-
-def plot(*arguments, cwd):
-  return subprocess.run(
-    [sys.executable, "-m", "trainer.plot", *map(str, arguments)],
-    cwd=cwd,
-    env=ENVIRONMENT,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
 
 
 # ------------------------------------------------------------- what is drawn
@@ -107,17 +90,6 @@ def test_metrics_that_are_asked_for(two):
 def test_a_metric_that_is_no_number_is_a_gap(tmp_path):
   found = curves.collect([write(tmp_path, gap=math.nan)])["gap"][0]
   assert [math.isnan(value) for value in found.values] == [True] * 3
-
-
-def test_a_run_that_goes_on_can_be_drawn(tmp_path):
-  seen = []
-  estimator = programs.estimator(tmp_path, save_summary_steps=2, **programs.fixed_loops(2))
-  estimator.train(
-    programs.train_input,
-    max_steps=4,
-    hooks=[lambda *_: seen.append(curves.collect([tmp_path])["loss"][0].steps)],
-  )
-  assert seen == [[2], [2, 4]]
 
 
 @pytest.mark.parametrize(
@@ -224,59 +196,92 @@ def test_the_same_runs_give_the_same_svg(two, tmp_path):
   assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-# ----------------------------------------------------------------- the command
-
-
-def test_the_command_needs_no_tensorflow(two, tmp_path):
-  program = (
-    "import runpy, sys; sys.argv = ['plot', *sys.argv[1:]]\n"
-    "try: runpy.run_module('trainer.plot', run_name='__main__')\n"
-    "finally: assert 'tensorflow' not in sys.modules"
-  )
-  done = subprocess.run(
-    [sys.executable, "-c", program, *two],
-    cwd=tmp_path,
-    env=ENVIRONMENT,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  assert (done.returncode, done.stderr) == (0, "")
-  assert (
-    done.stdout
-    == "Wrote curves.png: loss, accuracy, learning_rate, examples_per_second, input_wait\n"
-  )
-  assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-  "arguments, message",
-  [
-    ([], "No folder of a run is given"),
-    (["nowhere"], "There are no metrics in nowhere: no metrics.jsonl with a report in it."),
-    (
-      ["lr1", "--output=curves.gif"],
-      "--output=curves.gif: expected a file that ends in .png or .svg",
-    ),
-    (["lr1", "--output=nowhere/curves.png"], "Cannot write nowhere/curves.png (--output)"),
-    (["lr1", "--metric=nothing"], "--metric=nothing: the runs have"),
-    (["lr1", "--smoothing=2"], "--smoothing=2.0: expected"),
-    (["lr1", "lr2", "--html=report.html"], "--html is a report of one run; got 2 folders"),
-  ],
-  ids=lambda value: value[-1] if isinstance(value, list) and value else "",
-)
-def test_mistakes_are_one_line(arguments, message, two, tmp_path):
-  done = plot(*arguments, cwd=tmp_path)
-  assert (done.returncode, done.stdout) == (2, "")
-  assert done.stderr.startswith(f"error: {message}")
-  assert done.stderr.count("\n") == 1
-
-
 def test_without_matplotlib(two, tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, "matplotlib", None)
   with pytest.raises(
-    errors.SettingError,
-    match=r"Curves need matplotlib: pip install "
-    r"'octet\[plot\]'",
+    errors.SettingError, match=r"Pictures need matplotlib: pip install 'octet\[plot\]'"
   ):
     curves.save(str(tmp_path / "curves.png"), curves.collect(two))
+
+
+def drawn(metric, *values, run="run", kind="train"):
+  """What `collect` returns for one curve, with a value at step 1, 2 and so on."""
+  return {metric: [curves.Curve(run, kind, list(range(1, len(values) + 1)), list(values))]}
+
+
+def ticks(found):
+  """The numbers at the axes of a panel."""
+  (svg,) = curves.svgs(found).values()
+  return [text for text in texts(svg) if re.fullmatch(r"[-\d.,e+]+", text)]
+
+
+def test_steps_have_all_their_digits():
+  found = {"loss": [curves.Curve("run", "train", [0, 2_000_000], [0.0, 1.0])]}
+  assert "2,000,000" in ticks(found)
+
+
+def test_all_panels_have_the_same_steps():
+  found = {
+    "loss": [curves.Curve("run", "train", [100, 1000], [1.0, 0.5])],
+    "accuracy": [curves.Curve("run", "eval", [1000], [0.5])],
+  }
+  steps = [
+    [text for text in texts(svg) if text in ("200", "400", "600", "800", "1,000")]
+    for svg in curves.svgs(found).values()
+  ]
+  assert steps[0] == steps[1] == ["200", "400", "600", "800", "1,000"]
+
+
+def test_rates_begin_at_zero_and_losses_where_they_are():
+  assert "0" in ticks(drawn("learning_rate", 0.5, 0.5))
+  assert "0" not in ticks(drawn("loss", 0.5, 0.6))
+
+
+@pytest.mark.parametrize(
+  "values, expected",
+  [
+    ((0.0, 1.0), "0.2"),
+    ((0.0, 1e-05), "2e-06"),
+    ((0.0, 50_000.0), "20,000"),
+    ((0.0, 2e6), "1,000,000"),
+    ((20_000.1, 20_000.4), "20,000.2"),
+    ((1234.5671, 1234.5679), "1,234.5674"),
+    ((0.0, 1e30), "2e+29"),
+  ],
+)
+def test_numbers_are_in_full_and_differ(values, expected):
+  found = ticks(drawn("loss", *values))
+  assert expected in found
+  assert len(set(found)) >= len(found) - 1  # a step may be what a value is
+
+
+@pytest.mark.parametrize("name", ["$x^$", "a<b>&", "_run"])
+def test_a_name_is_shown_as_it_is(name, tmp_path):
+  found = drawn(name, 1.0, run=name)
+  found[name] += drawn(name, 2.0, run="other")[name]
+  curves.save(str(tmp_path / "curves.svg"), found)
+  element = ElementTree.fromstring(curves.svgs(found)[name])
+  assert [each for each in element.itertext() if each.strip() == name] == [name] * 2
+  assert element.attrib["aria-label"] == f"{name} by step"
+
+
+def test_a_panel_of_one_curve_has_no_legend():
+  assert "train" not in texts(curves.svgs(drawn("loss", 1.0, 2.0))["loss"])
+
+
+@pytest.mark.parametrize("count, markers", [(1, 1), (2, 0)])
+def test_a_curve_of_one_step_is_a_dot(count, markers):
+  svg = curves.svgs(drawn("loss", *[1.0] * count))["loss"]
+  assert len(re.findall(r'clip-path="[^"]*">\s*<use ', svg)) == markers
+
+
+def test_an_evaluation_is_not_smoothed():
+  found = drawn("loss", 1.0, 2.0, kind="eval")
+  assert curves.svgs(found, 0.9) == curves.svgs(found)
+
+
+def test_the_users_matplotlibrc_does_not_count():
+  before = curves.svgs(drawn("loss", 1.0, 2.0))
+  with matplotlib.rc_context({"axes.linewidth": 5.0}):
+    assert curves.svgs(drawn("loss", 1.0, 2.0)) == before
+    assert matplotlib.rcParams["axes.linewidth"] == 5.0
