@@ -101,6 +101,9 @@ def train_and_evaluate(
   return evaluations.results
 
 
+_SECONDS_BETWEEN_SAYING = 60.0  # that evaluate_continuously waits
+
+
 def evaluate_continuously(
   estimator: Any,
   *eval_specs: EvalSpec,
@@ -139,6 +142,7 @@ def evaluate_continuously(
     )
   evaluations = scheduled_evaluations.Evaluations(estimator, eval_specs, clock)
   last_time, last_step = clock(), 0
+  said_at = float("-inf")  # when it last said that it waits
   seen: set[int] = set()
   while max_steps is None or last_step < max_steps:
     new = [step for step in estimator.checkpoint_steps() if step and step not in seen]
@@ -147,7 +151,7 @@ def evaluate_continuously(
       evaluations.once(step)
       last_step = step
     if new:
-      last_time = clock()
+      last_time, said_at = clock(), float("-inf")
     elif clock() - last_time >= timeout_secs:
       logging.warning(
         "No checkpoint has come into %s for %.0f s: the evaluations end at step %d.",
@@ -157,6 +161,14 @@ def evaluate_continuously(
       )
       break
     else:
+      if clock() - said_at >= _SECONDS_BETWEEN_SAYING:
+        said_at = clock()
+        logging.info(
+          "Waiting for a checkpoint%s in %s: %.0f s more at the longest (run.eval_timeout_secs).",
+          f" after step {last_step}" if last_step else "",
+          estimator.model_dir,
+          timeout_secs - (said_at - last_time),
+        )
       sleep(poll_secs)
   evaluations.tell_exporters()
   return evaluations.results

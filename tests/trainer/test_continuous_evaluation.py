@@ -56,6 +56,23 @@ def test_each_checkpoint_once_in_order_to_the_last_step(tmp_path):
   assert results[None] == own
 
 
+def test_it_says_what_it_waits_for_every_minute(tmp_path, caplog):
+  training = Training(train_to(tmp_path, 5))
+  with caplog.at_level("INFO", logger="absl"):
+    training.evaluate(tmp_path, evaluated([]), timeout_secs=130.0, poll_secs=10.0)
+  said = [line for line in caplog.messages if line.startswith("Waiting for a checkpoint")]
+  assert said == [
+    f"Waiting for a checkpoint{after} in {tmp_path}: {left} s more at the longest "
+    "(run.eval_timeout_secs)."
+    for after, left in (
+      ("", 130),
+      (" after step 5", 130),
+      (" after step 5", 70),
+      (" after step 5", 10),
+    )
+  ]
+
+
 def test_it_ends_when_nothing_comes_any_more(tmp_path):
   log = []
   training = Training(train_to(tmp_path, 5))

@@ -15,6 +15,7 @@ __all__ = [
   "model_values",
   "moving_averages",
   "owed_evaluations",
+  "own_names",
   "reader",
   "retention",
   "saver",

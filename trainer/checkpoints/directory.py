@@ -138,7 +138,12 @@ class CheckpointDirectory:
       )
       if self._on_failure == "raise":
         raise errors.OutputError(message) from error
-      logging.warning("%s. The training goes on; the next checkpoint is the next try.", message)
+      steps = self.steps()
+      logging.warning(
+        "%s. The training goes on; %s, and the next checkpoint is the next try.",
+        message,
+        f"step {steps[-1]} is saved" if steps else "nothing is saved yet",
+      )
 
   def wait_and_warn(self) -> None:
     """Waits until no save is in progress; logs its error.

@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import reader, warm_start
+from trainer.checkpoints import own_names, reader
 from trainer.internals import patches, tensorflow_internals
 from trainer.tracing import variable_store
 
@@ -127,7 +127,7 @@ def apply(
     CheckpointError: a value is missing or has another shape or dtype. No variable was changed.
     CheckpointNotFoundError: there is no checkpoint.
   """
-  own = warm_start.model_names(model)
+  own = own_names.model_names(model)
   values: dict[str, Any] = {}
   for initializer in initializers:
     path = _newest(initializer.path)

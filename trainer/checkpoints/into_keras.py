@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from trainer import errors
-from trainer.checkpoints import directory, keras_weights, reader, warm_start
+from trainer.checkpoints import directory, keras_weights, own_names, reader
 from trainer.tracing import keras_scope
 
 
@@ -52,7 +52,7 @@ def _stored_as(variables, found):
   """Maps the variables of a renumbered model to the names in a checkpoint; {} for another model."""
   if variables.keys() <= found.keys():
     return {}
-  there = _by_counted_layer(warm_start.own_names(found, set(found)))
+  there = _by_counted_layer(own_names.own_names(found, set(found)))
   here = _by_counted_layer(variables)
   counts, others = (
     {kind: len(numbers) for kind, numbers in keras_weights.numbers_of(layers).items()}

@@ -189,7 +189,7 @@ def export_weights(path: str, output: str | None, model: str | None = None) -> l
     SettingError: the output has another ending, or the weights' names do not tell the layers.
     OutputError: the file cannot be written.
   """
-  from trainer.checkpoints import keras_weights, warm_start, weight_sources
+  from trainer.checkpoints import keras_weights, own_names, weight_sources
 
   if not output or not output.endswith(".weights.h5"):
     raise errors.SettingError(
@@ -199,7 +199,7 @@ def export_weights(path: str, output: str | None, model: str | None = None) -> l
     keras_weights.put(output, _as_saved_by_keras(path, _function(model)))
     return [f"Wrote {output}, the weights of {model} from {path}"]
   source = weight_sources.open_source(path)
-  names = sorted(warm_start.own_names(source.shapes, set(source.shapes)))
+  names = sorted(own_names.own_names(source.shapes, set(source.shapes)))
   keras_weights.write(output, source.read(names))
   # Keras loads by the order of the layers in the model. The names tell the order in which the
   # layers were created. If these two differ, only the model can tell.

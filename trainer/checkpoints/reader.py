@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import former_names
+from trainer.checkpoints import former_names, own_names
 
 EXAMPLES_SEEN = "examples_seen"
 
@@ -49,11 +49,17 @@ class RestoreReport:
   unexpected: list[str]
 
   def __str__(self) -> str:
-    names = ", ".join(self.unexpected[:5]) + (", ..." if len(self.unexpected) > 5 else "")
-    return (
-      f"Restored {self.path}: {len(self.matched)} matched, 0 missing, {len(self.unexpected)} "
-      f"unexpected{f' ({names})' if names else ''}, 0 of wrong shape"
-    )
+    stored = {*self.matched, *self.unexpected}
+    own = own_names.own_names(stored, stored)
+    others = [name for name in self.unexpected if name in own]
+    of_training = len(self.unexpected) - len(others)
+    text = f"Restored {self.path}: all {len(self.matched)} variables"
+    if of_training:
+      text += f"; {of_training} values of the optimizer and the like are not needed here"
+    if others:
+      names = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+      text += f"; {len(others)} in it are not in the model ({names})"
+    return text
 
 
 def read_step(path: str) -> int:

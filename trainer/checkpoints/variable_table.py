@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import formatting
-from trainer.checkpoints import warm_start
+from trainer.checkpoints import own_names
 
 # With more variables, the table has one row for each layer.
 _ROWS = 24
@@ -21,7 +21,7 @@ def table(variables: Mapping[str, tf.Variable]) -> str:
   Returns:
     The table's text.
   """
-  own = warm_start.model_names(variables)
+  own = own_names.model_names(variables)
   counts = {name: int(np.prod(variable.shape.as_list())) for name, variable in variables.items()}
   sizes = {name: counts[name] * variables[name].dtype.base_dtype.size for name in variables}
   names = [name for name in variables if name in own]

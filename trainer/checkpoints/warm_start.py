@@ -14,15 +14,15 @@ import dataclasses
 import difflib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, optimizers
-from trainer.checkpoints import weight_sources
+from trainer import errors
+from trainer.checkpoints import own_names, weight_sources
 from trainer.config import gin_names
 
 _SHOWN = 20  # most names in a row of the table
@@ -154,7 +154,7 @@ def apply(
   Args:
     settings: the settings, or a path for all of the model's own variables.
     variables: name → variable, in the order of creation.
-    own: names of the model's own variables; default: model_names(variables).
+    own: names of the model's own variables; default: own_names.model_names(variables).
 
   Returns:
     What was loaded. It is logged too.
@@ -188,7 +188,7 @@ def read(
     (values, report): name → value, and what would be loaded.
   """
   settings = as_settings(settings)
-  own = model_names(variables) if own is None else set(own)
+  own = own_names.model_names(variables) if own is None else set(own)
   source = weight_sources.open_source(settings.ckpt_to_initialize_from)
   chosen = _chosen(settings, source, variables, own)
   previous = _previous_names(settings, source, variables, chosen)
@@ -217,54 +217,6 @@ def read(
     for name, previous in loaded.items()
   }
   return values, WarmStartReport(source.path, loaded, left_out, unexpected)
-
-
-def model_names(variables: Mapping[str, tf.Variable]) -> set[str]:
-  """Returns the names of the model's own variables, see own_names."""
-  return own_names(variables, {name for name, variable in variables.items() if variable.trainable})
-
-
-def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
-  """Selects the names of a model's own variables.
-
-  Not the model's own, by their names, are:
-
-  - the global step;
-  - a Keras optimizer's variables: those beside `<optimizer>/iteration`;
-  - slots of tf.compat.v1 optimizers, below a trainable variable's name (`dense/kernel/Adam`), and
-    the powers of beta that its Adam keeps;
-  - moving averages and accumulated gradients of Octet's optimizers;
-  - the sums of Keras metrics in a compiled model: `total` beside `count`.
-
-  Args:
-    names: the names of a model's or a checkpoint's variables.
-    trainable: the names that are trainable or may be.
-
-  Returns:
-    The model's own names.
-  """
-  names = set(names)
-  keras_optimizers = {
-    name.removesuffix("iteration") for name in names if name.endswith("/iteration")
-  }
-  beside = (*keras_optimizers, f"{optimizers.EMA_SCOPE}/", "accumulated/")
-
-  def is_own(name):
-    outer = name.split("/")
-    slot = any("/".join(outer[:end]) in trainable for end in range(1, len(outer)))
-    sums = (
-      outer[-1] in ("total", "count")
-      and {"/".join([*outer[:-1], other]) for other in ("total", "count")} <= names
-    )
-    return not (
-      slot
-      or sums
-      or name == "global_step"
-      or name.startswith(beside)
-      or re.fullmatch(r"beta[12]_power(_\d+)?", outer[-1])
-    )
-
-  return {name for name in names if is_own(name)}
 
 
 def _chosen(settings, source, variables, own):

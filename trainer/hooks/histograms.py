@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer import run_config
-from trainer.checkpoints import warm_start
+from trainer.checkpoints import own_names
 from trainer.config import gin_names
 from trainer.hooks import every
 from trainer.reporting import summaries
@@ -47,5 +47,5 @@ class Histograms:
       return
     variables = estimator.variables
     summaries.Writer(estimator.model_dir).histograms(
-      step, {name: variables[name].numpy() for name in sorted(warm_start.model_names(variables))}
+      step, {name: variables[name].numpy() for name in sorted(own_names.model_names(variables))}
     )

@@ -185,6 +185,9 @@ def leave(asked: int, newest: int | None, model_dir: str) -> NoReturn:
     Interrupted: a worker got Ctrl-C.
   """
   if asked < _INTERRUPT:
+    logging.warning(
+      "Saved at step %s in %s; the same command goes on from there.", newest, model_dir
+    )
     raise Preempted
   raise Interrupted(
     f"saved at step {newest} in {model_dir}; the same command, or call, goes on from there"

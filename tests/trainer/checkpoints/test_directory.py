@@ -499,16 +499,19 @@ def variables(**shapes):
   }
 
 
-def test_a_restore_says_what_matched(directory):
-  path = directory.save(5, {**values(5), "unused": tf.constant(1.0)})
+def test_a_restore_says_what_matched_and_what_is_not_needed(directory):
+  others = {"unused": tf.constant(1.0), "adam/iteration": tf.constant(1), "adam/a": tf.ones([2])}
+  path = directory.save(5, {**values(5), **others})
   wanted = variables(dense__kernel=[2, 3])
   report = reader.restore(path, wanted)
-  assert report == reader.RestoreReport(path, ["dense/kernel"], ["global_step", "unused"])
-  assert (
-    str(report)
-    == f"Restored {path}: 1 matched, 0 missing, 2 unexpected (global_step, unused), 0 of wrong "
-    "shape"
+  assert report == reader.RestoreReport(
+    path, ["dense/kernel"], ["adam/a", "adam/iteration", "global_step", "unused"]
   )
+  assert str(report) == (
+    f"Restored {path}: all 1 variables; 3 values of the optimizer and the like are not needed "
+    "here; 1 in it are not in the model (unused)"
+  )
+  assert str(reader.RestoreReport(path, ["a", "b"], [])) == f"Restored {path}: all 2 variables"
   assert wanted["dense/kernel"].numpy()[0, 0] == 5
 
 

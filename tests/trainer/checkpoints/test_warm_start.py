@@ -10,7 +10,7 @@ import trainer
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import directory as checkpoint
-from trainer.checkpoints import reader, warm_start
+from trainer.checkpoints import own_names, reader, warm_start
 
 v1 = tf.compat.v1
 
@@ -296,7 +296,7 @@ def of_training(model_dir, optimizer):
     return trainer.EstimatorSpec(mode, loss=loss, predictions=x, train_op=optimizer(loss))
 
   variables = programs.estimator(model_dir, model_fn).train(programs.train_input, steps=2).variables
-  return warm_start.model_names(variables), set(variables)
+  return own_names.model_names(variables), set(variables)
 
 
 OWN = {
@@ -322,11 +322,11 @@ def test_the_models_own_are_told_from_the_optimizers(optimizer, tmp_path):
   own, names = of_training(tmp_path, optimizer)
   assert own == OWN
   assert len(names - own) > len(OWN) // 2
-  assert warm_start.own_names(names, names) == OWN  # as where only a checkpoint's names are known
+  assert own_names.own_names(names, names) == OWN  # as where only a checkpoint's names are known
 
 
 def test_the_sums_of_metrics_are_no_weights():
-  assert warm_start.own_names(
+  assert own_names.own_names(
     ["loss/total", "loss/count", "visits/count", "dense/bias"], ["dense/bias"]
   ) == {"visits/count", "dense/bias"}
 

@@ -1,0 +1,56 @@
+"""Tells a model's own variables from those that belong to its training, by their names."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+import tensorflow as tf
+
+from trainer import optimizers
+
+
+def model_names(variables: Mapping[str, tf.Variable]) -> set[str]:
+  """Returns the names of the model's own variables, see own_names."""
+  return own_names(variables, {name for name, variable in variables.items() if variable.trainable})
+
+
+def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
+  """Selects the names of a model's own variables.
+
+  Not the model's own, by their names, are:
+
+  - the global step;
+  - a Keras optimizer's variables: those beside `<optimizer>/iteration`;
+  - slots of tf.compat.v1 optimizers, below a trainable variable's name (`dense/kernel/Adam`), and
+    the powers of beta that its Adam keeps;
+  - moving averages and accumulated gradients of Octet's optimizers;
+  - the sums of Keras metrics in a compiled model: `total` beside `count`.
+
+  Args:
+    names: the names of a model's or a checkpoint's variables.
+    trainable: the names that are trainable or may be.
+
+  Returns:
+    The model's own names.
+  """
+  names = set(names)
+  keras_optimizers = {
+    name.removesuffix("iteration") for name in names if name.endswith("/iteration")
+  }
+  beside = (*keras_optimizers, f"{optimizers.EMA_SCOPE}/", "accumulated/")
+
+  def is_own(name):
+    outer = name.split("/")
+    slot = any("/".join(outer[:end]) in trainable for end in range(1, len(outer)))
+    sums = (
+      outer[-1] in ("total", "count")
+      and {"/".join([*outer[:-1], other]) for other in ("total", "count")} <= names
+    )
+    return not (
+      slot
+      or sums
+      or name == "global_step"
+      or name.startswith(beside)
+      or re.fullmatch(r"beta[12]_power(_\d+)?", outer[-1])
+    )
+
+  return {name for name in names if is_own(name)}
