@@ -3,6 +3,7 @@ warning.
 """
 
 import inspect
+import os
 import pathlib
 import re
 import subprocess
@@ -95,6 +96,7 @@ def test_the_site_builds_without_a_warning(tmp_path, references):
     text=True,
     timeout=280,
     check=False,
+    env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},  # the theme's, of MkDocs to come
   )
   assert done.returncode == 0, done.stdout
   assert "WARNING" not in done.stdout
