@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from trainer import errors
-from trainer.preflight import bindings, compiler
+from trainer.preflight import compiler
 
 
 def preflight(*arguments):
@@ -40,11 +40,6 @@ def test_missing_extra_is_one_sentence(monkeypatch):
   monkeypatch.setattr(compiler.importlib.metadata, "version", not_there)
   with pytest.raises(errors.SettingError, match=r"pip install 'octet\[cpu,preflight\]'"):
     compiler.require_extra()
-
-
-def test_experiment_needs_a_model_fn():
-  with pytest.raises(errors.SettingError, match="run.model_fn"):
-    bindings.from_gin()
 
 
 @pytest.mark.preflight

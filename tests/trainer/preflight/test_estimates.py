@@ -1,0 +1,62 @@
+"""Times and costs from the figures of a compiler."""
+
+import pytest
+
+from tests.trainer.preflight.test_report import V2, compiled
+from trainer.preflight import compiler, estimates, prices
+
+
+def cost_model(optimal_seconds, hlo=None):
+  """The time by the compiler's cost model where the roofline is 1 ms."""
+  listing = {} if hlo is None else {"listing": compiler.Listing(hlo, "", 0)}
+  changed = compiled(optimal_seconds=optimal_seconds, **listing)
+  return estimates.step_time(changed, V2).cost_model
+
+
+def test_the_roofline_is_what_limits():
+  time = estimates.step_time(compiled(), V2)
+  # A core is half of a chip's 46 TFLOP/s.
+  assert (time.bound, time.roofline) == ("compute", pytest.approx(23e9 / 23e12))
+  time = estimates.step_time(compiled(bytes_accessed=3.5e9), V2)
+  assert (time.bound, time.roofline) == ("memory", pytest.approx(0.01))
+
+
+def test_each_custom_call_adds_the_second_that_it_counts_less():
+  assert cost_model(-0.996) == pytest.approx(0.004)
+  two = "\n\nENTRY %m {\n %a = f32[] custom-call()\n %b = f32[] custom-call()\n}"
+  assert cost_model(-1.996, two) == pytest.approx(0.004)
+  assert cost_model(0.004, "\n\nENTRY %m {\n}") == pytest.approx(0.004)
+
+
+def test_custom_calls_of_other_computations_do_not_count():
+  hlo = "%f {\n %a = f32[] custom-call()\n}\n\nENTRY %m {\n %b = f32[] custom-call()\n}"
+  assert cost_model(-0.996, hlo) == pytest.approx(0.004)
+
+
+@pytest.mark.parametrize(
+  "optimal_seconds",
+  [
+    pytest.param(None, id="no figure"),
+    pytest.param(-1.5, id="less than nothing"),
+    pytest.param(-0.9999999, id="too coarse"),
+    pytest.param(0.1, id="more than a thousand rooflines"),
+  ],
+)
+def test_a_figure_that_makes_no_sense_is_left_out(optimal_seconds):
+  assert cost_model(optimal_seconds) is None
+
+
+@pytest.mark.parametrize(
+  "cost_model, low, high", [(1.0, 1.0, 2.0), (3.0, 2.0, 3.0), (None, 2.0, 2.0)]
+)
+def test_the_range_is_between_both_estimates(cost_model, low, high):
+  time = estimates.StepTime(2.0, cost_model, "compute")
+  assert (time.low, time.high) == (low, high)
+
+
+@pytest.mark.parametrize("examples, steps", [(10_240, 10), (10_241, 11), (1, 1)])
+def test_an_epoch_costs_its_steps_with_a_partial_last_one(examples, steps):
+  time = estimates.StepTime(0.001, 0.004, "compute")
+  price = prices.Price(3.6, "USD", "2018-10-08", "https://a.page")
+  found = estimates.epoch_cost(time, 1024, examples, price)
+  assert found == pytest.approx((steps * 0.001 * 0.001, steps * 0.004 * 0.001))
