@@ -37,7 +37,7 @@ setuptools.setup(
   package_data={
     "gin_configs": ["*.gin", "**/*.gin"],
     # py.typed tells type checkers that the annotations are meant for users.
-    "trainer": ["py.typed", "*/templates/*.html"],
+    "trainer": ["py.typed", "*/templates/*.html", "*/templates/*.jinja"],
   },
   # What was tried is declared, both ends: see docs/versions.md.
   install_requires=[

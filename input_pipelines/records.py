@@ -35,12 +35,14 @@ class Segment:
     index: number of the file in the set, the same on every host.
     skip: number of records before the first.
     take: number of records; -1 for all up to the end of the file.
+    ends_file: whether the file is known to end after these records.
   """
 
   path: str
   index: int
   skip: int = 0
   take: int = -1
+  ends_file: bool = False
 
 
 def part(segments: Sequence[Segment], index: int, parts: int) -> list[Segment]:
@@ -56,7 +58,12 @@ def part(segments: Sequence[Segment], index: int, parts: int) -> list[Segment]:
   for segment in segments:
     low, high = max(start, first), min(stop, first + segment.take)
     if low < high:
-      found.append(dataclasses.replace(segment, skip=segment.skip + low - first, take=high - low))
+      ends_file = segment.ends_file and high == first + segment.take
+      found.append(
+        dataclasses.replace(
+          segment, skip=segment.skip + low - first, take=high - low, ends_file=ends_file
+        )
+      )
     first += segment.take
   return found
 
@@ -117,6 +124,7 @@ def stream(
       tf.constant([segment.index for segment in segments], tf.int64),
       tf.constant([segment.skip for segment in segments], tf.int64),
       tf.constant([segment.take for segment in segments], tf.int64),
+      [segment.ends_file for segment in segments],
       tf.constant(sizes, tf.int64),
     )
   )
@@ -190,7 +198,7 @@ def _no_record(segments, sizes, element_shard):
   return f"{text}. Was what wrote them cut off?"
 
 
-def _read(path, index, skip, take, size, parse, compression):
+def _read(path, index, skip, take, ends_file, size, parse, compression):
   """Makes a dataset of a segment's records, (id, *parsed).
 
   After the last record it raises an error if the segment does not end there.
@@ -210,17 +218,16 @@ def _read(path, index, skip, take, size, parse, compression):
   def parse_chunk(state, chunk):
     offset, ordinal = state
     number = tf.size(chunk, out_type=tf.int64)
-    complete = tf.equal(offset, size) if not compression else tf.constant(True)
-    complete = tf.where(take < 0, complete, tf.equal(ordinal, wanted))
+    at_end = tf.equal(offset, size) if not compression else tf.constant(True)
+    has_all = tf.equal(ordinal, wanted)
+    complete = tf.where(take < 0, at_end, has_all & (at_end | ~ends_file))
     where = tf.strings.as_string(offset) if not compression else tf.constant("?")
-    message = tf.strings.join(
-      [
-        path,
-        ": the record at byte ",
-        where,
-        " is damaged or cut off, or the file is shorter than its index says",
-      ]
+    problem = tf.where(
+      has_all,
+      " is one more than the file's index counts",
+      " is damaged or cut off, or the file is shorter than its index says",
     )
+    message = tf.strings.join([path, ": the record at byte ", where, problem])
     with tf.control_dependencies([tf.debugging.Assert((number > 0) | complete, [message])]):
       following = (
         offset + FRAME * number + tf.reduce_sum(tf.cast(tf.strings.length(chunk), tf.int64)),

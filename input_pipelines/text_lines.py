@@ -133,7 +133,8 @@ def load(
   Returns:
     The texts, and their labels (int32 [n]).
   """
-  paths = sorted(tf.io.gfile.glob(path))
+  # A name with brackets in it is a file first, and a pattern only if there is no such file.
+  paths = [path] if tf.io.gfile.exists(path) else sorted(tf.io.gfile.glob(path))
   if not paths:
     raise errors.InputError(f"There is no file {path} (text_lines.input_fn.path).")
   texts, labels = [], []

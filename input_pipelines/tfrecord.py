@@ -155,7 +155,7 @@ def _files(path, verify):
   if folder == path and index is not None:
     paths = None
   else:
-    paths = sorted(tf.io.gfile.glob(os.path.join(path, "*.tfrecord*") if folder == path else path))
+    paths = _records_in(path) if folder == path else sorted(tf.io.gfile.glob(path))
     if not paths:
       raise errors.InputError(
         f"There are no files {path} (tfrecord.input_fn.path): expected a "
@@ -179,6 +179,12 @@ def _files(path, verify):
     [shard["count"] for shard in shards],
     index,
   )
+
+
+def _records_in(folder):
+  # The folder's name is no pattern, also with a star or brackets in it.
+  names = sorted(tf.io.gfile.listdir(folder))
+  return [os.path.join(folder, name) for name in names if ".tfrecord" in name]
 
 
 def _spec(features, index, label_key, path):
@@ -223,7 +229,7 @@ def _share(paths, counts, on_damage, input_context):
     takes = [-1 if counts is None else counts[number] for number in chosen]
     names = [paths[number] for number in chosen]
   segments = [
-    records.Segment(name, number, 0, take)
+    records.Segment(name, number, 0, take, ends_file=counts is not None and on_damage == "raise")
     for name, number, take in zip(names, chosen, takes, strict=True)
     if take
   ]

@@ -395,6 +395,7 @@ class Estimator:
         as it is.
       OutputError: it cannot be written.
     """
+    self._parts.turns.check_process("export_saved_model")
     return self._parts.export.save(
       export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
     )

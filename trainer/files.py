@@ -9,15 +9,28 @@ Example:
 
 import contextlib
 import errno
+import fnmatch
 import os
+import re
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 
 import tensorflow as tf
+from absl import logging
+
+from trainer import processes
+
+# In the name of what is being written, before the name of its writer.
+WRITING = ".writing-"
 
 # What the system says of a file that this user may not write, and nobody on a read-only disk.
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+# What TensorFlow takes for a pattern in a path.
+_OF_PATTERNS = frozenset("*?[]\\")
 
 
 @contextlib.contextmanager
@@ -25,7 +38,7 @@ def write_atomically(path: str, mode: str = "w") -> Iterator[tf.io.gfile.GFile]:
   """Yields a temporary file beside `path`, which replaces `path` if the block raises nothing.
 
   The temporary file is `<path>.writing-<host>-<process>-<thread>`, so that two writers never share
-  one. The writer that finishes last wins.
+  one. The writer that finishes last wins. `remove_litter` removes what a killed process left.
 
   Args:
     path: the file to write or replace.
@@ -35,7 +48,7 @@ def write_atomically(path: str, mode: str = "w") -> Iterator[tf.io.gfile.GFile]:
     OSError: the file cannot be written.
     tf.errors.OpError: the file cannot be written.
   """
-  aside = f"{path}.writing-{socket.gethostname()}-{os.getpid()}-{threading.get_native_id()}"
+  aside = f"{path}{WRITING}{writer()}"
   try:
     with tf.io.gfile.GFile(aside, mode) as file:
       # GFile creates the file at the first write. Without this one, an empty file would never
@@ -63,3 +76,64 @@ def reason(error: Exception) -> str:
     return error.strerror or str(error)
   message = getattr(error, "message", None) or str(error)
   return message.rpartition("; ")[2]
+
+
+def matching(folder: str, pattern: str) -> list[str]:
+  """Returns the paths of what lies in a folder and has a name like the pattern, sorted.
+
+  Unlike tf.io.gfile.glob, it takes the folder's name as it is, also with a star or brackets in it.
+
+  Args:
+    folder: which need not exist.
+    pattern: of the names, with * and ?.
+  """
+  try:
+    names = [name.rstrip("/") for name in tf.io.gfile.listdir(folder or ".")]
+  except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+    return []
+  return [os.path.join(folder, name) for name in sorted(fnmatch.filter(names, pattern))]
+
+
+@contextlib.contextmanager
+def plain_path(path: str) -> Iterator[str]:
+  """Yields a path to the same file that TensorFlow does not take for a pattern.
+
+  TensorFlow looks for checkpoints by a pattern before it restores them, so that it finds none in a
+  folder a[b]. There the path leads through a link to the folder, while the context is open.
+  """
+  if "://" in path or not _OF_PATTERNS.intersection(path):
+    yield path
+    return
+  folder, name = os.path.split(os.path.abspath(path))
+  with tempfile.TemporaryDirectory() as temporary:
+    link = os.path.join(temporary, "link")
+    os.symlink(folder, link)
+    yield os.path.join(link, name)
+
+
+def writer() -> str:
+  """Names this machine, process and thread, for the names of what it is writing."""
+  return f"{socket.gethostname()}-{os.getpid()}-{threading.get_native_id()}"
+
+
+def is_dead(name: str) -> bool:
+  """Whether a name ends in a `writer` of this machine whose process has ended."""
+  found = re.search(rf"(?:^|\d-|-){re.escape(socket.gethostname())}-(\d+)-\d+$", name)
+  return found is not None and processes.start_time(int(found[1])) is None
+
+
+def remove_litter(folder: str) -> None:
+  """Removes from a folder what processes of this machine were writing when they were killed.
+
+  These are files and folders with `.writing-` and a `writer` in their names. What another machine
+  was writing stays: whether its process is alive is not known here.
+  """
+  for path in matching(folder, f"*{WRITING}*"):
+    if not is_dead(path):
+      continue
+    try:
+      (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
+    except tf.errors.NotFoundError:
+      continue  # another process was faster
+    except tf.errors.OpError as error:
+      logging.warning("%s, which a killed process left, stays: %s", path, reason(error))

@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 # The commands, in the order of the README; what each is for is the first line of its docstring.
 COMMANDS = {
   "trainer.main": "trainer/main.py",
+  "trainer.new": "trainer/new/main.py",
   "trainer.predict": "trainer/predict/main.py",
   "trainer.serve": "trainer/serve/main.py",
   "trainer.devices": "trainer/devices/main.py",

@@ -257,3 +257,20 @@ def test_settings_with_an_index(written):
 def test_no_files(tmp_path):
   with pytest.raises(errors.InputError, match="There are no files .*nothing-"):
     read(tmp_path / "nothing-*")
+
+
+def test_an_index_that_counts_too_few_records_is_an_error(shards):
+  path = shards / "shards.json"
+  index = json.loads(path.read_text())
+  index["shards"][1]["count"] -= 1
+  path.write_text(json.dumps(index))
+  with pytest.raises(tf.errors.InvalidArgumentError, match="00001-of-00003.* one more than the"):
+    list(read(shards))
+
+
+def test_a_folder_whose_name_looks_like_a_pattern(signals, tmp_path):
+  folder = tmp_path / "a[b]"
+  folder.mkdir()
+  for number in range(2):
+    (tmp_path / f"signals-{number}").rename(folder / f"{number}.tfrecord")
+  assert labels(tfrecord.input_fn(PARAMS, str(folder), FEATURES)) == list(range(20))

@@ -1,5 +1,8 @@
 """A file is there as a whole, or not at all."""
 
+import socket
+import subprocess
+
 import pytest
 import tensorflow as tf
 
@@ -42,3 +45,45 @@ def test_other_file_systems():
     file.write("text")
   with tf.io.gfile.GFile("ram://files/a.txt") as file:
     assert file.read() == "text"
+
+
+def name_of_a_dead_process():
+  """What it was writing has this name at its end."""
+  process = subprocess.Popen(["true"])
+  process.wait()
+  return f"{socket.gethostname()}-{process.pid}-{process.pid}"
+
+
+def test_what_killed_processes_were_writing_is_removed(tmp_path):
+  dead = name_of_a_dead_process()
+  (tmp_path / f"a.json.writing-{dead}").touch()
+  (tmp_path / f".writing-1700000000-{dead}" / "variables").mkdir(parents=True)
+  own = tmp_path / f"b.json.writing-{files.writer()}"
+  other = tmp_path / "c.json.writing-elsewhere-1-1"
+  unknown = tmp_path / ".writing-1700000000"
+  for path in (own, other, unknown):
+    path.touch()
+  files.remove_litter(str(tmp_path))
+  assert sorted(tmp_path.iterdir()) == sorted([own, other, unknown])
+
+
+@pytest.mark.parametrize("name", ["a[b]", "a*b", "a?b", "a\\b", "[", "a"])
+def test_a_folders_name_is_no_pattern(name, tmp_path):
+  (tmp_path / "aXb").mkdir()
+  (tmp_path / "aXb" / "3.txt").touch()
+  folder = tmp_path / name
+  folder.mkdir()
+  for file in ("2.txt", "1.txt", "1.csv"):
+    (folder / file).touch()
+  assert files.matching(str(folder), "*.txt") == [str(folder / "1.txt"), str(folder / "2.txt")]
+  assert files.matching(str(folder / "none"), "*") == []
+
+
+@pytest.mark.parametrize("name", ["a[b]", "a*b", "a?b", "a\\b", "[", "a"])
+def test_a_plain_path_leads_to_the_same_file(name, tmp_path):
+  (tmp_path / name).mkdir()
+  (tmp_path / name / "1.txt").write_text("one")
+  with files.plain_path(str(tmp_path / name / "1.txt")) as plain:
+    assert tf.io.gfile.glob(plain) == [plain]
+    with open(plain) as file:
+      assert file.read() == "one"

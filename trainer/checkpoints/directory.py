@@ -190,6 +190,8 @@ class CheckpointDirectory:
       if _is_complete(os.path.join(aside, own), os.path.join(self.directory, own)):
         _put_in_place(os.path.join(aside, own), os.path.join(self.directory, own))
       tf.io.gfile.rmtree(aside)
+    files.remove_litter(self.directory)
+    retention.remove_void_leases(self.directory, self._clock)
     self._swept = True
 
   def _forget(self):
@@ -224,8 +226,17 @@ class CheckpointDirectory:
         self._warn_once(f"{problem} It does not count among those that are kept.", problem)
     for step in removable:
       if not retention.is_held(self.path(step), self._clock):
-        remove(self.path(step))
-        self._known.pop(self.path(step), None)
+        self._remove(self.path(step))
+
+  def _remove(self, path):
+    try:
+      remove(path)
+    # Only a warning: the new checkpoint is complete, and the training can go on.
+    except tf.errors.OpError as error:
+      problem = f"The old checkpoint {path} cannot be removed: {files.reason(error)}."
+      self._warn_once(f"{problem} It stays.", problem)
+    else:
+      self._known.pop(path, None)
 
   def _write_state(self):
     paths = [self.path(step) for step in self.steps()]
@@ -343,7 +354,7 @@ def _is_complete(written, path):
 
 def remove(path: str) -> None:
   """Removes a checkpoint. The index goes first: without it the rest is no checkpoint."""
-  for name in [path + ".index", *tf.io.gfile.glob(path + ".data-*")]:
+  for name in [path + ".index", *reader.data_files(path)]:
     tf.io.gfile.remove(name)
 
 

@@ -11,11 +11,11 @@ first; the others are only looked at where it knows of one.
 """
 
 import json
-import os
 
 import numpy as np
 import tensorflow as tf
 
+from trainer import files
 from trainer.checkpoints import retention
 from trainer.reporting import metrics_file, summaries
 
@@ -71,7 +71,7 @@ def _summaries(summaries_dir, step):
   # more.
   summaries.Writer(summaries_dir).open()
   points: set[tuple[str, str]] = set()
-  for path in sorted(tf.io.gfile.glob(os.path.join(summaries_dir, "events.*"))):
+  for path in files.matching(summaries_dir, "events.*"):
     try:
       for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
         event = tf.compat.v1.Event.FromString(record)

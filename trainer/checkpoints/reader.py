@@ -1,6 +1,7 @@
 """Reads and verifies checkpoints, and restores variables from them."""
 
 import dataclasses
+import glob
 import math
 import os
 import re
@@ -11,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, files
 from trainer.checkpoints import former_names, own_names
 
 EXAMPLES_SEEN = "examples_seen"
@@ -81,7 +82,8 @@ def shapes(path: str) -> dict[str, tuple[tuple[int, ...], tf.DType]]:
     CheckpointError: the checkpoint is out of reach.
   """
   try:
-    reader = tf.train.load_checkpoint(path)
+    with files.plain_path(path) as plain:
+      reader = tf.train.load_checkpoint(plain)
     dtypes = reader.get_variable_to_dtype_map()
     return {
       name: (tuple(shape), dtypes[name])
@@ -140,9 +142,9 @@ def _tensors(path, names, found):
   if not names:
     return []
   try:
-    with tf.device("/cpu:0"):
+    with files.plain_path(path) as plain, tf.device("/cpu:0"):
       return tf.raw_ops.RestoreV2(
-        prefix=path,
+        prefix=plain,
         tensor_names=list(names),
         shape_and_slices=[""] * len(names),
         dtypes=[found[name][1] for name in names],
@@ -156,16 +158,18 @@ def _unreadable(path, error):
   if isinstance(error, _OUT_OF_REACH):
     return errors.CheckpointError(f"The checkpoint {path} cannot be read now: {first_line(error)}.")
   kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
-  files = [
-    name
-    for name in [path + ".index", *sorted(tf.io.gfile.glob(path + ".data-*"))]
-    if tf.io.gfile.exists(name)
-  ]
+  present = [name for name in [path + ".index", *data_files(path)] if tf.io.gfile.exists(name)]
   return errors.CheckpointDamagedError(
     f"The checkpoint {path} {kind} "
-    f"({', '.join(map(os.path.basename, files))}): "
+    f"({', '.join(map(os.path.basename, present))}): "
     f"{first_line(error)}."
   )
+
+
+def data_files(path: str) -> list[str]:
+  """Returns the files that have the values of a checkpoint."""
+  folder, name = os.path.split(path)
+  return files.matching(folder, glob.escape(name) + ".data-*")
 
 
 def restore(

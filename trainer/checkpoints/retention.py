@@ -179,7 +179,7 @@ def lease(path: str, name: str | None = None) -> Iterator[Callable[[], None]]:
   def renew():
     try:
       with tf.io.gfile.GFile(file, "w") as opened:
-        opened.write(str(os.getpid()))
+        opened.write(files.writer())
     except tf.errors.OpError as error:
       logging.warning(
         "%s cannot be written (%s): a training that goes on there may remove the checkpoint while "
@@ -194,6 +194,21 @@ def lease(path: str, name: str | None = None) -> Iterator[Callable[[], None]]:
   finally:
     with contextlib.suppress(tf.errors.NotFoundError, tf.errors.PermissionDeniedError):
       tf.io.gfile.remove(file)
+
+
+def remove_void_leases(directory: str, clock: Callable[[], float] = time.time) -> None:
+  """Removes the leases of processes that were killed while they read a checkpoint.
+
+  Args:
+    directory: the model_dir.
+    clock: returns the time in seconds since the epoch.
+  """
+  for path in files.matching(directory, f"*{_LEASE}*"):
+    with contextlib.suppress(tf.errors.OpError):  # its process has just removed or renewed it
+      with tf.io.gfile.GFile(path) as file:
+        is_dead = files.is_dead(file.read())
+      if is_dead or clock() - _written_at(path) >= LEASE_SECONDS:
+        tf.io.gfile.remove(path)
 
 
 def read_metrics(directory: str, evaluation: str, metric: str) -> dict[int, float]:
@@ -225,7 +240,7 @@ def read_evaluations(directory: str, evaluation: str) -> dict[int, dict[str, flo
     CheckpointError: a file is damaged.
   """
   found = {}
-  own = sorted(tf.io.gfile.glob(os.path.join(directory, _OWN_EVALUATIONS)))
+  own = files.matching(directory, _OWN_EVALUATIONS)
   # Sorted by time: the file of a later process overwrites earlier values.
   for path in [os.path.join(directory, _EVALUATIONS), *own]:
     found.update(_read(path).get(evaluation, {}))

@@ -3,6 +3,7 @@
 gin's errors become one or two sentences with the file, the line and similar names.
 """
 
+import importlib.util
 import inspect
 import os
 import sys
@@ -131,11 +132,27 @@ def _import(scope, statement, place, allowed):
       and f"{name}.".startswith(f"{error.name}.")
     ):
       raise errors.SettingError(
-        f"{place}: there is no module {name}.{config_files.did_you_mean(name, _modules())}"
+        f"{place}: there is no module {name}."
+        f"{config_files.did_you_mean(name, _modules())}{_where_from(name)}"
       ) from None
     last = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}:{last.lineno})"
     raise errors.SettingError(f"{place}: {name} cannot be imported. {what}") from error
+
+
+def _where_from(module):
+  """Returns a sentence on where the package of a missing module is, and which other it hides."""
+  root, _, inner = module.partition(".")
+  spec = importlib.util.find_spec(root) if inner else None
+  if spec is None or not spec.submodule_search_locations:
+    return ""
+  here = [os.path.realpath(path) for path in spec.submodule_search_locations]
+  others = [os.path.realpath(os.path.join(path, root)) for path in (os.getcwd(), config_files.ROOT)]
+  hidden = [path for path in others if path not in here and os.path.isdir(path)]
+  text = f" {root} was imported from {here[0]}"
+  if hidden:
+    text += f", and {hidden[0]} of the same name is hidden: give that package a name of its own"
+  return text + "."
 
 
 def _bind(statement, place, allowed):

@@ -42,6 +42,7 @@ _TPU_CHIPS = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
 _MOST_VIRTUAL_CORES = 1024
 
 _lock = threading.Lock()
+_process: int | None = None  # the process that connected first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,8 +140,21 @@ def connect(name: str = "auto", tpu: str = "") -> Device:
   if kind == "auto":
     kind, reason = choose(tpu)
     logging.info("--device=auto: %s (%s)", kind, reason)
+  _check_process()
   with _lock:  # functools.cache would let a second thread make the same device again
     return _connect(kind, count, tpu, os.environ.get("TF_CONFIG", ""))
+
+
+def _check_process():
+  """Raises SettingError in a fork of a process that was connected: TensorFlow would hang in it."""
+  global _process
+  _process = _process or os.getpid()
+  if _process != os.getpid():
+    raise errors.SettingError(
+      f"This process is a fork of process {_process}, in which TensorFlow was started, and it "
+      "would hang in it. Start it with multiprocessing.get_context('spawn'), or fork before the "
+      "first Estimator is made."
+    )
 
 
 def choose(tpu: str = "") -> tuple[str, str]:

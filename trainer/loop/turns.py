@@ -9,6 +9,7 @@ thread: both would then wait forever. So a turn during a training is an error th
 """
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 
@@ -28,6 +29,7 @@ class Turns:
   def __init__(self, whose: str, patience: float = 30) -> None:
     self._whose = whose
     self._patience = patience
+    self._process = os.getpid()
     self._changed = threading.Condition()
     self._thread: int | None = None  # id of the thread that is inside
     self._methods: list[str] = []  # its open turns, the innermost last
@@ -40,8 +42,9 @@ class Turns:
       method: the method of the Estimator: "train", or another one, which ends soon.
 
     Raises:
-      SettingError: another thread trains.
+      SettingError: another thread trains, or this process is a fork.
     """
+    self.check_process(method)
     with self._changed:
       self._wait(method)
       self._thread = threading.get_ident()
@@ -54,6 +57,20 @@ class Turns:
         if not self._methods:
           self._thread = None
           self._changed.notify_all()
+
+  def check_process(self, method: str) -> None:
+    """Checks that this is the process that made the Estimator.
+
+    Raises:
+      SettingError: it is a fork of that one, which has none of the threads of TensorFlow, and would
+        wait for them without end.
+    """
+    if os.getpid() != self._process:
+      raise errors.SettingError(
+        f"{method}: this process is a fork of process {self._process}, which made {self._whose}, "
+        "and TensorFlow would hang in it. Make the Estimator in the process that uses it, and "
+        "start that with multiprocessing.get_context('spawn')."
+      )
 
   def _wait(self, method):
     patience = self._patience

@@ -94,7 +94,7 @@ class BegunExport:
     for name in sorted((name for name in new if name.isdigit()), key=int):
       # Where folders are moved file by file, as on gs://, what is left of the old one tells that it
       # was not moved to its end.
-      if saved_model.WRITING + name not in new:
+      if not any(other.startswith(saved_model.WRITING + name) for other in new):
         found = description.read(os.path.join(self.folder, name)).get("checkpoint", "")
         if os.path.basename(found) == self.checkpoint:
           return name

@@ -13,6 +13,7 @@ The model is built anew, without a strategy and in float32, and gets the trained
 nothing of the training device remains in it.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, run_config, spec
+from trainer import errors, files, run_config, spec
 from trainer.inputs import elements
 from trainer.kinds import Kind
 from trainer.loop import step
@@ -33,8 +34,9 @@ from trainer.outputs import tables
 
 v1 = tf.compat.v1
 
-# Before the timestamp, what a SavedModel's folder is called while it is written.
-WRITING = ".writing-"
+# Before the timestamp, what a SavedModel's folder is called while it is written. After it comes who
+# writes.
+WRITING = files.WRITING
 
 
 def build_raw_serving_input_receiver_fn(
@@ -285,7 +287,9 @@ def _write(module, signatures, base, assets_extra, clock, finish):
   timestamp = int(clock())
   while tf.io.gfile.exists(os.path.join(base, str(timestamp))):
     timestamp += 1
-  path, aside = os.path.join(base, str(timestamp)), os.path.join(base, f"{WRITING}{timestamp}")
+  path = os.path.join(base, str(timestamp))
+  aside = os.path.join(base, f"{WRITING}{timestamp}-{files.writer()}")
+  files.remove_litter(base)
   try:
     tf.saved_model.save(module, aside, signatures=signatures)
     for relative, source in (assets_extra or {}).items():
@@ -295,8 +299,16 @@ def _write(module, signatures, base, assets_extra, clock, finish):
     finish(aside)
     tf.io.gfile.rename(aside, path)  # publishes: the path appears only with all files checked
   except errors.OctetError:
-    tf.io.gfile.rmtree(aside)
+    _remove(aside)
     raise
   except (tf.errors.OpError, OSError) as error:
-    raise errors.OutputError(f"The SavedModel cannot be written to {path}: {error}") from error
+    _remove(aside)
+    raise errors.OutputError(
+      f"The SavedModel cannot be written to {path}: {files.reason(error)}"
+    ) from error
   return path
+
+
+def _remove(aside):
+  with contextlib.suppress(tf.errors.OpError):  # it was never made, or the disk is gone
+    tf.io.gfile.rmtree(aside)

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trainer import errors
+from trainer import errors, files
 from trainer.outputs import check_saved_model
 
 TOLERANCE = 1e-5
@@ -141,8 +141,8 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
       calls.append(call)
     path = saved_model if "://" in saved_model else os.path.abspath(saved_model)
     assert _worker is not None  # `prepare` has started it
-    with _lock:
-      failed = _worker.ask({"saved_model": path, "calls": calls})
+    with _lock, files.plain_path(path) as plain:
+      failed = _worker.ask({"saved_model": plain, "calls": calls})
     if failed:
       raise errors.ExportError(f"The export cannot be used without Octet: {failed}")
     differences = {}

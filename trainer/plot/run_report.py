@@ -10,6 +10,7 @@ TensorFlow is needed only for a gs:// folder.
 
 import base64
 import datetime
+import fnmatch
 import json
 import math
 import re
@@ -113,7 +114,7 @@ def _predictions(folder):
   """Returns the first predictions of the newest file, and its picture; None without a file."""
   by_step = {
     int(path.stem.rpartition("-")[2]): path
-    for path in folder.glob("predictions-*.jsonl")
+    for path in _matching(folder, "predictions-*.jsonl")
     if re.fullmatch(r"predictions-\d+", path.stem)
   }
   if not by_step:
@@ -134,7 +135,9 @@ def _predictions(folder):
 
 def _exports(folder):
   """Returns a row with path, size and time for each SavedModel."""
-  files = {file for depth in ("*", "*/*") for file in folder.glob(f"export/{depth}/saved_model.pb")}
+  folders = _matching(folder / "export", "*")
+  folders += [below for inner in folders for below in _matching(inner, "*")]
+  files = [found / "saved_model.pb" for found in folders if (found / "saved_model.pb").exists()]
   return [
     [
       str(file.parent.relative_to(folder)),
@@ -147,17 +150,28 @@ def _exports(folder):
 
 def _checkpoints(folder):
   """Returns a row with name, step, size, time, and "pinned" or "", for each checkpoint."""
-  paths = {int(path.stem.rpartition("-")[2]): path for path in folder.glob("model.ckpt-*.index")}
+  paths = {
+    int(path.stem.rpartition("-")[2]): path for path in _matching(folder, "model.ckpt-*.index")
+  }
   rows = []
   for step, index in sorted(paths.items()):
     stats = [
-      file.stat() for ending in (".index", ".data-*") for file in folder.glob(index.stem + ending)
+      file.stat()
+      for ending in (".index", ".data-*")
+      for file in _matching(folder, index.stem + ending)
     ]
     size = formatting.size(sum(stat.length for stat in stats))
     pinned = "pinned" if (folder / f"{index.stem}.pinned").exists() else ""
     time = _time(max(stat.mtime for stat in stats))
     rows.append([index.stem, f"{step:,}", size, time, pinned])
   return rows
+
+
+def _matching(folder, pattern):
+  """Returns what lies in a folder and has a name like a pattern; the folder's own name is none."""
+  if not folder.is_dir():
+    return []
+  return [path for path in folder.iterdir() if fnmatch.fnmatchcase(path.name, pattern)]
 
 
 def _environments(folder):

@@ -18,6 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer import files
+
 LOOP = "octet device loop"  # the name of the device loops in a profile
 _INPUT = "IteratorGetNextOp::DoCompute"  # TensorFlow's name for the wait for a batch
 _OPERATIONS = 8  # the number of operations in the table
@@ -59,9 +61,8 @@ def read(directory: str) -> StepTimes | None:
   from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
   space = xplane_pb2.XSpace()
-  with tf.io.gfile.GFile(
-    max(tf.io.gfile.glob(os.path.join(directory, "plugins", "profile", "*", "*.xplane.pb"))), "rb"
-  ) as file:
+  newest = files.matching(os.path.join(directory, "plugins", "profile"), "*")[-1]
+  with tf.io.gfile.GFile(files.matching(newest, "*.xplane.pb")[-1], "rb") as file:
     space.ParseFromString(file.read())
   events = [
     (

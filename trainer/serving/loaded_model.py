@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, files
 from trainer.outputs import description as description_lib
 from trainer.outputs import engines, signatures, warm_up
 from trainer.outputs.engines import Engine  # the field `engines` hides the module
@@ -226,7 +226,8 @@ def _batch_decoders(path, described):
   """Dict of feature → function of a string tensor [n]."""
   if not described["decodes"]:
     return {}
-  model = tf.saved_model.load(path)
+  with files.plain_path(path) as plain:
+    model = tf.saved_model.load(plain)
   inputs = described["signatures"][DEFAULT]["inputs"]
 
   def batch(name):

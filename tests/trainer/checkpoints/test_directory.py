@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.trainer import programs
+from tests.trainer import programs, test_files
 from trainer import errors
 from trainer.checkpoints import directory as checkpoint
 from trainer.checkpoints import reader, retention
@@ -595,3 +595,43 @@ def test_the_values_of_a_checkpoint_through_the_estimator(tmp_path):
   np.testing.assert_array_equal(estimator.get_variable_value("w"), estimator.variables["w"].numpy())
   with pytest.raises(errors.CheckpointError, match="has no v"):
     estimator.get_variable_value("v")
+
+
+@pytest.mark.parametrize("name", ["a[b]", "a*b", "a?b", "a\\b"])
+def test_a_folder_whose_name_looks_like_a_pattern(name, tmp_path):
+  directory = make(tmp_path / name, newest=1)
+  for step in (5, 10):
+    path = directory.save(step, values(step))
+  assert make(tmp_path / name).latest_whole() == path
+  assert reader.read(path, ["dense/kernel"])["dense/kernel"][0, 0] == 10
+  assert names(tmp_path / name) == ["checkpoint", *_files_of(10)]
+
+
+def _files_of(step):
+  return [f"model.ckpt-{step}.data-00000-of-00001", f"model.ckpt-{step}.index"]
+
+
+def test_an_old_checkpoint_that_cannot_be_removed_is_a_warning(tmp_path, monkeypatch, caplog):
+  directory = make(tmp_path, newest=1)
+  directory.save(1, values(1))
+  remove = checkpoint.remove
+
+  def refuse(path):
+    raise tf.errors.PermissionDeniedError(None, None, f"{path}.index; Operation not permitted")
+
+  monkeypatch.setattr(checkpoint, "remove", refuse)
+  for step in (2, 3):
+    directory.save(step, values(step))
+  assert directory.steps() == [1, 2, 3]
+  assert caplog.text.count("model.ckpt-1 cannot be removed: Operation not permitted. It stays") == 1
+  monkeypatch.setattr(checkpoint, "remove", remove)
+  directory.save(4, values(4))
+  assert directory.steps() == [4]
+
+
+def test_what_killed_processes_left_goes_at_the_first_save(tmp_path):
+  dead = test_files.name_of_a_dead_process()
+  (tmp_path / f"evaluations.json.writing-{dead}").touch()
+  (tmp_path / "model.ckpt-7.lease-1").write_text(dead)
+  make(tmp_path).save(8, values(8))
+  assert names(tmp_path) == ["checkpoint", *_files_of(8)]

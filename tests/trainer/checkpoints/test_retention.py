@@ -8,7 +8,7 @@ from concurrent import futures
 import pytest
 import tensorflow as tf
 
-from tests.trainer import programs
+from tests.trainer import programs, test_files
 from trainer import errors, file_locks
 from trainer.checkpoints import directory as checkpoint
 from trainer.checkpoints import retention
@@ -207,3 +207,13 @@ def test_a_checkpoint_is_read_without_a_lease_where_none_can_be_written(tmp_path
   with retention.lease(str(tmp_path / "model.ckpt-1"), "me") as renew:
     renew()
   assert "lease-me cannot be written (No space left on device)" in caplog.text
+
+
+def test_void_leases_are_removed_and_others_stay(tmp_path):
+  (tmp_path / "model.ckpt-1.lease-other").write_text("elsewhere-1-1")
+  (tmp_path / "model.ckpt-1.lease-dead").write_text(test_files.name_of_a_dead_process())
+  with retention.lease(str(tmp_path / "model.ckpt-1"), "own"):
+    retention.remove_void_leases(str(tmp_path))
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".lease-other", ".lease-own"]
+    retention.remove_void_leases(str(tmp_path), clock=lambda: 1e10)
+    assert not list(tmp_path.iterdir())

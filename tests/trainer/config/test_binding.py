@@ -145,3 +145,30 @@ def test_an_ambiguous_constant_is_told():
   finally:
     gin.config._CONSTANTS.pop("first.SIZE_OF_TEST")
     gin.config._CONSTANTS.pop("second.SIZE_OF_TEST")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """A working directory, from which `python -m` imports first."""
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.syspath_prepend(tmp_path)
+  return tmp_path
+
+
+def test_a_folder_with_the_name_of_a_package_of_octet_is_named(folder):
+  (folder / "models").mkdir()
+  (folder / "models" / "mine.py").touch()
+  message = rf"no module models\.mine\. .*models, and {folder}/models of the same name is hidden"
+  with pytest.raises(errors.SettingError, match=message):
+    config.load([], ["import models.mine"], root=None)
+
+
+def test_a_package_without_init_is_found(folder):
+  (folder / "without_init").mkdir()
+  (folder / "without_init" / "mine.py").write_text(
+    "import gin\n@gin.configurable\ndef of_a_package_without_init(x=1): pass\n"
+  )
+  text = "import without_init.mine\nof_a_package_without_init.x = 2"
+  config.load([], [text], root=None)
+  with pytest.raises(errors.SettingError, match=r"no module without_init\.other\. .*without_init"):
+    config.load([], ["import without_init.other"], root=None)

@@ -1,6 +1,7 @@
 """Devices by name: what is asked for is what one gets, or an error that says what there is."""
 
 import json
+import os
 
 import pytest
 import tensorflow as tf
@@ -147,4 +148,12 @@ def test_a_tf_config_that_cannot_be_read(text, monkeypatch):
   with pytest.raises(
     errors.SettingError, match="The environment variable TF_CONFIG cannot be read"
   ):
+    device_lib.connect("cpu")
+
+
+def test_a_fork_of_a_process_that_is_connected_is_refused(monkeypatch):
+  device_lib.connect("cpu")
+  parent = os.getpid()
+  monkeypatch.setattr(device_lib.os, "getpid", lambda: parent + 1)
+  with pytest.raises(errors.SettingError, match=f"fork of process {parent}, in which TensorFlow"):
     device_lib.connect("cpu")

@@ -1,5 +1,6 @@
 """Turns: one thread at a time, the same one again at once, and nobody waits for a training."""
 
+import os
 import threading
 from concurrent import futures
 
@@ -70,3 +71,12 @@ def test_a_long_wait_is_logged_once(monkeypatch):
       assert logged.wait(60)
     waiting.result(60)
   assert lines == ["predict waits: in another thread, the Estimator is at evaluate."]
+
+
+def test_a_fork_hears_that_it_is_one(monkeypatch):
+  estimator = turns.Turns("the Estimator of out/digits")
+  parent = os.getpid()
+  monkeypatch.setattr(turns.os, "getpid", lambda: parent + 1)
+  with pytest.raises(errors.SettingError, match=f"evaluate: .* fork of process {parent}, .*spawn"):
+    with estimator.take("evaluate"):
+      pass

@@ -177,3 +177,8 @@ def test_a_training_that_is_complete_exports_what_is_owed_and_no_more(tmp_path):
   assert again() == []
   assert again(exporters.FinalExporter()) == ["final"]
   assert again(exporters.FinalExporter(), exporters.BestExporter()) == ["best", "final"]
+
+
+def test_no_exporter_writes_outside_of_the_export_path():
+  with pytest.raises(errors.SettingError, match=r"The name of Mine is '\.\./x': expected a name"):
+    exporters.check_folders([(type("Mine", (), {"name": "../x"})(), "the EvalSpec")])

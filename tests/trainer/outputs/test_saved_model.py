@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
-from tests.trainer import programs
+from tests.trainer import programs, test_files
 from trainer import errors
 from trainer.outputs import saved_model
 
@@ -331,3 +331,14 @@ def test_tables_are_served(made, tmp_path):
   assert served(x=tf.constant([[-1.0], [1.0]]))["y"].numpy().tolist() == [2.0, 5.0]
   served = signature(estimator.export_saved_model(tmp_path / "received", receive))
   assert served(key=tf.constant(["above", "below"]))["y"].numpy().tolist() == [5.0, 2.0]
+
+
+def test_a_folder_whose_name_looks_like_a_pattern(trained, tmp_path):
+  path = trained.export_saved_model(tmp_path / "a[b]")
+  assert os.listdir(tmp_path / "a[b]") == [os.path.basename(path)]
+
+
+def test_what_killed_exports_left_is_removed(trained, tmp_path):
+  (tmp_path / f".writing-1700000000-{test_files.name_of_a_dead_process()}").mkdir()
+  path = trained.export_saved_model(tmp_path)
+  assert os.listdir(tmp_path) == [os.path.basename(path)]

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, files
 from trainer.outputs import description, freezing, verification
 from trainer.outputs.engines import (
   engine,
@@ -145,7 +145,8 @@ def load_signature(
     raise errors.InputError(
       f"{saved_model} has no signature {signature!r}; it has {', '.join(names) or 'none'}."
     )
-  loaded = tf.saved_model.load(saved_model)
+  with files.plain_path(saved_model) as plain:
+    loaded = tf.saved_model.load(plain)
   function = loaded.signatures[signature]
   function.keeps_alive = loaded  # without `loaded`, its variables would be deleted
   return function

@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer import files
+
 _ENDING = ".meta"
 
 
@@ -26,9 +28,9 @@ class MetaFiles(tf.compat.v1.train.CheckpointSaverListener):
     meta = tf.compat.v1.MetaGraphDef()
     meta.meta_info_def.tensorflow_version = tf.__version__
     content = meta.SerializeToString()
-    prefix = tf.io.gfile.join(self._model_dir, "model.ckpt-*")
-    checkpoints = {name.removesuffix(".index") for name in tf.io.gfile.glob(prefix + ".index")}
-    there = {name.removesuffix(_ENDING) for name in tf.io.gfile.glob(prefix + _ENDING)}
+    found = files.matching(self._model_dir, "model.ckpt-*")
+    checkpoints = {name.removesuffix(".index") for name in found if name.endswith(".index")}
+    there = {name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING)}
     for name in checkpoints - there:
       with tf.io.gfile.GFile(name + _ENDING, "wb") as file:
         file.write(content)
