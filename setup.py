@@ -51,6 +51,7 @@ setuptools.setup(
     "keras>=3.5,!=3.7.0,<3.16",
     "ml_dtypes>=0.4",  # bfloat16 in numpy
     "numpy>=1.26,<3",
+    "pyarrow",  # tables in CSV and Parquet files; tensorflow-datasets needs it too
     "rich",  # the progress bar
     "scikit-learn",  # the digits
     "setuptools<81",  # tensorboard imports pkg_resources

@@ -8,7 +8,8 @@
 
 The ending of a file gives its format: .csv and .tsv have a first line with the names of the
 columns, .jsonl has an object in each line. Text is converted to lower case and split at white
-space; each punctuation mark is a word. The vocabulary has one word in each line. The word in line n
+space; each punctuation mark is a word. The vocabulary, which `python -m
+input_pipelines.make_vocabulary` writes, has one word in each line. The word in line n
 has id n, an unknown word has the id after the last one, and 0 is padding. Texts are cut or padded
 to `length` words.
 """
@@ -16,7 +17,7 @@ to `length` words.
 import csv
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gin
@@ -133,12 +134,8 @@ def load(
   Returns:
     The texts, and their labels (int32 [n]).
   """
-  # A name with brackets in it is a file first, and a pattern only if there is no such file.
-  paths = [path] if tf.io.gfile.exists(path) else sorted(tf.io.gfile.glob(path))
-  if not paths:
-    raise errors.InputError(f"There is no file {path} (text_lines.input_fn.path).")
   texts, labels = [], []
-  for file in paths:
+  for file in _files(path):
     for number, row in _rows(file):
       place = f"{file}, line {number}"
       if (
@@ -156,6 +153,23 @@ def load(
   if not texts:
     raise errors.InputError(f"{path} has no line of text.")
   return texts, np.array(labels, np.int32)
+
+
+def texts(path: str, text_key: str) -> Iterator[str]:
+  """Yields the texts of files, whose lines need no label; for Args and Raises see `input_fn`."""
+  for file in _files(path):
+    for number, row in _rows(file):
+      if not isinstance(row, dict) or not isinstance(row.get(text_key), str):
+        raise errors.InputError(f"{file}, line {number} has no {text_key!r} (--text_key).")
+      yield row[text_key]
+
+
+def _files(path):
+  # A name with brackets in it is a file first, and a pattern only if there is no such file.
+  paths = [path] if tf.io.gfile.exists(path) else sorted(tf.io.gfile.glob(path))
+  if not paths:
+    raise errors.InputError(f"There is no file {path} (text_lines.input_fn.path).")
+  return paths
 
 
 def _rows(path):

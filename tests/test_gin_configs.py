@@ -39,6 +39,7 @@ FLOWERS = [*made_up((72, 72, 3), 5), "IMAGE_SIZE = 72"]
 
 # What a file needs to run here: its data, and a size at which that takes seconds.
 RUNS = {
+  "breast_cancer.gin": [],
   "digits.gin": [],
   "fashion_mnist_cnn.gin": [
     *made_up((28, 28, 1), 10),
@@ -63,6 +64,7 @@ RUNS = {
 
 # The model of a file, by the first word of its name.
 MODELS = {
+  "breast": "tabular_mlp",
   "digits.gin": "digits_mlp",
   "fashion": "fashion_mnist_cnn",
   "cifar10": "cifar10_cnn",

@@ -32,6 +32,7 @@ COMMANDS = {
   "trainer.sweep_report": "trainer/sweep_report.py",
   "trainer.compat": "trainer/compat/__main__.py",
   "input_pipelines.make_tfrecords": "input_pipelines/make_tfrecords.py",
+  "input_pipelines.make_vocabulary": "input_pipelines/make_vocabulary.py",
 }
 
 

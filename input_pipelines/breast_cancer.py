@@ -1,0 +1,72 @@
+"""Breast cancer: 30 measurements of 569 tumours, which come with scikit-learn.
+
+    run.train_input_fn = @train/breast_cancer.input_fn
+    train/breast_cancer.input_fn.training = True
+    test/breast_cancer.input_fn.split = "test"
+
+The set has no splits. Here every fifth tumour is for the test: 455 for the training, 114 for the
+test. The measurements are normalised as `tabular` does, with the training set's statistics.
+
+Source: Breast Cancer Wisconsin (Diagnostic), W. H. Wolberg, W. N. Street and O. L. Mangasarian
+(1995), from `sklearn.datasets.load_breast_cancer`.
+"""
+
+import functools
+from typing import Any
+
+import gin
+import numpy as np
+import tensorflow as tf
+
+from input_pipelines import in_memory, tabular
+from trainer import errors
+
+CLASS_NAMES = ("malignant", "benign")
+gin.constant("breast_cancer.CLASS_NAMES", CLASS_NAMES)
+SPLITS = ("train", "test")
+_EVERY = 5  # of so many rows, the first is for the test
+
+
+@gin.configurable
+def input_fn(
+  params: dict[str, Any], split: str = "train", training: bool = False, start: int = 0
+) -> tf.data.Dataset:
+  """Reads the tumours.
+
+  Args:
+    params: dict with "batch_size".
+    split: "train" or "test".
+    training: whether to shuffle and repeat without end.
+    start: number of examples that the training has seen; the framework sets it.
+
+  Returns:
+    A dataset of ({"numbers": float32 [b, 30]}, labels int32 [b], the places in CLASS_NAMES).
+
+  Raises:
+    SettingError: there is no such split.
+  """
+  features, labels = load(split)
+  return in_memory.batches(features, labels, params["batch_size"], training=training, start=start)
+
+
+@functools.cache  # each evaluation calls input_fn again
+def load(split: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
+  """Returns the features and labels of a split, one of SPLITS.
+
+  Raises:
+    SettingError: there is no such split.
+  """
+  if split not in SPLITS:
+    raise errors.SettingError(
+      f"breast_cancer: there is no split {split!r}; expected one of {', '.join(SPLITS)} (gin: "
+      "breast_cancer.input_fn.split)."
+    )
+  from sklearn import datasets  # here, because the import takes a second
+
+  found = datasets.load_breast_cancer()
+  is_test = np.arange(len(found.target)) % _EVERY == 0
+  names = [str(name) for name in found.feature_names]
+  encoder = tabular.Encoder.fit(dict(zip(names, found.data[~is_test].T, strict=True)), names)
+  rows = is_test if split == "test" else ~is_test
+  table = dict(zip(names, found.data[rows].T, strict=True))
+  return encoder.features(table), found.target[rows].astype(np.int32)

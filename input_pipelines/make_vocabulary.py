@@ -1,0 +1,53 @@
+"""Writes the vocabulary of texts, which `text_lines.input_fn` takes.
+
+  python -m input_pipelines.make_vocabulary --input=train.tsv --output=vocabulary.txt
+  python -m input_pipelines.make_vocabulary --input='reviews-*.jsonl' --text_key=review --size=8000
+
+The words are those of `text_lines`: in lower case, split at white space, each punctuation mark a
+word of its own. The file has one word in each line, the most frequent first, and words that are
+equally frequent in the order of the alphabet. Give the files of the training set alone: what the
+test has must not be known to the training.
+"""
+
+from absl import flags
+
+from trainer import command, errors
+
+_INPUT = flags.DEFINE_multi_string(
+  "input", [], "A .csv, .tsv or .jsonl file or a glob, local or gs://...; may be repeated."
+)
+_OUTPUT = flags.DEFINE_string("output", "vocabulary.txt", "The file to write.")
+_TEXT_KEY = flags.DEFINE_string("text_key", "text", "The column or key of the text.")
+_SIZE = flags.DEFINE_integer("size", 30_000, "The most words to write.", lower_bound=1)
+_MIN_COUNT = flags.DEFINE_integer(
+  "min_count", 1, "How often a word must be there to be written.", lower_bound=1
+)
+
+
+def main(argv: list[str]) -> None:
+  """Counts the words and writes the most frequent ones.
+
+  Raises:
+    SettingError: a flag is missing.
+    InputError: a file cannot be read, or no word is frequent enough.
+    OutputError: the vocabulary cannot be written.
+  """
+  del argv
+  if not _INPUT.value:
+    raise errors.SettingError("No --input. Try: --input=train.tsv --output=vocabulary.txt")
+  # Imports TensorFlow, which takes seconds: only after the flags were checked.
+  from input_pipelines import vocabulary
+
+  counted = vocabulary.count_words(_INPUT.value, _TEXT_KEY.value)
+  words = vocabulary.most_frequent(counted, _SIZE.value, _MIN_COUNT.value)
+  if not words:
+    raise errors.InputError(
+      f"No word is there {_MIN_COUNT.value} times: {', '.join(_INPUT.value)} (--min_count)."
+    )
+  vocabulary.write(str(_OUTPUT.value), words)
+  share = sum(counted[word] for word in words) / counted.total()
+  print(f"Wrote {len(words)} of {len(counted)} words to {_OUTPUT.value}: {share:.1%} of the texts.")
+
+
+if __name__ == "__main__":
+  command.run(main)

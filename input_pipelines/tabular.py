@@ -1,0 +1,277 @@
+"""Reads tables from CSV and Parquet files: normalised numbers, and ids of categories.
+
+    run.train_input_fn = @train/tabular.input_fn
+    run.eval_input_fn = @test/tabular.input_fn
+    tabular.input_fn.schema = {"age": "number", "job": "category", "bought": "label"}
+    tabular.input_fn.training_path = "/data/customers/train.csv"
+    train/tabular.input_fn.path = "/data/customers/train.csv"
+    train/tabular.input_fn.training = True
+    test/tabular.input_fn.path = "/data/customers/test.parquet"
+
+The schema names the columns to read, in any order of the file, and their kinds:
+
+    number      less the mean, over the standard deviation; a missing one counts as the mean
+    category    an id: 1 and up for the values in the order of the alphabet, 0 for a value that is
+                missing or not in the training set; the values are compared as texts
+    label       what is to be predicted: an integer class or, with `classes`, its name
+
+Means, deviations and values come from the training set alone. A table is read into memory as a
+whole; pyarrow reads it, so that a CSV file has a first line with the names of its columns.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gin
+import numpy as np
+import tensorflow as tf
+
+from input_pipelines import hosts, in_memory
+from trainer import errors
+
+KINDS = ("number", "category", "label")
+
+Table = dict[str, np.ndarray]  # column → values [n]
+
+
+@gin.configurable
+def input_fn(
+  params: dict[str, Any],
+  path: str,
+  training_path: str,
+  schema: Mapping[str, str],
+  classes: Sequence[str] | None = None,
+  training: bool = False,
+  input_context: tf.distribute.InputContext | None = None,
+  start: int = 0,
+) -> tf.data.Dataset:
+  """Reads batches of rows.
+
+  Args:
+    params: dict with "batch_size".
+    path: file, local or gs://, that ends in .csv or .parquet.
+    training_path: the file of the training set.
+    schema: column → kind, see the module; exactly one is the label.
+    classes: names of the classes; a label is the place of its name in this list. None if the labels
+      are integers.
+    training: whether to shuffle and repeat without end.
+    input_context: None for one host. Each host reads an even range of the rows.
+    start: number of examples that all hosts together have seen; the framework sets it.
+
+  Returns:
+    A dataset of ({"numbers": float32 [b, n], "categories": int32 [b, m]}, labels int32 [b]). The
+    columns are in the order of the schema. Without a column of a kind there is no such feature.
+
+  Raises:
+    SettingError: the schema cannot work.
+    InputError: a file cannot be read, has no such column, or has a value that does not fit; the
+      message names file, column and row.
+  """
+  columns = _columns(schema)
+  encoder = _encoder(training_path, columns)
+  table = read(path, tuple(schema))
+  features, labels = encoder.features(table, path), _labels(table, columns, classes, path)
+  first, stop = hosts.even_range(len(labels), *hosts.part_of(input_context))
+  return in_memory.batches(
+    {name: values[first:stop] for name, values in features.items()},
+    labels[first:stop],
+    params["batch_size"],
+    training=training,
+    start=hosts.examples_seen(start, input_context),
+  )
+
+
+@gin.configurable
+def vocabulary_sizes(training_path: str, schema: Mapping[str, str]) -> tuple[int, ...]:
+  """Returns the number of ids of each category, in the order of the schema.
+
+  Args:
+    training_path: see `input_fn`.
+    schema: see `input_fn`.
+  """
+  return _encoder(training_path, _columns(schema)).vocabulary_sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+  """Makes features of the columns of a table.
+
+  Attributes:
+    statistics: column of numbers → (mean, standard deviation).
+    vocabularies: column of categories → its values, whose ids are 1, 2, ...
+  """
+
+  statistics: Mapping[str, tuple[float, float]]
+  vocabularies: Mapping[str, tuple[str, ...]]
+
+  @classmethod
+  def fit(
+    cls, table: Table, numbers: Sequence[str], categories: Sequence[str] = (), source: str = "table"
+  ) -> "Encoder":
+    """Takes means, standard deviations and values from the training set.
+
+    Args:
+      table: the training set.
+      numbers: the columns of numbers.
+      categories: the columns of categories.
+      source: where the table comes from, for messages.
+
+    Raises:
+      InputError: a column has a value that is no number, or has none at all.
+    """
+    statistics = {}
+    for column in numbers:
+      values = _numbers(table, column, source)
+      known = values[np.isfinite(values)]
+      if not known.size:
+        raise errors.InputError(f"{source}: the column {column!r} has no number.")
+      deviation = float(known.std())
+      statistics[column] = float(known.mean()), deviation if deviation > 0 else 1.0
+    return cls(
+      statistics,
+      {column: tuple(sorted(set(_texts(table[column])) - {""})) for column in categories},
+    )
+
+  @property
+  def vocabulary_sizes(self) -> tuple[int, ...]:
+    """The number of ids of each category."""
+    return tuple(len(values) + 1 for values in self.vocabularies.values())
+
+  def features(self, table: Table, source: str = "table") -> dict[str, np.ndarray]:
+    """Makes the features of a table's rows.
+
+    Args:
+      table: has the columns of the training set.
+      source: where it comes from, for messages.
+
+    Returns:
+      "numbers" (float32 [n, columns]) and "categories" (int32 [n, columns]), where there are such
+      columns.
+
+    Raises:
+      InputError: a value of a column of numbers is none.
+    """
+    found = {}
+    if self.statistics:
+      columns = [
+        (_numbers(table, column, source) - mean) / deviation
+        for column, (mean, deviation) in self.statistics.items()
+      ]
+      found["numbers"] = np.nan_to_num(np.stack(columns, -1), nan=0.0).astype(np.float32)
+    if self.vocabularies:
+      found["categories"] = np.stack(
+        [_ids(table[column], vocabulary) for column, vocabulary in self.vocabularies.items()], -1
+      )
+    return found
+
+
+@functools.lru_cache(maxsize=8)  # each evaluation calls input_fn again
+def read(path: str, columns: tuple[str, ...]) -> Table:
+  """Reads columns of a CSV or Parquet file.
+
+  Args:
+    path: see `input_fn`.
+    columns: their names.
+
+  Returns:
+    Column → array [n] as pyarrow converts it; a missing number is NaN, another value None.
+
+  Raises:
+    InputError: the file cannot be read, has no rows or not all of the columns.
+  """
+  if not path.endswith((".csv", ".parquet")):
+    raise errors.InputError(f"{path}: expected a name that ends in .csv or .parquet.")
+  import pyarrow
+  from pyarrow import csv, parquet
+
+  try:
+    with tf.io.gfile.GFile(path, "rb") as file:
+      source = pyarrow.BufferReader(file.read())
+    table = csv.read_csv(source) if path.endswith(".csv") else parquet.read_table(source)
+  except (tf.errors.OpError, pyarrow.ArrowException, OSError) as error:
+    line = (getattr(error, "message", None) or str(error)).splitlines()[0]
+    raise errors.InputError(f"The table {path} cannot be read: {line}") from error
+  missing = [column for column in columns if column not in table.column_names]
+  if missing:
+    raise errors.InputError(
+      f"{path} has no column {missing[0]!r}; it has {', '.join(table.column_names)} "
+      "(tabular.input_fn.schema)."
+    )
+  if not table.num_rows:
+    raise errors.InputError(f"{path} has no rows.")
+  return {column: table[column].to_numpy() for column in columns}
+
+
+def _encoder(training_path, columns):
+  table = read(training_path, tuple(name for names in columns.values() for name in names))
+  return Encoder.fit(table, columns["number"], columns["category"], training_path)
+
+
+def _columns(schema):
+  """Returns kind → its columns, in the order of the schema."""
+  found: dict[str, list[str]] = {kind: [] for kind in KINDS}
+  for column, kind in schema.items():
+    if kind not in KINDS:
+      raise errors.SettingError(
+        f"tabular.input_fn.schema[{column!r}] is {kind!r}: expected one of {', '.join(KINDS)}."
+      )
+    found[kind].append(column)
+  if len(found["label"]) != 1 or len(schema) < 2:
+    raise errors.SettingError(
+      f"tabular.input_fn.schema has {len(found['label'])} labels and {len(schema)} columns: "
+      "expected one label, and a number or category."
+    )
+  return found
+
+
+def _labels(table, columns, classes, path):
+  (column,) = columns["label"]
+  if classes is None:
+    values = _numbers(table, column, path)
+    wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values))))
+    expected = "an integer of at least 0 (or set tabular.input_fn.classes)"
+    labels = np.where(np.isfinite(values), values, 0)
+  else:
+    labels = _ids(table[column], tuple(classes)) - 1
+    wrong, expected = np.flatnonzero(labels < 0), f"one of {', '.join(classes)}"
+  if wrong.size:
+    row = wrong[0]
+    raise errors.InputError(
+      f"{path}, row {row + 1}: the label {column!r} is {table[column][row]!r}; expected {expected}."
+    )
+  return labels.astype(np.int32)
+
+
+def _numbers(table, column, source):
+  """Returns a column as float64, NaN where a number is missing."""
+  values = table[column]
+  if values.dtype.kind in "biuf":
+    return values.astype(np.float64)
+  for row, value in enumerate(values):
+    try:
+      float("nan" if value is None else value)
+    except (TypeError, ValueError):
+      raise errors.InputError(
+        f"{source}, row {row + 1}: the column {column!r} has {value!r}, which is no number."
+      ) from None
+  return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def _texts(values):
+  """Returns the values of a column as texts; "" stands for a missing one.
+
+  An integer column that has missing values is one of floats: 3.0 and 3 are the same category.
+  """
+  if values.dtype.kind == "f":
+    return [
+      "" if np.isnan(value) else str(int(value)) if value.is_integer() else str(value)
+      for value in values.tolist()
+    ]
+  return ["" if value is None else str(value) for value in values.tolist()]
+
+
+def _ids(values, vocabulary):
+  ids = {value: number for number, value in enumerate(vocabulary, 1)}
+  return np.array([ids.get(value, 0) for value in _texts(values)], np.int32)

@@ -1,0 +1,113 @@
+"""Tables: one form whatever the file, and statistics of the training set alone."""
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import csv, parquet
+
+from input_pipelines import breast_cancer, tabular
+from trainer import errors
+
+SCHEMA = {"age": "number", "job": "category", "size": "number", "won": "label"}
+TRAIN = {
+  "won": [0, 1, 1, 0],
+  "age": [20, 30, None, 40],
+  "job": ["cook", "smith", None, "cook"],
+  "size": [1.5, 1.5, 1.5, 1.5],
+}
+TEST = {"won": [1, 0], "age": [50, 30], "job": ["baker", "smith"], "size": [2.5, 1.5]}
+
+
+def write(folder, name, columns, ending="csv"):
+  path = folder / f"{name}.{ending}"
+  table = pyarrow.table(columns)
+  csv.write_csv(table, path) if ending == "csv" else parquet.write_table(table, path)
+  return str(path)
+
+
+def batches(path, training_path, schema=SCHEMA, batch_size=4, **settings):
+  params = {"batch_size": batch_size}
+  dataset = tabular.input_fn(params, path, training_path, schema, **settings)
+  return list(dataset.take(3).as_numpy_iterator())
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_by_the_statistics_of_the_training_set(ending, tmp_path):
+  train, test = write(tmp_path, "train", TRAIN, ending), write(tmp_path, "test", TEST, ending)
+  ((features, labels),) = batches(train, train)
+  deviation = np.std([20, 30, 40])
+  np.testing.assert_allclose(features["numbers"][:, 0], np.array([-10, 0, 0, 10]) / deviation)
+  np.testing.assert_array_equal(features["numbers"][:, 1], np.zeros(4))  # all are equal
+  np.testing.assert_array_equal(features["categories"], [[1], [2], [0], [1]])
+  np.testing.assert_array_equal(labels, TRAIN["won"])
+  assert (features["numbers"].dtype, labels.dtype) == (np.float32, np.int32)
+
+  ((features, labels),) = batches(test, train)
+  np.testing.assert_allclose(features["numbers"], [[20 / deviation, 1], [0, 0]], rtol=1e-6)
+  np.testing.assert_array_equal(features["categories"], [[0], [2]])  # no baker in the training
+  assert tabular.vocabulary_sizes(train, SCHEMA) == (3,)
+
+
+def test_training_is_endless_and_goes_on_at_its_place(tmp_path):
+  train = write(tmp_path, "train", TRAIN)
+  found = batches(train, train, batch_size=2, training=True)
+  assert [labels.shape for _, labels in found] == [(2,)] * 3
+  later = batches(train, train, batch_size=2, training=True, start=4)
+  np.testing.assert_array_equal(later[0][0]["numbers"], found[2][0]["numbers"])
+
+
+def test_labels_by_their_names_and_a_table_of_categories_alone(tmp_path):
+  columns = {"grade": [3, 1, None], "kind": ["b", "a", "b"]}
+  train = write(tmp_path, "train", columns)
+  schema = {"grade": "category", "kind": "label"}
+  ((features, labels),) = batches(train, train, schema, classes=("a", "b"))
+  np.testing.assert_array_equal(labels, [1, 0, 1])
+  assert set(features) == {"categories"}
+  np.testing.assert_array_equal(features["categories"], [[2], [1], [0]])
+  with pytest.raises(errors.InputError, match="row 1: the label 'kind' is 'b'; expected one of a"):
+    batches(train, train, schema, classes=("a",))
+
+
+@pytest.mark.parametrize(
+  "changed, schema, message",
+  [
+    ({}, {"weight": "number", "won": "label"}, "has no column 'weight'; it has won, age, job, si"),
+    ({}, {"job": "number", "won": "label"}, "row 1: the column 'job' has 'cook', which is no num"),
+    ({"won": [0, 1, None, 0]}, SCHEMA, "row 3: the label 'won' is nan; expected an integer"),
+    ({"won": [0.5, 1, 1, 0]}, SCHEMA, "row 1: the label 'won' is 0.5; expected an integer"),
+  ],
+)
+def test_what_does_not_fit_is_named_with_its_place(changed, schema, message, tmp_path):
+  train = write(tmp_path, "train", TRAIN | changed)
+  with pytest.raises(errors.InputError, match=rf"train\.csv.*{message}"):
+    batches(train, train, schema)
+
+
+@pytest.mark.parametrize(
+  "schema, message",
+  [
+    ({"age": "float", "won": "label"}, r"schema\['age'\] is 'float': expected one of number"),
+    ({"age": "number"}, "has 0 labels and 1 columns"),
+    ({"won": "label"}, "has 1 labels and 1 columns"),
+  ],
+)
+def test_schemas_that_cannot_work(schema, message):
+  with pytest.raises(errors.SettingError, match=message):
+    batches("train.csv", "train.csv", schema)
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.parquet", "broken.parquet", "a.xls"])
+def test_files_that_cannot_be_read(name, tmp_path):
+  (tmp_path / "broken.parquet").write_text("PAR")
+  with pytest.raises(errors.InputError, match=name):
+    batches(str(tmp_path / name), str(tmp_path / name))
+
+
+def test_tumours():
+  (train, labels), (test, test_labels) = breast_cancer.load("train"), breast_cancer.load("test")
+  assert (len(labels), len(test_labels)) == (455, 114)
+  np.testing.assert_allclose(train["numbers"].mean(0), np.zeros(30), atol=1e-5)
+  np.testing.assert_allclose(train["numbers"].std(0), np.ones(30), rtol=1e-5)
+  assert abs(test["numbers"].mean(0)).max() > 0.01  # by the training set's statistics
+  with pytest.raises(errors.SettingError, match="no split 'valid'"):
+    breast_cancer.load("valid")
