@@ -237,9 +237,9 @@ def _labels(table, columns, classes, path):
     labels = _ids(table[column], tuple(classes)) - 1
     wrong, expected = np.flatnonzero(labels < 0), f"one of {', '.join(classes)}"
   if wrong.size:
-    row = wrong[0]
+    row, value = wrong[0], table[column].tolist()[wrong[0]]
     raise errors.InputError(
-      f"{path}, row {row + 1}: the label {column!r} is {table[column][row]!r}; expected {expected}."
+      f"{path}, row {row + 1}: the label {column!r} is {value!r}; expected {expected}."
     )
   return labels.astype(np.int32)
 
