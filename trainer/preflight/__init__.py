@@ -10,9 +10,9 @@ From Python:
       print(preflight.text(report))
 
 `bindings` reads what gin binds to `run`. `lower` traces the step of one of N replicas and lowers it
-to HLO. `compiler` compiles the HLO with the TPU compiler, in a process of its own. `memory` and
-`hlo` read the compiler's output. `check` runs these stages in order; `report` and `page` show the
-results.
+to HLO. `bridge` takes the whole device loop through TensorFlow's TPU bridge. `compiler` compiles
+the HLO with the TPU compiler, in a process of its own. `memory` and `hlo` read the compiler's
+output. `check` runs these stages in order; `report` and `page` show the results.
 """
 
 import importlib

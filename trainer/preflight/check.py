@@ -1,4 +1,4 @@
-"""Takes steps through the stages contract → trace → lower → compile → fit.
+"""Takes steps through the stages contract → trace → lower → bridge → compile → fit.
 
 Each stage is reported with its time when it passes. A step that fails at a stage does not reach the
 next one; the other steps go on.
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from trainer import command, errors, formatting
 from trainer.preflight import (
   bindings,
+  bridge,
   compiler,
   cpu_lowering,
   estimates,
@@ -22,7 +23,7 @@ from trainer.preflight import (
 )
 from trainer.preflight import topology as topology_lib
 
-STAGES = ("contract", "trace", "lower", "compile", "fit")
+STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
 
 
 @dataclasses.dataclass
@@ -39,6 +40,7 @@ class StepReport:
     failed: the stage that failed, or "".
     problem: why it failed.
     warnings: sentences about figures that mislead.
+    bridged: the device loop around the step, after TensorFlow's TPU bridge.
     compiled: the compiler's figures, if the step fits.
     out_of_memory: the compiler's figures, if it does not fit.
     all_reduces: the all-reduces of the compiled program.
@@ -56,6 +58,7 @@ class StepReport:
   failed: str = ""
   problem: str = ""
   warnings: list = dataclasses.field(default_factory=list)
+  bridged: bridge.Bridged | None = None
   compiled: compiler.Compiled | None = None
   out_of_memory: compiler.OutOfMemory | None = None
   all_reduces: hlo.AllReduces | None = None
@@ -101,6 +104,7 @@ class Check:
     # By number of replicas, and by (kind, number of replicas): topologies with as many cores share
     # the HLO, which does not depend on the topology.
     self._steps: dict[int, lower.Steps] = {}
+    self._loops: dict[int, bridge.Loops] = {}
     self._lowered: dict[tuple[str, int], _Lowered] = {}
 
   def run(self, kind: str, topology: topology_lib.Topology) -> StepReport:
@@ -122,6 +126,7 @@ class Check:
     with contextlib.suppress(_Stopped):
       lowered = self._lower(report)
       report.warnings, report.trainable_bytes = lowered.warnings, lowered.trainable_bytes
+      report.bridged = lowered.bridged
       result = self._stage(
         report,
         "compile",
@@ -136,14 +141,24 @@ class Check:
     if key not in self._lowered:
       steps = self._steps_of(report.topology.replicas)
       element = self._stage(report, "contract", lambda: steps.contract(report.kind))
-      function = self._stage(report, "trace", lambda: steps.trace(report.kind, element))
-      serialized = self._stage(report, "lower", lambda: steps.lower(function, element))
-      graph = lower.graph_of(function, element)
+      function, arguments = self._stage(
+        report, "trace", lambda: steps.trace_program(report.kind, element)
+      )
+      serialized = self._stage(report, "lower", lambda: steps.lower(function, arguments))
+      loops = self._loops_of(report.topology.replicas)
+      bridged = self._stage(report, "bridge", lambda: loops.bridge(report.kind, element))
+      graph = lower.graph_of(function, arguments)
       trainable = sum(
         v.shape.num_elements() * v.dtype.size for v in steps.variables.values() if v.trainable
       )
       self._lowered[key] = _Lowered(
-        serialized, element, graph, cpu_lowering.warnings(graph), trainable, dict(report.seconds)
+        serialized,
+        element,
+        graph,
+        cpu_lowering.warnings(graph),
+        trainable,
+        bridged,
+        dict(report.seconds),
       )
     else:
       report.seconds.update(self._lowered[key].seconds)
@@ -151,11 +166,16 @@ class Check:
 
   def _steps_of(self, replicas):
     if replicas not in self._steps:
-      per_core = {
-        kind: self._experiment.per_core(kind, replicas) for kind in self._experiment.kinds()
-      }
-      self._steps[replicas] = lower.Steps(self._experiment, replicas, per_core)
+      self._steps[replicas] = lower.Steps(self._experiment, replicas, self._per_core(replicas))
     return self._steps[replicas]
+
+  def _loops_of(self, replicas):
+    if replicas not in self._loops:
+      self._loops[replicas] = bridge.Loops(self._experiment, replicas, self._per_core(replicas))
+    return self._loops[replicas]
+
+  def _per_core(self, replicas):
+    return {kind: self._experiment.per_core(kind, replicas) for kind in self._experiment.kinds()}
 
   def _stage(self, report, stage, work):
     start = time.monotonic()
@@ -208,7 +228,7 @@ class Check:
       self._tell(report, "search", batch)
       steps = lower.Steps(self._experiment, report.topology.replicas, {report.kind: batch})
       element = steps.with_batch(lowered.element, batch)
-      serialized = steps.lower(steps.trace(report.kind, element), element)
+      serialized = steps.lower(*steps.trace_program(report.kind, element))
       result = compiler.compile_hlo(serialized, report.topology, self._timeout_seconds)
       if isinstance(result, compiler.Compiled):
         return True, min(result.listing.allocated_bytes, limit)
@@ -228,6 +248,7 @@ class _Lowered:
   graph: object
   warnings: list
   trainable_bytes: int
+  bridged: bridge.Bridged
   seconds: dict
 
 
@@ -261,8 +282,10 @@ def _too_large(report, lowered):
 def _place(graph, op_name):
   """Returns "file:line" of the user's program that made an op of the compiled program; or ""."""
   # The compiler appends parts to the names of TensorFlow's ops. They are cut off until one fits.
+  graphs = [graph, *cpu_lowering.inner_graphs(graph)]
   while op_name:
-    with contextlib.suppress(KeyError):
-      return cpu_lowering.place_of(graph.get_operation_by_name(op_name))
+    for each in graphs:
+      with contextlib.suppress(KeyError):
+        return cpu_lowering.place_of(each.get_operation_by_name(op_name))
     op_name = op_name.rpartition("/")[0]
   return ""

@@ -78,10 +78,16 @@ def graphs_of(operation: tf.Operation, seen: set[str] | None = None) -> Iterator
         yield function.graph
 
 
-def _operations(graph, seen=None):
-  """Yields the ops of a graph and of the functions that it calls."""
+def inner_graphs(graph: tf.Graph, seen: set[str] | None = None) -> Iterator[tf.Graph]:
+  """Yields the graphs of the functions that a graph calls, directly or not; see `graphs_of`."""
   seen = set() if seen is None else seen
   for operation in graph.get_operations():
-    yield operation
     for inner in graphs_of(operation, seen):
-      yield from _operations(inner, seen)
+      yield inner
+      yield from inner_graphs(inner, seen)
+
+
+def _operations(graph):
+  """Yields the ops of a graph and of the functions that it calls."""
+  for each in (graph, *inner_graphs(graph)):
+    yield from each.get_operations()

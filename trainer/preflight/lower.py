@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors, spec
-from trainer.inputs import elements, feeder
+from trainer.inputs import elements, feeder, stacks
 from trainer.kinds import Kind
-from trainer.loop import step
+from trainer.loop import program_length, step
 from trainer.preflight import abstract_variables, bindings, replica
 from trainer.tracing import user_frames
 
@@ -142,6 +142,34 @@ class Steps:
       function.get_concrete_function(*tf.nest.flatten(element))
     return function
 
+  def trace_program(self, kind: str, element: Any) -> tuple[Any, Any]:
+    """Traces what the device runs in one program: in a training many steps, else one.
+
+    Args:
+      kind: "train", "eval" or "predict".
+      element: what `contract` returns.
+
+    Returns:
+      (function, arguments): a tf.function, and the nest of tf.TensorSpec that it takes.
+
+    Raises:
+      SettingError: TPUConfig.steps_per_program cannot be had.
+    """
+    steps = 1
+    if kind == Kind.TRAIN:
+      steps = program_length.steps_on_tpu(self._experiment.config, element)
+    if steps == 1:
+      return self.trace(kind, element), element
+    (stack,) = stacks.spec_of(element, steps, replicas=1)
+
+    def train_steps(first, count, *flat):
+      self._program.train_steps([tf.nest.pack_sequence_as(stack, flat)], first, count)
+
+    function = tf.function(train_steps, jit_compile=True, autograph=False)
+    arguments = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.int32), stack
+    function.get_concrete_function(*tf.nest.flatten(arguments))
+    return function, arguments
+
   def lower(self, function: Any, element: Any) -> bytes:
     """Lowers a traced step; returns the serialized HloModuleProto.
 
@@ -164,8 +192,10 @@ def graph_of(function: Any, element: Any) -> tf.Graph:
 
 def _lower_error(text):
   """Returns the LowerError for a message of TensorFlow."""
+  # Of an op in a loop, the stack trace of the op comes first, then that of the loop.
+  of_op = text.split("tf2xla conversion failed while converting", 1)[0]
   file, line = user_frames.innermost(
-    [(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', text)]
+    [(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', of_op)]
   )
   unsupported = re.search(r"No registered '(\w+)' OpKernel", text)
   constant = re.search(

@@ -40,6 +40,7 @@ def text(
   buffers = [_buffer_line(buffer) for buffer in report.buffers[:5]]
   for name, sentences in (
     ("largest buffers", buffers),
+    ("host waits at", report.bridged.host_ops_in_loop if report.bridged else ()),
     ("padding", report.advice),
     ("misleading", report.warnings),
   ):
@@ -79,6 +80,8 @@ def as_dict(
       for b in report.buffers
     ],
   )
+  if report.bridged:
+    result["bridge"] = dataclasses.asdict(report.bridged)
   if compiled:
     result.update(
       {
@@ -152,6 +155,8 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     "example",
   )
   yield "traffic", f"{_size(result['bytes_accessed'])} moved a step"
+  if loop := result.get("bridge"):
+    yield "device loop", _device_loop(loop)
   reduced = result["all_reduces"]
   if reduced["count"]:
     yield (
@@ -179,6 +184,17 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{cost['currency']} an hour ({cost['source']}, {cost['date']})"
       ),
     )
+
+
+def _device_loop(loop):
+  steps, waits = loop["steps_per_program"], len(loop["host_ops_in_loop"])
+  return (
+    f"{steps} step{'s' * (steps > 1)} in one program of {loop['replicas']} cores, "
+    f"{_size(loop['stacked_input_bytes'])} of input for a core at once; "
+    + (
+      f"the host waits for each step, at {waits} ops" if waits else "no op of the host waits in it"
+    )
+  )
 
 
 def _buffer_line(buffer):

@@ -81,7 +81,7 @@ def test_what_is_lowered_once_is_compiled_for_each_topology(made_up):
   for name in ("v2-8", "v3-8"):
     assert checker.run("train", topology.find(name)).failed == ""
   assert calls == ["v2-8", "v3-8"]
-  assert model_calls == ["train"]
+  assert model_calls == ["train", "train"]  # for one core that is lowered, and for the bridge
 
 
 def test_too_large_is_searched_from_there(made_up):
@@ -107,3 +107,17 @@ def test_step_without_an_input_fn_is_a_mistake_in_the_question():
   with pytest.raises(errors.SettingError, match="run.eval_input_fn"):
     check.Check(experiment).run("eval", V3)
   assert experiment.kinds() == ["train", "predict"]
+
+
+def test_the_device_loop_goes_through_the_bridge(made_up):
+  made_up(compiled(2**20), compiled(2**20))
+  checker = check.Check(programs.experiment())
+  train, evaluation = checker.run("train", V3), checker.run("eval", V3)
+  image = 4 * programs.SIDE**2 * 3 + 4  # bytes of an example
+  assert (train.bridged.clusters, train.bridged.replicas) == (1, 8)
+  assert train.bridged.host_ops_in_loop == []
+  assert train.bridged.steps_per_program == 100
+  assert train.bridged.stacked_input_bytes == 100 * 8 * image
+  # The host calls each group of an evaluation, and counts what it gives in metrics.
+  assert (evaluation.bridged.clusters, evaluation.bridged.steps_per_program) == (1, 1)
+  assert any(operation.startswith("Assign") for operation in evaluation.bridged.host_ops_in_loop)

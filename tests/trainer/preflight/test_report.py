@@ -5,6 +5,7 @@ import pytest
 
 from trainer import errors
 from trainer.preflight import (
+  bridge,
   check,
   compiler,
   estimates,
@@ -137,3 +138,17 @@ def test_prices_need_a_source_and_a_day():
       prices.prices({"v2-8": entry})
   with pytest.raises(errors.SettingError, match="v3-8"):
     prices.prices({"v9-8": (4.5, "USD", "2018-10-08", "x")})
+
+
+@pytest.mark.parametrize(
+  "waits, said", [([], "no op of the host waits"), (["Mean (model.py:3)"], "waits for each step")]
+)
+def test_the_device_loop(waits, said):
+  result = dataclasses.replace(passed(), bridged=bridge.Bridged(1, 8, 20, waits, 2**20))
+  assert report.as_dict(result)["bridge"] == dict(
+    clusters=1, replicas=8, steps_per_program=20, host_ops_in_loop=waits, stacked_input_bytes=2**20
+  )
+  text = report.text(result)
+  assert "20 steps in one program of 8 cores, 1.00 MiB" in text
+  assert said in text
+  assert ("host waits at" in text) == bool(waits)
