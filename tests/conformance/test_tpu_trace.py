@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import trainer
 from tests import fake_tpu
+from tests.conformance import cases
 from trainer import spec
 from trainer.inputs import groups, stacks
 from trainer.loop import device_loops, step
@@ -85,7 +86,11 @@ def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, loops):
   assert module.count("tf_device.replicate(") == module.count("tf_device.cluster_func") == 1
   assert f"n = {CORES} : i32" in module
   assert bridge.host_operations(traced.graph) == []
-  # The step that the host calls has some, which this would find: its loss is looked at.
-  iterator = tf.data.IteratorSpec(element)
+
+
+@pytest.mark.parametrize("case", cases.CASES[:1], ids=lambda case: case.name)
+def test_a_step_that_the_host_calls_has_the_host_wait_for_its_loss(case, loops):
+  """What the test above looks for is found where it is."""
+  iterator = tf.data.IteratorSpec(case.train_input_fn({"batch_size": PER_CORE}).element_spec)
   by_host = bridge.host_operations(loops.trace_train(iterator, True).graph)
   assert any(operation.startswith("IsFinite") for operation in by_host)
