@@ -74,8 +74,8 @@ def reason(error: Exception) -> str:
   """Returns why a file could not be written or read, without its path: "Disk quota exceeded"."""
   if isinstance(error, OSError):
     return error.strerror or str(error)
-  message = getattr(error, "message", None) or str(error)
-  return message.rpartition("; ")[2]
+  first, *_ = (getattr(error, "message", None) or str(error)).splitlines() or [""]
+  return re.sub(r" \[Op:\w+\]$", "", first).rpartition("; ")[2]
 
 
 def matching(folder: str, pattern: str) -> list[str]:

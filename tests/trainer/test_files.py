@@ -87,3 +87,22 @@ def test_a_plain_path_leads_to_the_same_file(name, tmp_path):
     assert tf.io.gfile.glob(plain) == [plain]
     with open(plain) as file:
       assert file.read() == "one"
+
+
+@pytest.mark.parametrize(
+  "error, expected",
+  [
+    (OSError(28, "No space left on device"), "No space left on device"),
+    (
+      tf.errors.UnknownError(None, None, "{{node x}} /a/b; Disk quota exceeded"),
+      "Disk quota exceeded",
+    ),
+    (
+      tf.errors.UnknownError(None, None, "/a; Read-only file system\n\tmore [Op:Write]"),
+      "Read-only file system",
+    ),
+    (tf.errors.UnknownError(None, None, "/a; No space [Op:SaveV2]"), "No space"),
+  ],
+)
+def test_the_reason_of_an_error(error, expected):
+  assert files.reason(error) == expected

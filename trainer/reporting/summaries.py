@@ -23,7 +23,7 @@ import tensorflow as tf
 from absl import logging
 from tensorboard.compat.proto import event_pb2
 
-from trainer import errors
+from trainer import errors, files
 from trainer.internals import patches, tensorflow_internals
 
 v1 = tf.compat.v1
@@ -222,34 +222,45 @@ class Writer:
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     """Writes scalars by tag, at a step."""
-    with self.open().as_default():
+    with self._writing():
       for tag, value in values.items():
         tf.summary.scalar(tag, value, step=step)
-    self._writer.flush()
 
   def histograms(self, step: int, values: Mapping[str, np.ndarray]) -> None:
     """Writes histograms of arrays by tag, at a step."""
-    with self.open().as_default():
+    with self._writing():
       for tag, value in values.items():
         tf.summary.histogram(tag, value, step=step)
-    self._writer.flush()
 
   def text(self, step: int, tag: str, text: str) -> None:
     """Writes a text, which TensorBoard shows with its line breaks and spaces."""
-    with self.open().as_default():
+    with self._writing():
       tf.summary.text(tag, "\n".join("    " + line for line in text.splitlines()), step=step)
-    self._writer.flush()
 
   def open(self) -> tf.summary.SummaryWriter:
     """Returns the writer of the directory's file, which is begun if this process has none."""
     if self._writer is None:
-      try:
+      with self._translate_errors():
         self._writer = _file(self._directory).writer
-      except (OSError, tf.errors.OpError) as error:
-        raise errors.OutputError(
-          f"Cannot write TensorBoard files to {self._directory} (--model_dir): {error}"
-        ) from error
     return self._writer
+
+  @contextlib.contextmanager
+  def _writing(self):
+    """Makes the writer that of tf.summary, and has all written at the end."""
+    writer = self.open()
+    with self._translate_errors():
+      with writer.as_default():
+        yield
+      writer.flush()
+
+  @contextlib.contextmanager
+  def _translate_errors(self):
+    try:
+      yield
+    except (OSError, tf.errors.OpError) as error:
+      raise errors.OutputError(
+        f"Cannot write TensorBoard files to {self._directory} (--model_dir): {files.reason(error)}."
+      ) from error
 
 
 def _file(directory):

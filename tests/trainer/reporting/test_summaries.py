@@ -241,3 +241,17 @@ def test_few_files_are_open_at_a_time(tmp_path, monkeypatch):
     summaries.Writer(str(tmp_path / name)).scalars(1, {"loss": 0.5})
   assert [path.rpartition("/")[2] for path in summaries._open] == ["c", "a"]
   assert shown(tmp_path / "b") == [1]
+
+
+def test_a_disk_that_is_full_later_is_one_sentence(tmp_path, monkeypatch):
+  writer = summaries.Writer(str(tmp_path))
+  writer.scalars(1, {"loss": 1.0})
+
+  def refuse():
+    message = "/disk/events.out; No space left on device\n\tFailed to flush [Op:FlushSummaryWriter]"
+    raise tf.errors.ResourceExhaustedError(None, None, message)
+
+  monkeypatch.setattr(writer.open(), "flush", refuse)
+  message = r"TensorBoard files to .* \(--model_dir\): No space left on device\.$"
+  with pytest.raises(errors.OutputError, match=message):
+    writer.scalars(2, {"loss": 2.0})
