@@ -192,8 +192,7 @@ def _newest(path):
 
 
 def _check_fits(path, name, variable, there, shape, dtype):
-  kinds = [kind.is_floating for kind in (dtype, variable.dtype)]
-  if tuple(variable.shape.as_list()) != tuple(shape) or kinds[0] != kinds[1]:
+  if not reader.fits(variable, shape, dtype):
     raise errors.CheckpointError(
       f"init_from_checkpoint: {there} in {path} is {dtype.name}{list(shape)}, and the variable "
       f"{name} is {variable.dtype.base_dtype.name}{variable.shape.as_list()}."

@@ -172,6 +172,36 @@ def data_files(path: str) -> list[str]:
   return files.matching(folder, glob.escape(name) + ".data-*")
 
 
+def fits(variable: tf.Variable, shape: Sequence[int], dtype: Any) -> bool:
+  """Whether a variable can have a stored value.
+
+  Numbers of another precision fit. Integers do not fit a variable of floats, nor the reverse.
+
+  Args:
+    variable: of the model.
+    shape: that of the value.
+    dtype: that of the value, see tf.as_dtype.
+  """
+  return _shape(variable) == tuple(shape) and _kind(variable.dtype) == _kind(dtype)
+
+
+def _shape(variable):
+  return tuple(variable.shape.as_list())
+
+
+def _kind(dtype):
+  dtype = tf.as_dtype(dtype)
+  return dtype.is_floating, dtype.is_complex, dtype.base_dtype == tf.string
+
+
+def _difference(name, variable, shape, dtype):
+  """Returns a line that says how a stored value differs from a variable that it does not fit."""
+  there, here = str(shape), str(_shape(variable))
+  if there == here:
+    there, here = f"{there} {dtype.name}", f"{here} {variable.dtype.base_dtype.name}"
+  return f"  {name}: {there} in the checkpoint; {here} in the model"
+
+
 def restore(
   path: str, variables: Mapping[str, tf.Variable], stored_as: Mapping[str, str] | None = None
 ) -> RestoreReport:
@@ -187,8 +217,8 @@ def restore(
     What was matched. It is logged too.
 
   Raises:
-    CheckpointError: a variable is missing in the checkpoint or has another shape there, or the
-      checkpoint is damaged. No variable was changed.
+    CheckpointError: a variable is missing in the checkpoint or does not fit there, see `fits`, or
+      the checkpoint is damaged. No variable was changed.
   """
   found = shapes(path)
   earlier = former_names.stored_as(variables, found)
@@ -199,22 +229,20 @@ def restore(
   differing = [
     name
     for name in variables
-    if name not in missing and tuple(variables[name].shape.as_list()) != found[stored_as[name]][0]
+    if name not in missing and not fits(variables[name], *found[stored_as[name]])
   ]
   unexpected = sorted(set(found) - set(variables) - set(stored_as.values()) - {EXAMPLES_SEEN})
   if missing or differing:
-    what: dict[str, Any] = {
-      name: "not" if stored_as[name] == name else f"no {stored_as[name]}" for name in missing
-    }
-    what |= {name: found[stored_as[name]][0] for name in differing}
     lines = [
-      f"  {name}: {there} in the checkpoint; {tuple(variables[name].shape.as_list())} in the model"
-      for name, there in what.items()
+      f"  {name}: {'not' if stored_as[name] == name else f'no {stored_as[name]}'} in the "
+      f"checkpoint; {_shape(variables[name])} in the model"
+      for name in missing
     ]
+    lines += [_difference(name, variables[name], *found[stored_as[name]]) for name in differing]
     raise errors.CheckpointError(
       f"The checkpoint {path} does not fit the model: "
       f"{len(variables) - len(missing) - len(differing)} variables matched, {len(missing)} "
-      f"missing, {len(unexpected)} unexpected, {len(differing)} of wrong shape.\n"
+      f"missing, {len(unexpected)} unexpected, {len(differing)} of wrong shape or kind.\n"
       + "\n".join(lines[:20])
       + ("\n  ..." if len(lines) > 20 else "")
       + "\nWas the model changed since? A new --model_dir starts anew; a warm start takes what "

@@ -22,7 +22,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import own_names, weight_sources
+from trainer.checkpoints import own_names, reader, weight_sources
 from trainer.config import gin_names
 
 _SHOWN = 20  # most names in a row of the table
@@ -205,7 +205,7 @@ def read(
   differing = {
     name: previous
     for name, previous in loaded.items()
-    if not _fits(variables[name], source.shapes[previous])
+    if not reader.fits(variables[name], *source.shapes[previous])
   }
   if missing or differing:
     raise errors.CheckpointError(
@@ -287,12 +287,6 @@ def _layers(previous, variables, own):
     names.sort(key=lambda name: not variables[name].trainable)
     places.update({name: (index, len(names)) for index, name in enumerate(names)})
   return {previous[name]: places.get(name, (0, 1)) for name in variables}
-
-
-def _fits(variable, stored):
-  shape, dtype = stored
-  kinds = [tf.as_dtype(kind).is_floating for kind in (dtype, variable.dtype)]
-  return tuple(variable.shape.as_list()) == tuple(shape) and (kinds[0] == kinds[1])
 
 
 def _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes):
