@@ -44,9 +44,12 @@ class ExportOptions:
   def __post_init__(self) -> None:
     if self.decoders is not None:
       decodable.check_decoders(self.decoders, "ExportOptions")
-    if not all(type(size) is int and size > 0 for size in self.warm_up_batches):
+    sizes = self.warm_up_batches
+    if not isinstance(sizes, list | tuple) or not all(
+      type(size) is int and size > 0 for size in sizes
+    ):
       raise errors.SettingError(
-        f"ExportOptions.warm_up_batches is {self.warm_up_batches!r}: expected numbers of "
+        f"ExportOptions.warm_up_batches is {sizes!r}: expected numbers of "
         "examples, such as (1, 32), or () for no requests."
       )
     if self.runtimes:

@@ -1,6 +1,5 @@
 """An export takes files and Examples, says what it is, and is published only when it is right."""
 
-import json
 import os
 
 import keras
@@ -330,32 +329,8 @@ def test_a_mark_outlives_what_the_framework_does_to_a_dataset():
   assert trainer.decoders_of(inputs.call(features_alone, {}, 2, 1, "eval")) == {"image": decode}
 
 
-@pytest.mark.parametrize(
-  ("options", "message"),
-  [
-    ({"decoders": ["image"]}, "ExportOptions: decoders are"),
-    ({"warm_up_batches": (0,)}, r"ExportOptions.warm_up_batches is \(0,\)"),
-    ({"class_names": "ab"}, "ExportOptions.class_names is 'ab'"),
-  ],
-)
-def test_options_that_cannot_work(options, message):
-  with pytest.raises(errors.SettingError, match=message):
-    trainer.ExportOptions(**options)
-
-
 def test_an_estimator_takes_options_alone(tmp_path):
   with pytest.raises(
     errors.SettingError, match="export_options is True: expected a trainer.ExportO"
   ):
     trainer.Estimator(model_fn, str(tmp_path), export_options=True)
-
-
-def test_a_description_of_a_later_format_is_refused(tmp_path):
-  (tmp_path / "assets.extra").mkdir()
-  (tmp_path / "assets.extra" / "octet.json").write_text(json.dumps({"format": 99}))
-  with pytest.raises(
-    errors.InputError, match="has the format 99, and this version of Octet reads 1"
-  ):
-    description.read(str(tmp_path))
-  with pytest.raises(errors.InputError, match="is no SavedModel"):
-    description.signatures_of(str(tmp_path))
