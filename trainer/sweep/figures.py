@@ -24,6 +24,8 @@ def history(found: report.Report) -> str:
   with _axes(7, 3, f"{found.metrics[0]} of each trial") as (axes, made):
     for state, color in (("complete", _DOT), ("pruned", _PRUNED)):
       some = [trial for trial in known if found.state(trial) == state]
+      if not some:
+        continue  # and no entry in the legend
       axes.scatter(
         [trial.number for trial in some],
         [found.values(trial)[0] for trial in some],
@@ -40,6 +42,7 @@ def history(found: report.Report) -> str:
       [trial.number for trial in complete], best, where="post", color=_BEST, label="best so far"
     )
     axes.set_xlabel("trial")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(found.metrics[0])
     axes.legend(frameon=False, fontsize="small")
   return made[0]

@@ -107,9 +107,8 @@ def sampler(
       raise errors.SettingError(
         "sweep.sampler = 'cmaes' needs the package cmaes: pip install 'octet[sweep]'."
       ) from None
-  made = _make(
-    getattr(optuna.samplers, SAMPLERS[name]), {**extra, **options}, "sweep.sampler_options"
-  )
+  kind = getattr(optuna.samplers, SAMPLERS[name])
+  made = _make(kind, options, "sweep.sampler_options", extra)
   return optuna.samplers.PartialFixedSampler(fixed, made) if fixed else made
 
 
@@ -132,17 +131,18 @@ def _check_name(name, known, where):
     raise errors.SettingError(f"{where} = {name!r}: expected one of {', '.join(known)}.{near}")
 
 
-def _make(kind, options, where):
+def _make(kind, options, where, extra=None):
   if not isinstance(options, dict):
     raise errors.SettingError(f"{where} must be a dict of Optuna's arguments; got {options!r}.")
   known = [name for name in inspect.signature(kind).parameters if name != "seed"]
-  unknown = [name for name in options if name not in known and name != "seed"]
-  if unknown or ("seed" in options and "seed" not in inspect.signature(kind).parameters):
+  unknown = [name for name in options if name not in known]
+  if unknown:
+    # With a seed of the user's, all trials would have the same parameters.
+    hint = " Its seed is made of sweep.seed." if unknown[0] == "seed" and extra else ""
     raise errors.SettingError(
-      f"{where} has {(unknown or ['seed'])[0]!r}; {kind.__name__} takes "
-      f"{', '.join(known) or 'none'}."
+      f"{where} has {unknown[0]!r}; {kind.__name__} takes {', '.join(known) or 'none'}.{hint}"
     )
   try:
-    return kind(**options)
+    return kind(**{**(extra or {}), **options})
   except (TypeError, ValueError) as error:
     raise errors.SettingError(f"{where}: {error}") from error
