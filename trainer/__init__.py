@@ -12,6 +12,7 @@ if TYPE_CHECKING:
   from trainer.checkpoints.into_keras import load_into_keras as load_into_keras
   from trainer.checkpoints.retention import Retention as Retention
   from trainer.checkpoints.warm_start import WarmStartSettings as WarmStartSettings
+  from trainer.devices.device import connect as connect
   from trainer.estimator import Estimator as Estimator
   from trainer.estimator import TPUEstimator as TPUEstimator
   from trainer.hooks.early_stopping import EarlyStopping as EarlyStopping
@@ -64,6 +65,7 @@ _HOMES = {
   "TPUEstimatorSpec": "trainer.spec",
   "TrainSpec": "trainer.train_evaluate",
   "WarmStartSettings": "trainer.checkpoints.warm_start",
+  "connect": "trainer.devices.device",
   "decoders_of": "trainer.inputs.decodable",
   "evaluate_continuously": "trainer.train_evaluate",
   "load_into_keras": "trainer.checkpoints.into_keras",

@@ -27,7 +27,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.devices import tensorflow_package
+from trainer.devices import early_tensors, tensorflow_package
 
 _NAME = re.compile(r"(auto|cpu|gpu|tpu)(?::(\d+))?")
 
@@ -317,7 +317,11 @@ def _make_virtual_cores(count):
         cpu, [tf.config.LogicalDeviceConfiguration()] * count
       )
     except RuntimeError as error:
+      found = early_tensors.places()
+      started = f" Made before: {', '.join(found[:3])}." if found else ""
       raise errors.SettingError(
-        f"--device=cpu:{count}: TensorFlow has already started in this process with fewer "
-        "virtual cores; connect to the device first."
+        f"--device=cpu:{count}: TensorFlow has already started in this process with fewer virtual "
+        f"cores.{started} Make tensors, variables and layers inside the model_fn, or call "
+        f'trainer.connect("cpu:{count}") before the first one is made (in a notebook: after a '
+        "restart)."
       ) from error

@@ -1,7 +1,9 @@
 """Devices by name: what is asked for is what one gets, or an error that says what there is."""
 
+import importlib
 import json
 import os
+import sys
 
 import pytest
 import tensorflow as tf
@@ -74,13 +76,22 @@ def test_names_that_there_are_not(name):
     device_lib.connect(name)
 
 
-def test_more_cores_than_were_made_in_time():
+def test_more_cores_than_were_made_in_time(tmp_path, monkeypatch):
+  (tmp_path / "made_early.py").write_text(
+    "import tensorflow as tf\n\nsize = 3\nscale = tf.Variable(3.0)\n"
+  )
+  monkeypatch.syspath_prepend(tmp_path)
+  importlib.import_module("made_early")
   with pytest.raises(
     errors.SettingError,
     match="--device=cpu:64: TensorFlow has already started "
     "in this process with fewer virtual cores",
-  ):
+  ) as raised:
     device_lib.connect("cpu:64")
+  del sys.modules["made_early"]
+  assert f"scale ({tmp_path}/made_early.py:4)" in str(raised.value)
+  assert "size" not in str(raised.value)
+  assert 'trainer.connect("cpu:64") before' in str(raised.value)
 
 
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
