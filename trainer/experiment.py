@@ -38,7 +38,13 @@ from trainer.checkpoints import reader
 from trainer.config import gin_names
 
 # Gin files name these without an import: keras_model, the hooks.
-from trainer.hooks import early_stopping, histograms, periodic, profiler  # noqa: F401
+from trainer.hooks import (
+  early_stopping,  # noqa: F401
+  histograms,  # noqa: F401
+  periodic,  # noqa: F401
+  profiler,
+  session_run,
+)
 from trainer.kinds import Kind
 from trainer.loop import preemption
 from trainer.outputs import completion, options, predictions
@@ -189,6 +195,7 @@ def run(
 
   if Kind.EVAL in kinds:
     scheduled_evaluations.check_specs(all_eval_specs())
+  session_run.adapt(train_hooks, "run.train_hooks")  # which raises for what is no hook
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
   settings: dict[str, Any] = dict(

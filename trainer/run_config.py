@@ -1,7 +1,9 @@
 """RunConfig and TPUConfig: where a run writes, how often, and on which device it runs."""
 
 import dataclasses
+import difflib
 import enum
+import functools
 import numbers
 import os
 import re
@@ -31,6 +33,26 @@ class InputPipelineConfig(enum.Enum):
   BROADCAST = "BROADCAST"
 
 
+def _refuse_unknown(cls: Any) -> Any:
+  """Decorates a dataclass: an argument that it does not have is a SettingError with its like."""
+  make = cls.__init__
+  known = [field.name for field in dataclasses.fields(cls)]
+
+  @functools.wraps(make)
+  def __init__(self, *args, **kwargs):
+    for name in kwargs:
+      if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
+        raise errors.SettingError(
+          f"{cls.__name__} has no setting {name!r}."
+          + (f" Did you mean {' or '.join(near)}?" if near else "")
+        )
+    make(self, *args, **kwargs)
+
+  cls.__init__ = __init__
+  return cls
+
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -54,6 +76,7 @@ def seconds_of(duration: str, name: str) -> float:
 
 
 @gin_names.configurable(module="trainer")
+@_refuse_unknown
 @dataclasses.dataclass(frozen=True)
 class TPUConfig:
   """The settings of RunConfig that TPUEstimator programs keep in a TPUConfig.
@@ -146,6 +169,7 @@ class TPUConfig:
 @gin_names.configurable(
   module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force"]
 )
+@_refuse_unknown
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
   """The configuration of an Estimator.

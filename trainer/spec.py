@@ -94,7 +94,12 @@ class EstimatorSpec:
       )
     missing = [name for name in _NEEDED[self.mode] if getattr(self, name) is None]
     if missing:
-      raise errors.SpecError(f"EstimatorSpec: mode {self.mode!r} needs {' and '.join(missing)}.")
+      makes = (
+        " trainer.minimize(optimizer, loss) makes a train_op." if "train_op" in missing else ""
+      )
+      raise errors.SpecError(
+        f"EstimatorSpec: mode {self.mode!r} needs {' and '.join(missing)}.{makes}"
+      )
     for name in ("eval_metrics", "host_call"):
       if getattr(self, name) is not None:
         _check_host_function(name, getattr(self, name))

@@ -113,3 +113,18 @@ def test_the_number_of_shards_is_that_of_the_device(tmp_path):
   ):
     programs.estimator(tmp_path, device="cpu:8", tpu_config=trainer.TPUConfig(num_shards=4))
   programs.estimator(tmp_path, device="cpu:8", tpu_config=trainer.TPUConfig(num_shards=8))
+
+
+@pytest.mark.parametrize(
+  ("make", "message"),
+  [
+    (
+      lambda: trainer.RunConfig(save_checkpoint_steps=1),
+      "RunConfig has no setting 'save_checkpoint_steps'. Did you mean save_checkpoints_steps",
+    ),
+    (lambda: trainer.TPUConfig(shards=1), "TPUConfig has no setting 'shards'"),
+  ],
+)
+def test_a_misspelt_setting_is_told_with_those_like_it(make, message):
+  with pytest.raises(errors.SettingError, match=message):
+    make()

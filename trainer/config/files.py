@@ -164,7 +164,7 @@ def value_error(token: str) -> str:
   hint = (
     f"did you mean {meant}?"
     if meant
-    else "strings need quotes, functions an @ and macros a % in front."
+    else f'strings need quotes ("{token}"), functions an @ and macros a % in front.'
   )
   return f"{token} is not a value: {hint}"
 

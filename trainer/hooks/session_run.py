@@ -94,6 +94,11 @@ def adapt(hooks: Sequence[Any] | None, where: str) -> list[Callable[..., Any]]:
   """
   result = []
   for hook in hooks or []:
+    if isinstance(hook, type):
+      raise errors.SettingError(
+        f"{where} has the class {hook.__name__}, not a hook: call it, as in @{hook.__name__}() in "
+        "gin."
+      )
     if isinstance(hook, v1.train.SessionRunHook):
       hook = SessionRunHookAdapter(hook)
     if not callable(hook):

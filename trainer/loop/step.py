@@ -311,6 +311,12 @@ class Program:
     try:
       with self._around_model_fn():
         result = self._model_fn(features, labels, mode, params, self._config)
+    except (errors.SpecError, errors.SettingError) as error:
+      # Of an EstimatorSpec, say, which does not know who makes it.
+      where = _where(error)
+      if where and where not in str(error):
+        error.args = (f"{error}{where}",)
+      raise
     except errors.OctetError:
       raise
     except Exception as error:
@@ -401,8 +407,18 @@ def _message(name, mode, element, error):
   shapes = ", ".join(
     f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in elements.named_leaves(element)
   )
-  where = user_frames.where(
-    [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-  )
   said = f"{type(error).__name__}: {error}"
-  return f"model_fn {name} failed in mode {mode!r}{where}, given {shapes}: {said}"
+  if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
+    # TensorFlow's own advice is for programs that decorate functions themselves.
+    said = (
+      "Python's if, while, for, and, or and not cannot ask for the value of a tensor, which is not "
+      "known while the step is traced: use tf.where, tf.cond, tf.while_loop, or tf.logical_and and "
+      "the like"
+    )
+  return f"model_fn {name} failed in mode {mode!r}{_where(error)}, given {shapes}: {said}"
+
+
+def _where(error):
+  return user_frames.where(
+    [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+  )

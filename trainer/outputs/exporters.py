@@ -227,10 +227,16 @@ def check_folders(exporters: Iterable[tuple[Any, str]]) -> None:
     exporters: (exporter, who uses it: a phrase for messages) of all that export in one run.
 
   Raises:
-    SettingError: two do, or one would write outside of the export path.
+    SettingError: two do, or one would write outside of the export path, or is a class that was not
+      called.
   """
   users: dict[str, str] = {}
   for exporter, user in exporters:
+    if isinstance(exporter, type):
+      raise errors.SettingError(
+        f"{user} has the class {exporter.__name__}, not an exporter: call it, as in "
+        f"@{exporter.__name__}() in gin."
+      )
     run_config.require_inner_path(exporter.name, f"The name of {type(exporter).__name__}")
     folder = os.path.normpath(os.path.join("export", exporter.name))
     this = f"{type(exporter).__name__}({exporter.name!r}) of {user}"

@@ -109,7 +109,11 @@ class Engine:
     self._starter.wait(_LOOK_SECONDS)
     for slot, run in list(self._running.items()):
       if run.follow():
-        logging.info("%s is ended early", run.name)
+        logging.info(
+          "%s is ended early: sweep.pruner = %r judges its evaluations by those of the others",
+          run.name,
+          run.settings.pruner,
+        )
         self._starter.signal(run.name, signal.SIGTERM)
       if run.name in self._starter.ended:
         self._finish(slot, run, self._starter.ended.pop(run.name))

@@ -113,8 +113,9 @@ class Study:
       )
       raise errors.SettingError(
         f"The sweep {name!r} in {without_password(url)} was begun with another "
-        f"{', '.join(changed)}. A sweep that goes on must be the same; for another one, give "
-        "another --sweep_dir (or --study, with --storage)."
+        f"{', '.join(changed)}:\n{_difference(before, plain)}\n"
+        "A sweep that goes on must be the same; for another one, give another --sweep_dir (or "
+        "--study, with --storage)."
       )
     return cls(storage, name, settings, lease_seconds)
 
@@ -235,6 +236,16 @@ def without_password(url: str) -> str:
     return sqlalchemy.engine.make_url(url).render_as_string(hide_password=True)
   except sqlalchemy.exc.ArgumentError:
     return url
+
+
+def _difference(before, now, name=""):
+  """Returns a line for each value of two nested dicts that differs: what it was and what it is."""
+  if isinstance(before, dict) and isinstance(now, dict):
+    keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    return "\n".join(
+      _difference(before.get(key), now.get(key), f"{name}.{key}".lstrip(".")) for key in keys
+    )
+  return f"  {name}: was {json.dumps(before)}, is {json.dumps(now)}"
 
 
 def _require_file(url):

@@ -125,7 +125,7 @@ def test_addresses_are_read_by_tensorflow(monkeypatch):
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("run.x = test", r"a.gin:2: test is not a value: strings need quotes"),
+    ("run.x = test", r"a.gin:2: test is not a value: strings need quotes \(.test.\)"),
     ("run.x = true", r"a.gin:2: true is not a value: did you mean True\?"),
     ("run.x 3", r"a.gin:2: Couldn't parse statement"),
     ("run.x =", r"a.gin:2: Unable to parse value"),

@@ -5,8 +5,10 @@ name.
 import pytest
 import tensorflow as tf
 
+import trainer
 from tests.trainer import programs
 from trainer import errors
+from trainer.hooks import session_run
 
 v1 = tf.compat.v1
 
@@ -80,3 +82,8 @@ def test_a_fetch_that_there_is_not(tmp_path):
     programs.estimator(tmp_path).train(
       programs.train_input, hooks=[Hook(fetches=["dense/kernel", "loss"])], max_steps=2
     )
+
+
+def test_a_class_without_parentheses_is_no_hook():
+  with pytest.raises(errors.SettingError, match=r"train has the class Histograms.*Histograms\(\)"):
+    session_run.adapt([trainer.Histograms], "train")

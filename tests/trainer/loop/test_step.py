@@ -271,3 +271,28 @@ def test_an_evaluation_tells_it_the_same_way(tmp_path):
   estimator.train(programs.train_input, max_steps=1)
   with pytest.raises(errors.ModelFnError, match="failed in a step, mode 'eval'.*multiple of 7"):
     estimator.evaluate(programs.train_input, steps=1)
+
+
+def without_train_op(features, labels, mode, params):
+  loss = programs.line(features, labels, ModeKeys.EVAL, params).loss
+  return trainer.EstimatorSpec(mode, loss=loss)
+
+
+def asks_for_a_value(features, labels, mode, params):
+  if tf.reduce_mean(labels) > 0:
+    labels = -labels
+  return programs.line(features, labels, mode, params)
+
+
+@pytest.mark.parametrize(
+  ("model_fn", "error", "what"),
+  [
+    (without_train_op, errors.SpecError, r"trainer.minimize\(optimizer, loss\) makes a train_op"),
+    (asks_for_a_value, errors.ModelFnError, "use tf.where, tf.cond"),
+  ],
+)
+def test_a_mistake_is_told_with_its_place_and_the_way_out(tmp_path, model_fn, error, what):
+  with pytest.raises(error, match=what) as raised:
+    programs.estimator(tmp_path, model_fn).train(programs.train_input, max_steps=1)
+  assert f"({__file__}:" in str(raised.value)
+  assert "\n" not in str(raised.value)

@@ -182,3 +182,8 @@ def test_a_training_that_is_complete_exports_what_is_owed_and_no_more(tmp_path):
 def test_no_exporter_writes_outside_of_the_export_path():
   with pytest.raises(errors.SettingError, match=r"The name of Mine is '\.\./x': expected a name"):
     exporters.check_folders([(type("Mine", (), {"name": "../x"})(), "the EvalSpec")])
+
+
+def test_a_class_without_parentheses_is_told_before_anything_is_trained():
+  with pytest.raises(errors.SettingError, match=r"x has the class BestExporter.*@BestExporter\(\)"):
+    exporters.check_folders([(exporters.BestExporter, "x")])

@@ -105,8 +105,10 @@ def test_another_definition_is_another_sweep(tmp_path, settings):
   opened(tmp_path, settings)
   opened(tmp_path, settings)
   other = programs.settings(tmp_path, programs.SPACE.replace("high = 1.0", "high = 2.0"))
-  with pytest.raises(errors.SettingError, match="begun with another space.*another --sweep_dir"):
+  with pytest.raises(errors.SettingError, match="begun with another space") as refused:
     opened(tmp_path, other)
+  assert "was 1.0, is 2.0\n" in str(refused.value)
+  assert "another --sweep_dir" in str(refused.value)
   with pytest.raises(errors.SettingError, match="begun with another mode"):
     opened(tmp_path, programs.settings(tmp_path, programs.SPACE.replace("'max'", "'min'")))
 
