@@ -4,7 +4,7 @@ import pytest
 
 from tests.trainer.preflight import programs
 from trainer import errors
-from trainer.preflight import check, compiler, topology
+from trainer.preflight import check, compiler, cpu_lowering, lower, topology
 
 V3 = topology.find("v3-8")
 
@@ -121,3 +121,16 @@ def test_the_device_loop_goes_through_the_bridge(made_up):
   # The host calls each group of an evaluation, and counts what it gives in metrics.
   assert (evaluation.bridged.clusters, evaluation.bridged.steps_per_program) == (1, 1)
   assert any(operation.startswith("Assign") for operation in evaluation.bridged.host_ops_in_loop)
+
+
+def test_the_place_of_an_op_inside_of_the_loop():
+  steps = lower.Steps(programs.experiment(), V3.replicas, {"train": 8})
+  graph = lower.graph_of(*steps.trace_program("train", steps.contract("train")))
+  named = next(
+    operation.name
+    for inner in cpu_lowering.inner_graphs(graph)
+    for operation in inner.get_operations()
+    if operation.type == "Conv2D"
+  )
+  # As the compiler names it: with parts of its own behind TensorFlow's name.
+  assert check._place(graph, f"{named}/transpose").startswith(f"{programs.__file__}:")
