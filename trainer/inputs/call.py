@@ -46,7 +46,7 @@ def call(
     A dataset of tuples, (features,) or (features, labels).
 
   Raises:
-    SettingError: input_fn is not callable.
+    SettingError: input_fn is not callable, or needs an argument that nobody gives.
     SpecError: it returned something other than a dataset of features or of (features, labels).
     InputError: it raised an error.
   """
@@ -72,6 +72,14 @@ def call(
       dataset = input_fn(**arguments)
   except errors.OctetError:
     raise
+  except TypeError as error:
+    missing = _not_given(parameters, arguments)
+    if missing and "required" in str(error):  # and not by gin, nor another mistake inside of it
+      raise errors.SettingError(
+        f"The {name} has the argument {missing[0]!r}, which nobody gives: expected params, "
+        "input_context, start, or a default value."
+      ) from error
+    raise errors.InputError(f"The {name} raised TypeError: {error}") from error
   except Exception as error:
     raise errors.InputError(f"The {name} raised {type(error).__name__}: {error}") from error
   tensorflow_behavior.check()  # an input_fn may import a module that changes it
@@ -112,6 +120,17 @@ def call(
       f"labels); its elements are tuples of {len(element)}."
     )
   return decodable.keep_mark(returned, dataset)
+
+
+def _not_given(parameters, arguments):
+  """Returns the names of the parameters without a default that are not among the arguments."""
+  return [
+    each.name
+    for each in parameters.values()
+    if each.default is each.empty
+    and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    and each.name not in arguments
+  ]
 
 
 @contextlib.contextmanager

@@ -172,6 +172,11 @@ MISTAKES = {
     errors.SpecError,
     "its elements are tuples of 3",
   ),
+  "another argument": (
+    lambda p: dataset_of(tf.zeros([8, 1])),
+    errors.SettingError,
+    "has the argument 'p', which nobody gives: expected params, input_context, start, or a default",
+  ),
   "raises": (
     _raises,
     errors.InputError,
