@@ -86,6 +86,7 @@ _JSON = (
   "export/final/exported.json",
   "export/best/exporting.json",
 )
+_BEGUN = '{"checkpoint": "model.ckpt-1", "metrics": {"global_step": 1}, "there": []}'
 _VALUES = (None, True, 3, -1.5, "text", "", [], [3], {}, {"x": 1}, {"": {}})
 
 _CHECKPOINT = (".index", ".data-00000-of-00001")
@@ -182,7 +183,7 @@ def wrong_json(whole, place, randomness):
   shutil.copytree(whole, model_dir)
   name = randomness.choice(_JSON)
   path = model_dir / name
-  text = path.read_text() if path.exists() else '{"checkpoint": "a", "metrics": {}, "there": []}'
+  text = path.read_text() if path.exists() else _BEGUN
   damaged = _damage(text, name.endswith(".jsonl"), randomness)
   path.write_bytes(damaged)
   yield model_dir, f"{name}: {damaged[:60]!r}"

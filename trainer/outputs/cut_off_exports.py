@@ -27,7 +27,7 @@ from trainer import errors, files, json_form
 from trainer.outputs import description, saved_model
 
 _BEGUN = "exporting.json"
-_FORM = {"checkpoint": str, "metrics": dict[str, float], "there": list[str]}
+_FORM = {"checkpoint": str, "metrics": {"global_step": float, ...: float}, "there": list[str]}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -142,7 +142,9 @@ def test_a_record_whose_model_is_gone_is_not_that_of_the_export(tmp_path):
   assert exported(tmp_path) == [20]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"checkpoint": "a", "metrics": {}, "there": 3}'])
+@pytest.mark.parametrize(
+  "text", ["{", "[]", '{"checkpoint": "a", "metrics": {}, "there": []}', "3"]
+)
 def test_a_damaged_note_is_named(text, tmp_path):
   (tmp_path / "exporting.json").write_text(text)
   with pytest.raises(errors.OutputError, match=r"exporting\.json is damaged"):
