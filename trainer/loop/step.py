@@ -17,7 +17,7 @@ from trainer import combined_gradients, durations, errors, run_config, schedules
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
 from trainer.kinds import Kind
-from trainer.loop import core_totals
+from trainer.loop import core_totals, suspect_shapes
 from trainer.reporting import summaries
 from trainer.tracing import assignments, replica_updates, user_frames, variable_store
 
@@ -322,6 +322,9 @@ class Program:
     except Exception as error:
       raise errors.ModelFnError(_message(self._model_fn.name, mode, element, error)) from error
     self._check(result, kind, features)
+    first = tf.nest.flatten(features)[0].shape
+    batch = first.as_list()[0] if first.rank else None
+    suspect_shapes.warn(tf.compat.v1.get_default_graph(), batch, self._model_fn.name)
     self.specs[kind] = result
     # Only the first spec of a kind counts: its scaffold_fn may have been called already.
     if kind not in self._scaffold_fns:

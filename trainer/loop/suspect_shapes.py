@@ -1,0 +1,45 @@
+"""Warns of differences that broadcast: [batch, 1] - [batch] is [batch, batch].
+
+A loss of it is a number like any other, and trains the model towards the mean of the labels.
+"""
+
+import tensorflow as tf
+from absl import logging
+
+from trainer.tracing import user_frames
+
+_DIFFERENCES = ("Sub", "SquaredDifference")
+
+_told: set[str] = set()  # the warnings that were given; once a process is enough
+
+
+def warn(graph: tf.Graph, batch: int | None, model_name: str) -> None:
+  """Warns of each such difference in a graph that was traced.
+
+  Args:
+    graph: in which the model_fn was traced.
+    batch: the examples of a core; None where that is not known, and nothing is told. Differences
+      of other sizes are meant, such as those of places in a text.
+    model_name: the model_fn's.
+  """
+  for operation in graph.get_operations():
+    if operation.type in _DIFFERENCES and _broadcasts(
+      [part.shape for part in operation.inputs], batch
+    ):
+      shapes = " and ".join(str(part.shape.as_list()) for part in operation.inputs)
+      where = user_frames.where([(frame.filename, frame.lineno) for frame in operation.traceback])
+      text = (
+        f"model_fn {model_name}: the difference of {shapes}{where} has the shape "
+        f"{operation.outputs[0].shape.as_list()}: each example minus each other. Give both the "
+        "same shape, as by tf.squeeze(x, -1)."
+      )
+      if text not in _told:
+        _told.add(text)
+        logging.warning("%s", text)
+
+
+def _broadcasts(shapes, batch):
+  """Whether the shapes are [batch, 1] and [batch], in any order, with more than one example."""
+  known = [shape.as_list() if shape.rank is not None else [] for shape in shapes]
+  one, other = sorted(known, key=len)
+  return batch not in (None, 1) and one == [batch] and other == [batch, 1]
