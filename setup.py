@@ -37,7 +37,13 @@ setuptools.setup(
   package_data={
     "gin_configs": ["*.gin", "**/*.gin"],
     # py.typed tells type checkers that the annotations are meant for users.
-    "trainer": ["py.typed", "*/templates/*.html", "*/templates/*.jinja"],
+    "trainer": [
+      "py.typed",
+      "*/templates/*.html",
+      "*/templates/*.jinja",
+      "compare/*.csv",
+      "compare/*.jsonl",
+    ],
   },
   # What was tried is declared, both ends: see docs/versions.md.
   install_requires=[

@@ -17,7 +17,8 @@ from tests import declared
 EXTRAS = {
   "trainer/sweep": ["sweep"],
   "trainer/preflight": ["preflight"],
-  "trainer/plot/curves.py": ["plot"],
+  "trainer/compare": ["plot", "preflight"],
+  "trainer/plot": ["plot"],
   "trainer/outputs/contact_sheet.py": ["plot"],
   "trainer/outputs/engines": ["onnx", "openvino"],
   "trainer/outputs/runtimes.py": ["onnx", "openvino"],

@@ -118,6 +118,7 @@ ROOMS = (
   "sweep",
   "sweep_report",
   "preflight",
+  "compare",
   "serving",
   "predict",
   "serve",

@@ -28,6 +28,7 @@ COMMANDS = {
   "trainer.plot": "trainer/plot/main.py",
   "trainer.checkpoints": "trainer/checkpoints/main.py",
   "trainer.preflight": "trainer/preflight/main.py",
+  "trainer.compare": "trainer/compare/main.py",
   "trainer.sweep": "trainer/sweep/main.py",
   "trainer.sweep_report": "trainer/sweep_report.py",
   "trainer.compat": "trainer/compat/__main__.py",
@@ -90,7 +91,14 @@ def configurables() -> dict[str, Any]:
         importlib.import_module(f"{package.__name__}.{module.name}")
   for name in trainer.__all__:
     getattr(trainer, name)
-  for name in ("experiment", "preflight.prices", "schedules", "sweep.settings", "inputs.benchmark"):
+  for name in (
+    "experiment",
+    "preflight.prices",
+    "schedules",
+    "sweep.settings",
+    "inputs.benchmark",
+    "compare.workloads",
+  ):
     importlib.import_module(f"trainer.{name}")
   keras_names.register()
   found = {name: gin_internals.configurable(name) for name in gin_internals.all_selectors()}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Imported when they are used, so that --help does not wait for TensorFlow.
 _HOMES = {"check_steps": "trainer.preflight.from_python", "text": "trainer.preflight.report"}
 
-__all__ = ["check_steps", "main", "prices", "text"]
+__all__ = ["bindings", "check_steps", "compiler", "main", "prices", "text", "topology"]
 
 
 def __getattr__(name: str) -> Any:

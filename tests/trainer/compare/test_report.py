@@ -1,0 +1,159 @@
+"""The report: its numbers are those of the rows; kinds of figures are told apart."""
+
+import csv
+import html.parser
+import io
+import re
+
+import pytest
+
+from tests.trainer.compare import made_up
+from trainer import errors
+from trainer.compare import figures, prices, published, report, summary
+
+ROWS = [
+  made_up.row(1.0),
+  made_up.row(0.25, "gpu"),
+  made_up.estimate(0.02, 0.05),
+  made_up.row(2.0, batch_size=20),
+  made_up.row(0.5, mode="predict", examples=4),
+  made_up.failed("tpu"),
+]
+ARTICLE = published.Figure(
+  "net", "train", 10, "tpu", "TPU v2", "run", 3.0, "", True, "three seconds", "an article"
+)
+RATIO = published.Figure(
+  "net", "train", None, "tpu", "TPU v2", "speed-up", 100.0, "cpu", True, "100 ×", "an article"
+)
+PRICES = [prices.Price("P100", 1.44, "USD", "2026-01-01", "a page")]
+FOUND = summary.Summary(ROWS, PRICES, [ARTICLE, RATIO])
+
+
+def test_the_csv_has_the_figures_of_the_rows():
+  lines = list(csv.DictReader(io.StringIO(report.table(FOUND))))
+  assert len(lines) == len(ROWS) + 2
+  for row, line in zip(ROWS, lines, strict=False):
+    for name in ("seconds", "low", "high", "examples_per_second"):
+      value = getattr(row, name)
+      assert line[name] == ("" if value is None else repr(value))
+    assert (line["kind"], line["status"]) == (row.kind, row.status)
+  assert lines[1]["run_seconds"] == "5.0"
+  assert float(lines[1]["epoch_cost"]) == pytest.approx(0.001)
+  assert lines[2]["run_seconds"] == "0.4–1.0"
+  assert lines[-2]["kind"] == "published"
+  assert lines[-2]["seconds"] == "3.0"
+
+
+def test_bars_are_the_figures_and_keep_their_kind():
+  bars = figures.times(FOUND)["net, batch 10: the whole training"]
+  assert [(bar.device, bar.kind, bar.low, bar.high) for bar in bars] == [
+    ("cpu", "measured", 20.0, 20.0),
+    ("gpu", "measured", 5.0, 5.0),
+    ("tpu", "estimated", pytest.approx(0.4), pytest.approx(1.0)),
+    ("tpu", "published", 3.0, 3.0),
+  ]
+  assert bars[0].spread == pytest.approx((16.0, 24.0))
+  assert bars[3].text == "about 3 s"
+  ratios = figures.speedups(FOUND)["net, batch 10"]
+  assert [(bar.kind, bar.text) for bar in ratios] == [
+    ("measured", "4 ×"),
+    ("estimated", "20–50 ×"),
+    ("published", "about 100 × the cpu"),
+  ]
+  rates = [bar.high for bar in figures.batch_sizes(FOUND)["net"]]
+  assert rates == [10.0, 10.0, 40.0]
+  assert [bar.high for bar in figures.predictions(FOUND)["net"]] == [8.0]
+  ((title, (bar,)),) = figures.costs(FOUND).items()
+  assert (title, bar.high) == ("net, batch 10: the whole training, in USD", pytest.approx(0.002))
+
+
+def test_measured_bars_come_first_of_a_device():
+  order = [
+    (bar.device, bar.kind) for bar in figures.in_order(next(iter(figures.times(FOUND).values())))
+  ]
+  assert order == [
+    ("cpu", "measured"),
+    ("gpu", "measured"),
+    ("tpu", "published"),
+    ("tpu", "estimated"),
+  ]
+
+
+def test_charts_are_pictures():
+  charts = figures.charts(FOUND)
+  assert [*charts] == ["times", "speedup", "batch_sizes", "predictions", "costs"]
+  assert all(png.startswith(b"\x89PNG") for png in charts.values())
+  assert figures.charts(summary.Summary([])) == {}
+
+
+class Cells(html.parser.HTMLParser):
+  """The texts of the cells, and what the page refers to."""
+
+  def __init__(self, text):
+    super().__init__()
+    self.cells, self.references, self._inside = [], [], False
+    self.feed(text)
+
+  def handle_starttag(self, tag, attrs):
+    self.references += [value for name, value in attrs if name in ("src", "href")]
+    self._inside = tag in ("td", "th")
+    if self._inside:
+      self.cells.append("")
+
+  def handle_endtag(self, tag):
+    self._inside = self._inside and tag not in ("td", "th")
+
+  def handle_data(self, data):
+    if self._inside:
+      self.cells[-1] += data
+
+
+def test_the_page_has_all_and_needs_nothing_else():
+  page = report.page(FOUND, {"times": b"\x89PNG"}, {"gpu:2": "there are 1"})
+  found = Cells(page)
+  assert all(reference.startswith("data:image/png;base64,") for reference in found.references)
+  for cell in (
+    "250 ms",
+    "200 ms–300 ms",
+    "gpu (Tesla P100-PCIE-16GB)",
+    "20 ms–50 ms",
+    "out of memory",
+    "no room",
+    "gpu:2",
+    "there are 1",
+    "three seconds",
+    "an article",
+    "1.44",
+  ):
+    assert cell in found.cells
+  headings = re.findall("<h2>(.*?)</h2>", page)
+  assert headings == [
+    "Fastest and cheapest",
+    "Charts",
+    "Costs",
+    "Measured",
+    "Estimated",
+    "Not measured",
+    "Published",
+    "Prices of an hour",
+    "Machines",
+  ]
+
+
+def test_the_best_are_named():
+  lines = report.text(FOUND).splitlines()
+  assert re.search(r"net, batch 10 +gpu \(Tesla P100.* 5 s in all .*0.002 USD in all", lines[1])
+  assert report.text(summary.Summary([])) == "Nothing was measured."
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+  with pytest.raises(errors.OutputError, match="--output"):
+    report.write(str(tmp_path / "none"), summary.Summary([]), {})
+
+
+@pytest.mark.parametrize(
+  ("seconds", "text"),
+  [(0.00122, "1.22 ms"), (1.0, "1 s"), (90, "90 s"), (150, "2.5 min"), (9000, "2.5 h")],
+)
+def test_durations(seconds, text):
+  assert figures.duration(seconds) == text

@@ -1,0 +1,83 @@
+"""Times, costs, speed-ups and choices, against figures worked out by hand."""
+
+import pytest
+
+from tests.trainer.compare import made_up
+from trainer.compare import prices, summary
+
+CPU, VIRTUAL = made_up.row(1.0), made_up.row(0.01, "cpu:8")
+GPU = made_up.row(0.25, "gpu", machine=made_up.BOX)
+TPU = made_up.row(0.1, "tpu", machine=made_up.BOX)
+ESTIMATE = made_up.estimate(0.02, 0.05)
+PRICES = [
+  prices.Price("P100", 1.44, "USD", "", "s"),
+  prices.Price("TPU v3", 7.2, "USD", "", "s"),
+  prices.Price("a CPU", 0.1, "EUR", "", "s"),
+]
+ALL = summary.Summary([CPU, VIRTUAL, GPU, TPU, ESTIMATE, made_up.failed()], PRICES)
+
+
+@pytest.mark.parametrize(("unit", "seconds"), [("step", 0.25), ("epoch", 2.5), ("run", 5.0)])
+def test_times_are_the_median_times_the_steps(unit, seconds):
+  assert summary.seconds_of(GPU, unit) == (seconds, seconds)
+
+
+def test_an_estimate_is_a_range():
+  assert summary.seconds_of(ESTIMATE, "run") == pytest.approx((0.4, 1.0))
+  assert ALL.cost(ESTIMATE, "run") == pytest.approx((0.4 * 7.2 / 3600, 1.0 * 7.2 / 3600))
+
+
+def test_what_has_no_epochs_has_no_time_for_them():
+  row = made_up.row(epoch_examples=None, epochs=None)
+  assert summary.seconds_of(row, "epoch") is None
+  assert ALL.cost(row, "run") is None
+
+
+def test_costs_are_hours_times_the_price():
+  assert ALL.cost(GPU, "epoch") == pytest.approx((0.001, 0.001))
+  assert summary.Summary([GPU]).cost(GPU, "epoch") is None
+
+
+def test_the_fastest_and_the_cheapest_are_measured_and_no_rehearsal():
+  (choice,) = ALL.choices()
+  assert choice.fastest == TPU
+  assert choice.cheapest == {"USD": GPU, "EUR": CPU}
+  assert choice.in_time == {}
+
+
+@pytest.mark.parametrize(("deadline", "in_time"), [(5.0, {"USD": GPU}), (3.0, {"USD": TPU})])
+def test_the_cheapest_within_a_deadline(deadline, in_time):
+  (choice,) = summary.Summary(ALL.rows, PRICES, deadline_seconds=deadline).choices()
+  assert choice.in_time == in_time
+
+
+def test_speedups_are_over_the_cpu():
+  found = {(each.row.device, each.row.kind): (each.low, each.high) for each in ALL.speedups()}
+  assert found == {
+    ("cpu:8", "measured"): pytest.approx((100, 100)),
+    ("gpu", "measured"): pytest.approx((4, 4)),
+    ("tpu", "measured"): pytest.approx((10, 10)),
+    ("tpu", "estimated"): pytest.approx((20, 50)),
+  }
+
+
+def test_a_speedup_is_over_the_cpu_of_the_same_machine_where_it_was_measured():
+  own = made_up.row(0.5, machine=made_up.BOX)
+  rows = summary.Summary([CPU, own, GPU]).speedups()
+  assert [(each.row, each.over, each.low) for each in rows] == [(GPU, own, 2.0)]
+
+
+def test_other_sizes_are_other_cases():
+  large = made_up.row(batch_size=20)
+  few = made_up.row(mode="predict", examples=3)
+  assert [*summary.Summary([CPU, large, few]).cases()] == [
+    ("net", "train", 10, None),
+    ("net", "train", 20, None),
+    ("net", "predict", 10, 3),
+  ]
+
+
+def test_machines_that_look_the_same_are_told_apart():
+  twin = made_up.row(machine={**made_up.LAPTOP, "host": "twin"})
+  assert summary.Summary([CPU]).label(CPU) == "cpu (a CPU)"
+  assert summary.Summary([CPU, twin]).label(twin) == "cpu (a CPU) on twin"

@@ -1,0 +1,91 @@
+"""Advice in words, from the rows: what the device waits for, which batch is too small, what to pay.
+
+advice.sentences(summary.Summary(rows, prices))
+"""
+
+import itertools
+from collections.abc import Iterator
+
+from trainer.compare import results, summary
+
+# A device that waits for a tenth of its time would gain more than noise from faster input.
+_MUCH_WAITING = 0.1
+# A batch is too small where a larger one makes an example this many times as fast.
+_MUCH_FASTER = 1.5
+
+
+def sentences(found: summary.Summary) -> list[str]:
+  """Returns the advice, the same for the same rows."""
+  return [
+    *_input_bound(found),
+    *_small_batches(found),
+    *_padding(found),
+    *_deadlines(found),
+    *_start(found),
+  ]
+
+
+def _input_bound(found: summary.Summary) -> Iterator[str]:
+  for row in found.good():
+    if (row.input_wait or 0) >= _MUCH_WAITING:
+      yield (
+        f"{_title(row)} on {found.label(row)} is bound by its input: the device waits for "
+        f"{row.input_wait:.0%} of the time. A faster input pipeline (--benchmark_input of "
+        "trainer.main names its slowest stage) helps before a faster device does."
+      )
+
+
+def _small_batches(found: summary.Summary) -> Iterator[str]:
+  groups: dict[tuple, list[results.Row]] = {}
+  for row in found.good():
+    if row.mode == "train":
+      groups.setdefault((row.workload, found.label(row)), []).append(row)
+  for (workload, label), rows in groups.items():
+    rows.sort(key=lambda row: row.batch_size)
+    for small, large in itertools.pairwise(rows):
+      ratio = (large.examples_per_second or 0) / (small.examples_per_second or 1)
+      if ratio >= _MUCH_FASTER and small.batch_size < large.batch_size:
+        yield (
+          f"{workload}: a batch of {small.batch_size:,} is too small for {label}: with "
+          f"{large.batch_size:,} it does {ratio:.1f} times as many examples a second."
+        )
+
+
+def _padding(found: summary.Summary) -> Iterator[str]:
+  for row in found.good(results.ESTIMATED):
+    for sentence in row.advice:
+      yield f"{_title(row)} on {found.label(row)}, by the compiler: {sentence}"
+
+
+def _deadlines(found: summary.Summary) -> Iterator[str]:
+  if found.deadline_seconds is None:
+    return
+  minutes = f"{found.deadline_seconds / 60:g} minutes"
+  for choice in found.choices():
+    title = summary.case_title(choice.case)
+    for currency, row in choice.in_time.items():
+      cost = found.cost(row, "run")
+      if cost:
+        yield (
+          f"{title}: of what meets {minutes}, {found.label(row)} is the cheapest, at "
+          f"{cost[0]:.3g} {currency} a run."
+        )
+    if choice.fastest and (time := summary.seconds_of(choice.fastest, "run")):
+      if time[0] > found.deadline_seconds:
+        yield f"{title}: no device that was measured finishes in {minutes}."
+      elif not choice.in_time:
+        yield f"{title}: what meets {minutes} has no price in the table (--prices)."
+
+
+def _start(found: summary.Summary) -> Iterator[str]:
+  for row in found.good():
+    run = summary.seconds_of(row, "run") if row.mode == "train" else None
+    if run and row.start_seconds and row.start_seconds > run[0]:
+      yield (
+        f"{_title(row)} on {found.label(row)}: tracing and compiling take {row.start_seconds:.3g} "
+        f"s, longer than the {run[0]:.3g} s of the whole training. A faster device cannot help."
+      )
+
+
+def _title(row):
+  return summary.case_title(summary.case_of(row))

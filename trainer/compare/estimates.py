@@ -1,0 +1,101 @@
+"""Estimates for TPUs that are not there, from the compiler that `trainer.preflight` calls.
+
+They are ranges, and a kind of row of their own: nothing was run. See `trainer.preflight.estimates`.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.compare import results, runner, workloads
+from trainer.preflight import compiler, topology
+
+
+def check(topologies: Sequence[str]) -> None:
+  """Raises SettingError if a topology is unknown or the compiler is not installed."""
+  for name in topologies:
+    topology.find(name)
+  if topologies:
+    compiler.require_extra()
+
+
+def run(running: runner.Runner, cases: Sequence[workloads.Case], topologies: Sequence[str]) -> None:
+  """Adds an estimate for each training and topology that the results do not have.
+
+  Args:
+    running: of the comparison.
+    cases: of which the trainings are estimated.
+    topologies: "v3-8" and the like.
+
+  Raises:
+    OutputError: the results cannot be written.
+  """
+  known = {row.key for row in results.read_if_there(running.path) if row.status == results.OK}
+  for case in cases:
+    for name in topologies if case.workload.mode == "train" else ():
+      asked = _row(running, case, name, {})
+      if asked.key not in known:
+        running.tell(f"{case.title}: compiling for {name} ...")
+        results.append(running.path, _row(running, case, name, _preflight(running, case, name)))
+
+
+def fields(report: dict[str, Any]) -> dict[str, Any]:
+  """Returns fields of a row from a step's report in the JSON of trainer.preflight."""
+  found = {"cores": report["replicas"], "advice": report["padding_advice"]}
+  if not report["passed"]:
+    status = results.OUT_OF_MEMORY if report["failed_stage"] == "fit" else results.FAILED
+    return found | {"status": status, "problem": " ".join(report["problem"].split())[:500]}
+  time = report["estimated_step_seconds"]
+  return found | {
+    "status": results.OK,
+    "low": time["low"],
+    "high": time["high"],
+    "device_memory_bytes": report["allocated_bytes"],
+    "source": time["source"],
+  }
+
+
+def _row(running, case, name, more):
+  return results.Row(
+    **{
+      "kind": results.ESTIMATED,
+      "workload": case.workload.name,
+      "mode": case.workload.mode,
+      "batch_size": case.batch_size,
+      "device": "tpu",
+      "hardware": f"TPU {name}",
+      "status": results.FAILED,
+      "precision": running.precision,
+      "unit": case.workload.shown_unit,
+      "epoch_examples": case.workload.epoch_examples,
+      "epochs": case.workload.epochs,
+      "settings": case.settings(),
+      # The compiler's figures do not hang on the machine that it runs on.
+      "machine": {},
+      "time": runner.now(),
+      **more,
+    }
+  )
+
+
+def _preflight(running, case, name):
+  settings = case.settings()
+  log = os.path.join(running.output, "logs", f"preflight_{case.title}_{name}.txt".replace("/", "_"))
+  with tempfile.TemporaryDirectory(prefix="compare") as folder:
+    path = os.path.join(folder, "report.json")
+    bindings = [*settings["bindings"], f"run.train_batch_size = {case.batch_size}"]
+    command = [
+      *(sys.executable, "-m", "trainer.preflight", "--steps=train", "--search=never"),
+      *(f"--gin_file={settings['gin_file']}", f"--topology={name}", f"--json={path}"),
+      *(f"--precision={running.precision}", f"--gin_modules={','.join(running.modules)}"),
+      f"--timeout_seconds={running.timeout_seconds}",
+      *(f"--gin_bindings={binding}" for binding in bindings),
+    ]
+    status = runner.run_process(command, log, running.timeout_seconds, {})
+    if not os.path.exists(path):
+      return runner.failure(status, log, running.timeout_seconds)
+    with open(path, encoding="utf-8") as file:
+      return fields(json.load(file)[0])

@@ -1,0 +1,295 @@
+"""Bar charts of a comparison, as PNGs: what is measured, published and estimated looks different.
+
+    for name, picture in figures.charts(found).items():
+      pathlib.Path(f"{name}.png").write_bytes(picture)
+
+Measured bars are filled. Published ones are hatched. Estimates are an outline from the lower to the
+upper end of their range. The colour tells the kind of device. Each bar has its value beside it.
+"""
+
+import dataclasses
+import io
+import math
+from collections.abc import Mapping, Sequence
+
+from trainer.compare import results, summary
+from trainer.plot import svg
+
+PUBLISHED = "published"
+
+_DEVICES = {"cpu": "CPU", "cpu:N": "virtual cores (rehearsal)", "gpu": "GPU", "tpu": "TPU"}
+# Okabe and Ito, "Color Universal Design" (2008).
+_COLORS = {"cpu": "#0072b2", "cpu:N": "#56b4e9", "gpu": "#d55e00", "tpu": "#009e73"}
+_UNIT_TITLES = {"step": "a step", "epoch": "an epoch", "run": "the whole training"}
+
+# Inches.
+_WIDTH, _BAR_HEIGHT, _PANEL_HEIGHT = 9.5, 0.3, 0.75
+_LONGEST_LABEL = 46
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+  """A bar of a chart.
+
+  Attributes:
+    label: what it is of.
+    device: "cpu", "cpu:N", "gpu" or "tpu".
+    kind: "measured", "estimated" or "published".
+    low: where the bar ends; of an estimate where it begins.
+    high: where the bar ends.
+    spread: the ends of the whisker, or None.
+    text: the value, for people.
+  """
+
+  label: str
+  device: str
+  kind: str
+  low: float
+  high: float
+  spread: tuple[float, float] | None
+  text: str
+
+
+Panels = Mapping[str, Sequence[Bar]]
+
+
+def charts(found: summary.Summary) -> dict[str, bytes]:
+  """Returns the name and the PNG of each chart that has bars.
+
+  Raises:
+    SettingError: matplotlib is not installed.
+  """
+  panels = {
+    "times": ("Time of training, in seconds", times(found)),
+    "speedup": ("Speed-up over the CPU (published: over what they name)", speedups(found)),
+    "batch_sizes": ("Speed by batch size, in examples per second", batch_sizes(found)),
+    "predictions": ("Predicting few and many, in examples per second", predictions(found)),
+    "costs": ("Cost, by the price table", costs(found)),
+  }
+  return {name: draw(title, drawn) for name, (title, drawn) in panels.items() if drawn}
+
+
+def times(found: summary.Summary) -> dict[str, list[Bar]]:
+  """Returns the panels of the times to train, one for each case."""
+  panels: dict[str, list[Bar]] = {}
+  for case, rows in found.cases().items():
+    if case[1] != "train":
+      continue
+    unit = rows[0].unit
+    bars = [bar for row in rows if (bar := _time_bar(found, row, unit))]
+    bars += [
+      _published_bar(figure, duration(figure.value))
+      for figure in found.published
+      if (figure.workload, figure.mode, figure.quantity) == (case[0], "train", unit)
+      and figure.batch_size in (None, case[2])
+    ]
+    panels[f"{summary.case_title(case)}: {_UNIT_TITLES[unit]}"] = bars
+  return panels
+
+
+def speedups(found: summary.Summary) -> dict[str, list[Bar]]:
+  """Returns the panels of the speed-ups, one for each case that has one."""
+  panels: dict[str, list[Bar]] = {}
+  for each in found.speedups():
+    case = summary.case_of(each.row)
+    bars = panels.setdefault(summary.case_title(case), [])
+    bars.append(
+      Bar(
+        found.label(each.row),
+        device_kind(each.row.device),
+        each.row.kind,
+        each.low,
+        each.high,
+        None,
+        ratio(each.low, each.high),
+      )
+    )
+  for case in found.cases():
+    figures = [
+      _published_bar(figure, f"{_number(figure.value)} × the {figure.over}")
+      for figure in found.published
+      if (figure.workload, figure.mode, figure.quantity) == (case[0], case[1], "speed-up")
+      and figure.batch_size in (None, case[2])
+    ]
+    if figures:
+      panels.setdefault(summary.case_title(case), []).extend(figures)
+  return panels
+
+
+def batch_sizes(found: summary.Summary) -> dict[str, list[Bar]]:
+  """Returns the panels of examples/s of workloads that were trained with several batch sizes."""
+  sizes: dict[str, set[int]] = {}
+  for row in found.good():
+    if row.mode == "train":
+      sizes.setdefault(row.workload, set()).add(row.batch_size)
+  several = [workload for workload, each in sizes.items() if len(each) > 1]
+  return {
+    workload: [
+      _rate_bar(found, row, f"batch {row.batch_size:,}, {found.label(row)}")
+      for row in sorted(found.good(), key=lambda row: (found.label(row), row.batch_size))
+      if (row.workload, row.mode) == (workload, "train")
+    ]
+    for workload in several
+  }
+
+
+def predictions(found: summary.Summary) -> dict[str, list[Bar]]:
+  """Returns the panels of examples/s of predictions, one for each workload."""
+  panels: dict[str, list[Bar]] = {}
+  for row in found.good():
+    if row.mode == "predict" and row.examples is not None:
+      label = f"{row.examples:,} examples, {found.label(row)}"
+      panels.setdefault(row.workload, []).append(_rate_bar(found, row, label))
+  return panels
+
+
+def costs(found: summary.Summary) -> dict[str, list[Bar]]:
+  """Returns the panels of the costs of a run or an epoch, one for each case that has a price."""
+  panels: dict[str, list[Bar]] = {}
+  for case, rows in found.cases().items():
+    for row in rows:
+      price, cost = found.price(row), found.cost(row, row.unit)
+      if case[1] == "train" and price and cost:
+        title = f"{summary.case_title(case)}: {_UNIT_TITLES[row.unit]}, in {price.currency}"
+        text = "–".join(dict.fromkeys(f"{each:.3g}" for each in cost))
+        bar = Bar(found.label(row), device_kind(row.device), row.kind, *cost, None, text)
+        panels.setdefault(title, []).append(bar)
+  return panels
+
+
+def draw(title: str, panels: Panels) -> bytes:
+  """Returns a PNG with one panel below the other.
+
+  Args:
+    title: of the picture.
+    panels: title → bars.
+  """
+  bars = [len(each) for each in panels.values()]
+  height = sum(_PANEL_HEIGHT + _BAR_HEIGHT * count for count in bars) + 1.1
+  with svg.figure_class() as figure_class:
+    figure = figure_class(figsize=(_WIDTH, height), dpi=120, layout="constrained")
+    figure.suptitle(title, fontweight="bold")
+    axes = figure.subplots(
+      len(panels), 1, squeeze=False, height_ratios=[_PANEL_HEIGHT + _BAR_HEIGHT * n for n in bars]
+    )
+    for each, (name, drawn) in zip(axes[:, 0], panels.items(), strict=True):
+      _draw_panel(each, name, drawn)
+    figure.legend(
+      handles=_legend([bar for each in panels.values() for bar in each]),
+      loc="outside lower center",
+      ncols=4,
+      frameon=False,
+    )
+    written = io.BytesIO()
+    figure.savefig(written, format="png")
+  return written.getvalue()
+
+
+def _draw_panel(axes, name, bars):
+  axes.set_title(name, loc="left", fontsize="medium")
+  bars = in_order(bars)
+  for place, bar in enumerate(bars):
+    estimated = bar.kind == results.ESTIMATED
+    left = bar.low if estimated else 0
+    axes.barh(place, bar.high - left, left=left, height=0.7, **_style(bar))
+    if bar.spread:
+      errors = [[bar.high - bar.spread[0]], [bar.spread[1] - bar.high]]
+      axes.errorbar(bar.high, place, xerr=errors, color="black", capsize=2, linewidth=1)
+    end = max(bar.high, bar.spread[1] if bar.spread else 0)
+    mark = "" if bar.kind == results.MEASURED else f"  {bar.kind}"
+    axes.annotate(
+      bar.text + mark, (end, place), (5, 0), textcoords="offset points", va="center", fontsize=9
+    )
+  axes.set_yticks(range(len(bars)), [_short(bar.label) for bar in bars], fontsize=9)
+  axes.invert_yaxis()
+  # Bars begin at 0, so that their lengths can be compared; room at the right is for the values.
+  axes.set_xlim(0, 1.3 * max(max(bar.high, *(bar.spread or (0, 0))) for bar in bars))
+  axes.margins(y=0.02)
+  axes.set_axisbelow(True)
+  axes.grid(visible=True, axis="x", alpha=0.2)
+  axes.spines[["top", "right"]].set_visible(False)
+
+
+def in_order(bars: Sequence[Bar]) -> list[Bar]:
+  """Returns bars by kind of device; of one kind what was measured comes first."""
+  kinds, places = [results.MEASURED, PUBLISHED, results.ESTIMATED], list(_DEVICES)
+  return sorted(bars, key=lambda bar: (places.index(bar.device), kinds.index(bar.kind)))
+
+
+def _style(bar):
+  color = _COLORS[bar.device]
+  if bar.kind == results.MEASURED:
+    return {"color": color}
+  if bar.kind == results.ESTIMATED:
+    return {"facecolor": "none", "edgecolor": color, "linestyle": "--", "linewidth": 1.5}
+  return {"facecolor": "white", "edgecolor": color, "hatch": "////", "linewidth": 1}
+
+
+def _legend(bars):
+  from matplotlib import patches
+
+  entries = [
+    patches.Patch(color=_COLORS[device], label=name)
+    for device, name in _DEVICES.items()
+    if any(bar.device == device for bar in bars)
+  ]
+  for kind in (results.MEASURED, PUBLISHED, results.ESTIMATED):
+    if found := [bar for bar in bars if bar.kind == kind]:
+      style = _style(dataclasses.replace(found[0], device="cpu"))
+      style = {"color": "gray"} if kind == results.MEASURED else {**style, "edgecolor": "gray"}
+      entries.append(patches.Patch(label=kind, **style))
+  return entries
+
+
+def _time_bar(found, row, unit):
+  ends = summary.seconds_of(row, unit)
+  if ends is None:
+    return None
+  spread = None
+  if row.kind == results.MEASURED and row.low is not None and row.high is not None:
+    spread = (ends[0] * row.low / row.seconds, ends[0] * row.high / row.seconds)
+  text = "–".join(dict.fromkeys(duration(each) for each in ends))
+  return Bar(found.label(row), device_kind(row.device), row.kind, *ends, spread, text)
+
+
+def _rate_bar(found, row, label):
+  rate = row.examples_per_second
+  spread = (row.size / row.high, row.size / row.low)
+  return Bar(label, device_kind(row.device), row.kind, rate, rate, spread, f"{_number(rate)} /s")
+
+
+def _published_bar(figure, text):
+  about = "about " * figure.approximate
+  label = f"{figure.device} ({figure.hardware})"
+  return Bar(label, figure.device, PUBLISHED, figure.value, figure.value, None, about + text)
+
+
+def device_kind(device: str) -> str:
+  """Returns "cpu", "cpu:N" for virtual cores, "gpu" or "tpu"."""
+  kind, _, count = device.partition(":")
+  return "cpu:N" if kind == "cpu" and count else kind
+
+
+def duration(seconds: float) -> str:
+  """Returns a time for people, with three digits: "1.22 ms", "40 s", "5.5 min", "2.1 h"."""
+  for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0)):
+    if seconds >= (2 * size if size > 1 else 1):
+      return f"{_three_digits(seconds / size)} {unit}"
+  return f"{1000 * seconds:.3g} ms"
+
+
+def _three_digits(value):
+  return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def ratio(low: float, high: float) -> str:
+  """Returns a speed-up for people: "3.5 ×", "80–120 ×"."""
+  return "–".join(dict.fromkeys((_number(low), _number(high)))) + " ×"
+
+
+def _number(value):
+  return f"{value:,.0f}" if value >= 100 or not math.isfinite(value) else f"{value:.2g}"
+
+
+def _short(label):
+  return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"

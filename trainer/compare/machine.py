@@ -1,0 +1,115 @@
+"""Describes the machine that a row was measured on, and which devices it has."""
+
+import contextlib
+import os
+import pathlib
+import platform
+import subprocess
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.devices import device as device_lib
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def devices() -> dict[str, int]:
+  """Returns kind → how many there are: "gpu" and "tpu", the latter 0 or 1."""
+  return {
+    "gpu": len(tf.config.list_physical_devices("GPU")),
+    "tpu": int(bool(device_lib.find_tpu()[0])),
+  }
+
+
+def describe() -> dict[str, Any]:
+  """Returns what the machine is and what runs on it, as texts and ints."""
+  import keras
+
+  import trainer
+
+  return {
+    "host": platform.node(),
+    "processor": processor(),
+    "cpu_cores": os.cpu_count(),
+    "memory_bytes": _memory_bytes(),
+    "system": f"{platform.system()} {platform.machine()}",
+    "gpus": ", ".join(_gpu_names()),
+    "python": platform.python_version(),
+    "tensorflow": tf.__version__,
+    "keras": keras.__version__,
+    "octet": trainer.__version__,
+    "commit": commit(),
+  }
+
+
+def hardware(device: device_lib.Device, tpu_type: str = "") -> str:
+  """Returns the name of what a device computes on.
+
+  Args:
+    device: the device.
+    tpu_type: "v3-8" and the like, if the user gave it. TensorFlow does not tell which TPU it is, so
+      that otherwise the environment variable TPU_ACCELERATOR_TYPE of a TPU VM is asked.
+  """
+  if device.kind == "tpu":
+    return f"TPU {tpu_type or os.environ.get('TPU_ACCELERATOR_TYPE', '')}".strip()
+  if device.kind == "gpu":
+    names = _gpu_names()[: device.local_replicas]
+    return f"{len(names)} × {names[0]}" if len(names) > 1 else names[0]
+  return processor()
+
+
+def processor() -> str:
+  """Returns the name of the CPU, with the number of its cores."""
+  name = platform.processor() or platform.machine()
+  with contextlib.suppress(OSError):  # Linux alone has this file
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+      if line.startswith("model name"):
+        name = line.partition(":")[2].strip()
+        break
+  for mark in ("(R)", "(TM)", "(tm)", " CPU", " Processor"):
+    name = name.replace(mark, "")
+  return f"{' '.join(name.split())}, {os.cpu_count()} cores"
+
+
+def commit() -> str:
+  """Returns the commit of Octet's source, with "+" if files are changed; "" if not from git."""
+  try:
+    found = [
+      subprocess.run(
+        ["git", "-C", str(_ROOT), *words], capture_output=True, text=True, timeout=30, check=True
+      ).stdout.strip()
+      for words in (
+        ["rev-parse", "--show-toplevel"],
+        ["rev-parse", "HEAD"],
+        ["status", "--porcelain", "--untracked-files=no"],
+      )
+    ]
+  except (OSError, subprocess.SubprocessError):
+    return ""
+  # An installed package may lie within a repository of its user's.
+  return found[1] + "+" * bool(found[2]) if pathlib.Path(found[0]) == _ROOT else ""
+
+
+def device_memory_bytes(device: device_lib.Device) -> int | None:
+  """Returns the most memory that the GPUs of a device had in use; None for other devices."""
+  if device.kind != "gpu":
+    return None
+  return sum(
+    tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"]
+    for index in range(device.local_replicas)
+  )
+
+
+def _gpu_names():
+  return [
+    tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
+    for gpu in tf.config.list_physical_devices("GPU")
+  ]
+
+
+def _memory_bytes():
+  try:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+  except (ValueError, OSError):  # not known on this system
+    return None

@@ -1,0 +1,143 @@
+"""Compares hardware: runs the same workloads on each device and reports time and cost.
+
+  python -m trainer.compare --gin_file=gin_configs/compare/articles.gin --output=out/compare
+  python -m trainer.compare --merge laptop.jsonl colab.jsonl --output=out/both
+
+The same command continues a comparison: what was measured is not measured again. --merge measures
+nothing: it brings the results of several machines into one report.
+"""
+
+import os
+
+from absl import flags
+
+from trainer import config, errors
+from trainer.compare import (
+  estimates,
+  prices,
+  published,
+  report,
+  results,
+  runner,
+  summary,
+  workloads,
+)
+
+_GIN_FILE = flags.DEFINE_multi_string(
+  "gin_file",
+  [],
+  "The workloads: gin_configs/compare/articles.gin, or one of your own; may be repeated.",
+)
+_GIN_BINDINGS = flags.DEFINE_multi_string(
+  "gin_bindings", [], 'Gin that comes after the files: "Workload.slices = 3".'
+)
+_GIN_MODULES = flags.DEFINE_list(
+  "gin_modules",
+  [config.trust.FOLDER],
+  "The packages that gin files, also those of the workloads, may import and name beside Octet's "
+  "own; . stands for those of the working directory.",
+)
+_DEVICES = flags.DEFINE_string(
+  "devices",
+  "auto",
+  "Names with commas between them: cpu, cpu:8, gpu, gpu:N, tpu. auto: cpu, cpu:8, and a GPU and a "
+  "TPU where there are.",
+)
+_OUTPUT = flags.DEFINE_string(
+  "output", "out/compare", "The folder of the results and the report. A comparison there goes on."
+)
+_MERGE = flags.DEFINE_multi_string(
+  "merge", [], "Files of results, results.jsonl of other runs; more may follow, without the flag."
+)
+_ESTIMATES = flags.DEFINE_list(
+  "estimates",
+  [],
+  "TPUs to ask the compiler about, such as v3-8,v5e-8: estimates of the trainings; needs "
+  "octet[preflight].",
+)
+_PRICES = flags.DEFINE_string(
+  "prices",
+  prices.SHIPPED,
+  "A CSV file with hardware,per_hour,currency,date,source. Default: the articles' prices.",
+)
+_DEADLINE = flags.DEFINE_float(
+  "deadline_minutes", None, "The longest that a training may take, for advice.", lower_bound=0.0
+)
+_PRECISION = flags.DEFINE_enum(
+  "precision", "float32", ["float32", "bfloat16"], "What layers compute in."
+)
+_TPU = flags.DEFINE_string(
+  "tpu", "", "The name or address of a TPU, where the environment does not give it."
+)
+_TPU_TYPE = flags.DEFINE_string(
+  "tpu_type", "", "Which TPU it is, such as v2-8, where the environment does not say: for prices."
+)
+_TIMEOUT = flags.DEFINE_float(
+  "timeout_seconds", 1800.0, "The longest that one case may take.", lower_bound=1.0
+)
+
+
+def main(argv: list[str]) -> None:
+  """Measures, estimates or merges, and writes the report.
+
+  Args:
+    argv: the program's name, and further files to merge.
+
+  Raises:
+    SettingError: a flag, the gin file, the prices or a file of results is wrong.
+    OutputError: a file cannot be written.
+  """
+  # 1. What is wrong is said before anything is measured.
+  files = [*_MERGE.value, *argv[1:]]
+  if argv[1:] and not _MERGE.value:
+    raise errors.SettingError(
+      f"Unexpected argument {argv[1]}: files of results come after --merge."
+    )
+  if bool(files) == bool(_GIN_FILE.value):
+    raise errors.SettingError(
+      "Give --gin_file to measure, or --merge with files of results, and not both. Try: python -m "
+      "trainer.compare --gin_file=gin_configs/compare/small.gin --devices=cpu"
+    )
+  price_table = prices.read(_PRICES.value)
+  try:
+    os.makedirs(_OUTPUT.value, exist_ok=True)
+  except OSError as error:
+    raise errors.OutputError(f"Cannot make the folder (--output): {error}") from error
+
+  # 2. The rows.
+  running = runner.Runner(
+    _OUTPUT.value,
+    _PRECISION.value,
+    _TPU.value,
+    _TPU_TYPE.value,
+    _TIMEOUT.value,
+    tuple(_GIN_MODULES.value),
+    tell=_tell,
+  )
+  skipped: dict[str, str] = {}
+  if files:
+    results.write(running.path, results.merged(map(results.read, files)))
+  else:
+    skipped = _measure(running)
+
+  # 3. The report, of all that the folder has.
+  rows = results.merged([results.read_if_there(running.path)])
+  deadline = _DEADLINE.value * 60 if _DEADLINE.value is not None else None
+  found = summary.Summary(rows, price_table, published.read(), deadline)
+  written = report.write(_OUTPUT.value, found, skipped)
+  for device, reason in skipped.items():
+    print(f"skipped {device}: {reason}")
+  print(f"\n{report.text(found)}\n\nWrote {', '.join([running.path, *written])}")
+
+
+def _measure(running: runner.Runner) -> dict[str, str]:
+  cases = workloads.load(_GIN_FILE.value, _GIN_BINDINGS.value, _GIN_MODULES.value)
+  estimates.check(_ESTIMATES.value)
+  devices, skipped = running.devices(_DEVICES.value)
+  running.run(cases, devices)
+  estimates.run(running, cases, _ESTIMATES.value)
+  return skipped
+
+
+def _tell(line: str) -> None:
+  print(line, flush=True)

@@ -1,0 +1,84 @@
+"""Prices of hardware, from a CSV file in which each has its source and day.
+
+    hardware,per_hour,currency,date,source
+    TPU v2,4.50,USD,2018-10-08,https://...
+
+A price is for the hardware whose name contains the first column: "P100" for
+"Tesla P100-PCIE-16GB". The longest name that fits counts. prices.csv beside this file has those of
+the articles, which are old: a file of one's own comes in their place (--prices).
+"""
+
+import csv
+import dataclasses
+import datetime
+import math
+import pathlib
+from collections.abc import Sequence
+
+from trainer import errors
+
+SHIPPED = str(pathlib.Path(__file__).with_name("prices.csv"))
+
+_COLUMNS = ["hardware", "per_hour", "currency", "date", "source"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+  """A price.
+
+  Attributes:
+    hardware: a part of the name of the hardware that it is for.
+    per_hour: of the whole device, with all its cores.
+    currency: such as "USD".
+    date: the day on which the source had it, "YYYY-MM-DD"; "" if it is not known.
+    source: such as a URL.
+  """
+
+  hardware: str
+  per_hour: float
+  currency: str
+  date: str
+  source: str
+
+  def __str__(self) -> str:
+    when = self.date or "day not known"
+    return f"{self.per_hour:.2f} {self.currency} an hour ({when}; {self.source})"
+
+
+def read(path: str = SHIPPED) -> list[Price]:
+  """Returns the prices in a file.
+
+  Raises:
+    SettingError: the file is missing, or a line has another form.
+  """
+  try:
+    with open(path, newline="", encoding="utf-8") as file:
+      rows = list(csv.DictReader(file, strict=True))
+  except (OSError, UnicodeDecodeError, csv.Error) as error:
+    raise errors.SettingError(f"--prices={path}: cannot be read ({error}).") from error
+  return [_price(path, number, row) for number, row in enumerate(rows, 2)]
+
+
+def _price(path, number, row):
+  try:
+    if sorted(map(str, row)) != sorted(_COLUMNS) or None in row.values():
+      raise ValueError(f"the columns are {', '.join(map(str, row))}")
+    price = Price(**{**row, "per_hour": float(row["per_hour"])})
+    if price.date:
+      datetime.date.fromisoformat(price.date)
+    if not 0 < price.per_hour < math.inf:
+      raise ValueError("a price is greater than 0")
+    if not (price.hardware and price.currency and price.source):
+      raise ValueError("a price has hardware, a currency and a source")
+  except ValueError as error:
+    raise errors.SettingError(
+      f"--prices={path}, line {number} ({error}): expected {','.join(_COLUMNS)}, with the day as "
+      "YYYY-MM-DD or nothing."
+    ) from error
+  return price
+
+
+def find(prices: Sequence[Price], hardware: str) -> Price | None:
+  """Returns the price of hardware; None if the table has none."""
+  fitting = [price for price in prices if price.hardware.lower() in hardware.lower()]
+  return max(fitting, key=lambda price: len(price.hardware), default=None)

@@ -1,0 +1,49 @@
+"""The figures that the articles published, from published.jsonl beside this file.
+
+They are other people's, of other years, machines and versions, and are shown as such: beside what
+was measured, never mixed with it.
+"""
+
+import dataclasses
+import pathlib
+
+from trainer import json_form
+
+_PATH = pathlib.Path(__file__).with_name("published.jsonl")
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+  """A published figure.
+
+  Attributes:
+    workload: the name of the workload that repeats it.
+    mode: "train" or "predict".
+    batch_size: examples in a step; None if the figure is not of one size.
+    device: "cpu", "gpu" or "tpu".
+    hardware: what the source names.
+    quantity: "step", "epoch" or "run" for seconds of one, or "speed-up".
+    value: seconds, or how many times faster than `over`.
+    over: the device that a speed-up is over; "" for seconds.
+    approximate: whether the source rounds it, as in "about two minutes".
+    words: the figure as the source has it.
+    source: where it is from.
+  """
+
+  workload: str
+  mode: str
+  batch_size: int | None
+  device: str
+  hardware: str
+  quantity: str
+  value: float
+  over: str
+  approximate: bool
+  words: str
+  source: str
+
+
+def read() -> list[Figure]:
+  """Returns the published figures."""
+  form = {field.name: field.type for field in dataclasses.fields(Figure)}
+  return [Figure(**json_form.parse(line, form)) for line in _PATH.read_text().splitlines()]

@@ -1,0 +1,238 @@
+"""Writes the report of a comparison: report.html, results.csv and a PNG for each chart.
+
+    report.write("out/compare", summary.Summary(rows, prices.read(), published.read()), {})
+
+The page needs nothing else: the pictures are in it.
+"""
+
+import base64
+import csv
+import io
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from trainer import errors, formatting
+from trainer.compare import advice, figures, results, summary
+from trainer.plot import html_page
+
+_HEADER = (
+  "kind",
+  "workload",
+  "mode",
+  "batch_size",
+  "examples",
+  "device",
+  "hardware",
+  "host",
+  "precision",
+  "status",
+  "problem",
+  "seconds",
+  "low",
+  "high",
+  "slices",
+  "examples_per_second",
+  "start_seconds",
+  "input_wait",
+  "memory_bytes",
+  "device_memory_bytes",
+  "accuracy",
+  "accuracy_steps",
+  "epoch_seconds",
+  "run_seconds",
+  "epoch_cost",
+  "run_cost",
+  "currency",
+  "quantity",
+  "over",
+  "source",
+)
+# Of an estimate, whose values are ranges: "low–high".
+_RANGE = "–"
+
+
+def write(output: str, found: summary.Summary, skipped: Mapping[str, str]) -> list[str]:
+  """Writes the files of the report; returns their paths, the page first.
+
+  Args:
+    output: the folder.
+    found: the summary.
+    skipped: device → why it was skipped.
+
+  Raises:
+    OutputError: a file cannot be written.
+    SettingError: matplotlib is not installed.
+  """
+  pictures = figures.charts(found)
+  texts = {
+    "report.html": page(found, pictures, skipped).encode(),
+    "results.csv": table(found).encode(),
+    **{f"{name}.png": picture for name, picture in pictures.items()},
+  }
+  try:
+    for name, text in texts.items():
+      with open(os.path.join(output, name), "wb") as file:
+        file.write(text)
+  except OSError as error:
+    raise errors.OutputError(f"Cannot write the report (--output={output}): {error}") from error
+  return [os.path.join(output, name) for name in texts]
+
+
+def table(found: summary.Summary) -> str:
+  """Returns the CSV: a line for each row and each published figure."""
+  written = io.StringIO()
+  lines = csv.DictWriter(written, _HEADER, restval="", lineterminator="\n")
+  lines.writeheader()
+  for row in found.rows:
+    lines.writerow(_line(found, row))
+  for figure in found.published:
+    lines.writerow(
+      {
+        "kind": figures.PUBLISHED,
+        **{
+          name: getattr(figure, name)
+          for name in ("workload", "mode", "batch_size", "device", "hardware", "quantity", "over")
+        },
+        "seconds" if not figure.over else "low": figure.value,
+        "source": figure.source,
+      }
+    )
+  return written.getvalue()
+
+
+def _line(found, row):
+  line = {name: getattr(row, name) for name in _HEADER if hasattr(row, name)}
+  price = found.price(row)
+  line |= {"host": row.machine.get("host", ""), "currency": price.currency if price else ""}
+  for unit in ("epoch", "run"):
+    ok = row.status == results.OK and row.mode == "train"
+    line[f"{unit}_seconds"] = _ends(summary.seconds_of(row, unit) if ok else None)
+    line[f"{unit}_cost"] = _ends(found.cost(row, unit) if ok else None)
+  return line
+
+
+def _ends(ends):
+  return "" if ends is None else _RANGE.join(dict.fromkeys(map(repr, ends)))
+
+
+def page(found: summary.Summary, pictures: Mapping[str, bytes], skipped: Mapping[str, str]) -> str:
+  """Returns the page.
+
+  Args:
+    found: the summary.
+    pictures: name → PNG.
+    skipped: device → why it was skipped.
+  """
+  return html_page.render(
+    "compare/report.html",
+    title="Hardware compared",
+    choices=[_choice(found, choice) for choice in found.choices()],
+    advice=advice.sentences(found),
+    pictures={name: base64.b64encode(png).decode() for name, png in pictures.items()},
+    measured=[_cells(found, row) for row in found.good()],
+    estimated=[_cells(found, row) for row in found.good(results.ESTIMATED)],
+    costs=[cells for row in found.rows if (cells := _costs(found, row))],
+    published=[
+      (each.workload, each.mode, each.batch_size or "", each.hardware, each.words, each.source)
+      for each in found.published
+    ],
+    bad=[
+      (summary.case_title(summary.case_of(row)), found.label(row), row.status, row.problem)
+      for row in found.bad()
+    ],
+    skipped=list(skipped.items()),
+    prices=list(map(_price, found.prices)),
+    machines=_machines(found),
+    deadline=found.deadline_seconds,
+  )
+
+
+def text(found: summary.Summary) -> str:
+  """Returns the choices as a table for a terminal."""
+  rows = [_choice(found, choice) for choice in found.choices()]
+  if not rows:
+    return "Nothing was measured."
+  return formatting.table(("", "fastest", "", "cheapest"), rows, right=(2,))
+
+
+def _choice(found, choice):
+  fastest = choice.fastest
+  time = ""
+  if fastest is not None:
+    unit = fastest.unit if fastest.mode == "train" else "step"
+    ends = summary.seconds_of(fastest, unit)
+    what = {"step": "a step", "epoch": "an epoch", "run": "in all"}[unit]
+    time = f"{figures.duration(ends[0])} {what if fastest.mode == 'train' else 'a call'}"
+  return (
+    summary.case_title(choice.case),
+    found.label(fastest) if fastest else "not measured",
+    time,
+    "; ".join(_cheapest(found, row) for row in choice.cheapest.values()) or "no price",
+  )
+
+
+def _cheapest(found, row):
+  unit = row.unit if row.mode == "train" else "step"
+  cost = found.cost(row, unit)
+  what = {"step": "a step", "epoch": "an epoch", "run": "in all"}[unit]
+  return f"{found.label(row)}: {cost[0]:.3g} {found.price(row).currency} {what}"
+
+
+def _cells(found, row):
+  """Returns a row for the page's table, in the order of its titles."""
+  if row.kind == results.ESTIMATED:
+    step = f"{figures.duration(row.low)}–{figures.duration(row.high)}"
+    middle = (step, _time(row, "epoch"), _time(row, "run"), _memory(row.device_memory_bytes))
+    return (summary.case_title(summary.case_of(row)), found.label(row), *middle, row.source)
+  quartiles = f"{figures.duration(row.low)}–{figures.duration(row.high)}"
+  return (
+    summary.case_title(summary.case_of(row)),
+    found.label(row),
+    figures.duration(row.seconds),
+    quartiles,
+    f"{row.examples_per_second:,.0f}",
+    _time(row, "epoch"),
+    _time(row, "run"),
+    figures.duration(row.start_seconds),
+    f"{row.input_wait:.0%}" if row.input_wait is not None else "",
+    _memory(row.memory_bytes),
+    _memory(row.device_memory_bytes),
+    f"{row.accuracy:.1%} after {row.accuracy_steps:,} steps" if row.accuracy is not None else "",
+  )
+
+
+def _time(row, unit):
+  ends = summary.seconds_of(row, unit) if row.mode == "train" else None
+  return "–".join(dict.fromkeys(map(figures.duration, ends))) if ends else ""
+
+
+def _memory(count):
+  return formatting.memory_size(count) if count else ""
+
+
+def _costs(found, row):
+  price = found.price(row)
+  if row.status != results.OK or price is None or row.mode != "train":
+    return None
+  both = [_cost(found.cost(row, unit)) for unit in ("epoch", "run")]
+  title = summary.case_title(summary.case_of(row))
+  return (title, found.label(row), row.kind, *both, price.currency, str(price))
+
+
+def _cost(ends):
+  return "–".join(dict.fromkeys(f"{end:.3g}" for end in ends)) if ends else ""
+
+
+def _price(price):
+  when = price.date or "day not known"
+  return price.hardware, f"{price.per_hour:.2f}", price.currency, when, price.source
+
+
+def _machines(found: summary.Summary) -> list[dict[str, Any]]:
+  """Returns the machines of the rows, each one once."""
+  machines: list[dict[str, Any]] = []
+  for row in found.rows:
+    if row.machine and row.machine not in machines:
+      machines.append(row.machine)
+  return machines

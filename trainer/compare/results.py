@@ -1,0 +1,198 @@
+"""The rows of results.jsonl: one for each case on each device of each machine.
+
+    results.append("out/compare/results.jsonl", row)
+    rows = results.merged([results.read(path) for path in paths])
+
+A line is a JSON object with the fields of `Row`. A comparison that was killed leaves whole lines
+and at most a part of one, which is ignored. Later rows of the same key replace earlier ones.
+"""
+
+import dataclasses
+import json
+import os
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from trainer import errors, json_form
+
+MEASURED, ESTIMATED = "measured", "estimated"
+
+OK, FAILED, OUT_OF_MEMORY, OUT_OF_TIME = "ok", "failed", "out of memory", "out of time"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """What is known of one case on one device.
+
+  Attributes:
+    kind: "measured", or "estimated" by a compiler without running anything.
+    workload: the name of the workload.
+    mode: "train" or "predict".
+    batch_size: examples in a step of all cores together.
+    examples: that were predicted in a call; None for a training.
+    device: as it was asked for: "cpu", "cpu:8", "gpu", "tpu".
+    hardware: the processor or accelerator.
+    cores: replicas.
+    precision: "float32" or "bfloat16".
+    status: "ok", "failed", "out of memory" or "out of time".
+    problem: why it is not ok, in a sentence.
+    seconds: median time of a training step, or of a call to predict; None for an estimate.
+    low: lower quartile of the measured seconds; lower end of an estimate.
+    high: upper quartile; upper end.
+    slices: how many times the median is of.
+    examples_per_second: by the median.
+    start_seconds: from the call to the end of the first slice, less the time of a slice: making
+      the input, tracing, compiling.
+    input_wait: share of the time in which the device waited for input.
+    memory_bytes: the most that the process had of the host's memory.
+    device_memory_bytes: the most that it had of the accelerator's, where TensorFlow tells.
+    accuracy: after the timed steps, if it was evaluated.
+    accuracy_steps: how many steps those are.
+    epoch_examples: see workloads.Workload.
+    epochs: likewise.
+    unit: the time that charts show: "step", "epoch" or "run".
+    advice: sentences of the compiler about padding.
+    settings: what the result hangs on: gin file, bindings, slices.
+    machine: what it ran on.
+    time: when, in UTC.
+    source: of an estimate.
+  """
+
+  kind: str
+  workload: str
+  mode: str
+  batch_size: int
+  device: str
+  hardware: str
+  status: str
+  unit: str
+  precision: str
+  settings: dict
+  machine: dict
+  time: str
+  examples: int | None = None
+  cores: int | None = None
+  problem: str = ""
+  seconds: float | None = None
+  low: float | None = None
+  high: float | None = None
+  slices: int | None = None
+  examples_per_second: float | None = None
+  start_seconds: float | None = None
+  input_wait: float | None = None
+  memory_bytes: int | None = None
+  device_memory_bytes: int | None = None
+  accuracy: float | None = None
+  accuracy_steps: int | None = None
+  epoch_examples: int | None = None
+  epochs: float | None = None
+  advice: list = dataclasses.field(default_factory=list)
+  source: str = ""
+
+  @property
+  def key(self) -> str:
+    """Equal for rows of which the later replaces the earlier."""
+    parts = (self.machine.get("host", ""), self.machine.get("processor", ""), self.settings)
+    case = (self.workload, self.mode, self.batch_size, self.examples)
+    where = (self.kind, self.device, self.hardware if self.kind == ESTIMATED else "")
+    return json.dumps([case, where, self.precision, parts], sort_keys=True)
+
+  @property
+  def size(self) -> int:
+    """Examples in a step or in a call."""
+    return self.batch_size if self.examples is None else self.examples
+
+
+def _form():
+  found: dict[str, Any] = {}
+  for field in dataclasses.fields(Row):
+    kind: Any = field.type
+    found[field.name] = {...: types.NoneType | str | int | float | list} if kind is dict else kind
+    if kind is list:
+      found[field.name] = list[str]
+  found["settings"] = found["machine"] = dict
+  return found
+
+
+_FORM = _form()
+
+
+def read(path: str) -> list[Row]:
+  """Returns the rows of a file.
+
+  Raises:
+    SettingError: the file is missing, cannot be read, or a line is damaged.
+  """
+  try:
+    with open(path, encoding="utf-8") as file:
+      lines = file.read().split("\n")
+  except (OSError, UnicodeDecodeError) as error:
+    raise errors.SettingError(f"Cannot read the results {path}: {error}") from error
+  # What follows the last line break is a line that was being written when the process was killed.
+  return [_parsed(path, number, line) for number, line in enumerate(lines[:-1], 1) if line]
+
+
+def _parsed(path, number, line):
+  try:
+    return Row(**json_form.parse(line, _FORM))
+  except ValueError as error:
+    raise errors.SettingError(
+      f"{path}:{number} is no row of a comparison ({error}): remove the line, or the file."
+    ) from error
+
+
+def read_if_there(path: str) -> list[Row]:
+  """Returns the rows of a file; none if there is no such file."""
+  return read(path) if os.path.exists(path) else []
+
+
+def append(path: str, row: Row) -> None:
+  """Adds a row at the end of a file, after its last whole line.
+
+  Raises:
+    OutputError: the file cannot be written.
+  """
+  try:
+    with open(path, "ab+") as file:
+      file.seek(0)
+      file.truncate(file.read().rfind(b"\n") + 1)
+      file.write(_line(row).encode())
+      file.flush()
+      os.fsync(file.fileno())
+  except OSError as error:
+    raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error
+
+
+def write(path: str, rows: Iterable[Row]) -> None:
+  """Writes a file with these rows in place of what it has.
+
+  Raises:
+    OutputError: the file cannot be written.
+  """
+  aside = f"{path}.writing-{os.getpid()}"
+  try:
+    with open(aside, "w", encoding="utf-8") as file:
+      file.writelines(map(_line, rows))
+    os.replace(aside, path)
+  except OSError as error:
+    raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error
+
+
+def _line(row):
+  return json.dumps(dataclasses.asdict(row), ensure_ascii=False) + "\n"
+
+
+def merged(files: Iterable[Sequence[Row]]) -> list[Row]:
+  """Returns the rows of several files; of those with the same key the newest, in the first place.
+
+  Args:
+    files: the rows of each file.
+  """
+  found: dict[str, Row] = {}
+  for rows in files:
+    for row in rows:
+      known = found.get(row.key)
+      if known is None or known.time <= row.time:
+        found[row.key] = row
+  return list(found.values())

@@ -1,0 +1,255 @@
+"""Has every case measured on every device, each in a process of its own.
+
+    runner = Runner("out/compare", precision="bfloat16")
+    devices, skipped = runner.devices("auto")
+    runner.run(cases, devices)
+
+Each row is in results.jsonl as soon as it is known. A case that is there is not measured again, so
+that a comparison that was killed goes on where it stopped. One that failed is measured again.
+"""
+
+import dataclasses
+import datetime
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainer import errors
+from trainer.compare import results, workloads
+
+_AUTO = ("cpu", "cpu:8", "gpu", "tpu")
+_NAME = re.compile(r"cpu(:[1-9]\d*)?|gpu(:[1-9]\d*)?|tpu")
+_WHY_ABSENT = {"gpu": "TensorFlow sees no GPU", "tpu": "there is no sign of a TPU"}
+
+# Of what a process says of a failure without an answer.
+_LAST_LINES = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Runner:
+  """Runs comparisons.
+
+  Attributes:
+    output: the folder of the results.
+    precision: "float32" or "bfloat16".
+    tpu: the name or address of a TPU; "" to find it.
+    tpu_type: which TPU it is, "v3-8" and the like; "" if that is not known.
+    timeout_seconds: the longest that one case may take.
+    modules: what gin files may import and name, see `trainer.config.trust`.
+    tell: called with a line about each case.
+  """
+
+  output: str
+  precision: str = "float32"
+  tpu: str = ""
+  tpu_type: str = ""
+  timeout_seconds: float = 1800.0
+  modules: Sequence[str] = (".",)
+  tell: Callable[[str], None] = print
+
+  @property
+  def path(self) -> str:
+    """The file of the results."""
+    return os.path.join(self.output, "results.jsonl")
+
+  def devices(self, asked: str) -> tuple[list[str], dict[str, str]]:
+    """Returns the devices to measure on, and those that are skipped with the reason.
+
+    Args:
+      asked: names with commas between them; "auto" for cpu, cpu:8, and a GPU and a TPU where there
+        are.
+
+    Raises:
+      SettingError: a name is wrong, or a device that was named is absent.
+    """
+    names = [name.strip() for name in asked.split(",") if name.strip()]
+    automatic = names == ["auto"]
+    for name in () if automatic else names or [asked]:
+      if not _NAME.fullmatch(name):
+        raise errors.SettingError(
+          f"--devices={asked}: expected auto, or some of cpu, cpu:8, gpu, gpu:N, tpu."
+        )
+    names = list(dict.fromkeys(_AUTO if automatic else names))
+    if all(name.startswith("cpu") for name in names):  # which needs no look
+      return names, {}
+    there = self._ask({"mode": "devices"}, "devices", {})
+    if "status" in there:
+      raise errors.SettingError(f"--devices={asked}: {there['problem']}")
+    there["tpu"] = there["tpu"] or bool(self.tpu)
+    absent = {name: reason for name in names if (reason := _absence(name, there))}
+    if absent and not automatic:
+      name, reason = next(iter(absent.items()))
+      raise errors.SettingError(
+        f"--devices={asked}: {name} is not here ({reason}). --devices=auto takes what there is."
+      )
+    return [name for name in names if name not in absent], absent
+
+  def run(self, cases: Sequence[workloads.Case], devices: Sequence[str]) -> list[results.Row]:
+    """Measures what is not in the results yet; returns all rows of these cases and devices.
+
+    Raises:
+      OutputError: the results cannot be written.
+    """
+    known = [row for row in results.read_if_there(self.path) if row.kind == results.MEASURED]
+    rows = []
+    for case in cases:
+      for device in devices:
+        row = self._known(known, case, device)
+        if row is None:
+          self.tell(f"{case.title} on {device} ...")
+          row = self.measured(case, device)
+          results.append(self.path, row)
+        self.tell(f"{case.title} on {device}: {_outcome(row)}")
+        rows.append(row)
+    return rows
+
+  def measured(self, case: workloads.Case, device: str) -> results.Row:
+    """Returns the row of a case on a device, measured now."""
+    request = {
+      "mode": case.workload.mode,
+      "settings": case.settings(),
+      "batch_size": case.batch_size,
+      "examples": case.examples,
+      "device": device,
+      "tpu": self.tpu if device == "tpu" else "",
+      "tpu_type": self.tpu_type,
+      "precision": self.precision,
+      "modules": list(self.modules),
+    }
+    # The CPU's rows shall not hang on a GPU, which TensorFlow would otherwise take into use.
+    environment = {"CUDA_VISIBLE_DEVICES": "-1"} if device.startswith("cpu") else {}
+    name = re.sub(r"[^\w]+", "_", f"{case.title} {case.workload.mode} {device} {self.precision}")
+    fields = self._ask(request, name, environment)
+    return results.Row(**{**self._about(case, device), **fields})
+
+  def _about(self, case, device):
+    return {
+      "kind": results.MEASURED,
+      "workload": case.workload.name,
+      "mode": case.workload.mode,
+      "batch_size": case.batch_size,
+      "examples": case.examples,
+      "device": device,
+      "hardware": "",
+      "precision": self.precision,
+      "unit": case.workload.shown_unit if case.examples is None else "step",
+      "epoch_examples": case.workload.epoch_examples,
+      "epochs": case.workload.epochs,
+      "settings": case.settings(),
+      "machine": {},
+      "time": now(),
+    }
+
+  def _known(self, rows, case, device):
+    """Returns the newest good row of a case on a device, as this comparison would measure it."""
+    wanted = self._about(case, device)
+    for row in reversed(rows):
+      same = all(
+        getattr(row, name) == value
+        for name, value in wanted.items()
+        if name not in ("hardware", "machine", "time")
+      )
+      if same and row.status == results.OK:
+        return row
+    return None
+
+  def _ask(self, request, name, environment):
+    """Returns a worker's answer; fields of a failed row where there is none."""
+    log = os.path.join(self.output, "logs", f"{name}.txt")
+    with tempfile.TemporaryDirectory(prefix="compare") as folder:
+      paths = {key: os.path.join(folder, key) for key in ("request", "answer")}
+      with open(paths["request"], "w", encoding="utf-8") as file:
+        json.dump({**request, "answer": paths["answer"], "parent": os.getpid()}, file)
+      command = [sys.executable, "-m", "trainer.compare.worker", paths["request"]]
+      status = run_process(command, log, self.timeout_seconds, environment)
+      if status == 0:
+        with open(paths["answer"], encoding="utf-8") as file:
+          return json.load(file)
+    return failure(status, log, self.timeout_seconds)
+
+
+def run_process(
+  command: Sequence[str], log: str, timeout_seconds: float, environment: dict[str, str]
+) -> int | None:
+  """Runs a command with its output in a file.
+
+  Args:
+    command: the words of the command.
+    log: the file, whose folder is made.
+    timeout_seconds: after this time the process is killed.
+    environment: variables beside those of this process.
+
+  Returns:
+    The exit status; None if the process was killed for its time.
+
+  Raises:
+    OutputError: the log cannot be written.
+  """
+  root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+  python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+  try:
+    os.makedirs(os.path.dirname(log), exist_ok=True)
+    output = open(log, "wb")  # noqa: SIM115  closed below, after the process
+  except OSError as error:
+    raise errors.OutputError(f"Cannot write {log} (--output): {error}") from error
+  with output:
+    process = subprocess.Popen(
+      command,
+      stdout=output,
+      stderr=subprocess.STDOUT,
+      env={**os.environ, "PYTHONPATH": python_path, **environment},
+    )
+    try:
+      return process.wait(timeout_seconds)
+    except subprocess.TimeoutExpired:
+      return None
+    finally:
+      if process.poll() is None:  # after a timeout, and when the user presses Ctrl-C
+        process.kill()
+        process.wait()
+
+
+def failure(status: int | None, log: str, timeout_seconds: float) -> dict[str, Any]:
+  """Returns the fields of a row for a process that gave no answer.
+
+  Args:
+    status: what `run_process` returned.
+    log: the file with the process's output.
+    timeout_seconds: its limit.
+  """
+  if status is None:
+    problem = f"It took longer than {timeout_seconds:g} s (--timeout_seconds)."
+    return {"status": results.OUT_OF_TIME, "problem": problem}
+  if status == -signal.SIGKILL:
+    problem = "Its process was killed by the system, which does so when memory runs out."
+    return {"status": results.OUT_OF_MEMORY, "problem": problem}
+  cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+  with open(log, encoding="utf-8", errors="replace") as file:
+    said = " ".join(" ".join(file.read().splitlines()[-_LAST_LINES:]).split())
+  return {"status": results.FAILED, "problem": f"Its process ended with {cause}: {said}"[:500]}
+
+
+def now() -> str:
+  """Returns the time, in UTC, to the second."""
+  return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _absence(name, there):
+  """Returns why a device is not there; "" if it is."""
+  kind, _, count = name.partition(":")
+  if kind == "cpu" or there[kind] >= int(count or 1):
+    return ""
+  return _WHY_ABSENT[kind] if not there[kind] else f"there are {there[kind]}"
+
+
+def _outcome(row):
+  if row.status != results.OK:
+    return f"{row.status}: {row.problem}"
+  what = "a call" if row.mode == "predict" else "a step"
+  return f"{1000 * row.seconds:.4g} ms {what}, {row.examples_per_second:,.0f} examples/s"

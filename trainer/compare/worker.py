@@ -1,0 +1,64 @@
+"""Measures one case, or looks for devices, in a process of its own.
+
+    python -m trainer.compare.worker request.json
+
+`runner` writes the request, which names the file for the answer. A process of its own gives each
+case memory, thread pools and devices that nothing else has touched, and dies alone.
+"""
+
+import json
+import sys
+import traceback
+from typing import Any
+
+from trainer import command, errors, processes
+from trainer.compare import results
+
+
+def main(path: str) -> None:
+  """Does what a request asks for, and writes the answer.
+
+  Args:
+    path: of the request.
+  """
+  with open(path, encoding="utf-8") as file:
+    request = json.load(file)
+  processes.end_with_parent(request["parent"])
+  with open(request["answer"], "w", encoding="utf-8") as file:
+    json.dump(answer(request), file)
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+  """Returns the devices that there are, or fields of a results.Row."""
+  import tensorflow as tf
+
+  from trainer.compare import machine, measure
+
+  if request["mode"] == "devices":
+    return machine.devices()
+  try:
+    return measure.measure(request)
+  # Every failure is a row of the table; the other cases go on.
+  except Exception as error:
+    traceback.print_exc()  # for the log
+    causes = list(_causes(error))
+    memory = any(
+      isinstance(each, tf.errors.ResourceExhaustedError | MemoryError) for each in causes
+    )
+    known = isinstance(error, errors.OctetError)
+    text = command.message(error) if known else f"{type(error).__name__}: {error}"
+    return {
+      "status": results.OUT_OF_MEMORY if memory else results.FAILED,
+      "problem": " ".join(text.split())[:500],
+      "machine": machine.describe(),
+    }
+
+
+def _causes(error):
+  while error is not None:
+    yield error
+    error = error.__cause__ or error.__context__
+
+
+if __name__ == "__main__":
+  main(sys.argv[1])

@@ -1,0 +1,180 @@
+"""What is compared: workloads, from a gin file of their own.
+
+    compare.workloads = [@digits/Workload(), @few/Workload()]
+
+    digits/Workload.name = "digits MLP"
+    digits/Workload.gin_file = "gin_configs/digits.gin"
+    digits/Workload.batch_sizes = [32, 128]
+    digits/Workload.epoch_examples = 1437
+
+A workload is an experiment, its gin file as it is, with bindings that change it. Each of its batch
+sizes, or numbers of examples to predict, is a case.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from trainer import config, errors, run_config
+from trainer.config import gin_names, trust
+
+MODES = ("train", "predict")
+UNITS = ("step", "epoch", "run")
+
+
+@gin_names.configurable(module="trainer.compare")
+@dataclasses.dataclass(frozen=True)
+class Workload:
+  """An experiment whose speed is compared.
+
+  Attributes:
+    name: in results and charts. Published figures are found by it.
+    gin_file: the experiment, as for trainer.main.
+    bindings: list of gin bindings that come after the file, such as "run.train_steps = 100".
+    mode: "train" or "predict".
+    batch_sizes: list of global batch sizes; each one is a case.
+    examples: to predict: list of numbers of examples; each one is a case.
+    slice_steps: training steps that are timed together.
+    slices: how many slices of steps, or calls to predict, are timed.
+    warm_slices: how many come before those and do not count.
+    epoch_examples: examples in an epoch, for the time and cost of one; None if there is no epoch.
+    epochs: epochs in a whole training, for its time and cost.
+    unit: the time that charts show: of a "step", an "epoch" or a "run". None: the longest that is
+      known.
+    evaluate: whether the model is evaluated after its steps, for its accuracy.
+
+  Raises:
+    SettingError: a value is of the wrong type or out of range.
+  """
+
+  name: str
+  gin_file: str
+  bindings: Sequence[str] = ()
+  mode: str = "train"
+  batch_sizes: Sequence[int] = (128,)
+  examples: Sequence[int] = ()
+  slice_steps: int = 10
+  slices: int = 10
+  warm_slices: int = 2
+  epoch_examples: int | None = None
+  epochs: float | None = None
+  unit: str | None = None
+  evaluate: bool = False
+
+  def __post_init__(self) -> None:
+    where = f"Workload {self.name!r}"
+    if self.mode not in MODES:
+      raise errors.SettingError(f"{where}: mode is {self.mode!r}; expected 'train' or 'predict'.")
+    if self.unit not in (None, *UNITS):
+      raise errors.SettingError(f"{where}: unit is {self.unit!r}; expected one of {UNITS}.")
+    for name in ("bindings", "batch_sizes", "examples"):
+      run_config.require_list(getattr(self, name), f"{where}: {name}", "values")
+    if not self.batch_sizes or (self.mode == "predict") != bool(self.examples):
+      raise errors.SettingError(
+        f"{where}: batch_sizes are needed, and examples to predict and only then; got "
+        f"{self.batch_sizes} and {self.examples}."
+      )
+    if self.epochs is not None and self.epoch_examples is None:
+      raise errors.SettingError(f"{where}: epochs need epoch_examples.")
+    for name in ("slice_steps", "slices", "warm_slices"):
+      run_config.require_positive_int(getattr(self, name), f"{where}: {name}")
+    for size in (*self.batch_sizes, *self.examples):
+      run_config.require_positive_int(size, f"{where}: batch_sizes and examples")
+
+  @property
+  def shown_unit(self) -> str:
+    """The unit of time that charts show."""
+    if self.unit:
+      return self.unit
+    return "run" if self.epochs else "epoch" if self.epoch_examples else "step"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """A workload at one size.
+
+  Attributes:
+    workload: the workload.
+    batch_size: examples in a step of all cores together.
+    examples: the examples to predict; None for a training.
+  """
+
+  workload: Workload
+  batch_size: int
+  examples: int | None = None
+
+  @property
+  def title(self) -> str:
+    """The case in words, for messages."""
+    if self.examples is not None:
+      return f"{self.workload.name}, {self.examples} examples"
+    return f"{self.workload.name}, batch {self.batch_size}"
+
+  def settings(self) -> dict[str, Any]:
+    """Returns what a result hangs on beside the case's size; a result of others is another."""
+    load = self.workload
+    return {
+      "gin_file": load.gin_file,
+      "bindings": list(load.bindings),
+      "slice_steps": load.slice_steps,
+      "slices": load.slices,
+      "warm_slices": load.warm_slices,
+      "evaluate": load.evaluate,
+    }
+
+
+@gin_names.configurable(module="trainer")
+def compare(workloads: Sequence[Workload] = ()) -> list[Case]:
+  """The function that a comparison's gin file binds.
+
+  Args:
+    workloads: list of Workloads, [@conv_op/Workload(), ...].
+
+  Returns:
+    The cases of all workloads, in their order.
+
+  Raises:
+    SettingError: it is no list of Workloads, or two have the same name and mode.
+  """
+  run_config.require_list(workloads, "compare.workloads", "Workloads, as [@conv_op/Workload()]")
+  if not workloads or not all(isinstance(each, Workload) for each in workloads):
+    raise errors.SettingError(
+      f"compare.workloads is {workloads!r}; expected a list such as [@conv_op/Workload()]."
+    )
+  names = [(each.name, each.mode) for each in workloads]
+  for name, mode in names:
+    if names.count((name, mode)) > 1:
+      raise errors.SettingError(f"compare.workloads: two Workloads to {mode} are named {name!r}.")
+  return [case for each in workloads for case in _cases(each)]
+
+
+def _cases(workload):
+  return [
+    Case(workload, batch_size, examples)
+    for batch_size in workload.batch_sizes
+    for examples in (workload.examples or [None])
+  ]
+
+
+def load(
+  gin_files: Sequence[str],
+  gin_bindings: Sequence[str] = (),
+  modules: Sequence[str] | None = (trust.FOLDER,),
+) -> list[Case]:
+  """Reads the cases from gin files.
+
+  Args:
+    gin_files: paths, see `trainer.config.files`.
+    gin_bindings: strings of gin that come after the files.
+    modules: what the files may import and name, see `trainer.config.trust`.
+
+  Raises:
+    SettingError: names the file and line, what was found there, and similar names.
+  """
+  try:
+    # Without a root, which would import TensorFlow: this process leaves GPUs and TPUs to those that
+    # measure.
+    config.load(gin_files, gin_bindings, root=None, modules=modules)
+    return compare()
+  finally:
+    config.clear()
