@@ -353,7 +353,7 @@ def _losses(before, after, name_of_damaged):
     if not json.loads(before["evaluations"])[""].keys() <= noted.keys():
       lost.append("evaluations")
   elif after["evaluations"] != before["evaluations"] and before["evaluations"]:
-    with contextlib.suppress(ValueError, AttributeError):
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
       known = json.loads(before["evaluations"]).get("", {})
       if not known.keys() <= json.loads(after["evaluations"]).get("", {}).keys():
         lost.append("evaluations")

@@ -270,5 +270,11 @@ def _read(export_path):
 
 
 def _write(export_path, record):
-  with files.write_atomically(os.path.join(export_path, _RECORD)) as file:
-    file.write(json.dumps(record, indent=1))
+  path = os.path.join(export_path, _RECORD)
+  try:
+    with files.write_atomically(path) as file:
+      file.write(json.dumps(record, indent=1))
+  except (tf.errors.OpError, OSError) as error:
+    raise errors.OutputError(
+      f"{path} (in --model_dir) cannot be written: {files.reason(error)}."
+    ) from error

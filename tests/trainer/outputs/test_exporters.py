@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import errors
+from trainer import errors, files
 from trainer.outputs import exporters
 from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 
@@ -187,3 +187,9 @@ def test_no_exporter_writes_outside_of_the_export_path():
 def test_a_class_without_parentheses_is_told_before_anything_is_trained():
   with pytest.raises(errors.SettingError, match=r"x has the class BestExporter.*@BestExporter\(\)"):
     exporters.check_folders([(exporters.BestExporter, "x")])
+
+
+def test_a_full_disk_is_told(tmp_path):
+  (tmp_path / f"exported.json.writing-{files.writer()}").symlink_to("/dev/full")
+  with pytest.raises(errors.OutputError, match=r"exported\.json .* No space left on device"):
+    told(exporters.LatestExporter(), tmp_path, [1.0])
