@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import combined_gradients, durations, errors, run_config, schedules, spec
+from trainer import combined_gradients, command, durations, errors, run_config, schedules, spec
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
 from trainer.kinds import Kind
@@ -313,9 +313,9 @@ class Program:
         result = self._model_fn(features, labels, mode, params, self._config)
     except (errors.SpecError, errors.SettingError) as error:
       # Of an EstimatorSpec, say, which does not know who makes it.
-      where = _where(error)
-      if where and where not in str(error):
-        error.args = (f"{error}{where}",)
+      where, said = _where(error), command.original(error)  # gin raises another in its place
+      if where and where not in str(said):
+        said.args = (f"{said}{where}",)
       raise
     except errors.OctetError:
       raise
