@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests import long
 from tests.docs import guide
 
 GUIDES = [guide.ROOT / "README.md", *sorted((guide.ROOT / "docs").glob("*.md"))]
@@ -14,6 +15,8 @@ RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 
 NEEDS = {"serve": ("fastapi", "uvicorn")}  # guides that need an extra
+
+LONG = ("compare", "long_runs")  # guides that take longest
 
 
 def run_guide(path, folder):
@@ -23,7 +26,11 @@ def run_guide(path, folder):
   )
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+  "path",
+  long.except_for([path for path in RUN if path.stem not in LONG], RUN),
+  ids=lambda path: path.stem,
+)
 def test_a_guide_does_what_it_says(path, tmp_path):
   for module in NEEDS.get(path.stem, ()):
     pytest.importorskip(module)
