@@ -82,6 +82,7 @@ def files(*folders):
 ROOMS = (
   "errors",
   "kinds",
+  "user_code",
   "formatting",
   "json_form",
   "file_locks",

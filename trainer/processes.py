@@ -1,10 +1,16 @@
-"""Processes on this machine: how to identify them, and how a child ends with its parent."""
+"""Processes on this machine: how to identify them, run one, and have it end with its parent."""
 
 import ctypes
 import os
+import pathlib
 import signal
 import socket
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+_ROOT = str(pathlib.Path(__file__).resolve().parents[1])  # the folder that has Octet's packages
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -50,6 +56,37 @@ def start_time(pid: int) -> str | None:
   # Field 0 is the state. Z and X: the process has ended, and its parent has not yet waited for it.
   # Field 19 is the start time. See proc(5).
   return None if fields[0] in "ZX" else fields[19]
+
+
+def run(
+  command: Sequence[str], output: IO[bytes], timeout_seconds: float, environment: Mapping[str, str]
+) -> int | None:
+  """Runs a command, in which Octet's packages can be imported.
+
+  Args:
+    command: the words of the command.
+    output: the file that gets what it prints.
+    timeout_seconds: after this time the process is killed.
+    environment: variables beside those of this process.
+
+  Returns:
+    The exit status; None if the process was killed for its time.
+  """
+  python_path = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
+  process = subprocess.Popen(
+    command,
+    stdout=output,
+    stderr=subprocess.STDOUT,
+    env={**os.environ, "PYTHONPATH": python_path, **environment},
+  )
+  try:
+    return process.wait(timeout_seconds)
+  except subprocess.TimeoutExpired:
+    return None
+  finally:
+    if process.poll() is None:  # after a timeout, and when the user presses Ctrl-C
+      process.kill()
+      process.wait()
 
 
 def end_with_parent(parent: int | None = None) -> None:

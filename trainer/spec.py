@@ -207,14 +207,9 @@ class ModelFn:
     self.full_name = f"{module.rpartition('.')[2]}.{self.name}".lstrip(".")  # digits_mlp.model_fn
     self._fn = fn
     parameters = inspect.signature(fn).parameters
+    needed = parameters_without_default(parameters)
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     self._arguments = [name for name in _ARGUMENTS if name in parameters or takes_any]
-    needed = [
-      n
-      for n, p in parameters.items()
-      if p.default is p.empty
-      and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)
-    ]
     unknown = [name for name in needed if name not in _ARGUMENTS]
     if unknown:
       raise errors.SettingError(
@@ -276,6 +271,16 @@ class ModelFn:
         f"EstimatorSpec of mode {spec.mode!r}."
       )
     return spec
+
+
+def parameters_without_default(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+  """Returns the names of those parameters of a function that a call has to give."""
+  return [
+    name
+    for name, parameter in parameters.items()
+    if parameter.default is parameter.empty
+    and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+  ]
 
 
 def copy_params(params: Mapping[str, Any] | None) -> dict[str, Any]:

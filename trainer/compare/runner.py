@@ -14,13 +14,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainer import errors
+from trainer import errors, processes
 from trainer.compare import results, workloads
 
 _AUTO = ("cpu", "cpu:8", "gpu", "tpu")
@@ -191,28 +190,13 @@ def run_process(
   Raises:
     OutputError: the log cannot be written.
   """
-  root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-  python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
   try:
     os.makedirs(os.path.dirname(log), exist_ok=True)
     output = open(log, "wb")  # noqa: SIM115  closed below, after the process
   except OSError as error:
     raise errors.OutputError(f"Cannot write {log} (--output): {error}") from error
   with output:
-    process = subprocess.Popen(
-      command,
-      stdout=output,
-      stderr=subprocess.STDOUT,
-      env={**os.environ, "PYTHONPATH": python_path, **environment},
-    )
-    try:
-      return process.wait(timeout_seconds)
-    except subprocess.TimeoutExpired:
-      return None
-    finally:
-      if process.poll() is None:  # after a timeout, and when the user presses Ctrl-C
-        process.kill()
-        process.wait()
+    return processes.run(command, output, timeout_seconds, environment)
 
 
 def failure(status: int | None, log: str, timeout_seconds: float) -> dict[str, Any]:

@@ -5,15 +5,15 @@ change after that.
 """
 
 import ast
-import os
 import pathlib
 import sys
-import sysconfig
 import types
 from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
+
+from trainer import user_code
 
 
 def places() -> list[str]:
@@ -23,14 +23,10 @@ def places() -> list[str]:
 
 def _own_modules() -> Iterator[types.ModuleType]:
   """Yields the modules of the program: not Python's, no installed ones, and none of Octet's."""
-  libraries = tuple(
-    os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")
-  )
-  framework = os.path.join(str(pathlib.Path(__file__).parents[1]), "")
   for name, module in list(sys.modules.items()):
     file = getattr(module, "__file__", None)
     if isinstance(module, types.ModuleType) and (
-      name == "__main__" or (file and not file.startswith((*libraries, framework)))
+      name == "__main__" or (file and user_code.is_users(file))
     ):
       yield module
 

@@ -72,15 +72,16 @@ def call(
       dataset = input_fn(**arguments)
   except errors.OctetError:
     raise
-  except TypeError as error:
-    missing = _not_given(parameters, arguments)
-    if missing and "required" in str(error):  # and not by gin, nor another mistake inside of it
+  except Exception as error:
+    missing = [
+      each for each in spec.parameters_without_default(parameters) if each not in arguments
+    ]
+    # gin may have given it, and another TypeError may come from inside of the input_fn.
+    if missing and isinstance(error, TypeError) and "required" in str(error):
       raise errors.SettingError(
         f"The {name} has the argument {missing[0]!r}, which nobody gives: expected params, "
         "input_context, start, or a default value."
       ) from error
-    raise errors.InputError(f"The {name} raised TypeError: {error}") from error
-  except Exception as error:
     raise errors.InputError(f"The {name} raised {type(error).__name__}: {error}") from error
   tensorflow_behavior.check()  # an input_fn may import a module that changes it
   if not isinstance(dataset, tf.data.Dataset):
@@ -120,17 +121,6 @@ def call(
       f"labels); its elements are tuples of {len(element)}."
     )
   return decodable.keep_mark(returned, dataset)
-
-
-def _not_given(parameters, arguments):
-  """Returns the names of the parameters without a default that are not among the arguments."""
-  return [
-    each.name
-    for each in parameters.values()
-    if each.default is each.empty
-    and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    and each.name not in arguments
-  ]
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.internals import patches
+from trainer.internals import patches, tensorflow_internals
 
 _made: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar(
   "tables made in a trace", default=None
@@ -41,7 +41,14 @@ def used_by(graphs: Iterable[Any], made: list[Any]) -> list[Any]:
     made: what was made while they were traced. Other tables are looked for among all objects of the
       process.
   """
-  handles = {id(tensor) for graph in graphs for tensor in graph.external_captures}
+  captured = [tensor for graph in graphs for tensor in graph.external_captures]
+  handles = {
+    id(tensor)
+    for tensor in captured
+    if tensor.dtype == tf.resource and not tensorflow_internals.is_variable_handle(tensor)
+  }
+  if not handles:  # most models have no table, and a process has millions of objects
+    return []
   alive = {id(each): each for each in [*made, *gc.get_objects()] if _is_resource(each)}
   return [each for each in alive.values() if id(each.resource_handle) in handles]
 

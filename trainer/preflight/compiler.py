@@ -7,12 +7,11 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from trainer import errors
+from trainer import errors, processes
 
 if TYPE_CHECKING:
   from trainer.preflight import topology as topology_lib
@@ -153,11 +152,9 @@ def compile_hlo(
     )
     with open(path["request"], "w") as file:
       json.dump(request, file)
-    returned = _run(
-      [sys.executable, "-m", "trainer.preflight.compile_worker", path["request"]],
-      path["log"],
-      timeout_seconds,
-    )
+    command = [sys.executable, "-m", "trainer.preflight.compile_worker", path["request"]]
+    with open(path["log"], "wb") as log:
+      returned = processes.run(command, log, timeout_seconds, _ENVIRONMENT)
     if returned is None:
       raise CompileError(
         f"The TPU compiler took longer than {timeout_seconds:g} s and was ended "
@@ -172,27 +169,6 @@ def compile_hlo(
   if "error" in answer:
     return _out_of_memory(answer, listing)
   return Compiled(listing=listing, **answer)
-
-
-def _run(command, log, timeout_seconds):
-  """Runs a command with its output in the file `log`; returns its exit status, None if too slow."""
-  root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-  python_path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-  with open(log, "w") as output:
-    process = subprocess.Popen(
-      command,
-      stdout=output,
-      stderr=subprocess.STDOUT,
-      env=dict(os.environ, PYTHONPATH=python_path, **_ENVIRONMENT),
-    )
-    try:
-      return process.wait(timeout_seconds)
-    except subprocess.TimeoutExpired:
-      return None
-    finally:
-      if process.poll() is None:  # after a timeout, and when the user presses Ctrl-C
-        process.kill()
-        process.wait()
 
 
 def _listing(folder):

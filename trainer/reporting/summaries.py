@@ -175,8 +175,9 @@ class _File:
 
   def is_there(self) -> bool:
     """Whether this process made the file and nobody has removed it."""
-    pattern = os.path.join(_escaped(self._directory), f"events.*{self._suffix}")
-    return self._process == os.getpid() and bool(tf.io.gfile.glob(pattern))
+    return self._process == os.getpid() and bool(
+      files.matching(self._directory, f"events.*{self._suffix}")
+    )
 
   def begin(self, step: int) -> None:
     """Writes that a training begins at a step: TensorBoard drops what is later in the folder."""
@@ -277,7 +278,3 @@ def _file(directory):
     if len(_open) > _MOST_OPEN:
       _open.popitem(last=False)[1].writer.close()
   return file
-
-
-def _escaped(directory):
-  return re.sub(r"([*?\[\]\\])", r"\\\1", directory)

@@ -1,8 +1,9 @@
 """Finds the user's own line in a stack trace, for error messages."""
 
 import os
-import sysconfig
 from collections.abc import Sequence
+
+from trainer import user_code
 
 
 def innermost(frames: Sequence[tuple[str, int | str]]) -> tuple[str, int | str]:
@@ -16,16 +17,12 @@ def innermost(frames: Sequence[tuple[str, int | str]]) -> tuple[str, int | str]:
     (file, line) of the innermost frame that is outside of Python, installed packages and Octet;
     ("", 0) if there is none.
   """
-  libraries = tuple(
-    {os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")}
-  )
-  framework = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
   for file, line in reversed(frames):
     if not os.path.isabs(file) and os.path.exists(os.sep + file):
       file = os.sep + file
     if os.path.basename(file).startswith("__autograph_generated_file"):
       continue  # AutoGraph's own: it is called from the user's
-    if not file.startswith("<") and not os.path.abspath(file).startswith((*libraries, framework)):
+    if not file.startswith("<") and user_code.is_users(file):
       return file, line
   return "", 0
 

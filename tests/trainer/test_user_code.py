@@ -1,0 +1,21 @@
+"""Whose code a file is."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from trainer import user_code
+from trainer.loop import step
+
+
+@pytest.mark.parametrize("module", [json, np, step], ids=["Python", "installed", "Octet"])
+def test_what_others_wrote_is_not_the_users(module):
+  assert not user_code.is_users(module.__file__)
+
+
+def test_a_program_is_the_users_also_beside_octet_and_by_a_relative_path(tmp_path):
+  assert user_code.is_users(str(tmp_path / "train.py"))
+  assert user_code.is_users(os.path.dirname(user_code.__file__) + "_of_mine/train.py")
+  assert user_code.is_users("train.py")
