@@ -151,6 +151,7 @@ def _tell(tag):
 # reads the files of a folder in the order of their names, and keeps each of them open.
 _open: collections.OrderedDict[str, "_File"] = collections.OrderedDict()
 _MOST_OPEN = 16
+_BEGUN = re.compile(r"events\.out\.tfevents\.(\d+)\.")  # the second
 _open_lock = threading.RLock()
 
 # model_dir → the step at which this process's newest training of it began.
@@ -171,6 +172,7 @@ class _File:
     self._process = os.getpid()
     self._suffix = f".{uuid.uuid4().hex[:8]}.v2"
     self._directory = directory
+    _wait_for_a_new_second(directory)
     self.writer = tf.summary.create_file_writer(directory, filename_suffix=self._suffix)
 
   def is_there(self) -> bool:
@@ -185,6 +187,18 @@ class _File:
     event = event_pb2.Event(wall_time=time.time(), step=step + 1, session_log=start)
     tensorflow_internals.write_event(self.writer, event)
     self.writer.flush()
+
+
+def _wait_for_a_new_second(directory):
+  """Waits while the clock shows the second in which another file of a folder was begun.
+
+  TensorBoard reads files in the order of their names, which have the second and then a number: 10
+  comes before 9, and what was written first would be taken for a restart.
+  """
+  names = [os.path.basename(path) for path in files.matching(directory, "events.*")]
+  begun = {int(match[1]) for match in map(_BEGUN.match, names) if match}
+  while int(time.time()) in begun:
+    time.sleep(0.05)
 
 
 def begin(model_dir: str, step: int) -> None:

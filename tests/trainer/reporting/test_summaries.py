@@ -234,6 +234,14 @@ def test_steps_that_are_done_again_are_shown_once(
   assert shown(tmp_path / folder) == [10, 20, 30, 40]
 
 
+def test_files_that_are_begun_one_after_another_are_read_in_that_order(tmp_path, monkeypatch):
+  for step in range(1, 4):
+    monkeypatch.setattr(summaries, "_open", collections.OrderedDict())
+    summaries.Writer(str(tmp_path)).scalars(step, {"loss": 0.5})
+  seconds = [int(path.name.split(".")[3]) for path in tmp_path.iterdir()]
+  assert len(set(seconds)) == 3
+
+
 def test_few_files_are_open_at_a_time(tmp_path, monkeypatch):
   monkeypatch.setattr(summaries, "_open", collections.OrderedDict())
   monkeypatch.setattr(summaries, "_MOST_OPEN", 2)
