@@ -139,8 +139,12 @@ TRIES = {
     LINE % 3 + r"trainer\.files\.write_atomically is refused",
   ),
   "a process": (
-    DYNAMIC + "import trainer.preflight.compiler\nX = @trainer.preflight.compiler.subprocess.run()",
+    DYNAMIC + "import trainer.processes\nX = @trainer.processes.subprocess.run()",
     LINE % 3 + ".*is refused, which leads to subprocess",
+  ),
+  "a command": (
+    DYNAMIC + "import trainer.processes\nX = @trainer.processes.run()",
+    LINE % 3 + r"trainer\.processes\.run is refused",
   ),
   "writes a SavedModel": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.saved_model.save()",
