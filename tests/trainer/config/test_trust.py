@@ -142,7 +142,7 @@ TRIES = {
     DYNAMIC + "import trainer.processes\nX = @trainer.processes.subprocess.run()",
     LINE % 3 + ".*is refused, which leads to subprocess",
   ),
-  "a command": (
+  "a function that runs commands": (
     DYNAMIC + "import trainer.processes\nX = @trainer.processes.run()",
     LINE % 3 + r"trainer\.processes\.run is refused",
   ),
