@@ -25,6 +25,9 @@ from trainer.preflight import topology as topology_lib
 
 STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
 
+# Four hosts with eight cores each stand for a larger slice.
+_MOST_BRIDGED_CORES = 32
+
 
 @dataclasses.dataclass
 class StepReport:
@@ -171,7 +174,9 @@ class Check:
 
   def _loops_of(self, replicas):
     if replicas not in self._loops:
-      self._loops[replicas] = bridge.Loops(self._experiment, replicas, self._per_core(replicas))
+      # The loop is the same on more cores, and each core's variables have to be made.
+      cores = min(replicas, _MOST_BRIDGED_CORES)
+      self._loops[replicas] = bridge.Loops(self._experiment, cores, self._per_core(replicas))
     return self._loops[replicas]
 
   def _per_core(self, replicas):

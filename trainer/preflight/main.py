@@ -29,7 +29,13 @@ _GIN_MODULES = flags.DEFINE_list(
   "working directory.",
 )
 _TOPOLOGY = flags.DEFINE_multi_string(
-  "topology", ["v3-8"], f"One of {', '.join(topology_lib.TOPOLOGIES)}; may be repeated."
+  "topology", ["v3-8"], f"May be repeated: {topology_lib.names()}."
+)
+_SCALING = flags.DEFINE_bool(
+  "scaling",
+  False,
+  "Compile the training step for each topology, the smallest first, at the first one's per-core "
+  "batch and at its global batch, and estimate how it scales.",
 )
 _STEPS = flags.DEFINE_list(
   "steps",
@@ -89,6 +95,9 @@ def main(argv: list[str]) -> None:
 
   experiment = bindings.from_gin(_PRECISION.value)
   price_table = prices.prices()
+  if _SCALING.value:
+    _scale(experiment, topologies, price_table)
+    return
 
   # 3. Check every step on every topology.
   quiet = _JSON.value == "-"
@@ -113,6 +122,33 @@ def main(argv: list[str]) -> None:
   if _HTML.value:
     _write(_HTML.value, page.page(dicts, " ".join(_GIN_FILE.value)))
   if any(result.failed for result in results):
+    sys.exit(1)
+
+
+def _scale(experiment, topologies, price_table):
+  """Compiles the training step at a fixed per-core and a fixed global batch; prints the tables."""
+  from trainer.preflight import check, scaling
+
+  quiet = _JSON.value == "-"
+  dicts, failed = [], False
+  for fixed, cases in scaling.experiments(experiment, topologies).items():
+    rows = []
+    for topology, sized in cases:
+      if isinstance(sized, str):
+        rows.append(scaling.Row(fixed, topology, 0, problem=sized))
+        continue
+      tell = _silent if quiet else _tell
+      checker = check.Check(sized, _TIMEOUT.value, "never", tell=tell)
+      report = checker.run(Kind.TRAIN, topology)
+      rows.append(scaling.row(fixed, report, scaling.price_of(topology, price_table)))
+      failed = failed or bool(report.failed)
+    rows = scaling.with_efficiency(rows)
+    if not quiet:
+      print("\n" + scaling.text(rows) + "\n", flush=True)
+    dicts += [scaling.as_dict(each) for each in rows]
+  if _JSON.value:
+    _write(_JSON.value, json.dumps(dicts, indent=2) + "\n")
+  if failed:
     sys.exit(1)
 
 

@@ -1,6 +1,12 @@
-"""The TPUs that a step can be compiled for, by the names that Google Cloud gives them."""
+"""The TPUs that a step can be compiled for, by the names that Google Cloud gives them.
+
+topology.find("v3-8")     # one board
+topology.find("v3-2048")  # a whole pod
+"""
 
 import dataclasses
+import math
+import re
 
 from trainer import errors
 
@@ -8,34 +14,72 @@ _GIB = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
-class Topology:
-  """A TPU for which steps can be compiled.
+class Chip:
+  """A kind of TPU chip.
 
   Attributes:
-    name: Google Cloud's name.
-    compiler_name: the TPU compiler's name.
-    cores_per_chip: cores that run a replica each. Published figures are those of a chip.
+    name: Google Cloud's name of the version.
+    cores: cores that run a replica each. Published figures are those of a chip.
     memory_gib: memory of a core that a program may use, from the compiler's message for a program
       that does not fit (libtpu 0.0.51).
-    chip_tflops: the published peak of a chip in bfloat16.
-    chip_gb_per_second: the published memory bandwidth of a chip (1 GB = 10^9 bytes).
-    chips: number of chips.
-    options: further settings of the compiler's topology.
+    tflops: the published peak in bfloat16.
+    gb_per_second: the published memory bandwidth (1 GB = 10^9 bytes).
+    link_gb_per_second: the published bandwidth of all links to other chips together, in one
+      direction.
+    compiler_name: the TPU compiler's name of the version.
   """
 
   name: str
-  compiler_name: str
-  cores_per_chip: int
+  cores: int
   memory_gib: float
-  chip_tflops: float
-  chip_gb_per_second: float
-  chips: int
+  tflops: float
+  gb_per_second: float
+  link_gb_per_second: float
+  compiler_name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+  """A TPU for which steps can be compiled: a board, or a slice of a pod.
+
+  Attributes:
+    name: Google Cloud's name.
+    chip: what it has many of.
+    shape: the number of chips along each axis of the network between them.
+    options: further settings of the compiler's topology.
+    chips_per_host: the chips that one machine drives.
+  """
+
+  name: str
+  chip: Chip
+  shape: tuple[int, ...]
   options: tuple = ()
+  chips_per_host: int = 4
+
+  @property
+  def compiler_name(self) -> str:
+    """The TPU compiler's name."""
+    return f"{self.chip.compiler_name}:{'x'.join(map(str, self.shape))}"
+
+  @property
+  def chips(self) -> int:
+    """The number of chips."""
+    return math.prod(self.shape)
+
+  @property
+  def hosts(self) -> int:
+    """The number of machines that drive the chips."""
+    return max(1, self.chips // self.chips_per_host)
 
   @property
   def replicas(self) -> int:
     """The number of cores, each of which runs a replica."""
-    return self.chips * self.cores_per_chip
+    return self.chips * self.chip.cores
+
+  @property
+  def memory_gib(self) -> float:
+    """Memory of a core that a program may use."""
+    return self.chip.memory_gib
 
   @property
   def memory_bytes(self) -> int:
@@ -45,64 +89,88 @@ class Topology:
   @property
   def flops_per_second(self) -> float:
     """Peak of one core in bfloat16."""
-    return self.chip_tflops * 1e12 / self.cores_per_chip
+    return self.chip.tflops * 1e12 / self.chip.cores
 
   @property
   def bytes_per_second(self) -> float:
     """One core's share of the memory bandwidth of its chip."""
-    return self.chip_gb_per_second * 1e9 / self.cores_per_chip
+    return self.chip.gb_per_second * 1e9 / self.chip.cores
 
 
 # Sources of the peaks: https://cloud.google.com/tpu/docs/v3, and the pages of v4, v5e, v5p and v6e;
 # for v2, N. Jouppi et al., "A domain-specific supercomputer for training deep neural networks"
-# (2020). The number in a name counts cores if a chip has two (v2 to v4, v5p), otherwise chips.
+# (2020).
+#
+# Sources of the links: for v2 and v3 the same paper (4 links of 496 and of 656 Gbit/s); for v4 the
+# all-reduce bandwidth of a pod on its page (1.1 PB/s of 4,096 chips); for v5p its page (4,800
+# Gbit/s); for v5e and v6e their pages, half of "bidirectional bandwidth" (400 and 800 GB/s), which
+# is also their pod's all-reduce bandwidth (51.2 and 102.4 TB/s) over its 256 chips.
+_V2 = Chip("v2", 2, 7.48, 46, 700, 248, "v2")
+_V3 = Chip("v3", 2, 15.48, 123, 900, 328, "v3")
+_V4 = Chip("v4", 2, 15.25, 275, 1200, 268, "v4")
+_V4_MEGACORE = Chip("v4-megacore", 1, 30.75, 275, 1200, 268, "v4")
+_V5E = Chip("v5e", 1, 15.75, 197, 819, 200, "v5e")
+_V5P = Chip("v5p", 1, 95.73, 459, 2765, 600, "v5p")
+_V6E = Chip("v6e", 1, 31.24, 918, 1638, 400, "v6e")
+
+# What libtpu 0.0.51 accepts. The number in a name counts cores if a chip has two (v2 to v4, v5p),
+# otherwise chips.
+_SHAPES_2D = ((2, 2), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16), (16, 32), (32, 32))
+_SHAPES_3D = (
+  *((2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4), (4, 4, 4)),
+  *((4, 4, 8), (4, 8, 8), (8, 8, 8), (8, 8, 16), (8, 16, 16)),
+)
+_OF_TWO_CORES = (
+  (_V2, tuple(shape for shape in _SHAPES_2D if math.prod(shape) in (4, 16, 64, 128, 256))),
+  (_V3, _SHAPES_2D),
+  (_V4, _SHAPES_3D),
+  (_V5P, _SHAPES_3D),
+)
+_V5E_SHAPES = ((4, 4), (4, 8), (8, 8), (8, 16), (16, 16))
+
+
+def _board(chip):
+  """Eight chips that one machine drives."""
+  return Topology(f"{chip.name}-8", chip, (2, 4), (("chips_per_host_bounds", (2, 4, 1)),), 8)
+
+
+def _slice(chip, shape):
+  """Chips that several machines drive, four each."""
+  bounds = (("chips_per_host_bounds", (2, 2, 1)),)
+  return Topology(f"{chip.name}-{math.prod(shape)}", chip, shape, bounds)
+
+
 TOPOLOGIES = {
   topology.name: topology
   for topology in (
-    Topology("v2-8", "v2:2x2", 2, 7.48, 46, 700, chips=4),
-    Topology("v3-8", "v3:2x2", 2, 15.48, 123, 900, chips=4),
-    Topology("v4-8", "v4:2x2x1", 2, 15.25, 275, 1200, chips=4),
-    Topology(
-      "v4-8-megacore",
-      "v4:2x2x1",
-      1,
-      30.75,
-      275,
-      1200,
-      chips=4,
-      options=(("chip_config_name", "megacore"),),
+    *(
+      Topology(f"{chip.name}-{2 * math.prod(shape)}", chip, shape)
+      for chip, shapes in _OF_TWO_CORES
+      for shape in shapes
     ),
-    Topology(
-      "v5e-8",
-      "v5e:2x4",
-      1,
-      15.75,
-      197,
-      819,
-      chips=8,
-      options=(("chips_per_host_bounds", (2, 4, 1)),),
-    ),
-    Topology("v5p-8", "v5p:2x2x1", 1, 95.73, 459, 2765, chips=4),
-    Topology(
-      "v6e-8",
-      "v6e:2x4",
-      1,
-      31.24,
-      918,
-      1638,
-      chips=8,
-      options=(("chips_per_host_bounds", (2, 4, 1)),),
-    ),
+    Topology("v4-8-megacore", _V4_MEGACORE, (2, 2, 1), (("chip_config_name", "megacore"),)),
+    *(_board(chip) for chip in (_V5E, _V6E)),
+    *(_slice(chip, shape) for chip in (_V5E, _V6E) for shape in _V5E_SHAPES),
   )
 }
 
 
 def find(name: str) -> Topology:
-  """Returns the topology of this name.
+  """Returns the topology of this name; "v5litepod-N" is another name of "v5e-N".
 
   Raises:
     SettingError: there is none; the message lists the names.
   """
-  if name not in TOPOLOGIES:
-    raise errors.SettingError(f"--topology={name}: expected {', '.join(TOPOLOGIES)}.")
-  return TOPOLOGIES[name]
+  known = re.sub("^v5litepod-", "v5e-", name)
+  if known not in TOPOLOGIES:
+    raise errors.SettingError(f"--topology={name}: expected {names()}.")
+  return TOPOLOGIES[known]
+
+
+def names() -> str:
+  """Returns the names for a person, by kind of chip: "v2-8, 32, 128; v3-8, 32; ..."."""
+  sizes: dict[str, list[str]] = {}
+  for topology in TOPOLOGIES.values():
+    if topology.chip is not _V4_MEGACORE:
+      sizes.setdefault(topology.chip.name, []).append(topology.name.rpartition("-")[2])
+  return "; ".join([*(f"{kind}-{', '.join(sizes[kind])}" for kind in sizes), "v4-8-megacore"])
