@@ -92,7 +92,10 @@ setuptools.setup(
       "fastapi>=0.110",
       "httpx",
       "hypothesis",
+      "ipykernel",  # the notebooks, which the tests run
       "mypy>=2.4,<2.5",
+      "nbclient",
+      "nbformat",
       "psycopg[binary]",
       "pytest",
       "pytest-timeout",

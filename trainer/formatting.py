@@ -21,6 +21,11 @@ def memory_size(count: float) -> str:
   return f"{count / 2**10:,.1f} KiB"
 
 
+def three_digits(value: float) -> str:
+  """Returns a number with three digits, or all digits before its point: "0.123", "4.5", "6,789"."""
+  return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
 def table(
   header: Sequence[str] | None, rows: Sequence[Sequence[object]], right: Collection[int] = ()
 ) -> str:

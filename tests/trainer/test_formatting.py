@@ -21,6 +21,14 @@ def test_a_size_in_memory(count, text):
   assert formatting.memory_size(count) == text
 
 
+@pytest.mark.parametrize(
+  "value, text",
+  [(0.12345, "0.123"), (4.5, "4.5"), (99.94, "99.9"), (99.96, "100"), (6789.4, "6,789")],
+)
+def test_a_number_with_three_digits(value, text):
+  assert formatting.three_digits(value) == text
+
+
 def test_a_table_with_numbers_to_the_right():
   text = formatting.table(["name", "count"], [["a", 5], ["longer", 1234]], right=[1])
   assert text.splitlines() == ["name    count", "a           5", "longer   1234"]

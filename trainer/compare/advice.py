@@ -25,8 +25,13 @@ def sentences(found: summary.Summary) -> list[str]:
   ]
 
 
+def _on_hardware(found: summary.Summary) -> list[results.Row]:
+  """Returns what was measured, without virtual cores: what slows those down slows nothing else."""
+  return [row for row in found.good() if not summary.is_rehearsal(row)]
+
+
 def _input_bound(found: summary.Summary) -> Iterator[str]:
-  for row in found.good():
+  for row in _on_hardware(found):
     if (row.input_wait or 0) >= _MUCH_WAITING:
       yield (
         f"{_title(row)} on {found.label(row)} is bound by its input: the device waits for "
@@ -37,7 +42,7 @@ def _input_bound(found: summary.Summary) -> Iterator[str]:
 
 def _small_batches(found: summary.Summary) -> Iterator[str]:
   groups: dict[tuple, list[results.Row]] = {}
-  for row in found.good():
+  for row in _on_hardware(found):
     if row.mode == "train":
       groups.setdefault((row.workload, found.label(row)), []).append(row)
   for (workload, label), rows in groups.items():
@@ -78,7 +83,7 @@ def _deadlines(found: summary.Summary) -> Iterator[str]:
 
 
 def _start(found: summary.Summary) -> Iterator[str]:
-  for row in found.good():
+  for row in _on_hardware(found):
     run = summary.seconds_of(row, "run") if row.mode == "train" else None
     if run and row.start_seconds and row.start_seconds > run[0]:
       yield (

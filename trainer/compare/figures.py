@@ -10,8 +10,10 @@ upper end of their range. The colour tells the kind of device. Each bar has its 
 import dataclasses
 import io
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 
+from trainer import formatting
 from trainer.compare import results, summary
 from trainer.plot import svg
 
@@ -24,7 +26,8 @@ _UNIT_TITLES = {"step": "a step", "epoch": "an epoch", "run": "the whole trainin
 
 # Inches.
 _WIDTH, _BAR_HEIGHT, _PANEL_HEIGHT = 9.5, 0.3, 0.75
-_LONGEST_LABEL = 46
+# Characters of a line of a label, of which a bar has room for two.
+_LABEL_WIDTH = 46
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,9 +172,8 @@ def draw(title: str, panels: Panels) -> bytes:
   with svg.figure_class() as figure_class:
     figure = figure_class(figsize=(_WIDTH, height), dpi=120, layout="constrained")
     figure.suptitle(title, fontweight="bold")
-    axes = figure.subplots(
-      len(panels), 1, squeeze=False, height_ratios=[_PANEL_HEIGHT + _BAR_HEIGHT * n for n in bars]
-    )
+    # The ratios are those of the axes, without their titles: so bars are equally high.
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=bars)
     for each, (name, drawn) in zip(axes[:, 0], panels.items(), strict=True):
       _draw_panel(each, name, drawn)
     figure.legend(
@@ -200,11 +202,11 @@ def _draw_panel(axes, name, bars):
     axes.annotate(
       bar.text + mark, (end, place), (5, 0), textcoords="offset points", va="center", fontsize=9
     )
-  axes.set_yticks(range(len(bars)), [_short(bar.label) for bar in bars], fontsize=9)
-  axes.invert_yaxis()
+  axes.set_yticks(range(len(bars)), [_wrapped(bar.label) for bar in bars], fontsize=8)
+  axes.set_ylim(len(bars) - 0.5, -0.5)  # from top to bottom
   # Bars begin at 0, so that their lengths can be compared; room at the right is for the values.
   axes.set_xlim(0, 1.3 * max(max(bar.high, *(bar.spread or (0, 0))) for bar in bars))
-  axes.margins(y=0.02)
+  axes.xaxis.set_major_formatter("{x:,.6g}")
   axes.set_axisbelow(True)
   axes.grid(visible=True, axis="x", alpha=0.2)
   axes.spines[["top", "right"]].set_visible(False)
@@ -248,14 +250,15 @@ def _time_bar(found, row, unit):
   spread = None
   if row.kind == results.MEASURED and row.low is not None and row.high is not None:
     spread = (ends[0] * row.low / row.seconds, ends[0] * row.high / row.seconds)
-  text = "–".join(dict.fromkeys(duration(each) for each in ends))
+  text = durations(*ends)
   return Bar(found.label(row), device_kind(row.device), row.kind, *ends, spread, text)
 
 
 def _rate_bar(found, row, label):
   rate = row.examples_per_second
   spread = (row.size / row.high, row.size / row.low)
-  return Bar(label, device_kind(row.device), row.kind, rate, rate, spread, f"{_number(rate)} /s")
+  text = f"{formatting.three_digits(rate)} /s"
+  return Bar(label, device_kind(row.device), row.kind, rate, rate, spread, text)
 
 
 def _published_bar(figure, text):
@@ -274,12 +277,17 @@ def duration(seconds: float) -> str:
   """Returns a time for people, with three digits: "1.22 ms", "40 s", "5.5 min", "2.1 h"."""
   for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0)):
     if seconds >= (2 * size if size > 1 else 1):
-      return f"{_three_digits(seconds / size)} {unit}"
-  return f"{1000 * seconds:.3g} ms"
+      return f"{formatting.three_digits(seconds / size)} {unit}"
+  return f"{formatting.three_digits(1000 * seconds)} ms"
 
 
-def _three_digits(value):
-  return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+def durations(low: float, high: float) -> str:
+  """Returns a range of times for people: "20–50 ms", "0.9 ms–1.1 s"; one time if both are equal."""
+  first, last = duration(low), duration(high)
+  if first == last:
+    return first
+  (number, unit), (_, last_unit) = first.split(" "), last.split(" ")
+  return f"{number if unit == last_unit else first}–{last}"
 
 
 def ratio(low: float, high: float) -> str:
@@ -291,5 +299,5 @@ def _number(value):
   return f"{value:,.0f}" if value >= 100 or not math.isfinite(value) else f"{value:.2g}"
 
 
-def _short(label):
-  return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+def _wrapped(label):
+  return "\n".join(textwrap.wrap(label, _LABEL_WIDTH, max_lines=2, placeholder=" …"))

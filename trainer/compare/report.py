@@ -48,6 +48,21 @@ _HEADER = (
   "over",
   "source",
 )
+# The titles of what is measured.
+_MEASURED = (
+  "",
+  "device",
+  "step or call",
+  "quartiles",
+  "examples/s",
+  "epoch",
+  "run",
+  "start*",
+  "input wait",
+  "memory",
+  "device memory",
+  "accuracy",
+)
 # Of an estimate, whose values are ranges: "low–high".
 _RANGE = "–"
 
@@ -130,7 +145,7 @@ def page(found: summary.Summary, pictures: Mapping[str, bytes], skipped: Mapping
     choices=[_choice(found, choice) for choice in found.choices()],
     advice=advice.sentences(found),
     pictures={name: base64.b64encode(png).decode() for name, png in pictures.items()},
-    measured=[_cells(found, row) for row in found.good()],
+    measured=_without_empty_columns([_MEASURED, *(_cells(found, row) for row in found.good())]),
     estimated=[_cells(found, row) for row in found.good(results.ESTIMATED)],
     costs=[cells for row in found.rows if (cells := _costs(found, row))],
     published=[
@@ -180,18 +195,21 @@ def _cheapest(found, row):
 
 
 def _cells(found, row):
-  """Returns a row for the page's table, in the order of its titles."""
+  """Returns a row for the page's table; of a measured one in the order of `_MEASURED`."""
   if row.kind == results.ESTIMATED:
-    step = f"{figures.duration(row.low)}–{figures.duration(row.high)}"
-    middle = (step, _time(row, "epoch"), _time(row, "run"), _memory(row.device_memory_bytes))
+    middle = (
+      figures.durations(row.low, row.high),
+      _time(row, "epoch"),
+      _time(row, "run"),
+      _memory(row.device_memory_bytes),
+    )
     return (summary.case_title(summary.case_of(row)), found.label(row), *middle, row.source)
-  quartiles = f"{figures.duration(row.low)}–{figures.duration(row.high)}"
   return (
     summary.case_title(summary.case_of(row)),
     found.label(row),
     figures.duration(row.seconds),
-    quartiles,
-    f"{row.examples_per_second:,.0f}",
+    figures.durations(row.low, row.high),
+    formatting.three_digits(row.examples_per_second),
     _time(row, "epoch"),
     _time(row, "run"),
     figures.duration(row.start_seconds),
@@ -202,9 +220,15 @@ def _cells(found, row):
   )
 
 
+def _without_empty_columns(rows):
+  """Returns rows, of which the first has the titles, without the columns that have no more."""
+  columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+  return list(zip(*columns, strict=True))
+
+
 def _time(row, unit):
   ends = summary.seconds_of(row, unit) if row.mode == "train" else None
-  return "–".join(dict.fromkeys(map(figures.duration, ends))) if ends else ""
+  return figures.durations(*ends) if ends else ""
 
 
 def _memory(count):

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainer import errors, processes
+from trainer import errors, formatting, processes
 from trainer.compare import results, workloads
 
 _AUTO = ("cpu", "cpu:8", "gpu", "tpu")
@@ -236,4 +236,5 @@ def _outcome(row):
   if row.status != results.OK:
     return f"{row.status}: {row.problem}"
   what = "a call" if row.mode == "predict" else "a step"
-  return f"{1000 * row.seconds:.4g} ms {what}, {row.examples_per_second:,.0f} examples/s"
+  rate = formatting.three_digits(row.examples_per_second)
+  return f"{1000 * row.seconds:.4g} ms {what}, {rate} examples/s"

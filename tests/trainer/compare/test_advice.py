@@ -16,6 +16,14 @@ def test_nothing_is_said_without_a_reason():
   assert say(made_up.row(), made_up.row(0.2, "gpu"), made_up.failed()) == []
 
 
+def test_nothing_is_said_of_virtual_cores():
+  small, large = (
+    made_up.row(seconds, "cpu:8", batch_size=size, input_wait=0.9, start_seconds=99.0)
+    for seconds, size in ((0.5, 10), (0.5, 20))
+  )
+  assert say(small, large) == []
+
+
 def test_input_bound():
   (said,) = say(made_up.row(input_wait=0.4))
   assert "bound by its input" in said

@@ -114,9 +114,9 @@ def test_the_page_has_all_and_needs_nothing_else():
   assert all(reference.startswith("data:image/png;base64,") for reference in found.references)
   for cell in (
     "250 ms",
-    "200 ms–300 ms",
+    "200–300 ms",
     "gpu (Tesla P100-PCIE-16GB)",
-    "20 ms–50 ms",
+    "20–50 ms",
     "out of memory",
     "no room",
     "gpu:2",
@@ -140,6 +140,40 @@ def test_the_page_has_all_and_needs_nothing_else():
   ]
 
 
+UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def seconds_in(text):
+  """Returns the time that a text such as "1.22 ms" says."""
+  number, unit = text.split(" ")
+  return float(number.replace(",", "")) * UNITS[unit]
+
+
+def test_the_numbers_on_the_page_are_those_of_the_rows():
+  rows = [
+    made_up.row(0.123456, start_seconds=61.77, input_wait=0.123),
+    made_up.row(3.21987, "cpu:8", start_seconds=1.5),
+    made_up.row(0.00045678, "gpu", accuracy=0.876, accuracy_steps=1500),
+  ]
+  found = Cells(report.page(summary.Summary(rows), {}, {}))
+  start = found.cells.index("step or call") - 2
+  titles = found.cells[start : found.cells.index("accuracy") + 1]
+  assert "device memory" not in titles  # of which there is none
+  start += len(titles)
+  for row in rows:
+    line = dict(zip(titles, found.cells[start : start + len(titles)], strict=True))
+    start += len(titles)
+    assert seconds_in(line["step or call"]) == pytest.approx(row.seconds, rel=5e-3)
+    assert seconds_in(line["epoch"]) == pytest.approx(10 * row.seconds, rel=5e-3)
+    assert seconds_in(line["run"]) == pytest.approx(20 * row.seconds, rel=5e-3)
+    assert seconds_in(line["start*"]) == pytest.approx(row.start_seconds, rel=5e-3)
+    rate = float(line["examples/s"].replace(",", ""))
+    assert rate == pytest.approx(row.examples_per_second, rel=5e-3)
+    assert line["input wait"] == f"{100 * row.input_wait:.0f}%"
+    assert line["memory"] == "1.00 GiB"
+    assert line["accuracy"] == ("87.6% after 1,500 steps" if row.accuracy else "")
+
+
 def test_the_best_are_named():
   lines = report.text(FOUND).splitlines()
   assert re.search(r"net, batch 10 +gpu \(Tesla P100.* 5 s in all .*0.002 USD in all", lines[1])
@@ -153,7 +187,22 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 
 @pytest.mark.parametrize(
   ("seconds", "text"),
-  [(0.00122, "1.22 ms"), (1.0, "1 s"), (90, "90 s"), (150, "2.5 min"), (9000, "2.5 h")],
+  [
+    (0.00122, "1.22 ms"),
+    (0.9999, "1,000 ms"),
+    (1.0, "1 s"),
+    (90, "90 s"),
+    (150, "2.5 min"),
+    (9000, "2.5 h"),
+  ],
 )
 def test_durations(seconds, text):
   assert figures.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+  ("low", "high", "text"),
+  [(0.02, 0.05, "20–50 ms"), (0.9, 1.1, "900 ms–1.1 s"), (0.02, 0.02001, "20 ms")],
+)
+def test_ranges_of_durations(low, high, text):
+  assert figures.durations(low, high) == text
