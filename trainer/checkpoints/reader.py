@@ -83,7 +83,7 @@ def shapes(path: str) -> dict[str, tuple[tuple[int, ...], tf.DType]]:
   """
   try:
     with files.plain_path(path) as plain:
-      reader = tf.train.load_checkpoint(plain)
+      reader = tf.compat.v1.train.NewCheckpointReader(plain)
     dtypes = reader.get_variable_to_dtype_map()
     return {
       name: (tuple(shape), dtypes[name])

@@ -92,10 +92,9 @@ class BegunExport:
     """The name of the whole SavedModel of the checkpoint that has come into the folder since."""
     new = self.new()
     for name in sorted((name for name in new if name.isdigit()), key=int):
-      # Where folders are moved file by file, as on gs://, what is left of the old one tells that it
-      # was not moved to its end.
-      if not any(other.startswith(saved_model.WRITING + name) for other in new):
-        found = description.read(os.path.join(self.folder, name)).get("checkpoint", "")
+      folder = os.path.join(self.folder, name)
+      if description.is_whole(folder):
+        found = description.read(folder).get("checkpoint", "")
         if os.path.basename(found) == self.checkpoint:
           return name
     return None
@@ -103,8 +102,11 @@ class BegunExport:
   def remove_what_is_half(self) -> None:
     """Removes SavedModels that were not written to their end."""
     for name in self.new():
-      if name.startswith(saved_model.WRITING):
-        tf.io.gfile.rmtree(os.path.join(self.folder, name))
+      folder = os.path.join(self.folder, name)
+      # Where a folder cannot be renamed, as on gs://, its files come one by one.
+      is_cut_off = name.isdigit() and not description.is_whole(folder)
+      if name.startswith(saved_model.WRITING) or is_cut_off:
+        tf.io.gfile.rmtree(folder)
 
   def end(self) -> None:
     """Notes that the export has come to its end."""

@@ -33,6 +33,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 from trainer import errors
 
 NAME = "octet.json"
+
+# The file without which a folder is no SavedModel; it is published last.
+SAVED_MODEL = "saved_model.pb"
+
 FORMAT = 1
 _INIT = "__saved_model_init_op"
 
@@ -40,6 +44,11 @@ _INIT = "__saved_model_init_op"
 def path_of(saved_model: str) -> str:
   """Returns the path of a SavedModel's description."""
   return os.path.join(saved_model, "assets.extra", NAME)
+
+
+def is_whole(folder: str) -> bool:
+  """Whether a folder has a SavedModel that was published to its end."""
+  return tf.io.gfile.exists(os.path.join(folder, SAVED_MODEL))
 
 
 def signatures_of(saved_model: str) -> dict[str, dict]:
@@ -55,7 +64,7 @@ def signatures_of(saved_model: str) -> dict[str, dict]:
   Raises:
     InputError: the folder is no SavedModel.
   """
-  path = os.path.join(saved_model, "saved_model.pb")
+  path = os.path.join(saved_model, SAVED_MODEL)
   try:
     with tf.io.gfile.GFile(path, "rb") as file:
       graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]

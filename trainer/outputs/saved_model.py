@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,8 +30,8 @@ from trainer.inputs import elements
 from trainer.kinds import Kind
 from trainer.loop import step
 from trainer.outputs import completion as completion_lib
+from trainer.outputs import description, tables
 from trainer.outputs import signatures as signatures_lib
-from trainer.outputs import tables
 
 v1 = tf.compat.v1
 
@@ -288,27 +289,54 @@ def _write(module, signatures, base, assets_extra, clock, finish):
   while tf.io.gfile.exists(os.path.join(base, str(timestamp))):
     timestamp += 1
   path = os.path.join(base, str(timestamp))
-  aside = os.path.join(base, f"{WRITING}{timestamp}-{files.writer()}")
   files.remove_litter(base)
   try:
-    tf.saved_model.save(module, aside, signatures=signatures)
-    for relative, source in (assets_extra or {}).items():
-      target = os.path.join(aside, "assets.extra", relative)
-      tf.io.gfile.makedirs(os.path.dirname(target))
-      tf.io.gfile.copy(source, target)
-    finish(aside)
-    tf.io.gfile.rename(aside, path)  # publishes: the path appears only with all files checked
-  except errors.OctetError:
-    _remove(aside)
-    raise
+    with _aside(base, timestamp) as aside:
+      tf.saved_model.save(module, aside, signatures=signatures)
+      for relative, source in (assets_extra or {}).items():
+        target = os.path.join(aside, "assets.extra", relative)
+        tf.io.gfile.makedirs(os.path.dirname(target))
+        tf.io.gfile.copy(source, target)
+      finish(aside)
+      _publish(aside, path)
   except (tf.errors.OpError, OSError) as error:
-    _remove(aside)
     raise errors.OutputError(
       f"The SavedModel cannot be written to {path}: {files.reason(error)}"
     ) from error
   return path
 
 
-def _remove(aside):
-  with contextlib.suppress(tf.errors.OpError):  # it was never made, or the disk is gone
-    tf.io.gfile.rmtree(aside)
+@contextlib.contextmanager
+def _aside(base, timestamp):
+  """Yields the folder in which a SavedModel is written and checked before it is published.
+
+  It is beside the others on a disk. For another file system, such as gs://, it is on this machine's
+  disk: there a folder cannot be renamed, and the process that checks it may have no access.
+  """
+  if "://" in base:
+    with tempfile.TemporaryDirectory() as folder:
+      yield os.path.join(folder, str(timestamp))
+    return
+  aside = os.path.join(base, f"{WRITING}{timestamp}-{files.writer()}")
+  try:
+    yield aside
+  finally:
+    with contextlib.suppress(tf.errors.NotFoundError):  # it was published, or never made
+      tf.io.gfile.rmtree(aside)
+
+
+def _publish(aside, path):
+  """Makes a SavedModel appear, whole, under its name."""
+  if "://" not in path:
+    tf.io.gfile.rename(aside, path)
+    return
+  # What has no saved_model.pb is no SavedModel yet, so it comes last.
+  names = [
+    os.path.relpath(os.path.join(folder, name), aside)
+    for folder, _, found in tf.io.gfile.walk(aside)
+    for name in found
+  ]
+  for name in sorted(names, key=lambda name: (name == description.SAVED_MODEL, name)):
+    target = tf.io.gfile.join(path, name)
+    tf.io.gfile.makedirs(os.path.dirname(target))
+    tf.io.gfile.copy(os.path.join(aside, name), target, overwrite=True)

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
-from trainer.outputs import engines
+from trainer.outputs import description, engines
 from trainer.serving import loaded_model
 
 
@@ -29,18 +29,20 @@ def newest_export(path: str) -> str:
   Raises:
     InputError: there is none.
   """
-  if tf.io.gfile.exists(os.path.join(path, "saved_model.pb")):
+  if description.is_whole(path):
     return path
   names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
   # Others are being written, or are the folders of exporters.
   found = [name.rstrip("/") for name in names if name.rstrip("/").isdigit()]
-  if not found:
+  newest_first = (os.path.join(path, name) for name in sorted(found, key=int, reverse=True))
+  newest = next(filter(description.is_whole, newest_first), None)
+  if newest is None:
     below = sorted(name.rstrip("/") for name in names if not name.startswith("."))
     raise errors.InputError(
       f"There is no export in {path}: expected a SavedModel, or a folder of SavedModels that are "
       f"named by numbers; it has {', '.join(below[:5]) or 'nothing'}."
     )
-  return os.path.join(path, max(found, key=int))
+  return newest
 
 
 class Predictor:

@@ -32,6 +32,8 @@ class Exports:
     self._point("while it writes")
     with open(os.path.join(aside, "assets.extra", "octet.json"), "w") as file:
       json.dump({"format": 1, "checkpoint": checkpoint_path}, file)
+    with open(os.path.join(aside, "saved_model.pb"), "w") as file:
+      file.write("A stand-in.")
     os.rename(aside, path)
     self._point("before it is recorded")
     return path
@@ -122,15 +124,17 @@ def test_where_others_export_too_nothing_of_theirs_is_removed(tmp_path):
   assert (tmp_path / ".writing-77").exists()
 
 
-def test_a_folder_that_was_not_moved_to_its_end_does_not_count(tmp_path):
-  """An object store moves one file after the other."""
+def test_a_folder_that_was_not_copied_to_its_end_does_not_count_and_is_removed(tmp_path):
+  """On an object store, the files of an export come one after the other."""
   with pytest.raises(Killed):
     export(tmp_path, 10, "before it is recorded")
   (path,) = tmp_path.glob("1*")
   begun = cut_off_exports.BegunExport.find(str(tmp_path))
   assert begun.exported() == path.name
-  (tmp_path / f".writing-{path.name}").mkdir()
+  (path / "saved_model.pb").unlink()
   assert begun.exported() is None
+  begun.remove_what_is_half()
+  assert not path.exists()
 
 
 def test_a_record_whose_model_is_gone_is_not_that_of_the_export(tmp_path):

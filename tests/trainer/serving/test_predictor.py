@@ -99,6 +99,8 @@ def test_no_export(names, message, tmp_path):
 def test_the_newest_is_the_greatest_number(tmp_path):
   for name in ("9", "10", ".writing-11", "best"):
     (tmp_path / name).mkdir()
+    (tmp_path / name / "saved_model.pb").touch()
+  (tmp_path / "12").mkdir()  # not all of its files are there yet, as on an object store
   assert predictor_lib.newest_export(str(tmp_path)) == str(tmp_path / "10")
 
 
@@ -127,6 +129,8 @@ def test_a_newer_export_takes_the_place_while_others_predict(trained, tmp_path):
   assert set(answers) == {(2,)}
   # One that cannot be used leaves the former in its place.
   (base / "3").mkdir()
+  assert not made.reload_if_newer()  # not published to its end
+  (base / "3" / "saved_model.pb").write_text("damaged")
   with pytest.raises(errors.InputError, match="is no SavedModel"):
     made.reload_if_newer()
   assert made.loaded.version == "2"

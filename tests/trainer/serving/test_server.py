@@ -221,6 +221,7 @@ def test_a_newer_export_and_one_that_cannot_be_used(saved_model, tmp_path, caplo
     service.reload()
     assert client.get(URL).json()["model_version_status"][0]["version"] == "2"
     (tmp_path / "3").mkdir()
+    (tmp_path / "3" / "saved_model.pb").write_text("damaged")
     for _ in range(2):
       service.reload()
     assert client.get(URL).json()["model_version_status"][0]["version"] == "2"
