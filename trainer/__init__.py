@@ -28,6 +28,7 @@ if TYPE_CHECKING:
   from trainer.outputs.exporters import FinalExporter as FinalExporter
   from trainer.outputs.exporters import LatestExporter as LatestExporter
   from trainer.outputs.options import ExportOptions as ExportOptions
+  from trainer.run_config import GPUConfig as GPUConfig
   from trainer.run_config import InputPipelineConfig as InputPipelineConfig
   from trainer.run_config import RunConfig as RunConfig
   from trainer.run_config import TPUConfig as TPUConfig
@@ -51,6 +52,7 @@ _HOMES = {
   "EvalSpec": "trainer.train_evaluate",
   "ExportOptions": "trainer.outputs.options",
   "FinalExporter": "trainer.outputs.exporters",
+  "GPUConfig": "trainer.run_config",
   "Histograms": "trainer.hooks.histograms",
   "InputPipelineConfig": "trainer.run_config",
   "LatestExporter": "trainer.outputs.exporters",

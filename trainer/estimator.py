@@ -125,7 +125,7 @@ class Estimator:
       self.watchdog.stage("connect to the device"),
       console.lines_shown(self.config.show_progress),
     ):
-      self.device = device_lib.connect(self.config.device, self.config.tpu)
+      self.device = device_lib.connect(self.config.device, self.config.tpu, self.config.gpu_config)
     self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
     self._batch_sizes.check(self.device.replicas)
     self.workers = workers.Workers(self.device)

@@ -14,6 +14,7 @@ from absl import logging
 
 from trainer import durations, errors
 from trainer.config import gin_names
+from trainer.devices import gpu_config
 
 
 @gin_names.constants_from_enum(module="trainer")
@@ -52,6 +53,9 @@ def _refuse_unknown(cls: Any) -> Any:
   cls.__init__ = __init__
   return cls
 
+
+GPUConfig = gpu_config.GPUConfig
+gin_names.configurable(module="trainer")(_refuse_unknown(GPUConfig))
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -213,6 +217,7 @@ class RunConfig:
     force: whether to take model_dir over from another training that is using it. The other one ends
       at its next save (see `trainer.loop.training_lock`).
     tpu_config: further settings.
+    gpu_config: the settings of GPUs.
 
   Raises:
     SettingError: a value is of the wrong type or out of range, or two settings exclude each other.
@@ -240,6 +245,7 @@ class RunConfig:
   static_shapes: bool = True
   force: bool = False
   tpu_config: TPUConfig = dataclasses.field(default_factory=TPUConfig)
+  gpu_config: GPUConfig = dataclasses.field(default_factory=GPUConfig)
 
   def __post_init__(self) -> None:
     durations.TrainingLength(None, self.epoch_examples, self.train_steps)  # checks both

@@ -7,7 +7,7 @@
 |----------|---------------------------------------------------------------------------------------|
 | cpu, gpu | OneDeviceStrategy                                                                     |
 | cpu:N    | MirroredStrategy over N virtual cores: rehearses a TPU board on any CPU               |
-| gpu:N    | MirroredStrategy                                                                      |
+| gpu:N    | MirroredStrategy, whose GPUs sum by NCCL                                              |
 | tpu      | TPUStrategy; the TPU is given by `tpu`, by the environment, or is the machine's own   |
 | auto     | a TPU, else a GPU, else the CPU                                                       |
 
@@ -27,7 +27,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.devices import early_tensors, tensorflow_package
+from trainer.devices import early_tensors, gpu_config, gpus, tensorflow_package
 
 _NAME = re.compile(r"(auto|cpu|gpu|tpu)(?::(\d+))?")
 
@@ -114,12 +114,13 @@ class Device:
     return ", ".join(parts)
 
 
-def connect(name: str = "auto", tpu: str = "") -> Device:
+def connect(name: str = "auto", tpu: str = "", gpu: gpu_config.GPUConfig | None = None) -> Device:
   """Makes a device ready. A second call with the same arguments returns the same device.
 
   Args:
     name: see the table above.
     tpu: the name or address of a TPU, for "tpu" and "auto"; "" to find it.
+    gpu: how GPUs are used; None for the defaults of a GPUConfig.
 
   Raises:
     SettingError: there is no such name, or this machine has no such device. Octet never replaces a
@@ -141,8 +142,12 @@ def connect(name: str = "auto", tpu: str = "") -> Device:
     kind, reason = choose(tpu)
     logging.info("--device=auto: %s (%s)", kind, reason)
   _check_process()
+  gpu = gpu or gpu_config.GPUConfig()
+  if kind == "gpu":  # each time: the newest setting of a process holds
+    gpus.require(count)
+    gpus.set_arithmetic(gpu)
   with _lock:  # functools.cache would let a second thread make the same device again
-    return _connect(kind, count, tpu, os.environ.get("TF_CONFIG", ""))
+    return _connect(kind, count, tpu, os.environ.get("TF_CONFIG", ""), gpu)
 
 
 def _check_process():
@@ -162,9 +167,11 @@ def choose(tpu: str = "") -> tuple[str, str]:
   address, source = find_tpu(tpu)
   if address:
     return "tpu", source
-  gpus = len(tf.config.list_physical_devices("GPU"))
-  if gpus:
-    return "gpu", f"{gpus} GPU{'s' * (gpus > 1)}; no sign of a TPU"
+  count = len(tf.config.list_physical_devices("GPU"))
+  if count:
+    return "gpu", f"{count} GPU{'s' * (count > 1)}; no sign of a TPU"
+  if problem := gpus.problem():
+    return "cpu", f"no sign of a TPU, no GPU that can be used: {problem}"
   return "cpu", "no sign of a TPU, no GPU"
 
 
@@ -193,30 +200,26 @@ def find_tpu(tpu: str = "") -> tuple[str, str]:
 
 
 @functools.cache
-def _connect(kind, count, tpu, tf_config):
+def _connect(kind, count, tpu, tf_config, gpu):
   if kind == "tpu":
     return _connect_tpu(tpu)
   workers, worker, role, has_evaluator = _workers(tf_config)
-  if kind == "gpu":
-    found = len(tf.config.list_physical_devices("GPU"))
-    if count > found:
-      raise errors.SettingError(
-        f"--device=gpu{f':{count}' * (count > 1)}: {found} GPUs were found by "
-        f"{tensorflow_package.installed()}; octet[gpu] brings a TensorFlow that sees them."
-      )
-  elif count > 1:
+  gpus.set_memory_growth(gpu)
+  if kind == "cpu" and count > 1:
     _make_virtual_cores(count)
   if workers > 1:
     return Device(
       kind,
-      _multi_worker_strategy(),
+      _multi_worker_strategy(kind, gpu),
       hosts=workers,
       host=worker,
       role=role,
       has_evaluator=has_evaluator,
     )
   devices = [f"/{kind}:{index}" for index in range(count)]
-  strategy = tf.distribute.OneDeviceStrategy(devices[0]) if count == 1 else _mirrored(kind, devices)
+  strategy = (
+    tf.distribute.OneDeviceStrategy(devices[0]) if count == 1 else _mirrored(kind, devices, gpu)
+  )
   return Device(kind, strategy, role=role, has_evaluator=has_evaluator)
 
 
@@ -291,20 +294,21 @@ def _workers(tf_config):
   )
 
 
-def _multi_worker_strategy():
+def _multi_worker_strategy(kind, gpu):
+  options = gpus.communication(gpu) if kind == "gpu" else None
   try:
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
   except (tf.errors.OpError, RuntimeError, ValueError) as error:
     raise errors.SettingError(
       f"The workers of TF_CONFIG cannot be reached: {str(error).splitlines()[0]}"
     ) from error
 
 
-def _mirrored(kind, devices):
+def _mirrored(kind, devices, gpu):
   # Virtual cores share the threads of one CPU. Collective operations wait for each other and can
   # starve there; a sum on one core cannot. It also leaves no collective group behind, which a later
   # strategy over another number of cores would fail to join.
-  reduction = tf.distribute.ReductionToOneDevice() if kind == "cpu" else None
+  reduction = tf.distribute.ReductionToOneDevice() if kind == "cpu" else gpus.all_reduce(gpu)
   return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
 
 

@@ -28,13 +28,30 @@ def main(argv: Sequence[str]) -> None:
   import tensorflow as tf
 
   from trainer.devices import device as device_lib
+  from trainer.devices import gpu_problems, gpus, nvidia_driver
 
   address, source = device_lib.find_tpu(_TPU.value)
   print(f"TPU          {f'{address} (from {source})' if address else 'no sign of one'}")
-  gpus = tf.config.list_physical_devices("GPU")
-  names = [
-    tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus
-  ]
-  print(f"GPUs         {len(gpus)} {', '.join(names)}".rstrip())
+  driver = nvidia_driver.read()
+  print(f"driver       {_of_driver(driver, tf.sysconfig.get_build_info())}")
+  seen = len(tf.config.list_physical_devices("GPU"))
+  problem = gpu_problems.find(driver, seen)
+  named = ", ".join(gpus.names())
+  print("GPUs         " + ". ".join(filter(None, [f"{seen} {named}".rstrip(), problem])))
   device = device_lib.connect(_DEVICE.value, _TPU.value)
   print(f"connected    {device} (--device={_DEVICE.value})\nhosts        {device.hosts}")
+
+
+def _of_driver(driver, build):
+  from trainer.devices import gpu_problems
+
+  if driver is None:
+    return "no sign of an NVIDIA GPU"
+  if driver.failure:
+    return "does not answer"
+  has = gpu_problems.names(driver) or "no GPU"
+  built_for = f"CUDA {build['cuda_version']}" if build.get("is_cuda_build") else "no CUDA"
+  return (
+    f"NVIDIA {driver.version} for {has}; CUDA {'.'.join(map(str, driver.cuda))} at the most, "
+    f"TensorFlow is built for {built_for}"
+  )

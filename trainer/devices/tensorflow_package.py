@@ -56,9 +56,14 @@ class Installed:
       )
     return None
 
+  def name(self) -> str:
+    """Returns the TensorFlow with its version, such as "tensorflow-cpu 2.21.0"."""
+    return ", ".join(f"{name} {version}" for name, version in self.packages.items()) or (
+      "no TensorFlow"
+    )
+
   def __str__(self) -> str:
-    names = [f"{name} {version}" for name, version in self.packages.items()] or ["no TensorFlow"]
-    return ", ".join([*names, f"libtpu {self.libtpu}" if self.libtpu else "no libtpu"])
+    return f"{self.name()}, {f'libtpu {self.libtpu}' if self.libtpu else 'no libtpu'}"
 
 
 def installed(version: Callable[[str], str] = importlib.metadata.version) -> Installed:

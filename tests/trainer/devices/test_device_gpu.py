@@ -1,0 +1,116 @@
+"""`gpu` and `gpu:N` with GPUs that are not there: what is asked of TensorFlow, and what it would
+compute on them.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import trainer
+from tests import made_up_gpus
+from tests.trainer import programs
+from trainer import errors
+from trainer.devices import device as device_lib
+from trainer.devices import nvidia_driver
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+  monkeypatch.delenv("TF_CONFIG", raising=False)
+  with made_up_gpus.Gpus(2) as found:
+    yield found
+
+
+@pytest.mark.parametrize(
+  "name, replicas, strategy",
+  [("gpu", 1, tf.distribute.OneDeviceStrategy), ("gpu:2", 2, tf.distribute.MirroredStrategy)],
+)
+def test_gpus(two_gpus, name, replicas, strategy):
+  device = device_lib.connect(name)
+  assert (device.kind, device.replicas, device.local_replicas) == ("gpu", replicas, replicas)
+  assert isinstance(device.strategy, strategy)
+  assert not device.uses_cpu_kernels(True)
+  assert [name[-5:] for name in device.strategy.extended.worker_devices] == [
+    f"GPU:{index}" for index in range(replicas)
+  ]
+  assert device_lib.connect("auto") is device_lib.connect("gpu")
+
+
+def test_more_than_there_are(two_gpus):
+  with pytest.raises(errors.SettingError) as raised:
+    device_lib.connect("gpu:5")
+  assert "--device=gpu:5: tensorflow" in str(raised.value)
+  assert (
+    f"sees 2 GPUs ({made_up_gpus.NAME}, {made_up_gpus.NAME}): expected --device=gpu, or gpu:N with "
+    "N up to 2."
+  ) in str(raised.value)
+
+
+def test_a_gpu_that_tensorflow_does_not_see_is_said(monkeypatch):
+  gpu = nvidia_driver.Gpu("NVIDIA H100", 80 * 2**30, (9, 0))
+  driver = nvidia_driver.Driver("580.159.04", (13, 0), (gpu,))
+  monkeypatch.setattr(nvidia_driver, "read", lambda: driver)
+  monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: {"is_cuda_build": False})
+  with made_up_gpus.Gpus(0):
+    why = r"built without CUDA and cannot use NVIDIA H100 .*pip install 'octet\[gpu\]'"
+    with pytest.raises(errors.SettingError, match=f"--device=gpu:2: 0 GPUs were found by.*{why}"):
+      device_lib.connect("gpu:2")
+    kind, reason = device_lib.choose()
+    assert kind == "cpu"
+    assert "no GPU that can be used: " in reason
+    assert "is built without CUDA" in reason
+
+
+@pytest.mark.parametrize("setting", [True, False])
+def test_memory_growth_is_set_for_all_whatever_the_device(two_gpus, setting):
+  device_lib.connect("cpu", gpu=trainer.GPUConfig(memory_growth=setting))
+  assert two_gpus.memory_growth == [(f"/physical_device:GPU:{i}", setting) for i in range(2)]
+
+
+def test_memory_growth_that_comes_too_late_is_said(two_gpus, caplog):
+  two_gpus.late = True
+  device_lib.connect("gpu")
+  assert "GPUConfig.memory_growth = True comes too late" in caplog.text
+
+
+def test_the_newest_arithmetic_holds(two_gpus):
+  for _ in range(2):
+    device_lib.connect("gpu")
+    device_lib.connect("gpu", gpu=trainer.GPUConfig(tensor_float_32=False, deterministic=True))
+  assert two_gpus.arithmetic == 2 * [("tf32", True), ("tf32", False), ("bits", True)]
+  device_lib.connect("cpu", gpu=trainer.GPUConfig(tensor_float_32=False))
+  assert len(two_gpus.arithmetic) == 6
+
+
+@pytest.mark.parametrize(
+  "settings, said",
+  [
+    ({"memory_growth": 1}, "GPUConfig.memory_growth is 1; expected True or False"),
+    ({"tensor_float_32": "yes"}, "GPUConfig.tensor_float_32 is 'yes'; expected True or False"),
+    ({"all_reduce": "ring"}, "GPUConfig.all_reduce is 'ring'; expected 'nccl' or 'without_nccl'"),
+    ({"tf32": True}, "GPUConfig has no setting 'tf32'"),
+  ],
+)
+def test_settings_that_there_are_not(settings, said):
+  with pytest.raises(errors.SettingError, match=said):
+    trainer.GPUConfig(**settings)
+
+
+@pytest.mark.parametrize("name", [pytest.param("gpu", marks=pytest.mark.long), "gpu:2"])
+def test_a_run_is_that_of_a_cpu(two_gpus, name, tmp_path):
+  """Computed on the CPU, to which TensorFlow moves what no GPU is there for. NCCL is none of it."""
+
+  def results(device):
+    folder = tmp_path / device
+    estimator = programs.estimator(
+      folder / "model", device=device, gpu_config=trainer.GPUConfig(all_reduce="without_nccl")
+    )
+    estimator.train(programs.train_input, max_steps=5)
+    metrics = estimator.evaluate(programs.examples(21))
+    predictions = [prediction["y"] for prediction in estimator.predict(programs.examples(21))]
+    served = tf.saved_model.load(estimator.export_saved_model(folder / "export"))
+    x, _ = programs.arrays(21)
+    y = served.signatures["serving_default"](x=tf.constant(x))["y"].numpy()
+    return [*metrics.values(), *predictions, *y]
+
+  np.testing.assert_allclose(results(name), results("cpu"), rtol=1e-5)

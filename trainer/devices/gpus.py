@@ -1,0 +1,86 @@
+"""Puts the settings of GPUs into effect, and says why there are none or too few of them."""
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer.devices import gpu_config, gpu_problems, nvidia_driver, tensorflow_package
+
+_IMPLEMENTATIONS = {
+  "nccl": tf.distribute.experimental.CommunicationImplementation.NCCL,
+  "without_nccl": tf.distribute.experimental.CommunicationImplementation.RING,
+}
+
+
+def set_memory_growth(config: gpu_config.GPUConfig) -> None:
+  """Says how the memory of all GPUs is taken; call it before TensorFlow starts.
+
+  TensorFlow takes the memory of all GPUs that it sees, whichever a run computes on, so this is for
+  a run on the CPU too.
+  """
+  for gpu in tf.config.list_physical_devices("GPU"):
+    try:
+      tf.config.experimental.set_memory_growth(gpu, config.memory_growth)
+    except RuntimeError:  # TensorFlow has started, with the other way
+      logging.warning(
+        "GPUConfig.memory_growth = %s comes too late: TensorFlow has started in this process. Make "
+        "tensors, variables and layers inside the model_fn, or call trainer.connect before the "
+        "first one is made.",
+        config.memory_growth,
+      )
+      return
+    except ValueError as error:  # the program has set something else, such as virtual GPUs
+      logging.warning("GPUConfig.memory_growth = %s: %s", config.memory_growth, error)
+      return
+
+
+def set_arithmetic(config: gpu_config.GPUConfig) -> None:
+  """Sets how this process's GPUs compute from now on."""
+  tf.config.experimental.enable_tensor_float_32_execution(config.tensor_float_32)
+  if config.deterministic:
+    tf.config.experimental.enable_op_determinism()
+
+
+def all_reduce(config: gpu_config.GPUConfig) -> tf.distribute.CrossDeviceOps | None:
+  """Returns what sums over the GPUs of one machine; None for MirroredStrategy's own, NCCL."""
+  return None if config.all_reduce == "nccl" else tf.distribute.ReductionToOneDevice()
+
+
+def communication(config: gpu_config.GPUConfig) -> tf.distribute.experimental.CommunicationOptions:
+  """Returns how the GPUs of several machines sum."""
+  return tf.distribute.experimental.CommunicationOptions(
+    implementation=_IMPLEMENTATIONS[config.all_reduce]
+  )
+
+
+def problem() -> str:
+  """Returns why TensorFlow does not see the GPUs of this machine and what to do; "" if unknown."""
+  seen = len(tf.config.list_physical_devices("GPU"))
+  return gpu_problems.find(nvidia_driver.read(), seen)
+
+
+def require(count: int) -> None:
+  """Raises SettingError if TensorFlow sees fewer GPUs than `count`, and says why."""
+  found = tf.config.list_physical_devices("GPU")
+  if count <= len(found):
+    return
+  asked = f"--device=gpu{f':{count}' * (count > 1)}"
+  package = tensorflow_package.installed()
+  if found:
+    raise errors.SettingError(
+      f"{asked}: {package.name()} sees {len(found)} GPU{'s' * (len(found) > 1)} "
+      f"({', '.join(names())}): expected --device=gpu"
+      + (f", or gpu:N with N up to {len(found)}." if len(found) > 1 else ".")
+    )
+  raise errors.SettingError(
+    f"{asked}: 0 GPUs were found by {package}"
+    + (f": {why}" if (why := problem()) else "; octet[gpu] brings a TensorFlow that sees them.")
+  )
+
+
+def names() -> list[str]:
+  """Returns the names of the GPUs that TensorFlow sees, in its order."""
+  return [
+    tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
+    for gpu in tf.config.list_physical_devices("GPU")
+  ]

@@ -1,0 +1,176 @@
+"""Asks the NVIDIA driver which GPUs this machine has, without TensorFlow and without a process.
+
+    driver = nvidia_driver.read()
+    driver.gpus[0].name, driver.version, driver.cuda
+
+The driver answers through NVML, its library for management (libnvidia-ml.so.1), which comes with it
+and which `nvidia-smi` uses too: https://docs.nvidia.com/deploy/nvml-api.
+"""
+
+import ctypes
+import dataclasses
+import functools
+import glob
+import os
+from collections.abc import Callable
+from typing import Any
+
+_LIBRARY = "libnvidia-ml.so.1"
+
+# Of PCI devices: NVIDIA's number, and how the classes of GPUs begin (VGA and 3D controllers).
+_PCI_DEVICES = "/sys/bus/pci/devices/*"
+_PCI_VENDOR = "0x10de"
+_PCI_CLASSES = ("0x0300", "0x0302")
+
+# nvmlReturn_t, those that have an answer of their own.
+_NO_PERMISSION = 4
+_NOT_LOADED = 9
+_NO_LIBRARY = 12
+_VERSIONS_DIFFER = 18
+
+_FAILURES = {
+  _NO_PERMISSION: (
+    "this user may not open the NVIDIA GPUs: add the user to the group that owns /dev/nvidia0, or, "
+    "in a container, start it with its GPUs (docker run --gpus=all)."
+  ),
+  _NOT_LOADED: (
+    "the NVIDIA driver is installed and not loaded: run sudo modprobe nvidia, or restart the "
+    "machine; after an update of the kernel, install the driver again."
+  ),
+  _NO_LIBRARY: (
+    "the NVIDIA driver lacks its library for CUDA (libcuda.so.1): in a container, start it with "
+    "--gpus=all and NVIDIA_DRIVER_CAPABILITIES=compute,utility; else install the whole driver."
+  ),
+  _VERSIONS_DIFFER: (
+    "the NVIDIA driver's library and its kernel module have different versions, as after an update "
+    "without a restart: restart the machine."
+  ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+  """A GPU as the driver describes it.
+
+  Attributes:
+    name: such as "NVIDIA H100 80GB HBM3".
+    memory: its memory in bytes.
+    compute_capability: such as (9, 0).
+  """
+
+  name: str
+  memory: int
+  compute_capability: tuple[int, int]
+
+  def __str__(self) -> str:
+    capability = ".".join(map(str, self.compute_capability))
+    return f"{self.name} ({self.memory / 2**30:.0f} GiB, compute capability {capability})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Driver:
+  """What the driver says.
+
+  Attributes:
+    version: such as "580.159.04"; "" if it does not answer.
+    cuda: the newest CUDA that it runs, such as (13, 0); (0, 0) if it does not answer.
+    gpus: all GPUs of this machine, whatever CUDA_VISIBLE_DEVICES says.
+    failure: what is wrong and what to do, if there seems to be a GPU and the driver does not
+      answer; "" else.
+  """
+
+  version: str = ""
+  cuda: tuple[int, int] = (0, 0)
+  gpus: tuple[Gpu, ...] = ()
+  failure: str = ""
+
+
+def read(
+  load: Callable[[str], Any] = ctypes.CDLL, pci_devices: str = _PCI_DEVICES
+) -> Driver | None:
+  """Asks the driver.
+
+  Args:
+    load: loads a shared library by its name, or raises OSError.
+    pci_devices: glob of the folders of PCI devices.
+
+  Returns:
+    None if there is no sign of an NVIDIA GPU.
+  """
+  try:
+    library = load(_LIBRARY)
+  except OSError:
+    if not _on_pci_bus(pci_devices):
+      return None
+    return Driver(
+      failure=f"an NVIDIA GPU is in this machine, and its driver is not found ({_LIBRARY}): "
+      "install the NVIDIA driver, or, in a container, start it with the machine's GPUs (docker run "
+      "--gpus=all, which needs the NVIDIA Container Toolkit)."
+    )
+  try:
+    return _ask(library)
+  except _NvmlError as error:
+    status, text = error.args
+    if status == _NOT_LOADED and not _on_pci_bus(pci_devices):
+      return None  # the library is installed, as in many images, and there is no GPU
+    return Driver(failure=_FAILURES.get(status, f"the NVIDIA driver does not answer: {text}."))
+
+
+class _NvmlError(Exception):
+  """A call of NVML failed; its arguments are the nvmlReturn_t and its text."""
+
+
+class _Memory(ctypes.Structure):
+  """nvmlMemory_t."""
+
+  _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
+
+
+def _ask(library):
+  call = functools.partial(_call, library)
+  call("nvmlInit_v2")
+  try:
+    text = ctypes.create_string_buffer(96)  # NVML_DEVICE_NAME_V2_BUFFER_SIZE, the longest of them
+    call("nvmlSystemGetDriverVersion", text, ctypes.c_uint(len(text)))
+    version = text.value.decode()
+    cuda, count = ctypes.c_int(), ctypes.c_uint()
+    call("nvmlSystemGetCudaDriverVersion_v2", ctypes.byref(cuda))
+    call("nvmlDeviceGetCount_v2", ctypes.byref(count))
+    gpus = tuple(_gpu(call, index) for index in range(count.value))
+    return Driver(version, (cuda.value // 1000, cuda.value % 1000 // 10), gpus)
+  finally:
+    library.nvmlShutdown()
+
+
+def _gpu(call, index):
+  handle, memory, text = ctypes.c_void_p(), _Memory(), ctypes.create_string_buffer(96)
+  major, minor = ctypes.c_int(), ctypes.c_int()
+  call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
+  call("nvmlDeviceGetName", handle, text, ctypes.c_uint(len(text)))
+  call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+  call("nvmlDeviceGetCudaComputeCapability", handle, ctypes.byref(major), ctypes.byref(minor))
+  return Gpu(text.value.decode(), memory.total, (major.value, minor.value))
+
+
+def _call(library, name, *arguments):
+  """Calls a function of NVML; raises _NvmlError unless it returns NVML_SUCCESS."""
+  status = getattr(library, name)(*arguments)
+  if status:
+    library.nvmlErrorString.restype = ctypes.c_char_p
+    raise _NvmlError(status, f"{name}: {(library.nvmlErrorString(status) or b'?').decode()}")
+
+
+def _on_pci_bus(pci_devices):
+  return any(
+    _first_line(os.path.join(folder, "vendor")) == _PCI_VENDOR
+    and _first_line(os.path.join(folder, "class")).startswith(_PCI_CLASSES)
+    for folder in glob.glob(pci_devices)
+  )
+
+
+def _first_line(path):
+  try:
+    with open(path) as file:
+      return file.readline().strip()
+  except OSError:  # a device that was taken away meanwhile
+    return ""
