@@ -49,6 +49,24 @@ def run(main: Callable[[list[str]], int | None], positional: bool = False) -> No
   )
 
 
+def require_local(path: str, name: str) -> None:
+  """Checks that a path is one of this machine, for a command that needs the system's own files.
+
+  Without this, "gs://bucket/x" would become the folder "gs:" here.
+
+  Args:
+    path: the path.
+    name: of the flag or the argument.
+
+  Raises:
+    SettingError: it is a URL.
+  """
+  if "://" in path:
+    raise errors.SettingError(
+      f"{name}={path} is a URL: this command needs a folder of the machine, or one that is mounted."
+    )
+
+
 def message(error: BaseException) -> str:
   """Returns an error's text, with one line about its cause."""
   error = original(error)

@@ -11,7 +11,7 @@ import os
 
 from absl import flags
 
-from trainer import config, errors
+from trainer import command, config, errors
 from trainer.compare import (
   estimates,
   prices,
@@ -98,6 +98,7 @@ def main(argv: list[str]) -> None:
       "Give --gin_file to measure, or --merge with files of results, and not both. Try: python -m "
       "trainer.compare --gin_file=gin_configs/compare/small.gin --devices=cpu"
     )
+  command.require_local(_OUTPUT.value, "--output")
   price_table = prices.read(_PRICES.value)
   try:
     os.makedirs(_OUTPUT.value, exist_ok=True)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import jinja2
 
-from trainer import errors
+from trainer import command, errors
 
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 
@@ -40,6 +40,7 @@ def main(argv: Sequence[str]) -> None:
   """
   if len(argv) != 2:
     raise errors.SettingError("Give one name for the project: python -m trainer.new my_project")
+  command.require_local(argv[1], "The project")
   folder = pathlib.Path(argv[1])
   for path in create(folder):
     print(path)

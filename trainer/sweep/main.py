@@ -16,7 +16,7 @@ import tempfile
 
 from absl import flags, logging
 
-from trainer import config, errors
+from trainer import command, config, errors
 from trainer.loop import preemption
 from trainer.sweep import engine, grid, machine, settings, study, trial, trial_server
 from trainer.sweep import report as report_lib
@@ -97,12 +97,8 @@ def main(argv: list[str]) -> None:
       "--gin_file=gin_configs/digits.gin "
       "--sweep_file=gin_configs/sweeps/digits.gin --sweep_dir=out/sweep --trials=40 --workers=2"
     )
+  command.require_local(_SWEEP_DIR.value or "", "--sweep_dir")
   sweep_dir = os.path.abspath(_SWEEP_DIR.value or "sweep")
-  if "://" in (_SWEEP_DIR.value or ""):
-    raise errors.SettingError(
-      f"--sweep_dir={_SWEEP_DIR.value}: a sweep needs a folder of the "
-      "machine, or one that is mounted."
-    )
   asked = settings.load(_SWEEP_FILE.value, _GIN_MODULES.value)
   points = len(asked.space.points) if isinstance(asked.space, grid.Grid) else None
   count = min(_TRIALS.value or points, points) if points else _TRIALS.value or 20

@@ -78,3 +78,10 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_not_one_name():
   with pytest.raises(errors.SettingError, match=r"python -m trainer\.new my_project"):
     main.main(["trainer.new"])
+
+
+def test_a_url_is_no_folder_of_this_machine(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(errors.SettingError, match="gs://bucket/mine is a URL"):
+    main.main(["trainer.new", "gs://bucket/mine"])
+  assert not list(tmp_path.iterdir())
