@@ -78,6 +78,9 @@ setuptools.setup(
     "openvino": ["openvino>=2025.0"],  # reads the export's graph by itself
     # trainer.serve: the web framework and its server.
     "serve": ["fastapi>=0.110", "uvicorn[standard]>=0.29"],
+    # --cluster=kubernetes and --cluster=gce: TensorFlow's resolvers ask with these who is there.
+    "kubernetes": ["kubernetes>=29"],
+    "gce": ["google-api-python-client>=2"],
     "plot": ["matplotlib>=3.8"],
     "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
     "sweep": SWEEP,

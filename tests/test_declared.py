@@ -18,6 +18,7 @@ EXTRAS = {
   "trainer/sweep": ["sweep"],
   "trainer/preflight": ["preflight"],
   "trainer/compare": ["plot", "preflight"],
+  "trainer/devices/resolvers.py": ["kubernetes", "gce"],
   "trainer/plot": ["plot"],
   "trainer/outputs/contact_sheet.py": ["plot"],
   "trainer/outputs/engines": ["onnx", "openvino"],
@@ -27,6 +28,7 @@ EXTRAS = {
   "benchmarks": ["benchmarks"],
   "benchmarks/exports.py": ["onnx", "openvino"],
 }
+NAMES = {"googleapiclient": "google-api-python-client"}  # where they are not installed
 OWN = {"trainer", "models", "input_pipelines", "benchmarks", "tests"}
 CAPPED = ("tensorflow-cpu", "tensorflow", "tensorflow-tpu", "keras", "gin-config", "tensorboard")
 
@@ -47,7 +49,7 @@ def packages():
 
 def distributions(module):
   """The names of the packages that bring a module, as setup.py may write them."""
-  names = packages().get(module, [module])
+  names = packages().get(module, [NAMES.get(module, module)])
   return {name.lower().replace("_", "-") for name in names}
 
 

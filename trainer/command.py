@@ -7,7 +7,8 @@
       command.run(main)
 
 The exit status is 0; 1 after a crash; 2 after an error that the user can fix (a wrong flag, or an
-errors.OctetError); 130 after Ctrl-C.
+errors.OctetError); 75 where starting it again helps, since the machine is taken away, or another
+worker is lost; 130 after Ctrl-C.
 """
 
 import functools
@@ -120,7 +121,7 @@ def _call(main, argv):
   except errors.OctetError as error:
     if _DEBUG.value:
       raise
-    _fail(message(error))
+    _fail(message(error), error.exit_code)
   except KeyboardInterrupt as error:
     print("interrupted" + (f": {error}" if error.args else ""), file=sys.stderr)
     sys.exit(130)
@@ -134,9 +135,9 @@ def _hide_tensorflows_messages():
     import_noise.hide()
 
 
-def _fail(text):
+def _fail(text, code=2):
   print(f"error: {text}", file=sys.stderr)
-  sys.exit(2)
+  sys.exit(code)
 
 
 def _about_the_run(record):

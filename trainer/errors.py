@@ -5,9 +5,19 @@ catch either. A message says what was given, what was expected, and which flag, 
 name to change. Commands print the message without a traceback (see `trainer.command`).
 """
 
+# The exit code that asks to be started again: EX_TEMPFAIL of BSD's sysexits.h, for a failure that
+# may be gone next time.
+TRY_AGAIN = 75
+
 
 class OctetError(Exception):
-  """An error whose message says how to fix it."""
+  """An error whose message says how to fix it.
+
+  Attributes:
+    exit_code: that of a command which the error ends. Starting it again gives the same error.
+  """
+
+  exit_code = 2
 
 
 class SettingError(OctetError, ValueError):
@@ -54,7 +64,12 @@ class ModelDirBusyError(OctetError, RuntimeError):
 
 
 class WorkerLostError(OctetError, ConnectionError):
-  """Another worker in TF_CONFIG has ended or cannot be reached."""
+  """Another worker of the cluster has ended, or cannot be reached.
+
+  The exit code asks for a restart of all workers.
+  """
+
+  exit_code = TRY_AGAIN
 
 
 class NonFiniteError(OctetError, ArithmeticError):

@@ -21,15 +21,17 @@ The work is done elsewhere: an Estimator makes the parts and hands a call on to 
 import contextlib
 import functools
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from trainer import __version__, config, errors, parts, run_config, spec
 from trainer import batch_sizes as batch_sizes_lib
-from trainer import errors, parts, run_config, spec
 from trainer.checkpoints import directory, reader
 from trainer.devices import device as device_lib
 from trainer.devices import tensorflow_behavior, workers
@@ -53,7 +55,11 @@ def _in_turn(method):
   @functools.wraps(method)
   def call_in_turn(estimator, *args, **kwargs):
     name = method.__name__.removeprefix("_")
-    with estimator._parts.turns.take(name), console.lines_shown(estimator.config.show_progress):
+    with (
+      estimator._parts.turns.take(name),
+      console.lines_shown(estimator.config.show_progress),
+      estimator.workers.watch(estimator.model_dir),
+    ):
       estimator.introduce()
       return method(estimator, *args, **kwargs)
 
@@ -125,7 +131,14 @@ class Estimator:
       self.watchdog.stage("connect to the device"),
       console.lines_shown(self.config.show_progress),
     ):
-      self.device = device_lib.connect(self.config.device, self.config.tpu, self.config.gpu_config)
+      self.device = device_lib.connect(
+        self.config.device,
+        self.config.tpu,
+        self.config.gpu_config,
+        self.config.cluster,
+        self._facts,
+        self.config.cluster_timeout_secs,
+      )
     self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
     self._batch_sizes.check(self.device.replicas)
     self.workers = workers.Workers(self.device)
@@ -141,6 +154,19 @@ class Estimator:
       workers=self.workers,
       watching=self.watchdog,
     )
+
+  def _facts(self):
+    """What must be the same on all workers of a cluster: else they would train different models."""
+    return {
+      "gin": config.parsed_text(),
+      "--precision": self.config.precision,
+      "--seed": str(self.config.tf_random_seed),
+      "the batch sizes": str(self._batch_sizes),
+      "the version of Octet": __version__,
+      "the version of TensorFlow": tf.__version__,
+      "the version of Keras": keras.__version__,
+      "the version of Python": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }
 
   def batch_sizes(self) -> dict[Kind, batch_sizes_lib.BatchSize]:
     """Returns the sizes by kind, of those kinds that have one."""

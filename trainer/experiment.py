@@ -71,6 +71,7 @@ _KINDS = {
     "mode",
     "device",
     "tpu",
+    "cluster",
     "precision",
     "seed",
     "force",
@@ -108,6 +109,7 @@ def run(
   mode: str = "train_and_evaluate",
   device: str = "auto",
   tpu: str = "",
+  cluster: str = "",
   precision: str = "float32",
   seed: int | None = None,
   force: bool = False,
@@ -150,6 +152,7 @@ def run(
     mode: one of MODES.
     device: see run_config.RunConfig.
     tpu: see run_config.RunConfig.
+    cluster: see run_config.RunConfig.
     precision: see run_config.RunConfig.
     seed: the run's seed; None for RunConfig.tf_random_seed.
     force: take model_dir from another training that goes on there.
@@ -202,6 +205,7 @@ def run(
     model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"),
     device=device,
     tpu=tpu,
+    cluster=cluster,
     precision=precision,
     train_steps=train_steps,
     force=force,

@@ -34,6 +34,12 @@ _DEVICE = flags.DEFINE_string(
 _TPU = flags.DEFINE_string(
   "tpu", "", "The name or address of a TPU, where the environment does not give it."
 )
+_CLUSTER = flags.DEFINE_string(
+  "cluster",
+  "",
+  "What tells which processes on several machines train together: tf_config (the default where "
+  "TF_CONFIG is set), slurm, kubernetes or gce; with :PORT for another port.",
+)
 _PRECISION = flags.DEFINE_enum(
   "precision",
   "float32",
@@ -94,6 +100,7 @@ def main(argv: list[str]) -> None:
       mode=_MODE.value,
       device=_DEVICE.value,
       tpu=_TPU.value,
+      cluster=_CLUSTER.value,
       precision=_PRECISION.value,
       seed=_SEED.value,
       force=_FORCE.value,

@@ -171,7 +171,8 @@ class TPUConfig:
 
 
 @gin_names.configurable(
-  module="trainer", denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force"]
+  module="trainer",
+  denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force", "cluster"],
 )
 @_refuse_unknown
 @dataclasses.dataclass(frozen=True)
@@ -218,6 +219,9 @@ class RunConfig:
       at its next save (see `trainer.loop.training_lock`).
     tpu_config: further settings.
     gpu_config: the settings of GPUs.
+    cluster: "tf_config", "slurm", "kubernetes" or "gce": what tells which processes train together,
+      see `trainer.devices.cluster`; "" for TF_CONFIG where it is set.
+    cluster_timeout_secs: how long to wait, when a run starts, for the other workers of the cluster.
 
   Raises:
     SettingError: a value is of the wrong type or out of range, or two settings exclude each other.
@@ -246,6 +250,8 @@ class RunConfig:
   force: bool = False
   tpu_config: TPUConfig = dataclasses.field(default_factory=TPUConfig)
   gpu_config: GPUConfig = dataclasses.field(default_factory=GPUConfig)
+  cluster: str = ""
+  cluster_timeout_secs: float = 600.0
 
   def __post_init__(self) -> None:
     durations.TrainingLength(None, self.epoch_examples, self.train_steps)  # checks both
@@ -283,6 +289,7 @@ class RunConfig:
         "RunConfig.stage_timeout_secs must be greater than 0, or None for "
         f"no limit; got {self.stage_timeout_secs!r}."
       )
+    require_seconds(self.cluster_timeout_secs, "RunConfig.cluster_timeout_secs")
     if self.precision not in ("float32", "bfloat16"):
       raise errors.SettingError(
         f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision)."

@@ -16,7 +16,7 @@ RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 NEEDS = {"serve": ("fastapi", "uvicorn")}  # guides that need an extra
 
-LONG = ("compare", "long_runs")  # guides that take longest
+LONG = ("compare", "long_runs", "several_machines")  # guides that take longest
 
 
 def run_guide(path, folder):

@@ -11,23 +11,25 @@
 | tpu      | TPUStrategy; the TPU is given by `tpu`, by the environment, or is the machine's own   |
 | auto     | a TPU, else a GPU, else the CPU                                                       |
 
-If the environment variable TF_CONFIG describes several workers, cpu and gpu become a
-MultiWorkerMirroredStrategy over all workers. A task "evaluator" is not one of the workers.
+If there is a cluster of several workers (see `trainer.devices.cluster`), cpu and gpu become a
+MultiWorkerMirroredStrategy over all of them. A task "evaluator" is not one of the workers.
 """
 
 import dataclasses
 import functools
 import glob
-import json
 import os
 import re
 import threading
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.devices import early_tensors, gpu_config, gpus, tensorflow_package
+from trainer.devices import cluster as cluster_lib
+from trainer.devices import early_tensors, gpu_config, gpus, roll_call, tensorflow_package
+from trainer.devices import link as link_lib
 
 _NAME = re.compile(r"(auto|cpu|gpu|tpu)(?::(\d+))?")
 
@@ -55,8 +57,9 @@ class Device:
     address: the address of a TPU; "" for other devices.
     hosts: the number of machines that read input.
     host: the index of this machine. Host 0 writes the files of a run.
-    role: "chief", "worker" or "evaluator", from TF_CONFIG. An evaluator works alone.
-    has_evaluator: whether the cluster of TF_CONFIG has an evaluator.
+    role: "chief", "worker" or "evaluator" of the cluster. An evaluator works alone.
+    has_evaluator: whether the cluster has an evaluator.
+    link: the connections to the other workers, which tell who is lost; None without others.
   """
 
   kind: str
@@ -66,6 +69,7 @@ class Device:
   host: int = 0
   role: str = "chief"
   has_evaluator: bool = False
+  link: link_lib.Link | None = None
 
   @property
   def replicas(self) -> int:
@@ -75,7 +79,7 @@ class Device:
   @property
   def local_replicas(self) -> int:
     """The number of cores that this process feeds."""
-    # One process feeds all hosts of a TPU. Each worker of TF_CONFIG feeds its own cores.
+    # One process feeds all hosts of a TPU. Each worker of a cluster feeds its own cores.
     return self.replicas // self.hosts if self.is_multi_worker else self.replicas
 
   @property
@@ -114,17 +118,29 @@ class Device:
     return ", ".join(parts)
 
 
-def connect(name: str = "auto", tpu: str = "", gpu: gpu_config.GPUConfig | None = None) -> Device:
+def connect(
+  name: str = "auto",
+  tpu: str = "",
+  gpu: gpu_config.GPUConfig | None = None,
+  cluster: str = "",
+  facts: Callable[[], Mapping[str, str]] = dict,
+  timeout: float = 600.0,
+) -> Device:
   """Makes a device ready. A second call with the same arguments returns the same device.
 
   Args:
     name: see the table above.
     tpu: the name or address of a TPU, for "tpu" and "auto"; "" to find it.
     gpu: how GPUs are used; None for the defaults of a GPUConfig.
+    cluster: see `trainer.devices.cluster`; "" for TF_CONFIG where it is set.
+    facts: returns name → text, what must be the same on all workers of a cluster; they are compared
+      when these come together, which they do once.
+    timeout: how many seconds to wait for the other workers.
 
   Raises:
     SettingError: there is no such name, or this machine has no such device. Octet never replaces a
       device that was named by another one.
+    WorkerLostError: the other workers were not there in time.
   """
   match = _NAME.fullmatch(name)
   if not match or match[2] == "0" or (match[1] in ("auto", "tpu") and match[2]):
@@ -143,11 +159,25 @@ def connect(name: str = "auto", tpu: str = "", gpu: gpu_config.GPUConfig | None 
     logging.info("--device=auto: %s (%s)", kind, reason)
   _check_process()
   gpu = gpu or gpu_config.GPUConfig()
+  if kind == "tpu" and cluster:
+    raise errors.SettingError(
+      f"--cluster={cluster} and --device={name} contradict each other: a TPU slice of several "
+      "hosts is one device, which one process drives."
+    )
   if kind == "gpu":  # each time: the newest setting of a process holds
     gpus.require(count)
     gpus.set_arithmetic(gpu)
   with _lock:  # functools.cache would let a second thread make the same device again
-    return _connect(kind, count, tpu, os.environ.get("TF_CONFIG", ""), gpu)
+    found = None if kind == "tpu" else _find_cluster(cluster, os.environ.get("TF_CONFIG"), timeout)
+    if found is None or not found.has_others:
+      return _connect(kind, count, tpu, found, gpu)
+    if kind == "cpu" and count > 1:
+      raise errors.SettingError(
+        f"--device={name}: each of several workers ({found.source}) trains on one CPU device; use "
+        "--device=cpu."
+      )
+    own = count if match[2] else len(tf.config.list_physical_devices("GPU"))
+    return _connect_workers(kind, own * (kind == "gpu"), found, _Joining(facts, timeout), gpu)
 
 
 def _check_process():
@@ -200,27 +230,25 @@ def find_tpu(tpu: str = "") -> tuple[str, str]:
 
 
 @functools.cache
-def _connect(kind, count, tpu, tf_config, gpu):
+def _find_cluster(name, tf_config, timeout):
+  del tf_config  # which has another cluster for another value
+  return cluster_lib.find(name, timeout)
+
+
+@functools.cache
+def _connect(kind, count, tpu, cluster, gpu):
   if kind == "tpu":
     return _connect_tpu(tpu)
-  workers, worker, role, has_evaluator = _workers(tf_config)
   gpus.set_memory_growth(gpu)
   if kind == "cpu" and count > 1:
     _make_virtual_cores(count)
-  if workers > 1:
-    return Device(
-      kind,
-      _multi_worker_strategy(kind, gpu),
-      hosts=workers,
-      host=worker,
-      role=role,
-      has_evaluator=has_evaluator,
-    )
   devices = [f"/{kind}:{index}" for index in range(count)]
   strategy = (
     tf.distribute.OneDeviceStrategy(devices[0]) if count == 1 else _mirrored(kind, devices, gpu)
   )
-  return Device(kind, strategy, role=role, has_evaluator=has_evaluator)
+  if cluster is None:
+    return Device(kind, strategy)
+  return Device(kind, strategy, role=cluster.role, has_evaluator=cluster.has_evaluator)
 
 
 def _connect_tpu(tpu):
@@ -264,44 +292,51 @@ def _tpu_problem(error, package):
   return text.splitlines()[0] if text else repr(error)
 
 
-def _workers(tf_config):
-  """Reads TF_CONFIG: (number of workers, index of this one, its role, is there an evaluator)."""
-  if not tf_config:
-    return 1, 0, "chief", False
-  try:
-    config = json.loads(tf_config)
-    cluster, task = config.get("cluster", {}), config.get("task", {})
-    sizes = {role: len(cluster.get(role, ())) for role in ("chief", "worker")}
-    role, index = task.get("type", "chief"), int(task.get("index", 0))
-  except (ValueError, AttributeError, TypeError) as error:
-    raise errors.SettingError(
-      f"The environment variable TF_CONFIG cannot be read ({error}): {tf_config}"
-    ) from error
-  has_evaluator = bool(cluster.get("evaluator"))
-  if role == "evaluator":
-    return 1, 0, role, True
-  if role not in sizes or not sum(sizes.values()):
-    return 1, 0, "chief", has_evaluator
-  if index >= sizes[role]:
-    raise errors.SettingError(
-      f"TF_CONFIG: the task is {role} {index}, and the cluster has {sizes[role]} of that type."
-    )
-  return (
-    sum(sizes.values()),
-    index + (sizes["chief"] if role == "worker" else 0),
-    role,
-    has_evaluator,
+@dataclasses.dataclass(frozen=True)
+class _Joining:
+  """How to join a cluster; it does not matter once that is done."""
+
+  facts: Callable[[], Mapping[str, str]]
+  timeout: float
+
+  def __eq__(self, other):
+    return isinstance(other, _Joining)
+
+  def __hash__(self):
+    return 0
+
+
+@functools.cache
+def _connect_workers(kind, own, cluster, joining, gpu):
+  # The order is important: nobody waits inside of TensorFlow before all are known to be there, and
+  # from then on a worker that is lost ends the others.
+  gpus.set_memory_growth(gpu)
+  link = roll_call.gather(cluster, joining.facts(), joining.timeout)
+  resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+    tf.train.ClusterSpec({job: list(addresses) for job, addresses in cluster.jobs}),
+    task_type=cluster.role,
+    task_id=cluster.index,
+    num_accelerators={"GPU": own} if own else {},
+    rpc_layer="grpc",
   )
-
-
-def _multi_worker_strategy(kind, gpu):
   options = gpus.communication(gpu) if kind == "gpu" else None
   try:
-    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
   except (tf.errors.OpError, RuntimeError, ValueError) as error:
-    raise errors.SettingError(
-      f"The workers of TF_CONFIG cannot be reached: {str(error).splitlines()[0]}"
+    link.leave("it could not connect")
+    raise errors.WorkerLostError(
+      f"The workers of {cluster.source} did not come together: "
+      f"{link.lost() or str(error).splitlines()[0]}. Start all workers again."
     ) from error
+  return Device(
+    kind,
+    strategy,
+    hosts=len(cluster.addresses),
+    host=cluster.number,
+    role=cluster.role,
+    has_evaluator=cluster.has_evaluator,
+    link=link,
+  )
 
 
 def _mirrored(kind, devices, gpu):

@@ -12,14 +12,13 @@ import tensorflow as tf
 from trainer import errors
 from trainer.devices import device as device_lib
 
-# A collective operation raises one of these if a worker is gone.
-_LOST = (
-  tf.errors.UnavailableError,
-  tf.errors.AbortedError,
-  tf.errors.CancelledError,
-  tf.errors.DeadlineExceededError,
-  tf.errors.InternalError,
-)
+# A collective operation raises one of the first if a worker is gone. It may raise one of the second
+# as well, which has other causes, too.
+_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+_MAYBE_LOST = (tf.errors.CancelledError, tf.errors.InternalError)
+
+# TensorFlow hears of a lost worker before or after the connections of `trainer.devices.link` do.
+_NEWS_SECONDS = 5.0
 
 
 class Workers:
@@ -62,22 +61,46 @@ class Workers:
     return strategy.experimental_local_results(strategy.run(on_replica, (value,)))[0]
 
   @contextlib.contextmanager
-  def watch(self, checkpoints: str) -> Iterator[None]:
+  def watch(self, model_dir: str) -> Iterator[None]:
     """Turns the errors of operations inside that failed because a worker is gone into one sentence.
 
+    The other workers are told of an error with another cause, since they would wait for this one.
+
     Args:
-      checkpoints: the folder with the checkpoints from which all workers can go on.
+      model_dir: the folder with the checkpoints from which all workers can go on.
 
     Raises:
       WorkerLostError: another worker is gone.
     """
+    link = self.device.link
+    if link is None:
+      yield
+      return
     try:
       yield
-    except _LOST as error:
-      if not self.device.is_multi_worker:
+    except Exception as error:
+      causes = list(_causes(error))
+      operation = next((each for each in causes if isinstance(each, _LOST + _MAYBE_LOST)), None)
+      lost = link.lost(_NEWS_SECONDS) if operation else None
+      if isinstance(error, errors.WorkerLostError) or (
+        lost is None and not isinstance(operation, _LOST)
+      ):
+        link.leave(f"{type(error).__name__}: {error}".splitlines()[0][:500])
         raise
       raise errors.WorkerLostError(
-        f"Worker {self.device.host} of {self.device.hosts} lost another one of TF_CONFIG "
-        f"({str(error).splitlines()[0][:200]}). Start all workers "
-        f"again with the same command: they go on from the newest checkpoint in {checkpoints}."
+        f"Worker {self.device.host} of {self.device.hosts} lost another one: "
+        f"{lost or _first_line(operation)}. Start all workers "
+        f"again with the same command: they go on from the newest checkpoint in {model_dir}."
       ) from error
+
+
+def _causes(error):
+  """Yields an exception and those that it was raised for."""
+  while error is not None:
+    yield error
+    error = error.__cause__ or error.__context__
+
+
+def _first_line(error):
+  lines = [line for line in error.message.splitlines() if line.strip() and not line.endswith(":")]
+  return lines[0][:200] if lines else type(error).__name__

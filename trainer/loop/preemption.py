@@ -27,8 +27,9 @@ from typing import NoReturn
 
 from absl import logging
 
-# Asks to be started again: EX_TEMPFAIL of BSD's sysexits.h, a failure that may be gone next time.
-EXIT_CODE = 75
+from trainer import errors
+
+EXIT_CODE = errors.TRY_AGAIN
 
 # Two signals within this time count as one press of Ctrl-C. A terminal sends SIGINT to a program
 # and to the program that started it, and some of these pass it on.

@@ -200,7 +200,6 @@ class Training:
     watch = preemption.Watch()
     with (
       watch.handle_signals(),
-      self._workers.watch(self._model_dir),
       contextlib.closing(
         training_report.TrainingReport(
           self._model_dir, self._config, start, final_step, batch_size, writes=device.is_chief

@@ -128,42 +128,26 @@ def test_a_tpu_s_name_with_another_device(name):
 # -------------------------------------------------------------- several workers
 
 
-def workers_of(**config):
-  return device_lib._workers(json.dumps(config))[:2]
+def test_what_cannot_be_with_several_workers(monkeypatch):
+  cluster = {"worker": ["a:1", "b:1"]}
+  config = {"cluster": cluster, "task": {"type": "worker", "index": 0}}
+  monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+  with pytest.raises(errors.SettingError, match="--device=cpu:8: each of several workers"):
+    device_lib.connect("cpu:8")
+  with pytest.raises(errors.SettingError, match="--cluster=slurm and --device=tpu contradict"):
+    device_lib.connect("tpu", cluster="slurm")
 
 
-def test_workers_are_counted_chief_first():
-  cluster = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"], "evaluator": ["e:1"]}
-  assert device_lib._workers("") == (1, 0, "chief", False)
-  assert workers_of(cluster=cluster, task={"type": "chief", "index": 0}) == (3, 0)
-  assert workers_of(cluster=cluster, task={"type": "worker", "index": 1}) == (3, 2)
-  assert workers_of(cluster={"worker": ["b:1", "c:1"]}, task={"type": "worker", "index": 1}) == (
-    2,
-    1,
-  )
-
-
-def test_an_evaluator_works_alone():
+def test_an_evaluator_works_alone(monkeypatch):
   config = {"cluster": {"worker": ["b:1", "c:1"]}, "task": {"type": "evaluator", "index": 0}}
-  assert device_lib._workers(json.dumps(config)) == (1, 0, "evaluator", True)
-
-
-def test_a_worker_that_is_not_in_the_cluster():
-  with pytest.raises(
-    errors.SettingError, match="TF_CONFIG: the task is worker 2, and the cluster has 2 of that type"
-  ):
-    workers_of(cluster={"worker": ["b:1", "c:1"]}, task={"type": "worker", "index": 2})
-
-
-@pytest.mark.parametrize(
-  "text", ["{", "[]", '"cluster"', '{"cluster": {"worker": 3}}', '{"task": {"index": "first"}}']
-)
-def test_a_tf_config_that_cannot_be_read(text, monkeypatch):
-  monkeypatch.setenv("TF_CONFIG", text)
-  with pytest.raises(
-    errors.SettingError, match="The environment variable TF_CONFIG cannot be read"
-  ):
-    device_lib.connect("cpu")
+  monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+  device = device_lib.connect("cpu")
+  assert (device.role, device.hosts, device.link, device.has_evaluator) == (
+    "evaluator",
+    1,
+    None,
+    True,
+  )
 
 
 def test_a_fork_of_a_process_that_is_connected_is_refused(monkeypatch):

@@ -29,7 +29,7 @@ def main(index, ports, model_dir, steps, slow):
     estimator.train(programs.train_input, max_steps=int(steps), hooks=[announce])
   except errors.WorkerLostError as error:
     print(f"lost: {error}", flush=True)
-    sys.exit(2)
+    sys.exit(error.exit_code)
   result = estimator.evaluate(programs.examples(37))
   print(
     json.dumps(

@@ -1,0 +1,129 @@
+"""What is in deploy/: manifests that parse, scripts that bash takes, commands that there are."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[1]
+MANIFESTS = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
+SCRIPTS = sorted((ROOT / "deploy/slurm").glob("*.sbatch"))
+
+# What runs the tasks of a step side by side, as srun does, and ends all when one fails.
+SRUN = f"""#!{sys.executable}
+import os, subprocess, sys
+words = sys.argv[1:]
+while words[0].startswith("--"):
+  words.pop(0)
+count = int(os.environ["FAKE_TASKS"])
+tasks = [
+  subprocess.Popen(words, env=dict(
+    os.environ, SLURM_PROCID=str(index), SLURM_LOCALID=str(index), SLURM_STEP_NUM_TASKS=str(count),
+    SLURM_STEP_NODELIST="localhost", SLURM_STEP_TASKS_PER_NODE=str(count),
+    SLURMD_NODENAME="localhost"))
+  for index in range(count)
+]
+codes = [task.wait() for task in tasks]
+sys.exit(max(code if code >= 0 else 128 - code for code in codes))
+"""
+
+# What takes the place of python: says what srun and the script have given it, and ends with a code.
+PYTHON = """#!/bin/bash
+echo "task $SLURM_PROCID of $SLURM_STEP_NUM_TASKS: $*" >> "$FAKE_LOG"
+exit "$FAKE_CODE"
+"""
+
+
+def documents(path):
+  return [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
+
+
+def containers(document):
+  """All objects in a manifest that have a command."""
+  if isinstance(document, dict):
+    if "command" in document and "image" in document:
+      yield document
+    for value in document.values():
+      yield from containers(value)
+  elif isinstance(document, list):
+    for value in document:
+      yield from containers(value)
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_manifests_run_commands_and_flags_that_there_are(path):
+  checked = 0
+  for container in containers(documents(path)):
+    command = container["command"]
+    if command[:2] != ["python", "-m"]:
+      continue
+    folder = ROOT.joinpath(*command[2].split("."))
+    module = folder / "main.py" if folder.is_dir() else folder.with_suffix(".py")
+    known = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', module.read_text()))
+    for argument in container["args"]:
+      name, _, value = argument.removeprefix("--").partition("=")
+      assert name in known, argument
+      assert not value.startswith("gin_configs/") or (ROOT / value).exists(), argument
+      checked += 1
+  assert checked
+
+
+def test_the_training_s_pods_get_what_the_cluster_needs():
+  [jobset] = [each for each in documents(MANIFESTS[-1]) if each["kind"] == "JobSet"]
+  job = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
+  [worker] = job["template"]["spec"]["containers"]
+  assert job["completionMode"] == "Indexed"  # which sets JOB_COMPLETION_INDEX
+  variables = {each["name"]: each.get("value") for each in worker["env"]}
+  assert int(variables["WORKERS"]) == job["parallelism"] == job["completions"]
+  assert "JOB_NAME" in variables
+  assert "--cluster=kubernetes" in worker["args"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_manifests_are_valid(path):
+  validate = pytest.importorskip("kubernetes_validate")
+  for document in documents(path):
+    if document["kind"] != "JobSet":  # which is none of Kubernetes' own
+      validate.validate(document, "1.33", strict=True)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_bash_takes_the_scripts(path):
+  subprocess.run(["bash", "-n", path], check=True)
+
+
+@pytest.mark.parametrize(
+  ("code", "restarts", "queued"), [(0, 0, False), (75, 0, True), (2, 0, False), (75, 20, False)]
+)
+def test_the_slurm_script_starts_tasks_and_queues_again_what_may_go_on(
+  tmp_path, code, restarts, queued
+):
+  log = tmp_path / "log"
+  for name, text in (
+    ("srun", SRUN),
+    ("python", PYTHON),
+    ("scontrol", '#!/bin/bash\necho "scontrol $*" >> "$FAKE_LOG"\n'),
+  ):
+    (tmp_path / name).write_text(text)
+    (tmp_path / name).chmod(0o755)
+  environment = {
+    "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    "FAKE_TASKS": "3",
+    "FAKE_LOG": str(log),
+    "FAKE_CODE": str(code),
+    "SLURM_JOB_ID": "7",
+    "SLURM_RESTART_COUNT": str(restarts),
+  }
+  script = ROOT / "deploy/slurm/train.sbatch"
+  done = subprocess.run(["bash", script, "--gin_file=a b.gin"], env=environment, check=False)
+  assert done.returncode == code
+  lines = sorted(log.read_text().splitlines())
+  assert ("scontrol requeue 7" in lines) == queued
+  assert [line for line in lines if line.startswith("task")] == [
+    f"task {index} of 3: -m trainer.main --cluster=slurm --gin_file=a b.gin" for index in range(3)
+  ]

@@ -1,0 +1,187 @@
+"""Open connections between the chief and the other workers, which tell at once who is gone.
+
+A process that ends, however it ends, closes its connections. TensorFlow hears of that when it next
+needs the process, which may be never while workers connect to each other. The chief tells the
+others whom it has lost. A machine that loses its power closes nothing: the kernel asks after 10
+seconds of silence, and gives up 15 seconds later.
+
+A worker that has lost another one raises WorkerLostError as soon as TensorFlow lets go of it. It is
+ended after GRACE_SECONDS if that does not happen. In both cases the exit code is
+errors.TRY_AGAIN, so that whoever started the workers starts them again.
+
+What goes over a connection are lines of JSON, see `trainer.devices.roll_call`; then:
+
+| from   | line                                              |
+|--------|---------------------------------------------------|
+| anyone | {"left": ""}, {"left": "why"}: orderly, or after an error |
+| chief  | {"lost": 2, "why": "..."}                          |
+"""
+
+import atexit
+import json
+import os
+import selectors
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trainer import errors
+
+if TYPE_CHECKING:
+  from trainer.devices import cluster as cluster_lib
+
+# After a loss, how long a worker may take to end by itself: TensorFlow notices within 10 seconds,
+# and a checkpoint may be half written.
+GRACE_SECONDS = 20.0
+
+_KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+_LONGEST_LINE = 1 << 24  # gin files, at the most
+
+
+class Lines:
+  """Lines of JSON over a connection.
+
+  Args:
+    connection: a connected socket.
+
+  Attributes:
+    unread: messages that were received together with one after which somebody else listens.
+  """
+
+  def __init__(self, connection: socket.socket) -> None:
+    self.connection = connection
+    self.unread: list[Any] = []
+    self._received = b""
+    self._sending = threading.Lock()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+      if hasattr(socket, name):  # not on macOS
+        connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+  def send(self, message: Mapping[str, Any]) -> bool:
+    """Sends a message; returns whether that was possible. A reader hears of a broken connection."""
+    try:
+      with self._sending:
+        self.connection.sendall(json.dumps(message).encode() + b"\n")
+    except OSError:
+      return False
+    return True
+
+  def receive(self) -> list[Any] | None:
+    """Waits for something to come.
+
+    Returns:
+      The messages that are complete, maybe none; None if the other side has ended.
+
+    Raises:
+      OSError: the connection broke, or nothing came in time.
+      ValueError: what came is no JSON.
+    """
+    data = self.connection.recv(1 << 16)
+    if not data:
+      return None
+    *complete, self._received = (self._received + data).split(b"\n")
+    if len(self._received) > _LONGEST_LINE:
+      raise ValueError("a line without an end")
+    messages = [json.loads(line) for line in complete]
+    if not all(isinstance(message, dict) for message in messages):
+      raise ValueError("no JSON object")
+    return messages
+
+  def close(self) -> None:
+    """Closes the connection."""
+    self.connection.close()
+
+
+class Link:
+  """The connections of one worker: the chief's to all others, another's to the chief.
+
+  Args:
+    cluster: the cluster.
+    others: worker → Lines, which this object closes.
+  """
+
+  def __init__(self, cluster: "cluster_lib.Cluster", others: Mapping[int, Lines]) -> None:
+    self._cluster = cluster
+    self._others = dict(others)
+    self._lost: str | None = None
+    self._is_lost = threading.Event()
+    self._has_left = False
+    for lines in self._others.values():
+      lines.connection.settimeout(None)
+    threading.Thread(target=self._watch, name="link to the other workers", daemon=True).start()
+    atexit.register(self.leave)
+
+  def lost(self, within: float = 0.0) -> str | None:
+    """Returns which worker is lost, as "worker 2 (c:2222) has ended"; None if none is.
+
+    Args:
+      within: how many seconds to wait for the news.
+    """
+    self._is_lost.wait(within)
+    return self._lost
+
+  def leave(self, why: str = "") -> None:
+    """Tells the others that this process needs them no more.
+
+    Args:
+      why: the error that it ends with, in one line; "" if it has done its work.
+    """
+    if not self._has_left:
+      self._has_left = True
+      for lines in self._others.values():
+        lines.send({"left": why})
+
+  def _watch(self):
+    """Hears from the others until all have left, or one is lost."""
+    with selectors.DefaultSelector() as selector:
+      for number, lines in self._others.items():
+        selector.register(lines.connection, selectors.EVENT_READ, (number, lines))
+      for number, lines in self._others.items():
+        if not self._goes_on(number, lines.unread, selector):
+          return
+      while selector.get_map():
+        for key, _ in selector.select():
+          number, lines = key.data
+          try:
+            said = lines.receive()
+          except (OSError, ValueError) as error:
+            self._lose(number, f"is gone ({getattr(error, 'strerror', None) or error})")
+            return
+          if not self._goes_on(number, said, selector):
+            return
+
+  def _goes_on(self, number, said, selector):
+    """Takes what another worker has said, None if it has ended; returns whether none is lost."""
+    for message in said or ():
+      if "lost" in message:
+        self._lose(message["lost"], message["why"])
+        return False
+      if message.get("left"):
+        self._lose(number, f"has failed: {message['left']}")
+        return False
+      if "left" in message:
+        selector.unregister(self._others[number].connection)
+        return True
+    if said is None:
+      self._lose(number, "has ended")
+      return False
+    return True
+
+  def _lose(self, number, why):
+    for other, lines in self._others.items():
+      if other != number:
+        lines.send({"lost": number, "why": why})
+    self._lost = f"{self._cluster.describe(number)} {why}"
+    self._is_lost.set()
+    time.sleep(GRACE_SECONDS)
+    _end(f"{self._lost[0].upper()}{self._lost[1:]}.")
+
+
+def _end(sentence):
+  print(f"error: {sentence} Start all workers again.", file=sys.stderr, flush=True)
+  # The main thread is inside of TensorFlow, which waits for the worker that is gone.
+  os._exit(errors.TRY_AGAIN)

@@ -1,0 +1,266 @@
+"""Asks Slurm, Kubernetes or Google Compute Engine which processes train together.
+
+Each function is named by `--cluster` and uses TensorFlow's resolver of that system. What a resolver
+does not know, such as the number of this process on Kubernetes, comes from what the system sets.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import time
+import types
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+
+# What Kubernetes and Compute Engine use where no port is given: that of TensorFlow's resolvers.
+PORT = 8470
+
+_SERVICE_ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_METADATA = "http://metadata.google.internal/computeMetadata/v1/instance/"
+
+_LOOK_SECONDS = 2.0
+_TELL_SECONDS = 15.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolved:
+  """The addresses of all workers, "host:port", and the place of this process among them."""
+
+  addresses: tuple[str, ...]
+  index: int
+
+
+def slurm(port: int | None, timeout: float) -> Resolved:
+  """Finds the tasks of this Slurm step, from the variables that srun sets.
+
+  Args:
+    port: of the first task on each node; None for one that follows from the job's number, so that
+      two jobs on a node do not meet.
+    timeout: not used: Slurm starts a step when all its nodes are there.
+
+  Raises:
+    SettingError: this process was not started by srun.
+  """
+  del timeout
+  environment = os.environ
+  if port is None:
+    port = 20000 + int(environment.get("SLURM_JOB_ID", "0")) % 1000 * 10
+  try:
+    most = max(
+      int(number)
+      for number in re.findall(r"(?:^|,)(\d+)", environment["SLURM_STEP_TASKS_PER_NODE"])
+    )
+    # The resolver would ask nvidia-smi for the GPUs, which a node without them does not have, and
+    # set which ones are visible, which srun has done. It only needs a GPU for each task to count.
+    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+      port_base=port, gpus_per_node=most, gpus_per_task=1, auto_set_gpu=False
+    )
+    addresses = resolver.cluster_spec().as_dict()["worker"]
+    index = int(environment["SLURM_PROCID"])
+  except (KeyError, RuntimeError, ValueError) as error:
+    raise errors.SettingError(
+      f"--cluster=slurm: {str(error).strip(chr(39))}: start the command with srun, which sets "
+      "SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE."
+    ) from error
+  # The resolver sorts the nodes as text (node10 before node9) and takes tasks for numbered node by
+  # node. Slurm may do otherwise, so this task is found by its node and its number there.
+  node, local = environment.get("SLURMD_NODENAME"), environment.get("SLURM_LOCALID")
+  if node and local and f"{node}:{port + int(local)}" in addresses:
+    index = addresses.index(f"{node}:{port + int(local)}")
+  return Resolved(tuple(addresses), index)
+
+
+def kubernetes(port: int | None, timeout: float) -> Resolved:
+  """Finds the pods of this pod's Indexed Job.
+
+  The pod's template must set JOB_NAME, from the label that the Job controller gives its pods, and
+  WORKERS, the number of pods; Kubernetes sets JOB_COMPLETION_INDEX. The pod's service account must
+  be allowed to list pods. deploy/kubernetes/train.yaml has it all.
+
+  Raises:
+    SettingError: a variable is missing, or the Kubernetes client.
+    WorkerLostError: the pods were not running in time.
+  """
+  job, index, count = _variables("kubernetes", "JOB_NAME", "JOB_COMPLETION_INDEX", "WORKERS")
+  pods = _Pods(_kubernetes_api(), _namespace())
+  resolver = tf.distribute.cluster_resolver.KubernetesClusterResolver(
+    {"worker": [f"job-name={job}"]}, tf_server_port=port or PORT, override_client=pods
+  )
+
+  def look():
+    addresses = resolver.cluster_spec().as_dict().get("worker", [])
+    missing = sorted(set(range(int(count))) - pods.running)
+    return None if missing else addresses, f"pods {missing} of the job {job}"
+
+  return Resolved(tuple(_wait_for("kubernetes", look, timeout)), int(index))
+
+
+def gce(port: int | None, timeout: float) -> Resolved:
+  """Finds the machines of this machine's managed instance group, of the group's target size.
+
+  Raises:
+    SettingError: this is no machine of a managed instance group, or Google's client is missing.
+    WorkerLostError: the machines were not running in time.
+  """
+  own = _metadata("network-interfaces/0/ip")
+  try:
+    # projects/123/zones/us-central1-a/instanceGroupManagers/train
+    parts = _metadata("attributes/created-by").split("/")
+    project, zone, group = parts[1], parts[3], parts[5]
+  except (IndexError, urllib.error.HTTPError) as error:
+    raise errors.SettingError(
+      "--cluster=gce: this machine belongs to no managed instance group of one zone."
+    ) from error
+  service = _compute_service()
+  manager = service.instanceGroupManagers().get(
+    project=project, zone=zone, instanceGroupManager=group
+  )
+  count = manager.execute()["targetSize"]
+  resolver = tf.distribute.cluster_resolver.GCEClusterResolver(
+    project, zone, group, port or PORT, service=service
+  )
+
+  def look():
+    addresses = resolver.cluster_spec().as_dict().get("worker", [])
+    left = count - len(addresses)
+    return None if left > 0 else addresses, f"{left} of the {count} machines of {group}"
+
+  addresses = _wait_for("gce", look, timeout)
+  if f"{own}:{port or PORT}" not in addresses:
+    raise errors.SettingError(
+      f"--cluster=gce: this machine ({own}) is none of those of the instance group {group}: "
+      f"{', '.join(addresses)}."
+    )
+  return Resolved(tuple(addresses), addresses.index(f"{own}:{port or PORT}"))
+
+
+RESOLVERS: dict[str, Callable[[int | None, float], Resolved]] = {
+  "slurm": slurm,
+  "kubernetes": kubernetes,
+  "gce": gce,
+}
+
+
+def _variables(name, *variables):
+  missing = [variable for variable in variables if not os.environ.get(variable)]
+  if missing:
+    raise errors.SettingError(
+      f"--cluster={name}: the environment has no {' and no '.join(missing)}; see "
+      f"deploy/{name}/train.yaml for what the pods need."
+    )
+  return [os.environ[variable] for variable in variables]
+
+
+def _wait_for(name, look, timeout, clock=time.monotonic, sleep=time.sleep):
+  """Calls look() until it finds what is there; WorkerLostError after `timeout` seconds."""
+  start, told = clock(), float("-inf")
+  while True:
+    found, missing = look()
+    if found is not None:
+      return found
+    if clock() - start > timeout:
+      raise errors.WorkerLostError(
+        f"--cluster={name}: {missing} were not running within {timeout:g} s "
+        "(RunConfig.cluster_timeout_secs). Start again."
+      )
+    if clock() - told > _TELL_SECONDS:
+      told = clock()
+      logging.info("--cluster=%s: waiting for %s.", name, missing)
+    sleep(_LOOK_SECONDS)
+
+
+class _Pods:
+  """What TensorFlow's Kubernetes resolver takes for a client.
+
+  The resolver lists pods of all namespaces, fails for one that does not run yet, sorts them by name
+  (pod 10 before pod 2) and takes the address of the node. This one lists the running pods of one
+  namespace, the newest of each completion index, under names that sort by it, with the address of
+  the pod.
+
+  Args:
+    api: a kubernetes.client.CoreV1Api.
+    namespace: of the pods.
+
+  Attributes:
+    running: the completion indices of the pods that ran at the last look.
+  """
+
+  def __init__(self, api: Any, namespace: str) -> None:
+    self._api = api
+    self._namespace = namespace
+    self.running: set[int] = set()
+
+  def list_pod_for_all_namespaces(self, label_selector: str) -> Any:
+    """Returns an object with `items`, as CoreV1Api's method of this name does."""
+    found = self._api.list_namespaced_pod(self._namespace, label_selector=label_selector).items
+    newest: dict[int, Any] = {}
+    for pod in sorted(found, key=lambda pod: pod.metadata.creation_timestamp):
+      runs = pod.status.phase == "Running" and pod.status.pod_ip
+      if runs and not pod.metadata.deletion_timestamp:
+        newest[_completion_index(pod)] = pod
+    self.running = set(newest)
+    return types.SimpleNamespace(
+      items=[
+        types.SimpleNamespace(
+          metadata=types.SimpleNamespace(name=f"{index:09d}"),
+          status=types.SimpleNamespace(phase="Running", host_ip=pod.status.pod_ip),
+        )
+        for index, pod in newest.items()
+      ]
+    )
+
+
+def _completion_index(pod):
+  return int(pod.metadata.annotations["batch.kubernetes.io/job-completion-index"])
+
+
+def _kubernetes_api():
+  try:
+    import kubernetes as client_package
+  except ImportError as error:
+    raise errors.SettingError(
+      "--cluster=kubernetes needs the Kubernetes client: pip install 'octet[kubernetes]'."
+    ) from error
+  try:
+    client_package.config.load_incluster_config()
+  except client_package.config.ConfigException as error:
+    raise errors.SettingError(
+      f"--cluster=kubernetes: this process runs in no pod ({error})."
+    ) from error
+  return client_package.client.CoreV1Api()
+
+
+def _namespace():
+  return (_SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+
+
+def _metadata(path):
+  """Returns a value of this machine's metadata; SettingError if it is none of Compute Engine's."""
+  request = urllib.request.Request(_METADATA + path, headers={"Metadata-Flavor": "Google"})
+  try:
+    with urllib.request.urlopen(request, timeout=5) as answer:
+      return answer.read().decode()
+  except urllib.error.HTTPError:
+    raise
+  except OSError as error:
+    raise errors.SettingError(
+      f"--cluster=gce: this is no machine of Google Compute Engine ({error})."
+    ) from error
+
+
+def _compute_service():
+  try:
+    from googleapiclient import discovery
+  except ImportError as error:
+    raise errors.SettingError(
+      "--cluster=gce needs Google's client: pip install 'octet[gce]'."
+    ) from error
+  return discovery.build("compute", "v1")

@@ -1,0 +1,283 @@
+"""Before workers join their cluster: waits until all are there, and compares what they will do.
+
+    link = gather(cluster, {"gin": "...", "TensorFlow": "2.21.0"}, timeout=600)
+    ...                    # the workers connect to each other and train
+    link.leave()           # in the end
+
+A worker that is missing would let the others wait inside of TensorFlow without a word. So the chief
+listens at its own address of the cluster, where TensorFlow's server will listen later, and the
+others call there. Each tells its number and its facts. Once all have called, the chief compares the
+facts and tells everyone to go, or why not. The connections stay open, see `trainer.devices.link`.
+
+What goes over a connection are lines of JSON:
+
+| from    | line                                                      |
+|---------|-----------------------------------------------------------|
+| worker  | {"octet": 1, "number": 2, "who": "...", "facts": {...}}    |
+| chief   | {"octet": 1}                                              |
+| chief   | {"wait": "worker 3 (d:2222)"}, every 15 s                 |
+| chief   | {"late": sentence}, {"refused": sentence}, {"go": [who]}   |
+
+Whoever can reach the port can call, as it can reach TensorFlow's own server, which is open to all:
+the cluster's network must be closed to others.
+"""
+
+import dataclasses
+import difflib
+import os
+import platform
+import selectors
+import socket
+import time
+from collections.abc import Callable, Mapping
+
+from absl import logging
+
+from trainer import errors
+from trainer.devices import cluster as cluster_lib
+from trainer.devices import link as link_lib
+
+_VERSION = 1
+_ADDRESSES = "the list of workers"
+
+# Seconds for an answer of whoever listens at the chief's address, which may be the TensorFlow of a
+# training that has not ended yet; between two calls; until the first word on who is missing, which
+# most are not for longer, and between two; and without a word of the chief, which then counts as
+# gone.
+_ANSWER_SECONDS = 5.0
+_AGAIN_SECONDS = 0.5
+_PATIENCE_SECONDS = 3.0
+_TELL_SECONDS = 15.0
+_SILENCE_SECONDS = 60.0
+
+
+@dataclasses.dataclass
+class _Caller:
+  """A worker that has called the chief."""
+
+  lines: link_lib.Lines
+  who: str
+  facts: Mapping[str, str]
+
+
+def gather(
+  cluster: cluster_lib.Cluster,
+  facts: Mapping[str, str],
+  timeout: float,
+  clock: Callable[[], float] = time.monotonic,
+) -> link_lib.Link:
+  """Waits until all workers of a cluster are there.
+
+  Args:
+    cluster: the cluster, of several workers.
+    facts: name → text, what must be the same on all workers.
+    timeout: how many seconds to wait.
+    clock: returns the time in seconds.
+
+  Returns:
+    The open connections to the others.
+
+  Raises:
+    WorkerLostError: they were not all there in time.
+    SettingError: their facts differ, or the chief's port is taken.
+  """
+  who = f"{platform.node()}, process {os.getpid()}"
+  facts = {**facts, _ADDRESSES: ", ".join(cluster.addresses)}
+  deadline = clock() + timeout
+  if cluster.number == 0:
+    gathered, everyone = _call_the_roll(cluster, who, facts, timeout, clock)
+  else:
+    gathered, everyone = _answer(cluster, who, facts, timeout, clock, deadline)
+  for number, each in enumerate(everyone):
+    if cluster.number in (0, number):
+      logging.info(
+        "Host %d of %d: %s on %s.", number, len(everyone), cluster.describe(number), each
+      )
+  return link_lib.Link(cluster, gathered)
+
+
+def differences(facts: Mapping[int, Mapping[str, str]]) -> str | None:
+  """Returns a sentence on what differs between the chief and another worker; None if nothing does.
+
+  Args:
+    facts: worker → name → text.
+  """
+  for name in sorted({name for each in facts.values() for name in each}):
+    first = facts[0].get(name, "")
+    for number, each in facts.items():
+      other = each.get(name, "")
+      if other == first:
+        continue
+      if "\n" not in first + other:
+        return f"{name} is {first or 'none'} on worker 0 and {other or 'none'} on worker {number}"
+      lines = [
+        f"    worker {0 if line[0] == '-' else number}: {line[1:].strip()}"
+        for line in difflib.unified_diff(first.splitlines(), other.splitlines(), n=0, lineterm="")
+        if line[0] in "+-" and line[:3] not in ("+++", "---") and line[1:].strip()
+      ]
+      return f"{name} of worker {number} is not that of worker 0:\n" + "\n".join(lines[:6]) + "\n "
+  return None
+
+
+def _call_the_roll(cluster, who, facts, timeout, clock):
+  """The chief's side: ({number: Lines}, the `who` of everyone)."""
+  deadline = clock() + timeout
+  count = len(cluster.addresses)
+  callers: dict[int, _Caller] = {}
+  with _listen(cluster, deadline, clock) as listener, selectors.DefaultSelector() as selector:
+    selector.register(listener, selectors.EVENT_READ)
+    told = clock() - _TELL_SECONDS + _PATIENCE_SECONDS
+    while len(callers) < count - 1:
+      for key, _ in selector.select(0.2):
+        if key.fileobj is listener:
+          connection, _ = listener.accept()
+          selector.register(connection, selectors.EVENT_READ, link_lib.Lines(connection))
+        else:
+          _hear(key.data, callers, count, selector)
+      missing = ", ".join(
+        cluster.describe(number) for number in range(1, count) if number not in callers
+      )
+      if clock() > deadline:
+        sentence = f"{missing} did not come within {timeout:g} s (RunConfig.cluster_timeout_secs)."
+        _tell_all(callers, {"late": sentence})
+        raise errors.WorkerLostError(f"{sentence} Start all workers again.")
+      if missing and clock() - told > _TELL_SECONDS:
+        told = clock()
+        logging.info("Waiting for %s.", missing)
+        _tell_all(callers, {"wait": missing})
+    for connection in [key.fileobj for key in selector.get_map().values()]:
+      if connection is not listener and all(
+        connection is not caller.lines.connection for caller in callers.values()
+      ):
+        connection.close()
+  told_by = {0: facts, **{number: each.facts for number, each in callers.items()}}
+  if different := differences(told_by):
+    sentence = f"The workers of {cluster.source} differ: {different}. All need the same."
+    # An orchestrator may have told one of them of a machine that it was about to take away.
+    is_stale = cluster.source != "TF_CONFIG" and any(
+      each.get(_ADDRESSES) != facts[_ADDRESSES] for each in told_by.values()
+    )
+    _tell_all(callers, {"late" if is_stale else "refused": sentence})
+    raise errors.WorkerLostError(sentence) if is_stale else errors.SettingError(sentence)
+  everyone = [who, *(callers[number].who for number in range(1, count))]
+  _tell_all(callers, {"go": everyone})
+  return {number: caller.lines for number, caller in callers.items()}, everyone
+
+
+def _hear(lines, callers, count, selector):
+  """Takes what a connection to the chief has to say: a call, an end, or nothing of this kind."""
+  known = next((number for number, caller in callers.items() if caller.lines is lines), None)
+  try:
+    said = lines.receive()
+  except (OSError, ValueError):
+    said = None
+  if said == []:  # half a line
+    return
+  if said and known is None and _is_call(said[0], count) and said[0]["number"] not in callers:
+    callers[said[0]["number"]] = _Caller(lines, str(said[0]["who"]), said[0]["facts"])
+    lines.send({"octet": _VERSION})
+    return
+  # It has ended, or is something else, such as a probe, the TensorFlow of a training that has
+  # ended, or a second process for the same worker, which calls again until its time is over.
+  if known is not None:
+    del callers[known]
+  selector.unregister(lines.connection)
+  lines.close()
+
+
+def _is_call(said, count):
+  return (
+    isinstance(said, dict)
+    and said.get("octet") == _VERSION
+    and said.get("number") in range(1, count)
+    and isinstance(said.get("facts"), dict)
+  )
+
+
+def _tell_all(callers, message):
+  for caller in callers.values():
+    caller.lines.send(message)
+
+
+def _listen(cluster, deadline, clock):
+  """A listening socket at the chief's port, as soon as an earlier process has left it."""
+  port = int(cluster.addresses[0].rpartition(":")[2])
+  both = socket.has_dualstack_ipv6()
+  while True:
+    try:
+      return socket.create_server(
+        ("", port), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both
+      )
+    except OSError as error:
+      if clock() > deadline:
+        raise errors.SettingError(
+          f"{cluster.source}: this is {cluster.describe(0)}, and its port {port} cannot be used "
+          f"({error.strerror or error}): does another process listen there?"
+        ) from error
+      time.sleep(_AGAIN_SECONDS)
+
+
+def _answer(cluster, who, facts, timeout, clock, deadline):
+  """A worker's side: ({0: Lines}, the `who` of everyone)."""
+  host, _, port = cluster.addresses[0].rpartition(":")
+  call = {"octet": _VERSION, "number": cluster.number, "who": who, "facts": dict(facts)}
+  told, missing = clock() - _TELL_SECONDS + _PATIENCE_SECONDS, cluster.describe(0)
+  while True:
+    reason = "it is there and does not answer: an earlier training there may be about to end"
+    try:
+      connection = socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS)
+      lines = link_lib.Lines(connection)
+      try:
+        lines.send(call)
+        everyone = _follow(lines, deadline, clock)
+      except BaseException:
+        lines.close()
+        raise
+      if everyone is not None:
+        return {0: lines}, everyone
+      lines.close()
+    except errors.OctetError:  # the chief's word is final
+      raise
+    except _Missing as error:
+      missing, reason = str(error), "the chief waits for it"
+    except (OSError, ValueError) as error:
+      reason = getattr(error, "strerror", None) or str(error) or reason
+    if clock() > deadline:
+      raise errors.WorkerLostError(
+        f"{missing} did not come within {timeout:g} s (RunConfig.cluster_timeout_secs): {reason}. "
+        "Start all workers again."
+      )
+    if clock() - told > _TELL_SECONDS:
+      told = clock()
+      logging.info("Waiting for %s: %s.", missing, reason)
+    time.sleep(_AGAIN_SECONDS)
+
+
+class _Missing(Exception):
+  """The time is over, and the chief still waits for those that the text names."""
+
+
+def _follow(lines, deadline, clock):
+  """Does what the chief says; returns the `who` of everyone, or None if the chief is gone."""
+  answered, missing = False, ""
+  while True:
+    lines.connection.settimeout(_SILENCE_SECONDS if answered else _ANSWER_SECONDS)
+    said = lines.receive()
+    if said is None:
+      return None
+    for place, message in enumerate(said):
+      if not answered and message.get("octet") != _VERSION:
+        return None
+      answered = True
+      if "wait" in message:
+        missing = message["wait"]
+        logging.info("Waiting for %s.", missing)
+      elif "late" in message:
+        raise errors.WorkerLostError(f"{message['late']} Start all workers again.")
+      elif "refused" in message:
+        raise errors.SettingError(message["refused"])
+      elif "go" in message:
+        lines.unread = said[place + 1 :]
+        return message["go"]
+    if missing and clock() > deadline:
+      raise _Missing(missing)
