@@ -109,7 +109,11 @@ def make(
     watching.stage,
   )
   inputs = loop_input.LoopInputs(
-    feeding, loops, functools.partial(program_length.steps_per_program, config, device)
+    feeding,
+    loops,
+    functools.partial(program_length.steps_per_program, config, device),
+    functools.partial(program_length.groups_per_program, config, device),
+    results_bytes=config.tpu_config.stacked_input_bytes,
   )
   position = data_position.DataPosition()
   saving = saver.Saver(

@@ -1,4 +1,4 @@
-"""Stacks the batches of several training steps, so that they go to the device in one piece.
+"""Stacks the batches of several steps, so that they go to the device in one piece.
 
     reader = StackReader(stack(dataset, steps=20, replicas=8), devices)
     while stacked := reader.current():
@@ -8,12 +8,16 @@
 A stack has, for each core, an element whose tensors have one more axis in front, the steps:
 [steps, per-core batch, ...]. At the end of a dataset a stack may have fewer steps than others. It
 is padded, so that every stack has the same shapes and no program is compiled for a remainder.
+
+A step of an evaluation or a prediction is a group, see `trainer.inputs.groups`; `stack_groups` and
+GroupStackReader are for them.
 """
 
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from trainer.inputs import groups
@@ -44,16 +48,44 @@ def stack(dataset: tf.data.Dataset, steps: int, replicas: int) -> tf.data.Datase
   return groups.without_tuning(stacked.prefetch(1))
 
 
+def stack_groups(dataset: tf.data.Dataset, steps: int) -> tf.data.Dataset:
+  """Stacks groups.
+
+  Args:
+    dataset: groups.
+    steps: the groups in a stack.
+
+  Returns:
+    A dataset of (steps, rows, elements): int64 scalar, how many groups of the stack are real; int64
+    [steps, replicas], the groups' rows; and for each core its element.
+  """
+
+  def split(element, rows):
+    real = tf.shape(rows, out_type=tf.int64)[0]
+    leaves = [_padded(leaf, steps) for leaf in tf.nest.flatten(element)]
+    elements = [[leaf[:, core] for leaf in leaves] for core in range(rows.shape[1])]
+    split_up = tuple(tf.nest.pack_sequence_as(element, leaves) for leaves in elements)
+    return real, _padded(rows, steps), split_up
+
+  return groups.without_tuning(dataset.batch(steps).map(split).prefetch(1))
+
+
 def _by_step(leaf, steps, replicas):
   """[at most steps · replicas, ...] → [steps, replicas, ...], padded with zeros at its end."""
-  missing = steps * replicas - tf.shape(leaf)[0]
+  padded = _padded(leaf, steps * replicas)
+  return tf.reshape(padded, [steps, replicas, *padded.shape[1:]])
+
+
+def _padded(leaf, size):
+  """[at most size, ...] → [size, ...], padded with zeros at its end."""
+  missing = size - tf.shape(leaf)[0]
   inner = leaf.shape.as_list()[1:]
   padded = tf.cond(
     tf.equal(missing, 0),
     lambda: leaf,
     lambda: tf.concat([leaf, tf.zeros([missing, *inner], leaf.dtype)], 0),
   )
-  return tf.reshape(padded, [steps, replicas, *inner])
+  return tf.ensure_shape(padded, [size, *inner])
 
 
 def spec_of(element: Any, steps: int, replicas: int) -> tuple:
@@ -123,7 +155,7 @@ class StackReader:
       real, elements = next(self._iterator, (None, ()))
       if real is None:
         return None
-      self._stack = Stack(self._placed(elements), int(real))
+      self._stack = Stack(_placed(elements, self._devices), int(real))
     return self._stack
 
   def next_step(self) -> list[tuple]:
@@ -140,9 +172,62 @@ class StackReader:
       tf.nest.map_structure(lambda tensor: tensor[index], element) for element in stacked.elements
     ]
 
-  def _placed(self, elements):
-    placed = []
-    for device, element in zip(self._devices, elements, strict=True):
-      with tf.device(device):
-        placed.append(tf.nest.map_structure(tf.identity, element))
-    return tuple(placed)
+
+
+@dataclasses.dataclass
+class GroupStack(Stack):
+  """A stack of groups.
+
+  Attributes:
+    rows: int64 [steps, cores], how many examples of each batch are real.
+    on_host: the elements, on the host.
+  """
+
+  rows: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros([0, 0], np.int64))
+  on_host: tuple = ()
+
+  def batch(self, step: int, core: int) -> Any:
+    """Returns the real examples of one batch, tensors."""
+    real = self.rows[step, core]
+    return tf.nest.map_structure(lambda tensor: tensor[step, :real], self.on_host[core])
+
+  def examples(self, step: int) -> Any:
+    """Returns the element of a group, padding included, as numpy arrays [cores · batch, ...]."""
+    return tf.nest.map_structure(
+      lambda *of_cores: np.concatenate([tensor[step].numpy() for tensor in of_cores]),
+      *self.on_host,
+    )
+
+
+class GroupStackReader:
+  """Reads stacks of groups, and puts them on the devices.
+
+  Args:
+    dataset: what `stack_groups` returns.
+    devices: the name of each core's device.
+  """
+
+  def __init__(self, dataset: tf.data.Dataset, devices: Sequence[str]) -> None:
+    self._iterator: Iterator = iter(dataset)
+    self._devices = devices
+    self._stack: GroupStack | None = None
+
+  def current(self) -> GroupStack | None:
+    """Returns the stack that has groups left, the next one if need be; None at the end."""
+    if self._stack is None or not self._stack.left:
+      self._stack = None
+      real, rows, elements = next(self._iterator, (None, None, ()))
+      if real is None:
+        return None
+      placed = _placed(elements, self._devices)
+      self._stack = GroupStack(placed, int(real), rows=rows.numpy(), on_host=elements)
+    return self._stack
+
+
+def _placed(elements, devices):
+  """Puts each core's element on its device."""
+  placed = []
+  for device, element in zip(devices, elements, strict=True):
+    with tf.device(device):
+      placed.append(tf.nest.map_structure(tf.identity, element))
+  return tuple(placed)

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from trainer.inputs import stacks
 from trainer.internals import tensorflow_internals
-from trainer.loop import executor, multi_step
+from trainer.kinds import Kind
+from trainer.loop import executor, multi_group, multi_step
 from trainer.loop import step as step_lib
 from trainer.reporting import host_metrics as metrics_lib
 from trainer.reporting import step_times, summaries
@@ -65,6 +66,7 @@ class DeviceLoops:
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
     self._predict_step = tf.function(self._predict, autograph=False)
     self._predict_several: dict = {}  # by the concrete function of trace_predict
+    self._group_programs: dict = {}
 
   def stack_reader(self, dataset: tf.data.Dataset, steps: int) -> stacks.StackReader:
     """Makes the input of a training loop that has `steps` steps in a program.
@@ -73,8 +75,44 @@ class DeviceLoops:
       dataset: per-core batches.
       steps: the most steps in a program.
     """
-    devices = self._program.strategy.extended.worker_devices
-    return stacks.StackReader(stacks.stack(dataset, steps, self._replicas), devices)
+    return stacks.StackReader(stacks.stack(dataset, steps, self._replicas), self._devices())
+
+  def group_program(
+    self, kind: Kind, element_spec: Any, groups: int, limit_bytes: int
+  ) -> multi_group.GroupProgram:
+    """Traces the program of several groups of an evaluation or a prediction.
+
+    Args:
+      kind: EVAL or PREDICT.
+      element_spec: of one core's batch.
+      groups: the most groups in a program.
+      limit_bytes: the most bytes that its results take on one core.
+
+    Raises:
+      core_results.TooLarge: the results of so many groups exceed limit_bytes.
+    """
+    element_spec = stacks.spec_of(element_spec, groups, self._replicas)
+    key = kind, groups, limit_bytes, str(element_spec)
+    if key not in self._group_programs:
+      self._group_programs[key] = multi_group.GroupProgram(
+        self._program, kind, element_spec, groups, limit_bytes
+      )
+    return self._group_programs[key]
+
+  def group_reader(
+    self, dataset: tf.data.Dataset, program: multi_group.GroupProgram
+  ) -> multi_group.GroupReader:
+    """Makes the input of a program of several groups.
+
+    Args:
+      dataset: groups, see `trainer.inputs.groups`.
+      program: what `group_program` has returned for them.
+    """
+    stacked = stacks.stack_groups(dataset, program.groups)
+    return multi_group.GroupReader(stacked, self._devices(), program)
+
+  def _devices(self):
+    return self._program.strategy.extended.worker_devices
 
   def train(
     self, iterator: tf.data.Iterator | stacks.StackReader, steps: tf.Tensor, endless: bool
@@ -247,14 +285,8 @@ class DeviceLoops:
     def body(done, group, loss_sum, seen):
       element, rows = group
       losses, tensors = self._program.evaluate(self._split(element))
-      real = tf.repeat(rows > 0, _batch_size(element))
-      host_metrics.update(
-        self._program.metric_fn,
-        tf.nest.map_structure(lambda tensor: tf.boolean_mask(tensor, real), tensors),
-      )
-      loss_sum += tf.reduce_sum(
-        tf.where(rows > 0, tf.cast(losses, tf.float64) * tf.cast(rows, tf.float64), 0)
-      )
+      multi_group.add_to_metrics(host_metrics, self._program.metric_fn, tensors, rows > 0)
+      loss_sum += multi_group.sum_of_losses(losses, rows)
       return done + 1, _next_group(iterator, group), loss_sum, seen + tf.reduce_sum(rows)
 
     def goes_on(done, group, *_):
@@ -288,14 +320,18 @@ class DeviceLoops:
     )
     return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=host_metrics.results())
 
-  def trace_predict(self, iterator: tf.data.Iterator) -> tf.types.experimental.ConcreteFunction:
+  def trace_predict(
+    self, iterator: tf.data.Iterator | multi_group.GroupReader
+  ) -> tf.types.experimental.ConcreteFunction:
     """Traces a prediction step for an iterator over groups; returns its concrete function."""
+    if isinstance(iterator, multi_group.GroupReader):
+      return iterator.program.traced
     return self._predict_step.get_concrete_function(iterator)
 
   def predict(
     self,
     traced: tf.types.experimental.ConcreteFunction,
-    iterator: tf.data.Iterator,
+    iterator: tf.data.Iterator | multi_group.GroupReader,
     groups: int | None = None,
     with_examples: bool = False,
   ) -> Iterator[tuple[Any, Any]]:
@@ -309,7 +345,7 @@ class DeviceLoops:
     Args:
       traced: the concrete function that trace_predict returned for this iterator. A tf.function
         would look it up for every group, which takes as long as a light step.
-      iterator: over groups, see `trainer.inputs.groups`.
+      iterator: over groups, see `trainer.inputs.groups`; or what `group_reader` makes.
       groups: number of groups in the iterator, or None.
       with_examples: whether to return the examples too.
 
@@ -317,6 +353,10 @@ class DeviceLoops:
       (predictions, element): nests of numpy arrays, the real examples only, in order. The element
       is None unless with_examples is true.
     """
+    if isinstance(iterator, multi_group.GroupReader):
+      for result in multi_group.predict(iterator, with_examples):
+        yield self._real(result, with_examples)
+      return
     at_once = _SMALL_GROUPS if executor.is_light(traced.graph) else _LARGE_GROUPS
     if self._on_one_cpu and groups is not None and groups >= 2 * at_once:
       if traced not in self._predict_several:

@@ -9,10 +9,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer.loop import device_loops
+from trainer.loop import device_loops, multi_group
 
 # Most groups in one call of the device. Python handles Ctrl-C only between two calls.
 _LOOP = 64
@@ -32,9 +33,25 @@ class Result:
   examples: int
 
 
+@dataclasses.dataclass
+class _Totals:
+  """What the groups add up to so far."""
+
+  loss_sum: float = 0.0
+  examples: int = 0
+  done: int = 0  # groups
+  metrics: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
+
+  def add(self, result: dict[str, Any], examples: int) -> None:
+    """Adds what some batches with so many examples gave."""
+    self.loss_sum += float(result["loss_sum"])
+    self.examples += examples
+    self.metrics = result["metrics"]
+
+
 def run(
   loops: device_loops.DeviceLoops,
-  iterator: tf.data.Iterator,
+  iterator: tf.data.Iterator | multi_group.GroupReader,
   name: str,
   steps: int | None = None,
   beat: Callable[[], None] = lambda: None,
@@ -43,7 +60,7 @@ def run(
 
   Args:
     loops: the device loops.
-    iterator: over groups, see `trainer.inputs.groups`.
+    iterator: over groups, see `trainer.inputs.groups`; or of stacks of them.
     name: the evaluation's name. Its metrics are reset first.
     steps: the most groups to evaluate; None for all.
     beat: called before each call of the device, to tell a watchdog that the evaluation progresses.
@@ -52,45 +69,113 @@ def run(
     The result.
   """
   loops.host_metrics(name).reset()
-  loss_sum, examples, done, metrics = 0.0, 0, 0, {}
+  is_stacked = isinstance(iterator, multi_group.GroupReader)
+  evaluate = _evaluate_stacks if is_stacked else _evaluate_groups
+  totals = evaluate(loops, iterator, name, steps, beat)
+  if steps is not None and totals.done < steps:
+    logging.warning(
+      "The evaluation ended after %d of %d steps: the input has %d examples.",
+      totals.done,
+      steps,
+      totals.examples,
+    )
+  if not totals.examples:
+    return Result({}, 0)
+  values = {
+    key: value.numpy().item() if value.shape.rank == 0 else value.numpy()
+    for key, value in totals.metrics.items()
+  }
+  return Result({"loss": totals.loss_sum / totals.examples, **values}, totals.examples)
+
+
+def _evaluate_groups(loops, iterator, name, steps, beat):
+  """Evaluates groups that the host hands over one by one."""
+  totals = _Totals()
   group = next(iterator, None)
-  while group is not None and (steps is None or done < steps):
+  while group is not None and (steps is None or totals.done < steps):
     beat()
     element, rows = group
     size = tf.nest.flatten(element)[0].shape.as_list()[1]
     counts = rows.numpy()
     if not counts.any():  # a group of padding only: the data ended
       break
-    partial = [index for index, count in enumerate(counts) if 0 < count < size]
+    partial = _partial(counts, size)
     # A group may hold both kinds. The whole batches go first, with the partial ones marked as
     # empty; then each partial batch by itself.
     if partial:
       group, wanted = (element, tf.where(tf.equal(rows, size), rows, 0)), 1
     else:
-      wanted = _LOOP if steps is None else min(_LOOP, steps - done)
+      wanted = _LOOP if steps is None else min(_LOOP, steps - totals.done)
     if (counts == size).any():
       result = loops.evaluate(iterator, group, tf.constant(wanted, tf.int64), name)
-      loss_sum += float(result["loss_sum"])
-      examples += int(result["rows"])
-      done += int(result["steps"])
-      group, metrics = result["group"], result["metrics"]
+      totals.add(result, int(result["rows"]))
+      totals.done += int(result["steps"])
+      group = result["group"]
     else:
-      done += 1
+      totals.done += 1
       group = next(iterator, None)
     for index in partial:
-      result = loops.evaluate_partial(
-        tf.nest.map_structure(lambda tensor, index=index: tensor[index, : counts[index]], element),
-        name,
+      batch = tf.nest.map_structure(
+        lambda tensor, index=index: tensor[index, : counts[index]], element
       )
-      loss_sum += float(result["loss_sum"])
-      examples += int(counts[index])
-      metrics = result["metrics"]
-  if steps is not None and done < steps:
-    logging.warning(
-      "The evaluation ended after %d of %d steps: the input has %d examples.", done, steps, examples
-    )
-  values = {
-    key: value.numpy().item() if value.shape.rank == 0 else value.numpy()
-    for key, value in metrics.items()
-  }
-  return Result({"loss": loss_sum / examples, **values} if examples else {}, examples)
+      totals.add(loops.evaluate_partial(batch, name), int(counts[index]))
+  return totals
+
+
+def _evaluate_stacks(loops, reader, name, steps, beat):
+  """Evaluates groups of which several are one program."""
+  totals, program = _Totals(), reader.program
+  started = None  # the rows of the groups that the device works on
+  while steps is None or totals.done < steps:
+    beat()
+    stack = reader.current()
+    if stack is None:
+      break
+    first, size = stack.first, tf.nest.flatten(stack.elements)[0].shape.as_list()[1]
+    wanted = stack.left if steps is None else min(stack.left, steps - totals.done)
+    rows = stack.rows[first : first + wanted]
+    rows = rows[: _until_partial(rows, size)]
+    if not len(rows):  # a group of padding only: the data ended
+      break
+    # As above: the whole batches go first, then each partial batch by itself.
+    whole = np.where(rows == size, rows, 0)
+    if not whole[-1].any():
+      whole = whole[:-1]
+    if len(whole):
+      results = started is not None and program.results()
+      program.start(stack, len(whole))
+      if started is not None:  # the host counts one program while the device works on the next one
+        _count(totals, loops, program, results, started, name)
+      started = whole
+    stack.first = first + len(rows)
+    totals.done += len(rows)
+    if partial := _partial(rows[-1], size):
+      if started is not None:
+        _count(totals, loops, program, program.results(), started, name)
+        started = None
+      for core in partial:
+        batch = stack.batch(stack.first - 1, core)
+        totals.add(loops.evaluate_partial(batch, name), int(rows[-1, core]))
+  if started is not None:
+    _count(totals, loops, program, program.results(), started, name)
+  return totals
+
+
+def _count(totals, loops, program, results, rows, name):
+  result = program.count(results, rows, name, loops.host_metrics(name))
+  totals.add(result, int(rows.sum()))
+
+
+def _partial(rows, size):
+  """The cores whose batch is neither full nor empty."""
+  return [core for core, count in enumerate(rows) if 0 < count < size]
+
+
+def _until_partial(rows, size):
+  """How many groups come up to the first one with a partial batch, or before an empty group."""
+  for index, of_group in enumerate(rows):
+    if not of_group.any():
+      return index
+    if _partial(of_group, size):
+      return index + 1
+  return len(rows)

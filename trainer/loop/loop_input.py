@@ -9,7 +9,7 @@ import tensorflow as tf
 from trainer.inputs import feeder as feeder_lib
 from trainer.inputs import stacks
 from trainer.kinds import Kind
-from trainer.loop import device_loops
+from trainer.loop import device_loops, program_length
 
 
 @dataclasses.dataclass
@@ -24,8 +24,8 @@ class LoopInput:
     input_fn: what made it.
     start: the example that its data begins at.
     dataset: a tf.data.Dataset of what the device loop of the kind reads.
-    iterator: over that dataset; in a training with several steps in a program a
-      stacks.StackReader.
+    iterator: over that dataset; where several steps are one program a stacks.StackReader, and
+      where several groups are one a multi_group.GroupReader.
     elements: the number of the dataset's elements, or None if it is not known or has no end.
     is_endless: whether it has no end. The training loop is traced for that.
   """
@@ -64,6 +64,9 @@ class LoopInputs:
     loops: the DeviceLoops.
     steps_per_program: function of the element_spec of a training's dataset that returns how many
       steps are one program.
+    groups_per_program: function of the element_spec of a dataset of groups and of their number, or
+      None, that returns how many groups may be one program.
+    results_bytes: the most bytes that the results of a program of several groups take on one core.
   """
 
   def __init__(
@@ -71,10 +74,14 @@ class LoopInputs:
     feeder: feeder_lib.Feeder,
     loops: device_loops.DeviceLoops,
     steps_per_program: Callable[[Any], int] = lambda element_spec: 1,
+    groups_per_program: Callable[[Any, int | None], int] = lambda element_spec, groups: 1,
+    results_bytes: int = 0,
   ) -> None:
     self._feeder = feeder
     self._loops = loops
     self._steps_per_program = steps_per_program
+    self._groups_per_program = groups_per_program
+    self._results_bytes = results_bytes
 
   def get(
     self, kind: str, source: Callable | LoopInput, name: str = "", start: int = 0
@@ -96,18 +103,36 @@ class LoopInputs:
     input_fn = input_fn_of(source)
     dataset = self._feeder.for_loop(kind, input_fn, start)
     cardinality = int(dataset.cardinality().numpy())
-    steps = self._steps_per_program(dataset.element_spec) if kind == Kind.TRAIN else 1
-    iterator = iter(dataset) if steps == 1 else self._loops.stack_reader(dataset, steps)
+    elements = cardinality if cardinality >= 0 else None
     is_endless = cardinality == tf.data.INFINITE_CARDINALITY
     if kind == Kind.TRAIN:
-      self._loops.trace_train(iterator, is_endless)
-    elif kind == Kind.EVAL:
+      iterator = self._traced_for_training(dataset, is_endless)
+    else:
+      iterator = self._traced_for_groups(Kind(kind), dataset, name, elements)
+    return LoopInput(kind, input_fn, start, dataset, iterator, elements, is_endless)
+
+  def _traced_for_training(self, dataset, is_endless):
+    steps = self._steps_per_program(dataset.element_spec)
+    iterator = iter(dataset) if steps == 1 else self._loops.stack_reader(dataset, steps)
+    self._loops.trace_train(iterator, is_endless)
+    return iterator
+
+  def _traced_for_groups(self, kind, dataset, name, elements):
+    _, program = program_length.longest(
+      lambda groups: self._loops.group_program(
+        kind, program_length.element_of(dataset.element_spec), groups, self._results_bytes
+      ),
+      self._groups_per_program(dataset.element_spec, elements),
+    )
+    if program is not None:
+      return self._loops.group_reader(dataset, program)
+    iterator = iter(dataset)
+    if kind == Kind.EVAL:
       count = tf.TensorSpec([], tf.int64)
       self._loops.evaluate.get_concrete_function(iterator, dataset.element_spec, count, name)
     else:
       self._loops.trace_predict(iterator)
-    elements = cardinality if cardinality >= 0 else None
-    return LoopInput(kind, input_fn, start, dataset, iterator, elements, is_endless)
+    return iterator
 
 
 def input_fn_of(source: Callable | LoopInput) -> Callable:

@@ -1,13 +1,22 @@
-"""How many training steps are one program of the device."""
+"""How many training steps, or groups of an evaluation or a prediction, are one program."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tensorflow as tf
 
 from trainer import errors, formatting, run_config
 from trainer.devices import device as device_lib
 from trainer.inputs import stacks
+from trainer.loop import core_results
 
 # The most steps where nothing else bounds them: the first program has to wait for so many batches.
 _MOST = 1024
+# The most groups: Python handles Ctrl-C only between two programs, and the first predictions come
+# with the last ones of a program.
+_MOST_GROUPS = 64
+
+_Traced = TypeVar("_Traced")
 
 
 def steps_per_program(
@@ -23,11 +32,39 @@ def steps_per_program(
   Raises:
     SettingError: TPUConfig.steps_per_program cannot be had.
   """
+  return steps_on_tpu(config, element_spec) if _is_one_program(config, device) else 1
+
+
+def groups_per_program(
+  config: run_config.RunConfig, device: device_lib.Device, group_spec: Any, groups: int | None
+) -> int:
+  """Returns the groups of one program by what their input takes; 1 where the host calls each.
+
+  Args:
+    config: the RunConfig.
+    device: the Device.
+    group_spec: of the groups, (element, rows).
+    groups: how many there are, or None.
+
+  Raises:
+    SettingError: TPUConfig.steps_per_program cannot be had.
+  """
+  if not _is_one_program(config, device):
+    return 1
+  return groups_on_tpu(config, element_of(group_spec), groups)
+
+
+def element_of(group_spec: Any) -> Any:
+  """Returns the specs of one core's batch in a group."""
+  element, _ = group_spec
+  return tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), element)
+
+
+def _is_one_program(config, device):
+  """Returns whether the device does more than one step in a program, if the bounds allow it."""
   wanted = config.tpu_config.steps_per_program
-  if wanted is None and device.kind != "tpu":
-    return 1
-  if wanted == 1:
-    return 1
+  if wanted == 1 or (wanted is None and device.kind != "tpu"):
+    return False
   if device.is_multi_worker:
     raise errors.SettingError(
       f"TPUConfig.steps_per_program is {wanted}: with several workers (TF_CONFIG) the host calls "
@@ -38,7 +75,7 @@ def steps_per_program(
       f"TPUConfig.steps_per_program is {wanted}: batches of different shapes "
       "(RunConfig.static_shapes = False) cannot be stacked; leave it None."
     )
-  return steps_on_tpu(config, element_spec)
+  return True
 
 
 def steps_on_tpu(config: run_config.RunConfig, element_spec: Any) -> int:
@@ -63,6 +100,39 @@ def steps_on_tpu(config: run_config.RunConfig, element_spec: Any) -> int:
       f"{limit // step_bytes} steps."
     )
   return wanted
+
+
+def groups_on_tpu(
+  config: run_config.RunConfig, element_spec: Any, groups: int | None = None
+) -> int:
+  """Returns the groups of one program on a TPU, by what their input takes.
+
+  Args:
+    config: the RunConfig.
+    element_spec: of the per-core batches.
+    groups: how many there are, or None.
+  """
+  fitting = config.tpu_config.stacked_input_bytes // max(stacks.bytes_of_step(element_spec), 1)
+  most = config.tpu_config.steps_per_program or _MOST_GROUPS
+  return max(1, min(fitting, most, _MOST_GROUPS, most if groups is None else groups))
+
+
+def longest(trace: Callable[[int], _Traced], groups: int) -> tuple[int, _Traced | None]:
+  """Traces the longest program of at most so many groups whose results keep to their bound.
+
+  Args:
+    trace: function of a number of groups that traces their program, and raises TooLarge.
+    groups: the most groups.
+
+  Returns:
+    (groups, program): 1 and None where not even two groups may be one program.
+  """
+  while groups > 1:
+    try:
+      return groups, trace(groups)
+    except core_results.TooLarge as error:
+      groups = error.groups
+  return 1, None
 
 
 def _most_steps(config, step_bytes):

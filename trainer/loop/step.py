@@ -17,7 +17,7 @@ from trainer import combined_gradients, command, durations, errors, run_config, 
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
 from trainer.kinds import Kind
-from trainer.loop import core_totals, suspect_shapes
+from trainer.loop import core_results, core_totals, suspect_shapes
 from trainer.reporting import summaries
 from trainer.tracing import assignments, replica_updates, user_frames, variable_store
 
@@ -176,8 +176,7 @@ class Program:
 
   def _train_on_stack(self, step, index, *stack):
     """Does the step of one place in a stack on a replica."""
-    element = tf.nest.map_structure(lambda tensor: tensor[index], stack)
-    loss, tensors = self._train_on_replica(*element)
+    loss, tensors = self._train_on_replica(*_at(index, stack))
     self.totals.add(step + 1, loss, tensors)
 
   def evaluate(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any]:
@@ -191,12 +190,13 @@ class Program:
       replicas ({} if the model_fn returns none).
     """
 
-    def replica_step(*element):
-      result = self._call(Kind.EVAL, element)
-      self.metric_fn, tensors = result.eval_metrics or (None, {})
-      return tf.cast(result.loss, tf.float32), tensors
+    return self._on_each_replica(self._evaluate_on_replica, batches, Kind.EVAL)
 
-    return self._on_each_replica(replica_step, batches, Kind.EVAL)
+  def _evaluate_on_replica(self, *element):
+    """Evaluates a batch on a replica; returns its loss and the tensors of eval_metrics."""
+    result = self._call(Kind.EVAL, element)
+    self.metric_fn, tensors = result.eval_metrics or (None, {})
+    return tf.cast(result.loss, tf.float32), tensors
 
   def predict(self, batches: Sequence[tuple]) -> Any:
     """Does one prediction step.
@@ -208,10 +208,56 @@ class Program:
       The model_fn's predictions, concatenated over the replicas.
     """
 
-    def replica_step(*element):
-      return self._call(Kind.PREDICT, element[:1]).predictions
+    return self._on_each_replica(self._predict_on_replica, batches, Kind.PREDICT)
 
-    return self._on_each_replica(replica_step, batches, Kind.PREDICT)
+  def _predict_on_replica(self, *element):
+    """Returns the predictions for a batch on a replica."""
+    return self._call(Kind.PREDICT, element[:1]).predictions
+
+  def run_groups(
+    self,
+    kind: Kind,
+    stacks: Sequence[tuple],
+    first: tf.Tensor,
+    count: tf.Tensor,
+    results: core_results.CoreResults,
+  ) -> None:
+    """Evaluates groups, or predicts for them. As in `train_steps`, the loop is on the cores.
+
+    Args:
+      kind: EVAL or PREDICT.
+      stacks: for each replica its elements of several groups: nests of tensors with one more axis
+        in front, [groups, per-core batch, ...].
+      first: int32 scalar, where in the stack to begin.
+      count: int32 scalar, the number of groups.
+      results: gets what `evaluate` or `predict` would return, of each group and replica.
+
+    Raises:
+      core_results.TooLarge: see CoreResults.keep.
+    """
+    on_replica = self._evaluate_on_replica if kind == Kind.EVAL else self._predict_on_replica
+    arguments = self._of_each_replica(stacks)
+
+    def one_group(index, *stack):
+      results.keep(index, on_replica(*_at(index, stack)))
+
+    def run(body):
+      def next_group(index):
+        body(index)
+        return index + 1
+
+      tf.while_loop(lambda index: index < first + count, next_group, [first])
+
+    if isinstance(self.strategy, tf.distribute.MirroredStrategy):
+      run(lambda index: self._run_on_replicas(one_group, index, *arguments, kind=kind))
+      return
+    step = self.global_step.read_value()
+    self._run_on_replicas(
+      one_group,
+      *arguments,
+      kind=kind,
+      loop=lambda traced, *stack: run(lambda index: traced(step, index, *stack)),
+    )
 
   def restored_names(self, kind: Kind) -> dict[str, str] | None:
     """Calls the scaffold_fn of a kind, once, and returns the names by which its Saver restores.
@@ -395,6 +441,11 @@ def translate_step_errors(name: str, kind: Kind) -> Iterator[None]:
       f"model_fn {name} failed in a step, mode {spec.MODE_OF[kind]!r}{where}: "
       f"{' '.join(what)[:500]}"
     ) from error
+
+
+def _at(index, stack):
+  """Returns the element at one place of a stack."""
+  return tf.nest.map_structure(lambda tensor: tensor[index], stack)
 
 
 def _check_host_tensors(tensors):

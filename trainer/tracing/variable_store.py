@@ -167,7 +167,8 @@ class VariableStore:
       roots.clear()  # each pass is in a graph of its own, of the one replica that is traced
       with keras_scope.step_scope(step):
         result = on_replica(fn, *args)
-        for request, every in self._after_step.pop():
+        requests = self._after_step.pop()
+        for request, every in requests if may_change == ANY else ():
           tf.cond(
             tf.equal((step + 1) % every, 0),
             lambda request=request: on_replica_again(request),

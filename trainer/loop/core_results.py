@@ -1,0 +1,107 @@
+"""What the groups of one program give, in variables of each core's own, until the host reads them.
+
+    results = CoreResults(store, "eval", groups=64, limit_bytes=2**26)
+    results.keep(index, (loss, tensors))  # on a replica, for each group
+    results.read()  # outside of the replicas, once a program
+
+A program that handed over each group's results would have the host wait for each group. No
+checkpoint holds these variables.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.kinds import Kind
+from trainer.tracing import assignments, variable_store
+
+_WHAT = {Kind.EVAL: "eval_metrics", Kind.PREDICT: "predictions"}
+
+
+class TooLarge(Exception):
+  """The results of so many groups take more bytes than they may.
+
+  Attributes:
+    groups: how many may be one program.
+  """
+
+  def __init__(self, groups: int) -> None:
+    super().__init__(f"The results of {groups} groups take as many bytes as they may.")
+    self.groups = groups
+
+
+class CoreResults:
+  """The results of one program.
+
+  Args:
+    store: the VariableStore, in whose `run` the groups are traced.
+    kind: "eval" or "predict".
+    groups: the most groups of a program.
+    limit_bytes: the most bytes of the results on one core.
+
+  Attributes:
+    bytes_of_group: the bytes of one group's results on one core.
+  """
+
+  def __init__(
+    self, store: variable_store.VariableStore, kind: str, groups: int, limit_bytes: int
+  ) -> None:
+    self._store = store
+    self._kind = kind
+    self._groups = groups
+    self._limit_bytes = limit_bytes
+    self._variables: Any = None  # [groups, ...] on each core, in the structure of a group's results
+    self.bytes_of_group = 0
+
+  def keep(self, index: tf.Tensor, results: Any) -> None:
+    """Keeps a group's results, on a replica.
+
+    Args:
+      index: int32 scalar, the group's place.
+      results: nest of tensors.
+
+    Raises:
+      SpecError: a tensor's shape is not known when the group is traced.
+      TooLarge: a program of so many groups would exceed the limit. Nothing was made.
+    """
+    leaves = [self._checked(leaf) for leaf in tf.nest.flatten(results)]
+    self.bytes_of_group = sum(leaf.shape.num_elements() * leaf.dtype.size for leaf in leaves)
+    if self._groups * self.bytes_of_group > self._limit_bytes:
+      raise TooLarge(self._limit_bytes // self.bytes_of_group)
+    with tf.name_scope(""), assignments.allow():
+      kept = [self._kept(place, leaf, index) for place, leaf in enumerate(leaves)]
+    self._variables = tf.nest.pack_sequence_as(results, kept)
+
+  def _checked(self, leaf):
+    if not tf.TensorShape(leaf.shape).is_fully_defined():
+      raise errors.SpecError(
+        f"{_WHAT[Kind(self._kind)]}: the tensor {leaf.name} has shape {leaf.shape}: where several "
+        "groups are one program (TPUConfig.steps_per_program), its shape must be known."
+      )
+    return tf.convert_to_tensor(leaf)
+
+  def _kept(self, place, leaf, index):
+    # The shape is part of the name: evaluations of several inputs share the store.
+    shape = [self._groups, *leaf.shape]
+    name = f"group_results/{self._kind}/{place}/{leaf.dtype.name}_{'x'.join(map(str, shape))}"
+    variable = self._store.scratch(name, leaf.dtype, tuple(shape))
+    variable.assign(tf.tensor_scatter_nd_update(variable.read_value(), [[index]], [leaf]))
+    return variable
+
+  def read(self) -> Any:
+    """Returns the results on the host, in the structure of a group's.
+
+    Each tensor is [groups, ...]: the cores' are concatenated along the axis of the examples;
+    scalars become [groups, cores]. What groups that were not done would have is undefined.
+    """
+
+    def of_cores(variable):
+      with tf.device("/cpu:0"):
+        own = [
+          tf.identity(each.read_value())
+          for each in self._store.strategy.experimental_local_results(variable)
+        ]
+        return tf.stack(own, 1) if own[0].shape.rank == 1 else tf.concat(own, 1)
+
+    return tf.nest.map_structure(of_cores, self._variables)
