@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 import trainer
-from tests import fake_tpu
+from tests import fake_tpu, long
 from tests.conformance import cases
-from trainer import spec
+from trainer import kinds, spec
 from trainer.inputs import groups, stacks
 from trainer.loop import device_loops, step
 from trainer.preflight import bridge, made_up_tpu
@@ -26,6 +26,24 @@ HOST_OPERATIONS = {
   "IteratorGetNext",
   "IteratorGetNextAsOptional",
 }
+
+CASES_AND_KINDS = [(case, kind) for case in cases.CASES for kind in kinds.Kind]
+# In the gate: state of Keras's, optimizers that are assigned to in the model_fn, metrics of v1.
+QUICK = [
+  (case, kind)
+  for case, kind in CASES_AND_KINDS
+  if (case.name, kind)
+  in {
+    ("batch_norm_and_dropout", kinds.Kind.TRAIN),
+    ("two_optimizers", kinds.Kind.TRAIN),
+    ("v1_variables", kinds.Kind.EVAL),
+    ("scaffold_fn", kinds.Kind.PREDICT),
+  }
+]
+
+
+def _id(value):
+  return value.name if isinstance(value, cases.Case) else str(value)
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +96,14 @@ def test_evaluate_and_predict(case, loops):
     assert not any(node.op == "CrossReplicaSum" for node in replicated(nodes))
 
 
-def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, loops):
+@pytest.mark.parametrize("case, kind", long.except_for(QUICK, CASES_AND_KINDS), ids=_id)
+def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, kind, loops):
   """By TensorFlow's own TPU bridge."""
   element = case.train_input_fn({"batch_size": PER_CORE}).element_spec
-  traced = loops.trace_steps(stacks.spec_of(element, 5, CORES))
+  if kind == kinds.Kind.TRAIN:
+    traced = loops.trace_steps(stacks.spec_of(element, 5, CORES))
+  else:
+    traced = loops.group_program(kind, element, 5, 2**20).traced
   module = bridge.convert(traced)
   assert module.count("tf_device.replicate(") == module.count("tf_device.cluster_func") == 1
   assert f"n = {CORES} : i32" in module

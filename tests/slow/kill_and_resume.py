@@ -2,10 +2,12 @@
 it with one that was left alone.
 
     python -m tests.slow.kill_and_resume --kills=20 --device=cpu
+    python -m tests.slow.kill_and_resume --kills=5 --device=cpu:8 --steps_per_program=20
 
 The moments fall into all that the process does: it starts, steps, saves, evaluates, exports. In the
 end every variable of the last checkpoint and every loss that was logged must be those of the
-undisturbed run, to the bit.
+undisturbed run, to the bit. With --steps_per_program the training and its evaluations run as on a
+TPU: many steps are one program.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from trainer.checkpoints import directory as checkpoint
 from trainer.checkpoints import reader
 
 
-def command(model_dir, device, steps):
+def command(model_dir, device, steps, steps_per_program):
   """The training that is killed: digits, with a checkpoint and an evaluation every 100 steps,
   which is also when losses are logged.
   """
@@ -43,15 +45,19 @@ def command(model_dir, device, steps):
     "--gin_bindings=TPUConfig.iterations_per_loop = 50",
     "--gin_bindings=run.train_batch_size = 64",
     "--gin_bindings=run.eval_batch_size = 64",
+    f"--gin_bindings=TPUConfig.steps_per_program = {steps_per_program}",
   ]
 
 
-def run(model_dir, device, steps, kill_after=None):
+def run(model_dir, device, steps, steps_per_program, kill_after=None):
   """Runs it, to its end or until it is killed after so many seconds; returns whether it ended
   by itself.
   """
   process = subprocess.Popen(
-    command(model_dir, device, steps), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    command(model_dir, device, steps, steps_per_program),
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.PIPE,
+    text=True,
   )
   try:
     _, log = process.communicate(timeout=kill_after)
@@ -92,7 +98,7 @@ def values(model_dir):
   return reader.read(path, list(reader.shapes(path)))
 
 
-def compare(kills, device, steps, seed=0, clock=time.monotonic):
+def compare(kills, device, steps, steps_per_program=None, seed=0, clock=time.monotonic):
   """Kills and compares; returns (kills, moments) where moments tells how many checkpoints there
   were at each kill.
   """
@@ -100,19 +106,20 @@ def compare(kills, device, steps, seed=0, clock=time.monotonic):
   with tempfile.TemporaryDirectory() as folder:
     alone, killed = os.path.join(folder, "alone"), os.path.join(folder, "killed")
     start = clock()
-    run(alone, device, steps)
+    run(alone, device, steps, steps_per_program)
     whole = clock() - start
     done, moments = 0, []
     while done < kills:
       # Sometimes early, mostly while something is written; a run that came to its end starts over
       # with more to do than is left of it.
-      if run(killed, device, steps, kill_after=randomness.uniform(0.3, 1.05) * whole):
+      seconds = randomness.uniform(0.3, 1.05) * whole
+      if run(killed, device, steps, steps_per_program, kill_after=seconds):
         subprocess.run(["rm", "-rf", killed], check=True)
         continue
       done += 1
       moments.append(max(checkpoint.CheckpointDirectory(killed).steps(), default=-1))
       print(f"kill {done}/{kills} with the newest checkpoint at step {moments[-1]}", flush=True)
-    run(killed, device, steps)
+    run(killed, device, steps, steps_per_program)
     expected, found = values(alone), values(killed)
     assert expected.keys() == found.keys(), expected.keys() ^ found.keys()
     for name, value in expected.items():
@@ -129,8 +136,11 @@ def main():
   parser.add_argument("--kills", type=int, default=20)
   parser.add_argument("--device", default="cpu")
   parser.add_argument("--steps", type=int, default=3000)
+  parser.add_argument("--steps_per_program", type=int)
   arguments = parser.parse_args()
-  done, moments = compare(arguments.kills, arguments.device, arguments.steps)
+  done, moments = compare(
+    arguments.kills, arguments.device, arguments.steps, arguments.steps_per_program
+  )
   print(
     f"{done} kills on {arguments.device}, at {len(set(moments))} different checkpoints: "
     "weights and logged losses are those of the undisturbed "

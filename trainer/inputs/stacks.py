@@ -173,7 +173,6 @@ class StackReader:
     ]
 
 
-
 @dataclasses.dataclass
 class GroupStack(Stack):
   """A stack of groups.
@@ -194,8 +193,7 @@ class GroupStack(Stack):
   def examples(self, step: int) -> Any:
     """Returns the element of a group, padding included, as numpy arrays [cores · batch, ...]."""
     return tf.nest.map_structure(
-      lambda *of_cores: np.concatenate([tensor[step].numpy() for tensor in of_cores]),
-      *self.on_host,
+      lambda *of_cores: np.concatenate([tensor[step].numpy() for tensor in of_cores]), *self.on_host
     )
 
 
@@ -216,9 +214,10 @@ class GroupStackReader:
     """Returns the stack that has groups left, the next one if need be; None at the end."""
     if self._stack is None or not self._stack.left:
       self._stack = None
-      real, rows, elements = next(self._iterator, (None, None, ()))
-      if real is None:
+      stacked = next(self._iterator, None)
+      if stacked is None:
         return None
+      real, rows, elements = stacked
       placed = _placed(elements, self._devices)
       self._stack = GroupStack(placed, int(real), rows=rows.numpy(), on_host=elements)
     return self._stack

@@ -63,6 +63,10 @@ class CoreTotals:
     variable.assign(tensor)
     return variable
 
+  def variables(self) -> list[tf.Variable]:
+    """Returns the variables that hold the totals."""
+    return [self._loss_sum, self._non_finite_step, *tf.nest.flatten(self._host_tensors)]
+
   def reset(self) -> None:
     """Sets the totals to those of no step."""
     for variable in (self._loss_sum, self._non_finite_step):

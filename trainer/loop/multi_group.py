@@ -39,12 +39,7 @@ class GroupProgram:
   """
 
   def __init__(
-    self,
-    program: step_lib.Program,
-    kind: Kind,
-    element_spec: tuple,
-    groups: int,
-    limit_bytes: int,
+    self, program: step_lib.Program, kind: Kind, element_spec: tuple, groups: int, limit_bytes: int
   ) -> None:
     self.groups = groups
     results = core_results.CoreResults(program.store, kind, groups, limit_bytes)
@@ -90,7 +85,7 @@ class GroupProgram:
       results, tf.constant(np.concatenate([rows, missing])), tf.constant(len(rows))
     )
 
-  def _counted(self, host_metrics) -> Callable[..., dict[str, Any]]:
+  def _counted(self, host_metrics):
     def count(results, rows, groups):
       losses, tensors = results
 
@@ -113,10 +108,7 @@ class GroupProgram:
 
 
 def add_to_metrics(
-  host_metrics: metrics_lib.HostMetrics,
-  metric_fn: Callable | None,
-  tensors: Any,
-  counts: tf.Tensor,
+  host_metrics: metrics_lib.HostMetrics, metric_fn: Callable | None, tensors: Any, counts: tf.Tensor
 ) -> None:
   """Adds the batches of a group that count to metrics; called while a function is traced.
 

@@ -189,7 +189,6 @@ class Program:
       (losses, tensors): float32 [replicas]; and the tensors of eval_metrics, concatenated over the
       replicas ({} if the model_fn returns none).
     """
-
     return self._on_each_replica(self._evaluate_on_replica, batches, Kind.EVAL)
 
   def _evaluate_on_replica(self, *element):
@@ -207,7 +206,6 @@ class Program:
     Returns:
       The model_fn's predictions, concatenated over the replicas.
     """
-
     return self._on_each_replica(self._predict_on_replica, batches, Kind.PREDICT)
 
   def _predict_on_replica(self, *element):
@@ -230,7 +228,8 @@ class Program:
         in front, [groups, per-core batch, ...].
       first: int32 scalar, where in the stack to begin.
       count: int32 scalar, the number of groups.
-      results: gets what `evaluate` or `predict` would return, of each group and replica.
+      results: gets what `evaluate` or `predict` would return, of each replica, that of the first
+        group at place 0.
 
     Raises:
       core_results.TooLarge: see CoreResults.keep.
@@ -239,7 +238,7 @@ class Program:
     arguments = self._of_each_replica(stacks)
 
     def one_group(index, *stack):
-      results.keep(index, on_replica(*_at(index, stack)))
+      results.keep(index - first, on_replica(*_at(index, stack)))
 
     def run(body):
       def next_group(index):

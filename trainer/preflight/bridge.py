@@ -20,7 +20,7 @@ from trainer.inputs import stacks
 from trainer.kinds import Kind
 from trainer.loop import device_loops, program_length
 from trainer.loop import step as step_lib
-from trainer.preflight import bindings, cpu_lowering, made_up_tpu
+from trainer.preflight import abstract_variables, bindings, cpu_lowering, made_up_tpu
 
 _PIPELINE = "tf-replicated-clustering-bridge-v2"
 
@@ -40,6 +40,10 @@ class Bridged:
     host_ops_in_loop: the host's operations inside of the loop that use what the replicas computed,
       each as "type" or "type (file:line)". The host waits for the step there.
     stacked_input_bytes: of a program's input, for one core.
+    result_bytes: what the host reads from one core after such a program; of a training, after a
+      device loop, however many programs it has.
+    input_bytes_per_step: for one core.
+    result_bytes_per_step: result_bytes by the steps of the program.
   """
 
   clusters: int
@@ -47,6 +51,9 @@ class Bridged:
   steps_per_program: int
   host_ops_in_loop: list[str]
   stacked_input_bytes: int
+  result_bytes: int
+  input_bytes_per_step: int
+  result_bytes_per_step: float
 
 
 class BridgeError(errors.OctetError, RuntimeError):
@@ -89,33 +96,53 @@ class Loops:
       ModelFnError: the model_fn raised.
       SettingError: TPUConfig.steps_per_program cannot be had.
     """
-    steps = 1
-    if kind == Kind.TRAIN:
-      steps = program_length.steps_on_tpu(self._config, element)
-    traced = self._trace(kind, element, steps)
+    # The weights of a model that fills eight cores need not fit into this machine's memory.
+    with tf.variable_creator_scope(abstract_variables.without_values):
+      steps, traced, result_bytes = self._trace(kind, element)
     module = convert(traced)
     in_program = steps
     if kind == Kind.TRAIN and self._program.host_fn is not None:
       in_program = min(steps, self._host_call_every)
+    step_bytes = stacks.bytes_of_step(element)
     return Bridged(
       clusters=module.count("tf_device.cluster_func"),
       replicas=_replicas(module),
       steps_per_program=in_program,
       host_ops_in_loop=host_operations(traced.graph),
-      stacked_input_bytes=steps * stacks.bytes_of_step(element),
+      stacked_input_bytes=steps * step_bytes,
+      result_bytes=result_bytes,
+      input_bytes_per_step=step_bytes,
+      result_bytes_per_step=result_bytes / in_program,
     )
 
-  def _trace(self, kind, element, steps):
-    if kind == Kind.TRAIN and steps > 1:
-      return self._loops.trace_steps(stacks.spec_of(element, steps, self._replicas))
+  def _trace(self, kind, element):
+    """Returns (steps of a program, concrete function, bytes that the host reads from a core)."""
     if kind == Kind.TRAIN:
-      return self._loops.trace_train(tf.data.IteratorSpec(element), True)
+      return self._trace_training(element)
+    limit = self._config.tpu_config.stacked_input_bytes
+    groups, program = program_length.longest(
+      lambda groups: self._loops.group_program(Kind(kind), element, groups, limit),
+      program_length.groups_on_tpu(self._config, element),
+    )
+    if program is not None:
+      return groups, program.traced, groups * program.bytes_of_group
     group = _group_spec(element, self._replicas)
     iterator = tf.data.IteratorSpec(group)
     if kind == Kind.PREDICT:
-      return self._loops.trace_predict(iterator)
-    count = tf.TensorSpec([], tf.int64)
-    return self._loops.evaluate.get_concrete_function(iterator, group, count, "")
+      traced = self._loops.trace_predict(iterator)
+    else:
+      count = tf.TensorSpec([], tf.int64)
+      traced = self._loops.evaluate.get_concrete_function(iterator, group, count, "")
+    return 1, traced, _bytes_of_results(traced.graph)
+
+  def _trace_training(self, element):
+    steps = program_length.steps_on_tpu(self._config, element)
+    if steps == 1:
+      traced = self._loops.trace_train(tf.data.IteratorSpec(element), True)
+      return steps, traced, _bytes_of_results(traced.graph)
+    traced = self._loops.trace_steps(stacks.spec_of(element, steps, self._replicas))
+    kept = [*self._program.totals.variables(), *self._program.scalars.values()]
+    return steps, traced, sum(map(_bytes_of, kept))
 
 
 def _group_spec(element, replicas):
@@ -154,10 +181,23 @@ def host_operations(graph: tf.Graph) -> list[str]:
     graph: of a traced device loop. A function that a host calls once a program is a loop's body
       itself; where it has a loop on the host, that loop's body is looked at.
   """
-  bodies = [body for body in _loop_bodies(graph) if _results(body)]
-  return [
-    _described(operation) for body in (bodies or [graph]) for operation in _users(_results(body))
-  ]
+  return [_described(operation) for body in _bodies(graph) for operation in _users(_results(body))]
+
+
+def _bodies(graph):
+  """The graphs of what the host does for one call of the cores; of a step, where it calls each."""
+  return [body for body in _loop_bodies(graph) if _results(body)] or [graph]
+
+
+def _bytes_of_results(graph):
+  """The bytes that one core hands to the host in one call."""
+  return sum(
+    _bytes_of(operation.outputs[0]) for body in _bodies(graph) for operation in _results(body)
+  )
+
+
+def _bytes_of(tensor):
+  return tensor.shape.num_elements() * tensor.dtype.size
 
 
 def _loop_bodies(graph: tf.Graph) -> Iterator[tf.Graph]:

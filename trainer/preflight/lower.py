@@ -9,7 +9,7 @@ import tensorflow as tf
 from trainer import errors, spec
 from trainer.inputs import elements, feeder, stacks
 from trainer.kinds import Kind
-from trainer.loop import program_length, step
+from trainer.loop import core_results, program_length, step
 from trainer.preflight import abstract_variables, bindings, replica
 from trainer.tracing import user_frames
 
@@ -143,7 +143,7 @@ class Steps:
     return function
 
   def trace_program(self, kind: str, element: Any) -> tuple[Any, Any]:
-    """Traces what the device runs in one program: in a training many steps, else one.
+    """Traces what the device runs in one program: many steps, or groups, where they may be one.
 
     Args:
       kind: "train", "eval" or "predict".
@@ -155,19 +155,39 @@ class Steps:
     Raises:
       SettingError: TPUConfig.steps_per_program cannot be had.
     """
-    steps = 1
+    config = self._experiment.config
     if kind == Kind.TRAIN:
-      steps = program_length.steps_on_tpu(self._experiment.config, element)
-    if steps == 1:
-      return self.trace(kind, element), element
+      steps = program_length.steps_on_tpu(config, element)
+      traced = None if steps == 1 else self._trace_steps(element, steps)
+    else:
+      most = program_length.groups_on_tpu(config, element)
+      _, traced = program_length.longest(
+        lambda groups: self._trace_groups(Kind(kind), element, groups), most
+      )
+    return traced or (self.trace(kind, element), element)
+
+  def _trace_steps(self, element, steps):
+    return self._trace_stack(element, steps, self._program.train_steps)
+
+  def _trace_groups(self, kind, element, groups):
+    limit = self._experiment.config.tpu_config.stacked_input_bytes
+    results = core_results.CoreResults(self._program.store, kind, groups, limit)
+
+    def run(stacked, first, count):
+      self._program.run_groups(kind, stacked, first, count, results)
+
+    return self._trace_stack(element, groups, run)
+
+  def _trace_stack(self, element, steps, run):
     (stack,) = stacks.spec_of(element, steps, replicas=1)
 
-    def train_steps(first, count, *flat):
-      self._program.train_steps([tf.nest.pack_sequence_as(stack, flat)], first, count)
+    def program(first, count, *flat):
+      run([tf.nest.pack_sequence_as(stack, flat)], first, count)
 
-    function = tf.function(train_steps, jit_compile=True, autograph=False)
+    function = tf.function(program, jit_compile=True, autograph=False)
     arguments = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.int32), stack
-    function.get_concrete_function(*tf.nest.flatten(arguments))
+    with tf.variable_creator_scope(abstract_variables.without_values):
+      function.get_concrete_function(*tf.nest.flatten(arguments))
     return function, arguments
 
   def lower(self, function: Any, element: Any) -> bytes:

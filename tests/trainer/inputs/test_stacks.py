@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.inputs import stacks
+from trainer.inputs import groups, stacks
 
 CORES = 2
 
@@ -40,6 +40,29 @@ def test_what_is_left_of_a_stack_is_used_next():
   batches = source.next_step()
   assert [element[0]["x"].numpy().tolist() for element in batches] == [[20, 21], [30, 31]]
   assert source.current().first == 2
+
+
+def test_groups_in_a_stack():
+  """Nine examples in batches of two, for two cores: three groups, two in a stack."""
+  dataset = tf.data.Dataset.range(9).batch(2).map(lambda x: ({"x": x},))
+  stacked = stacks.stack_groups(groups.group(dataset, 2, CORES), 2)
+  source, found = stacks.GroupStackReader(stacked, ["/cpu:0", "/cpu:1"]), []
+  while stack := source.current():
+    found.append((stack.steps, stack.rows.tolist()))
+    for step in range(stack.steps):
+      batches = [stack.batch(step, core)[0]["x"].numpy().tolist() for core in range(CORES)]
+      found.append((batches, stack.examples(step)[0]["x"].tolist()))
+      for core, element in enumerate(stack.elements):
+        assert element[0]["x"].device.endswith(f"CPU:{core}")
+        assert element[0]["x"].shape == (2, 2)
+    stack.first = stack.steps
+  assert found == [
+    (2, [[2, 2], [2, 2]]),
+    ([[0, 1], [2, 3]], [0, 1, 2, 3]),
+    ([[4, 5], [6, 7]], [4, 5, 6, 7]),
+    (1, [[1, 0], [0, 0]]),
+    ([[8], []], [8, 0, 0, 0]),
+  ]
 
 
 def test_bytes_of_a_step():

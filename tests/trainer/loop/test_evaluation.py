@@ -11,6 +11,8 @@ from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import evaluation_record
 
+THREE = trainer.TPUConfig(steps_per_program=3)
+
 
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
@@ -30,9 +32,28 @@ def eight_cores(model_dir):
   return programs.estimator(model_dir, device="cpu:8", batch_size=16)
 
 
-@pytest.fixture(params=["one_core", "eight_cores"])
+@pytest.fixture(scope="module")
+def one_core_stacked(model_dir):
+  return programs.estimator(model_dir, batch_size=16, tpu_config=THREE)
+
+
+@pytest.fixture(scope="module")
+def eight_cores_stacked(model_dir):
+  return programs.estimator(model_dir, device="cpu:8", batch_size=16, tpu_config=THREE)
+
+
+@pytest.fixture(
+  params=[
+    "one_core",
+    "eight_cores",
+    pytest.param("one_core_stacked", marks=pytest.mark.long),
+    pytest.param("eight_cores_stacked", marks=pytest.mark.long),
+  ]
+)
 def trained(request):
-  """One core, and eight; each is traced once for the whole file."""
+  """One core, and eight; the host calls each group, or three are one program. Each is traced once
+  for the whole file.
+  """
   return request.getfixturevalue(request.param)
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors
-from trainer.loop import program_length
+from trainer.loop import core_results, program_length
 
 SPEC = (tf.TensorSpec([16, 256]),)  # 16 KiB
 
@@ -46,6 +46,41 @@ def steps(device=TPU, static_shapes=True, config=None, **tpu):
 )
 def test_a_tpu(settings, expected):
   assert steps(**settings) == expected
+
+
+@pytest.mark.parametrize(
+  "settings, there, expected",
+  [
+    ({}, None, 64),  # Ctrl-C
+    ({}, 5, 5),
+    ({"stacked_input_bytes": 2**17}, None, 8),
+    ({"stacked_input_bytes": 1}, None, 1),
+    ({"steps_per_program": 7}, None, 7),
+    ({"steps_per_program": 7}, 0, 1),
+    ({"steps_per_program": 500}, None, 64),
+    # A training would say that so many steps do not fit.
+    ({"steps_per_program": 10, "stacked_input_bytes": 2**17}, None, 8),
+    ({"steps_per_program": 1}, None, 1),
+  ],
+)
+def test_groups(settings, there, expected):
+  group = tuple(tf.TensorSpec([8, *leaf.shape]) for leaf in SPEC), tf.TensorSpec([8], tf.int64)
+  config = trainer.RunConfig(tpu_config=trainer.TPUConfig(**settings))
+  assert program_length.groups_per_program(config, TPU, group, there) == expected
+
+
+def test_a_program_whose_results_are_too_large_is_traced_once_more():
+  tried = []
+
+  def trace(groups):
+    tried.append(groups)
+    if groups > 5:
+      raise core_results.TooLarge(5)
+    return "traced"
+
+  assert program_length.longest(trace, 64) == (5, "traced")
+  assert tried == [64, 5]
+  assert program_length.longest(trace, 1) == (1, None)
 
 
 def test_checkpoints_bound_it():

@@ -1,12 +1,17 @@
 """The stages, with a compiler that is made up."""
 
+import dataclasses
+
 import pytest
 
+import trainer
 from tests.trainer.preflight import programs
-from trainer import errors
-from trainer.preflight import check, compiler, cpu_lowering, lower, topology
+from trainer import errors, kinds
+from trainer.preflight import bridge, check, compiler, cpu_lowering, lower, topology
 
 V3 = topology.find("v3-8")
+# What a core gives the host for a group of 8: labels and logits, with the loss, or the logits.
+EVALUATED, PREDICTED = 4 + 8 * (4 + 10 * 4), 8 * 10 * 4
 
 
 def compiled(allocated):
@@ -110,17 +115,37 @@ def test_step_without_an_input_fn_is_a_mistake_in_the_question():
 
 
 def test_the_device_loop_goes_through_the_bridge(made_up):
-  made_up(compiled(2**20), compiled(2**20))
+  made_up(compiled(2**20), compiled(2**20), compiled(2**20))
   checker = check.Check(programs.experiment())
-  train, evaluation = checker.run("train", V3), checker.run("eval", V3)
-  image = 4 * programs.SIDE**2 * 3 + 4  # bytes of an example
-  assert (train.bridged.clusters, train.bridged.replicas) == (1, 8)
-  assert train.bridged.host_ops_in_loop == []
-  assert train.bridged.steps_per_program == 100
-  assert train.bridged.stacked_input_bytes == 100 * 8 * image
-  # The host calls each group of an evaluation, and counts what it gives in metrics.
-  assert (evaluation.bridged.clusters, evaluation.bridged.steps_per_program) == (1, 1)
-  assert any(operation.startswith("Assign") for operation in evaluation.bridged.host_ops_in_loop)
+  train, evaluation, prediction = (checker.run(kind, V3).bridged for kind in kinds.Kind)
+  step = 8 * (4 * programs.SIDE**2 * 3 + 4)  # bytes of the input of a core
+  # Of a training the host reads the sum of the losses, the step that is not finite and the learning
+  # rate; of an evaluation each loss, and what the metrics are of; and all predictions.
+  for bridged, steps, results in (
+    (train, 100, 8 + 8 + 4),
+    (evaluation, 64, 64 * EVALUATED),
+    (prediction, 64, 64 * PREDICTED),
+  ):
+    assert bridged == bridge.Bridged(
+      clusters=1,
+      replicas=8,
+      steps_per_program=steps,
+      host_ops_in_loop=[],
+      stacked_input_bytes=steps * step,
+      result_bytes=results,
+      input_bytes_per_step=step,
+      result_bytes_per_step=results / steps,
+    )
+
+
+def test_a_loop_on_the_host_has_the_places_where_it_waits(made_up):
+  """Where the host calls each step, because not even two fit into a stack."""
+  made_up(compiled(2**20))
+  config = trainer.RunConfig(tpu_config=trainer.TPUConfig(stacked_input_bytes=1))
+  checker = check.Check(dataclasses.replace(programs.experiment(), config=config))
+  bridged = checker.run("eval", V3).bridged
+  assert (bridged.clusters, bridged.steps_per_program, bridged.result_bytes) == (1, 1, EVALUATED)
+  assert any(operation.startswith("Assign") for operation in bridged.host_ops_in_loop)
 
 
 def test_the_place_of_an_op_inside_of_the_loop():

@@ -144,9 +144,17 @@ def test_prices_need_a_source_and_a_day():
   "waits, said", [([], "no op of the host waits"), (["Mean (model.py:3)"], "waits for each step")]
 )
 def test_the_device_loop(waits, said):
-  result = dataclasses.replace(passed(), bridged=bridge.Bridged(1, 8, 20, waits, 2**20))
+  loop = bridge.Bridged(1, 8, 20, waits, 2**20, 40, 52428, 2)
+  result = dataclasses.replace(passed(), bridged=loop)
   assert report.as_dict(result)["bridge"] == dict(
-    clusters=1, replicas=8, steps_per_program=20, host_ops_in_loop=waits, stacked_input_bytes=2**20
+    clusters=1,
+    replicas=8,
+    steps_per_program=20,
+    host_ops_in_loop=waits,
+    stacked_input_bytes=2**20,
+    result_bytes=40,
+    input_bytes_per_step=52428,
+    result_bytes_per_step=2,
   )
   text = report.text(result)
   assert "20 steps in one program of 8 cores, 1.00 MiB" in text
