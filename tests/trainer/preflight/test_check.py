@@ -145,7 +145,8 @@ def test_a_loop_on_the_host_has_the_places_where_it_waits(made_up):
   checker = check.Check(dataclasses.replace(programs.experiment(), config=config))
   bridged = checker.run("eval", V3).bridged
   assert (bridged.clusters, bridged.steps_per_program, bridged.result_bytes) == (1, 1, EVALUATED)
-  assert any(operation.startswith("Assign") for operation in bridged.host_ops_in_loop)
+  assigns = [operation for operation in bridged.host_ops_in_loop if operation.startswith("Assign")]
+  assert any(f"({programs.__file__}:" in operation for operation in assigns)
 
 
 def test_the_place_of_an_op_inside_of_the_loop():
