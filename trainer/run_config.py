@@ -98,9 +98,11 @@ class TPUConfig:
     steps_per_program: training steps that the device does in one program, whose input goes over in
       one stack. None: on a TPU as many as stacked_input_bytes allows, at most those of a device
       loop; elsewhere the host calls each step. 1: the host calls each step, on a TPU too. A number
-      on another device rehearses the TPU's program there. It does not change the results.
+      on another device rehearses the TPU's program there. Of the groups of an evaluation or a
+      prediction at most so many are one program. It does not change the results.
     stacked_input_bytes: the most bytes of input for one core in such a program. While the device
-      works on one stack the next one goes over, so a core needs twice as much.
+      works on one stack the next one goes over, so a core needs twice as much. Also the most bytes
+      of what the groups of one program give.
 
   Raises:
     SettingError: a value is of the wrong type or out of range.

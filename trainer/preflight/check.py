@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from trainer import command, errors, formatting
+from trainer.inputs import stacks
 from trainer.preflight import (
   bindings,
   bridge,
@@ -161,6 +162,7 @@ class Check:
         cpu_lowering.warnings(graph),
         trainable,
         bridged,
+        _next_input(arguments, element),
         dict(report.seconds),
       )
     else:
@@ -196,9 +198,10 @@ class Check:
 
   def _judge(self, report, lowered, result):
     """Completes the report from the compiler's result, and searches for a batch if asked to."""
-    limit = report.topology.memory_bytes
-    fits = isinstance(result, compiler.Compiled)
-    report.compiled, report.out_of_memory = (result, None) if fits else (None, result)
+    limit, next_input = report.topology.memory_bytes, lowered.next_input
+    compiles = isinstance(result, compiler.Compiled)
+    fits = compiles and _has_room(result, next_input, limit)
+    report.compiled, report.out_of_memory = (result, None) if compiles else (None, result)
     report.all_reduces = hlo.all_reduces(result.listing.hlo)
     report.buffers = memory.largest(result.listing)
     wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
@@ -209,7 +212,7 @@ class Check:
       for buffer in wasteful
       if buffer.padding >= floor and (line := buffer.advice(report.per_core))
     ]
-    needed = result.listing.allocated_bytes if fits else result.needed_bytes
+    needed = next_input + (result.listing.allocated_bytes if compiles else result.needed_bytes)
     if self._search_batch == "always" or (self._search_batch == "auto" and not fits):
       try:
         report.found = self._search(report, lowered, needed, fits, limit)
@@ -233,11 +236,16 @@ class Check:
       self._tell(report, "search", batch)
       steps = lower.Steps(self._experiment, report.topology.replicas, {report.kind: batch})
       element = steps.with_batch(lowered.element, batch)
-      serialized = steps.lower(*steps.trace_program(report.kind, element))
+      function, arguments = steps.trace_program(report.kind, element)
+      next_input = _next_input(arguments, element)
+      serialized = steps.lower(function, arguments)
       result = compiler.compile_hlo(serialized, report.topology, self._timeout_seconds)
-      if isinstance(result, compiler.Compiled):
-        return True, min(result.listing.allocated_bytes, limit)
-      return False, max(result.needed_bytes, limit + 1)
+      if isinstance(result, compiler.OutOfMemory):
+        return False, max(result.needed_bytes + next_input, limit + 1)
+      needed = result.listing.allocated_bytes + next_input
+      if _has_room(result, next_input, limit):
+        return True, min(needed, limit)
+      return False, max(needed, limit + 1)
 
     # The compiler rounds its figures, so they may contradict its verdict. The verdict counts.
     first_needs = min(needed, limit) if fits else max(needed, limit + 1)
@@ -254,6 +262,7 @@ class _Lowered:
   warnings: list
   trainable_bytes: int
   bridged: bridge.Bridged
+  next_input: int
   seconds: dict
 
 
@@ -261,13 +270,19 @@ class _Stopped(Exception):
   """A stage failed. The report says which and why."""
 
 
+def _next_input(arguments, element):
+  """The bytes of the stack that comes over while a program works on another; 0 without stacks."""
+  return 0 if arguments is element else stacks.bytes_of_step(arguments)
+
+
+def _has_room(compiled, next_input, limit):
+  """Whether the next stack fits beside a program that compiles."""
+  # The compiler rounds its figures: without a stack its verdict counts, not they.
+  return not next_input or compiled.listing.allocated_bytes + next_input <= limit
+
+
 def _too_large(report, lowered):
-  oom = report.out_of_memory
-  over = oom.needed_bytes - oom.available_bytes
-  lines = [
-    f"Out of memory: {oom.needed_bytes / 2**30:.2f} GiB needed, "
-    f"{oom.available_bytes / 2**30:.2f} GiB there, {over / 2**30:.2f} GiB too much."
-  ]
+  lines = [_shortage(report, lowered.next_input)]
   for buffer in report.buffers[:3]:
     place = _place(lowered.graph, buffer.op)
     count = f" × {buffer.count}" if buffer.count > 1 else ""
@@ -282,6 +297,23 @@ def _too_large(report, lowered):
       else "No per-core batch that was tried fits."
     )
   return "\n".join(lines)
+
+
+def _shortage(report, next_input):
+  """Says how much memory is there and how much is needed."""
+  size, oom = formatting.memory_size, report.out_of_memory
+  if oom is None:
+    return (
+      f"Out of memory: the program needs {size(report.compiled.listing.allocated_bytes)}, and the "
+      f"input of the next one, {size(next_input)}, comes over while it works; "
+      f"{size(report.topology.memory_bytes)} are there: set a smaller "
+      "TPUConfig.stacked_input_bytes."
+    )
+  over = oom.needed_bytes - oom.available_bytes
+  return (
+    f"Out of memory: {oom.needed_bytes / 2**30:.2f} GiB needed, "
+    f"{oom.available_bytes / 2**30:.2f} GiB there, {over / 2**30:.2f} GiB too much."
+  )
 
 
 def _place(graph, op_name):

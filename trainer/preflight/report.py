@@ -190,7 +190,8 @@ def _device_loop(loop):
   steps, waits = loop["steps_per_program"], len(loop["host_ops_in_loop"])
   return (
     f"{steps} step{'s' * (steps > 1)} in one program of {loop['replicas']} cores, "
-    f"{_size(loop['stacked_input_bytes'])} of input for a core at once; "
+    f"{_size(loop['stacked_input_bytes'])} of input for a core at once, "
+    f"{_size(loop['result_bytes'])} back; "
     + (
       f"the host waits for each step, at {waits} ops" if waits else "no op of the host waits in it"
     )

@@ -98,6 +98,21 @@ def test_too_large_is_searched_from_there(made_up):
   assert f"run.train_per_core_batch_size = {report.found.largest}" in report.problem
 
 
+def test_the_next_stack_needs_room_too(made_up):
+  """The program fits by itself; the search goes by what both need."""
+  stack = 100 * 8 * (4 * programs.SIDE**2 * 3 + 4)
+  room = V3.memory_bytes - stack
+  made_up(compiled(room + 1024), compiled(room - stack), compiled(room - 1024))
+  checker = check.Check(programs.experiment(), search_compiles=1)
+  report = checker.run("train", V3)
+  assert report.failed == "fit"
+  assert "2.35 MiB, comes over while it works" in report.problem
+  assert "smaller TPUConfig.stacked_input_bytes" in report.problem
+  assert [fits for _, fits in report.found.tried] == [False, True]
+  assert f"run.train_per_core_batch_size = {report.found.largest}" in report.problem
+  assert checker.run("train", V3).failed == ""
+
+
 def test_search_that_breaks_off_leaves_what_is_known(made_up):
   made_up(out_of_memory(), compiler.CompileError("no"))
   report = check.Check(programs.experiment(per_core=64)).run("train", V3)
