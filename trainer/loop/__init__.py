@@ -1,13 +1,14 @@
 """Runs steps: one step, many steps in one call of the device, and the loop around these calls.
 
-`step` is one step of each kind. `device_loops` runs many steps in one call, and
-`multi_step` in one program of the device. `outer_loop` calls the
-device loops from plain Python, and `boundaries` does what is due between two calls. `training` and
-`evaluator` use all of these for an Estimator.
+`step` is one step of each kind. `device_loops` runs many steps in one call; `multi_step` and, for
+evaluation and prediction, `multi_group` run them in one program of the device. `outer_loop` calls
+the device loops from plain Python, and `boundaries` does what is due between two calls. `training`
+and `evaluator` use all of these for an Estimator.
 """
 
 __all__ = [
   "boundaries",
+  "core_results",
   "device_loops",
   "dry_run",
   "evaluation",
