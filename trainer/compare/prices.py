@@ -41,8 +41,7 @@ class Price:
   source: str
 
   def __str__(self) -> str:
-    when = self.date or "day not known"
-    return f"{self.per_hour:.2f} {self.currency} an hour ({when}; {self.source})"
+    return f"{self.hardware}: {self.per_hour:.2f} {self.currency} an hour"
 
 
 def read(path: str = SHIPPED) -> list[Price]:

@@ -139,6 +139,8 @@ def page(found: summary.Summary, pictures: Mapping[str, bytes], skipped: Mapping
     pictures: name → PNG.
     skipped: device → why it was skipped.
   """
+  # Long texts, each of which stands below the tables once.
+  sources = list(dict.fromkeys(each.source for each in (*found.published, *found.prices)))
   return html_page.render(
     "compare/report.html",
     title="Hardware compared",
@@ -148,16 +150,14 @@ def page(found: summary.Summary, pictures: Mapping[str, bytes], skipped: Mapping
     measured=_without_empty_columns([_MEASURED, *(_cells(found, row) for row in found.good())]),
     estimated=[_cells(found, row) for row in found.good(results.ESTIMATED)],
     costs=[cells for row in found.rows if (cells := _costs(found, row))],
-    published=[
-      (each.workload, each.mode, each.batch_size or "", each.hardware, each.words, each.source)
-      for each in found.published
-    ],
+    published=[(*_published(each), sources.index(each.source) + 1) for each in found.published],
     bad=[
       (summary.case_title(summary.case_of(row)), found.label(row), row.status, row.problem)
       for row in found.bad()
     ],
     skipped=list(skipped.items()),
-    prices=list(map(_price, found.prices)),
+    prices=[(*_price(each), sources.index(each.source) + 1) for each in found.prices],
+    sources=sources,
     machines=_machines(found),
     deadline=found.deadline_seconds,
   )
@@ -248,9 +248,13 @@ def _cost(ends):
   return "–".join(dict.fromkeys(f"{end:.3g}" for end in ends)) if ends else ""
 
 
+def _published(figure):
+  batch = f"{figure.batch_size:,}" if figure.batch_size else ""
+  return figure.workload, figure.mode, batch, figure.hardware, figure.words
+
+
 def _price(price):
-  when = price.date or "day not known"
-  return price.hardware, f"{price.per_hour:.2f}", price.currency, when, price.source
+  return price.hardware, f"{price.per_hour:.2f}", price.currency, price.date or "not known"
 
 
 def _machines(found: summary.Summary) -> list[dict[str, Any]]:

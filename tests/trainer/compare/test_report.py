@@ -122,10 +122,14 @@ def test_the_page_has_all_and_needs_nothing_else():
     "gpu:2",
     "there are 1",
     "three seconds",
-    "an article",
     "1.44",
+    "2",
   ):
     assert cell in found.cells
+  assert re.findall("<li>(.*)", page.partition("<h2>Sources")[2]) == [
+    "an article</li>",
+    "a page</li>",
+  ]
   headings = re.findall("<h2>(.*?)</h2>", page)
   assert headings == [
     "Fastest and cheapest",
@@ -136,6 +140,7 @@ def test_the_page_has_all_and_needs_nothing_else():
     "Not measured",
     "Published",
     "Prices of an hour",
+    "Sources",
     "Machines",
   ]
 
