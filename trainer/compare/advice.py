@@ -68,6 +68,8 @@ def _deadlines(found: summary.Summary) -> Iterator[str]:
   minutes = f"{found.deadline_seconds / 60:g} minutes"
   for choice in found.choices():
     title = summary.case_title(choice.case)
+    if choice.case[1] != "train":
+      continue
     for currency, row in choice.in_time.items():
       cost = found.cost(row, "run")
       if cost:

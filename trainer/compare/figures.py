@@ -147,12 +147,15 @@ def predictions(found: summary.Summary) -> dict[str, list[Bar]]:
 
 
 def costs(found: summary.Summary) -> dict[str, list[Bar]]:
-  """Returns the panels of the costs of a run or an epoch, one for each case that has a price."""
+  """Returns the panels of the costs of a run or an epoch, one for each case that has a price.
+
+  A step alone costs next to nothing, and has no panel.
+  """
   panels: dict[str, list[Bar]] = {}
   for case, rows in found.cases().items():
     for row in rows:
       price, cost = found.price(row), found.cost(row, row.unit)
-      if case[1] == "train" and price and cost:
+      if case[1] == "train" and row.unit != "step" and price and cost:
         title = f"{summary.case_title(case)}: {_UNIT_TITLES[row.unit]}, in {price.currency}"
         text = "–".join(dict.fromkeys(f"{each:.3g}" for each in cost))
         bar = Bar(found.label(row), device_kind(row.device), row.kind, *cost, None, text)
@@ -205,7 +208,7 @@ def _draw_panel(axes, name, bars):
   axes.set_yticks(range(len(bars)), [_wrapped(bar.label) for bar in bars], fontsize=8)
   axes.set_ylim(len(bars) - 0.5, -0.5)  # from top to bottom
   # Bars begin at 0, so that their lengths can be compared; room at the right is for the values.
-  axes.set_xlim(0, 1.3 * max(max(bar.high, *(bar.spread or (0, 0))) for bar in bars))
+  axes.set_xlim(0, 1.4 * max(max(bar.high, *(bar.spread or (0, 0))) for bar in bars))
   axes.xaxis.set_major_formatter("{x:,.6g}")
   axes.set_axisbelow(True)
   axes.grid(visible=True, axis="x", alpha=0.2)

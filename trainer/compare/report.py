@@ -237,7 +237,7 @@ def _memory(count):
 
 def _costs(found, row):
   price = found.price(row)
-  if row.status != results.OK or price is None or row.mode != "train":
+  if row.status != results.OK or price is None or row.mode != "train" or not row.epoch_examples:
     return None
   both = [_cost(found.cost(row, unit)) for unit in ("epoch", "run")]
   title = summary.case_title(summary.case_of(row))

@@ -50,6 +50,7 @@ def test_the_cheapest_for_a_deadline():
   assert "no device that was measured finishes in" in said
   (said,) = say(made_up.row(0.1), deadline=3.0)
   assert "has no price" in said
+  assert say(made_up.row(0.1, mode="predict", examples=4), deadline=3.0) == []
 
 
 def test_a_training_shorter_than_its_compilation():

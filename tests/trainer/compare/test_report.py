@@ -67,6 +67,13 @@ def test_bars_are_the_figures_and_keep_their_kind():
   assert (title, bar.high) == ("net, batch 10: the whole training, in USD", pytest.approx(0.002))
 
 
+def test_a_step_alone_has_no_cost():
+  row = made_up.row(0.25, "gpu", unit="step", epoch_examples=None, epochs=None)
+  found = summary.Summary([row], PRICES)
+  assert figures.costs(found) == {}
+  assert "<h2>Costs</h2>" not in report.page(found, {}, {})
+
+
 def test_measured_bars_come_first_of_a_device():
   order = [
     (bar.device, bar.kind) for bar in figures.in_order(next(iter(figures.times(FOUND).values())))
