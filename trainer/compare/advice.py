@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 from trainer.compare import results, summary
 
+# More processes than this many times the cores are not those of the comparison, whose cases run one
+# after the other with as many threads as there are cores.
+_BUSY = 2
 # A device that waits for a tenth of its time would gain more than noise from faster input.
 _MUCH_WAITING = 0.1
 # A batch is too small where a larger one makes an example this many times as fast.
@@ -17,12 +20,27 @@ _MUCH_FASTER = 1.5
 def sentences(found: summary.Summary) -> list[str]:
   """Returns the advice, the same for the same rows."""
   return [
+    *_busy_machines(found),
     *_input_bound(found),
     *_small_batches(found),
     *_padding(found),
     *_deadlines(found),
     *_start(found),
   ]
+
+
+def _busy_machines(found: summary.Summary) -> Iterator[str]:
+  loads: dict[str, list[float]] = {}
+  for row in found.good():
+    cores = row.machine.get("cpu_cores")
+    if cores and (row.load or 0) > _BUSY * cores:
+      loads.setdefault(found.label(row), []).append((row.load or 0) / cores)
+  for label, each in loads.items():
+    yield (
+      f"{label}: other programs ran there while {len(each)} of the figures were measured (up to "
+      f"{max(each):.1f} processes a core), so that these are too slow. Measure again with another "
+      "--output when the machine is idle."
+    )
 
 
 def _on_hardware(found: summary.Summary) -> list[results.Row]:

@@ -5,6 +5,7 @@ writes to metrics.jsonl. They have the steps and the wait for input, but not the
 two loops. A prediction is timed call by call, with all that belongs to a call.
 """
 
+import os
 import resource
 import statistics
 import sys
@@ -40,6 +41,7 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     "hardware": machine.hardware(device, request["tpu_type"]),
     "cores": device.replicas,
     "machine": machine.describe(),
+    "load": os.getloadavg()[0],
   }
   config.load([settings["gin_file"]], settings["bindings"], modules=request["modules"])
   experiment = bindings.from_gin(request["precision"])

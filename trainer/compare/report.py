@@ -37,6 +37,7 @@ _HEADER = (
   "input_wait",
   "memory_bytes",
   "device_memory_bytes",
+  "load",
   "accuracy",
   "accuracy_steps",
   "epoch_seconds",
@@ -140,7 +141,8 @@ def page(found: summary.Summary, pictures: Mapping[str, bytes], skipped: Mapping
     skipped: device → why it was skipped.
   """
   # Long texts, each of which stands below the tables once.
-  sources = list(dict.fromkeys(each.source for each in (*found.published, *found.prices)))
+  named = [each.source for each in found.published] + [each.source for each in found.prices]
+  sources = list(dict.fromkeys(named))
   return html_page.render(
     "compare/report.html",
     title="Hardware compared",

@@ -47,6 +47,7 @@ class Row:
     input_wait: share of the time in which the device waited for input.
     memory_bytes: the most that the process had of the host's memory.
     device_memory_bytes: the most that it had of the accelerator's, where TensorFlow tells.
+    load: how many processes ran or wanted to, on average over the minute before the measurement.
     accuracy: after the timed steps, if it was evaluated.
     accuracy_steps: how many steps those are.
     epoch_examples: see workloads.Workload.
@@ -83,6 +84,7 @@ class Row:
   input_wait: float | None = None
   memory_bytes: int | None = None
   device_memory_bytes: int | None = None
+  load: float | None = None
   accuracy: float | None = None
   accuracy_steps: int | None = None
   epoch_examples: int | None = None

@@ -16,6 +16,13 @@ def test_nothing_is_said_without_a_reason():
   assert say(made_up.row(), made_up.row(0.2, "gpu"), made_up.failed()) == []
 
 
+def test_a_machine_that_had_other_work():
+  machine = {**made_up.LAPTOP, "cpu_cores": 2}
+  busy = [made_up.row(machine=machine, load=load) for load in (3.0, 9.0, 12.4)]
+  (said,) = say(*busy)
+  assert "while 2 of the figures were measured (up to 6.2 processes a core" in said
+
+
 def test_nothing_is_said_of_virtual_cores():
   small, large = (
     made_up.row(seconds, "cpu:8", batch_size=size, input_wait=0.9, start_seconds=99.0)

@@ -47,6 +47,7 @@ def test_a_training():
   assert 0 <= found["input_wait"] <= 1
   assert found["memory_bytes"] > 2**26
   assert found["device_memory_bytes"] is None
+  assert found["load"] >= 0
   assert (0 <= found["accuracy"] <= 1, found["accuracy_steps"]) == (True, 18)
   assert found["machine"]["tensorflow"] == tf.__version__
   assert found["hardware"] == found["machine"]["processor"]
