@@ -91,9 +91,10 @@ class Summary:
     alike = {
       other.machine.get("host", "")
       for other in self.rows
-      if (other.kind, other.device, other.hardware) == (row.kind, row.device, row.hardware)
+      if other.machine
+      and (other.kind, other.device, other.hardware) == (row.kind, row.device, row.hardware)
     }
-    return f"{text} on {host}" if len(alike) > 1 else text
+    return f"{text} on {host}" if host and len(alike) > 1 else text
 
   def price(self, row: results.Row) -> prices_lib.Price | None:
     """Returns the price of a row's hardware; None if the table has none."""

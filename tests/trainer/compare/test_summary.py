@@ -81,3 +81,10 @@ def test_machines_that_look_the_same_are_told_apart():
   twin = made_up.row(machine={**made_up.LAPTOP, "host": "twin"})
   assert summary.Summary([CPU]).label(CPU) == "cpu (a CPU)"
   assert summary.Summary([CPU, twin]).label(twin) == "cpu (a CPU) on twin"
+
+
+def test_a_process_that_was_killed_has_told_no_machine():
+  killed = made_up.failed(machine={}, hardware="")
+  told = made_up.failed(hardware="")
+  found = summary.Summary([killed, told])
+  assert [found.label(row) for row in (killed, told)] == ["gpu", "gpu"]
