@@ -103,6 +103,7 @@ def run(
   train_hooks: Sequence[Any] = (),
   class_names: Sequence[str] | None = None,
   contact_sheet_images: int = 24,
+  contact_sheet: str = "spread",
   warm_start_from: Any = None,
   export_options: options.ExportOptions | None = None,
   model_dir: str | None = None,
@@ -146,6 +147,9 @@ def run(
       None to show numbers.
     contact_sheet_images: how many images the contact sheet of predictions has; 0 for no contact
       sheet.
+    contact_sheet: which examples the sheet and the table of predictions show: "spread" for some of
+      the whole set, the same for the same seed; "worst" for wrong ones, those whose label has
+      the least probability first.
     warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`.
     export_options: an ExportOptions; by default it has the class_names above.
     model_dir: where everything is written.
@@ -174,7 +178,7 @@ def run(
   durations.TrainingLength(train_steps=train_steps)
   if eval_steps is not None:
     run_config.require_positive_int(eval_steps, "run.eval_steps")
-  predictions.check_settings(class_names, contact_sheet_images)
+  predictions.check_settings(class_names, contact_sheet_images, contact_sheet)
   run_config.require_list(eval_specs, "run.eval_specs", "EvalSpecs, such as [@test/EvalSpec()]")
   run_config.require_list(train_hooks, "run.train_hooks", "hooks")
   if exporters is not None:
@@ -275,7 +279,8 @@ def run(
   if mode == "evaluate":
     return runner.evaluate(input_fns[Kind.EVAL], steps=eval_steps)
   if mode == "predict":
-    _predict(runner, input_fns[Kind.PREDICT], model_dir, class_names, contact_sheet_images)
+    shown = dict(class_names=class_names, images=contact_sheet_images, shown=contact_sheet)
+    _predict(runner, input_fns[Kind.PREDICT], model_dir, shown)
     return None
   runner.export_saved_model(os.path.join(runner.model_dir, "export"))
   return None
@@ -325,12 +330,12 @@ def _check_model_dir(runner, mode):
     runner.check_values()
 
 
-def _predict(runner, input_fn, model_dir, class_names, contact_sheet_images):
+def _predict(runner, input_fn, model_dir, shown):
   # Looked up once: a training beside may write another at any moment.
   latest = runner.latest_checkpoint()
   path = os.path.join(model_dir, f"predictions-{reader.read_step(latest) if latest else 0}")
   predicted = runner.predict(input_fn, with_examples=True, checkpoint_path=latest)
-  predictions.save(path, predicted, class_names, contact_sheet_images)
+  predictions.save(path, predicted, **shown, seed=runner.config.tf_random_seed)
 
 
 def _say_done(model_dir, results, exporters):

@@ -201,7 +201,8 @@ class RunConfig:
       ends. None for no limit.
     evaluate_ema: whether evaluation, prediction and export use the moving averages of the weights,
       if the training keeps them (see ema_decay of trainer.minimize).
-    save_summary_steps: steps between two summaries for TensorBoard.
+    save_summary_steps: steps between two summaries for TensorBoard and metrics.jsonl. From 100 on,
+      there is also one at the steps 10, 20 and 50.
     log_step_count_steps: steps between two log lines.
     show_progress: whether a Python program or a notebook prints what a command logs (device, batch
       sizes, variables, steps), and whether a training has a bar. None: where the standard error

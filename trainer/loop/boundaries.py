@@ -75,11 +75,11 @@ class Boundaries:
     self._saved_at = start if is_saved else None
     self._step = start
     self._has_stepped = False  # since this training began
-    cadences = [config.log_step_count_steps, config.save_summary_steps, config.checkpoint_steps]
+    cadences = [config.log_step_count_steps, config.checkpoint_steps]
     self._length = outer_loop.LoopLength(
       config.tpu_config.iterations_per_loop,
       tuple(cadence for cadence in cadences if cadence),
-      hooks.next_steps,
+      (*hooks.next_steps, report.next_step),
     )
     self.stopped = False
 

@@ -6,6 +6,11 @@ from trainer.loop import outer_loop
 from trainer.reporting import metrics_file, progress, summaries, totals
 
 
+# The loss falls fastest at the beginning, and a short training would be no curve.
+_FIRST_REPORTS = 10, 20, 50
+_RARE = 100  # from this cadence on, there are first reports
+
+
 class TrainingReport:
   """The reports of one training.
 
@@ -31,7 +36,9 @@ class TrainingReport:
     self._final_step = final_step
     self._writes = writes
     self._log_due = every.Every(steps=config.log_step_count_steps, start=start)
-    self._summary_due = every.Every(steps=config.save_summary_steps, start=start)
+    cadence = config.save_summary_steps
+    first = _FIRST_REPORTS if cadence >= _RARE else ()
+    self._summary_due = every.Every(steps=cadence, at=first, start=start)
     self._log_totals = totals.Totals(batch_size)
     self._summary_totals = totals.Totals(batch_size)
     self._writer = summaries.Writer(model_dir)
@@ -47,6 +54,10 @@ class TrainingReport:
   def _begin(self, step):
     metrics_file.begin(self._model_dir, step)
     summaries.begin(self._model_dir, step)
+
+  def next_step(self, step: int) -> int | None:
+    """Returns the next step that a device loop should not run over, so that it is reported."""
+    return self._summary_due.next_step(step)
 
   def add(self, result: outer_loop.LoopResult) -> None:
     """Takes in what a device loop gave, and reports what is due."""

@@ -1,4 +1,4 @@
-"""Writes predictions as JSON lines, and shows the first ones in a table and on a contact sheet.
+"""Writes predictions as JSON lines, and shows some in a table and on a contact sheet.
 
     <model_dir>/predictions-<step>.jsonl      {"class": 3, "class_name": "cat", "probabilities":
                                               [0.01, ...]}
@@ -6,10 +6,9 @@
 
 The JSON lines are in the order of the examples. A classifier's predictions have a "class", an
 integer for each example, and perhaps "probabilities" of all classes. They are shown with the class
-names.
+names. What is shown is spread over the whole set, or the worst of it.
 """
 
-import itertools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,18 +18,21 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors, files
-from trainer.outputs import contact_sheet
+from trainer.outputs import contact_sheet, samples
+
+SHOWN = ("spread", "worst")  # what run.contact_sheet may be
 
 _ROWS = 10  # examples in the table
 _NUMBERS = 3  # most values of an array in a cell of the table
 
 
-def check_settings(class_names: object, images: object) -> None:
-  """Checks the settings run.class_names and run.contact_sheet_images.
+def check_settings(class_names: object, images: object, shown: object = "spread") -> None:
+  """Checks the settings run.class_names, run.contact_sheet_images and run.contact_sheet.
 
   Args:
     class_names: what was given: a list of strings, or None.
     images: what was given: an int of at least 0.
+    shown: what was given: one of SHOWN.
 
   Raises:
     SettingError: one of them is invalid.
@@ -49,6 +51,11 @@ def check_settings(class_names: object, images: object) -> None:
       f"run.contact_sheet_images is {images!r}: expected how many images to show, or 0 for no "
       "contact sheet."
     )
+  if shown not in SHOWN:
+    raise errors.SettingError(
+      f'run.contact_sheet is {shown!r}: expected "spread" for examples of the whole set, or "worst" '
+      "for those that are predicted worst. How many there are is run.contact_sheet_images."
+    )
 
 
 def save(
@@ -56,8 +63,10 @@ def save(
   pairs: Iterable[tuple[Any, tuple]],
   class_names: Sequence[str] | None = None,
   images: int = 24,
+  shown: str = "spread",
+  seed: int = 1,
 ) -> int:
-  """Writes all predictions; shows the first ones in a table and, for images, on a contact sheet.
+  """Writes all predictions; shows some in a table and, for images, on a contact sheet.
 
   Args:
     path: path of the files, without their endings.
@@ -65,27 +74,28 @@ def save(
       (features, labels).
     class_names: the names of the classes in the order of their numbers, or None.
     images: number of images on the contact sheet; 0 for no contact sheet.
+    shown: "spread" to show examples of the whole set, "worst" to show wrong ones first, those whose
+      label has the least probability before others.
+    seed: of the choice of examples.
 
   Returns:
     The number of predictions.
 
   Raises:
-    SettingError: class_names do not fit the predictions. Nothing was written.
+    SettingError: class_names or shown do not fit the predictions. Nothing was written.
     OutputError: a file cannot be written.
   """
-  pairs = iter(pairs)
-  # The first ones are kept for the table and the contact sheet. The others pass through one by one:
-  # all predictions together may not fit into memory.
-  first = list(itertools.islice(pairs, max(_ROWS, images)))
-  if first and class_names is not None:
-    _check_names(first[0][0], class_names)
-  rest = (prediction for prediction, _ in itertools.chain(first, pairs))
-  count = write(f"{path}.jsonl", (_with_names(prediction, class_names) for prediction in rest))
-  if first:
-    _print_table(first[:_ROWS], class_names)
+  # All predictions together may not fit into memory: they pass through one by one.
+  most = max(_ROWS, images)
+  sample = samples.Worst(most, _badness) if shown == "worst" else samples.Spread(most, seed)
+  pairs = sample.watch(_checked(pairs, class_names, shown))
+  count = write(f"{path}.jsonl", (_with_names(prediction, class_names) for prediction, _ in pairs))
+  if count:
+    rows = sample.fewer(_ROWS)
+    _print_table(rows, class_names, sample.title.format(shown=len(rows), all=f"{count:,}"))
   logging.info("Wrote %d predictions to %s.jsonl", count, path)
-  if first and images:
-    _write_sheet(f"{path}.png", first[:images], class_names)
+  if count and images:
+    _write_sheet(f"{path}.png", [pair for _, pair in sample.fewer(images)], class_names)
   return count
 
 
@@ -117,6 +127,32 @@ def write(path: str, predictions: Iterable[Any]) -> int:
       f"The predictions cannot be written to {path} (--model_dir): {error}"
     ) from error
   return count
+
+
+def _checked(pairs, class_names, shown):
+  """The pairs; the first one is looked at before it is handed on."""
+  for number, pair in enumerate(pairs):
+    if not number and class_names is not None:
+      _check_names(pair[0], class_names)
+    if (
+      not number
+      and shown == "worst"
+      and not (_is_classified(pair[0]) and _label(pair[1]) is not None)
+    ):
+      raise errors.SettingError(
+        'run.contact_sheet = "worst" needs predictions of a "class" and a label that is an integer '
+        'for each example: take it out, or set it to "spread".'
+      )
+    yield pair
+
+
+def _badness(pair):
+  """How bad a prediction is: wrong ones before right ones, then by the probability of the label."""
+  prediction, example = pair
+  label = _label(example)
+  is_wrong = float(prediction["class"] != label)
+  shares = prediction.get("probabilities", ())
+  return is_wrong + (1 - float(shares[label]) if 0 <= label < len(shares) else 0)
 
 
 def _check_names(prediction, class_names):
@@ -185,32 +221,28 @@ def _percent(share):
   return f"{100 * float(share):.1f} %"
 
 
-def _print_table(pairs, class_names):
+def _print_table(rows, class_names, title):
+  """Prints a table of (number in the set, (prediction, example)) rows."""
   from rich import console, table
 
-  shown = table.Table(title=f"The first {len(pairs)} predictions", title_justify="left")
-  if _is_classified(pairs[0][0]):
-    _fill_with_classes(shown, pairs, class_names)
+  shown = table.Table()
+  if _is_classified(rows[0][1][0]):
+    _fill_with_classes(shown, rows, class_names)
   else:
-    _fill_with_values(
-      shown,
-      [
-        prediction if isinstance(prediction, dict) else {"output": prediction}
-        for prediction, _ in pairs
-      ],
-    )
-  console.Console().print(shown)
+    _fill_with_values(shown, rows)
+  # A title of the table itself would be wrapped at the table's width.
+  console.Console().print(f"{title}:", shown, sep="\n", highlight=False)
 
 
-def _fill_with_classes(shown, pairs, class_names):
+def _fill_with_classes(shown, rows, class_names):
   """Adds a row for each example: number, class, probability, second likeliest class, label.
 
   The label is green if the prediction is right, red if it is wrong.
   """
   from rich import text
 
-  has_probabilities = "probabilities" in pairs[0][0]
-  has_labels = _label(pairs[0][1]) is not None
+  has_probabilities = "probabilities" in rows[0][1][0]
+  has_labels = _label(rows[0][1][1]) is not None
   for name in [
     "",
     "predicted",
@@ -218,7 +250,7 @@ def _fill_with_classes(shown, pairs, class_names):
     *(["label"] if has_labels else []),
   ]:
     shown.add_column(name, justify="right" if name in ("", "probability") else "left")
-  for number, (prediction, example) in enumerate(pairs):
+  for number, (prediction, example) in rows:
     predicted = int(prediction["class"])
     row = [str(number), _name(predicted, class_names)]
     if has_probabilities:
@@ -237,13 +269,27 @@ def _fill_with_classes(shown, pairs, class_names):
     shown.add_row(*(text.Text(cell, colour) for cell, colour in zip(row, colours, strict=True)))
 
 
-def _fill_with_values(shown, predictions):
+def _fill_with_values(shown, rows):
+  """Adds a row for each example: number, each prediction, each label."""
   from rich import text
 
-  for name in ["", *predictions[0]]:
+  named = [(number, {**_named(pair[0], "output"), **_labels(pair[1])}) for number, pair in rows]
+  for name in ["", *named[0][1]]:
     shown.add_column(name)
-  for number, prediction in enumerate(predictions):
-    shown.add_row(str(number), *(text.Text(_cell(value)) for value in prediction.values()))
+  for number, values in named:
+    shown.add_row(str(number), *(text.Text(_cell(value)) for value in values.values()))
+
+
+def _named(values, name):
+  return values if isinstance(values, dict) else {name: values}
+
+
+def _labels(example):
+  """Returns the labels of an example by their names in the table."""
+  if len(example) < 2:
+    return {}
+  named = _named(example[1], "")
+  return {f"label {name}".strip(): value for name, value in named.items()}
 
 
 def _cell(value):
@@ -269,7 +315,7 @@ def _write_sheet(path, pairs, class_names):
     images,
     [_caption(prediction, _label(example), class_names) for prediction, example in pairs],
   ):
-    logging.info("Drew the first %d to %s", len(images), path)
+    logging.info("Drew %d of them to %s", len(images), path)
 
 
 def _caption(prediction, label, class_names):

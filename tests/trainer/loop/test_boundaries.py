@@ -14,6 +14,7 @@ import trainer
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import reader
+from trainer.reporting import metrics_file
 
 
 def steps_of(estimator, **arguments):
@@ -71,6 +72,15 @@ def test_by_default_loops_end_at_every_cadence(tmp_path):
   )
   assert {10, 15, 20, 25, 30, 40, 45, 50, 60} <= set(seen)
   assert len(seen) < 30
+
+
+def test_a_short_training_is_a_curve_too(tmp_path):
+  programs.estimator(tmp_path).train(programs.train_input, steps=70)
+  lines = [line for line in metrics_file.read(tmp_path) if line["kind"] == "train"]
+  assert [line["step"] for line in lines] == [10, 20, 50, 70]
+  programs.estimator(tmp_path).train(programs.train_input, max_steps=130)  # begins at none of them
+  lines = [line for line in metrics_file.read(tmp_path) if line["kind"] == "train"]
+  assert [line["step"] for line in lines][4:] == [100, 130]
 
 
 def test_a_resumed_training_goes_on_from_the_newest_checkpoint(tmp_path):

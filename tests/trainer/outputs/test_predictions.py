@@ -151,6 +151,56 @@ def test_a_class_for_each_token_has_names_too(tmp_path):
   ]
 
 
+def test_the_worst_are_shown_first(tmp_path, capsys):
+  lines = saved(tmp_path, pairs(), NAMES, images=2, shown="worst")
+  assert [line["class"] for line in lines] == [0, 1, 2]  # the file has the order of the data
+  assert [row[0] for row in rows(capsys)[-3:]] == ["1", "2", "0"]  # 30 %, 40 %, 70 % for the label
+
+
+def test_a_wrong_class_is_worse_than_a_right_one_that_is_unlikely(tmp_path, capsys):
+  many = [
+    ({"class": np.int32(c), "probabilities": np.float32(p)}, (np.zeros([3]), np.int32(0)))
+    for c, p in [(0, [0.35, 0.33, 0.32]), (1, [0.45, 0.55, 0.0])]
+  ]
+  saved(tmp_path, many, shown="worst")
+  assert [row[0] for row in rows(capsys)[1:]] == ["1", "0"]
+
+
+def test_without_probabilities_the_worst_are_the_wrong_ones(tmp_path, capsys):
+  saved(tmp_path, pairs(keys=["class"]), NAMES, shown="worst")
+  assert [row[0] for row in rows(capsys)[-3:]] == ["1", "0", "2"]
+
+
+@pytest.mark.parametrize("given", [dict(labels=None), dict(keys=["probabilities"])])
+def test_there_is_no_worst_without_a_class_and_a_label(given, tmp_path):
+  with pytest.raises(errors.SettingError, match='run.contact_sheet = "worst" needs .* a label'):
+    predictions.save(str(tmp_path / "p"), pairs(**given), shown="worst")
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_is_of_the_whole_set(tmp_path, capsys):
+  many = [
+    ({"y": np.float32(number)}, (np.zeros([3]), np.int32(-1 - number))) for number in range(999)
+  ]
+  saved(tmp_path, many)
+  title, *_ = capsys.readouterr().out.splitlines()
+  assert title == "10 of 999 predictions, from the whole set:"
+  tables = []
+  for seed in (1, 1, 2):
+    saved(tmp_path, many, seed=seed)
+    header, *shown = rows(capsys)
+    assert header == ["", "y", "label"]
+    assert all(row == [row[0], row[0], str(-1 - int(row[0]))] for row in shown)
+    tables.append([int(number) for number, *_ in shown])
+  assert tables[0] == tables[1] != tables[2]
+  assert tables[0] == sorted(tables[0]) and tables[0][0] < 333 and tables[0][-1] > 666
+
+
+def test_labels_of_several_names_are_in_the_table(tmp_path, capsys):
+  saved(tmp_path, [(np.float32(0.5), (np.zeros([3]), {"a": np.int32(1), "b": np.ones([2, 2])}))])
+  assert rows(capsys) == [["", "output", "label a", "label b"], ["0", "0.5", "1", "float64[2, 2]"]]
+
+
 def test_what_is_no_class_is_in_the_table_by_its_name(tmp_path, capsys):
   prediction = {
     "y": np.float32(0.5),
@@ -215,8 +265,15 @@ def test_settings_that_cannot_work(names, images, said):
     predictions.check_settings(names, images)
 
 
+def test_what_the_sheet_shows_has_two_names():
+  with pytest.raises(
+    errors.SettingError, match="run.contact_sheet is 'wrong': expected \"spread\""
+  ):
+    predictions.check_settings(None, 0, "wrong")
+
+
 def test_settings_that_work():
-  predictions.check_settings(None, 0)
+  predictions.check_settings(None, 0, "worst")
   predictions.check_settings(tuple(NAMES), 24)
 
 
