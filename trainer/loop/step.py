@@ -17,7 +17,7 @@ from trainer import combined_gradients, command, durations, errors, run_config, 
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
 from trainer.kinds import Kind
-from trainer.loop import core_results, core_totals, suspect_shapes
+from trainer.loop import core_results, core_totals, suspect_shapes, untrained
 from trainer.reporting import summaries
 from trainer.tracing import assignments, replica_updates, user_frames, variable_store
 
@@ -120,6 +120,7 @@ class Program:
     step = self.global_step.read_value()
     losses, host_tensors = self._on_each_replica(self._train_on_replica, batches, Kind.TRAIN)
     self._run_after_step(step)
+    self._warn_of_no_training()
     return tf.reduce_mean(losses), host_tensors
 
   def train_steps(self, stacks: Sequence[tuple], first: tf.Tensor, count: tf.Tensor) -> None:
@@ -138,6 +139,7 @@ class Program:
     arguments = self._of_each_replica(stacks)
     if not isinstance(self.strategy, tf.distribute.MirroredStrategy):
       self._run_on_replicas(self._train_on_stack, *arguments, loop=self._loop_of(first, count))
+      self._warn_of_no_training()
       return
 
     def one_step(index):
@@ -148,6 +150,10 @@ class Program:
       return index + 1
 
     tf.while_loop(lambda index: index < first + count, one_step, [first])
+    self._warn_of_no_training()
+
+  def _warn_of_no_training(self):
+    untrained.warn(self.store, self.specs[Kind.TRAIN].train_op, self._model_fn.name)
 
   def _loop_of(self, first, count):
     """Returns the loop that each replica runs over its stack."""

@@ -9,6 +9,7 @@ integer for each example, and perhaps "probabilities" of all classes. They are s
 names. What is shown is spread over the whole set, or the worst of it.
 """
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -53,8 +54,8 @@ def check_settings(class_names: object, images: object, shown: object = "spread"
     )
   if shown not in SHOWN:
     raise errors.SettingError(
-      f'run.contact_sheet is {shown!r}: expected "spread" for examples of the whole set, or "worst" '
-      "for those that are predicted worst. How many there are is run.contact_sheet_images."
+      f'run.contact_sheet is {shown!r}: expected "spread" for examples of the whole set, or '
+      '"worst" for those that are predicted worst. How many there are is run.contact_sheet_images.'
     )
 
 
@@ -130,20 +131,18 @@ def write(path: str, predictions: Iterable[Any]) -> int:
 
 
 def _checked(pairs, class_names, shown):
-  """The pairs; the first one is looked at before it is handed on."""
-  for number, pair in enumerate(pairs):
-    if not number and class_names is not None:
-      _check_names(pair[0], class_names)
-    if (
-      not number
-      and shown == "worst"
-      and not (_is_classified(pair[0]) and _label(pair[1]) is not None)
-    ):
+  """Yields the pairs; looks at the first one before it is handed on."""
+  pairs = iter(pairs)
+  for prediction, example in itertools.islice(pairs, 1):
+    if class_names is not None:
+      _check_names(prediction, class_names)
+    if shown == "worst" and not (_is_classified(prediction) and _label(example) is not None):
       raise errors.SettingError(
         'run.contact_sheet = "worst" needs predictions of a "class" and a label that is an integer '
         'for each example: take it out, or set it to "spread".'
       )
-    yield pair
+    yield prediction, example
+  yield from pairs
 
 
 def _badness(pair):

@@ -92,6 +92,8 @@ class VariableStore:
     self._keras_state: keras_scope.KerasScope | None = None  # of the newest run
     self._after_step: list[list[tuple[Callable[[], None], int]]] = []
     self._present: dict[str, tf.Variable] = {}
+    # The handles of the variables that it changes; None stands for one that is not known.
+    self._changed: list[tf.Tensor | None] = []
     # Variables that no checkpoint holds: those of scratch(), local variables (the counters of
     # tf.compat.v1.metrics), and the state of Keras's seed generators, which next_seed replaces.
     self._scratch: dict[str, tf.Variable] = {}
@@ -146,6 +148,7 @@ class VariableStore:
     )
     names = self._names if goes_on else _Names()
     self._names = names
+    self._changed = self._changed if goes_on else []
     roots = []
     self._after_step = []
     self._present = {}
@@ -205,6 +208,7 @@ class VariableStore:
       return variable
 
     def is_left_out(handle):
+      self._changed.append(handle)
       if may_change == ANY:  # any but the global step, which the training loop counts
         return global_step is not None and _is_handle(handle, [global_step])
       return may_change == NOTHING or not _is_handle(handle, self._scratch.values())
@@ -307,6 +311,19 @@ class VariableStore:
       self._keras_variables.get(name, variable) for name, variable in self.variables.items()
     ]
     return [variable for variable in variables if variable.trainable]
+
+  def is_untrained(self) -> bool:
+    """Whether the newest `run`, with what went on from it, leaves all trainable variables alone.
+
+    It does not where there are none, nor where a variable is changed that cannot be told.
+    """
+    if any(handle is None for handle in self._changed):
+      return False
+    trainable = [
+      variable if isinstance(variable, tf.Variable) else variable.value
+      for variable in self.trainable_variables()
+    ]
+    return bool(trainable) and not any(_is_handle(handle, trainable) for handle in self._changed)
 
   def local_variables(self) -> list[tf.Variable]:
     """Returns the variables that functions use and that no checkpoint holds."""

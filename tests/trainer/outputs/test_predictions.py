@@ -193,7 +193,9 @@ def test_the_table_is_of_the_whole_set(tmp_path, capsys):
     assert all(row == [row[0], row[0], str(-1 - int(row[0]))] for row in shown)
     tables.append([int(number) for number, *_ in shown])
   assert tables[0] == tables[1] != tables[2]
-  assert tables[0] == sorted(tables[0]) and tables[0][0] < 333 and tables[0][-1] > 666
+  assert tables[0] == sorted(tables[0])
+  assert tables[0][0] < 333
+  assert tables[0][-1] > 666
 
 
 def test_labels_of_several_names_are_in_the_table(tmp_path, capsys):

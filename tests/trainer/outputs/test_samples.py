@@ -26,7 +26,8 @@ def test_each_example_has_the_same_chance():
 def test_the_same_seed_takes_the_same_in_the_order_of_the_set():
   first, again, other = (taken(samples.Spread(5, seed), range(100)) for seed in (3, 3, 4))
   assert first == again != other
-  assert first == sorted(first) and all(number == value for number, value in first)
+  assert first == sorted(first)
+  assert all(number == value for number, value in first)
   assert len(first) == 5
 
 

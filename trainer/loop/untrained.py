@@ -1,0 +1,48 @@
+"""Warns of a training that trains nothing: a step that changes no trainable variable.
+
+A tf.no_op() for a train_op, an optimizer that was made and not applied, or one that got an empty
+list: the steps are counted, the loss is reported, and the model stays as it was.
+"""
+
+from typing import Any
+
+from absl import logging
+
+from trainer import spec
+from trainer.tracing import user_frames, variable_store
+
+_told: set[str] = set()  # the warnings that were given; once a process is enough
+
+
+def warn(store: variable_store.VariableStore, train_op: Any, model_name: str) -> None:
+  """Warns if the training step that was traced last changes no trainable variable.
+
+  A model whose variables are all frozen (`layer.trainable = False`, `tf.Variable(...,
+  trainable=False)`) has none, and is meant to stay as it is: nothing is told.
+
+  Args:
+    store: in which the step was traced, with what it does after some steps.
+    train_op: of the EstimatorSpec.
+    model_name: the model_fn's.
+  """
+  if not store.is_untrained():
+    return
+  names = [getattr(variable, "path", variable.name) for variable in store.trainable_variables()]
+  text = (
+    f"model_fn {model_name}: the train_op{_where(train_op)} changes none of the {len(names)} "
+    f"trainable variables ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}): the "
+    "training will leave the model as it is. Give train_op=trainer.minimize(optimizer, loss), or freeze "
+    "them with trainable=False if that is meant."
+  )
+  if text not in _told:
+    _told.add(text)
+    logging.warning("%s", text)
+
+
+def _where(train_op):
+  """Where the model_fn made an op; "" for a variable, which says nothing of that."""
+  operation = getattr(train_op, "op", train_op)
+  frames = [(frame.filename, frame.lineno) for frame in getattr(operation, "traceback", ())]
+  calls = [index for index, (file, _) in enumerate(frames) if file == spec.__file__]
+  # An op that was made between the replicas was not made inside of the call.
+  return user_frames.where(frames[calls[-1] :]) if calls else ""
