@@ -18,10 +18,12 @@ Layout of what it writes, beside what `trainer.checkpoints.directory` does:
 
 import dataclasses
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import gin
 from absl import logging
 
 from trainer import (
@@ -34,7 +36,7 @@ from trainer import (
   scheduled_evaluations,
   train_evaluate,
 )
-from trainer.checkpoints import reader
+from trainer.checkpoints import reader, retention
 from trainer.config import gin_names
 
 # Gin files name these without an import: keras_model, the hooks.
@@ -270,7 +272,7 @@ def run(
     train_spec = train_evaluate.TrainSpec(input_fns[Kind.TRAIN], max_steps=max_steps, hooks=hooks)
     results = train_evaluate.train_and_evaluate(runner, train_spec, *all_eval_specs()).get(None)
     if results is not None:
-      _say_done(model_dir, results, exporters)
+      _say_done(runner, model_dir, results, exporters)
     return results
   if mode == "continuous_eval":
     return train_evaluate.evaluate_continuously(
@@ -323,6 +325,8 @@ def _total_steps(runner: estimator.Estimator, train_steps: int | str | None) -> 
 
 
 def _check_model_dir(runner, mode):
+  if Kind.EVAL in _KINDS[mode]:
+    retention.read_evaluations(runner.model_dir, "")  # which raises for a damaged file
   if Kind.TRAIN in _KINDS[mode]:
     with runner.alone_in_model_dir():
       pass
@@ -338,7 +342,7 @@ def _predict(runner, input_fn, model_dir, shown):
   predictions.save(path, predicted, **shown, seed=runner.config.tf_random_seed)
 
 
-def _say_done(model_dir, results, exporters):
+def _say_done(runner, model_dir, results, exporters):
   shown = "\n".join(
     f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}"
     for name, value in results.items()
@@ -348,13 +352,31 @@ def _say_done(model_dir, results, exporters):
   ]
   exported = next(filter(None, exported), None)
   logging.info(
-    "Done.\n%s\n\nNext:\n"
-    "  tensorboard --logdir %s                          learning curves\n"
-    "  python -m trainer.main ... --mode=predict         predictions as JSON lines%s",
+    "Done.\n%s\n\nNext:\n%s",
     shown,
-    model_dir,
-    f"\n  tf.saved_model.load({exported!r})    the model, without Octet" if exported else "",
+    "\n".join(
+      f"  {what}\n    {shlex.join(command)}" for what, command in _next(runner, model_dir, exported)
+    ),
   )
+
+
+def _next(runner, model_dir, exported):
+  """Yields (what it is good for, the words of a shell command)."""
+  yield "learning curves", ["tensorboard", "--logdir", model_dir]
+  # A run that is configured in Python has no such file to go on with.
+  if "model_fn" in gin.get_bindings(run, resolve_references=False):
+    flags = [
+      f"--gin_file={os.path.join(model_dir, 'config.gin')}",
+      f"--model_dir={model_dir}",
+      "--mode=predict",
+    ]
+    if runner.config.precision != "float32":
+      flags.append(f"--precision={runner.config.precision}")
+    if config.modules() not in (None, (config.trust.FOLDER,)):
+      flags.append(f"--gin_modules={','.join(config.modules())}")
+    yield "predictions as JSON lines", ["python", "-m", "trainer.main", *flags]
+  if exported:
+    yield "the model, without Octet", ["saved_model_cli", "show", "--all", "--dir", exported]
 
 
 def _report_dead_bindings(strict):

@@ -72,6 +72,8 @@ def check_specs(eval_specs: Sequence[EvalSpec]) -> None:
     raise errors.SettingError(
       f"{len(repeated)} EvalSpecs have the name {repeated[0]!r}; give each its own."
     )
+  for spec in eval_specs:
+    run_config.require_list(spec.exporters, "EvalSpec.exporters", "exporters")
   exporters_lib.check_folders(
     (exporter, f"the EvalSpec {spec.name!r}" if spec.name else "the EvalSpec without a name")
     for spec in eval_specs
@@ -113,7 +115,11 @@ class Evaluations:
     """Does what an earlier process was to do when it was killed, with the checkpoint of that time.
 
     `tell_of_owed` finds out whether the training stops there.
+
+    Raises:
+      CheckpointError: what is noted of evaluations is damaged, and would be at the first one.
     """
+    retention.read_evaluations(self.estimator.model_dir, "")
     for step, spec in self._owed():
       try:
         self._evaluate(spec, self.estimator.checkpoint_path(step))

@@ -1,6 +1,7 @@
 """The story of a run in all modes, by plain Python arguments."""
 
 import json
+import shlex
 import signal
 
 import gin
@@ -235,6 +236,16 @@ MISTAKES = {
     errors.SettingError,
     "steps must be an int greater than 0; got -1",
   ),
+  "exporters": (
+    dict(exporters=[3]),
+    errors.SettingError,
+    "the EvalSpec without a name has 3 among its exporters: expected exporters",
+  ),
+  "exporters of one": (
+    dict(eval_specs=[train_evaluate.EvalSpec(programs.examples(3), name="a", exporters=3)]),
+    errors.SettingError,
+    "EvalSpec.exporters is 3; expected a list of exporters",
+  ),
   "throttle": (
     dict(eval_throttle_secs=-1),
     errors.SettingError,
@@ -270,6 +281,46 @@ def test_mistakes_are_said_before_anything_is_written(settings, error, message, 
   with pytest.raises(error, match=message):
     experiment.run(**{**SETTINGS, "model_dir": str(tmp_path / "model"), **settings})
   assert not (tmp_path / "model").exists()
+
+
+def test_a_damaged_record_of_evaluations_is_told_before_anything_is_traced(tmp_path):
+  (tmp_path / "evaluations.json").write_text("{")
+  with pytest.raises(errors.CheckpointError, match="evaluations.json"):
+    run(tmp_path, "train_and_evaluate", model_fn=lambda features, labels, mode: pytest.fail("late"))
+  with pytest.raises(errors.CheckpointError, match="evaluations.json"):
+    train_evaluate.train_and_evaluate(
+      programs.estimator(tmp_path),
+      train_evaluate.TrainSpec(programs.train_input, max_steps=2),
+      train_evaluate.EvalSpec(programs.examples(3)),
+    )
+  assert [path.name for path in tmp_path.iterdir()] == ["evaluations.json"]
+
+
+def next_commands(caplog):
+  """The shell commands that a run has printed at its end."""
+  (text,) = [record.getMessage() for record in caplog.records if "Next:" in record.getMessage()]
+  lines = text.partition("Next:\n")[2].splitlines()
+  return [shlex.split(line) for line in lines if line.startswith("    ")]
+
+
+def test_what_to_do_next_can_be_pasted(tmp_path, caplog):
+  folder = tmp_path / "my run's"
+  with caplog.at_level("INFO", logger="absl"):
+    run(folder, "train_and_evaluate")
+  (exported,) = map(str, (folder / "export").glob("[0-9]*"))
+  assert next_commands(caplog) == [
+    ["tensorboard", "--logdir", str(folder)],
+    ["saved_model_cli", "show", "--all", "--dir", exported],
+  ]
+  # Of a run that gin has configured, the configuration that it has written goes on.
+  caplog.clear()
+  gin.bind_parameter("trainer.run.model_fn", programs.line)
+  with caplog.at_level("INFO", logger="absl"):
+    run(folder, "train_and_evaluate", train_steps=5, precision="bfloat16")
+  assert next_commands(caplog)[1] == [
+    *("python", "-m", "trainer.main", f"--gin_file={folder}/config.gin"),
+    *(f"--model_dir={folder}", "--mode=predict", "--precision=bfloat16"),
+  ]
 
 
 # ------------------------------------------------------- what is refused leaves

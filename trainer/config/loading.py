@@ -22,6 +22,9 @@ from trainer.devices import tensorflow_package
 # Where each binding was made, "a.gin:12". It is global because gin's bindings are.
 _places: dict[gin_internals.Key, str] = {}
 
+# What the last load was given; in a list, so that it can be replaced.
+_modules: list[Sequence[str] | None] = [(trust.FOLDER,)]
+
 
 def load(
   gin_files: Sequence[str | os.PathLike[str]] = (),
@@ -51,6 +54,7 @@ def load(
     config_files.parse(text) for text in gin_bindings
   ]
   clear()
+  _modules[0] = modules
   configurable = None
   if root:
     configurable = _import_root(root)
@@ -65,6 +69,11 @@ def clear() -> None:
   """Drops all bindings and unlocks the configuration. Registered names stay registered."""
   gin.clear_config()
   _places.clear()
+
+
+def modules() -> tuple[str, ...] | None:
+  """Returns the packages that the last `load` allowed its files to name; None for all."""
+  return None if _modules[0] is None else tuple(_modules[0])
 
 
 def _import_root(root):

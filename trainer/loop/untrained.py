@@ -31,8 +31,8 @@ def warn(store: variable_store.VariableStore, train_op: Any, model_name: str) ->
   text = (
     f"model_fn {model_name}: the train_op{_where(train_op)} changes none of the {len(names)} "
     f"trainable variables ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}): the "
-    "training will leave the model as it is. Give train_op=trainer.minimize(optimizer, loss), or freeze "
-    "them with trainable=False if that is meant."
+    "training will leave the model as it is. Give train_op=trainer.minimize(optimizer, loss), or "
+    "freeze them with trainable=False if that is meant."
   )
   if text not in _told:
     _told.add(text)

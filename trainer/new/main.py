@@ -10,6 +10,7 @@ import importlib.util
 import keyword
 import os
 import pathlib
+import shlex
 import shutil
 from collections.abc import Sequence
 
@@ -45,7 +46,7 @@ def main(argv: Sequence[str]) -> None:
   for path in create(folder):
     print(path)
   print(
-    f"\nNext:\n  cd {folder}\n"
+    f"\nNext:\n  cd {shlex.quote(str(folder))}\n"
     f"  python -m trainer.main --gin_file=configs/{folder.name}.gin --model_dir=out/first\n"
     "  python -m pytest tests"
   )

@@ -227,8 +227,8 @@ def check_folders(exporters: Iterable[tuple[Any, str]]) -> None:
     exporters: (exporter, who uses it: a phrase for messages) of all that export in one run.
 
   Raises:
-    SettingError: two do, or one would write outside of the export path, or is a class that was not
-      called.
+    SettingError: two do, or one would write outside of the export path, is a class that was not
+      called, or is no exporter.
   """
   users: dict[str, str] = {}
   for exporter, user in exporters:
@@ -236,6 +236,13 @@ def check_folders(exporters: Iterable[tuple[Any, str]]) -> None:
       raise errors.SettingError(
         f"{user} has the class {exporter.__name__}, not an exporter: call it, as in "
         f"@{exporter.__name__}() in gin."
+      )
+    if not isinstance(getattr(exporter, "name", None), str) or not callable(
+      getattr(exporter, "export", None)
+    ):
+      raise errors.SettingError(
+        f"{user} has {exporter!r} among its exporters: expected exporters, such as "
+        "BestExporter(), or @BestExporter() in gin (run.exporters, EvalSpec.exporters)."
       )
     run_config.require_inner_path(exporter.name, f"The name of {type(exporter).__name__}")
     folder = os.path.normpath(os.path.join("export", exporter.name))

@@ -33,6 +33,8 @@ _LABELS = {
 # Axes that begin at 0. Otherwise a constant rate would get an axis that only shows rounding errors.
 _FROM_ZERO = ("learning_rate", "examples_per_second", "steps_per_second", "input_wait")
 
+_LEGEND_ROW = 0.2  # inches
+
 # Metrics that say less about learning come last. steps/s is examples/s in another unit, so it is
 # drawn only on request.
 _LAST = ("examples_per_second", "input_wait")
@@ -140,14 +142,7 @@ def save(path: str, found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0
       axes = figure.add_subplot(rows, columns, index)
       _draw(axes, metric, drawn, styles, smoothing)
       axes.set_xlim(*_steps_shown(found))
-    entries = styles.entries()
-    widest = max(len(name) for name, _ in entries)
-    figure.legend(
-      handles=[_line(name, style) for name, style in entries],
-      loc="outside upper left",
-      ncols=max(1, min(len(entries), int(4.6 * columns * 12 / (widest + 7)))),
-      frameon=False,
-    )
+    _legend(figure, styles, letters=4.6 * columns * 12)
     try:
       figure.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
     except OSError as error:
@@ -176,11 +171,8 @@ def svgs(found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> dict[s
       _draw(axes, metric, drawn, styles, smoothing)
       axes.set_xlim(*_steps_shown(found))
       if len(drawn) > 1:
-        axes.legend(
-          handles=[_line(name, style) for name, style in styles.entries()],
-          frameon=False,
-          fontsize="small",
-        )
+        rows = _legend(figure, styles, letters=4.6 * 14, fontsize="small")
+        figure.set_figheight(3.1 + _LEGEND_ROW * rows)
       panels[metric] = svg.element(figure, f"{label(metric)} by step")
     return panels
 
@@ -319,6 +311,28 @@ def _number_formatter(axes):
   apart = math.log10(10 * largest / (high - low))
   digits = math.ceil(max(5, whole, apart)) + 1
   return lambda value, _: f"{value:,.{digits}g}"
+
+
+def _legend(figure, styles, letters, **more):
+  """Draws the legend above all panels, where it covers no curve; returns how many rows it has.
+
+  Args:
+    figure: gets it.
+    styles: the _Styles.
+    letters: that fit beside each other on the figure.
+    **more: for matplotlib.
+  """
+  entries = styles.entries()
+  widest = max(len(name) for name, _ in entries)
+  columns = max(1, min(len(entries), int(letters / (widest + 7))))
+  figure.legend(
+    handles=[_line(name, style) for name, style in entries],
+    loc="outside upper left",
+    ncols=columns,
+    frameon=False,
+    **more,
+  )
+  return math.ceil(len(entries) / columns)
 
 
 def _line(name, style):

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from trainer.plot import svg
 from trainer.sweep import optuna_parts, report
 
+# Complete trials a parameter, below which importances are told to be uncertain. A rule of thumb.
+_FEW_A_PARAMETER = 20
+
 _DOT, _BEST, _PRUNED = "#0072b2", "#d55e00", "#999999"
 
 
@@ -44,7 +47,7 @@ def history(found: report.Report) -> str:
     axes.set_xlabel("trial")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(found.metrics[0])
-    axes.legend(frameon=False, fontsize="small")
+    _legend(axes)
   return made[0]
 
 
@@ -121,6 +124,19 @@ def importances(found: report.Report) -> dict[str, float]:
   return shares if len(shares) == 1 or len(set(shares.values())) > 1 else {}
 
 
+def caveat(found: report.Report) -> str:
+  """Returns what the importances rest on, and how far that can be trusted, as a sentence or two."""
+  count = found.counts().get("complete", 0)
+  few = _FEW_A_PARAMETER * len(found.keys)
+  text = f"Estimated by Optuna from {count} complete trials."
+  if count >= few:
+    return text
+  return (
+    f"{text} That is few for {len(found.keys)} parameters: the shares change with each further "
+    f"trial. Count on them from about {few} trials on, and take the figure below for the rest."
+  )
+
+
 def pareto(found: report.Report) -> str:
   """Draws the first two metrics against each other, the best trials in another colour.
 
@@ -140,7 +156,7 @@ def pareto(found: report.Report) -> str:
       )
     axes.set_xlabel(found.metrics[0])
     axes.set_ylabel(found.metrics[1])
-    axes.legend(frameon=False, fontsize="small")
+    _legend(axes)
   return made[0]
 
 
@@ -167,6 +183,11 @@ def _axis(texts, log=False, few=8):
   ticks = [low + span * share for share in (0, 0.25, 0.5, 0.75, 1)]
   shown = [((tick - low) / span, f"{math.exp(tick) if log else tick:.3g}") for tick in ticks]
   return [0.0 if text is None else (scale(float(text)) - low) / span for text in texts], shown
+
+
+def _legend(axes):
+  # Above the axes: inside, it would cover what is drawn.
+  axes.figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize="small")
 
 
 def _number(text):

@@ -10,6 +10,7 @@ let the trials save.
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -170,13 +171,17 @@ def main(argv: list[str]) -> None:
     raise SystemExit(
       f"No trial came to its end: the log of each is in {sweep_dir}/trials/<number>/log.txt."
     )
-  for path in report.write_bindings(sweep_dir):
-    logging.info(
-      "Best bindings: %s (--gin_file takes it). More: python -m trainer.sweep_report "
-      "--sweep_dir=%s",
-      path,
-      _SWEEP_DIR.value,
-    )
+  shown = ["python", "-m", "trainer.sweep_report", f"--sweep_dir={_SWEEP_DIR.value}"]
+  shown += [f"--storage={_STORAGE.value}"] if _STORAGE.value else []
+  shown += [f"--study={_STUDY.value}"] if _STUDY.value else []
+  logging.info(
+    "Next:\n  the report and its figures\n    %s\n  the best again\n%s",
+    shlex.join(shown),
+    "\n".join(
+      f"    {trial.command([f'--gin_file={path}', f'--model_dir={sweep_dir}/best'])}"
+      for path in report.write_bindings(sweep_dir)
+    ),
+  )
 
 
 def _starter(sweep_dir):

@@ -30,6 +30,7 @@ def page(found: report.Report, sweep_dir: str) -> str:
     figures=[("History", figures.history(found)), ("Objectives", figures.pareto(found))],
     metric=found.metrics[0],
     importances=figures.importances(found),
+    caveat=figures.caveat(found),
     parameters=figures.parallel_coordinates(found),
     panels=panels,
     panels_of=panels_of,

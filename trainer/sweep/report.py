@@ -9,12 +9,14 @@ report.write_bindings("out/sweep")           # out/sweep/best.gin
 import csv
 import io
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer import errors
 from trainer.config import files
 from trainer.sweep import gin_text, optuna_parts
+from trainer.sweep import trial as trial_lib
 
 if TYPE_CHECKING:
   from trainer.sweep import settings as settings_lib
@@ -200,16 +202,48 @@ class Report:
       os.path.join(folder, f"best_{trial.number}.gin" if several else "best.gin") for trial in best
     ]
     for path, trial in zip(paths, best, strict=True):
-      write(path, self.gin(trial))
+      write(path, self.whole_gin(trial, folder, path))
     return paths
 
-  def gin(self, trial: Any) -> str:
-    """Returns the text of a gin file that repeats a trial."""
+  def whole_gin(self, trial: Any, sweep_dir: str, path: str) -> str:
+    """Returns the text of a gin file that repeats a trial by itself, without another gin file.
+
+    It is the configuration that the trial has written down when it began. The folder of a trial
+    that ran on another machine may be missing: then the text includes the files of the sweep.
+
+    Args:
+      trial: of which the bindings are.
+      sweep_dir: the sweep's folder.
+      path: where the text is going to be, for the command in it.
+    """
+    try:
+      parsed = _text(sweep_dir, trial, "config.gin")
+      words = shlex.split(_text(sweep_dir, trial, "command.txt"))[3:]  # python -m trainer.main
+    except FileNotFoundError:
+      return self.gin(trial)
+    except (OSError, ValueError) as error:
+      raise errors.OutputError(
+        f"The configuration of trial {trial.number} cannot be read: {error} (--sweep_dir)."
+      ) from error
+    named = ("--gin_file=", "--gin_bindings=", "--model_dir=")
+    flags = [f"--gin_file={path}", "--model_dir=out/best"]
+    command = trial_lib.command([*flags, *(word for word in words if not word.startswith(named))])
+    seed = self.definition.get("seed")
+    # It was a flag of the sweep. Under gin's dynamic registration a name needs an import.
+    if seed is not None and "__gin__" not in parsed:
+      parsed += f"\nRunConfig.tf_random_seed = {seed}\n"
+    return f"# {self._title(trial)} Run it again:\n#   {command}\n{parsed}"
+
+  def _title(self, trial):
     values = ", ".join(
       f"{name} = {value:.6g}"
       for name, value in zip(self.metrics, self.values(trial), strict=True)
       if value is not None
     )
+    return f"Trial {trial.number} of the sweep {self.name}: {values or self.state(trial)}."
+
+  def gin(self, trial: Any) -> str:
+    """Returns a trial's bindings, with those of all trials, as gin text that includes files."""
     flags = [
       f"--{name}={self.definition[name]}"
       for name in ("precision", "seed")
@@ -222,17 +256,7 @@ class Report:
       *self.definition["bindings"],
       *trial.user_attrs.get("bindings", []),
     ]
-    return (
-      "\n".join(
-        [
-          f"# Trial {trial.number} of the sweep {self.name}: {values or self.state(trial)}.{note}",
-          *includes,
-          "",
-          *bindings,
-        ]
-      )
-      + "\n"
-    )
+    return "\n".join([f"# {self._title(trial)}{note}", *includes, "", *bindings]) + "\n"
 
 
 def print_trials(
@@ -307,6 +331,13 @@ def write(path: str, text: str) -> None:
     os.replace(f"{path}.writing", path)
   except OSError as error:
     raise errors.OutputError(f"Cannot write {path}: {error} (--sweep_dir)") from error
+
+
+def _text(sweep_dir, trial, name):
+  """Returns the text of a file of a trial."""
+  path = os.path.join(trial_lib.folder(sweep_dir, trial.number), name)
+  with open(path, encoding="utf-8") as file:
+    return file.read()
 
 
 def _findable(path):

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer import errors
@@ -147,6 +147,7 @@ def test_a_syntax_error_on_the_command_line_shows_what_was_given():
     files.parse("run.steps = ")
 
 
+@settings(deadline=None)  # which would measure the machine
 @given(
   st.integers(0, len(WHOLE)),
   st.sampled_from(["", "$", "'", "[", "=", "@", "%", "/", "\\", "\t", "é", "()"]),

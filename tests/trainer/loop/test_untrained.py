@@ -69,7 +69,7 @@ def test_a_train_op_that_trains_nothing_is_told_once(
   (said,) = warnings(caplog, monkeypatch, tmp_path, train_op_of, device=device)
   assert "changes none of the 1 trainable variables (w" in said
   # A variable has no place, nor has what is made between the replicas.
-  if train_op_of is nothing or train_op_of is steps_alone and device == "cpu":
+  if train_op_of is nothing or (train_op_of is steps_alone and device == "cpu"):
     _, first = inspect.getsourcelines(train_op_of)
     assert f"({__file__}:{first + 1})" in said
 

@@ -181,7 +181,17 @@ def test_a_training_that_is_complete_exports_what_is_owed_and_no_more(tmp_path):
 
 def test_no_exporter_writes_outside_of_the_export_path():
   with pytest.raises(errors.SettingError, match=r"The name of Mine is '\.\./x': expected a name"):
-    exporters.check_folders([(type("Mine", (), {"name": "../x"})(), "the EvalSpec")])
+    mine = type("Mine", (exporters.LatestExporter,), {})()
+    mine.name = "../x"
+    exporters.check_folders([(mine, "the EvalSpec")])
+
+
+@pytest.mark.parametrize("given", [3, "best", None, type("Mine", (), {"name": "x"})()])
+def test_what_is_no_exporter_is_told(given):
+  with pytest.raises(
+    errors.SettingError, match="the EvalSpec has .* among its exporters: expected"
+  ):
+    exporters.check_folders([(given, "the EvalSpec")])
 
 
 def test_a_class_without_parentheses_is_told_before_anything_is_trained():

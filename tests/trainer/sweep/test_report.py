@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shlex
 import xml.dom.minidom
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.trainer.sweep import programs
 from trainer import errors
 from trainer.config import files
-from trainer.sweep import page, report, study, trial
+from trainer.sweep import figures, page, report, study, trial
 
 TRIALS = 6
 
@@ -85,7 +86,7 @@ def test_the_best_bindings_are_a_gin_file(tmp_path):
   found = read(tmp_path)
   (path,) = found.write_bindings(str(tmp_path))
   assert path == str(tmp_path / "best.gin")
-  file = files.read(path)
+  file = files.read(path)  # of trials without a configuration of their own
   assert file.statements[0].name == "gin_configs/digits.gin"
   bound = {f"{one.selector}.{one.arg_name}": one.value for one in file.statements[1:]}
   x = float(
@@ -98,6 +99,43 @@ def test_the_best_bindings_are_a_gin_file(tmp_path):
     "accuracy = 0.5. It was run with --precision=bfloat16 --seed=3."
     in (tmp_path / "best.gin").read_text()
   )
+
+
+def test_the_best_is_whole_by_itself_and_says_how_to_run_it(tmp_path, monkeypatch):
+  folder = tmp_path / "a sweep"
+  folder.mkdir()
+  made(folder, definition={"seed": 3})
+  best = folder / "trials" / "5"
+  (best / "config.gin").write_text("import models.digits_mlp\nrun.train_steps = 7\n")
+  (best / "command.txt").write_text(
+    "python -m trainer.main --gin_file=a.gin --model_dir=x '--gin_bindings=run.train_steps = 7' "
+    "--gin_modules=.,mine --precision=bfloat16 --seed=3\n"
+  )
+  (path,) = read(folder).write_bindings(str(folder))
+  text = (folder / "best.gin").read_text()
+  assert "include" not in text
+  assert text.endswith("run.train_steps = 7\n\nRunConfig.tf_random_seed = 3\n")
+  (command,) = re.findall("^#   (.*)", text, re.MULTILINE)
+  assert shlex.split(command) == [
+    "python",
+    "-m",
+    "trainer.main",
+    f"--gin_file={path}",
+    "--model_dir=out/best",
+    "--gin_modules=.,mine",
+    "--precision=bfloat16",
+    "--seed=3",
+  ]
+  monkeypatch.chdir(tmp_path)
+  values = [statement.value for statement in files.read(path).statements[1:]]
+  assert values == [7, 3]
+
+
+def test_few_trials_say_little_of_what_mattered(tmp_path):
+  made(tmp_path)
+  found = read(tmp_path)
+  assert "6 complete trials. That is few for 2 parameters" in figures.caveat(found)
+  assert figures.caveat(found) in page.page(found, str(tmp_path))
 
 
 def test_of_several_metrics_all_that_nothing_beats_are_best(tmp_path):
