@@ -180,9 +180,9 @@ def test_a_training_that_is_complete_exports_what_is_owed_and_no_more(tmp_path):
 
 
 def test_no_exporter_writes_outside_of_the_export_path():
+  mine = type("Mine", (exporters.LatestExporter,), {})()
+  mine.name = "../x"
   with pytest.raises(errors.SettingError, match=r"The name of Mine is '\.\./x': expected a name"):
-    mine = type("Mine", (exporters.LatestExporter,), {})()
-    mine.name = "../x"
     exporters.check_folders([(mine, "the EvalSpec")])
 
 
