@@ -320,7 +320,7 @@ def _state(model_dir):
   steps = sorted(int(path.stem.rpartition("-")[2]) for path in indices)
   exported = {}
   for record in pathlib.Path(model_dir).glob("export/*/exported.json"):
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
       folder = record.parent / json.loads(record.read_bytes())["folder"]
       exported[record.parent.name] = (folder / "saved_model.pb").exists()
   return {
