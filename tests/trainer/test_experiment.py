@@ -7,6 +7,7 @@ import signal
 import gin
 import pytest
 import tensorflow as tf
+from absl import logging
 
 from tests.trainer import programs
 from trainer import config, errors, estimator, experiment, train_evaluate
@@ -296,30 +297,31 @@ def test_a_damaged_record_of_evaluations_is_told_before_anything_is_traced(tmp_p
   assert [path.name for path in tmp_path.iterdir()] == ["evaluations.json"]
 
 
-def next_commands(caplog):
-  """The shell commands that a run has printed at its end."""
-  (text,) = [record.getMessage() for record in caplog.records if "Next:" in record.getMessage()]
-  lines = text.partition("Next:\n")[2].splitlines()
-  return [shlex.split(line) for line in lines if line.startswith("    ")]
+def test_what_to_do_next_can_be_pasted(tmp_path, monkeypatch):
+  said = []
+  monkeypatch.setattr(logging, "info", lambda text, *arguments: said.append(text % arguments))
 
+  def next_commands(**settings):
+    said.clear()
+    run(folder, "train_and_evaluate", **settings)
+    (text,) = [text for text in said if "Next:" in text]
+    lines = text.partition("Next:\n")[2].splitlines()
+    return [shlex.split(line) for line in lines if line.startswith("    ")]
 
-def test_what_to_do_next_can_be_pasted(tmp_path, caplog):
   folder = tmp_path / "my run's"
-  with caplog.at_level("INFO", logger="absl"):
-    run(folder, "train_and_evaluate")
+  show = [["tensorboard", "--logdir", str(folder)], ["saved_model_cli", "show", "--all", "--dir"]]
+  commands = next_commands()
   (exported,) = map(str, (folder / "export").glob("[0-9]*"))
-  assert next_commands(caplog) == [
-    ["tensorboard", "--logdir", str(folder)],
-    ["saved_model_cli", "show", "--all", "--dir", exported],
-  ]
+  assert commands == [show[0], [*show[1], exported]]
   # Of a run that gin has configured, the configuration that it has written goes on.
-  caplog.clear()
   gin.bind_parameter("trainer.run.model_fn", programs.line)
-  with caplog.at_level("INFO", logger="absl"):
-    run(folder, "train_and_evaluate", train_steps=5, precision="bfloat16")
-  assert next_commands(caplog)[1] == [
-    *("python", "-m", "trainer.main", f"--gin_file={folder}/config.gin"),
-    *(f"--model_dir={folder}", "--mode=predict", "--precision=bfloat16"),
+  commands = next_commands(exporters=[], train_steps=5, precision="bfloat16")
+  assert commands == [
+    show[0],
+    [
+      *("python", "-m", "trainer.main", f"--gin_file={folder}/config.gin"),
+      *(f"--model_dir={folder}", "--mode=predict", "--precision=bfloat16"),
+    ],
   ]
 
 
