@@ -98,11 +98,14 @@ def test_predictions_are_the_same_in_order_without_padding(pair):
 
 @pytest.mark.parametrize("pair", long.except_for(["cpu:8"], DEVICES), indirect=True)
 def test_two_predictions_at_once_do_not_mix(pair):
-  both = [pair[1].predict(programs.examples(count)) for count in (EXAMPLES, EXAMPLES - 1)]
+  def negative(params):
+    return programs.examples(EXAMPLES)(params).map(lambda features, y: ({"x": -features["x"]}, y))
+
+  both = [pair[1].predict(input_fn) for input_fn in (programs.examples(EXAMPLES), negative)]
   x, _ = programs.arrays(EXAMPLES)
-  for index, (one, other) in enumerate(zip(*both, strict=False)):
+  for index, (one, other) in enumerate(zip(*both, strict=True)):
     np.testing.assert_array_equal(one["x"], x[index])
-    np.testing.assert_array_equal(other["x"], programs.arrays(EXAMPLES - 1)[0][index])
+    np.testing.assert_array_equal(other["x"], -x[index])
 
 
 def test_results_that_exceed_the_bound_come_in_shorter_programs(model_dir):
