@@ -67,10 +67,11 @@ setuptools.setup(
   ],
   extras_require={
     **TENSORFLOW,
-    # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: the
-    # three are pinned together. libtpu is under Google Cloud's terms and is installed by
-    # whoever wants it; nothing of it is in this package.
-    "preflight": ["jax==0.10.2", "jaxlib==0.10.2", "libtpu==0.0.51"],
+    # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: both ends
+    # were tried, see docs/versions.md. With [cpu] pip takes the newest; [tpu] asks for an older
+    # libtpu. libtpu is under Google Cloud's terms and is installed by whoever wants it; nothing of
+    # it is in this package.
+    "preflight": ["jax>=0.8.1,<=0.10.2", "jaxlib>=0.8.1,<=0.10.2", "libtpu>=0.0.30,<=0.0.51"],
     # Engines for exports on the CPU, which trainer.predict and trainer.serve try beside
     # TensorFlow: which is the fastest hangs on the model and the processor. TensorFlow Lite
     # needs no extra: TensorFlow has it.

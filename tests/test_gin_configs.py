@@ -5,6 +5,7 @@ Where the data of a file are not at hand, batches made up from their shapes stan
 """
 
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,13 @@ from trainer.checkpoints import reader
 
 ROOT = pathlib.Path(__file__).parents[1] / "gin_configs"
 FILES = sorted(path.name for path in ROOT.glob("*.gin"))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_batches_divide_among_eight_cores(file):
+  sizes = re.findall(r"^run\.\w+(?<!per_core)_batch_size = (\d+)", (ROOT / file).read_text(), re.M)
+  assert [size for size in sizes if int(size) % 8] == []
+
 
 SIZES = ["run.train_batch_size = 16", "run.eval_batch_size = 16"]
 

@@ -22,7 +22,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 from trainer import errors
-from trainer.internals import import_noise
+from trainer.internals import import_noise, libtpu_environment
 
 _DEBUG = flags.DEFINE_bool(
   "debug", False, "Show where in the program an error comes from, and TensorFlow's own messages."
@@ -111,6 +111,7 @@ def _parse(argv, positional):
 
 
 def _call(main, argv):
+  libtpu_environment.skip_metadata_query()
   if not _DEBUG.value:
     _hide_tensorflows_messages()
   handler = absl_logging.get_absl_handler()

@@ -4,10 +4,11 @@
     python -m tests.slow.preflight_all --results=out/preflight --only=digits.gin  one, beside those
                                                                                   that are there
 
-Needs the extra [preflight]. Each experiment's report on each topology is kept as JSON in the
-results folder, where a run that is started again finds it; the table, docs/tpu_compile_results.md,
-is of all that are there. Where data would have to be downloaded, random batches of the same shapes
-stand in for them: a compiler sees nothing of data but shapes and dtypes.
+Needs the extra [preflight], and lowers as a TPU does beside the extra [tpu]. The report of each
+step of each experiment on each topology is kept as JSON in the results folder, where a run that is
+started again finds it; the table, docs/tpu_compile_results.md, is of all that are there. Where data
+would have to be downloaded, random batches of the same shapes stand in for them: a compiler sees
+nothing of data but shapes and dtypes.
 """
 
 import argparse
@@ -17,12 +18,12 @@ import sys
 
 import gin
 
-from trainer import config
-from trainer.preflight import bindings, check, compiler, report, topology
+from trainer import config, kinds
+from trainer.preflight import bindings, check, compiler, program, report, topology
 
 ROOT = pathlib.Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "tpu_compile_results.md"
-TOPOLOGIES = ("v2-8", "v3-8", "v5e-8")
+TOPOLOGIES = ("v3-8", "v5e-8")
 
 
 def stand_in(shape, classes, key="image", dtype="float32"):
@@ -56,26 +57,38 @@ BINDINGS = {
 }
 
 
-def check_experiment(name, topologies, results):
-  """Takes the steps of a gin file through the stages for each topology, whose report is kept as
-  soon as it is there; yields (topology, passed).
-  """
-  print(name, flush=True)
+def load(name, results):
+  """Loads a gin file with what stands in for its data, and returns the experiment."""
   config.clear()
   gin.clear_config()
   config.load(
     [f"gin_configs/{name}"],
     [binding.replace("{results}", str(results)) for binding in BINDINGS.get(name, ())],
   )
-  experiment = bindings.from_gin()
+  return bindings.from_gin()
+
+
+def check_experiment(name, missing, results):
+  """Takes steps of a gin file through the stages; each report is kept as soon as it is there.
+
+  Args:
+    name: the gin file.
+    missing: pairs (topology, step) to check.
+    results: the folder of the reports.
+
+  Yields:
+    (topology, step, passed).
+  """
+  print(name, flush=True)
+  experiment = load(name, results)
   # What comes before compiling is done once for all topologies.
-  checker = check.Check(experiment, timeout_seconds=3600, tell=_tell)
-  for topology_name in topologies:
-    steps = [checker.run(kind, topology.find(topology_name)) for kind in experiment.kinds()]
-    report_path(name, topology_name, results).write_text(
-      json.dumps([report.as_dict(step) for step in steps], indent=2) + "\n"
+  checker = check.Check(experiment, timeout_seconds=3600, search_batch="never", tell=_tell)
+  for topology_name, kind in missing:
+    step = checker.run(kind, topology.find(topology_name))
+    report_path(name, topology_name, kind, results).write_text(
+      json.dumps(report.as_dict(step), indent=2) + "\n"
     )
-    yield topology_name, not any(step.failed for step in steps)
+    yield topology_name, kind, not step.failed
 
 
 def _tell(step, stage, value):
@@ -85,35 +98,46 @@ def _tell(step, stage, value):
   )
 
 
-def report_path(name, topology_name, results):
-  return results / f"{name}.{topology_name}.json"
+def report_path(name, topology_name, kind, results):
+  return results / f"{name}.{topology_name}.{kind}.json"
+
+
+def shipped():
+  """The gin files of the shipped experiments, the large ones last."""
+  names = (path.name for path in (ROOT / "gin_configs").glob("*.gin"))
+  return sorted(names, key=lambda name: (name.startswith("flowers"), name))
 
 
 def table(results):
   """The page, as Markdown."""
-  reports = [
-    (path.name.split(".")[0], json.loads(path.read_text()))
-    for path in sorted(results.glob("*.gin.*.json"))
-  ]
-  versions = {
-    f"{name} {version}"
-    for _, steps in reports
-    for step in steps
-    for name, version in step.get("versions", {}).items()
-  }
-  missing = [
-    f"{path.stem} on {topology_name}"
-    for path in sorted((ROOT / "gin_configs").glob("*.gin"))
+  cases = [
+    (name, topology_name, kind)
+    for name in sorted(shipped())
     for topology_name in TOPOLOGIES
-    if not report_path(path.name, topology_name, results).exists()
+    for kind in kinds.Kind
   ]
+  reports, missing = [], []
+  for name, topology_name, kind in cases:
+    path = report_path(name, topology_name, kind, results)
+    stem = name.removesuffix(".gin")
+    if path.exists():
+      reports.append((stem, json.loads(path.read_text())))
+    else:
+      missing.append(f"{stem} {kind} on {topology_name}")
+  versions = {
+    f"{name} {version}" for _, step in reports for name, version in step.get("versions", {}).items()
+  }
   lines = [
     "# What the TPU compiler says of the shipped experiments",
     "",
     "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a "
     "TPU: the figures are those of the compiler, for one",
-    "core of eight, at the per-core batch of the experiment on eight cores. Seconds are those of "
-    "all stages, on two CPU cores with other work too.",
+    "core of eight, at the per-core batch of the experiment on eight cores. A training is the "
+    "program of as many steps as a TPU does in one;",
+    '"input" is what a core gets for all of them at once, and "memory" holds it too. "Lowered" '
+    "says whether TensorFlow lowered the program",
+    "[as a TPU does or as for a CPU](preflight.md#two-lowerings). Seconds are those of all "
+    "stages, on two CPU cores with other work too.",
     '"All-reduced" is what the cores add up in a step, beside the size of the trainable '
     "variables, whose gradients it is. Gradients that the",
     "compiler sees to be the same are added up once: those of the offsets of two batch norms "
@@ -121,12 +145,11 @@ def table(results):
     "",
     f"Compiler: {', '.join(sorted(versions))}. Not compiled yet: {', '.join(missing) or 'none'}.",
     "",
-    "| experiment | step | TPU | batch a core | result | s | memory a core | of | MFLOP an "
-    "example | all-reduced | trainable |",
-    "|---|---|---|---|---|---|---|---|---|---|---|",
+    "| experiment | step | TPU | batch a core | steps a program | lowered | result | s | memory a "
+    "core | of | input | MFLOP an example | all-reduced | trainable |",
+    "|" + "---|" * 14,
   ]
-  for name, steps in reports:
-    lines += ["| " + " | ".join([name, *_cells(step)]) + " |" for step in steps]
+  lines += ["| " + " | ".join([name, *_cells(step)]) + " |" for name, step in reports]
   return "\n".join(lines) + "\n"
 
 
@@ -137,14 +160,18 @@ def _cells(step):
     f"{reduces['bytes'] / 2**20:.3f} MiB in {reduces['count']}" if reduces.get("count") else ""
   )
   trainable = f"{reduces['trainable_bytes'] / 2**20:.3f} MiB" if reduces.get("count") else ""
+  loop = step.get("bridge")
   return [
     step["step"],
     step["topology"],
     str(step["per_core_batch"]),
+    str(loop["steps_per_program"]) if loop else "",
+    {program.TPU: "as a TPU does", program.CPU: "as for a CPU"}.get(step["lowering"], ""),
     "passed" if step["passed"] else f"**failed: {step['failed_stage']}**",
     f"{sum(step['stage_seconds'].values()):.0f}",
     f"{needed / 2**20:,.1f} MiB" if needed else "",
     f"{step['available_bytes'] / 2**30:.2f} GiB",
+    f"{loop['stacked_input_bytes'] / 2**20:,.1f} MiB" if loop else "",
     f"{step['flops_per_example'] / 1e6:,.3f}" if "flops_per_example" in step else "",
     reduced,
     trainable,
@@ -160,26 +187,25 @@ def main():
   )
   parser.add_argument("--only", nargs="*", help="gin files, by their names")
   parser.add_argument("--topology", nargs="*", default=TOPOLOGIES)
+  parser.add_argument("--steps", nargs="*", default=list(kinds.Kind))
   parser.add_argument("--again", action="store_true", help="also what is there")
   arguments = parser.parse_args()
   compiler.require_extra()
   results = arguments.results.resolve()
   results.mkdir(parents=True, exist_ok=True)
   (results / "words.txt").write_text("".join(f"{word}\n" for word in range(WORDS)))
-  shipped = (path.name for path in (ROOT / "gin_configs").glob("*.gin"))
-  # The large ones last.
-  names = arguments.only or sorted(shipped, key=lambda name: (name.startswith("flowers"), name))
   failed = []
-  for name in names:
+  for name in arguments.only or shipped():
     missing = [
-      each
-      for each in arguments.topology
-      if arguments.again or not report_path(name, each, results).exists()
+      (topology_name, kind)
+      for kind in arguments.steps
+      for topology_name in arguments.topology
+      if arguments.again or not report_path(name, topology_name, kind, results).exists()
     ]
-    for topology_name, passed in check_experiment(name, missing, results) if missing else ():
+    for topology_name, kind, passed in check_experiment(name, missing, results) if missing else ():
       TABLE.write_text(table(results))
       if not passed:
-        failed.append(f"{name} on {topology_name}")
+        failed.append(f"{name} {kind} on {topology_name}")
   TABLE.write_text(table(results))
   if failed:
     sys.exit(f"Not every step passed: {', '.join(failed)}")

@@ -17,7 +17,6 @@ MultiWorkerMirroredStrategy over all of them. A task "evaluator" is not one of t
 
 import dataclasses
 import functools
-import glob
 import os
 import re
 import threading
@@ -30,6 +29,7 @@ from trainer import errors
 from trainer.devices import cluster as cluster_lib
 from trainer.devices import early_tensors, gpu_config, gpus, roll_call, tensorflow_package
 from trainer.devices import link as link_lib
+from trainer.internals import libtpu_environment
 
 _NAME = re.compile(r"(auto|cpu|gpu|tpu)(?::(\d+))?")
 
@@ -37,8 +37,6 @@ _NAME = re.compile(r"(auto|cpu|gpu|tpu)(?::(\d+))?")
 # an address.
 _TPU_VARIABLES = ("COLAB_TPU_ADDR", "TPU_NAME")
 
-# The chips of a TPU VM: up to v4, and from v5e on.
-_TPU_CHIPS = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
 
 # Each virtual core traces the model for itself, in the one process.
 _MOST_VIRTUAL_CORES = 1024
@@ -223,7 +221,7 @@ def find_tpu(tpu: str = "") -> tuple[str, str]:
       return f"grpc://{value}", variable
     if value:
       return value, variable
-  chips = [chip for pattern in _TPU_CHIPS for chip in glob.glob(pattern)]
+  chips = libtpu_environment.chips()
   if chips and tensorflow_package.installed().for_tpu:
     return "local", f"{len(chips)} chips in /dev"
   return "", ""

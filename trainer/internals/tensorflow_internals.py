@@ -103,6 +103,14 @@ def is_variable_handle(tensor: tf.Tensor) -> bool:
   return data is not None and data.is_set
 
 
+def spec_of_handle(tensor: tf.Tensor) -> tf.TensorSpec | None:
+  """Returns the shape and dtype of the variable that an eager tensor is the handle of, or None."""
+  if not is_variable_handle(tensor):
+    return None
+  (found,) = tensor._handle_data.shape_and_type
+  return tf.TensorSpec(tf.TensorShape(found.shape), tf.as_dtype(found.dtype))
+
+
 def newest_loss_is_sum(graph: tf.Graph) -> bool:
   """Returns whether the last loss that tf.compat.v1.losses added to a graph is a sum."""
   return graph._last_loss_reduction in (tf.compat.v1.losses.Reduction.SUM, "sum")

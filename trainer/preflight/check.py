@@ -22,6 +22,7 @@ from trainer.preflight import (
   memory,
   search,
 )
+from trainer.preflight import program as program_lib
 from trainer.preflight import topology as topology_lib
 
 STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
@@ -43,6 +44,7 @@ class StepReport:
     seconds: stage → seconds, of the stages that passed.
     failed: the stage that failed, or "".
     problem: why it failed.
+    lowering: `program.TPU` if the step was lowered as a TPU does, `program.CPU` if as for a CPU.
     warnings: sentences about figures that mislead.
     bridged: the device loop around the step, after TensorFlow's TPU bridge.
     compiled: the compiler's figures, if the step fits.
@@ -61,6 +63,7 @@ class StepReport:
   seconds: dict = dataclasses.field(default_factory=dict)
   failed: str = ""
   problem: str = ""
+  lowering: str = ""
   warnings: list = dataclasses.field(default_factory=list)
   bridged: bridge.Bridged | None = None
   compiled: compiler.Compiled | None = None
@@ -130,11 +133,12 @@ class Check:
     with contextlib.suppress(_Stopped):
       lowered = self._lower(report)
       report.warnings, report.trainable_bytes = lowered.warnings, lowered.trainable_bytes
+      report.lowering = lowered.program.lowering
       report.bridged = lowered.bridged
       result = self._stage(
         report,
         "compile",
-        lambda: compiler.compile_hlo(lowered.hlo, topology, self._timeout_seconds),
+        lambda: compiler.compile_program(lowered.program, topology, self._timeout_seconds),
       )
       self._judge(report, lowered, result)
     return report
@@ -148,7 +152,7 @@ class Check:
       function, arguments = self._stage(
         report, "trace", lambda: steps.trace_program(report.kind, element)
       )
-      serialized = self._stage(report, "lower", lambda: steps.lower(function, arguments))
+      program = self._stage(report, "lower", lambda: steps.lower(function, arguments))
       loops = self._loops_of(report.topology.replicas)
       bridged = self._stage(report, "bridge", lambda: loops.bridge(report.kind, element))
       graph = lower.graph_of(function, arguments)
@@ -156,10 +160,10 @@ class Check:
         v.shape.num_elements() * v.dtype.size for v in steps.variables.values() if v.trainable
       )
       self._lowered[key] = _Lowered(
-        serialized,
+        program,
         element,
         graph,
-        cpu_lowering.warnings(graph),
+        cpu_lowering.warnings(graph) if program.lowering == program_lib.CPU else [],
         trainable,
         bridged,
         _next_input(arguments, element),
@@ -207,10 +211,11 @@ class Check:
     wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
     # Padding of less than 1 % of the step's memory is not worth a line.
     floor = max(2**20, result.listing.allocated_bytes // 100)
+    for_cpu = lowered.program.lowering == program_lib.CPU
     report.advice = [
       line
       for buffer in wasteful
-      if buffer.padding >= floor and (line := buffer.advice(report.per_core))
+      if buffer.padding >= floor and (line := buffer.advice(report.per_core, for_cpu))
     ]
     needed = next_input + (result.listing.allocated_bytes if compiles else result.needed_bytes)
     if self._search_batch == "always" or (self._search_batch == "auto" and not fits):
@@ -238,8 +243,8 @@ class Check:
       element = steps.with_batch(lowered.element, batch)
       function, arguments = steps.trace_program(report.kind, element)
       next_input = _next_input(arguments, element)
-      serialized = steps.lower(function, arguments)
-      result = compiler.compile_hlo(serialized, report.topology, self._timeout_seconds)
+      program = steps.lower(function, arguments)
+      result = compiler.compile_program(program, report.topology, self._timeout_seconds)
       if isinstance(result, compiler.OutOfMemory):
         return False, max(result.needed_bytes + next_input, limit + 1)
       needed = result.listing.allocated_bytes + next_input
@@ -256,7 +261,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class _Lowered:
-  hlo: bytes
+  program: program_lib.Program
   element: object
   graph: object
   warnings: list

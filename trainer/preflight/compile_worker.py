@@ -2,7 +2,7 @@
 
     python -m trainer.preflight.compile_worker request.json
 
-`compiler.compile_hlo` writes the request, which names all files. The answer goes to the file
+`compiler.compile_program` writes the request, which names all files. The answer goes to the file
 "answer" as JSON. The compiler itself writes the program and its buffers into the folder "dump".
 
 The compiler may abort its process, so it does not run in the caller's. TensorFlow is not imported
@@ -67,6 +67,7 @@ def _compile(request):
     }
   with jax_mlir.make_ir_context():
     module = _without_copies(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(hlo)))
+    _donate(module, request["aliases"])
   start = time.monotonic()
   executable = devices[0].client.compile(
     module,
@@ -118,6 +119,38 @@ def _without_copies(module):
   for copy in copies:
     copy.erase()
   return module
+
+
+def _donate(module, aliases):
+  """Has results take the memory of parameters, as variables do that are updated in place.
+
+  Args:
+    module: the module; it changes.
+    aliases: pairs (number of a result, number of a parameter).
+  """
+  if not aliases:
+    return
+  (main,) = (each for each in module.body if each.attributes["sym_name"].value == "main")
+  types = ir.FunctionType(main.attributes["function_type"].value)
+  attributes = [
+    {each[index].name: each[index].attr for index in range(len(each))}
+    for each in _argument_attributes(main, len(types.inputs))
+  ]
+  for result, parameter in aliases:
+    if types.results[result] != types.inputs[parameter]:
+      raise ValueError(
+        f"result {result} is {types.results[result]} and cannot take the memory of parameter "
+        f"{parameter}, which is {types.inputs[parameter]}"
+      )
+    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
+    attributes[parameter]["tf.aliasing_output"] = number
+  main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in attributes])
+
+
+def _argument_attributes(function, count):
+  if "arg_attrs" in function.attributes:
+    return list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+  return [ir.DictAttr.get({}) for _ in range(count)]
 
 
 if __name__ == "__main__":

@@ -12,8 +12,11 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from trainer import errors, processes
+from trainer.devices import tensorflow_package
+from trainer.preflight import memory
 
 if TYPE_CHECKING:
+  from trainer.preflight import program as program_lib
   from trainer.preflight import topology as topology_lib
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -113,21 +116,22 @@ def require_extra() -> None:
     except importlib.metadata.PackageNotFoundError:
       missing.append(package)
   if missing:
+    tensorflow = "tpu" if tensorflow_package.installed().for_tpu else "cpu"
     raise errors.SettingError(
       f"The TPU compiler is not installed ({', '.join(missing)} missing): pip install "
-      "'octet[cpu,preflight]'. "
+      f"'octet[{tensorflow},preflight]'. "
       "libtpu comes from Google under the Google Cloud terms of service and is not part of "
       "Octet."
     )
 
 
-def compile_hlo(
-  hlo: bytes, topology: "topology_lib.Topology", timeout_seconds: float
+def compile_program(
+  program: "program_lib.Program", topology: "topology_lib.Topology", timeout_seconds: float
 ) -> Compiled | OutOfMemory:
   """Compiles one replica's program.
 
   Args:
-    hlo: a serialized HloModuleProto.
+    program: the program.
     topology: a replica of the program runs on each of its cores.
     timeout_seconds: after this time the compiler is killed.
 
@@ -143,12 +147,13 @@ def compile_hlo(
     }
     os.mkdir(path["dump"])
     with open(path["hlo"], "wb") as file:
-      file.write(hlo)
+      file.write(program.hlo)
     request: dict[str, Any] = dict(
       path,
       topology=topology.compiler_name,
       topology_options=topology.options,
       replicas=topology.replicas,
+      aliases=program.aliases,
     )
     with open(path["request"], "w") as file:
       json.dump(request, file)
@@ -180,8 +185,8 @@ def _listing(folder):
   if not buffers:
     return Listing()
   stem = buffers[-1].removesuffix("-buffer-assignment.txt")
-  total = re.search(r"Total bytes: (\d+)", _read(stem + "-memory-usage-report.txt"))
-  return Listing(_read(stem + ".txt"), _read(buffers[-1]), int(total[1]) if total else 0)
+  assigned = _read(buffers[-1])
+  return Listing(_read(stem + ".txt"), assigned, memory.allocated_bytes(assigned))
 
 
 def _out_of_memory(answer, listing):

@@ -10,7 +10,8 @@ from trainer import errors, spec
 from trainer.inputs import elements, feeder, stacks
 from trainer.kinds import Kind
 from trainer.loop import core_results, program_length, step
-from trainer.preflight import abstract_variables, bindings, replica
+from trainer.preflight import abstract_variables, bindings, purify, replica, tpu_lowering
+from trainer.preflight import program as program_lib
 from trainer.tracing import user_frames
 
 _METHODS: dict[str, str] = {Kind.TRAIN: "train", Kind.EVAL: "evaluate", Kind.PREDICT: "predict"}
@@ -190,19 +191,28 @@ class Steps:
       function.get_concrete_function(*tf.nest.flatten(arguments))
     return function, arguments
 
-  def lower(self, function: Any, element: Any) -> bytes:
-    """Lowers a traced step; returns the serialized HloModuleProto.
+  def lower(self, function: Any, element: Any) -> program_lib.Program:
+    """Lowers a traced step: as a TPU does if tensorflow-tpu is installed, else as for a CPU.
 
     Raises:
-      LowerError: XLA cannot compile the step.
+      LowerError: XLA cannot compile the step, or preflight cannot make it a function without
+        variables, which lowering as a TPU does needs.
     """
+    flat, lowering = tf.nest.flatten(element), None
     try:
-      return function.experimental_get_compiler_ir(*tf.nest.flatten(element))(
-        stage="hlo_serialized"
-      )
+      if not tpu_lowering.is_installed():
+        hlo = function.experimental_get_compiler_ir(*flat)(stage="hlo_serialized")
+        return program_lib.Program(hlo, program_lib.CPU)
+      lowering = tpu_lowering.Lowering(function.get_concrete_function(*flat))
+      return lowering.lower()
+    except purify.ImpureError as error:
+      raise LowerError(
+        f"{error} In an environment with octet[cpu,preflight] the step is lowered as for a CPU, "
+        "which can do it"
+      ) from error
     except (ValueError, TypeError, tf.errors.OpError) as error:
       # Not chained: TensorFlow's message is long, and what helps of it is in ours.
-      raise _lower_error(str(error)) from None
+      raise _lower_error(str(error), lowering) from None
 
 
 def graph_of(function: Any, element: Any) -> tf.Graph:
@@ -210,13 +220,9 @@ def graph_of(function: Any, element: Any) -> tf.Graph:
   return function.get_concrete_function(*tf.nest.flatten(element)).graph
 
 
-def _lower_error(text):
+def _lower_error(text, lowering):
   """Returns the LowerError for a message of TensorFlow."""
-  # Of an op in a loop, the stack trace of the op comes first, then that of the loop.
-  of_op = text.split("tf2xla conversion failed while converting", 1)[0]
-  file, line = user_frames.innermost(
-    [(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', of_op)]
-  )
+  file, line = _place(text, lowering)
   unsupported = re.search(r"No registered '(\w+)' OpKernel", text)
   constant = re.search(
     r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time constant", text
@@ -253,3 +259,16 @@ def _lower_error(text):
     .split("\nThe op is created at")[0]
   )
   return LowerError(f"XLA cannot compile the step: {said[:1000]}", file, line)
+
+
+def _place(text, lowering):
+  """Returns the file and line of the user's program that a message is about."""
+  operation = lowering and lowering.operation_in(text)
+  if operation is not None:
+    frames = [(frame.filename, frame.lineno) for frame in operation.traceback or ()]
+    return user_frames.innermost(frames)
+  # Of an op in a loop, the stack trace of the op comes first, then that of the loop.
+  of_op = text.split("tf2xla conversion failed while converting", 1)[0]
+  return user_frames.innermost(
+    [(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', of_op)]
+  )

@@ -19,7 +19,7 @@ if typing.TYPE_CHECKING:
 
 _BYTES = {"pred": 1, "s4": 1, "u4": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
 
-_ALLOCATION = re.compile(r"^allocation (\d+): size \d+(.*)$")
+_ALLOCATION = re.compile(r"^allocation (\d+): size (\d+)(.*)$")
 # Only values in memory space 0, the HBM, match. Tuples, which are tables of addresses, do not.
 _VALUE = re.compile(
   r"^ value: <\d+ ([^ {]+)(?:\{[\d,]*\})? @0> \(size=(\d+),offset=(\d+)\): "
@@ -80,19 +80,24 @@ class Buffer:
           candidates.append((padded / self.shape[axis], axis, self.shape[axis], padded))
     return max(candidates)[1:] if candidates else None
 
-  def advice(self, per_core: int) -> str:
-    """Returns sentences on the padding and what to change; "" if there is little padding."""
+  def advice(self, per_core: int, is_lowered_for_cpu: bool = True) -> str:
+    """Returns sentences on the padding and what to change; "" if there is little padding.
+
+    Args:
+      per_core: the per-core batch.
+      is_lowered_for_cpu: whether TensorFlow lowered the program as for a CPU.
+    """
     axis = self.padded_axis()
     if axis is None or self.size < 1.3 * self.content:
       return ""
     index, size, padded = axis
     name = "last dimension" if index == len(self.shape) - 1 else f"dimension {index}"
     stored = f"{formatting.memory_size(self.content)} stored as {formatting.memory_size(self.size)}"
-    change = self._change(index, size, padded, per_core)
+    change = self._change(index, size, padded, per_core, is_lowered_for_cpu)
     return f"{stored}: {name} {size} padded to {padded}. {change}"
 
-  def _change(self, index, size, padded, per_core):
-    if re.search("stateless|random", self.op):
+  def _change(self, index, size, padded, per_core, is_lowered_for_cpu):
+    if is_lowered_for_cpu and re.search("stateless|random", self.op):
       return (
         "It belongs to random numbers as they are lowered for a CPU; a TPU's own lowering draws "
         "them in another way."
@@ -116,6 +121,16 @@ def dtype_bytes(dtype: str) -> int:
   return _BYTES.get(dtype) or max(1, int(digits[0]) // 8 if digits else 1)
 
 
+def allocated_bytes(buffers: str) -> int:
+  """Returns the bytes of a core's memory that a program takes, arguments and padding included.
+
+  Args:
+    buffers: text of the buffer assignment. What has a color there is in another memory.
+  """
+  found = (_ALLOCATION.match(line) for line in buffers.splitlines())
+  return sum(int(start[2]) for start in found if start and ", color " not in start[3])
+
+
 def largest(
   listing: "compiler.Listing",
   limit: int = 8,
@@ -133,7 +148,7 @@ def largest(
   allocation, is_argument = "", False
   for line in listing.buffers.splitlines():
     if start := _ALLOCATION.match(line):
-      allocation, is_argument = start[1], ", parameter " in start[2]
+      allocation, is_argument = start[1], ", parameter " in start[3]
     elif value := _VALUE.match(line):
       instruction, size, offset, dtype, shape, order = value.groups()
       kind = dtype, _ints(shape), _ints(order or ""), int(size)

@@ -7,10 +7,15 @@ from typing import Any
 
 from trainer.formatting import memory_size as _size
 from trainer.kinds import Kind
-from trainer.preflight import estimates, prices
+from trainer.preflight import estimates, prices, program
 
 if typing.TYPE_CHECKING:
   from trainer.preflight import check
+
+_LOWERED = {
+  program.TPU: "as a TPU does, by tensorflow-tpu",
+  program.CPU: "as for a CPU; octet[tpu,preflight] lowers as a TPU does",
+}
 
 
 def text(
@@ -72,6 +77,7 @@ def as_dict(
     failed_stage=report.failed or None,
     problem=report.problem or None,
     stage_seconds=report.seconds,
+    lowering=report.lowering or None,
     warnings=report.warnings,
     padding_advice=report.advice,
     available_bytes=report.topology.memory_bytes,
@@ -136,6 +142,8 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
   """
   if "flops" not in result:
     return
+  if result["lowering"]:
+    yield "lowered", _LOWERED[result["lowering"]]
   allocated, available = result["allocated_bytes"], result["available_bytes"]
   share = allocated / available
   yield (

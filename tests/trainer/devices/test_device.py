@@ -10,13 +10,14 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.devices import device as device_lib
+from trainer.internals import libtpu_environment
 
 
 @pytest.fixture(autouse=True)
 def _an_environment_that_tells_of_nothing(monkeypatch):
   for name in ("COLAB_TPU_ADDR", "TPU_NAME", "TF_CONFIG"):
     monkeypatch.delenv(name, raising=False)
-  monkeypatch.setattr(device_lib, "_TPU_CHIPS", ())
+  monkeypatch.setattr(libtpu_environment, "_CHIPS", ())
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.devices import device, tensorflow_package
+from trainer.internals import libtpu_environment
 
 ADDRESS = "grpc://10.0.0.2:8470"
 
@@ -15,7 +16,7 @@ ADDRESS = "grpc://10.0.0.2:8470"
 def _a_machine_without_accelerators(monkeypatch):
   for variable in ("COLAB_TPU_ADDR", "TPU_NAME", "TF_CONFIG"):
     monkeypatch.delenv(variable, raising=False)
-  monkeypatch.setattr(device.glob, "glob", lambda pattern: [])
+  monkeypatch.setattr(libtpu_environment.glob, "glob", lambda pattern: [])
   device._connect.cache_clear()
   yield
   device._connect.cache_clear()
@@ -89,7 +90,7 @@ def test_found_in_the_environment(calls, monkeypatch, variable, value, address):
 
 def test_own_chips_are_local_and_need_no_connection(calls, monkeypatch):
   monkeypatch.setattr(
-    device.glob,
+    libtpu_environment.glob,
     "glob",
     lambda pattern: ["/dev/accel0", "/dev/accel1"] if "accel" in pattern else [],
   )

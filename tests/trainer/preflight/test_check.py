@@ -29,14 +29,14 @@ def made_up(monkeypatch):
   def put(*results):
     answers, calls = iter(results), []
 
-    def compile_hlo(hlo, topology, timeout_seconds):
+    def compile_program(hlo, topology, timeout_seconds):
       calls.append(topology.name)
       answer = next(answers)
       if isinstance(answer, Exception):
         raise answer
       return answer
 
-    monkeypatch.setattr(compiler, "compile_hlo", compile_hlo)
+    monkeypatch.setattr(compiler, "compile_program", compile_program)
     return calls
 
   return put

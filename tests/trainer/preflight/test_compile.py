@@ -63,7 +63,7 @@ def test_two_compile_at_once_in_spite_of_libtpus_lock():
     element = steps.contract("predict")
     hlo = steps.lower(steps.trace("predict", element), element)
     results = list(
-      pool.map(lambda _: compiler.compile_hlo(hlo, topology.find("v3-8"), 300), range(2))
+      pool.map(lambda _: compiler.compile_program(hlo, topology.find("v3-8"), 300), range(2))
     )
   assert [type(result) for result in results] == [compiler.Compiled] * 2
   assert results[0].flops == results[1].flops

@@ -14,7 +14,7 @@ from trainer.preflight import compiler
 def made_up(monkeypatch):
   """A compiler to which everything fits."""
   monkeypatch.setattr(compiler, "require_extra", lambda: None)
-  monkeypatch.setattr(compiler, "compile_hlo", lambda *arguments: compiled(2**20))
+  monkeypatch.setattr(compiler, "compile_program", lambda *arguments: compiled(2**20))
 
 
 def build_model():

@@ -29,7 +29,7 @@ def all_reduces(graph):
 def test_each_kind_of_step_becomes_hlo(kind):
   steps, element, function = traced(programs.experiment(), kind)
   assert tf.nest.flatten(element)[0].shape == (8, programs.SIDE, programs.SIDE, 3)
-  assert len(steps.lower(function, element)) > 1000
+  assert len(steps.lower(function, element).hlo) > 1000
 
 
 def test_every_gradient_is_reduced_over_all_replicas():
@@ -63,7 +63,7 @@ def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
 
 def test_steps_that_accumulate_clip_average_and_summarize_become_hlo():
   steps, element, function = traced(programs.experiment(programs.accumulates))
-  assert len(steps.lower(function, element)) > 1000
+  assert len(steps.lower(function, element).hlo) > 1000
   assert len(all_reduces(lower.graph_of(function, element))) == 2
 
 
@@ -173,7 +173,7 @@ def test_no_initial_value_is_computed():
 
   steps = lower.Steps(programs.experiment(model_fn), 8, {"train": 4})
   element = steps.contract("train")
-  assert steps.lower(steps.trace("train", element), element)
+  assert steps.lower(steps.trace("train", element), element).hlo
   assert steps.variables["dense/kernel"].shape == [programs.SIDE**2 * 3, 10]
   assert steps.variables["adam/dense_kernel_momentum"].shape == [programs.SIDE**2 * 3, 10]
   assert steps.variables["scale"].dtype == tf.float32

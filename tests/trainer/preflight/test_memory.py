@@ -25,6 +25,12 @@ allocation 20: size 143212544, page 0, preallocated-temp:
 )
 
 
+def test_memory_is_what_all_allocations_of_the_main_memory_take():
+  assert memory.allocated_bytes(LISTING.buffers) == 3145728 + 143212544
+  older = LISTING.buffers.replace(", page 0", "")  # as libtpu 0.0.30 writes it
+  assert memory.allocated_bytes(older) == 3145728 + 143212544
+
+
 def test_buffers_of_one_kind_are_counted_by_their_places():
   first, second, third = memory.largest(LISTING)
   assert (str(first), first.size, first.count, first.op) == (

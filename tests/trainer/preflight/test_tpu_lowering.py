@@ -1,0 +1,105 @@
+"""Lowering as a TPU does, which takes tensorflow-tpu; and that variables are updated in place."""
+
+import pytest
+import tensorflow as tf
+
+from tests.trainer.preflight import programs
+from trainer.preflight import compiler, lower, program, purify, topology, tpu_lowering
+
+needs_tpu = pytest.mark.skipif(
+  not tpu_lowering.is_installed(), reason="tensorflow-tpu is not installed: octet[tpu,preflight]"
+)
+
+
+def lowered(function, *specs):
+  traced = tf.function(function, autograph=False).get_concrete_function(*specs)
+  return tpu_lowering.Lowering(traced).lower()
+
+
+def text_of(function, *specs):
+  """The HLO of a function, as text."""
+  made = purify.Pure(tf.function(function, autograph=False).get_concrete_function(*specs))
+  count = len(made.specs)
+  pure = tf.function(lambda *given: made.run(given[:count], given[count:]), jit_compile=True)
+  return pure.experimental_get_compiler_ir(*made.specs, *specs)(stage="hlo", platform_name="TPU")
+
+
+@needs_tpu
+def test_random_numbers_are_the_tpus_own():
+  w = tf.Variable(tf.ones([8]))
+  text = text_of(
+    lambda x: w.assign(x * tf.random.stateless_uniform([8], [1, 2])), tf.TensorSpec([])
+  )
+  assert "algorithm=rng_default" in text  # a CPU lowering asks for rng_philox
+
+
+@needs_tpu
+def test_the_gradient_of_a_resize_is_the_tpus_own():
+  def gradient(images):
+    with tf.GradientTape() as tape:
+      tape.watch(images)
+      small = tf.image.resize(images, [8, 8])
+    return tape.gradient(small, images)
+
+  # The TPU compiler has a program for it; a CPU lowering multiplies by matrices of weights.
+  text = text_of(gradient, tf.TensorSpec([2, 16, 16, 3]))
+  assert 'custom_call_target="ResizeBilinearGrad"' in text
+
+
+@needs_tpu
+@pytest.mark.preflight
+def test_what_a_mask_leaves_is_found_by_sorting_and_compiles():
+  def masked(x, mask):
+    return tf.reduce_sum(tf.boolean_mask(x, mask))
+
+  specs = tf.TensorSpec([64, 8]), tf.TensorSpec([64], tf.bool)
+  text = text_of(masked, *specs)
+  assert " sort(" in text
+  assert " scatter(" not in text  # as a CPU lowering does
+  made = lowered(masked, *specs)
+  compiled = compiler.compile_program(made, topology.find("v3-8"), 300)
+  assert isinstance(compiled, compiler.Compiled)
+
+
+@needs_tpu
+@pytest.mark.preflight
+def test_variables_of_many_steps_are_updated_in_place():
+  steps = lower.Steps(programs.experiment(), 8, {"train": 8})
+  made = steps.lower(*steps.trace_program("train", steps.contract("train")))
+  assert made.lowering == program.TPU
+  assert made.hlo.count(b"all-reduce") > 0
+  compiled = compiler.compile_program(made, topology.find("v3-8"), 300)
+  variables = sum(
+    variable.shape.num_elements() * variable.dtype.size for variable in steps.variables.values()
+  )
+  assert compiled.aliased_bytes >= variables
+
+
+@pytest.mark.preflight
+@pytest.mark.skipif(tpu_lowering.is_installed(), reason="this TensorFlow lowers for no CPU")
+def test_a_result_takes_the_memory_of_a_parameter_if_asked_to():
+  spec = tf.TensorSpec([1024, 1024])
+  function = tf.function(lambda x, y: (y + 1.0, x * y), jit_compile=True)
+  hlo = function.experimental_get_compiler_ir(spec, spec)(stage="hlo_serialized")
+  v3 = topology.find("v3-8")
+  aliased = [
+    compiler.compile_program(program.Program(hlo, aliases=aliases), v3, 300).aliased_bytes
+    for aliases in ((), ((1, 0),))
+  ]
+  assert aliased == [0, 4 * 2**20]
+
+
+@pytest.mark.parametrize("is_tpu", [False, True])
+def test_what_cannot_be_made_pure_is_said_with_the_other_environment(monkeypatch, is_tpu):
+  """Where tensorflow-tpu is installed. Elsewhere nothing needs to be pure."""
+  monkeypatch.setattr(tpu_lowering, "is_installed", lambda: is_tpu)
+  generator = tf.random.Generator.from_seed(1)
+  function = tf.function(lambda x: x + generator.normal([2]), jit_compile=True)
+  spec = tf.TensorSpec([2])
+  function.get_concrete_function(spec)
+  steps = lower.Steps(programs.experiment(), 8, {"train": 8})
+  if is_tpu:
+    with pytest.raises(lower.LowerError, match=r"RngReadAndSkip \(.*octet\[cpu,preflight\]"):
+      steps.lower(function, spec)
+  elif not tpu_lowering.tensorflow_package.installed().for_tpu:
+    assert steps.lower(function, spec).lowering == program.CPU

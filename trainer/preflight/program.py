@@ -1,0 +1,22 @@
+"""A step or many, lowered to what the TPU compiler takes."""
+
+import dataclasses
+
+# How a program was lowered.
+TPU, CPU = "tpu", "cpu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """A program of one replica.
+
+  Attributes:
+    hlo: a serialized HloModuleProto.
+    lowering: TPU if TensorFlow lowered it as a TPU does, CPU if it did as for a CPU.
+    aliases: pairs (result, parameter) of numbers: the result takes the parameter's memory. Where
+      the HLO says so itself, as that of a CPU does, there are none.
+  """
+
+  hlo: bytes
+  lowering: str = CPU
+  aliases: tuple[tuple[int, int], ...] = ()

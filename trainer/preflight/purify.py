@@ -1,0 +1,312 @@
+"""Makes a traced function pure: its variables become arguments, and their next values results.
+
+    made = purify.Pure(function.get_concrete_function(...))
+    results = made.run(values, arguments)  # made.assigned's next values, then the function's own
+
+TensorFlow lowers a function as a TPU does without a TPU only if it has no variables. The traced
+graph is gone through in the order of the program: a read is the current value, and an assignment is
+the next one. Loops carry the values that are assigned in them, branches give them back, and called
+functions are written out in place. `variable_operations` says what each operation does to a
+variable.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.internals import tensorflow_internals
+from trainer.preflight import cpu_lowering, variable_operations
+
+_LOOPS = ("While", "StatelessWhile")
+_BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+
+
+class ImpureError(errors.OctetError, RuntimeError):
+  """A function cannot be made pure.
+
+  Attributes:
+    operation: the operation that stands against it.
+  """
+
+  def __init__(self, operation: tf.Operation, why: str) -> None:
+    place = cpu_lowering.place_of(operation)
+    super().__init__(f"{operation.type}{f' ({place})' if place else ''} {why}")
+    self.operation = operation
+
+
+@dataclasses.dataclass(frozen=True)
+class _Handle:
+  """Stands for the handle of a variable while a graph is gone through."""
+
+  index: int
+
+
+class Pure:
+  """A traced function without variables.
+
+  Args:
+    traced: the function.
+
+  Attributes:
+    handles: eager handles of the variables, in the order of their values in `run`.
+    specs: tf.TensorSpec of each.
+    assigned: indexes of the variables that the function assigns, in the order of their next values.
+    operations: name of an operation that `run` has made → that of the traced function.
+
+  Raises:
+    ImpureError: an operation uses a resource in a way that is not known here.
+  """
+
+  def __init__(self, traced: tf.types.experimental.ConcreteFunction) -> None:
+    self._graph = traced.graph
+    self._captured: dict[Any, Any] = {}  # of a placeholder: a _Handle, or the tensor itself
+    self.handles: list[tf.Tensor] = []
+    self.specs: list[tf.TensorSpec] = []
+    self.operations: dict[str, tf.Operation] = {}
+    for outside, inside in self._graph.captures:
+      spec = tensorflow_internals.spec_of_handle(outside)
+      if spec is None:
+        self._captured[inside.ref()] = outside
+        continue
+      self._captured[inside.ref()] = _Handle(len(self.handles))
+      self.handles.append(outside)
+      self.specs.append(spec)
+    captured = [self._captured.get(tensor.ref()) for tensor in self._graph.inputs]
+    self.assigned = sorted(_assigned(self._graph, captured))
+
+  def run(self, values: Sequence[tf.Tensor], arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Does what the traced function does. Call it while a tf.function is traced.
+
+    Args:
+      values: of the variables.
+      arguments: of the traced function, flat.
+
+    Returns:
+      The next values of the variables in `assigned`; then the results of the traced function, flat.
+    """
+    state = dict(enumerate(values))
+    rest = iter(arguments)
+    given = [
+      self._captured[tensor.ref()] if tensor.ref() in self._captured else next(rest)
+      for tensor in self._graph.inputs
+    ]
+    results = self._go_through(self._graph, given, state)
+    return [*(state[index] for index in self.assigned), *results]
+
+  def _go_through(self, graph, given, state, prefix=""):
+    """Makes a graph's operations again; returns its outputs and updates the state."""
+    made = {tensor.ref(): value for tensor, value in zip(graph.inputs, given, strict=True)}
+    for operation in _in_order(graph):
+      if operation.type == "Placeholder":
+        continue
+      inputs = [made[tensor.ref()] for tensor in operation.inputs]
+      outputs = self._again(operation, inputs, state, prefix)
+      made.update(
+        (tensor.ref(), value) for tensor, value in zip(operation.outputs, outputs, strict=True)
+      )
+    return [made[tensor.ref()] for tensor in graph.outputs]
+
+  def _again(self, operation, inputs, state, prefix):
+    """Makes an operation again; returns its outputs."""
+    rule = variable_operations.RULES.get(operation.type)
+    if operation.type in _LOOPS:
+      return self._loop(operation, inputs, state)
+    if operation.type in _BRANCHES:
+      return self._branch(operation, inputs, state)
+    if operation.type in _CALLS:
+      ((graph, _),) = _called(operation)
+      return self._go_through(graph, inputs, state, f"{prefix}{operation.name}/")
+    if not any(isinstance(value, _Handle) for value in inputs):
+      return self._copy(operation, inputs, prefix)
+    if operation.type == "Identity":
+      return inputs
+    if rule is None:
+      raise ImpureError(operation, "uses a variable in a way that preflight cannot make pure.")
+    now = [state[value.index] if isinstance(value, _Handle) else value for value in inputs]
+    names = [argument.name for argument in operation.op_def.input_arg]
+    attributes = {name: operation.get_attr(name) for name in rule.attributes}
+    with tf.name_scope(f"{prefix}{operation.name}/"):
+      found = rule.compute(**dict(zip(names, now, strict=True)), **attributes)
+    if not rule.assigns:
+      return [found]
+    for name, value in zip(rule.assigns, found, strict=True):
+      state[inputs[names.index(name)].index] = value
+    return []
+
+  def _copy(self, operation, inputs, prefix):
+    attributes = dict(operation.node_def.attr)
+    attributes.pop("_class", None)  # a place beside another operation, which may be gone
+    if any(_function_names(value) for value in attributes.values()):
+      raise ImpureError(operation, "calls a function in a way that preflight cannot make pure.")
+    copy = tf.compat.v1.get_default_graph().create_op(
+      operation.type,
+      inputs,
+      [tensor.dtype for tensor in operation.outputs],
+      name=prefix + operation.name,
+      attrs=attributes,
+      op_def=operation.op_def,
+      compute_device=False,
+    )
+    self.operations.setdefault(copy.name, operation)
+    return copy.outputs
+
+  def _loop(self, operation, inputs, state):
+    (condition, _), (body, _) = _called(operation)
+    if _assigned(condition, inputs):
+      raise ImpureError(operation, "assigns a variable in its condition.")
+    assigned = sorted(_assigned(body, inputs))
+    # What a loop does not change stays outside of it, where XLA knows the constants among it.
+    carried = [
+      index
+      for index, value in enumerate(inputs)
+      if not isinstance(value, _Handle) and _source(body.outputs[index]) != body.inputs[index].name
+    ]
+
+    def unpacked(carry):
+      full, now = list(inputs), dict(state)
+      for index, value in zip(carried, carry, strict=False):
+        full[index] = value
+      now.update(zip(assigned, carry[len(carried) :], strict=True))
+      return full, now
+
+    def next_carry(*carry):
+      full, now = unpacked(carry)
+      outputs = self._go_through(body, full, now)
+      return [*(outputs[index] for index in carried), *(now[index] for index in assigned)]
+
+    def goes_on(*carry):
+      return self._go_through(condition, *unpacked(carry))[0]
+
+    ends = tf.while_loop(
+      goes_on,
+      next_carry,
+      [*(inputs[index] for index in carried), *(state[index] for index in assigned)],
+      shape_invariants=[
+        *(body.inputs[index].shape for index in carried),
+        *(self.specs[index].shape for index in assigned),
+      ],
+    )
+    full, now = unpacked(ends)
+    state.update(now)
+    return full
+
+  def _branch(self, operation, inputs, state):
+    which, *given = inputs
+    graphs = [graph for graph, _ in _called(operation)]
+    assigned = sorted(set().union(*(_assigned(graph, given) for graph in graphs)))
+
+    def branch(graph):
+      def run():
+        now = dict(state)
+        outputs = self._go_through(graph, given, now)
+        # The constant is for branches that give nothing.
+        return [*outputs, *(now[index] for index in assigned), tf.constant(True)]
+
+      return run
+
+    if operation.type in ("If", "StatelessIf"):
+      found = tf.cond(which, branch(graphs[0]), branch(graphs[1]))
+    else:
+      found = tf.switch_case(which, [branch(graph) for graph in graphs])
+    count = len(operation.outputs)
+    state.update(zip(assigned, found[count:-1], strict=True))
+    return found[:count]
+
+
+def _called(operation: tf.Operation) -> list[tuple[tf.Graph, Sequence[tf.Tensor]]]:
+  """Returns the graphs that an operation calls, each with the tensors that it is given.
+
+  Of a loop the condition and the body; of a branching the branches, in order.
+  """
+  attributes = operation.node_def.attr
+  given = operation.inputs
+  if operation.type in _LOOPS:
+    names = [attributes["cond"].func.name, attributes["body"].func.name]
+  elif operation.type in _CALLS:
+    names = [attributes["f"].func.name]
+  elif operation.type in ("If", "StatelessIf"):
+    names, given = (
+      [attributes["then_branch"].func.name, attributes["else_branch"].func.name],
+      given[1:],
+    )
+  elif operation.type in _BRANCHES:
+    names, given = [function.name for function in attributes["branches"].list.func], given[1:]
+  else:
+    return []
+  graphs = [tensorflow_internals.function_named(operation.graph, name).graph for name in names]
+  return [(graph, given) for graph in graphs]
+
+
+def _assigned(graph: tf.Graph, given: Sequence[Any]) -> set[int]:
+  """Returns the indexes of the variables that a graph assigns, given its inputs."""
+  handles = {
+    tensor.name: value
+    for tensor, value in zip(graph.inputs, given, strict=True)
+    if isinstance(value, _Handle)
+  }
+  found: set[int] = set()
+  for operation in _in_order(graph):
+    for inner, tensors in _called(operation):
+      found |= _assigned(inner, [handles.get(tensor.name) for tensor in tensors])
+    rule = variable_operations.RULES.get(operation.type)
+    for name, tensor in zip(
+      (argument.name for argument in operation.op_def.input_arg), operation.inputs, strict=False
+    ):
+      if rule is not None and name in rule.assigns and tensor.name in handles:
+        found.add(handles[tensor.name].index)
+    if operation.type in ("Identity", *_LOOPS):  # a loop gives a handle back in the same place
+      for tensor, output in zip(operation.inputs, operation.outputs, strict=True):
+        if tensor.name in handles:
+          handles[output.name] = handles[tensor.name]
+  return found
+
+
+def _in_order(graph: tf.Graph) -> Iterator[tf.Operation]:
+  """Yields the operations that a function runs, in the order of the program.
+
+  That is the order in which they were made. But a loop's gradient gives the loop more inputs, which
+  are made after it.
+  """
+  needed = _before([*(tensor.op for tensor in graph.outputs), *graph.control_outputs])
+  done: set[str] = set()
+  for operation in graph.get_operations():
+    waiting = [operation] if operation.name in needed else []
+    while waiting:
+      missing = [each for each in _needs(waiting[-1]) if each.name not in done]
+      if missing:
+        waiting += missing
+        continue
+      ready = waiting.pop()
+      if ready.name not in done:
+        done.add(ready.name)
+        yield ready
+
+
+def _before(operations):
+  """Returns the names of operations and of all that they need."""
+  found, waiting = set(), list(operations)
+  while waiting:
+    operation = waiting.pop()
+    if operation.name not in found:
+      found.add(operation.name)
+      waiting += _needs(operation)
+  return found
+
+
+def _needs(operation):
+  return [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+
+
+def _source(tensor):
+  """Returns the name of the tensor that this one is a copy of."""
+  while tensor.op.type == "Identity":
+    tensor = tensor.op.inputs[0]
+  return tensor.name
+
+
+def _function_names(attribute):
+  return [function.name for function in (attribute.func, *attribute.list.func) if function.name]

@@ -1,0 +1,178 @@
+"""What TensorFlow's operations on variables compute, as functions of the variables' values.
+
+Each rule's function takes the operation's inputs by the names that TensorFlow gives them, with a
+value where the operation takes a variable. It returns the operation's result, or the next values of
+the variables that it assigns. The formulas of the optimizers are those of TensorFlow's kernels for
+XLA (tensorflow/compiler/tf2xla/kernels/training_ops.cc).
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+  """What an operation does.
+
+  Attributes:
+    compute: function of the inputs and attributes, by name. Returns the result; where the operation
+      assigns, the tuple of the next values.
+    assigns: names of the inputs that are assigned.
+    attributes: names of the operation's attributes that the function takes.
+  """
+
+  compute: Callable[..., Any]
+  assigns: tuple[str, ...] = ()
+  attributes: tuple[str, ...] = ()
+
+
+def _rows(indices):
+  return tf.expand_dims(indices, -1)
+
+
+def _scatter(function):
+  def compute(resource, indices, updates):
+    shape = tf.concat([tf.shape(indices), tf.shape(resource)[1:]], 0)
+    return (function(resource, _rows(indices), tf.broadcast_to(updates, shape)),)
+
+  return Rule(compute, ("resource",))
+
+
+def _scatter_nd(function):
+  return Rule(lambda ref, indices, updates: (function(ref, indices, updates),), ("ref",))
+
+
+def _gradient_descent(var, alpha, delta):
+  return (var - alpha * delta,)
+
+
+def _proximal(value, lr, l1, l2):
+  """The minimum of l1 and l2 penalties beside a step that has led to this value."""
+  shrunk = tf.sign(value) * tf.maximum(tf.abs(value) - lr * l1, 0.0)
+  return shrunk / (1.0 + lr * l2)
+
+
+def _proximal_gradient_descent(var, alpha, l1, l2, delta):
+  return (_proximal(var - alpha * delta, alpha, l1, l2),)
+
+
+def _momentum(var, accum, lr, grad, momentum, use_nesterov):
+  accum = accum * momentum + grad
+  step = grad * lr + accum * momentum * lr if use_nesterov else accum * lr
+  return var - step, accum
+
+
+def _keras_momentum(var, accum, lr, grad, momentum, use_nesterov):
+  accum = accum * momentum - grad * lr
+  return var + (accum * momentum - grad * lr if use_nesterov else accum), accum
+
+
+def _adagrad(var, accum, lr, grad, update_slots):
+  accum = accum + tf.square(grad) if update_slots else accum
+  return var - grad * lr * tf.math.rsqrt(accum), accum
+
+
+def _adagrad_v2(var, accum, lr, epsilon, grad, update_slots):
+  accum = accum + tf.square(grad) if update_slots else accum
+  return var - grad * lr / (tf.sqrt(accum) + epsilon), accum
+
+
+def _proximal_adagrad(var, accum, lr, l1, l2, grad):
+  accum = accum + tf.square(grad)
+  rate = lr * tf.math.rsqrt(accum)
+  return _proximal(var - grad * rate, rate, l1, l2), accum
+
+
+def _adadelta(var, accum, accum_update, lr, rho, epsilon, grad):
+  accum = rho * accum + (1 - rho) * tf.square(grad)
+  update = grad * tf.sqrt(accum_update + epsilon) * tf.math.rsqrt(accum + epsilon)
+  return var - update * lr, accum, rho * accum_update + (1 - rho) * tf.square(update)
+
+
+def _adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_nesterov):
+  alpha = lr * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+  m = m + (grad - m) * (1 - beta1)
+  v = v + (tf.square(grad) - v) * (1 - beta2)
+  first = m * beta1 + (1 - beta1) * grad if use_nesterov else m
+  return var - first * alpha / (tf.sqrt(v) + epsilon), m, v
+
+
+def _ada_max(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
+  m = beta1 * m + (1 - beta1) * grad
+  v = tf.maximum(beta2 * v, tf.abs(grad))
+  return var - lr / (1 - beta1_power) * (m / (v + epsilon)), m, v
+
+
+def _rms_prop(var, ms, mom, lr, rho, momentum, epsilon, grad):
+  ms = ms + (tf.square(grad) - ms) * (1 - rho)
+  mom = mom * momentum + grad * lr * tf.math.rsqrt(ms + epsilon)
+  return var - mom, ms, mom
+
+
+def _centered_rms_prop(var, mg, ms, mom, lr, rho, momentum, epsilon, grad):
+  ms = ms + (tf.square(grad) - ms) * (1 - rho)
+  mg = mg + (grad - mg) * (1 - rho)
+  mom = mom * momentum + grad * lr * tf.math.rsqrt(ms - tf.square(mg) + epsilon)
+  return var - mom, mg, ms, mom
+
+
+def _ftrl_v2(var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power, multiply_linear_by_lr):
+  shrunk = grad + 2.0 * l2_shrinkage * var
+  next_accum = accum + tf.square(grad)
+  power, next_power = tf.pow(accum, -lr_power), tf.pow(next_accum, -lr_power)
+  if multiply_linear_by_lr:
+    linear = linear + shrunk * lr - (next_power - power) * var
+    bound, quadratic = l1 * lr, next_power + 2.0 * l2 * lr
+  else:
+    linear = linear + shrunk - (next_power - power) / lr * var
+    bound, quadratic = l1, next_power / lr + 2.0 * l2
+  return (tf.clip_by_value(linear, -bound, bound) - linear) / quadratic, next_accum, linear
+
+
+def _ftrl(var, accum, linear, grad, lr, l1, l2, lr_power, multiply_linear_by_lr):
+  return _ftrl_v2(var, accum, linear, grad, lr, l1, l2, 0.0, lr_power, multiply_linear_by_lr)
+
+
+_ACCUMULATED = ("var", "accum")
+
+# Operation → what it does. TensorFlow has more; a TPU's compiler does not know all of them either.
+RULES = {
+  "ReadVariableOp": Rule(lambda resource: resource),
+  "VarIsInitializedOp": Rule(lambda resource: tf.constant(True)),
+  "VariableShape": Rule(
+    lambda input, out_type: tf.shape(input, out_type=out_type), attributes=("out_type",)
+  ),
+  "ResourceGather": Rule(
+    lambda resource, indices, batch_dims: tf.gather(resource, indices, batch_dims=batch_dims),
+    attributes=("batch_dims",),
+  ),
+  "ResourceGatherNd": Rule(lambda resource, indices: tf.gather_nd(resource, indices)),
+  "AssignVariableOp": Rule(lambda resource, value: (value,), ("resource",)),
+  "AssignAddVariableOp": Rule(lambda resource, value: (resource + value,), ("resource",)),
+  "AssignSubVariableOp": Rule(lambda resource, value: (resource - value,), ("resource",)),
+  "ResourceScatterUpdate": _scatter(tf.tensor_scatter_nd_update),
+  "ResourceScatterAdd": _scatter(tf.tensor_scatter_nd_add),
+  "ResourceScatterSub": _scatter(tf.tensor_scatter_nd_sub),
+  "ResourceScatterMin": _scatter(tf.tensor_scatter_nd_min),
+  "ResourceScatterMax": _scatter(tf.tensor_scatter_nd_max),
+  "ResourceScatterNdUpdate": _scatter_nd(tf.tensor_scatter_nd_update),
+  "ResourceScatterNdAdd": _scatter_nd(tf.tensor_scatter_nd_add),
+  "ResourceScatterNdSub": _scatter_nd(tf.tensor_scatter_nd_sub),
+  "ResourceApplyGradientDescent": Rule(_gradient_descent, ("var",)),
+  "ResourceApplyProximalGradientDescent": Rule(_proximal_gradient_descent, ("var",)),
+  "ResourceApplyMomentum": Rule(_momentum, _ACCUMULATED, ("use_nesterov",)),
+  "ResourceApplyKerasMomentum": Rule(_keras_momentum, _ACCUMULATED, ("use_nesterov",)),
+  "ResourceApplyAdagrad": Rule(_adagrad, _ACCUMULATED, ("update_slots",)),
+  "ResourceApplyAdagradV2": Rule(_adagrad_v2, _ACCUMULATED, ("update_slots",)),
+  "ResourceApplyProximalAdagrad": Rule(_proximal_adagrad, _ACCUMULATED),
+  "ResourceApplyAdadelta": Rule(_adadelta, ("var", "accum", "accum_update")),
+  "ResourceApplyAdam": Rule(_adam, ("var", "m", "v"), ("use_nesterov",)),
+  "ResourceApplyAdaMax": Rule(_ada_max, ("var", "m", "v")),
+  "ResourceApplyRMSProp": Rule(_rms_prop, ("var", "ms", "mom")),
+  "ResourceApplyCenteredRMSProp": Rule(_centered_rms_prop, ("var", "mg", "ms", "mom")),
+  "ResourceApplyFtrl": Rule(_ftrl, ("var", "accum", "linear"), ("multiply_linear_by_lr",)),
+  "ResourceApplyFtrlV2": Rule(_ftrl_v2, ("var", "accum", "linear"), ("multiply_linear_by_lr",)),
+}
