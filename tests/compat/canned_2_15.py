@@ -55,7 +55,17 @@ def estimators(tf, estimator, folder, **config):
     ),
     "linear number": (lambda: estimator.LinearRegressor(wide, **settings("number")), "number"),
     "baseline": (lambda: estimator.BaselineRegressor(**settings("baseline")), "number"),
+    "linear by Adam": (
+      lambda: estimator.LinearClassifier(wide, optimizer="Adam", **settings("adam")),
+      "binary",
+    ),
     "dnn": (lambda: estimator.DNNClassifier([4], deep, **settings("dnn")), "binary"),
+    "dnn by Adam": (
+      lambda: estimator.DNNClassifier(
+        [4], deep, optimizer=tf.train.AdamOptimizer(0.1), batch_norm=True, **settings("dnn_adam")
+      ),
+      "binary",
+    ),
     "both": (
       lambda: estimator.DNNLinearCombinedRegressor(
         linear_feature_columns=wide,

@@ -84,7 +84,21 @@ def arg_scope(ns):
     return contrib.conv2d(images(ns), 3, [3, 3], weights_initializer=ramp(ns.tf))
 
 
+def depthwise(ns):
+  """A layer of Keras and of tf.layers at once, as EfficientNet's programs have one."""
+
+  class Depthwise(ns.tf.keras.layers.DepthwiseConv2D, ns.layers.Layer):
+    pass
+
+  with ns.tf.variable_scope("block"):
+    layer = Depthwise(
+      3, strides=2, padding="same", use_bias=False, depthwise_initializer=ramp(ns.tf)
+    )
+    return Depthwise(2, depth_multiplier=2, depthwise_initializer=ramp(ns.tf))(layer(images(ns)))
+
+
 CASES = {
+  "depthwise": depthwise,
   "dense": lambda ns: ns.layers.dense(rows(ns), 3, activation=ns.tf.nn.relu),
   "dense of words": lambda ns: ns.layers.dense(words(ns), 3, use_bias=False, name="named"),
   "dropout": lambda ns: ns.layers.dropout(rows(ns), 0.5, training=False),

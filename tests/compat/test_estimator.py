@@ -7,6 +7,8 @@ import trainer.compat.v1 as tf
 from tests.compat import programs
 from trainer import errors
 from trainer.compat.v1 import estimator as tf_estimator
+from trainer.compat.v1.estimator import estimator as estimator_module
+from trainer.devices import device as device_lib
 
 ModeKeys = tf_estimator.ModeKeys
 
@@ -130,3 +132,24 @@ def test_a_checkpoint_has_three_files(tmp_path):
   (tmp_path / "model.ckpt-0.index").unlink()
   estimator.train(batches(16), steps=1)
   assert not (tmp_path / "model.ckpt-0.meta").exists()
+
+
+def test_the_device_is_connected_before_an_input_fn_makes_tensors(tmp_path, monkeypatch):
+  connected = []
+  connect = device_lib.connect
+  monkeypatch.setattr(device_lib, "connect", lambda *args: connected.append(1) or connect(*args))
+  estimator = programs.estimator(tmp_path)
+
+  def input_fn():
+    assert connected
+    return programs.train_input_fn({"batch_size": 16})
+
+  estimator.train(input_fn, steps=1)
+
+
+def test_the_step_of_a_folder_is_that_of_its_newest_checkpoint(tmp_path):
+  step_of = estimator_module._load_global_step_from_checkpoint_dir  # as published programs call it
+  assert step_of(str(tmp_path)) == 0
+  estimator = programs.estimator(tmp_path)
+  estimator.train(lambda: programs.train_input_fn({"batch_size": 16}), steps=2)
+  assert step_of(str(tmp_path)) == 2

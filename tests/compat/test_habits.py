@@ -5,7 +5,8 @@ import tensorflow
 
 import trainer.compat.v1 as tf
 from tests.compat import programs
-from trainer.compat.v1 import absent, contrib
+from trainer import errors
+from trainer.compat.v1 import absent, contrib, habits
 
 
 def in_a_model_fn(tmp_path, look):
@@ -82,3 +83,47 @@ def test_names_are_tensorflows_and_those_that_left():
   assert tf.compat.v1 is tf
   assert tf.optimizers is tensorflow.optimizers  # which tf.compat.v1 does not have
   assert {"layers", "estimator", "contrib", "reduce_sum"} <= set(dir(tf))
+
+
+class Told(tf.keras.layers.Layer):
+  """Gives whether it trains."""
+
+  def call(self, inputs, training=None):
+    return tf.zeros_like(inputs) + float(bool(training))
+
+
+class Around(tf.keras.layers.Layer):
+  """Calls another layer, and does not tell it."""
+
+  def __init__(self):
+    super().__init__()
+    self.told = Told()
+
+  def call(self, inputs):
+    return self.told(inputs)
+
+
+def test_layers_of_keras_train_in_the_learning_phase():
+  found = {}
+
+  def look(x):
+    found["unsaid"] = Told()(x)
+    for phase in (1, 0):
+      tf.keras.backend.set_learning_phase(phase)
+      assert tf.keras.backend.learning_phase() == phase
+      found[f"phase {phase}"] = Told()(x)
+    tf.keras.backend.set_learning_phase(1)
+    found["told"] = Told()(x, training=False)
+    found["around"] = Around()(x, training=False)
+
+  with tf.Graph().as_default(), habits.kept(), tf.Session() as session:
+    look(tf.ones([1]))
+    values = {name: float(value[0]) for name, value in session.run(found).items()}
+  assert values == {"unsaid": 0, "phase 1": 1, "phase 0": 0, "told": 0, "around": 0}
+
+
+def test_a_class_of_keras_and_of_tf_layers_is_refused_where_nothing_stands_for_it():
+  with pytest.raises(errors.SettingError, match="derives from keras.layers.Masking"):
+
+    class Both(tf.keras.layers.Masking, tf.layers.Layer):
+      pass

@@ -8,6 +8,7 @@ from tests.compat import programs
 from trainer import errors
 from trainer.compat.v1 import estimator as tf_estimator
 from trainer.compat.v1.contrib import tpu as contrib_tpu
+from trainer.devices import device as device_lib
 
 ModeKeys = tf_estimator.ModeKeys
 
@@ -164,3 +165,22 @@ def test_scalars_and_values_of_several_rows_can_be_metrics(tmp_path):
   result = estimator.evaluate(programs.eval_input_fn)
   assert result["mean_loss"] == pytest.approx(result["loss"], rel=1e-5)
   assert result["rows"] == pytest.approx(float(programs.arrays()[0][:, 0].mean()), abs=1e-6)
+
+
+def test_replicas_of_a_group_add_up():
+  strategy = device_lib.connect("cpu:4").strategy
+
+  @tf.function(autograph=False)
+  def summed(groups):
+    def on_replica():
+      own = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32)
+      return tf.tpu.cross_replica_sum(tf.stack([own, 1.0]), groups)
+
+    return strategy.experimental_local_results(strategy.run(on_replica))
+
+  assert [value.numpy().tolist() for value in summed(None)] == [[6, 4]] * 4
+  assert [value.numpy().tolist() for value in summed([[0, 3], [1, 2]])] == [[3, 2]] * 4
+  in_pairs = summed([[0, 1], [2, 3]])
+  assert [value.numpy().tolist() for value in in_pairs] == [[1, 2], [1, 2], [5, 2], [5, 2]]
+  with pytest.raises(errors.SettingError, match="each of the 4 replicas"):
+    summed([[0, 1], [2]])

@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 import tensorflow as tf
@@ -130,6 +130,17 @@ def kept_by(saver: tf.compat.v1.train.Saver) -> tuple[int | None, float]:
 
 
 # Variables.
+
+
+@contextlib.contextmanager
+def optimizer_named(optimizer: tf.compat.v1.train.Optimizer, name: str) -> Iterator[None]:
+  """Inside, an optimizer has another name, by which its slots are called."""
+  given = optimizer._name
+  optimizer._name = name
+  try:
+    yield
+  finally:
+    optimizer._name = given
 
 
 def primary(variable: tf.Variable) -> tf.Variable:

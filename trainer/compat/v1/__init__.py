@@ -18,6 +18,7 @@ __getattr__, __dir__ = overlay.behind(
     "external_configurables",
     "gin",
     "hub",
+    "keras",
     "layers",
     "logging",
     "metrics",

@@ -38,6 +38,11 @@ def are_kept() -> bool:
   return _graph.get() is not None
 
 
+def graph() -> Any:
+  """The graph that a function of the program builds, on this thread; None outside of it."""
+  return _graph.get()
+
+
 def keep_dimensions(kept: bool) -> None:
   """Says whether an unknown dimension is a tf.Dimension in the program's functions."""
   global _has_dimensions

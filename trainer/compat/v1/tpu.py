@@ -15,17 +15,38 @@ v1 = tf.compat.v1
 
 
 def cross_replica_sum(x: Any, group_assignment: Any = None, name: str | None = None) -> tf.Tensor:
-  """The sum of a tensor over all replicas.
+  """The sum of a tensor over all replicas, or over those of the replica's own group.
+
+  Args:
+    group_assignment: list of lists of numbers of replicas, each of which is in one of them.
 
   Raises:
-    SettingError: group_assignment is given: groups of replicas are not supported.
+    SettingError: a replica is in no group, or in two.
   """
-  if group_assignment is not None:
-    raise errors.SettingError("tf.tpu.cross_replica_sum(group_assignment=...) is not supported.")
+  x = tf.convert_to_tensor(x)
   context = tf.distribute.get_replica_context()
-  if context is None or context.num_replicas_in_sync == 1:
+  count = 1 if context is None else context.num_replicas_in_sync
+  if group_assignment is not None:
+    _check_groups(group_assignment, count)
+  if count == 1:
     return tf.identity(x, name)
-  return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.convert_to_tensor(x))
+  if group_assignment is None or len(group_assignment) == 1:
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, x)
+  # Row i is what replica i gave: each replica adds its own one to a sum over all.
+  own = tf.one_hot(context.replica_id_in_sync_group, count, dtype=x.dtype)
+  rows = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.tensordot(own, x, 0))
+  together = [[float(any(i in g and j in g for g in group_assignment)) for j in range(count)]
+              for i in range(count)]  # fmt: skip
+  mine = tf.gather(tf.constant(together, x.dtype), context.replica_id_in_sync_group)
+  return tf.tensordot(mine, rows, 1)
+
+
+def _check_groups(groups: Any, count: int) -> None:
+  if sorted(replica for group in groups for replica in group) != list(range(count)):
+    raise errors.SettingError(
+      f"tf.tpu.cross_replica_sum(group_assignment={groups}): each of the {count} replicas has to "
+      "be in one group."
+    )
 
 
 @contextlib.contextmanager

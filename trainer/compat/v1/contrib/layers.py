@@ -20,7 +20,7 @@ from trainer.compat.v1.contrib.regularizers import (
   xavier_initializer,
   xavier_initializer_conv2d,
 )
-from trainer.compat.v1.layers import convolutional, normalization
+from trainer.compat.v1.layers import convolutional, normalization, separable
 
 __all__ = [
   "apply_regularization",
@@ -223,7 +223,7 @@ conv2d_transpose = _scoped(
   _convolution(convolutional.Conv2DTranspose, "Conv2d_transpose", "kernel", _NAMES),
 )
 _separable = _convolution(
-  convolutional.SeparableConv2D,
+  separable.SeparableConv2D,
   "SeparableConv2d",
   "pointwise",
   {

@@ -4,6 +4,7 @@ Variables have the names that tf.compat.v1's had: `dnn/hiddenlayer_0/kernel`,
 `linear/linear_model/age/weights`, `baseline/bias`.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from trainer import ModeKeys
 from trainer.compat.v1 import layers
 from trainer.compat.v1.estimator import heads
 from trainer.compat.v1.estimator.estimator import Estimator
+from trainer.internals import tensorflow_internals
 
 v1 = tf.compat.v1
 
@@ -111,10 +113,30 @@ class _Canned(Estimator):
     super().__init__(model_fn, model_dir, config, None, warm_start_from)
 
 
-def _minimizer(make: Callable[[], Any], scope: str | None = None) -> Callable[[tf.Tensor], Any]:
+def _minimizer(
+  make: Callable[[], Any], of: str | None = None, slots: str = "", within: str | None = None
+) -> Callable[[tf.Tensor], Any]:
+  """A function of a loss that makes the train_op.
+
+  Args:
+    make: makes the optimizer.
+    of: the scope of the variables that are trained; None for all.
+    slots: what the names of slots begin with. 2.15 cut the variables of a model for parameter
+      servers, into one part where there were none, and took the names of slots from behind as many
+      letters as the part's own name had; but the slots were made in the model's scope, so that as
+      much of "part_0/" was left as that scope is long.
+    within: the scope of the model, in which the optimizer's own variables are.
+  """
+
   def minimize(loss: tf.Tensor) -> Any:
-    variables = v1.trainable_variables(scope) if scope else None
-    return make().minimize(loss, v1.train.get_global_step(), var_list=variables)
+    optimizer = make()
+    variables = v1.trainable_variables(of) if of else None
+    with contextlib.ExitStack() as scopes:
+      if slots and isinstance(optimizer, v1.train.Optimizer):
+        name = f"{slots}{optimizer.get_name()}"
+        scopes.enter_context(tensorflow_internals.optimizer_named(optimizer, name))
+      scopes.enter_context(v1.name_scope(f"{within}/head/" if within else "head/"))
+      return optimizer.minimize(loss, v1.train.get_global_step(), var_list=variables)
 
   return minimize
 
@@ -147,7 +169,7 @@ class DNNEstimator(_Canned):
     super().__init__(
       head,
       lambda features, mode: _dnn_logits(features, mode, head.logits_dimension, settings),
-      _minimizer(lambda: _optimizer(optimizer, _DNN_RATE)),
+      _minimizer(lambda: _optimizer(optimizer, _DNN_RATE), slots="t_0/", within="dnn"),
       model_dir,
       config,
       warm_start_from,
@@ -208,7 +230,7 @@ class LinearEstimator(_Canned):
       lambda features, mode: _linear_logits(
         features, head.logits_dimension, feature_columns, sparse_combiner
       ),
-      _minimizer(lambda: _optimizer(optimizer, rate)),
+      _minimizer(lambda: _optimizer(optimizer, rate), slots="part_0/", within="linear"),
       model_dir,
       config,
       warm_start_from,

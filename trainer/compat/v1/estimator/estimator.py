@@ -27,6 +27,8 @@ from trainer.compat.v1.estimator import (
 )
 from trainer.compat.v1.estimator import params as params_lib
 
+v1 = tf.compat.v1
+
 _KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
 
 
@@ -284,12 +286,19 @@ class Estimator:
     """
     looked_up: list[tf.data.Dataset] = []
     if self._is_without_size(kind):
+      self._connect()
       tf.random.set_seed(self._config.tf_random_seed or 1)
       looked_up.append(self._call(kind, input_fn, {}))
       if steps is not None:
         looked_up[0] = looked_up[0].take(steps)
       self._note_size(kind, input_fns.batch_size(looked_up[0]))
     return _Reader(self, kind, input_fn, looked_up)
+
+  def _connect(self) -> Any:
+    """Connects the device, as a trainer.Estimator does that is made; once there are tensors, as an
+    input_fn makes them, it is too late for virtual cores.
+    """
+    return self.octet.device
 
   def _is_without_size(self, kind: str) -> bool:
     return True
@@ -363,6 +372,14 @@ class Estimator:
     if self.octet.device.local_replicas == 1:
       return dataset
     return dataset.rebatch(per_core, drop_remainder=False)
+
+
+def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
+  """The step of the newest checkpoint of a folder, or 0; programs take it from this module."""
+  newest = tf.train.latest_checkpoint(checkpoint_dir)
+  if newest is None:
+    return 0
+  return int(tf.train.load_checkpoint(newest).get_tensor(v1.GraphKeys.GLOBAL_STEP))
 
 
 class _Reader:

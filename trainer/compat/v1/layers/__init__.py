@@ -13,8 +13,6 @@ from trainer.compat.v1.layers.convolutional import (
   Conv2DTranspose,
   Conv3D,
   Conv3DTranspose,
-  SeparableConv1D,
-  SeparableConv2D,
 )
 from trainer.compat.v1.layers.core import Dense, Dropout, Flatten
 from trainer.compat.v1.layers.normalization import BatchNormalization
@@ -26,6 +24,7 @@ from trainer.compat.v1.layers.pooling import (
   MaxPooling2D,
   MaxPooling3D,
 )
+from trainer.compat.v1.layers.separable import SeparableConv1D, SeparableConv2D
 
 __all__ = ["InputSpec", "Layer"]
 

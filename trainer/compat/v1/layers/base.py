@@ -7,7 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
+
+from trainer import errors
 
 v1 = tf.compat.v1
 
@@ -20,7 +23,36 @@ class InputSpec:
     self.max_ndim, self.min_ndim, self.axes = max_ndim, min_ndim, axes
 
 
-class Layer:
+# By layer of Keras, the layer here that a program gets that derives from both.
+_STANDS_FOR: dict[type, type] = {}
+
+
+def stands_for(of_keras: type, layer: type) -> None:
+  """Says which layer is taken where a class derives from one of Keras and from Layer."""
+  _STANDS_FOR[of_keras] = layer
+
+
+class Mixing(type):
+  """Makes classes that derive from a layer of Keras and from Layer.
+
+  With Keras 2 these were of one kind: `class Depthwise(tf.keras.layers.DepthwiseConv2D,
+  tf.layers.Layer)` had the variables of the first one in the scopes of the second one.
+  """
+
+  def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+    found = tuple(_STANDS_FOR.get(base, base) for base in bases)
+    if found != bases and Layer in found:  # which those that stand here derive from
+      found = tuple(base for base in found if base is not Layer)
+    left = [base.__name__ for base in found if issubclass(base, keras.layers.Layer)]
+    if left and any(isinstance(base, Mixing) for base in found):
+      raise errors.SettingError(
+        f"class {name} derives from keras.layers.{left[0]} and from tf.layers.Layer, which are of "
+        "two kinds in Keras 3: derive it from one of them."
+      )
+    return super().__new__(mcs, name, found, namespace)
+
+
+class Layer(metaclass=Mixing):
   """A layer. A subclass has `build(input_shape)`, which makes variables, and `call(inputs)`.
 
   Args:

@@ -1,4 +1,4 @@
-"""Convolutions in one, two and three dimensions, separable ones, and transposed ones."""
+"""Convolutions in one, two and three dimensions, and transposed ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from trainer.compat.v1.layers import base
 
-_FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
+FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
-class _Convolution(base.Layer):
+class Convolution(base.Layer):
   """What convolutions have in common."""
 
   rank = 0
@@ -60,7 +60,7 @@ class _Convolution(base.Layer):
 
   @property
   def _format(self) -> str:
-    return _FORMATS[self.rank][self._is_channels_first]
+    return FORMATS[self.rank][self._is_channels_first]
 
   def _channels(self, input_shape: Any) -> int:
     channels = input_shape.as_list()[1 if self._is_channels_first else -1]
@@ -100,25 +100,25 @@ class _Convolution(base.Layer):
     return outputs if self.activation is None else self.activation(outputs)
 
 
-class Conv1D(_Convolution):
+class Conv1D(Convolution):
   """A convolution over [batch, steps, channels]."""
 
   rank = 1
 
 
-class Conv2D(_Convolution):
+class Conv2D(Convolution):
   """A convolution over [batch, height, width, channels]."""
 
   rank = 2
 
 
-class Conv3D(_Convolution):
+class Conv3D(Convolution):
   """A convolution over [batch, depth, height, width, channels]."""
 
   rank = 3
 
 
-class _Transposed(_Convolution):
+class _Transposed(Convolution):
   """What transposed convolutions have in common."""
 
   def _kernel_shape(self, channels: int) -> list[int]:
@@ -154,110 +154,3 @@ class Conv3DTranspose(_Transposed):
   """The gradient of a Conv3D, as a layer."""
 
   rank = 3
-
-
-class SeparableConv2D(_Convolution):
-  """A convolution of each channel by itself, and then one of 1 × 1 over all."""
-
-  rank = 2
-
-  def __init__(
-    self,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = 1,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    dilation_rate: Any = 1,
-    depth_multiplier: int = 1,
-    activation: Any = None,
-    use_bias: bool = True,
-    depthwise_initializer: Any = None,
-    pointwise_initializer: Any = None,
-    bias_initializer: Any = "zeros",
-    depthwise_regularizer: Callable | None = None,
-    pointwise_regularizer: Callable | None = None,
-    bias_regularizer: Callable | None = None,
-    activity_regularizer: Callable | None = None,
-    depthwise_constraint: Callable | None = None,
-    pointwise_constraint: Callable | None = None,
-    bias_constraint: Callable | None = None,
-    **layer: Any,
-  ):
-    super().__init__(
-      filters,
-      kernel_size,
-      strides,
-      padding,
-      data_format,
-      dilation_rate,
-      activation=activation,
-      use_bias=use_bias,
-      bias_initializer=bias_initializer,
-      bias_regularizer=bias_regularizer,
-      activity_regularizer=activity_regularizer,
-      bias_constraint=bias_constraint,
-      **layer,
-    )
-    self.depth_multiplier = int(depth_multiplier)
-    self._of_depthwise = dict(
-      initializer=base.initializer(depthwise_initializer),
-      regularizer=depthwise_regularizer,
-      constraint=depthwise_constraint,
-    )
-    self._of_pointwise = dict(
-      initializer=base.initializer(pointwise_initializer),
-      regularizer=pointwise_regularizer,
-      constraint=pointwise_constraint,
-    )
-
-  def build(self, input_shape: Any) -> None:
-    channels = self._channels(input_shape)
-    self.depthwise_kernel = self.add_weight(
-      "depthwise_kernel", [*self.kernel_size, channels, self.depth_multiplier], **self._of_depthwise
-    )
-    self.pointwise_kernel = self.add_weight(
-      "pointwise_kernel",
-      [*(1,) * self.rank, channels * self.depth_multiplier, self.filters],
-      **self._of_pointwise,
-    )
-    self._build_bias()
-    self.built = True
-
-  def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
-    strides = (1, 1, *self.strides) if self._is_channels_first else (1, *self.strides, 1)
-    return tf.nn.separable_conv2d(
-      inputs,
-      self.depthwise_kernel,
-      self.pointwise_kernel,
-      strides,
-      self.padding.upper(),
-      self._format,
-      self.dilation_rate,
-    )
-
-
-class SeparableConv1D(SeparableConv2D):
-  """As SeparableConv2D, over [batch, steps, channels]."""
-
-  rank = 1
-
-  def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
-    axis = 2 if self._is_channels_first else 1
-    step = self.strides * 2
-    padding = self.padding
-    if padding == "causal":
-      before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
-      pads = [[0, 0], [0, 0], [0, 0]]
-      pads[axis] = [before, 0]
-      inputs, padding = tf.pad(inputs, pads), "valid"
-    outputs = tf.nn.separable_conv2d(
-      tf.expand_dims(inputs, axis),
-      tf.expand_dims(self.depthwise_kernel, 0),
-      tf.expand_dims(self.pointwise_kernel, 0),
-      (1, 1, *step) if self._is_channels_first else (1, *step, 1),
-      padding.upper(),
-      _FORMATS[2][self._is_channels_first],
-      (1, *self.dilation_rate),
-    )
-    return tf.squeeze(outputs, [axis])

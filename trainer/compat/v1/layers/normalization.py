@@ -94,9 +94,10 @@ class BatchNormalization(base.Layer):
     self.built = True
 
   def _moments(
-    self, inputs: tf.Tensor, reduction_axes: list[int], keep_dims: bool
+    self, inputs: tf.Tensor, reduction_axes: list[int], keep_dims: bool, mask: Any = None
   ) -> tuple[tf.Tensor, tf.Tensor]:
     """(mean, variance) over the batch of one core; programs override it to ask the other cores."""
+    del mask
     return tf.nn.moments(inputs, reduction_axes, keepdims=keep_dims)
 
   def call(self, inputs: tf.Tensor, training: Any = False) -> tf.Tensor:

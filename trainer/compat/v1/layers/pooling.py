@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.v1.layers import base
-from trainer.compat.v1.layers.convolutional import _FORMATS
+from trainer.compat.v1.layers.convolutional import FORMATS
 
 
 class _Pooling(base.Layer):
@@ -35,7 +35,7 @@ class _Pooling(base.Layer):
       self.pool,
       self.strides,
       self.padding,
-      _FORMATS[self.rank][self.data_format == "channels_first"],
+      FORMATS[self.rank][self.data_format == "channels_first"],
     )
 
 

@@ -1,0 +1,163 @@
+"""Runs a published program and writes down the loss of each step and each evaluation.
+
+python legacy_driver.py SIDE RECORD PROGRAM ARGUMENTS...
+
+SIDE is `octet` (the program imports trainer.compat.v1) or `2.15` (it is as published, and
+tensorflow 2.15 runs it, with tf_slim in the place of tf.contrib.layers). RECORD is a file to which
+a line of JSON is added for each step and each evaluation. PROGRAM is its file.
+
+What differs from run to run is held on both sides: random numbers of masks are the same for each
+example and each step, nothing is shuffled, images are neither cut nor turned over, and
+tf.nn.dropout passes its input on. 2.15 leaves it to its threads whether
+`global_step.assign(global_step + 1)` comes before the learning rate is read or after; here it comes
+after the other assignments.
+"""
+
+import json
+import os
+import runpy
+import sys
+import types
+
+
+def note(record, **what):
+  with open(record, "a") as out:
+    out.write(json.dumps(what) + "\n")
+
+
+def hold_random_numbers(v1):
+  """Has v1 say the same numbers for each example, at each step."""
+
+  def uniform(shape, minval=0, maxval=1, dtype=v1.float32, seed=None, name=None):
+    return v1.fill(shape, v1.cast(minval + 0.5 * (maxval - minval), dtype))
+
+  def categorical(logits, num_samples, dtype=v1.int64, seed=None, name=None):
+    last = v1.shape(logits)[-1]
+    order = v1.cast(v1.range(last) * 7 % 31, v1.float32) / 31.0  # apart, else equal ones tie
+    return v1.cast(v1.nn.top_k(logits + order, num_samples).indices, dtype)
+
+  def shuffle(self, *args, **kwargs):
+    return self
+
+  def dropout(x, *args, **kwargs):
+    return v1.identity(x)
+
+  def whole_image(image_size, *args, **kwargs):
+    begin, size = v1.constant([0, 0, 0]), v1.concat([image_size[:2], [-1]], 0)
+    return begin, size, v1.constant([[[0.0, 0.0, 1.0, 1.0]]])
+
+  v1.data.Dataset.shuffle = shuffle
+  v1.image.random_flip_left_right = v1.identity
+  v1.image.sample_distorted_bounding_box = whole_image
+  v1.nn.dropout = dropout
+  v1.random.uniform = v1.random_uniform = uniform
+  v1.random.categorical = v1.random.multinomial = categorical
+
+
+def prepare_octet(record):
+  import tensorflow as tf
+
+  from trainer.compat.v1.estimator import estimator
+
+  class EachStep:
+    """A hook of Octet that wants to be called after each step."""
+
+    def next_step(self, step):
+      return step + 1
+
+    def __call__(self, step, metrics, estimator):
+      note(record, step=int(step), loss=float(metrics["loss"]))
+      return False
+
+  wrap(estimator.Estimator, record, EachStep)
+  return tf.compat.v1
+
+
+def prepare_2_15(record):
+  import tensorflow as tf
+  import tensorflow.compat.v1 as v1
+  from tensorflow_estimator.python.estimator import estimator
+
+  class EachStep(v1.train.SessionRunHook):
+    def begin(self):
+      self._loss = v1.get_default_graph().get_collection(v1.GraphKeys.LOSSES)[-1]
+      self._step = v1.train.get_global_step()
+
+    def before_run(self, run_context):
+      return v1.train.SessionRunArgs(self._loss)
+
+    def after_run(self, run_context, run_values):
+      step = run_context.session.run(self._step)
+      note(record, step=int(step), loss=float(run_values.results))
+
+  wrap(estimator.Estimator, record, EachStep)
+  count_last(v1)
+  give_contrib(tf, v1)
+  return v1
+
+
+def wrap(cls, record, hook):
+  """Has an Estimator's class note its losses and evaluations."""
+  train, evaluate = cls.train, cls.evaluate
+
+  def noting_train(self, input_fn, hooks=None, *args, **kwargs):
+    return train(self, input_fn, [*(hooks or []), hook()], *args, **kwargs)
+
+  def noting_evaluate(self, *args, **kwargs):
+    found = evaluate(self, *args, **kwargs)
+    note(record, evaluation={name: float(value) for name, value in found.items()})
+    return found
+
+  cls.train, cls.evaluate = noting_train, noting_evaluate
+
+
+def count_last(v1):
+  """Has global_step.assign come after all other assignments of the graph, but the first ones."""
+  from tensorflow.python.ops import ref_variable, resource_variable_ops
+
+  kinds = ("Assign", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+  for kind in (ref_variable.RefVariable, resource_variable_ops.BaseResourceVariable):
+
+    def last(self, *args, assign=kind.assign, **kwargs):
+      if self.op.name != "global_step":
+        return assign(self, *args, **kwargs)
+      first = {one.initializer for one in v1.global_variables()}
+      operations = v1.get_default_graph().get_operations()
+      with v1.control_dependencies([o for o in operations if o.type in kinds and o not in first]):
+        return assign(self, *args, **kwargs)
+
+    kind.assign = last
+
+
+def give_contrib(tf, v1):
+  """tf.contrib for 2.15, of what is there under other names; `import tensorflow` gives v1."""
+  import tf_slim
+  from tensorflow.python.framework import ops
+
+  ops.Tensor = v1.Tensor  # where tf_slim 1.1.0 looks for it
+  contrib = types.ModuleType("tensorflow.contrib")
+  contrib.cluster_resolver = tf.distribute.cluster_resolver
+  contrib.data = tf.data.experimental
+  contrib.distribute = tf.distribute
+  contrib.framework = v1.train
+  contrib.layers = tf_slim.layers
+  contrib.metrics = tf_slim.metrics
+  contrib.slim = tf_slim
+  contrib.summary = v1.summary
+  contrib.tpu = types.SimpleNamespace(**(vars(v1.tpu) | vars(v1.estimator.tpu)))
+  sys.modules["tensorflow.contrib"] = v1.contrib = contrib
+  for name in dir(v1):
+    if not name.startswith("__"):
+      setattr(tf, name, getattr(v1, name))
+
+
+def main(side, record, program, *arguments):
+  v1 = {"octet": prepare_octet, "2.15": prepare_2_15}[side](record)
+  hold_random_numbers(v1)
+  sys.argv = [program, *arguments]
+  sys.path.insert(0, os.path.dirname(program))
+  runpy.run_path(program, run_name="__main__")
+
+
+if __name__ == "__main__":
+  main(*sys.argv[1:])

@@ -1,0 +1,204 @@
+"""Published Estimator programs with their imports changed: on one core and on eight, and beside
+TensorFlow 2.15.
+
+Give the folders of the checkouts; nothing is written into them. They are copied, the imports of the
+copies are changed by `python -m trainer.compat --write`, small data are made, and each program
+trains for 20 steps and evaluates, in processes of its own:
+
+    python -m tests.slow.legacy_programs --electra=PATH --albert=PATH --xlnet=PATH \
+        --efficientnet=PATH/models/official/efficientnet --tf215=tf215/bin/python
+
+--tf215 is a Python with tensorflow-cpu==2.15.*, tf_slim, tensorflow-hub<0.16, sentencepiece, scipy
+and scikit-learn; there the program runs as published, and all sides begin with its checkpoint of
+step 0. The last checkpoint from here is evaluated there, too. Without the flag, one core is
+compared with eight alone.
+
+Random masks, dropout that no setting turns off and the order of the data are held, see
+legacy_driver.py: with them no two of the sides would see the same numbers.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from absl import app, flags
+
+from tests.slow import legacy_cases
+
+_FLAGS = {
+  name: flags.DEFINE_string(name, "", f"The folder of a checkout of {name}; empty: left out.")
+  for name in dict.fromkeys(case.flag for case in legacy_cases.CASES.values())
+}
+_TF215 = flags.DEFINE_string("tf215", "", "A Python that has TensorFlow 2.15; empty: left out.")
+_OUT = flags.DEFINE_string("out", "/tmp/octet_legacy_programs", "Where everything is written.")
+_CORES = flags.DEFINE_integer("cores", 8, "How many cores one is compared with.")
+_ONLY = flags.DEFINE_string("only", "", "A part of a program's name; empty: all.")
+
+_TOLERANCE = 1e-4
+_DRIVER = pathlib.Path(__file__).with_name("legacy_driver.py")
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+  """Who runs a program, and where.
+
+  Attributes:
+    name: "2.15" or "octet".
+    python: the interpreter.
+    device: OCTET_DEVICE.
+  """
+
+  name: str
+  python: str
+  device: str = "cpu"
+
+  @property
+  def title(self) -> str:
+    return self.name if self.name == "2.15" else f"octet {self.device}"
+
+
+class Program:
+  """A case, with its copies and data.
+
+  Args:
+    name: the case's.
+    checkout: where the program is.
+    out: a folder for everything.
+  """
+
+  def __init__(self, name: str, checkout: pathlib.Path, out: pathlib.Path):
+    self.case = legacy_cases.CASES[name]
+    self.name = name
+    self._out = out / name.replace(", ", "_").lower()
+    shutil.rmtree(self._out, ignore_errors=True)
+    self._data = self._out / "data"
+    self._data.mkdir(parents=True)
+    self.case.make_data(self._data)
+    # As deep as the checkout was and by its name, since some programs import themselves by it.
+    self._copies = {side: self._out / side / checkout.name for side in ("2.15", "octet")}
+    for copy in self._copies.values():
+      shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git"))
+    change = [sys.executable, "-m", "trainer.compat", "--write", str(self._copies["octet"])]
+    with open(self._out / "changes.txt", "w") as told:
+      subprocess.run(change, stdout=told, stderr=subprocess.STDOUT, check=False)
+
+  def model_dir(self, label: str) -> pathlib.Path:
+    """Where the checkpoints of a run are."""
+    return self.case.model_dir(self._out / "models" / label)
+
+  def run(self, side: Side, phase: str, label: str, checkpoint: str | None = None) -> list[dict]:
+    """What the program noted, see legacy_driver.py."""
+    copy = self._copies[side.name]
+    record = self._out / f"{label}_{phase}.jsonl"
+    record.unlink(missing_ok=True)
+    given = self.case.arguments(self._data, self._out / "models" / label, phase, checkpoint)
+    paths = [str(copy / self.case.root)]
+    if side.name == "octet":
+      paths += [os.getcwd(), *os.environ.get("PYTHONPATH", "").split(":")]
+    environment = dict(
+      os.environ,
+      OCTET_DEVICE=side.device,
+      PYTHONPATH=":".join(paths),
+      TF_CPP_MIN_LOG_LEVEL="2",
+      CUDA_VISIBLE_DEVICES="",
+    )
+    (self._out / "models" / label).mkdir(parents=True, exist_ok=True)
+    command = [side.python, str(_DRIVER), side.name, str(record), str(copy / self.case.program)]
+    log = record.with_suffix(".log")
+    with open(log, "w") as told:
+      ended = subprocess.run(
+        [*command, *given], cwd=copy, env=environment, stdout=told, stderr=subprocess.STDOUT
+      )
+    if ended.returncode:
+      raise SystemExit(f"{self.name}, {side.title}, {phase}: see {log}.")
+    return [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+
+  def begin_with(self, checkpoint: str | None, label: str) -> None:
+    """Puts a checkpoint into the folder of a run."""
+    if checkpoint is None or not self.case.begins_in_model_dir:
+      return
+    folder = self.model_dir(label)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = pathlib.Path(checkpoint).name
+    for path in pathlib.Path(checkpoint).parent.glob(f"{name}.*"):
+      shutil.copy(path, folder)
+    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
+
+
+def losses(noted: list[dict]) -> list[float]:
+  """The losses of the steps, in order."""
+  return [one["loss"] for one in sorted((n for n in noted if "loss" in n), key=lambda n: n["step"])]
+
+
+def evaluation(noted: list[dict]) -> dict[str, float]:
+  """The last result of an evaluation."""
+  return next((one["evaluation"] for one in reversed(noted) if "evaluation" in one), {})
+
+
+def largest_difference(found: list[float], expected: list[float], factor: float = 1) -> float:
+  """The largest relative difference of losses, of which there have to be equally many."""
+  return max(abs(one * factor / other - 1) for one, other in zip(found, expected, strict=True))
+
+
+def compare(program: Program) -> list[str]:
+  """Runs a program on all sides; returns rows of the table."""
+  one, many = (Side("octet", sys.executable, device) for device in ("cpu", f"cpu:{_CORES.value}"))
+  there = Side("2.15", _TF215.value) if _TF215.value else None
+  rows, first, expected = [], None, None
+  if there:
+    expected = losses(program.run(there, "train", "2.15"))
+    first = f"{program.model_dir('2.15')}/model.ckpt-0"
+    if not program.case.begins_in_model_dir:  # train again, with what was drawn the first time
+      shutil.copytree(program.model_dir("2.15"), program.model_dir("begin"))
+      first = f"{program.model_dir('begin')}/model.ckpt-0"
+      expected = losses(program.run(there, "train", "2.15", first))
+  found = {}
+  for side in (one, many):
+    label = side.device.replace(":", "_")
+    program.begin_with(first, label)
+    found[side] = losses(program.run(side, "train", label, first))
+  factor = _CORES.value if program.case.losses_are_sums else 1
+  across = largest_difference(found[many], found[one], factor)
+  rows.append(f"{program.name}: {len(found[one])} steps, {many.device} and cpu: {across:.1e}")
+  if expected is not None:
+    beside = largest_difference(found[one], expected)
+    rows.append(f"  first loss {found[one][0]:.6f}, 2.15 {expected[0]:.6f}")
+    rows.append(f"  largest difference of {len(expected)} losses to 2.15: {beside:.1e}")
+  results = {one: evaluation(program.run(one, "evaluate", "cpu"))}
+  results[many] = evaluation(program.run(many, "evaluate", "cpu"))
+  if there:  # what was trained here, evaluated there
+    label = "here_there"
+    last = legacy_cases.newest(program.model_dir("cpu"))
+    program.begin_with(last, label)
+    if program.case.begins_in_model_dir:
+      results[there] = evaluation(program.run(there, "evaluate", label))
+  for name in results[one]:
+    told = ", ".join(f"{side.title} {result[name]:.6g}" for side, result in results.items()
+                     if name in result)  # fmt: skip
+    rows.append(f"  {name}: {told}")
+  if across > _TOLERANCE:
+    rows.append(f"  MORE THAN {_TOLERANCE}")
+  return rows
+
+
+def main(_: list[str]) -> None:
+  tables = []
+  for name, case in legacy_cases.CASES.items():
+    checkout = _FLAGS[case.flag].value
+    if checkout and _ONLY.value.lower() in name.lower():
+      out = pathlib.Path(_OUT.value).absolute()
+      program = Program(name, pathlib.Path(checkout).absolute(), out)
+      tables.append("\n".join(compare(program)))
+      print(tables[-1], flush=True)
+  if not tables:
+    raise app.UsageError("Give the folder of one checkout at least.")
+  if any("MORE THAN" in table for table in tables):
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+  app.run(main)
