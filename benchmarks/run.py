@@ -2,6 +2,7 @@
 
     python -m benchmarks.run
     python -m benchmarks.run train inference --cases=digits,cifar128 --rounds=20
+    python -m benchmarks.run train --device=gpu
 
 Every figure is a ratio from one run in which both sides alternate: the median over the rounds.
 PyTorch comes with `pip install octet[benchmarks]`.
@@ -29,7 +30,8 @@ def questions(arguments):
 
   return {
     "train": [
-      functools.partial(train.measure, [case], arguments.rounds) for case in arguments.cases
+      functools.partial(train.measure, [case], arguments.rounds, device=arguments.device)
+      for case in arguments.cases
     ],
     "inference": [
       functools.partial(inference.measure, [case], arguments.rounds) for case in arguments.cases
@@ -63,6 +65,9 @@ def main():
     help=f"of {','.join(cases.CASES)}",
   )
   parser.add_argument("--rounds", type=int, default=10)
+  parser.add_argument(
+    "--device", choices=["cpu", "gpu"], default="cpu", help="what train runs on; the others: cpu"
+  )
   parser.add_argument("--tfds", help="TFDS's folder with cifar10 and tf_flowers; default: its own")
   parser.add_argument("--flowers", help="the same for tf_flowers, if it is elsewhere")
   parser.add_argument(

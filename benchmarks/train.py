@@ -2,8 +2,10 @@
 
     python -m benchmarks.run train
     python -m benchmarks.run train --cases=digits,cifar128 --rounds=20
+    python -m benchmarks.run train --device=gpu
 
-One run of a case has all sides: Octet in float32, in bfloat16 and on eight virtual cores; in both
+One run of a case has all sides: Octet in float32, in bfloat16, compiled by XLA and, on a CPU, on
+eight virtual cores; in both
 precisions a loop on the device and a loop that calls each step, both written by hand; Keras `fit`
 as it is called by default and with the best settings; PyTorch, eager, channels last.
 """
@@ -17,22 +19,23 @@ from benchmarks import cases, results, sides
 PRECISIONS = ("float32", "bfloat16")
 
 
-def measure(names=tuple(cases.CASES), rounds=10, precisions=PRECISIONS):
-  """Rows of the cases of these names."""
+def measure(names=tuple(cases.CASES), rounds=10, precisions=PRECISIONS, device="cpu"):
+  """Rows of the cases of these names, all sides on one device."""
   rows = []
   for name in names:
     case = cases.CASES[name]
-    slices = sides.alternate(_sides(case, precisions), rounds)
-    rows.extend(_rows(case, precisions, slices))
+    slices = sides.alternate(_sides(case, precisions, device), rounds)
+    rows.extend(_rows(case, precisions, slices, device))
   return rows
 
 
-def _sides(case, precisions):
+def _sides(case, precisions, device="cpu"):
   found = {}
   for precision in precisions:
-    same = {"case": case, "precision": precision}
+    same = {"case": case, "precision": precision, "device": device}
     found |= {
       f"octet {precision}": sides.Side(octet, same),
+      f"octet xla {precision}": sides.Side(octet, same | {"xla": True}),
       f"bare {precision}": sides.Side(bare, same),
       f"one call {precision}": sides.Side(bare, same | {"on_device": False}),
       f"fit tuned {precision}": sides.Side(keras_fit, same | {"tuned": True}),
@@ -40,16 +43,18 @@ def _sides(case, precisions):
     }
     if precision == "float32":
       found["fit float32"] = sides.Side(keras_fit, same | {"tuned": False})
-      if case.network == "cifar10_cnn":
+      if case.network == "cifar10_cnn" and device == "cpu":
         found["octet cpu:8"] = sides.Side(octet, same | {"device": "cpu:8"})
   return found
 
 
-def _rows(case, precisions, slices):
+def _rows(case, precisions, slices, device="cpu"):
   def row(ours, other, against, precision, **bound):
+    if device != "cpu":  # what is wanted there is not known before it was measured
+      bound = {}
     return results.Row(
       "train",
-      f"{case.title}, {precision}",
+      f"{case.title}, {precision}" + f", {device}" * (device != "cpu"),
       against,
       sides.ratios(slices, other, ours),
       note=sides.note(slices, case.steps * case.batch_size, other, ours),
@@ -83,6 +88,7 @@ def _rows(case, precisions, slices):
       )
     )
     rows.append(row(ours, f"torch {precision}", "PyTorch", precision, at_least=1))
+    rows.append(row(f"octet xla {precision}", ours, "Octet without XLA", f"{precision}, XLA"))
   if len(precisions) == 2:
     pays = not case.host_bound and results.computes_bfloat16()
     rows.append(
@@ -103,6 +109,18 @@ def _rows(case, precisions, slices):
 # process of its own
 
 
+def _compute_on(device):
+  """Has TensorFlow compute on the CPU, or on the first GPU, whose memory others use too."""
+  import tensorflow as tf
+
+  gpus = tf.config.list_physical_devices("GPU")
+  if device == "gpu" and not gpus:
+    raise RuntimeError("--device=gpu: TensorFlow sees no GPU; python -m trainer.devices says why")
+  tf.config.set_visible_devices(gpus[:1] if device == "gpu" else [], "GPU")
+  for gpu in gpus[:1] if device == "gpu" else []:
+    tf.config.experimental.set_memory_growth(gpu, True)
+
+
 class Slice:
   """A hook that takes a turn every `steps` steps, from a step on."""
 
@@ -118,7 +136,7 @@ class Slice:
     return step >= self._first and step % self._steps == 0 and not self._turns.take()
 
 
-def octet(turns, case, precision, device="cpu", age=0):
+def octet(turns, case, precision, device="cpu", age=0, xla=False):
   """Estimator.train, all settings the default ones but for the length of the device loop; `age`
   steps come before the first turn.
   """
@@ -132,6 +150,7 @@ def octet(turns, case, precision, device="cpu", age=0):
       trainer.RunConfig(
         device=device,
         precision=precision,
+        xla=xla,
         tpu_config=trainer.TPUConfig(iterations_per_loop=case.steps),
       ),
       train_batch_size=case.batch_size,
@@ -142,11 +161,12 @@ def octet(turns, case, precision, device="cpu", age=0):
     )
 
 
-def bare(turns, case, precision, on_device=True):
+def bare(turns, case, precision, on_device=True, device="cpu"):
   """A tf.function with the steps of a slice in a loop, or with one step that Python calls."""
   import keras
   import tensorflow as tf
 
+  _compute_on(device)
   keras.mixed_precision.set_global_policy(cases.policy(precision))
   model, optimizer = cases.keras_model(case), keras.optimizers.Adam()
   optimizer.build(model.trainable_variables)
@@ -175,11 +195,13 @@ def bare(turns, case, precision, on_device=True):
     loss.numpy()
 
 
-def keras_fit(turns, case, precision, tuned):
+def keras_fit(turns, case, precision, tuned, device="cpu"):
   """`fit` with arrays and nothing set; or, tuned, with a dataset, without XLA, and with all
   steps of a slice in one execution.
   """
   import keras
+
+  _compute_on(device)
 
   class Turn(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
@@ -214,33 +236,35 @@ def keras_fit(turns, case, precision, tuned):
   )
 
 
-def torch(turns, case, precision):
-  """Eager PyTorch on tensors in memory, shuffled by torch.randperm; bfloat16 by autocast."""
+def torch(turns, case, precision, device="cpu"):
+  """Eager PyTorch on tensors in the device's memory, shuffled by torch.randperm; bfloat16 by
+  autocast.
+  """
   import contextlib
 
   import torch
 
   from benchmarks import torch_networks
 
+  place = "cuda" if device == "gpu" else "cpu"
   images, labels = case.data()
-  images = (
-    torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
-  )
-  labels = torch.from_numpy(labels).long()
-  model = torch_networks.build(case)
-  model(torch.zeros([2, *images.shape[1:]]))  # lazy layers get their sizes
+  images = torch.from_numpy(images).to(place).permute(0, 3, 1, 2)
+  images = images.contiguous(memory_format=torch.channels_last)
+  labels = torch.from_numpy(labels).long().to(place)
+  model = torch_networks.build(case).to(place)
+  model(torch.zeros([2, *images.shape[1:]], device=place))  # lazy layers get their sizes
   model = model.to(memory_format=torch.channels_last).train()
   optimizer = torch.optim.Adam(model.parameters())
   autocast = (
-    torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
+    torch.autocast(place, torch.bfloat16) if precision == "bfloat16" else contextlib.nullcontext()
   )
-  order, place = torch.randperm(len(labels)), 0
+  order, begin = torch.randperm(len(labels), device=place), 0
   while turns.take():
     for _ in range(case.steps):
-      if place + case.batch_size > len(labels):
-        order, place = torch.randperm(len(labels)), 0
-      rows = order[place : place + case.batch_size]
-      place += case.batch_size
+      if begin + case.batch_size > len(labels):
+        order, begin = torch.randperm(len(labels), device=place), 0
+      rows = order[begin : begin + case.batch_size]
+      begin += case.batch_size
       image = images[rows].float() * (1 / case.white)
       optimizer.zero_grad()
       with autocast:

@@ -24,7 +24,7 @@ def _no_gin_bindings():
   gin.clear_config()
 
 
-@pytest.fixture(params=["cpu", "cpu:8"])
+@pytest.fixture(params=os.environ.get("OCTET_TEST_DEVICES", "cpu,cpu:8").split(","))
 def device(request):
-  """One core, and eight."""
+  """One core, and eight; or those that OCTET_TEST_DEVICES names, such as gpu: tests.slow.gpu."""
   return request.param

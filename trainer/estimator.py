@@ -185,9 +185,10 @@ class Estimator:
       kind: size for kind, size in self.batch_sizes().items() if kinds is None or kind in kinds
     }
     logging.info(
-      "Device: %s. Precision: %s. Seed: %d.\n%s",
+      "Device: %s. Precision: %s%s. Seed: %d.\n%s",
       self.device,
       self.config.precision,
+      ", compiled by XLA" * self._parts.loops.xla,
       self.config.tf_random_seed,
       batch_sizes_lib.table(sizes, self.device.hosts),
     )

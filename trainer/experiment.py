@@ -75,6 +75,7 @@ _KINDS = {
     "tpu",
     "cluster",
     "precision",
+    "xla",
     "seed",
     "force",
     "dry_run",
@@ -114,6 +115,7 @@ def run(
   tpu: str = "",
   cluster: str = "",
   precision: str = "float32",
+  xla: bool = False,
   seed: int | None = None,
   force: bool = False,
   dry_run: bool = False,
@@ -160,6 +162,7 @@ def run(
     tpu: see run_config.RunConfig.
     cluster: see run_config.RunConfig.
     precision: see run_config.RunConfig.
+    xla: see run_config.RunConfig.
     seed: the run's seed; None for RunConfig.tf_random_seed.
     force: take model_dir from another training that goes on there.
     dry_run: run one step of each kind on one batch, say what was found, write nothing.
@@ -213,6 +216,7 @@ def run(
     tpu=tpu,
     cluster=cluster,
     precision=precision,
+    xla=xla,
     train_steps=train_steps,
     force=force,
   )

@@ -46,6 +46,11 @@ _PRECISION = flags.DEFINE_enum(
   ["float32", "bfloat16"],
   "What layers compute in. Variables are float32 in both.",
 )
+_XLA = flags.DEFINE_bool(
+  "xla",
+  False,
+  "Have XLA compile the training steps of one CPU or GPU, many in a program. TPUs always do.",
+)
 _SEED = flags.DEFINE_integer("seed", None, "The run's seed. Default: RunConfig.tf_random_seed.")
 _FORCE = flags.DEFINE_bool(
   "force",
@@ -102,6 +107,7 @@ def main(argv: list[str]) -> None:
       tpu=_TPU.value,
       cluster=_CLUSTER.value,
       precision=_PRECISION.value,
+      xla=_XLA.value,
       seed=_SEED.value,
       force=_FORCE.value,
       dry_run=_DRY_RUN.value,

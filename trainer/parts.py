@@ -83,6 +83,7 @@ def make(
   lock = training_lock.TrainingLock(model_dir, config.force, is_needed=device.is_chief)
   in_turns = turns.Turns(f"the Estimator of {model_dir}")
 
+  xla = device.uses_xla(config.xla, config.static_shapes)
   sizes = batch_sizes.all_on(device.replicas)
   program = step.Program(
     model_fn,
@@ -90,7 +91,8 @@ def make(
     params=params,
     batch_sizes={kind: size.per_core for kind, size in sizes.items()},
     config=config,
-    uses_cpu_kernels=device.uses_cpu_kernels(config.cpu_kernels),
+    # What they do for an operation, XLA does for the whole step.
+    uses_cpu_kernels=device.uses_cpu_kernels(False if xla else config.cpu_kernels),
   )
   settings = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
   values = model_values.ModelValues(program.store, checkpoints, settings, config.evaluate_ema)
@@ -99,6 +101,7 @@ def make(
     device.local_replicas,
     config.tpu_config.host_call_every_n_steps,
     on_one_cpu=device.kind == "cpu" and device.replicas == 1,
+    xla=xla,
   )
 
   feeding = feeder.Feeder(

@@ -96,10 +96,10 @@ class TPUConfig:
     eval_training_input_configuration: PER_HOST_V2 or BROADCAST, for evaluation and prediction.
     host_call_every_n_steps: steps between two calls of an EstimatorSpec's host_call.
     steps_per_program: training steps that the device does in one program, whose input goes over in
-      one stack. None: on a TPU as many as stacked_input_bytes allows, at most those of a device
-      loop; elsewhere the host calls each step. 1: the host calls each step, on a TPU too. A number
-      on another device rehearses the TPU's program there. Of the groups of an evaluation or a
-      prediction at most so many are one program. It does not change the results.
+      one stack. None: on a TPU and with RunConfig.xla as many as stacked_input_bytes allows, at
+      most those of a device loop; elsewhere the host calls each step. 1: the host calls each step,
+      on a TPU too. A number on another device rehearses the TPU's program there. Of the groups of
+      an evaluation or a prediction at most so many are one program. It does not change the results.
     stacked_input_bytes: the most bytes of input for one core in such a program. While the device
       works on one stack the next one goes over, so a core needs twice as much. Also the most bytes
       of what the groups of one program give.
@@ -174,7 +174,7 @@ class TPUConfig:
 
 @gin_names.configurable(
   module="trainer",
-  denylist=["model_dir", "device", "tpu", "precision", "train_steps", "force", "cluster"],
+  denylist=["model_dir", "device", "tpu", "precision", "xla", "train_steps", "force", "cluster"],
 )
 @_refuse_unknown
 @dataclasses.dataclass(frozen=True)
@@ -186,6 +186,8 @@ class RunConfig:
     device: "auto", "cpu", "cpu:8", "gpu", "gpu:N" or "tpu"; see `trainer.devices.device.connect`.
     tpu: name or address of a TPU, if device is "tpu"; "" to find it.
     precision: what Keras layers compute in: "float32" or "bfloat16". Variables are float32 in both.
+    xla: whether XLA compiles the training steps of one core on a CPU or a GPU, many in a program
+      (see TPUConfig.steps_per_program). TPUs are always programmed by it.
     tf_random_seed: the run's seed.
     save_checkpoints_steps: steps between two checkpoints. Set this or save_checkpoints_secs, not
       both. 0: only the first and the last checkpoint are saved.
@@ -213,8 +215,9 @@ class RunConfig:
     epoch_examples: examples in an epoch, for durations in epochs.
     cpu_kernels: whether Keras's Adam, BatchNormalization and dropout use faster versions on CPUs
       (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on `cpu`,
-      but not on `cpu:8`, which rehearses a TPU's arithmetic with Keras's own operations. GPUs and
-      TPUs never use them. The faster versions round differently and draw other dropout masks.
+      but not on `cpu:8`, which rehearses a TPU's arithmetic with Keras's own operations. GPUs, TPUs
+      and programs of XLA never use them. The faster versions round differently and draw other
+      dropout masks.
     static_shapes: whether the shapes of the batches must be known when the step is compiled. False
       allows batches of different shapes on a single CPU or GPU. Several cores and TPUs need static
       shapes in any case.
@@ -234,6 +237,7 @@ class RunConfig:
   device: str = "auto"
   tpu: str = ""
   precision: str = "float32"
+  xla: bool = False
   tf_random_seed: int = 1
   save_checkpoints_steps: int | None = None
   save_checkpoints_secs: float | None = None
@@ -297,6 +301,8 @@ class RunConfig:
       raise errors.SettingError(
         f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision)."
       )
+    if not isinstance(self.xla, bool):
+      raise errors.SettingError(f"RunConfig.xla is {self.xla!r}; expected True or False (--xla).")
     if self.cpu_kernels not in (True, False, None):
       raise errors.SettingError(
         f"RunConfig.cpu_kernels is {self.cpu_kernels!r}; expected True, False, or None for the "

@@ -96,6 +96,29 @@ class Device:
       return False
     return not self.resembles_tpu if setting is None else setting
 
+  def uses_xla(self, setting: bool, static_shapes: bool = True) -> bool:
+    """Returns whether XLA compiles the training steps because a setting says so.
+
+    Args:
+      setting: RunConfig.xla.
+      static_shapes: RunConfig.static_shapes.
+
+    Raises:
+      SettingError: it cannot here.
+    """
+    if not setting or self.kind == "tpu":  # whose programs are XLA's in any case
+      return False
+    if self.replicas > 1:
+      raise errors.SettingError(
+        f"--xla compiles the training step of one core, and --device is {self}: take --xla away, "
+        f"or use --device={self.kind}."
+      )
+    if not static_shapes:
+      raise errors.SettingError(
+        "--xla needs batches of one shape: take it away, or RunConfig.static_shapes = False."
+      )
+    return True
+
   @property
   def is_multi_worker(self) -> bool:
     """Whether other processes train the same model together with this one."""

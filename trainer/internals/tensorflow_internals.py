@@ -65,6 +65,9 @@ TPUSystemMetadata = private_names.find(
 )
 UnliftableError = private_names.find("tensorflow.python.eager.lift_to_graph.UnliftableError")
 lift_to_graph = private_names.find("tensorflow.python.eager.lift_to_graph.lift_to_graph")
+is_op_determinism_enabled = private_names.find(
+  "tensorflow.python.framework.config.is_op_determinism_enabled"
+)
 remove_op_callback = private_names.find(
   "tensorflow.python.framework.op_callbacks.remove_op_callback"
 )

@@ -5,6 +5,7 @@ overhead once per loop, not once per step. `outer_loop` decides how many steps a
 """
 
 import functools
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,8 +38,10 @@ class DeviceLoops:
     replicas: number of batches in a step: the replicas of this process.
     host_call_every_n_steps: number of steps from one host_call to the next.
     on_one_cpu: whether the device is a CPU as one core.
+    xla: whether XLA compiles the programs of training steps.
 
   Attributes:
+    xla: the argument.
     evaluate: the loop over whole batches, see `_evaluate`.
     evaluate_partial: the evaluation of one partial batch, see `_evaluate_partial`.
   """
@@ -49,7 +52,9 @@ class DeviceLoops:
     replicas: int,
     host_call_every_n_steps: int = 1,
     on_one_cpu: bool = False,
+    xla: bool = False,
   ) -> None:
+    self.xla = xla
     self._program = program
     self._on_one_cpu = on_one_cpu
     self._replicas = replicas
@@ -61,7 +66,7 @@ class DeviceLoops:
       # True while the training loop waits for input. Tells whose error it is, see failed_in_input.
       self._waiting = tf.Variable(False, trainable=False) if on_one_cpu else None
     self._train_loop = tf.function(self._train, autograph=False)
-    self._multi_step = multi_step.MultiStep(program, self._call_host, host_call_every_n_steps)
+    self._multi_step = multi_step.MultiStep(program, self._call_host, host_call_every_n_steps, xla)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
     self._predict_step = tf.function(self._predict, autograph=False)
@@ -163,7 +168,7 @@ class DeviceLoops:
       # 3. The replicas start. Without the second dependency, eight replicas would keep the CPU busy
       # before the clock is read, and their work would count as waiting for input.
       with tf.control_dependencies(tf.nest.flatten(batches)):
-        ready_at = tf.timestamp()
+        ready_at = _now()
       with tf.control_dependencies([ready_at]):
         batches = tf.nest.map_structure(tf.identity, batches)
       with tensorflow_internals.AutomaticControlDependencies() as everything:
@@ -179,12 +184,12 @@ class DeviceLoops:
       # From when the device was free, and had asked, until the batches came.
       waited += tf.maximum(ready_at - tf.maximum(free_at, asked_at), 0)
       with tf.control_dependencies([loss]):
-        free_at = tf.timestamp()
+        free_at = _now()
       # Sums in float64: a loop may have many thousand steps.
       return done, True, loss_sum + tf.cast(loss, tf.float64), non_finite, waited, free_at
 
     def body(*state):
-      asked_at = tf.timestamp()
+      asked_at = _now()
       if endless:
         return step(self._next_batches(iterator), state, asked_at)
       # A step needs a batch for every replica. The batches left at the end of the data are dropped.
@@ -203,7 +208,7 @@ class DeviceLoops:
       zero,
       tf.constant(-1, tf.int64),
       zero,
-      tf.timestamp(),
+      _now(),
     )
     done, _, loss_sum, non_finite, waited, _ = tf.while_loop(
       lambda done, more, *_: more & (done < steps), body, initial
@@ -404,6 +409,14 @@ class DeviceLoops:
     return [
       tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(self._replicas)
     ]
+
+
+def _now():
+  """Seconds by the host's clock, as a float64 scalar, when the operation runs."""
+  # TensorFlow's own refuses to run where all operations shall be deterministic.
+  if tensorflow_internals.is_op_determinism_enabled():
+    return tf.ensure_shape(tf.numpy_function(time.time, [], tf.float64), [])
+  return tf.timestamp()
 
 
 def _batch_size(element):

@@ -113,7 +113,8 @@ class LoopInputs:
 
   def _traced_for_training(self, dataset, is_endless):
     steps = self._steps_per_program(dataset.element_spec)
-    iterator = iter(dataset) if steps == 1 else self._loops.stack_reader(dataset, steps)
+    is_program = steps > 1 or self._loops.xla
+    iterator = self._loops.stack_reader(dataset, steps) if is_program else iter(dataset)
     self._loops.trace_train(iterator, is_endless)
     return iterator
 

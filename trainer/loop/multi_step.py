@@ -1,4 +1,4 @@
-"""The training loop of a TPU: many steps are one program, and nothing in it waits for the host.
+"""The training loop of a TPU, and of XLA: many steps are one program that never waits for the host.
 
 The host hands over the input of several steps in one stack (`trainer.inputs.stacks`) and starts
 the program. What the steps add up to stays in variables of the cores (`core_totals`), which the
@@ -25,6 +25,7 @@ class MultiStep:
       its function if the step is due.
     host_call_every: number of steps from one host_call to the next. A program ends where one is
       due.
+    xla: whether XLA compiles the program for a CPU or a GPU.
 
   Attributes:
     is_reading: whether the loop, which may have raised an error, is waiting for input.
@@ -35,12 +36,13 @@ class MultiStep:
     program: step_lib.Program,
     call_host: Callable[[tf.Tensor, Any], None],
     host_call_every: int,
+    xla: bool = False,
   ) -> None:
     self._program = program
     self._call_host = call_host
     self._host_call_every = host_call_every
     self.is_reading = False
-    self._steps = tf.function(program.train_steps, autograph=False)
+    self._steps = tf.function(program.train_steps, autograph=False, jit_compile=xla or None)
     self._reset = tf.function(program.totals.reset, autograph=False)
     self._results = tf.function(self._read, autograph=False)
     self._host_call = tf.function(self._call_newest, autograph=False)

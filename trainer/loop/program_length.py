@@ -32,7 +32,8 @@ def steps_per_program(
   Raises:
     SettingError: TPUConfig.steps_per_program cannot be had.
   """
-  return steps_on_tpu(config, element_spec) if _is_one_program(config, device) else 1
+  by_default = device.kind == "tpu" or config.xla
+  return steps_on_tpu(config, element_spec) if _is_one_program(config, device, by_default) else 1
 
 
 def groups_per_program(
@@ -49,7 +50,7 @@ def groups_per_program(
   Raises:
     SettingError: TPUConfig.steps_per_program cannot be had.
   """
-  if not _is_one_program(config, device):
+  if not _is_one_program(config, device, device.kind == "tpu"):
     return 1
   return groups_on_tpu(config, element_of(group_spec), groups)
 
@@ -60,10 +61,10 @@ def element_of(group_spec: Any) -> Any:
   return tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), element)
 
 
-def _is_one_program(config, device):
+def _is_one_program(config, device, by_default):
   """Returns whether the device does more than one step in a program, if the bounds allow it."""
   wanted = config.tpu_config.steps_per_program
-  if wanted == 1 or (wanted is None and device.kind != "tpu"):
+  if wanted == 1 or (wanted is None and not by_default):
     return False
   if device.is_multi_worker:
     raise errors.SettingError(

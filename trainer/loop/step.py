@@ -429,13 +429,18 @@ def translate_step_errors(name: str, kind: Kind) -> Iterator[None]:
     kind: the kind, for the message.
 
   Raises:
-    ModelFnError: an operation rejected its input, such as a label that is out of range, or an
-      assertion failed.
+    ModelFnError: an operation rejected its input, such as a label that is out of range, an
+      assertion failed, or XLA has no such operation.
   """
   try:
     yield
   except tf.errors.InvalidArgumentError as error:
     where = user_frames.where(re.findall(r'File "(.+?)", line (\d+)', error.message))
+    if absent := re.findall(r"(\w+) \(No registered", error.message):
+      raise errors.ModelFnError(
+        f"model_fn {name}, mode {spec.MODE_OF[kind]!r}{where}: XLA has no "
+        f"{' and no '.join(dict.fromkeys(absent))}: take --xla away, or compute it in another way."
+      ) from error
     lines = [line.strip() for line in error.message.split("[[")[0].splitlines()]
     what = [
       line

@@ -2,9 +2,12 @@
 compute on them.
 """
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import config as tensorflow_config
 
 import trainer
 from tests import made_up_gpus
@@ -114,3 +117,15 @@ def test_a_run_is_that_of_a_cpu(two_gpus, name, tmp_path):
     return [*metrics.values(), *predictions, *y]
 
   np.testing.assert_allclose(results(name), results("cpu"), rtol=1e-5)
+
+
+def test_a_training_runs_where_every_operation_is_deterministic(tmp_path):
+  """TensorFlow refuses some operations there, its clock among them."""
+  tf.config.experimental.enable_op_determinism()
+  try:
+    estimator = programs.estimator(tmp_path, log_step_count_steps=2)
+    estimator.train(programs.train_input, max_steps=4)
+  finally:
+    tensorflow_config.disable_op_determinism()
+  lines = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+  assert all(0 <= line["input_wait"] < 1 for line in lines if line["kind"] == "train")

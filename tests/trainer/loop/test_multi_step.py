@@ -23,7 +23,7 @@ def seen():
   return []
 
 
-def everything(seen):
+def everything(seen, dropout=0.5):
   """A model_fn with all that depends on the step or outlives it."""
 
   def note(step, x):
@@ -33,7 +33,7 @@ def everything(seen):
     )
 
   def model_fn(features, labels, mode, params):
-    x = keras.layers.Dropout(0.5)(features["x"], training=mode == trainer.ModeKeys.TRAIN)
+    x = keras.layers.Dropout(dropout)(features["x"], training=mode == trainer.ModeKeys.TRAIN)
     w = tf.Variable(tf.zeros([programs.WIDTH]), name="w")
     loss = tf.reduce_mean(tf.square(tf.linalg.matvec(x, w) - labels))
     tf.summary.scalar("largest", tf.reduce_max(features["x"]))
