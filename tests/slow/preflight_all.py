@@ -116,17 +116,22 @@ def table(results):
     for topology_name in TOPOLOGIES
     for kind in kinds.Kind
   ]
-  reports, missing = [], []
+  reports: list[tuple] = []
+  missing: dict[str, list[str]] = {}
   for name, topology_name, kind in cases:
     path = report_path(name, topology_name, kind, results)
     stem = name.removesuffix(".gin")
     if path.exists():
       reports.append((stem, json.loads(path.read_text())))
     else:
-      missing.append(f"{stem} {kind} on {topology_name}")
+      missing.setdefault(f"{stem} {kind}", []).append(topology_name)
   versions = {
     f"{name} {version}" for _, step in reports for name, version in step.get("versions", {}).items()
   }
+  left = [
+    name if tuple(where) == TOPOLOGIES else f"{name} on {', '.join(where)}"
+    for name, where in missing.items()
+  ]
   lines = [
     "# What the TPU compiler says of the shipped experiments",
     "",
@@ -143,7 +148,7 @@ def table(results):
     "compiler sees to be the same are added up once: those of the offsets of two batch norms "
     "whose outputs are added, as in residual blocks.",
     "",
-    f"Compiler: {', '.join(sorted(versions))}. Not compiled yet: {', '.join(missing) or 'none'}.",
+    f"Compiler: {', '.join(sorted(versions))}. Not compiled yet: {', '.join(left) or 'none'}.",
     "",
     "| experiment | step | TPU | batch a core | steps a program | lowered | result | s | memory a "
     "core | of | input | MFLOP an example | all-reduced | trainable |",

@@ -168,6 +168,7 @@ def compile_program(
     if not os.path.exists(path["answer"]):
       raise CompileError(
         f"The TPU compiler {_death(returned)}. Its last words:\n{_last_words(_read(path['log']))}"
+        f"{_newer()}"
       )
     answer = json.loads(_read(path["answer"]))
     listing = _listing(path["dump"])
@@ -197,7 +198,7 @@ def _out_of_memory(answer, listing):
   plain = re.search(rf"\({size}\) exceeds available HBM \({size}\)", message)
   narrow = re.search(rf"Used {size} of {size} hbm. Exceeded hbm capacity by {size}", message)
   if "RESOURCE_EXHAUSTED" not in message or not (plain or narrow):
-    raise CompileError(f"The TPU compiler refused the program: {message[:2000]}")
+    raise CompileError(f"The TPU compiler refused the program: {message[:2000]}{_newer()}")
   needed, available, *over = (
     int(float(number) * _UNITS[unit])
     for number, unit in re.findall(size, (plain or narrow)[0])
@@ -206,6 +207,17 @@ def _out_of_memory(answer, listing):
   if over:  # the other two figures are rounded and may be equal
     needed = available + over[0]
   return OutOfMemory(needed, available, message, answer["versions"], listing)
+
+
+def _newer():
+  """Says where a newer compiler is, beside tensorflow-tpu, which does not go with the newest."""
+  installed = tensorflow_package.installed()
+  if not installed.for_tpu:
+    return ""
+  return (
+    f"\nThis is libtpu {installed.libtpu}: in an environment with octet[cpu,preflight] there is a "
+    "newer one."
+  )
 
 
 def _death(returned: int) -> str:

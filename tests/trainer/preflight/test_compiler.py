@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from trainer.devices import tensorflow_package
 from trainer.preflight import compiler, program, topology
 
 V3 = topology.find("v3-8")
@@ -56,6 +57,16 @@ def test_compiler_that_takes_too_long_is_ended(in_its_place):
 def test_refusal_is_told_in_its_words(in_its_place):
   in_its_place(answer('{"error": "INVALID_ARGUMENT: no", "versions": {}}'))
   with pytest.raises(compiler.CompileError, match="refused the program: INVALID_ARGUMENT: no"):
+    compiler.compile_program(program.Program(b""), V3, 60)
+
+
+def test_refusal_of_the_older_compiler_beside_tensorflow_tpu_names_the_newer_one(
+  in_its_place, monkeypatch
+):
+  found = tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.31")
+  monkeypatch.setattr(tensorflow_package, "installed", lambda: found)
+  in_its_place(answer('{"error": "INVALID_ARGUMENT: no such topology", "versions": {}}'))
+  with pytest.raises(compiler.CompileError, match=r"0\.0\.31: in an env.*octet\[cpu,preflight\]"):
     compiler.compile_program(program.Program(b""), V3, 60)
 
 

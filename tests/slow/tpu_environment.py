@@ -1,0 +1,88 @@
+"""From nothing: one environment that trains, preflights as a TPU lowers, and finds no TPU.
+
+    python -m tests.slow.tpu_environment --environment=out/tpu_environment
+
+Makes a virtual environment with octet[tpu,preflight] of this folder, unless it is there. In it the
+digits are trained on the CPU, `trainer.devices --device=tpu` says that there is no TPU, and the
+training program of the CIFAR-10 network is lowered as a TPU does and compiled for v3-8. Takes
+minutes, and 3 GB to download.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from tests.slow import preflight_all
+
+ROOT = preflight_all.ROOT
+
+
+def install(folder):
+  subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+  subprocess.run([folder / "bin" / "pip", "install", f"{ROOT}[tpu,preflight]"], check=True)
+
+
+def run(python, *arguments):
+  """Runs a command of Octet; returns its exit code and what it printed."""
+  # As a user has it: libtpu is told nothing by this process's variables.
+  environment = {name: value for name, value in os.environ.items() if not name.startswith("TPU_")}
+  done = subprocess.run(
+    [python, "-m", *arguments],
+    cwd=ROOT,
+    env=dict(environment, PYTHONPATH=str(ROOT)),
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    text=True,
+    check=False,
+  )
+  print(f"{' '.join(arguments)}\nexit code {done.returncode}\n{done.stdout[-2000:]}", flush=True)
+  return done.returncode, done.stdout
+
+
+def check(is_right, what):
+  if not is_right:
+    sys.exit(f"FAILED: {what}")
+  print(f"passed: {what}\n", flush=True)
+
+
+def main():
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument("--environment", type=pathlib.Path, required=True)
+  folder = parser.parse_args().environment.resolve()
+  if not (folder / "bin" / "python").exists():
+    install(folder)
+  python = folder / "bin" / "python"
+  with tempfile.TemporaryDirectory() as out:
+    code, said = run(
+      python, "trainer.main", "--gin_file=gin_configs/digits.gin", f"--model_dir={out}/digits"
+    )
+    check(code == 0 and "accuracy = 0.9" in said, "the digits are trained on the CPU")
+    code, said = run(python, "trainer.devices", "--device=tpu")
+    check(code == 2 and "no TPU was found" in said, "it is said that there is no TPU")
+    code, said = run(
+      python,
+      "trainer.preflight",
+      "--gin_file=gin_configs/cifar10_cnn.gin",
+      *(f"--gin_bindings={each}" for each in preflight_all.BINDINGS["cifar10_cnn.gin"]),
+      "--topology=v3-8",
+      "--steps=train",
+      f"--json={out}/report.json",
+    )
+    (report,) = json.loads(pathlib.Path(out, "report.json").read_text()) if code == 0 else ({},)
+    check(report.get("lowering") == "tpu", "the CIFAR-10 network is lowered as a TPU does")
+    check(report["bridge"]["steps_per_program"] > 1, "many of its steps are one program")
+    check(report["all_reduces"]["replicas"] == 8, "its gradients are added up over eight cores")
+    check(
+      report["aliased_bytes"] > 3 * report["all_reduces"]["trainable_bytes"],
+      "its variables are updated in place",
+    )
+
+
+if __name__ == "__main__":
+  main()
