@@ -12,7 +12,7 @@ from tests.conformance import cases
 from trainer import spec
 from trainer.inputs import stacks
 from trainer.loop import step
-from trainer.preflight import purify
+from trainer.preflight import purify, replica, tpu_lowering
 
 STEPS, BATCH = 5, 16
 
@@ -20,11 +20,16 @@ STEPS, BATCH = 5, 16
 QUICK = [case for case in cases.CASES if case.name == "batch_norm_and_dropout"]
 
 
-@pytest.mark.parametrize("case", long.except_for(QUICK, cases.CASES), ids=lambda case: case.name)
-def test_values_after_many_steps(case):
+parametrized = pytest.mark.parametrize(
+  "case", long.except_for(QUICK, cases.CASES), ids=lambda case: case.name
+)
+
+
+def traced_steps(case, strategy):
+  """(program, function): a program, and its steps, traced for a stack of them."""
   program = step.Program(
     spec.ModelFn(case.model_fn),
-    strategy=tf.distribute.OneDeviceStrategy("/cpu:0"),
+    strategy=strategy,
     params={},
     batch_sizes={},
     config=trainer.RunConfig(),
@@ -35,12 +40,17 @@ def test_values_after_many_steps(case):
   def train_steps(first, count, *flat):
     program.train_steps([tf.nest.pack_sequence_as(stack, flat)], first, count)
 
-  traced = tf.function(train_steps, autograph=False).get_concrete_function(
-    count, count, *tf.nest.flatten(stack)
-  )
+  function = tf.function(train_steps, autograph=False)
+  return program, function.get_concrete_function(count, count, *tf.nest.flatten(stack))
+
+
+@parametrized
+def test_values_after_many_steps(case):
+  program, traced = traced_steps(case, tf.distribute.OneDeviceStrategy("/cpu:0"))
   made = purify.Pure(traced)
   pure = tf.function(lambda values, given: made.run(values, given), autograph=False)
-  given = [tf.constant(1), tf.constant(STEPS - 1), *map(_values, tf.nest.flatten(stack))]
+  stack = traced.structured_input_signature[0][2:]
+  given = [tf.constant(1), tf.constant(STEPS - 1), *map(_values, stack)]
   values = pure([_read(made, index) for index in range(len(made.handles))], given)
   traced(*given)
   assert len(values) == len(made.assigned) >= len(program.store.variables)
@@ -48,6 +58,16 @@ def test_values_after_many_steps(case):
   # To the bit where Keras's optimizers assign; TensorFlow's own round in another order.
   for index, value in zip(made.assigned, values, strict=True):
     np.testing.assert_allclose(value, _read(made, index), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.skipif(not tpu_lowering.is_installed(), reason="tensorflow-tpu is not installed")
+@parametrized
+def test_lowers_as_a_tpu_does(case):
+  program, traced = traced_steps(case, replica.OneOfMany(8))
+  made = tpu_lowering.Lowering(traced).lower()
+  trained = [variable for variable in program.store.variables.values() if variable.trainable]
+  assert made.hlo.count(b"all-reduce") >= len(trained)
+  assert len(made.aliases) >= len(program.store.variables)
 
 
 def _values(spec):
