@@ -172,14 +172,15 @@ def main(argv: list[str]) -> None:
       f"No trial came to its end: the log of each is in {sweep_dir}/trials/<number>/log.txt."
     )
   shown = ["python", "-m", "trainer.sweep_report", f"--sweep_dir={_SWEEP_DIR.value}"]
-  shown += [f"--storage={_STORAGE.value}"] if _STORAGE.value else []
+  if _STORAGE.value and "@" not in _STORAGE.value:  # which would tell logs a password
+    shown.append(f"--storage={_STORAGE.value}")
   shown += [f"--study={_STUDY.value}"] if _STUDY.value else []
   logging.info(
     "Next:\n  the report and its figures\n    %s\n  the best again\n%s",
     shlex.join(shown),
     "\n".join(
-      f"    {trial.command([f'--gin_file={path}', f'--model_dir={sweep_dir}/best'])}"
-      for path in report.write_bindings(sweep_dir)
+      f"    {report.command(best, sweep_dir, path)}"
+      for best, path in zip(report.best(), report.write_bindings(sweep_dir), strict=True)
     ),
   )
 

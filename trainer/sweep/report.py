@@ -218,21 +218,34 @@ class Report:
     """
     try:
       parsed = _text(sweep_dir, trial, "config.gin")
-      words = shlex.split(_text(sweep_dir, trial, "command.txt"))[3:]  # python -m trainer.main
     except FileNotFoundError:
       return self.gin(trial)
-    except (OSError, ValueError) as error:
-      raise errors.OutputError(
-        f"The configuration of trial {trial.number} cannot be read: {error} (--sweep_dir)."
-      ) from error
-    named = ("--gin_file=", "--gin_bindings=", "--model_dir=")
-    flags = [f"--gin_file={path}", "--model_dir=out/best"]
-    command = trial_lib.command([*flags, *(word for word in words if not word.startswith(named))])
     seed = self.definition.get("seed")
     # It was a flag of the sweep. Under gin's dynamic registration a name needs an import.
     if seed is not None and "__gin__" not in parsed:
       parsed += f"\nRunConfig.tf_random_seed = {seed}\n"
-    return f"# {self._title(trial)} Run it again:\n#   {command}\n{parsed}"
+    heading = f"# {self._title(trial)} Run it again:\n#   {self.command(trial, sweep_dir, path)}\n"
+    return heading + parsed
+
+  def command(self, trial: Any, sweep_dir: str, path: str) -> str:
+    """Returns the shell command that repeats a trial by its gin file, with its other flags.
+
+    Args:
+      trial: of which the file is.
+      sweep_dir: the sweep's folder.
+      path: the file, see `write_bindings`. The model_dir is beside it.
+    """
+    try:
+      words = shlex.split(_text(sweep_dir, trial, "command.txt"))[3:]  # python -m trainer.main
+    except FileNotFoundError:
+      words = []
+    except ValueError as error:
+      raise errors.OutputError(
+        f"command.txt of trial {trial.number} is no command ({error}): remove it (--sweep_dir)."
+      ) from error
+    named = ("--gin_file=", "--gin_bindings=", "--model_dir=")
+    flags = [f"--gin_file={path}", f"--model_dir={path.removesuffix('.gin')}"]
+    return trial_lib.command([*flags, *(word for word in words if not word.startswith(named))])
 
   def _title(self, trial):
     values = ", ".join(
@@ -334,10 +347,15 @@ def write(path: str, text: str) -> None:
 
 
 def _text(sweep_dir, trial, name):
-  """Returns the text of a file of a trial."""
+  """Returns the text of a file of a trial; raises FileNotFoundError where there is none."""
   path = os.path.join(trial_lib.folder(sweep_dir, trial.number), name)
-  with open(path, encoding="utf-8") as file:
-    return file.read()
+  try:
+    with open(path, encoding="utf-8") as file:
+      return file.read()
+  except FileNotFoundError:
+    raise
+  except (OSError, UnicodeDecodeError) as error:
+    raise errors.OutputError(f"{path} cannot be read: {error} (--sweep_dir).") from error
 
 
 def _findable(path):

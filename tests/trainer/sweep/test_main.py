@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -61,6 +62,13 @@ def test_a_sweep_of_digits_and_its_report(tmp_path):
   assert "started afresh" not in "".join(path.read_text() for path in out.glob("server-*.log"))
   assert command("trainer.sweep_report", f"--sweep_dir={out}").returncode == 0
   assert {"best.gin", "report.html", "trials.csv"} <= {path.name for path in out.iterdir()}
+  lines = [shlex.split(line) for line in done.stderr.partition("Next:\n")[2].splitlines()]
+  assert ["python", "-m", "trainer.sweep_report", f"--sweep_dir={out}"] in lines
+  assert [
+    *("python", "-m", "trainer.main", f"--gin_file={out}/best.gin", f"--model_dir={out}/best"),
+    *("--device=cpu", "--precision=float32"),
+  ] in lines
+  assert "include" not in (out / "best.gin").read_text()
   again = sweep(tmp_path, SWEEP, "--trials=2", "--workers=2", "--device=cpu")
   assert again.returncode == 0
   assert "starts" not in again.stderr

@@ -121,7 +121,7 @@ def test_the_best_is_whole_by_itself_and_says_how_to_run_it(tmp_path, monkeypatc
     "-m",
     "trainer.main",
     f"--gin_file={path}",
-    "--model_dir=out/best",
+    f"--model_dir={folder}/best",
     "--gin_modules=.,mine",
     "--precision=bfloat16",
     "--seed=3",
