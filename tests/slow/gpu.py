@@ -127,9 +127,10 @@ def benchmarks(arguments, out):
   devices = device if kind == "cpu" else f"cpu,{device}"
   yield Part(
     "compare",
-    ["-m", "trainer.compare", f"--devices={devices}", f"--output={out / 'compare'}"]
-    + ["--gin_file=gin_configs/compare/articles.gin"]
-    + (["--gin_bindings=Workload.slices = 1"] if quick else []),
+    [
+      *("-m", "trainer.compare", f"--devices={devices}", f"--output={out / 'compare'}"),
+      f"--gin_file=gin_configs/compare/{'small' if quick else 'articles'}.gin",
+    ],
     60,
   )
 
