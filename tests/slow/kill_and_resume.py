@@ -8,9 +8,15 @@ The moments fall into all that the process does: it starts, steps, saves, evalua
 end every variable of the last checkpoint and every loss that was logged must be those of the
 undisturbed run, to the bit. With --steps_per_program the training and its evaluations run as on a
 TPU: many steps are one program.
+
+By the clock, the moments are drawn from the time that an undisturbed run takes. Where other
+programs share the machine, that says little: --by_checkpoints draws a checkpoint instead, and kills
+up to two seconds after it is there.
 """
 
 import argparse
+import functools
+import operator
 import os
 import random
 import signal
@@ -49,27 +55,45 @@ def command(model_dir, device, steps, steps_per_program):
   ]
 
 
-def run(model_dir, device, steps, steps_per_program, kill_after=None):
-  """Runs it, to its end or until it is killed after so many seconds; returns whether it ended
-  by itself.
+def run(model_dir, device, steps, steps_per_program, is_time=lambda seconds: False):
+  """Runs it, to its end or until it is killed at once when `is_time`, which gets the seconds that
+  it has run; returns whether it ended by itself.
   """
-  process = subprocess.Popen(
-    command(model_dir, device, steps, steps_per_program),
-    stdout=subprocess.DEVNULL,
-    stderr=subprocess.PIPE,
-    text=True,
-  )
-  try:
-    _, log = process.communicate(timeout=kill_after)
-  except subprocess.TimeoutExpired:
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    return False
-  if process.returncode:
-    raise RuntimeError(
-      f"The training failed by itself with exit code {process.returncode}:\n{log[-3000:]}"
+  start = time.monotonic()
+  with tempfile.TemporaryFile("w+") as log:
+    process = subprocess.Popen(
+      command(model_dir, device, steps, steps_per_program), stdout=subprocess.DEVNULL, stderr=log
     )
+    while process.poll() is None:
+      if is_time(time.monotonic() - start):
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        return False
+      time.sleep(0.02)
+    if process.returncode:
+      log.seek(0)
+      raise RuntimeError(
+        f"The training failed by itself with exit code {process.returncode}:\n{log.read()[-3000:]}"
+      )
   return True
+
+
+def newest(model_dir):
+  """The step of the newest checkpoint, or -1."""
+  return max(checkpoint.CheckpointDirectory(model_dir).steps(), default=-1)
+
+
+def after_checkpoint(model_dir, step, delay, clock=time.monotonic):
+  """Returns an `is_time`: so many seconds after a checkpoint of this step or a later one."""
+  there_at = None
+
+  def is_time(seconds):
+    nonlocal there_at
+    if there_at is None and newest(model_dir) >= step:
+      there_at = clock()
+    return there_at is not None and clock() - there_at >= delay
+
+  return is_time
 
 
 def losses(directory):
@@ -98,9 +122,11 @@ def values(model_dir):
   return reader.read(path, list(reader.shapes(path)))
 
 
-def compare(kills, device, steps, steps_per_program=None, seed=0, clock=time.monotonic):
-  """Kills and compares; returns (kills, moments) where moments tells how many checkpoints there
-  were at each kill.
+def compare(
+  kills, device, steps, steps_per_program=None, by_checkpoints=False, seed=0, clock=time.monotonic
+):
+  """Kills and compares; returns (kills, moments) where moments tells the newest checkpoint at each
+  kill.
   """
   randomness = random.Random(seed)
   with tempfile.TemporaryDirectory() as folder:
@@ -110,14 +136,19 @@ def compare(kills, device, steps, steps_per_program=None, seed=0, clock=time.mon
     whole = clock() - start
     done, moments = 0, []
     while done < kills:
-      # Sometimes early, mostly while something is written; a run that came to its end starts over
-      # with more to do than is left of it.
-      seconds = randomness.uniform(0.3, 1.05) * whole
-      if run(killed, device, steps, steps_per_program, kill_after=seconds):
+      if by_checkpoints:
+        wanted = max(newest(killed), 0) + 100 * randomness.randint(0, 2)
+        is_time = after_checkpoint(killed, min(wanted, steps), randomness.uniform(0, 2))
+      else:
+        # Sometimes early, mostly while something is written.
+        seconds = randomness.uniform(0.3, 1.05) * whole
+        is_time = functools.partial(operator.le, seconds)
+      if run(killed, device, steps, steps_per_program, is_time):
+        # It came to its end, and starts over with more to do than is left of it.
         subprocess.run(["rm", "-rf", killed], check=True)
         continue
       done += 1
-      moments.append(max(checkpoint.CheckpointDirectory(killed).steps(), default=-1))
+      moments.append(newest(killed))
       print(f"kill {done}/{kills} with the newest checkpoint at step {moments[-1]}", flush=True)
     run(killed, device, steps, steps_per_program)
     expected, found = values(alone), values(killed)
@@ -137,9 +168,14 @@ def main():
   parser.add_argument("--device", default="cpu")
   parser.add_argument("--steps", type=int, default=3000)
   parser.add_argument("--steps_per_program", type=int)
+  parser.add_argument("--by_checkpoints", action="store_true")
   arguments = parser.parse_args()
   done, moments = compare(
-    arguments.kills, arguments.device, arguments.steps, arguments.steps_per_program
+    arguments.kills,
+    arguments.device,
+    arguments.steps,
+    arguments.steps_per_program,
+    arguments.by_checkpoints,
   )
   print(
     f"{done} kills on {arguments.device}, at {len(set(moments))} different checkpoints: "
