@@ -114,6 +114,7 @@ ROOMS = (
   "experiment",
   "testing",
   "main",
+  "data_service",
   "new",
   "plot",
   "sweep",

@@ -58,7 +58,7 @@ def _in_turn(method):
     with (
       estimator._parts.turns.take(name),
       console.lines_shown(estimator.config.show_progress),
-      estimator.workers.watch(estimator.model_dir),
+      estimator.workers.watch(),
     ):
       estimator.introduce()
       return method(estimator, *args, **kwargs)
@@ -141,19 +141,20 @@ class Estimator:
       )
     self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
     self._batch_sizes.check(self.device.replicas)
-    self.workers = workers.Workers(self.device)
-    self._parts = parts.make(
-      model_fn=checked_model_fn,
-      model_dir=self.model_dir,
-      config=self.config,
-      params=self.params,
-      batch_sizes=self._batch_sizes,
-      warm_start_from=warm_start_from,
-      export_options=options,
-      device=self.device,
-      workers=self.workers,
-      watching=self.watchdog,
-    )
+    self.workers = workers.Workers(self.device, self.model_dir)
+    with self.workers.watch():  # the first variables are made
+      self._parts = parts.make(
+        model_fn=checked_model_fn,
+        model_dir=self.model_dir,
+        config=self.config,
+        params=self.params,
+        batch_sizes=self._batch_sizes,
+        warm_start_from=warm_start_from,
+        export_options=options,
+        device=self.device,
+        workers=self.workers,
+        watching=self.watchdog,
+      )
 
   def _facts(self):
     """What must be the same on all workers of a cluster: else they would train different models."""

@@ -88,6 +88,7 @@ def run(
   *,
   model_fn: Callable,
   train_input_fn: Callable | None = None,
+  train_input_service: str = "",
   eval_input_fn: Callable | None = None,
   predict_input_fn: Callable | None = None,
   params: Mapping[str, Any] | None = None,
@@ -128,6 +129,8 @@ def run(
   Args:
     model_fn: see `trainer.spec`.
     train_input_fn: the input_fn of the training, see `trainer.inputs`.
+    train_input_service: "grpc://host:port" of a tf.data service on which the train_input_fn is run,
+      see `trainer.inputs.data_service`.
     eval_input_fn: that of the evaluations.
     predict_input_fn: that of predictions; default: eval_input_fn.
     params: dict for all of them.
@@ -215,6 +218,7 @@ def run(
     device=device,
     tpu=tpu,
     cluster=cluster,
+    train_input_service=train_input_service,
     precision=precision,
     xla=xla,
     train_steps=train_steps,

@@ -174,7 +174,17 @@ class TPUConfig:
 
 @gin_names.configurable(
   module="trainer",
-  denylist=["model_dir", "device", "tpu", "precision", "xla", "train_steps", "force", "cluster"],
+  denylist=[
+    "model_dir",
+    "device",
+    "tpu",
+    "precision",
+    "xla",
+    "train_steps",
+    "force",
+    "cluster",
+    "train_input_service",
+  ],
 )
 @_refuse_unknown
 @dataclasses.dataclass(frozen=True)
@@ -227,7 +237,11 @@ class RunConfig:
     gpu_config: the settings of GPUs.
     cluster: "tf_config", "slurm", "kubernetes" or "gce": what tells which processes train together,
       see `trainer.devices.cluster`; "" for TF_CONFIG where it is set.
-    cluster_timeout_secs: how long to wait, when a run starts, for the other workers of the cluster.
+    train_input_service: "grpc://host:port" of a tf.data service that makes the train input, see
+      `trainer.inputs.data_service`; "" to make it on the training's own hosts. `run` sets it to
+      run.train_input_service.
+    cluster_timeout_secs: how long to wait, when a run starts, for the other workers of the cluster,
+      and for the tf.data service.
 
   Raises:
     SettingError: a value is of the wrong type or out of range, or two settings exclude each other.
@@ -258,6 +272,7 @@ class RunConfig:
   tpu_config: TPUConfig = dataclasses.field(default_factory=TPUConfig)
   gpu_config: GPUConfig = dataclasses.field(default_factory=GPUConfig)
   cluster: str = ""
+  train_input_service: str = ""
   cluster_timeout_secs: float = 600.0
 
   def __post_init__(self) -> None:

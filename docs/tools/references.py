@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 COMMANDS = {
   "trainer.main": "trainer/main.py",
   "trainer.new": "trainer/new/main.py",
+  "trainer.data_service": "trainer/data_service/main.py",
   "trainer.predict": "trainer/predict/main.py",
   "trainer.serve": "trainer/serve/main.py",
   "trainer.devices": "trainer/devices/main.py",

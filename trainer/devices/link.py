@@ -102,9 +102,16 @@ class Link:
   Args:
     cluster: the cluster.
     others: worker → Lines, which this object closes.
+    token: see below.
+
+  Attributes:
+    token: a name that these workers share, and no earlier or later ones.
   """
 
-  def __init__(self, cluster: "cluster_lib.Cluster", others: Mapping[int, Lines]) -> None:
+  def __init__(
+    self, cluster: "cluster_lib.Cluster", others: Mapping[int, Lines], token: str
+  ) -> None:
+    self.token = token
     self._cluster = cluster
     self._others = dict(others)
     self._lost: str | None = None

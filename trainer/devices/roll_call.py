@@ -29,6 +29,7 @@ import platform
 import selectors
 import socket
 import time
+import uuid
 from collections.abc import Callable, Mapping
 
 from absl import logging
@@ -85,15 +86,16 @@ def gather(
   facts = {**facts, _ADDRESSES: ", ".join(cluster.addresses)}
   deadline = clock() + timeout
   if cluster.number == 0:
-    gathered, everyone = _call_the_roll(cluster, who, facts, timeout, clock)
+    gathered, go = _call_the_roll(cluster, who, facts, timeout, clock)
   else:
-    gathered, everyone = _answer(cluster, who, facts, timeout, clock, deadline)
+    gathered, go = _answer(cluster, who, facts, timeout, clock, deadline)
+  everyone = go["go"]
   for number, each in enumerate(everyone):
     if cluster.number in (0, number):
       logging.info(
         "Host %d of %d: %s on %s.", number, len(everyone), cluster.describe(number), each
       )
-  return link_lib.Link(cluster, gathered)
+  return link_lib.Link(cluster, gathered, go["token"])
 
 
 def differences(facts: Mapping[int, Mapping[str, str]]) -> str | None:
@@ -120,7 +122,7 @@ def differences(facts: Mapping[int, Mapping[str, str]]) -> str | None:
 
 
 def _call_the_roll(cluster, who, facts, timeout, clock):
-  """The chief's side: ({number: Lines}, the `who` of everyone)."""
+  """The chief's side: ({number: Lines}, the message to go)."""
   deadline = clock() + timeout
   count = len(cluster.addresses)
   callers: dict[int, _Caller] = {}
@@ -160,8 +162,9 @@ def _call_the_roll(cluster, who, facts, timeout, clock):
     _tell_all(callers, {"late" if is_stale else "refused": sentence})
     raise errors.WorkerLostError(sentence) if is_stale else errors.SettingError(sentence)
   everyone = [who, *(callers[number].who for number in range(1, count))]
-  _tell_all(callers, {"go": everyone})
-  return {number: caller.lines for number, caller in callers.items()}, everyone
+  go = {"go": everyone, "token": uuid.uuid4().hex}
+  _tell_all(callers, go)
+  return {number: caller.lines for number, caller in callers.items()}, go
 
 
 def _hear(lines, callers, count, selector):
@@ -218,7 +221,7 @@ def _listen(cluster, deadline, clock):
 
 
 def _answer(cluster, who, facts, timeout, clock, deadline):
-  """A worker's side: ({0: Lines}, the `who` of everyone)."""
+  """A worker's side: ({0: Lines}, the chief's message to go)."""
   host, _, port = cluster.addresses[0].rpartition(":")
   call = {"octet": _VERSION, "number": cluster.number, "who": who, "facts": dict(facts)}
   told, missing = clock() - _TELL_SECONDS + _PATIENCE_SECONDS, cluster.describe(0)
@@ -229,12 +232,12 @@ def _answer(cluster, who, facts, timeout, clock, deadline):
       lines = link_lib.Lines(connection)
       try:
         lines.send(call)
-        everyone = _follow(lines, deadline, clock)
+        go = _follow(lines, deadline, clock)
       except BaseException:
         lines.close()
         raise
-      if everyone is not None:
-        return {0: lines}, everyone
+      if go is not None:
+        return {0: lines}, go
       lines.close()
     except errors.OctetError:  # the chief's word is final
       raise
@@ -258,7 +261,7 @@ class _Missing(Exception):
 
 
 def _follow(lines, deadline, clock):
-  """Does what the chief says; returns the `who` of everyone, or None if the chief is gone."""
+  """Does what the chief says; returns its message to go, or None if the chief is gone."""
   answered, missing = False, ""
   while True:
     lines.connection.settimeout(_SILENCE_SECONDS if answered else _ANSWER_SECONDS)
@@ -278,6 +281,6 @@ def _follow(lines, deadline, clock):
         raise errors.SettingError(message["refused"])
       elif "go" in message:
         lines.unread = said[place + 1 :]
-        return message["go"]
+        return message
     if missing and clock() > deadline:
       raise _Missing(missing)

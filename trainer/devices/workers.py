@@ -26,11 +26,15 @@ class Workers:
 
   Args:
     device: the device of this process.
+    model_dir: the folder with the checkpoints, for messages.
+
+  All functions raise WorkerLostError if another worker is gone.
   """
 
-  def __init__(self, device: device_lib.Device) -> None:
+  def __init__(self, device: device_lib.Device, model_dir: str) -> None:
     self.device = device
-    self._sum = tf.function(self._sum_over_replicas, autograph=False)
+    self._model_dir = model_dir
+    self._sum_of_all = tf.function(self._sum_over_replicas, autograph=False)
 
   def broadcast_from_chief(self, value: int) -> int:
     """Returns the chief's value on every worker. All workers must call it: it is also a barrier."""
@@ -48,6 +52,10 @@ class Workers:
       return value
     return float(self._sum(tf.constant(value, tf.float64))) / self.device.hosts
 
+  def _sum(self, value):
+    with self.watch():
+      return self._sum_of_all(value).numpy()
+
   def _sum_over_replicas(self, value):
     def on_replica(value):
       context = tf.distribute.get_replica_context()
@@ -61,13 +69,10 @@ class Workers:
     return strategy.experimental_local_results(strategy.run(on_replica, (value,)))[0]
 
   @contextlib.contextmanager
-  def watch(self, model_dir: str) -> Iterator[None]:
+  def watch(self) -> Iterator[None]:
     """Turns the errors of operations inside that failed because a worker is gone into one sentence.
 
     The other workers are told of an error with another cause, since they would wait for this one.
-
-    Args:
-      model_dir: the folder with the checkpoints from which all workers can go on.
 
     Raises:
       WorkerLostError: another worker is gone.
@@ -90,7 +95,7 @@ class Workers:
       raise errors.WorkerLostError(
         f"Worker {self.device.host} of {self.device.hosts} lost another one: "
         f"{lost or _first_line(operation)}. Start all workers "
-        f"again with the same command: they go on from the newest checkpoint in {model_dir}."
+        f"again with the same command: they go on from the newest checkpoint in {self._model_dir}."
       ) from error
 
 

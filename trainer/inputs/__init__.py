@@ -5,4 +5,14 @@ nests of dense tensors. The first axis of each tensor is the batch of one core. 
 takes the next elements, one for each replica. Evaluation and prediction take groups, see `groups`.
 """
 
-__all__ = ["benchmark", "call", "decodable", "elements", "feeder", "groups", "stacks", "tpu_tiles"]
+__all__ = [
+  "benchmark",
+  "call",
+  "data_service",
+  "decodable",
+  "elements",
+  "feeder",
+  "groups",
+  "stacks",
+  "tpu_tiles",
+]

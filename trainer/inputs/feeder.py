@@ -18,7 +18,7 @@ from absl import logging
 
 from trainer import run_config, spec
 from trainer.devices import device as device_lib
-from trainer.inputs import call, elements, groups, tpu_tiles
+from trainer.inputs import call, data_service, elements, groups, tpu_tiles
 from trainer.kinds import Kind
 
 
@@ -32,6 +32,8 @@ class Layout:
     hosts: processes that share the training data out among them.
     host: the number of this one.
     needs_static_shapes: whether each tensor needs a shape that is known when a step is traced.
+    job: a name that the processes of this training share, and no other training; None for one
+      process.
     resembles_tpu: whether to warn of batches that fill a TPU's tiles badly.
   """
 
@@ -40,6 +42,7 @@ class Layout:
   hosts: int = 1
   host: int = 0
   needs_static_shapes: bool = True
+  job: str | None = None
   resembles_tpu: bool = False
 
 
@@ -50,6 +53,7 @@ def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout
     device.local_replicas,
     hosts=device.hosts if device.is_multi_worker else 1,
     host=device.host if device.is_multi_worker else 0,
+    job=device.link.token if device.link else None,
     needs_static_shapes=config.static_shapes or device.replicas > 1 or device.kind == "tpu",
     resembles_tpu=device.resembles_tpu,
   )
@@ -112,11 +116,18 @@ class Feeder:
     # Each host trains on a share of its own. It evaluates and predicts for the whole set, so that
     # no host waits for another.
     hosts, host = (layout.hosts, layout.host) if kind == Kind.TRAIN else (1, 0)
+    service = self._config.train_input_service if kind == Kind.TRAIN else ""
+    if service:  # which shares out among the hosts, and has no place to begin at
+      hosts, host, start = 1, 0, 0
     context = tf.distribute.InputContext(hosts, host, layout.replicas)
     with self._stage(f"{kind} input_fn {spec.name_of(input_fn)}"):
       dataset = call.call(
         input_fn, self._params, batch_size, self._config.tf_random_seed, kind, context, start
       )
+      if service:
+        dataset = data_service.distribute(
+          dataset, service, layout.job, self._config.cluster_timeout_secs
+        )
     elements.check_shapes(dataset, batch_size, kind, layout.needs_static_shapes)
     return dataset, batch_size
 

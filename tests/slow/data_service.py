@@ -1,0 +1,194 @@
+"""A tf.data service of real processes: a dispatcher with its journal, and three workers.
+
+    python -m tests.slow.data_service faults        # epochs: undisturbed, a worker killed, the
+                                                    # dispatcher killed and started again
+    python -m tests.slow.data_service benchmark     # throughput with 0, 1 and 2 workers
+
+An epoch has 60 files of 50 examples, each with its number, so that what is lost or repeated can be
+counted. Without a fault nothing may be.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import tensorflow as tf
+
+from tests.slow import lost_workers
+from trainer.inputs import data_service
+
+_FILES, _IN_FILE, _BATCH = 60, 50, 10
+
+
+def numbers(slowness):
+  """The examples' numbers, batched; each takes the processor for a while, on one thread."""
+
+  def work(number):
+    value = tf.ones([96, 96]) / 96.0
+    for _ in range(slowness):
+      value = tf.matmul(value, value)
+    return number + tf.cast(tf.reduce_sum(value) * 0.0, tf.int64)
+
+  files = tf.data.Dataset.range(_FILES)
+  examples = files.flat_map(
+    lambda file: tf.data.Dataset.range(file * _IN_FILE, (file + 1) * _IN_FILE)
+  )
+  options = tf.data.Options()
+  options.threading.private_threadpool_size = 1
+  return examples.map(work).batch(_BATCH).with_options(options)
+
+
+class Service:
+  """The processes.
+
+  Args:
+    folder: for the journal and the logs.
+  """
+
+  def __init__(self, folder):
+    self._folder = folder
+    [self._port] = lost_workers.free_ports(1)
+    self.address = f"grpc://localhost:{self._port}"
+    self.dispatcher = self.start_dispatcher()
+    self.workers = []
+
+  def start_dispatcher(self):
+    """Starts the dispatcher, at its port and with its journal."""
+    journal = os.path.join(self._folder, "journal")
+    return self._start("dispatcher", f"--port={self._port}", f"--journal={journal}")
+
+  def start_worker(self):
+    """Starts a worker."""
+    self.workers.append(
+      self._start("worker", f"--dispatcher=localhost:{self._port}", "--host=localhost")
+    )
+
+  def _start(self, *arguments):
+    log = os.path.join(self._folder, f"{time.time()}.log")
+    with open(log, "wb") as file:
+      process = subprocess.Popen(
+        [sys.executable, "-m", "trainer.data_service", *arguments], stdout=file, stderr=file
+      )
+    while f"{arguments[0].capitalize()} at" not in pathlib.Path(log).read_text():
+      assert process.poll() is None, pathlib.Path(log).read_text()
+      time.sleep(0.2)
+    return process
+
+  def close(self):
+    """Kills all processes."""
+    for process in (self.dispatcher, *self.workers):
+      process.kill()
+      process.wait()
+
+
+def read(service, disturb=None):
+  """{number: how often} of an epoch; disturb() is called when a third of it was read."""
+  dataset = data_service.distribute(numbers(2), service.address, None, 60.0)
+  seen = collections.Counter()
+  for batch in dataset.as_numpy_iterator():
+    seen.update(batch.tolist())
+    if disturb is not None and len(seen) >= _FILES * _IN_FILE // 3:
+      disturb()
+      disturb = None
+  return seen
+
+
+def tell(name, seen):
+  """Prints what was lost or repeated; returns both numbers."""
+  everything = _FILES * _IN_FILE
+  lost = everything - len(seen)
+  repeated = sum(seen.values()) - len(seen)
+  print(
+    f"{name}: {sum(seen.values())} examples read, of {everything} {lost} lost and {repeated} "
+    "repeated",
+    flush=True,
+  )
+  return lost, repeated
+
+
+def faults(folder):
+  """Reads epochs with and without faults."""
+  service = Service(folder)
+  try:
+    for _ in range(3):
+      service.start_worker()
+    assert tell("no fault", read(service)) == (0, 0)
+
+    def kill_worker():
+      victim = service.workers.pop()
+      victim.kill()
+      victim.wait()
+
+    lost, repeated = tell("a worker killed", read(service, kill_worker))
+    assert lost <= 5 * _IN_FILE, "more than the files that a worker was at work on"
+    assert repeated == 0
+    service.start_worker()
+    assert tell("a worker in its place", read(service)) == (0, 0)
+
+    def restart_dispatcher():
+      service.dispatcher.kill()
+      service.dispatcher.wait()
+      service.dispatcher = service.start_dispatcher()
+
+    lost, repeated = tell("the dispatcher killed, started again", read(service, restart_dispatcher))
+    assert lost <= _IN_FILE * 3
+    assert tell("the epoch after", read(service)) == (0, 0)
+  finally:
+    service.close()
+
+
+def benchmark(folder, rounds):
+  """Reads an epoch whose examples take long to make: here, and by one and two workers, in turn."""
+  service = Service(folder)
+  seconds = collections.defaultdict(list)
+  slowness = 40
+  try:
+    service.start_worker()
+    for _ in range(rounds):
+      start = time.monotonic()
+      for _ in numbers(slowness):
+        pass
+      seconds[0].append(time.monotonic() - start)
+      for count in (1, 2):
+        while len(service.workers) < count:
+          service.start_worker()
+        while len(service.workers) > count:
+          worker = service.workers.pop()
+          worker.kill()
+          worker.wait()
+          time.sleep(2)
+        dataset = data_service.distribute(numbers(slowness), service.address, None, 60.0)
+        start = time.monotonic()
+        for _ in dataset:
+          pass
+        seconds[count].append(time.monotonic() - start)
+      print({count: [round(each, 1) for each in times] for count, times in seconds.items()})
+  finally:
+    service.close()
+  examples = _FILES * _IN_FILE
+  base = statistics.median(seconds[0])
+  for count, times in sorted(seconds.items()):
+    middle = statistics.median(times)
+    print(f"{count} workers: {examples / middle:,.0f} examples/s, {base / middle:.2f} of without")
+
+
+def main():
+  parser = argparse.ArgumentParser()
+  parser.add_argument("what", choices=["faults", "benchmark"])
+  parser.add_argument("--rounds", type=int, default=3)
+  arguments = parser.parse_args()
+  with tempfile.TemporaryDirectory() as folder:
+    if arguments.what == "faults":
+      faults(folder)
+    else:
+      benchmark(folder, arguments.rounds)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,165 @@
+"""A sweep on many machines: worker processes that share one PostgreSQL, over trials that take no
+time, so that all that is left is what the sweep itself costs.
+
+    python -m tests.slow.sweep_cluster --workers=16 --trials=1000 --kills=4
+
+Some workers are killed with SIGKILL on the way, and replaced. In the end every trial is complete
+once: none is lost, and none was finished twice. It prints the overhead of a trial and the load of
+the database: connections, and queries, as SQLAlchemy sends them.
+"""
+
+import argparse
+import collections
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import shutil
+import signal
+import tempfile
+import time
+
+from tests.trainer.sweep import postgres, programs
+from trainer.sweep import engine, study
+from trainer.sweep import settings as settings_lib
+
+_NAME = "cluster"
+
+
+class _Starter(programs.Starter):
+  """Also notes what was started and what has ended, in a file that all workers append to."""
+
+  def __init__(self, log):
+    super().__init__()
+    self._log = os.open(log, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+
+  def _note(self, what, name):
+    os.write(self._log, f"{what} {name.split()[1]} {os.getpid()}\n".encode())
+
+  def start(self, name, arguments, log, lock, slot):
+    super().start(name, arguments, log, lock, slot)
+    self._note("start", name)
+
+  def wait(self, seconds):
+    before = set(self.ended)
+    super().wait(seconds)
+    for name in set(self.ended) - before:
+      self._note("end", name)
+
+
+def _work(folder, url, count, join):
+  """A worker: what `python -m trainer.sweep --workers=1` does, with other trials."""
+  import sqlalchemy
+
+  settings = settings_lib.load(str(folder / "sweep.gin"))
+  found = study.Study.open(url, _NAME, settings, settings.definition(), join=join)
+  queries = 0
+
+  def add(*_):
+    nonlocal queries
+    queries += 1
+
+  sqlalchemy.event.listen(found.leases._engine, "before_cursor_execute", add)
+  start = time.time()
+  engine.Engine(found, _Starter(folder / "log"), [{}], str(folder), [], count).run()
+  report = {"queries": queries, "seconds": time.time() - start}
+  (folder / f"worker-{os.getpid()}.json").write_text(json.dumps(report))
+
+
+def _lines(folder, what):
+  """{trial: how often} of the lines of the log that begin so."""
+  path = folder / "log"
+  rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+  return collections.Counter(int(number) for kind, number, _ in rows if kind == what)
+
+
+def _connections(url):
+  """How many connections the database has, and the transactions that it has done."""
+  import psycopg
+
+  with psycopg.connect(url) as connection:
+    count = connection.execute(
+      "select count(*) from pg_stat_activity where backend_type = 'client backend'"
+    ).fetchone()[0]
+    done = connection.execute(
+      "select xact_commit + xact_rollback from pg_stat_database where datname = 'postgres'"
+    ).fetchone()[0]
+  return count - 1, done
+
+
+def run(folder, url, workers, trials, kills, seed=0):
+  """Runs the sweep; prints and checks what came of it."""
+  randomness = random.Random(seed)
+  fork = multiprocessing.get_context("fork")
+
+  def begin(join):
+    process = fork.Process(target=_work, args=(folder, url, trials, join))
+    process.start()
+    return process
+
+  settings = programs.settings(folder)
+  start = time.time()
+  processes = [begin(False)]
+  while not _lines(folder, "start") and processes[0].is_alive():  # which makes the trials
+    time.sleep(0.1)
+  made = time.time()
+  _, transactions_before = _connections(url)
+  processes += [begin(True) for _ in range(workers - 1)]
+  most, killed = 0, 0
+  while any(process.is_alive() for process in processes):
+    ended = sum(_lines(folder, "end").values())
+    if killed < kills and ended >= (killed + 1) * trials // (kills + 1):
+      victim = randomness.choice([process for process in processes if process.is_alive()])
+      os.kill(victim.pid, signal.SIGKILL)
+      victim.join()
+      processes[processes.index(victim)] = begin(True)
+      killed += 1
+    most = max(most, _connections(url)[0])
+    time.sleep(0.5)
+  seconds = time.time() - made
+  _, transactions = _connections(url)
+  codes = [process.exitcode for process in processes]
+  assert codes == [0] * workers, codes
+
+  found = study.Study.open(url, _NAME, settings, settings.definition(), join=True).trials()
+  assert [trial.number for trial in found] == list(range(trials))
+  assert {trial.state.name for trial in found} == {"COMPLETE"}
+  starts, ends = _lines(folder, "start"), _lines(folder, "end")
+  assert set(ends) == set(range(trials))
+  doubled = sum(count - 1 for count in ends.values())
+  again = sum(starts.values()) - sum(ends.values())
+  assert doubled <= kills, ends  # killed between a trial's end and its record: it is run again
+  assert again <= kills, starts
+
+  reports = [json.loads(path.read_text()) for path in folder.glob("worker-*.json")]
+  queries = sum(report["queries"] for report in reports)
+  busy = sum(report["seconds"] for report in reports)
+  print(
+    f"{trials} trials by {workers} processes, {killed} killed: all complete, each recorded once, "
+    f"{again} begun again and {doubled} run again after a kill.\n"
+    f"{made - start:.1f} s to make the trials, {seconds:.1f} s to run them: {trials / seconds:.1f} "
+    f"trials/s, {1000 * busy / trials:.0f} ms of a worker's time for each.\n"
+    f"The database: {most} connections at most, {queries / trials:.0f} queries a trial, "
+    f"{queries / seconds:.0f} queries/s, {(transactions - transactions_before) / seconds:.0f} "
+    "transactions/s (queries of killed workers not counted)."
+  )
+
+
+def main():
+  parser = argparse.ArgumentParser()
+  parser.add_argument("--workers", type=int, default=16)
+  parser.add_argument("--trials", type=int, default=1000)
+  parser.add_argument("--kills", type=int, default=4)
+  arguments = parser.parse_args()
+  # The database's user must be able to reach its folder.
+  database = tempfile.mkdtemp(prefix="sweep_cluster", dir="/tmp")
+  try:
+    with postgres.server(database) as url, tempfile.TemporaryDirectory() as folder:
+      run(pathlib.Path(folder), url, arguments.workers, arguments.trials, arguments.kills)
+  finally:
+    shutil.rmtree(database, ignore_errors=True)
+
+
+if __name__ == "__main__":
+  main()

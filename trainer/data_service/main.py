@@ -1,0 +1,117 @@
+"""Makes the input of trainings on machines of its own: a tf.data service.
+
+  python -m trainer.data_service dispatcher --port=5000 --journal=/shared/journal
+  python -m trainer.data_service worker --dispatcher=HOST:5000 --gin_file=gin_configs/digits.gin
+
+One dispatcher hands out the work, any number of workers do it. A training uses them with
+run.train_input_service = "grpc://HOST:5000". A dispatcher that was started with --journal goes on
+where it was when it is started again. Whoever reaches the ports can have the processes run
+TensorFlow programs: their network must be closed to others.
+"""
+
+import re
+import socket
+import threading
+
+from absl import flags, logging
+
+from trainer import config, errors
+
+_PORT = flags.DEFINE_integer(
+  "port", 0, "Where it listens; of a worker, 0 for any free port.", lower_bound=0, upper_bound=65535
+)
+_JOURNAL = flags.DEFINE_string(
+  "journal", "", "Of a dispatcher: the folder for what it has to know when it is started again."
+)
+_DISPATCHER = flags.DEFINE_string("dispatcher", "", "Of a worker: the dispatcher's HOST:PORT.")
+_HOST = flags.DEFINE_string(
+  "host", socket.gethostname(), "Of a worker: the name or address by which trainings reach it."
+)
+_GIN_FILE = flags.DEFINE_multi_string(
+  "gin_file",
+  [],
+  "Of a worker: the gin files of the training. What their modules load, such as operations of "
+  "another library, is then known.",
+)
+_GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], "Of a worker: gin after the files.")
+_GIN_MODULES = flags.DEFINE_list(
+  "gin_modules", [config.trust.FOLDER], "Of a worker: what gin files may import; see trainer.main."
+)
+_TIMEOUT_SECS = flags.DEFINE_float(
+  "timeout_secs", 600.0, "Of a worker: how long it waits for the dispatcher.", lower_bound=0.0
+)
+
+
+def main(argv: list[str]) -> None:
+  """Runs a dispatcher or a worker until the process is ended.
+
+  Raises:
+    SettingError: an argument is missing or wrong, or the port is taken.
+    WorkerLostError: the dispatcher does not answer.
+  """
+  if argv[1:] not in (["dispatcher"], ["worker"]):
+    raise errors.SettingError(
+      f"{' '.join(argv[1:]) or 'Nothing'} was given; expected dispatcher or worker."
+    )
+  server = _dispatcher() if argv[1] == "dispatcher" else _worker()
+  threading.Event().wait()  # Server.join would not hear Ctrl-C
+  del server
+
+
+def _dispatcher():
+  if not _PORT.value:
+    raise errors.SettingError("A dispatcher needs --port, which trainings and workers name.")
+  if _DISPATCHER.value or _GIN_FILE.value:
+    raise errors.SettingError("--dispatcher and --gin_file are a worker's: expected --port alone.")
+  import tensorflow as tf
+
+  service = tf.data.experimental.service
+  options = service.DispatcherConfig(
+    port=_PORT.value, work_dir=_JOURNAL.value or None, fault_tolerant_mode=bool(_JOURNAL.value)
+  )
+  server = _started(lambda: service.DispatchServer(options))
+  logging.info(
+    "Dispatcher at port %d. %s",
+    _PORT.value,
+    f"Its journal is in {_JOURNAL.value}."
+    if _JOURNAL.value
+    else "Without --journal it knows nothing of its trainings when it is started again.",
+  )
+  return server
+
+
+def _worker():
+  match = re.fullmatch(r"(.+):(\d{1,5})", _DISPATCHER.value)
+  if not match or "/" in _DISPATCHER.value:
+    raise errors.SettingError(
+      f"--dispatcher is {_DISPATCHER.value!r}; a worker needs the dispatcher's HOST:PORT."
+    )
+  if _GIN_FILE.value:
+    config.load(_GIN_FILE.value, _GIN_BINDINGS.value, modules=_GIN_MODULES.value)
+  import tensorflow as tf
+
+  from trainer.inputs import data_service
+
+  data_service.require_answer(match[1].strip("[]"), int(match[2]), _TIMEOUT_SECS.value)
+  service = tf.data.experimental.service
+  options = service.WorkerConfig(
+    dispatcher_address=_DISPATCHER.value,
+    worker_address=f"{_HOST.value}:%port%",
+    port=_PORT.value,
+    heartbeat_interval_ms=1000,
+  )
+  server = _started(lambda: service.WorkerServer(options))
+  logging.info("Worker at %s, for the dispatcher at %s.", _HOST.value, _DISPATCHER.value)
+  return server
+
+
+def _started(start):
+  """Starts a server; SettingError if that is not possible."""
+  import tensorflow as tf
+
+  try:
+    return start()
+  except (tf.errors.OpError, RuntimeError, ValueError) as error:
+    raise errors.SettingError(
+      f"It cannot be started (--port={_PORT.value}): {str(error).splitlines()[0]}"
+    ) from error

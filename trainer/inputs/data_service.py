@@ -1,0 +1,109 @@
+"""Input that other machines make: tf.data service.
+
+    dataset = distribute(dataset, "grpc://dispatcher:5000", None)
+
+The policy is dynamic sharding. The dispatcher hands the parts of the data's source (files, or
+elements of a dataset in memory) to whichever worker asks next. So each example comes once an epoch,
+in no certain order. What a lost worker was at work on is left out of that epoch, and comes again in
+the next. There is no place in the data to go on from: a training that is started again begins an
+epoch. See docs/several_machines.md.
+"""
+
+import re
+import socket
+import time
+from collections.abc import Callable
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+
+_ADDRESS = re.compile(r"grpc://(\[[^\]]+\]|[^:/]+):(\d{1,5})")
+_AGAIN_SECONDS = 0.5
+
+
+def check(address: str, name: str = "run.train_input_service") -> tuple[str, int]:
+  """Returns the host and port of an address.
+
+  Args:
+    address: "grpc://host:port".
+    name: the setting's, for the message.
+
+  Raises:
+    SettingError: it is no such address.
+  """
+  match = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+  if not match:
+    raise errors.SettingError(f"{name} is {address!r}; expected grpc://host:port.")
+  return match[1].strip("[]"), int(match[2])
+
+
+def require_answer(
+  host: str, port: int, timeout: float, clock: Callable[[], float] = time.monotonic
+) -> None:
+  """Waits until somebody listens at an address.
+
+  Args:
+    host: of the dispatcher.
+    port: of the dispatcher.
+    timeout: seconds.
+    clock: returns the time in seconds.
+
+  Raises:
+    WorkerLostError: nobody did in time.
+  """
+  deadline, told = clock() + timeout, False
+  while True:
+    try:
+      socket.create_connection((host, port), 5).close()
+      return
+    except OSError as error:
+      reason = error.strerror or str(error)
+    if clock() > deadline:
+      raise errors.WorkerLostError(
+        f"No dispatcher of a tf.data service answers at {host}:{port} within {timeout:g} s "
+        f"({reason}). Start it: python -m trainer.data_service dispatcher --port={port}"
+      )
+    if not told:
+      told = True
+      logging.info("Waiting for the tf.data service at %s:%d: %s.", host, port, reason)
+    time.sleep(_AGAIN_SECONDS)
+
+
+def distribute(
+  dataset: tf.data.Dataset, address: str, job: str | None, timeout: float
+) -> tf.data.Dataset:
+  """Moves the work of a training's dataset to a tf.data service.
+
+  Args:
+    dataset: what the input_fn made, for one host.
+    address: of the dispatcher, "grpc://host:port".
+    job: a name that the hosts of a training share, so that each batch goes to one of them; None for
+      a training of one host.
+    timeout: how many seconds to wait for the dispatcher.
+
+  Returns:
+    A dataset of the same elements.
+
+  Raises:
+    SettingError: the address cannot be one.
+    WorkerLostError: nobody answers there.
+  """
+  host, port = check(address)
+  require_answer(host, port, timeout)
+  logging.info(
+    "The train input comes from the tf.data service at %s:%d, with dynamic sharding: each example "
+    "once an epoch, in no certain order; what a lost worker was at work on is left out of the "
+    "epoch. A training that is started again begins a new epoch: its weights are not those of an "
+    "undisturbed one.",
+    host,
+    port,
+  )
+  return dataset.apply(
+    tf.data.experimental.service.distribute(
+      processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
+      service=address,
+      job_name=job,
+    )
+  )
