@@ -12,6 +12,7 @@ import argparse
 import collections
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -61,21 +62,30 @@ class Service:
   def start_dispatcher(self):
     """Starts the dispatcher, at its port and with its journal."""
     journal = os.path.join(self._folder, "journal")
-    return self._start("dispatcher", f"--port={self._port}", f"--journal={journal}")
+    return self._wait(*self._begin("dispatcher", f"--port={self._port}", f"--journal={journal}"))
 
   def start_worker(self):
     """Starts a worker."""
-    self.workers.append(
-      self._start("worker", f"--dispatcher=localhost:{self._port}", "--host=localhost")
-    )
+    self.start_workers(1)
 
-  def _start(self, *arguments):
+  def start_workers(self, count):
+    """Starts several workers side by side."""
+    begun = [
+      self._begin("worker", f"--dispatcher=localhost:{self._port}", "--host=localhost")
+      for _ in range(count)
+    ]
+    self.workers += [self._wait(*each) for each in begun]
+
+  def _begin(self, *arguments):
     log = os.path.join(self._folder, f"{time.time()}.log")
     with open(log, "wb") as file:
       process = subprocess.Popen(
         [sys.executable, "-m", "trainer.data_service", *arguments], stdout=file, stderr=file
       )
-    while f"{arguments[0].capitalize()} at" not in pathlib.Path(log).read_text():
+    return process, log
+
+  def _wait(self, process, log):
+    while not re.search(" (Dispatcher|Worker) at ", pathlib.Path(log).read_text()):
       assert process.poll() is None, pathlib.Path(log).read_text()
       time.sleep(0.2)
     return process
@@ -116,8 +126,7 @@ def faults(folder):
   """Reads epochs with and without faults."""
   service = Service(folder)
   try:
-    for _ in range(3):
-      service.start_worker()
+    service.start_workers(3)
     assert tell("no fault", read(service)) == (0, 0)
 
     def kill_worker():

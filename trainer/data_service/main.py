@@ -17,6 +17,11 @@ from absl import flags, logging
 
 from trainer import config, errors
 
+# How long a worker may be silent, which it else is for a second, and how often that is looked at.
+# TensorFlow looks every ten minutes: trainings would wait so long for a worker that is lost.
+_SILENCE_MILLISECONDS = 20_000
+_LOOK_MILLISECONDS = 2_000
+
 _PORT = flags.DEFINE_integer(
   "port", 0, "Where it listens; of a worker, 0 for any free port.", lower_bound=0, upper_bound=65535
 )
@@ -67,7 +72,11 @@ def _dispatcher():
 
   service = tf.data.experimental.service
   options = service.DispatcherConfig(
-    port=_PORT.value, work_dir=_JOURNAL.value or None, fault_tolerant_mode=bool(_JOURNAL.value)
+    port=_PORT.value,
+    work_dir=_JOURNAL.value or None,
+    fault_tolerant_mode=bool(_JOURNAL.value),
+    job_gc_check_interval_ms=_LOOK_MILLISECONDS,
+    worker_timeout_ms=_SILENCE_MILLISECONDS,
   )
   server = _started(lambda: service.DispatchServer(options))
   logging.info(
