@@ -271,7 +271,8 @@ def note_evaluation(
       _note_in_own_file(directory, evaluation, step, metrics)
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
-      f"The evaluation of step {step} cannot be noted in {directory} (--model_dir): {error}"
+      f"The evaluation of step {step} cannot be noted in {directory} (--model_dir): "
+      f"{files.reason(error)}."
     ) from error
 
 
