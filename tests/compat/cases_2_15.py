@@ -45,6 +45,51 @@ def recurrent(make):
   return case
 
 
+def slim_network(ns, layer, **settings):
+  """A layer of slim in an arg_scope, after which stands another one."""
+  slim = ns.slim
+  with slim.arg_scope([getattr(slim, layer)], **settings):
+    return getattr(slim, layer)(images(ns), *SLIM_ARGUMENTS[layer])
+
+
+SLIM_ARGUMENTS = {
+  "conv2d": (3, [3, 3]),
+  "max_pool2d": ([3, 3],),
+  "avg_pool2d": ([2, 2],),
+  "fully_connected": (3,),
+  "separable_conv2d": (3, [3, 3], 2),
+  "batch_norm": (),
+  "dropout": (0.5,),
+}
+
+
+def slim_regularized(ns):
+  slim, tf = ns.slim, ns.tf
+  with slim.arg_scope([slim.fully_connected], weights_regularizer=slim.l2_regularizer(0.1)):
+    slim.fully_connected(rows(ns), 3, weights_initializer=ramp(tf), scope="first")
+    slim.fully_connected(rows(ns), 2, weights_initializer=ramp(tf), scope="second")
+  return tf.add_n(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+
+
+def slim_arg_scopes(ns):
+  """One arg_scope in another, and the first one taken again."""
+  slim = ns.slim
+  own = dict(weights_initializer=ramp(ns.tf))
+  with slim.arg_scope([slim.conv2d, slim.fully_connected], activation_fn=None, **own) as outer:
+    with slim.arg_scope([slim.conv2d], stride=2, padding="VALID"):
+      net = slim.conv2d(images(ns), 3, 3, scope="first")
+  with slim.arg_scope(outer):
+    return slim.fully_connected(slim.flatten(net), 2, scope="second")
+
+
+def deviations(ns):
+  """How far the numbers of variance_scaling_initializer spread, to a hundredth."""
+  tf, make = ns.tf, ns.contrib.variance_scaling_initializer
+  kinds = ({}, dict(factor=1.0, mode="FAN_AVG", uniform=True), dict(factor=3.0, mode="FAN_OUT"))
+  drawn = [make(seed=1, **kind)([300, 200], tf.float32) for kind in kinds]
+  return tf.stack([tf.round(1000 * tf.math.reduce_std(x)) / 1000 for x in drawn])
+
+
 def two_towers(ns):
   """Scopes, reuse, and names that are made unique."""
   tf, layers = ns.tf, ns.layers
@@ -98,6 +143,20 @@ def depthwise(ns):
 
 
 CASES = {
+  "variance_scaling_initializer": deviations,
+  "slim.arg_scope": slim_arg_scopes,
+  "slim.avg_pool2d": lambda ns: slim_network(ns, "avg_pool2d", stride=2, padding="SAME"),
+  "slim.batch_norm": lambda ns: slim_network(ns, "batch_norm", is_training=False, scale=True),
+  "slim.conv2d": lambda ns: slim_network(ns, "conv2d", stride=2, weights_initializer=ramp(ns.tf)),
+  "slim.dropout": lambda ns: slim_network(ns, "dropout", is_training=False),
+  "slim.fully_connected": lambda ns: slim_network(
+    ns, "fully_connected", activation_fn=ns.tf.nn.tanh, weights_initializer=ramp(ns.tf)
+  ),
+  "slim.l2_regularizer": slim_regularized,
+  "slim.max_pool2d": lambda ns: slim_network(ns, "max_pool2d", stride=2, padding="SAME"),
+  "slim.separable_conv2d": lambda ns: slim_network(
+    ns, "separable_conv2d", normalizer_fn=ns.slim.batch_norm, weights_initializer=ramp(ns.tf)
+  ),
   "depthwise": depthwise,
   "dense": lambda ns: ns.layers.dense(rows(ns), 3, activation=ns.tf.nn.relu),
   "dense of words": lambda ns: ns.layers.dense(words(ns), 3, use_bias=False, name="named"),

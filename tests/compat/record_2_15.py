@@ -18,12 +18,20 @@ def namespace():
   import tensorflow.compat.v1 as tf
   import tf_slim
   from keras.api._v1.keras.__internal__.legacy import rnn_cell
+  from keras.src.legacy_tf_layers import normalization
   from tensorflow.python.framework import ops
 
+  # Where 2.15.1 looks for Keras 2, which is here under its own name.
+  sys.modules["tf_keras.legacy_tf_layers.normalization"] = normalization
   ops.Tensor = tf.Tensor  # where tf_slim 1.1.0 looks for it
 
   return types.SimpleNamespace(
-    tf=tf, layers=tf.layers, contrib=tf_slim, rnn=rnn_cell, arg_scope=tf_slim.arg_scope
+    tf=tf,
+    layers=tf.layers,
+    contrib=tf_slim,
+    slim=tf_slim,
+    rnn=rnn_cell,
+    arg_scope=tf_slim.arg_scope,
   )
 
 

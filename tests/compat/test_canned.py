@@ -8,6 +8,7 @@ import pytest
 import trainer.compat.v1 as tf
 from tests.compat import canned_2_15
 from trainer.compat.v1 import estimator
+from trainer.compat.v1.estimator import heads
 
 VALUES = json.loads(pathlib.Path(__file__).with_name("canned_2_15.json").read_text())
 WITHOUT_CHANCE = ("linear", "linear of classes", "linear number", "linear by Adam", "baseline")
@@ -30,3 +31,19 @@ def test_one_core_and_two_train_alike(tmp_path):
     make, label = canned_2_15.estimators(tf, estimator, tmp_path / device, device=device)["both"]
     results.append(canned_2_15.run(tf, make, label)[1])
   assert results[0] == pytest.approx(results[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["Linear", "DNN"])
+def test_estimators_with_heads_have_the_names_of_classifiers(tmp_path, kind):
+  wide, deep = canned_2_15.columns(tf)
+  head = heads.BinaryHead()
+  config = estimator.RunConfig(device="cpu", model_dir=str(tmp_path))
+  made = (
+    estimator.LinearEstimator(head, wide, config=config)
+    if kind == "Linear"
+    else estimator.DNNEstimator(head, [4], deep, config=config)
+  )
+  names, result = canned_2_15.run(tf, lambda: made, "binary")
+  wanted_names, wanted = VALUES[{"Linear": "linear", "DNN": "dnn"}[kind]]
+  assert [name for name in names if name != "examples_seen"] == wanted_names
+  assert set(result) == set(wanted)

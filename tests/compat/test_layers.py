@@ -9,13 +9,18 @@ import pytest
 import trainer.compat.v1 as tf
 from tests.compat import cases_2_15
 from trainer.compat.v1 import layers
-from trainer.compat.v1.contrib import framework
+from trainer.compat.v1.contrib import framework, slim
 from trainer.compat.v1.contrib import layers as contrib_layers
 
 VALUES = json.loads(pathlib.Path(__file__).with_name("values_2_15.json").read_text())
 
 NAMESPACE = types.SimpleNamespace(
-  tf=tf, layers=layers, contrib=contrib_layers, rnn=tf.nn.rnn_cell, arg_scope=framework.arg_scope
+  tf=tf,
+  layers=layers,
+  contrib=contrib_layers,
+  slim=slim,
+  rnn=tf.nn.rnn_cell,
+  arg_scope=framework.arg_scope,
 )
 
 

@@ -2,9 +2,10 @@
 
 python legacy_driver.py SIDE RECORD PROGRAM ARGUMENTS...
 
-SIDE is `octet` (the program imports trainer.compat.v1) or `2.15` (it is as published, and
-tensorflow 2.15 runs it, with tf_slim in the place of tf.contrib.layers). RECORD is a file to which
-a line of JSON is added for each step and each evaluation. PROGRAM is its file.
+SIDE is `octet` (the program imports trainer.compat.v1), `preflight` (the same, whose training step
+is compiled for a TPU v3-8 in place of a training, and told to RECORD) or `2.15` (it is as
+published, and tensorflow 2.15 runs it, with tf_slim in the place of tf.contrib.layers). RECORD is a
+file to which a line of JSON is added for each step and each evaluation. PROGRAM is its file.
 
 What differs from run to run is held on both sides: random numbers of masks are the same for each
 example and each step, nothing is shuffled, images are neither cut nor turned over, and
@@ -70,6 +71,40 @@ def prepare_octet(record):
       return False
 
   wrap(estimator.Estimator, record, EachStep)
+  return tf.compat.v1
+
+
+def prepare_preflight(record):
+  import tensorflow as tf
+
+  import trainer
+  from trainer import preflight
+  from trainer.compat.v1.estimator import estimator
+
+  made = {}
+  original = trainer.Estimator
+
+  def noting(model_fn, **arguments):
+    made.update(arguments, model_fn=model_fn)
+    return original(model_fn, **arguments)
+
+  def compile_step(self, input_fn, hooks=None, steps=None, max_steps=None, **others):
+    reader = self._reader("train", input_fn)
+    assert self.octet
+    reports = preflight.check_steps(
+      made["model_fn"],
+      "v3-8",
+      train_input_fn=reader,
+      params=made["params"],
+      train_batch_size=made["train_batch_size"],
+      train_steps=steps or max_steps,
+    )
+    for report in reports:
+      note(record, preflight=preflight.text(report))
+    raise SystemExit(0)
+
+  trainer.Estimator = noting
+  estimator.Estimator.train = compile_step
   return tf.compat.v1
 
 
@@ -152,7 +187,7 @@ def give_contrib(tf, v1):
 
 
 def main(side, record, program, *arguments):
-  v1 = {"octet": prepare_octet, "2.15": prepare_2_15}[side](record)
+  v1 = {"octet": prepare_octet, "preflight": prepare_preflight, "2.15": prepare_2_15}[side](record)
   hold_random_numbers(v1)
   sys.argv = [program, *arguments]
   sys.path.insert(0, os.path.dirname(program))

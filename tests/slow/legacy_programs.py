@@ -168,15 +168,14 @@ def compare(program: Program) -> list[str]:
     beside = largest_difference(found[one], expected)
     rows.append(f"  first loss {found[one][0]:.6f}, 2.15 {expected[0]:.6f}")
     rows.append(f"  largest difference of {len(expected)} losses to 2.15: {beside:.1e}")
-  results = {one: evaluation(program.run(one, "evaluate", "cpu"))}
-  results[many] = evaluation(program.run(many, "evaluate", "cpu"))
-  if there:  # what was trained here, evaluated there
-    label = "here_there"
-    last = legacy_cases.newest(program.model_dir("cpu"))
-    program.begin_with(last, label)
-    if program.case.begins_in_model_dir:
-      results[there] = evaluation(program.run(there, "evaluate", label))
-  for name in results[one]:
+  results = {}
+  last = legacy_cases.newest(program.model_dir("cpu"))
+  if program.case.begins_in_model_dir:  # what was trained on one core, evaluated by each side
+    for side in filter(None, (one, many, there)):
+      label = f"{side.title.replace(' ', '_').replace(':', '_')}_evaluates"
+      program.begin_with(last, label)
+      results[side] = evaluation(program.run(side, "evaluate", label))
+  for name in results.get(one, ()):
     told = ", ".join(f"{side.title} {result[name]:.6g}" for side, result in results.items()
                      if name in result)  # fmt: skip
     rows.append(f"  {name}: {told}")

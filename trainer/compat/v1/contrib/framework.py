@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
+from trainer.compat.v1 import habits, overlay
 from trainer.compat.v1.contrib.arg_scopes import (
   add_arg_scope,
   arg_scope,
@@ -91,31 +91,54 @@ def get_variables_by_name(given_name: str, scope: Any = None) -> list[tf.Variabl
 def assign_from_checkpoint_fn(
   model_path: str, var_list: Any, ignore_missing_vars: bool = False, reshape_variables: bool = False
 ) -> Callable[[Any], None]:
-  """An init_fn for a Scaffold: in a model_fn, its variables begin with those of a checkpoint.
+  """An init_fn: gives the variables of a session the values of a checkpoint.
+
+  In a model_fn, which has no session, the variables begin with them.
 
   Args:
     model_path: the checkpoint.
     var_list: list of variables, or dict of name in the checkpoint → variable.
     ignore_missing_vars: whether to leave out what the checkpoint does not have.
   """
-  from trainer.compat.v1 import train
-
   del reshape_variables
-  if not isinstance(var_list, dict):
-    var_list = {one.op.name: one for one in var_list}
-  if ignore_missing_vars:
-    there = {name for name, _ in tf.train.list_variables(model_path)}
-    var_list = {name: one for name, one in var_list.items() if name in there}
-  train.init_from_checkpoint(model_path, var_list)
-  return lambda session: None
+  found = _to_restore(model_path, var_list, ignore_missing_vars)
+  if _begins_with(model_path, found):
+    return lambda session: None
+  saver = v1.train.Saver(found)
+  return lambda session: saver.restore(session, model_path)
 
 
 def assign_from_checkpoint(
   model_path: str, var_list: Any, ignore_missing_vars: bool = False
 ) -> tuple[Any, dict[str, Any]]:
   """(operation, feed_dict) that give variables the values of a checkpoint; see above."""
-  assign_from_checkpoint_fn(model_path, var_list, ignore_missing_vars)
-  return tf.no_op(), {}
+  found = _to_restore(model_path, var_list, ignore_missing_vars)
+  if _begins_with(model_path, found):
+    return tf.no_op(), {}
+  reader = tf.train.load_checkpoint(model_path)
+  operations, fed = [], {}
+  for name, variable in found.items():
+    placeholder = v1.placeholder(variable.dtype.base_dtype, variable.shape)
+    operations.append(v1.assign(variable, placeholder))
+    fed[placeholder] = reader.get_tensor(name)
+  return tf.group(*operations), fed
+
+
+def _to_restore(model_path: str, var_list: Any, ignore_missing_vars: bool) -> dict[str, Any]:
+  """dict of name in the checkpoint → variable."""
+  found = var_list if isinstance(var_list, dict) else {one.op.name: one for one in var_list}
+  if ignore_missing_vars:
+    there = {name for name, _ in tf.train.list_variables(model_path)}
+    found = {name: one for name, one in found.items() if name in there}
+  return found
+
+
+def _begins_with(model_path: str, var_list: dict[str, Any]) -> bool:
+  """Whether this is in a model_fn, where the variables now begin with the checkpoint's values."""
+  if not habits.are_kept():
+    return False
+  v1.train.init_from_checkpoint(model_path, var_list)
+  return True
 
 
 def is_tensor(x: Any) -> bool:

@@ -9,13 +9,24 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
+def _by_name(tensors: Any, name: str) -> Any:
+  return tensors if isinstance(tensors, Mapping) else {name: tensors}
+
+
 @dataclasses.dataclass
 class ServingInputReceiver:
-  """What a serving_input_receiver_fn returns: features, and the placeholders they are made of."""
+  """What a serving_input_receiver_fn returns: features, and the placeholders they are made of.
+
+  One tensor is a dict of it: features are called "feature", and what is served "input".
+  """
 
   features: Any
   receiver_tensors: Any
   receiver_tensors_alternatives: Mapping[str, Any] | None = None
+
+  def __post_init__(self):
+    self.features = _by_name(self.features, "feature")
+    self.receiver_tensors = _by_name(self.receiver_tensors, "input")
 
   def __iter__(self):
     return iter((self.features, self.receiver_tensors, self.receiver_tensors_alternatives))
@@ -23,6 +34,9 @@ class ServingInputReceiver:
 
 class TensorServingInputReceiver(ServingInputReceiver):
   """As ServingInputReceiver, for features that are one tensor."""
+
+  def __post_init__(self):
+    self.receiver_tensors = _by_name(self.receiver_tensors, "input")
 
 
 def build_raw_serving_input_receiver_fn(

@@ -63,6 +63,10 @@ class TPUConfig:
   experimental_feed_hook: Any = None
 
   def __post_init__(self):
+    if isinstance(self.per_host_input_for_training, bool):  # as TensorFlow 1.4 had it
+      kinds = InputPipelineConfig
+      by_host = self.per_host_input_for_training
+      self.per_host_input_for_training = kinds.PER_HOST_V1 if by_host else kinds.PER_SHARD_V1
     if self.num_cores_per_replica not in (None, 1) or self.input_partition_dims is not None:
       raise errors.SettingError(
         f"TPUConfig(num_cores_per_replica={self.num_cores_per_replica}, input_partition_dims="
