@@ -173,7 +173,7 @@ def compile_program(
     answer = json.loads(_read(path["answer"]))
     listing = _listing(path["dump"])
   if "error" in answer:
-    return _out_of_memory(answer, listing)
+    return _out_of_memory(answer, listing, topology.memory_bytes)
   return Compiled(listing=listing, **answer)
 
 
@@ -190,8 +190,12 @@ def _listing(folder):
   return Listing(_read(stem + ".txt"), assigned, memory.allocated_bytes(assigned))
 
 
-def _out_of_memory(answer, listing):
+def _out_of_memory(answer, listing, memory_bytes):
   message = answer["error"]
+  # libtpu 0.0.30 says this of a single array; the size that it compares with is the chip's, which a
+  # program may not use all of.
+  if array := re.search(r"Allocation \(size=(\d+)\) would exceed memory", message):
+    return OutOfMemory(int(array[1]), memory_bytes, message, answer["versions"], listing)
   size = r"([\d.]+)([KMGT]?)"
   # There are two messages: one if the program is clearly too large, and one if the compiler first
   # tried to make it fit.

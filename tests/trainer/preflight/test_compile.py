@@ -51,7 +51,7 @@ def test_what_is_too_large_is_told_with_its_buffers_and_the_batch_that_fits():
 
 
 def test_what_the_compiler_refuses_is_an_error_here():
-  wrong = dataclasses.replace(topology.find("v3-8"), compiler_name="v3:3x5x7")
+  wrong = dataclasses.replace(topology.find("v3-8"), shape=(3, 5, 7))
   report = check.Check(programs.experiment()).run("predict", wrong)
   assert report.failed == "compile"
   assert "not divisible" in report.problem

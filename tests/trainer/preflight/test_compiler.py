@@ -81,6 +81,17 @@ def test_memory_that_is_far_too_small(in_its_place):
   assert (result.needed_bytes, result.available_bytes) == (21.5 * 2**30, 15.5 * 2**30)
 
 
+def test_memory_that_is_too_small_for_one_array(in_its_place):
+  in_its_place(
+    answer(
+      '{"error": "RESOURCE_EXHAUSTED: Allocation (size=34359738368) would exceed memory '
+      '(size=17179869184) :: #allocation112", "versions": {}}'
+    )
+  )
+  result = compiler.compile_program(program.Program(b""), V3, 60)
+  assert (result.needed_bytes, result.available_bytes) == (2**35, V3.memory_bytes)
+
+
 def test_memory_that_is_just_too_small(in_its_place):
   in_its_place(
     answer(
