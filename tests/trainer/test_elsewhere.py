@@ -35,7 +35,7 @@ def test_a_run_goes_on_and_its_model_is_served_from_a_url(tmp_path):
   here, there = (each.get_variable_value("w") for each in (whole, again))
   assert here.tobytes() == there.tobytes()
   lines = metrics_file.read("ram://elsewhere")
-  assert [line["step"] for line in lines if line["kind"] == metrics_file.TRAIN] == [20, 30]
+  assert [line["step"] for line in lines if line["kind"] == metrics_file.TRAIN] == [10, 20, 30]
   # Both ended trainings exported, and nothing half written is left beside their models.
   names = sorted(tf.io.gfile.listdir("ram://elsewhere/export/final"))
   assert len([name for name in names if name.rstrip("/").isdigit()]) == 2

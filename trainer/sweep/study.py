@@ -52,8 +52,7 @@ class Study:
     lease_seconds: float = 60.0,
   ) -> None:
     self._optuna = optuna_parts.library()
-    # One cache of what the database has: finished trials are read once.
-    self._storage = self._optuna.storages.get_storage(storage)
+    self._storage = storage
     self.name = name
     self.settings = settings
     self.leases: Any = leases.Leases(storage.engine, name, lease_seconds) if settings else None

@@ -64,6 +64,8 @@ def linked(count):
 def cut(link):
   """Ends a worker's connections as the end of its process does."""
   for lines in link._others.values():
+    lines.send = lambda message: False  # a process that has ended tells nobody of what it sees
+  for lines in link._others.values():
     lines.connection.shutdown(socket.SHUT_RDWR)
 
 
