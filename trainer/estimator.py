@@ -202,7 +202,7 @@ class Estimator:
   @property
   def traces(self) -> dict[Kind, int]:
     """How often model_fn was called, by kind."""
-    return dict(self._parts.program.traces)
+    return dict(self._parts.program.calls.traces)
 
   def get_variable_names(self) -> list[str]:
     """Returns the names of the variables in the newest checkpoint, sorted."""
@@ -452,7 +452,13 @@ class Estimator:
     """
     parts_, start = self._parts, self._start(kind, input_fn)
     return dry_run.try_step(
-      kind, input_fn, parts_.inputs, parts_.loops, parts_.values, parts_.program.model_name, start
+      kind,
+      input_fn,
+      parts_.inputs,
+      parts_.loops,
+      parts_.values,
+      parts_.program.calls.model_name,
+      start,
     )
 
   def time_input(self, kind: Kind, input_fn: Callable) -> benchmark.Report:

@@ -76,6 +76,12 @@ def named_leaves(
   return leaves
 
 
+def static_batch_size(features: Any) -> int | None:
+  """Returns the size of the first feature's first axis; None where it is not known."""
+  shape = tf.nest.flatten(features)[0].shape
+  return shape.as_list()[0] if shape.rank else None
+
+
 def _paths(part, path):
   if part is None or isinstance(part, tensorflow_internals.NoneTensorSpec):
     return

@@ -1,9 +1,9 @@
 """Runs steps: one step, many steps in one call of the device, and the loop around these calls.
 
-`step` is one step of each kind. `device_loops` runs many steps in one call; `multi_step` and, for
-evaluation and prediction, `multi_group` run them in one program of the device. `outer_loop` calls
-the device loops from plain Python, and `boundaries` does what is due between two calls. `training`
-and `evaluator` use all of these for an Estimator.
+`step` is one step of each kind; it calls the model_fn by `model_calls`. `device_loops` runs many
+steps in one call; `multi_step` and, for evaluation and prediction, `multi_group` run them in one
+program of the device. `outer_loop` calls the device loops from plain Python, and `boundaries` does
+what is due between two calls. `training` and `evaluator` use all of these for an Estimator.
 """
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
   "preemption",
   "program_length",
   "step",
+  "step_errors",
   "training",
   "training_lock",
   "turns",

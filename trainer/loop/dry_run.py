@@ -10,8 +10,7 @@ from trainer import errors, spec
 from trainer.checkpoints import model_values
 from trainer.inputs import call, elements
 from trainer.kinds import Kind
-from trainer.loop import device_loops, evaluation, loop_input
-from trainer.loop import step as step_lib
+from trainer.loop import device_loops, evaluation, loop_input, step_errors
 
 
 def try_step(
@@ -46,7 +45,7 @@ def try_step(
     values.invalidate()
   failed_in_input = loops.failed_in_input if kind == Kind.TRAIN else lambda: None
   with (
-    step_lib.translate_step_errors(model_name, Kind(kind)),
+    step_errors.of_step(model_name, Kind(kind)),
     call.translate_read_errors(batches.input_fn, kind, failed_in_input),
   ):
     what = run(loops, batches)

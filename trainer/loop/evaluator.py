@@ -13,7 +13,7 @@ from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import call
 from trainer.kinds import Kind
-from trainer.loop import device_loops, evaluation, loop_input
+from trainer.loop import device_loops, evaluation, loop_input, step_errors
 from trainer.loop import step as step_lib
 from trainer.loop import watchdog as watchdog_lib
 from trainer.reporting import host_metrics
@@ -83,8 +83,8 @@ class Evaluator:
     """
     checkpoint = self._values.source(checkpoint_path)
     eval_input = self._inputs.get(Kind.EVAL, source, name or "")
-    names = self._program.restored_names(Kind.EVAL)
-    specification = self._program.specs[Kind.EVAL]
+    names = self._program.calls.restored_names(Kind.EVAL)
+    specification = self._program.calls.specs[Kind.EVAL]
     all_hooks = hook_list.HookList(
       session_run.adapt([*(hooks or []), *(specification.evaluation_hooks or [])], "evaluate"),
       estimator,
@@ -94,7 +94,7 @@ class Evaluator:
     is_own = self._values.is_own(checkpoint)
     with (
       self._watchdog.stage("evaluation"),
-      step_lib.translate_step_errors(self._program.model_name, Kind.EVAL),
+      step_errors.of_step(self._program.calls.model_name, Kind.EVAL),
       call.translate_read_errors(eval_input.input_fn, Kind.EVAL),
       # Else retention may remove the checkpoint while another process evaluates it.
       retention.lease(checkpoint) if is_own else contextlib.nullcontext(),

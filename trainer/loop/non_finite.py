@@ -119,7 +119,7 @@ def first_tensor(program: step_lib.Program, batches: Sequence[tuple]) -> str | N
   """
 
   def train():
-    with program.wrap_model_fn(check_numerics):
+    with program.calls.wrapped(check_numerics):
       return program.train(batches)[0]
 
   try:

@@ -5,21 +5,16 @@ clip → apply. The model_fn does the first three. `trainer.optimizers` does the
 every optimizer.
 """
 
-import contextlib
-import re
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from trainer import combined_gradients, command, durations, errors, run_config, schedules, spec
-from trainer.checkpoints import scaffolds
-from trainer.inputs import elements
+from trainer import combined_gradients, durations, errors, run_config, schedules, spec
 from trainer.kinds import Kind
-from trainer.loop import core_results, core_totals, suspect_shapes, untrained
+from trainer.loop import core_results, core_totals, model_calls, untrained
 from trainer.reporting import summaries
-from trainer.tracing import assignments, replica_updates, user_frames, variable_store
+from trainer.tracing import assignments, replica_updates, variable_store
 
 # Which variables a step may change. A model_fn may create its train_op in every mode, but only
 # training updates the model. Evaluation counts in its metrics; prediction counts nothing.
@@ -46,7 +41,6 @@ class Program:
       programs that run on CPUs and nowhere else.
 
   Attributes:
-    model_name: the model_fn's name, for messages.
     strategy: the strategy.
     training_length: how long the training is, for learning-rate schedules.
     store: all variables: the model's, the optimizer's slots, and "global_step".
@@ -56,8 +50,7 @@ class Program:
     totals: what the steps of `train_steps` add up to.
     metric_fn: the metric_fn of the newest evaluation trace, or None.
     host_fn: the function of the newest training trace's host_call, or None.
-    specs: kind → the EstimatorSpec that the model_fn returned last.
-    traces: kind → number of calls of the model_fn.
+    calls: the calls of the model_fn, and what they returned.
   """
 
   def __init__(
@@ -70,11 +63,6 @@ class Program:
     config: run_config.RunConfig,
     uses_cpu_kernels: bool = False,
   ) -> None:
-    self._model_fn = model_fn
-    self.model_name = model_fn.name
-    self._params = params
-    self._batch_sizes = batch_sizes
-    self._config = config
     self.strategy = strategy
     per_core = batch_sizes.get(Kind.TRAIN)
     self.training_length = durations.TrainingLength(
@@ -100,10 +88,7 @@ class Program:
     self.totals = core_totals.CoreTotals(self.store)
     self.metric_fn: Callable | None = None
     self.host_fn: Callable | None = None
-    self.specs: dict[Kind, spec.EstimatorSpec] = {}
-    self._around_model_fn: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
-    self.traces: dict[Kind, int] = dict.fromkeys(Kind, 0)
-    self._scaffold_fns: dict[Kind, scaffolds.ScaffoldFn | None] = {}
+    self.calls = model_calls.ModelCalls(model_fn, params, batch_sizes, config, self.store)
 
   def train(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any]:
     """Does one training step.
@@ -153,7 +138,7 @@ class Program:
     self._warn_of_no_training()
 
   def _warn_of_no_training(self):
-    untrained.warn(self.store, self.specs[Kind.TRAIN].train_op, self._model_fn.name)
+    untrained.warn(self.store, self.calls.specs[Kind.TRAIN].train_op, self.calls.model_name)
 
   def _loop_of(self, first, count):
     """Returns the loop that each replica runs over its stack."""
@@ -174,7 +159,7 @@ class Program:
   def _train_on_replica(self, *element):
     """Does one step on a replica; returns its loss and the tensors of the host_call."""
     with summaries.collect_scalars() as scalars:
-      result = self._call(Kind.TRAIN, element)
+      result = self.calls.call(Kind.TRAIN, element)
     self._keep(scalars)
     self.host_fn, tensors = result.host_call or (None, {})
     _check_host_tensors(tensors)
@@ -199,7 +184,7 @@ class Program:
 
   def _evaluate_on_replica(self, *element):
     """Evaluates a batch on a replica; returns its loss and the tensors of eval_metrics."""
-    result = self._call(Kind.EVAL, element)
+    result = self.calls.call(Kind.EVAL, element)
     self.metric_fn, tensors = result.eval_metrics or (None, {})
     return tf.cast(result.loss, tf.float32), tensors
 
@@ -216,7 +201,7 @@ class Program:
 
   def _predict_on_replica(self, *element):
     """Returns the predictions for a batch on a replica."""
-    return self._call(Kind.PREDICT, element[:1]).predictions
+    return self.calls.call(Kind.PREDICT, element[:1]).predictions
 
   def run_groups(
     self,
@@ -264,38 +249,6 @@ class Program:
       loop=lambda traced, *stack: run(lambda index: traced(step, index, *stack)),
     )
 
-  def restored_names(self, kind: Kind) -> dict[str, str] | None:
-    """Calls the scaffold_fn of a kind, once, and returns the names by which its Saver restores.
-
-    Args:
-      kind: a kind that was traced.
-
-    Returns:
-      Name of a variable → its name in checkpoints. None without a scaffold_fn or a Saver.
-
-    Raises:
-      ModelFnError: the scaffold_fn raised an error.
-      SpecError: it returned no Scaffold.
-      SettingError: the Scaffold asks for something that Octet does not support.
-    """
-    scaffold_fn = self._scaffold_fns.get(kind)
-    return None if scaffold_fn is None else scaffold_fn.names(self.store, self._config)
-
-  @contextlib.contextmanager
-  def wrap_model_fn(
-    self, context: Callable[[], contextlib.AbstractContextManager]
-  ) -> Iterator[None]:
-    """Enters a context around each call of the model_fn, on the replica's own thread.
-
-    Args:
-      context: function that returns a new context manager.
-    """
-    self._around_model_fn = context
-    try:
-      yield
-    finally:
-      self._around_model_fn = contextlib.nullcontext
-
   def _on_each_replica(self, fn, batches, kind):
     """Runs fn on every replica with its own batch; concatenates the results (stacks scalars)."""
     results = self._run_on_replicas(fn, *self._of_each_replica(batches), kind=kind)
@@ -327,7 +280,7 @@ class Program:
         self.global_step,
         _MAY_CHANGE[kind],
         goes_on,
-        f"model_fn {self._model_fn.name}, mode {spec.MODE_OF[kind]!r},",
+        f"model_fn {self.calls.model_name}, mode {spec.MODE_OF[kind]!r},",
         loop=loop,
       )
 
@@ -351,106 +304,11 @@ class Program:
     locals_ = [values * replicas if len(values) < replicas else values for values in locals_]
     return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
 
-  def _call(self, kind, element):
-    """Calls model_fn; re-raises errors as ModelFnError with file, line and input shapes."""
-    self.traces[kind] += 1
-    mode = spec.MODE_OF[kind]
-    features, labels = element if len(element) == 2 else (element[0], None)
-    params = spec.copy_params(self._params)
-    if kind in self._batch_sizes:
-      params["batch_size"] = self._batch_sizes[kind]
-    try:
-      with self._around_model_fn():
-        result = self._model_fn(features, labels, mode, params, self._config)
-    except (errors.SpecError, errors.SettingError) as error:
-      # Of an EstimatorSpec, say, which does not know who makes it.
-      where, said = _where(error), command.original(error)  # gin raises another in its place
-      if where and where not in str(said):
-        said.args = (f"{said}{where}",)
-      raise
-    except errors.OctetError:
-      raise
-    except Exception as error:
-      raise errors.ModelFnError(_message(self._model_fn.name, mode, element, error)) from error
-    self._check(result, kind, features)
-    first = tf.nest.flatten(features)[0].shape
-    batch = first.as_list()[0] if first.rank else None
-    suspect_shapes.warn(tf.compat.v1.get_default_graph(), batch, self._model_fn.name)
-    self.specs[kind] = result
-    # Only the first spec of a kind counts: its scaffold_fn may have been called already.
-    if kind not in self._scaffold_fns:
-      self._scaffold_fns[kind] = scaffolds.note_scaffold_fn(result, self._model_fn.name)
-    return result
-
-  def _check(self, result, kind, features):
-    """Raises SpecError for a loss that is no scalar, or an output without the batch axis."""
-    name = f"model_fn {self._model_fn.name}, mode {spec.MODE_OF[kind]!r}"
-    if kind != Kind.PREDICT:
-      if not tf.is_tensor(result.loss):
-        raise errors.SpecError(f"{name}: the loss is {result.loss!r}: expected a scalar tensor.")
-      if result.loss.shape.rank != 0:
-        raise errors.SpecError(
-          f"{name}: the loss has shape {result.loss.shape}: expected a "
-          "scalar, as tf.reduce_mean gives."
-        )
-    what, tensors = "predictions", result.predictions
-    if kind != Kind.PREDICT:
-      what, tensors = (
-        "eval_metrics",
-        result.eval_metrics[1] if kind == Kind.EVAL and result.eval_metrics else None,
-      )
-    if tensors is None:
-      return
-    first = tf.nest.flatten(features)[0].shape
-    batch = first.as_list()[0] if first.rank else None
-    for path, tensor in elements.named_leaves((tensors,), [what]):
-      shape = tf.convert_to_tensor(tensor).shape
-      if shape.rank == 0 or (
-        batch is not None and shape.rank and shape.as_list()[0] not in (None, batch)
-      ):
-        raise errors.SpecError(
-          f"{name}: {path} has shape {shape}: its first axis must be the "
-          f"batch, of {batch} examples."
-        )
-
   def _keep(self, scalars):
     """Assigns the step's scalars to variables. The host reads their mean over the replicas."""
     for tag, value in scalars.items():
       self.scalars[tag] = self.store.scratch(f"summaries/{tag}")
       self.scalars[tag].assign(value)
-
-
-@contextlib.contextmanager
-def translate_step_errors(name: str, kind: Kind) -> Iterator[None]:
-  """Turns errors of a step's operations into errors that name the model_fn and its line.
-
-  Args:
-    name: the model_fn's name.
-    kind: the kind, for the message.
-
-  Raises:
-    ModelFnError: an operation rejected its input, such as a label that is out of range, an
-      assertion failed, or XLA has no such operation.
-  """
-  try:
-    yield
-  except tf.errors.InvalidArgumentError as error:
-    where = user_frames.where(re.findall(r'File "(.+?)", line (\d+)', error.message))
-    if absent := re.findall(r"(\w+) \(No registered", error.message):
-      raise errors.ModelFnError(
-        f"model_fn {name}, mode {spec.MODE_OF[kind]!r}{where}: XLA has no "
-        f"{' and no '.join(dict.fromkeys(absent))}: take --xla away, or compute it in another way."
-      ) from error
-    lines = [line.strip() for line in error.message.split("[[")[0].splitlines()]
-    what = [
-      line
-      for line in lines
-      if line and not line.startswith(("File ", "Detected at node", "Graph execution error"))
-    ]
-    raise errors.ModelFnError(
-      f"model_fn {name} failed in a step, mode {spec.MODE_OF[kind]!r}{where}: "
-      f"{' '.join(what)[:500]}"
-    ) from error
 
 
 def _at(index, stack):
@@ -465,24 +323,3 @@ def _check_host_tensors(tensors):
         f"host_call: the tensor {tensor.name} is a scalar; it needs an axis "
         "to be concatenated along: tf.reshape(tensor, [1])."
       )
-
-
-def _message(name, mode, element, error):
-  shapes = ", ".join(
-    f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in elements.named_leaves(element)
-  )
-  said = f"{type(error).__name__}: {error}"
-  if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
-    # TensorFlow's own advice is for programs that decorate functions themselves.
-    said = (
-      "Python's if, while, for, and, or and not cannot ask for the value of a tensor, which is not "
-      "known while the step is traced: use tf.where, tf.cond, tf.while_loop, or tf.logical_and and "
-      "the like"
-    )
-  return f"model_fn {name} failed in mode {mode!r}{_where(error)}, given {shapes}: {said}"
-
-
-def _where(error):
-  return user_frames.where(
-    [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
-  )

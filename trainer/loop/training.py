@@ -27,6 +27,7 @@ from trainer.loop import (
   outer_loop,
   preemption,
   rollback,
+  step_errors,
   training_lock,
   training_report,
 )
@@ -175,11 +176,11 @@ class Training:
 
     # 2. The loop is traced, which makes the variables, and these get their values.
     train_input = self._inputs.get(Kind.TRAIN, source, start=position)
-    specification = self._program.specs[Kind.TRAIN]
+    specification = self._program.calls.specs[Kind.TRAIN]
     hooks = [*hooks, *session_run.adapt(specification.training_hooks, "training_hooks")]
     if latest is None:
       # A scaffold_fn may ask for initial values from a checkpoint.
-      self._program.restored_names(Kind.TRAIN)
+      self._program.calls.restored_names(Kind.TRAIN)
     self._values.load(latest or model_values.WARM_START)
     start = int(self._program.global_step.numpy())
     final_step = start + steps if steps is not None else max_steps
@@ -273,7 +274,7 @@ class Training:
     if self._position.examples == train_input.start:
       stage = "first training steps: first batch, compilation"
     with (
-      step_lib.translate_step_errors(self._program.model_name, Kind.TRAIN),
+      step_errors.of_step(self._program.calls.model_name, Kind.TRAIN),
       call.translate_read_errors(train_input.input_fn, Kind.TRAIN, self._loops.failed_in_input),
       self._watchdog.stage(stage),
     ):

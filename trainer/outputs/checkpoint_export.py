@@ -65,7 +65,7 @@ class CheckpointExport:
         return saved_model.sample(dataset, kind, count)
 
     def give_values(program):
-      names = program.restored_names(Kind.PREDICT)
+      names = program.calls.restored_names(Kind.PREDICT)
       self._values.assign_to(source, program.store, names)
 
     exported = saved_model.save(

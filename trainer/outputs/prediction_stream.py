@@ -12,7 +12,7 @@ from trainer.checkpoints import model_values
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import call
 from trainer.kinds import Kind
-from trainer.loop import device_loops, loop_input, turns
+from trainer.loop import device_loops, loop_input, step_errors, turns
 from trainer.loop import step as step_lib
 from trainer.loop import watchdog as watchdog_lib
 
@@ -73,7 +73,7 @@ class Predictor:
     """
     checkpoint = self._values.source(checkpoint_path)
     predict_input = self._inputs.get(Kind.PREDICT, source)
-    specification = self._program.specs[Kind.PREDICT]
+    specification = self._program.calls.specs[Kind.PREDICT]
     _check_keys(keys, specification.predictions)
     with self._in_use(checkpoint):  # which finds what does not fit
       pass
@@ -92,7 +92,7 @@ class Predictor:
     )
 
   def _in_use(self, checkpoint):
-    return self._values.use(checkpoint, self._program.restored_names(Kind.PREDICT))
+    return self._values.use(checkpoint, self._program.calls.restored_names(Kind.PREDICT))
 
   def _batches_or_examples(
     self, input_fn, groups, checkpoint, keys, one_by_one, with_examples, hooks
@@ -103,7 +103,7 @@ class Predictor:
         self._turns.take("predict"),
         # Others may have used the variables since the last `next()`.
         self._in_use(checkpoint),
-        step_lib.translate_step_errors(self._program.model_name, Kind.PREDICT),
+        step_errors.of_step(self._program.calls.model_name, Kind.PREDICT),
         call.translate_read_errors(input_fn, Kind.PREDICT),
         self._watchdog.stage("a batch to predict"),
       ):

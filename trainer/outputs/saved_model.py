@@ -170,7 +170,7 @@ def save(
   def predict(features):
     predictions = program.predict([(features,)])
     return dataclasses.replace(
-      program.specs[Kind.PREDICT], predictions=predictions
+      program.calls.specs[Kind.PREDICT], predictions=predictions
     ).served_outputs()
 
   if serving_input_receiver_fn is None and feature_spec is None:
@@ -185,7 +185,7 @@ def save(
       receive, feature_spec = _receiver(serving_input_receiver_fn)
     traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
     outputs = traced.get_concrete_function().structured_outputs
-    methods = dict(program.specs[Kind.PREDICT].export_methods or {})
+    methods = dict(program.calls.specs[Kind.PREDICT].export_methods or {})
     if receive is None or not receive.takes_examples:  # as classify and regress do
       methods = {}
     signatures = {

@@ -1,0 +1,140 @@
+"""The calls of a model_fn: what it is given, what it may return, and what is noted of that."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors, run_config, spec
+from trainer.checkpoints import scaffolds
+from trainer.inputs import elements
+from trainer.kinds import Kind
+from trainer.loop import step_errors, suspect_shapes
+from trainer.tracing import variable_store
+
+
+class ModelCalls:
+  """Calls a model_fn, and keeps what it returned.
+
+  Args:
+    model_fn: the model_fn.
+    params: its params, without "batch_size".
+    batch_sizes: kind → per-core batch size, for params["batch_size"]. For a kind that is absent, as
+      in an export, the params have no "batch_size".
+    config: the run's configuration.
+    store: all variables.
+
+  Attributes:
+    model_name: the model_fn's name, for messages.
+    specs: kind → the EstimatorSpec that the model_fn returned last.
+    traces: kind → number of calls.
+  """
+
+  def __init__(
+    self,
+    model_fn: spec.ModelFn,
+    params: Mapping[str, Any],
+    batch_sizes: Mapping[Kind, int],
+    config: run_config.RunConfig,
+    store: variable_store.VariableStore,
+  ) -> None:
+    self._model_fn = model_fn
+    self.model_name = model_fn.name
+    self._params = params
+    self._batch_sizes = batch_sizes
+    self._config = config
+    self._store = store
+    self._around: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
+    self.specs: dict[Kind, spec.EstimatorSpec] = {}
+    self.traces: dict[Kind, int] = dict.fromkeys(Kind, 0)
+    self._scaffold_fns: dict[Kind, scaffolds.ScaffoldFn | None] = {}
+
+  def call(self, kind: Kind, element: tuple) -> spec.EstimatorSpec:
+    """Calls the model_fn, on the replica whose step is being traced.
+
+    Args:
+      kind: the kind of step.
+      element: features, or features and labels: tensors.
+
+    Returns:
+      What the model_fn returned.
+
+    Raises:
+      ModelFnError: the model_fn failed; with its file and line, and the shapes of its input.
+      SpecError: what it returned is not what that kind of step needs.
+    """
+    self.traces[kind] += 1
+    mode = spec.MODE_OF[kind]
+    features, labels = element if len(element) == 2 else (element[0], None)
+    params = spec.copy_params(self._params)
+    if kind in self._batch_sizes:
+      params["batch_size"] = self._batch_sizes[kind]
+    with step_errors.of_model_fn(self.model_name, mode, element), self._around():
+      result = self._model_fn(features, labels, mode, params, self._config)
+    batch = elements.static_batch_size(features)
+    _check(result, kind, batch, f"model_fn {self.model_name}, mode {mode!r}")
+    suspect_shapes.warn(tf.compat.v1.get_default_graph(), batch, self.model_name)
+    self.specs[kind] = result
+    # Only the first spec of a kind counts: its scaffold_fn may have been called already.
+    if kind not in self._scaffold_fns:
+      self._scaffold_fns[kind] = scaffolds.note_scaffold_fn(result, self.model_name)
+    return result
+
+  def restored_names(self, kind: Kind) -> dict[str, str] | None:
+    """Calls the scaffold_fn of a kind, once, and returns the names by which its Saver restores.
+
+    Args:
+      kind: a kind that was traced.
+
+    Returns:
+      Name of a variable → its name in checkpoints. None without a scaffold_fn or a Saver.
+
+    Raises:
+      ModelFnError: the scaffold_fn raised an error.
+      SpecError: it returned no Scaffold.
+      SettingError: the Scaffold asks for something that Octet does not support.
+    """
+    scaffold_fn = self._scaffold_fns.get(kind)
+    return None if scaffold_fn is None else scaffold_fn.names(self._store, self._config)
+
+  @contextlib.contextmanager
+  def wrapped(self, context: Callable[[], contextlib.AbstractContextManager]) -> Iterator[None]:
+    """Enters a context around each call of the model_fn, on the replica's own thread.
+
+    Args:
+      context: function that returns a new context manager.
+    """
+    self._around = context
+    try:
+      yield
+    finally:
+      self._around = contextlib.nullcontext
+
+
+def _check(result, kind, batch, name):
+  """Raises SpecError for a loss that is no scalar, or an output without the batch axis."""
+  if kind != Kind.PREDICT:
+    if not tf.is_tensor(result.loss):
+      raise errors.SpecError(f"{name}: the loss is {result.loss!r}: expected a scalar tensor.")
+    if result.loss.shape.rank != 0:
+      raise errors.SpecError(
+        f"{name}: the loss has shape {result.loss.shape}: expected a scalar, as tf.reduce_mean "
+        "gives."
+      )
+  what, tensors = "predictions", result.predictions
+  if kind != Kind.PREDICT:
+    what, tensors = (
+      "eval_metrics",
+      result.eval_metrics[1] if kind == Kind.EVAL and result.eval_metrics else None,
+    )
+  if tensors is None:
+    return
+  for path, tensor in elements.named_leaves((tensors,), [what]):
+    shape = tf.convert_to_tensor(tensor).shape
+    if shape.rank == 0 or (
+      batch is not None and shape.rank and shape.as_list()[0] not in (None, batch)
+    ):
+      raise errors.SpecError(
+        f"{name}: {path} has shape {shape}: its first axis must be the batch, of {batch} examples."
+      )

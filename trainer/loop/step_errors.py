@@ -1,0 +1,94 @@
+"""What the user is told of a model_fn, or a step of it, that goes wrong: file, line, input."""
+
+import contextlib
+import re
+import traceback
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from trainer import command, errors, spec
+from trainer.inputs import elements
+from trainer.kinds import Kind
+from trainer.tracing import user_frames
+
+
+@contextlib.contextmanager
+def of_model_fn(name: str, mode: str, element: tuple) -> Iterator[None]:
+  """Turns errors of a call of the model_fn into errors with its file, its line and its input.
+
+  Args:
+    name: the model_fn's name.
+    mode: the mode in which it is called.
+    element: features, or features and labels: what it is given.
+
+  Raises:
+    ModelFnError: the model_fn raised an error that is not Octet's own.
+    OctetError: it raised this one; a SpecError and a SettingError get the file and the line.
+  """
+  try:
+    yield
+  except (errors.SpecError, errors.SettingError) as error:
+    # Of an EstimatorSpec, say, which does not know who makes it.
+    where, said = _where(error), command.original(error)  # gin raises another in its place
+    if where and where not in str(said):
+      said.args = (f"{said}{where}",)
+    raise
+  except errors.OctetError:
+    raise
+  except Exception as error:
+    raise errors.ModelFnError(_message(name, mode, element, error)) from error
+
+
+@contextlib.contextmanager
+def of_step(name: str, kind: Kind) -> Iterator[None]:
+  """Turns errors of a step's operations into errors that name the model_fn and its line.
+
+  Args:
+    name: the model_fn's name.
+    kind: the kind, for the message.
+
+  Raises:
+    ModelFnError: an operation rejected its input, such as a label that is out of range, an
+      assertion failed, or XLA has no such operation.
+  """
+  try:
+    yield
+  except tf.errors.InvalidArgumentError as error:
+    where = user_frames.where(re.findall(r'File "(.+?)", line (\d+)', error.message))
+    if absent := re.findall(r"(\w+) \(No registered", error.message):
+      raise errors.ModelFnError(
+        f"model_fn {name}, mode {spec.MODE_OF[kind]!r}{where}: XLA has no "
+        f"{' and no '.join(dict.fromkeys(absent))}: take --xla away, or compute it in another way."
+      ) from error
+    lines = [line.strip() for line in error.message.split("[[")[0].splitlines()]
+    what = [
+      line
+      for line in lines
+      if line and not line.startswith(("File ", "Detected at node", "Graph execution error"))
+    ]
+    raise errors.ModelFnError(
+      f"model_fn {name} failed in a step, mode {spec.MODE_OF[kind]!r}{where}: "
+      f"{' '.join(what)[:500]}"
+    ) from error
+
+
+def _message(name, mode, element, error):
+  shapes = ", ".join(
+    f"{path} {leaf.dtype.name}{list(leaf.shape)}" for path, leaf in elements.named_leaves(element)
+  )
+  said = f"{type(error).__name__}: {error}"
+  if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
+    # TensorFlow's own advice is for programs that decorate functions themselves.
+    said = (
+      "Python's if, while, for, and, or and not cannot ask for the value of a tensor, which is not "
+      "known while the step is traced: use tf.where, tf.cond, tf.while_loop, or tf.logical_and and "
+      "the like"
+    )
+  return f"model_fn {name} failed in mode {mode!r}{_where(error)}, given {shapes}: {said}"
+
+
+def _where(error):
+  return user_frames.where(
+    [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+  )
