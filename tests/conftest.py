@@ -24,6 +24,15 @@ def _no_gin_bindings():
   gin.clear_config()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
+def pytest_collection_modifyitems(items):
+  """Has the eight cores of the tests that are long on them be long."""
+  for item in items:
+    on_eight = "callspec" in dir(item) and item.callspec.params.get("device") == "cpu:8"
+    if on_eight and item.get_closest_marker("long_on_eight_cores"):
+      item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(params=os.environ.get("OCTET_TEST_DEVICES", "cpu,cpu:8").split(","))
 def device(request):
   """One core, and eight; or those that OCTET_TEST_DEVICES names, such as gpu: tests.slow.gpu."""

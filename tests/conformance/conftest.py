@@ -5,7 +5,7 @@ import pytest
 from tests import long
 from tests.conformance import cases
 
-QUICK = ("keras_layers", "modules", "v1_variables", "as_bert_trains", "losses_collections")
+QUICK = ("keras_layers", "v1_variables", "as_bert_trains")
 
 
 @pytest.fixture(

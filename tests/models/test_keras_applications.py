@@ -51,6 +51,7 @@ def test_the_head_pools_as_it_is_told(tmp_path, small, pooling, width):
   assert estimator.variables["head_hidden_0/kernel"].shape == (width, 6)
 
 
+@pytest.mark.long
 def test_statistics_move_as_fast_as_they_are_told(tmp_path, small):
   moved = []
   for momentum in (None, 0.9):
@@ -108,6 +109,7 @@ def test_starts_from_a_file(tmp_path, small, file, frozen):
   assert all(near)
 
 
+@pytest.mark.long
 def test_eight_cores_start_from_a_file(tmp_path, small):
   network = keras_applications.build("Small", (8, 8, 3))
   network.save_weights(tmp_path / "small.weights.h5")

@@ -35,6 +35,7 @@ def test_learns_and_serves(tmp_path):
   assert results["accuracy"] == 1.0
 
 
+@pytest.mark.long
 def test_dropout_and_bfloat16(tmp_path):
   small_runs.check(
     functools.partial(small, dropout=0.2),

@@ -64,6 +64,7 @@ def text(cell):
   )
 
 
+@pytest.mark.long
 def test_quickstart(tmp_path, monkeypatch):
   printed = execute("quickstart.ipynb", tmp_path, monkeypatch, STEPS=200)
   assert printed["connect"].endswith("cpu, 8 cores\n")

@@ -228,6 +228,7 @@ def test_an_own_compute_gradients_is_called(wrap, tmp_path):
   assert_close(estimator, expected(steps=2, rate=RATE / 2, decay=0, momentum=0))
 
 
+@pytest.mark.long_on_eight_cores
 def test_in_evaluation_it_is_not_called_and_makes_no_slots(tmp_path, device):
   """A checkpoint that was trained otherwise can be evaluated."""
   made = []

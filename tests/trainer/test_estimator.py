@@ -302,6 +302,7 @@ def test_a_generator_that_is_dropped_half_way_does_no_harm(one_core):
 # ----------------------------------------------------- built once, used again
 
 
+@pytest.mark.long
 def test_many_evaluations_and_predictions_build_nothing_and_keep_nothing(model_dir):
   """15 of each: no call of model_fn, no variable, and no Python object that stays."""
   estimator = programs.estimator(model_dir, batch_size=16)
@@ -324,6 +325,7 @@ def test_many_evaluations_and_predictions_build_nothing_and_keep_nothing(model_d
   assert len(gc.get_objects()) - before < 2000
 
 
+@pytest.mark.long_on_eight_cores
 def test_model_fn_is_called_once_for_each_replica_and_mode(tmp_path, device):
   estimator = programs.estimator(tmp_path, device=device)
   for _ in range(2):

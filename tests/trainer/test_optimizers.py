@@ -180,6 +180,7 @@ def test_the_clipping_of_a_keras_optimizer_is_of_the_combined_gradient_too(tmp_p
   assert_close(estimator, expected(0.1, 1, clipped(0.5)))
 
 
+@pytest.mark.long_on_eight_cores
 def test_a_sum_over_the_replicas_is_that_many_means(tmp_path, device):
   def train_op(loss):
     return trainer.CrossShardOptimizer(

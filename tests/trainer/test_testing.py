@@ -52,6 +52,7 @@ def dropped(y):
 # -------------------------------------------------------------- a right model
 
 
+@pytest.mark.long_on_eight_cores
 def test_a_right_model_passes(device):
   testing.assert_learns(**LINE, steps=50, below=1.0, device=device)
   testing.assert_resumes_exactly(**LINE, device=device)

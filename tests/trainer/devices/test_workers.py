@@ -71,6 +71,7 @@ def test_two_processes_train_and_evaluate_as_one(tmp_path, alone):
   assert directory.CheckpointDirectory(str(tmp_path)).steps() == [0, 5, 10]
 
 
+@pytest.mark.long
 def test_a_lost_worker_ends_the_other_and_both_go_on_from_the_checkpoint(tmp_path, alone):
   processes = start(2, tmp_path, 10**6, slow=1)
   for line in processes[0].stdout:

@@ -198,6 +198,7 @@ print([i for i, (a, b) in enumerate(zip(before, after)) if not np.array_equal(a,
 """
 
 
+@pytest.mark.long
 def test_outside_of_a_trace_all_numbers_are_those_of_keras_and_tensorflow_to_the_bit(tmp_path):
   command = [sys.executable, "-c", OUTSIDE, str(tmp_path)]
   done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)

@@ -74,6 +74,7 @@ def _numbers(value):
   return [each[1] if isinstance(each, tuple) else each for each in value]
 
 
+@pytest.mark.long_on_eight_cores
 def test_a_training_that_is_resumed_comes_to_the_same_bits(tmp_path, device):
   """The checkpoint is written inside of a stack."""
   runs = []

@@ -27,6 +27,7 @@ def python(folder, *arguments):
   )
 
 
+@pytest.mark.long
 def test_its_own_test_passes(tmp_path):
   made = python(tmp_path, "trainer.new", "my_project")
   assert made.returncode == 0, made.stdout

@@ -46,6 +46,7 @@ def sweep(folder, text=SWEEP, *arguments, gin_file="gin_configs/digits.gin"):
   )
 
 
+@pytest.mark.long
 def test_a_sweep_of_digits_and_its_report(tmp_path):
   done = sweep(tmp_path, SWEEP, "--trials=2", "--workers=2", "--device=cpu")
   assert done.returncode == 0, done.stderr
