@@ -318,3 +318,5 @@ CASES = [
   Case("two_optimizers", two_optimizers),
   Case("losses_collections", losses_collections),
 ]
+# Those that differ most: the gate's. The others are long tests.
+QUICK = [case for case in CASES if case.name in ("keras_layers", "v1_variables", "as_bert_trains")]

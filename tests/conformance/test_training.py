@@ -3,6 +3,7 @@
 import pytest
 
 import trainer
+from tests import long
 from tests.conformance import cases
 from trainer import testing
 
@@ -31,7 +32,9 @@ def test_same_seed_same_bits_whatever_the_loop_length(case, device, tmp_path):
 
 
 @pytest.mark.parametrize(
-  "case", [case for case in cases.CASES if case.deterministic], ids=lambda case: case.name
+  "case",
+  long.except_for(cases.QUICK, [case for case in cases.CASES if case.deterministic]),
+  ids=lambda case: case.name,
 )
 def test_eight_cores_do_what_one_does(case):
   """But for batch norm, whose statistics are of a core's own batch, and dropout: they are meant

@@ -13,8 +13,14 @@ import pytest
 from tests import golden
 from tests.golden import programs
 
+LONG = ("norm_eight_cores", "modules", "averages_bfloat16")
 CASES = [
-  pytest.param(version / name, programs.PROGRAMS[name], id=f"{version.name}-{name}")
+  pytest.param(
+    version / name,
+    programs.PROGRAMS[name],
+    id=f"{version.name}-{name}",
+    marks=[pytest.mark.long] * (name in LONG),
+  )
   for version in golden.VERSIONS
   for name in programs.PROGRAMS
   if (version / name).exists()
