@@ -76,7 +76,9 @@ def model_fn(features, labels, mode):
   )
 
 
-def tpu_estimator(model_dir, device="cpu", fn=tpu_model_fn, params=None, **tpu_config):
+def tpu_estimator(
+  model_dir, device="cpu", fn=tpu_model_fn, params=None, use_tpu=False, **tpu_config
+):
   """A TPUEstimator for this device."""
   config = contrib_tpu.RunConfig(
     model_dir=str(model_dir),
@@ -88,7 +90,7 @@ def tpu_estimator(model_dir, device="cpu", fn=tpu_model_fn, params=None, **tpu_c
     fn,
     config=config,
     params=params,
-    use_tpu=False,
+    use_tpu=use_tpu,
     train_batch_size=16,
     eval_batch_size=16,
     predict_batch_size=16,

@@ -8,7 +8,6 @@ import pytest
 import trainer.compat.v1 as tf
 from tests.compat import canned_2_15
 from trainer.compat.v1 import estimator
-from trainer.compat.v1.estimator import heads
 
 VALUES = json.loads(pathlib.Path(__file__).with_name("canned_2_15.json").read_text())
 WITHOUT_CHANCE = ("linear", "linear of classes", "linear number", "linear by Adam", "baseline")
@@ -36,7 +35,7 @@ def test_one_core_and_two_train_alike(tmp_path):
 @pytest.mark.parametrize("kind", ["Linear", "DNN"])
 def test_estimators_with_heads_have_the_names_of_classifiers(tmp_path, kind):
   wide, deep = canned_2_15.columns(tf)
-  head = heads.BinaryHead()
+  head = estimator.BinaryClassHead(loss_reduction=tf.losses.Reduction.SUM)
   config = estimator.RunConfig(device="cpu", model_dir=str(tmp_path))
   made = (
     estimator.LinearEstimator(head, wide, config=config)

@@ -124,9 +124,12 @@ def test_specs_have_the_fields_of_2_15():
     (tf_estimator.EstimatorSpec, of_estimator),
     (contrib.tpu.TPUEstimatorSpec, of_tpu),
   ):
-    spec = cls("infer", {"a": 1})
+    predictions, loss = {"a": tf.constant(1)}, tf.constant(2)
+    spec = cls("infer", predictions)
     assert list(vars(spec)) == wanted.split()
-    assert (spec.predictions, spec._replace(loss=2).loss, spec.loss) == ({"a": 1}, 2, None)
+    assert spec.predictions is predictions
+    assert spec.loss is None
+    assert spec._replace(loss=loss).loss is loss
     with pytest.raises(ValueError, match="Mode not"):
       cls("nonsense")
 
@@ -134,6 +137,7 @@ def test_specs_have_the_fields_of_2_15():
 def test_a_tpu_config_has_the_defaults_of_2_15():
   config = contrib.tpu.TPUConfig()
   kinds = contrib.tpu.InputPipelineConfig
+  assert config.iterations_per_loop == 2
   assert (config.num_shards, config.num_cores_per_replica, config.tpu_job_name) == (None,) * 3
   assert config.experimental_host_call_every_n_steps == 1
   assert config.per_host_input_for_training == kinds.PER_HOST_V1

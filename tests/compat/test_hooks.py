@@ -64,12 +64,24 @@ def test_hooks_of_a_model_fn_fetch_its_tensors_on_every_device(tmp_path):
     hooks.append(Recorder(spec.loss, features["x"]) if mode == "train" else Recorder(spec.loss))
     return spec._replace(training_hooks=hooks[-1:]) if mode == "train" else spec
 
-  estimator = programs.tpu_estimator(tmp_path, "cpu:2", fn=with_hook, iterations_per_loop=2)
+  estimator = programs.tpu_estimator(tmp_path, "cpu:2", fn=with_hook, use_tpu=True)
   estimator.train(programs.train_input_fn, steps=4)
   told = hooks[-1].told  # those of the last replica
   assert [values[0] for values in told] == [2, 4]
   assert np.isfinite(told[0][1])
   np.testing.assert_allclose(told[0][2], programs.arrays()[0][24:32])
+
+
+@pytest.mark.parametrize(
+  "use_tpu,iterations,told",
+  [(False, 3, [1, 2, 3, 4, 5]), (True, None, [2, 4, 5]), (True, 3, [3, 5])],
+)
+def test_a_loop_of_several_steps_is_a_tpus(tmp_path, use_tpu, iterations, told):
+  given = {} if iterations is None else {"iterations_per_loop": iterations}
+  estimator = programs.tpu_estimator(tmp_path, use_tpu=use_tpu, **given)
+  hook = Recorder()
+  estimator.train(programs.train_input_fn, hooks=[hook], steps=5)
+  assert [values[0] for values in hook.told] == told
 
 
 def test_a_hook_of_an_evaluation_is_told_of_each_batch(tmp_path):

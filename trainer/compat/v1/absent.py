@@ -19,9 +19,9 @@ _TABLE = {
     "its kernels store weights in one opaque buffer.",
     "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
   ),
-  "contrib.distribute": (
-    "strategies are chosen by the device.",
-    'RunConfig(device="gpu:8"), or tf.distribute',
+  "contrib.distribute.ParameterServerStrategy": (
+    "every device holds all variables.",
+    "contrib.distribute.MirroredStrategy",
   ),
   "contrib.eager": (
     "it is TensorFlow's own way of working today.",

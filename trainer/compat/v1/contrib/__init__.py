@@ -7,6 +7,7 @@ __getattr__, __dir__ = overlay.behind(
   submodules=(
     "cluster_resolver",
     "data",
+    "distribute",
     "estimator",
     "framework",
     "layers",

@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.v1 import overlay
+from trainer.compat.v1.estimator import heads
 
 v1 = tf.compat.v1
 
@@ -42,6 +43,48 @@ class _ClippingOptimizer(v1.train.Optimizer):
 def clip_gradients_by_norm(optimizer: Any, clip_norm: float) -> v1.train.Optimizer:
   """An optimizer that clips the gradients of another by their global norm."""
   return _ClippingOptimizer(optimizer, clip_norm)
+
+
+def binary_classification_head(
+  weight_column: str | None = None,
+  thresholds: Any = None,
+  label_vocabulary: Any = None,
+  loss_reduction: str = heads.MEAN,
+  loss_fn: Any = None,
+  name: str | None = None,
+) -> heads.Head:
+  """The older name of tf.estimator.BinaryClassHead."""
+  return heads.BinaryClassHead(
+    weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name
+  )
+
+
+def multi_class_head(
+  n_classes: int,
+  weight_column: str | None = None,
+  label_vocabulary: Any = None,
+  loss_reduction: str = heads.MEAN,
+  loss_fn: Any = None,
+  name: str | None = None,
+) -> heads.Head:
+  """The older name of tf.estimator.MultiClassHead."""
+  return heads.MultiClassHead(
+    n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name
+  )
+
+
+def regression_head(
+  weight_column: str | None = None,
+  label_dimension: int = 1,
+  loss_reduction: str = heads.MEAN,
+  loss_fn: Any = None,
+  inverse_link_fn: Any = None,
+  name: str | None = None,
+) -> heads.Head:
+  """The older name of tf.estimator.RegressionHead."""
+  return heads.RegressionHead(
+    label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name
+  )
 
 
 __getattr__, __dir__ = overlay.behind(__name__, ("trainer.compat.v1.estimator",))

@@ -20,6 +20,7 @@ _HOMES = {
     "LinearEstimator",
     "LinearRegressor",
   ),
+  "heads": ("BinaryClassHead", "Head", "MultiClassHead", "RegressionHead"),
   "run_config": ("RunConfig",),
   "training": ("EvalSpec", "TrainSpec", "train_and_evaluate"),
   "exporters": ("BestExporter", "Exporter", "FinalExporter", "LatestExporter"),

@@ -22,6 +22,8 @@ from trainer.compat.v1.estimator import (
   input_fns,
   meta_files,
   model_fns,
+  program_errors,
+  reading,
   run_config,
   session_hooks,
 )
@@ -32,7 +34,7 @@ v1 = tf.compat.v1
 _KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
 
 
-class Estimator:
+class Estimator(reading.Reading):
   """A program's Estimator. Arguments, methods and results as in 2.15.
 
   Args:
@@ -166,7 +168,8 @@ class Estimator:
     listeners = list(saving_listeners or [])
     if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
       listeners.insert(0, meta_files.MetaFiles(self.model_dir))
-    self.octet.train(reader, adapted, steps, max_steps, listeners, **around_checkpoints)
+    with program_errors.as_raised():
+      self.octet.train(reader, adapted, steps, max_steps, listeners, **around_checkpoints)
     return self
 
   def evaluate(
@@ -181,7 +184,8 @@ class Estimator:
     adapted = self._adapted(trainer.ModeKeys.EVAL, hooks)
     reader = self._reader("eval", input_fn, steps)
     steps = None if self._is_without_size("eval") else steps  # of whose batches the reader gives
-    return self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
+    with program_errors.as_raised():
+      return self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
 
   def predict(
     self,
@@ -195,7 +199,8 @@ class Estimator:
     keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
     reader = self._reader("predict", input_fn)
     adapted = session_hooks.adapted(hooks)
-    return self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
+    with program_errors.as_raised():
+      return self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
 
   def export_saved_model(
     self,
@@ -211,9 +216,10 @@ class Estimator:
       notes.tell_once("export_saved_model(as_text=True): a SavedModel is written in binary form.")
     if experimental_mode != trainer.ModeKeys.PREDICT:
       raise errors.SettingError("export_saved_model: only mode PREDICT can be exported.")
-    return self.octet.export_saved_model(
-      export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
-    ).encode()
+    with program_errors.as_raised():
+      return self.octet.export_saved_model(
+        export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
+      ).encode()
 
   def export_savedmodel(
     self,
@@ -248,16 +254,12 @@ class Estimator:
       export_dir_base, receiver, assets_extra, as_text, checkpoint_path
     )
 
-  # ------------------------------------------------------------------ input
+  # ------------------------------------------------------------------ params and hooks
 
   @property
-  def _gives_host_batches(self) -> bool:
-    """Whether a batch of an input_fn is for all cores together."""
-    return self._config.train_distribute is None
-
-  @property
-  def _hooks_see_every_step(self) -> bool:
-    return True
+  def _steps_between_hooks(self) -> int | None:
+    """After how many steps a program's SessionRunHooks are called; None: after each loop."""
+    return 1
 
   @property
   def _octet_params(self) -> dict[str, Any]:
@@ -271,107 +273,13 @@ class Estimator:
 
   def _adapted(self, mode: str, hooks: Any) -> list[Any]:
     """The hooks of a call as Octet takes them; those that fetch have to see the step be made."""
-    adapted = session_hooks.adapted(hooks, every_step=self._hooks_see_every_step)
+    every = self._steps_between_hooks
+    adapted = session_hooks.adapted(hooks, every)
     before = self._given_hooks[mode].hooks
     if session_hooks.needs_trace(adapted) or session_hooks.needs_trace(before):
       self._runners.clear()
-    self._given_hooks[mode] = fetches.GivenHooks(adapted)
+    self._given_hooks[mode] = fetches.GivenHooks(adapted, every)
     return adapted
-
-  def _reader(self, kind: str, input_fn: Callable, steps: int | None = None) -> Callable:
-    """The input_fn as one of Octet; what it gives tells the batch size, where none is set.
-
-    Args:
-      steps: how many of its batches are given, where the batch size is not set; None for all.
-    """
-    looked_up: list[tf.data.Dataset] = []
-    if self._is_without_size(kind):
-      self._connect()
-      tf.random.set_seed(self._config.tf_random_seed or 1)
-      looked_up.append(self._call(kind, input_fn, {}))
-      if steps is not None:
-        looked_up[0] = looked_up[0].take(steps)
-      self._note_size(kind, input_fns.batch_size(looked_up[0]))
-    return _Reader(self, kind, input_fn, looked_up)
-
-  def _connect(self) -> Any:
-    """Connects the device, as a trainer.Estimator does that is made; once there are tensors, as an
-    input_fn makes them, it is too late for virtual cores.
-    """
-    return self.octet.device
-
-  def _is_without_size(self, kind: str) -> bool:
-    return True
-
-  def _read(
-    self,
-    kind: str,
-    input_fn: Callable,
-    params: dict[str, Any],
-    start: int,
-    looked_up: list[tf.data.Dataset],
-  ) -> tf.data.Dataset:
-    """The dataset of an input_fn.
-
-    Args:
-      params: as Octet gives them.
-      start: how many examples the training saw before.
-      looked_up: the dataset, where it was made already; it is taken out.
-    """
-    again = kind == "train" and self._trainings > 1
-    if again:  # else each training would draw the same random numbers
-      tf.random.set_seed(1_000_003 * self._trainings + (self._config.tf_random_seed or 1))
-    dataset = looked_up.pop() if looked_up and not again else self._call(kind, input_fn, params)
-    if kind != "train":
-      return self._for_cores(dataset, params["batch_size"])
-    if start and not again and dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-      dataset = dataset.skip(start // self._sizes[kind])
-    return self._cut(dataset, params["batch_size"])
-
-  def _note_size(self, kind: str, size: int) -> None:
-    replicas = self.octet.device.replicas
-    if not self._gives_host_batches:
-      size *= replicas
-    if kind != "train":  # in which the cores get what there is
-      size = -(-size // replicas) * replicas
-    elif size % replicas:
-      raise errors.SettingError(
-        f"The {kind} input_fn gives batches of {size}, which {replicas} cores cannot share: make "
-        f"it a multiple of {replicas}."
-      )
-    self._sizes[kind] = size
-
-  def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
-    return input_fns.call(
-      input_fn,
-      mode=_KINDS.get(kind, trainer.ModeKeys.PREDICT),
-      params=self._make_params(params),
-      config=self._config,
-    )
-
-  def _cut(self, dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
-    """A dataset to train on, in whole batches of this size where several cores need them.
-
-    Some programs take params["batch_size"] on a TPU alone, and elsewhere the size of a flag.
-    """
-    given = tf.nest.flatten(dataset.element_spec)[0].shape[0]
-    device = self.octet.device
-    if given == batch_size or device.replicas == 1:
-      return dataset
-    if given is None:
-      notes.tell_once(
-        "The train input_fn gives batches whose size is not known before they come. Several cores "
-        "need whole ones: the examples of a smaller batch are trained on with the next ones."
-      )
-    elif given != self._sizes["train"] // device.hosts:
-      return dataset
-    return dataset.rebatch(batch_size, drop_remainder=True)
-
-  def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
-    """A dataset to evaluate, in batches for one core."""
-    if self.octet.device.local_replicas == 1:
-      return dataset
-    return dataset.rebatch(per_core, drop_remainder=False)
 
 
 def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
@@ -380,26 +288,6 @@ def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
   if newest is None:
     return 0
   return int(tf.train.load_checkpoint(newest).get_tensor(v1.GraphKeys.GLOBAL_STEP))
-
-
-class _Reader:
-  """A program's input_fn as one of Octet.
-
-  Each call of Estimator.train reads its data from the beginning, as in 2.15; but the first one of a
-  process goes on where the checkpoint was, in data without end.
-  """
-
-  def __init__(
-    self, estimator: Any, kind: str, input_fn: Callable, looked_up: list[tf.data.Dataset]
-  ):
-    self._estimator = estimator
-    self._kind = kind
-    self._input_fn = input_fn
-    self._looked_up = looked_up
-    self.__qualname__ = spec.name_of(input_fn)
-
-  def __call__(self, params: dict[str, Any], start: int = 0) -> tf.data.Dataset:
-    return self._estimator._read(self._kind, self._input_fn, params, start, self._looked_up)
 
 
 def _check_takes_params(model_fn: Callable, params: Any) -> None:

@@ -94,10 +94,12 @@ class GivenHooks:
 
   Args:
     hooks: hooks of Octet.
+    every: after how many steps hooks of the model_fn are called; None: after each loop.
   """
 
-  def __init__(self, hooks: list[Any]):
+  def __init__(self, hooks: list[Any], every: int | None = 1):
     self.hooks = hooks
+    self.every = every
     self._graph: Any = None
     self._fetched: list[Fetched] = []
 
@@ -128,7 +130,7 @@ def attached(
   """
   step = Step(loss)
   train_hooks.attach(step)
-  adapted = session_hooks.adapted(own_hooks)
+  adapted = session_hooks.adapted(own_hooks, train_hooks.every)
   for hook in adapted:
     session_hooks.attach(hook, step)
   if not step.fetched:

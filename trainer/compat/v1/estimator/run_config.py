@@ -15,9 +15,12 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors
-from trainer.compat.v1 import notes
+from trainer.compat.v1 import notes, strategies
 
-DEVICE_VARIABLE = "OCTET_DEVICE"
+DEVICE_VARIABLE = strategies.DEVICE_VARIABLE
+
+# 2.15's own number of steps in a loop of a TPU, where a program gives none.
+DEFAULT_ITERATIONS = 2
 
 _SESSIONS = "there are no sessions."
 _NO_EFFECT = {
@@ -27,7 +30,6 @@ _NO_EFFECT = {
   "device_fn": "the device holds every variable.",
   "protocol": "workers talk as tf.distribute has it.",
   "eval_distribute": "evaluation uses the device of the training.",
-  "experimental_distribute": "the device says how training is distributed.",
   "experimental_max_worker_delay_secs": "workers start together.",
 }
 
@@ -46,11 +48,15 @@ class InputPipelineConfig(enum.IntEnum):
 class TPUConfig:
   """The part of a configuration that is about cores. Arguments as TPUEstimator has them.
 
+  A loop of several steps is a TPU's: `iterations_per_loop` has no effect where the program does not
+  ask for one, as in 2.15. A program that leaves it at its default can see of it when its hooks are
+  called, after every second step; without hooks, loops are as long as they can be.
+
   Raises:
-    SettingError: model parallelism is asked for.
+    SettingError: model parallelism is asked for, or a value is out of range.
   """
 
-  iterations_per_loop: int | str | None = None
+  iterations_per_loop: int | str | None = DEFAULT_ITERATIONS
   num_shards: int | None = None
   num_cores_per_replica: int | None = None
   per_host_input_for_training: InputPipelineConfig | bool = True
@@ -72,24 +78,37 @@ class TPUConfig:
         f"TPUConfig(num_cores_per_replica={self.num_cores_per_replica}, input_partition_dims="
         f"{self.input_partition_dims}): a model on several cores is not supported; leave both out."
       )
+    trainer.TPUConfig(iterations_per_loop=self.iterations_per_loop)  # which checks it
 
   @property
   def gives_host_batches(self) -> bool:
     """Whether the input_fn gives its host's share of the batch, and not that of one core."""
     return self.per_host_input_for_training != InputPipelineConfig.PER_HOST_V2
 
-  def octet(self) -> trainer.TPUConfig:
-    """The same for Octet."""
+  def octet(self, use_tpu: bool = False) -> trainer.TPUConfig:
+    """The same for Octet.
+
+    Args:
+      use_tpu: whether the program asks for a TPU.
+    """
     kinds = trainer.InputPipelineConfig
     broadcasts = self.per_host_input_for_training == InputPipelineConfig.BROADCAST
+    sets_length = use_tpu and self.iterations_per_loop != DEFAULT_ITERATIONS
     return trainer.TPUConfig(
-      iterations_per_loop=self.iterations_per_loop,
+      iterations_per_loop=self.iterations_per_loop if sets_length else None,
       per_host_input_for_training=(
         kinds.PER_HOST_V1 if self.gives_host_batches else kinds.PER_HOST_V2
       ),
       eval_training_input_configuration=kinds.BROADCAST if broadcasts else kinds.PER_HOST_V2,
       host_call_every_n_steps=self.experimental_host_call_every_n_steps,
     )
+
+  def steps_between_hooks(self, use_tpu: bool) -> int | None:
+    """After how many steps hooks are called; None: after each loop."""
+    if not use_tpu:
+      return 1
+    default = self.iterations_per_loop == DEFAULT_ITERATIONS
+    return DEFAULT_ITERATIONS if default else None
 
 
 _OWN = tuple(
@@ -130,7 +149,10 @@ class RunConfig:
     self.keep_checkpoint_max = keep_checkpoint_max
     self.keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
     self.log_step_count_steps = log_step_count_steps
-    self.train_distribute = train_distribute
+    self.experimental_distribute = others.pop("experimental_distribute", None)
+    self.train_distribute = train_distribute or getattr(
+      self.experimental_distribute, "train_distribute", None
+    )
     self.session_creation_timeout_secs = others.pop("session_creation_timeout_secs", 7200)
     self.checkpoint_save_graph_def = others.pop("checkpoint_save_graph_def", True)
     for name in _NO_EFFECT:
@@ -183,6 +205,12 @@ class RunConfig:
       or given.get("device")
       or _device(use_tpu, self.train_distribute)
     )
+    if self.train_distribute is not None and not use_tpu:
+      notes.tell_once(
+        f"RunConfig(train_distribute={type(self.train_distribute).__name__}): trains on the "
+        f"device {given['device']}, of which each core takes a whole batch of the train input_fn. "
+        "Evaluation is on all of its cores, too."
+      )
     if given["device"] == "tpu":
       given["tpu"] = given.get("tpu") or _address(self.cluster) or self.master or ""
     for name in ("model_dir", "tf_random_seed", "save_summary_steps", "log_step_count_steps"):
@@ -193,7 +221,7 @@ class RunConfig:
     given["keep_checkpoint_max"] = self.keep_checkpoint_max or 0
     given.setdefault("retention", self._retention())
     tpu_config = self.tpu_config or TPUConfig()
-    given["tpu_config"] = tpu_config.octet()
+    given["tpu_config"] = tpu_config.octet(use_tpu)
     return trainer.RunConfig(**given)
 
   def _retention(self) -> Any:
@@ -223,14 +251,11 @@ class TPURunConfig(RunConfig):
     )
 
 
-def _device(use_tpu: bool, strategy: tf.distribute.Strategy | None) -> str:
+def _device(use_tpu: bool, strategy: Any) -> str:
   if use_tpu:
     return "tpu"
-  if strategy is not None and strategy.num_replicas_in_sync > 1:
-    devices = {
-      tf.DeviceSpec.from_string(name).device_type for name in strategy.extended.worker_devices
-    }
-    return f"{devices.pop().lower()}:{strategy.num_replicas_in_sync}"
+  if strategy is not None and (device := strategies.device_of(strategy)):
+    return device
   return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
 
 

@@ -4,8 +4,8 @@
 |--------------------------------|-----------------------------------------------------------------|
 | begin, the first before_run    | while the step is traced, in the graph of the model_fn          |
 | after_create_session           | before the first loop                                           |
-| after_run, the next before_run | after a loop; for an Estimator, a loop is one step. After each  |
-|                                | batch of an evaluation                                          |
+| after_run, the next before_run | after each step; on a TPU after each loop. After each batch of  |
+|                                | an evaluation                                                   |
 | end                            | after the last loop                                             |
 
 The session that they get can tell the value of a variable.
@@ -88,10 +88,10 @@ class _Foreign:
 
   Args:
     hook: it.
-    every_step: whether it is called after each step, and not only after each loop.
+    every: after how many steps it is called; None: after each loop.
   """
 
-  def __init__(self, hook: Any, every_step: bool):
+  def __init__(self, hook: Any, every: int | None):
     self.hook = hook
     self._session = Session()
     self._context: Any = None
@@ -101,8 +101,11 @@ class _Foreign:
     self._is_attached = False
     self._sees_batches = False
     self.__qualname__ = type(hook).__qualname__
-    if every_step:
-      self.next_step = lambda step: step + 1
+    self._every = every
+    self._due = 0  # the next step that it is called after, where a loop may end before
+    self._not_told: dict[str, float] | None = None  # of the last step, if it was not called after
+    if every is not None:
+      self.next_step = self._next_step
 
   def attach(self, step: Any) -> None:
     self._is_attached = True
@@ -133,7 +136,18 @@ class _Foreign:
     self._after_run(step, {})
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    return False if self._sees_batches else self._after_run(step, metrics)
+    if self._sees_batches:
+      return False
+    if self._every is not None and step < self._due:  # a first loop is short
+      self._not_told = metrics
+      return False
+    self._not_told = None
+    return self._after_run(step, metrics)
+
+  def _next_step(self, step: int) -> int:
+    if step >= self._due:
+      self._due = step + self._every
+    return self._due
 
   def _after_run(self, step: int, metrics: dict[str, float]) -> bool:
     results = None
@@ -149,6 +163,8 @@ class _Foreign:
     return False
 
   def end(self, step: int, estimator: Any) -> None:
+    if self._not_told is not None:
+      self._after_run(step, self._not_told)
     self.hook.end(self._session)
 
   def _ask(self) -> None:
@@ -183,19 +199,19 @@ class _Foreign:
     )
 
 
-def adapted(hooks: Any, every_step: bool = True) -> list[Any]:
+def adapted(hooks: Any, every: int | None = 1) -> list[Any]:
   """The hooks as hooks of Octet.
 
   Args:
     hooks: list of hooks of any kind, or None.
-    every_step: whether a program's SessionRunHook is called after each step.
+    every: after how many steps a program's SessionRunHook is called; None: after each loop.
   """
   found = []
   for hook in hooks or []:
     if isinstance(hook, NativeHook):
       hook = _Native(hook)
     elif isinstance(hook, v1.train.SessionRunHook):
-      hook = _Foreign(hook, every_step)
+      hook = _Foreign(hook, every)
     found.append(hook)
   return found
 

@@ -4,7 +4,51 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+
+from trainer import ModeKeys
 from trainer.compat.v1.estimator import mode_keys
+
+
+def _check(spec: Any) -> None:
+  """What 2.15 checks of a spec that is made.
+
+  Raises:
+    ValueError: its mode needs what is None; or the loss is not one number.
+    TypeError: something is no tensor.
+  """
+  mode = mode_keys.check(spec.mode)
+  if spec.train_op is None and mode == ModeKeys.TRAIN:
+    raise ValueError("Missing train_op: mode TRAIN needs one.")
+  if spec.loss is None and mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
+    raise ValueError(f"Missing loss: mode {mode.upper()} needs one.")
+  if spec.predictions is None and mode == ModeKeys.PREDICT:
+    raise ValueError("Missing predictions: mode PREDICT needs some.")
+  if spec.loss is not None:
+    _check_tensor(spec.loss, "loss")
+    if tf.TensorShape(spec.loss.shape).num_elements() not in (None, 1):
+      raise ValueError(f"Loss must be scalar, given: {spec.loss}")
+  if isinstance(spec.predictions, dict):
+    for name, value in spec.predictions.items():
+      _check_tensor(value, f"predictions[{name}]")
+  elif spec.predictions is not None:
+    _check_tensor(spec.predictions, "predictions")
+
+
+def _check_tensor(given: Any, name: str) -> None:
+  if not tf.is_tensor(given):
+    raise TypeError(f"{name} must be Tensor, given: {given!r}")
+
+
+def _check_metrics(given: Any) -> None:
+  if given is not None and not isinstance(given, Mapping):
+    raise TypeError(f"eval_metric_ops must be a dict, given: {given!r}")
+  for name, value in (given or {}).items():
+    if isinstance(value, list) or (isinstance(value, tuple) and len(value) != 2):
+      raise TypeError(
+        "Values of eval_metric_ops must be (metric_value, update_op) tuples, given: "
+        f"{value!r} for key: {name}"
+      )
 
 
 @dataclasses.dataclass
@@ -14,6 +58,10 @@ class EstimatorSpec:
   Attributes:
     eval_metric_ops: dict of name → pair of tf.compat.v1.metrics, or Keras metric.
     scaffold: a tf.compat.v1.train.Scaffold.
+
+  Raises:
+    ValueError: its mode needs what is None; or the loss is not one number.
+    TypeError: something is no tensor, or no pair of metrics.
   """
 
   mode: str
@@ -34,7 +82,8 @@ class EstimatorSpec:
   scaffold_fn = None
 
   def __post_init__(self):
-    mode_keys.check(self.mode)
+    _check(self)
+    _check_metrics(self.eval_metric_ops)
 
   def _replace(self, **changes: Any) -> "EstimatorSpec":
     """As the named tuple had it, that it was."""
@@ -43,7 +92,11 @@ class EstimatorSpec:
 
 @dataclasses.dataclass
 class TPUEstimatorSpec:
-  """What a model_fn for TPUEstimator returns; see trainer.EstimatorSpec."""
+  """What a model_fn for TPUEstimator returns; see trainer.EstimatorSpec.
+
+  Raises:
+    ValueError, TypeError: as EstimatorSpec.
+  """
 
   mode: str
   predictions: Any = None
@@ -63,7 +116,7 @@ class TPUEstimatorSpec:
   training_chief_hooks = None
 
   def __post_init__(self):
-    mode_keys.check(self.mode)
+    _check(self)
 
   def _replace(self, **changes: Any) -> "TPUEstimatorSpec":
     """As the named tuple had it, that it was."""

@@ -70,6 +70,8 @@ class TPUEstimator(estimator.Estimator):
     given = dict(train=train_batch_size, eval=eval_batch_size, predict=predict_batch_size)
     self._sizes = {kind: size for kind, size in given.items() if size is not None}
     self._check_shards()
+    if self._is_mirrored and "train" in self._sizes:
+      self._sizes["train"] *= self.octet.device.replicas
 
   def _check_shards(self) -> None:
     shards, replicas = self._config.tpu_config.num_shards, self.octet.device.replicas
@@ -81,11 +83,16 @@ class TPUEstimator(estimator.Estimator):
 
   @property
   def _gives_host_batches(self) -> bool:
-    return self._config.tpu_config.gives_host_batches
+    return self._config.tpu_config.gives_host_batches and not self._is_mirrored
 
   @property
-  def _hooks_see_every_step(self) -> bool:
-    return False
+  def _is_mirrored(self) -> bool:
+    """Whether a strategy says how training is distributed: each core takes a whole batch."""
+    return self._config.train_distribute is not None and not self._use_tpu
+
+  @property
+  def _steps_between_hooks(self) -> int | None:
+    return self._config.tpu_config.steps_between_hooks(self._use_tpu)
 
   def _is_without_size(self, kind: str) -> bool:
     return False
@@ -100,6 +107,6 @@ class TPUEstimator(estimator.Estimator):
 
   def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
     params = {name: value for name, value in params.items() if name != "use_tpu"}
-    if kind != "train" and self._gives_host_batches:
+    if kind != "train" and (self._gives_host_batches or self._is_mirrored):
       params["batch_size"] *= self.octet.device.local_replicas
     return super()._call(kind, input_fn, params)

@@ -1,0 +1,60 @@
+"""Strategies of tf.distribute, given to RunConfig, as in 2.15."""
+
+import numpy as np
+import pytest
+
+import trainer.compat.v1 as tf
+from tests.compat import programs
+from trainer.compat.v1 import estimator as tf_estimator
+from trainer.compat.v1.contrib import distribute
+from trainer.compat.v1.contrib import tpu as contrib_tpu
+
+
+def test_a_strategy_is_the_device_and_connects_nothing(monkeypatch):
+  strategy = distribute.MirroredStrategy(num_gpus=8)
+  assert (strategy.device, strategy.num_replicas_in_sync) == ("cpu", 1)
+  monkeypatch.setenv("OCTET_DEVICE", "cpu:8")
+  assert (strategy.device, strategy.num_replicas_in_sync) == ("cpu:8", 8)
+  assert tf.distribute.MirroredStrategy().num_replicas_in_sync == 8
+  assert tf.distribute.OneDeviceStrategy("/cpu:0").num_replicas_in_sync == 8
+  assert tf.distribute.get_strategy().num_replicas_in_sync == 1  # TensorFlow's own
+  with pytest.raises(AttributeError, match="ParameterServerStrategy.*MirroredStrategy"):
+    _ = distribute.ParameterServerStrategy
+
+
+def _trained(folder, cores, batch, monkeypatch, make):
+  monkeypatch.setenv("OCTET_DEVICE", cores)
+  seen = []
+
+  def input_fn():
+    x, y = programs.arrays()
+    seen.append(batch)
+    data = tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat()
+    return data.batch(batch, drop_remainder=True)
+
+  made = make(str(folder), tf.distribute.MirroredStrategy(), batch)
+  made.train(input_fn, steps=4)
+  assert seen
+  return made.get_variable_value("net/dense/kernel"), tf.train.load_variable(
+    made.latest_checkpoint(), "examples_seen"
+  )
+
+
+def _estimator(folder, strategy, batch):
+  config = tf_estimator.RunConfig(train_distribute=strategy, save_checkpoints_secs=3600)
+  return tf_estimator.Estimator(programs.model_fn, folder, config)
+
+
+def _tpu_estimator(folder, strategy, batch):
+  config = contrib_tpu.RunConfig(train_distribute=strategy, save_checkpoints_secs=3600)
+  return contrib_tpu.TPUEstimator(
+    programs.tpu_model_fn, folder, config, use_tpu=False, train_batch_size=batch
+  )
+
+
+@pytest.mark.parametrize("make", [_estimator, _tpu_estimator])
+def test_each_core_takes_a_batch_of_the_input_fn(tmp_path, monkeypatch, make):
+  one, seen = _trained(tmp_path / "one", "cpu", 16, monkeypatch, make)
+  two, seen_by_two = _trained(tmp_path / "two", "cpu:2", 8, monkeypatch, make)
+  np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
+  assert seen == seen_by_two == 64

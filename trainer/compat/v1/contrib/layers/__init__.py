@@ -1,0 +1,73 @@
+"""tf.contrib.layers, and what slim has of it: layers as functions, in scopes and with variables
+named as they were (`Conv/weights`, `fully_connected/biases`, `BatchNorm/beta`, `LayerNorm/gamma`).
+"""
+
+from trainer.compat.v1 import overlay
+from trainer.compat.v1.contrib.layers.common import model_variable
+from trainer.compat.v1.contrib.layers.convolutions import (
+  conv1d,
+  conv2d,
+  conv2d_transpose,
+  conv3d,
+  convolution,
+  convolution2d,
+  separable_conv2d,
+  separable_convolution2d,
+)
+from trainer.compat.v1.contrib.layers.dense import bias_add, fully_connected, linear, relu
+from trainer.compat.v1.contrib.layers.normalizations import batch_norm, layer_norm
+from trainer.compat.v1.contrib.layers.repeated import repeat, stack
+from trainer.compat.v1.contrib.layers.without_variables import (
+  avg_pool2d,
+  dropout,
+  flatten,
+  max_pool2d,
+  one_hot_encoding,
+  softmax,
+)
+from trainer.compat.v1.contrib.regularizers import (
+  apply_regularization,
+  l1_l2_regularizer,
+  l1_regularizer,
+  l2_regularizer,
+  sum_regularizer,
+  variance_scaling_initializer,
+  xavier_initializer,
+  xavier_initializer_conv2d,
+)
+
+__all__ = [
+  "apply_regularization",
+  "avg_pool2d",
+  "batch_norm",
+  "bias_add",
+  "conv1d",
+  "conv2d",
+  "conv2d_transpose",
+  "conv3d",
+  "convolution",
+  "convolution2d",
+  "dropout",
+  "flatten",
+  "fully_connected",
+  "l1_l2_regularizer",
+  "l1_regularizer",
+  "l2_regularizer",
+  "layer_norm",
+  "linear",
+  "max_pool2d",
+  "model_variable",
+  "one_hot_encoding",
+  "relu",
+  "repeat",
+  "separable_conv2d",
+  "separable_convolution2d",
+  "softmax",
+  "stack",
+  "sum_regularizer",
+  "variance_scaling_initializer",
+  "xavier_initializer",
+  "xavier_initializer_conv2d",
+]
+
+__getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.compat.v1.feature_column",))

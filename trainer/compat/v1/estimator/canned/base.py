@@ -1,0 +1,91 @@
+"""What canned estimators have in common: a model_fn of a head and a network, and optimizers."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.v1.estimator import heads
+from trainer.compat.v1.estimator.estimator import Estimator
+from trainer.internals import tensorflow_internals
+
+v1 = tf.compat.v1
+
+_OPTIMIZERS = {
+  "Adagrad": v1.train.AdagradOptimizer,
+  "Adam": v1.train.AdamOptimizer,
+  "Ftrl": v1.train.FtrlOptimizer,
+  "RMSProp": v1.train.RMSPropOptimizer,
+  "SGD": v1.train.GradientDescentOptimizer,
+}
+
+
+def optimizer_of(given: Any, rate: float) -> Any:
+  """An optimizer from one, its name, or a function that makes one."""
+  if isinstance(given, str):
+    if given not in _OPTIMIZERS:
+      raise ValueError(f"Unsupported optimizer {given!r}; expected one of {sorted(_OPTIMIZERS)}.")
+    return _OPTIMIZERS[given](rate)
+  return given() if callable(given) else given
+
+
+class Canned(Estimator):
+  """What canned estimators have in common.
+
+  Args:
+    head: a heads.Head.
+    logits_fn: function of features and mode.
+    minimize: function of a loss that returns the train_op.
+  """
+
+  def __init__(
+    self,
+    head: heads.Head,
+    logits_fn: Callable[[dict[str, Any], str], tf.Tensor],
+    minimize: Callable[[tf.Tensor], Any],
+    model_dir: str | None,
+    config: Any,
+    warm_start_from: Any,
+  ):
+    def model_fn(features, labels, mode, config):
+      del config
+      if not isinstance(features, dict):
+        raise ValueError(f"features should be a dictionary of tensors; got {type(features)}.")
+      logits = logits_fn(features, mode)
+
+      def train_op_fn(loss: tf.Tensor) -> Any:
+        with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+          return minimize(loss)
+
+      return head.spec(features, mode, logits, labels, train_op_fn)
+
+    super().__init__(model_fn, model_dir, config, None, warm_start_from)
+
+
+def minimizer(
+  make: Callable[[], Any], of: str | None = None, slots: str = "", within: str | None = None
+) -> Callable[[tf.Tensor], Any]:
+  """A function of a loss that makes the train_op.
+
+  Args:
+    make: makes the optimizer.
+    of: the scope of the variables that are trained; None for all.
+    slots: what the names of slots begin with. 2.15 cut the variables of a model for parameter
+      servers, into one part where there were none, and took the names of slots from behind as many
+      letters as the part's own name had; but the slots were made in the model's scope, so that as
+      much of "part_0/" was left as that scope is long.
+    within: the scope of the model, in which the optimizer's own variables are.
+  """
+
+  def minimize(loss: tf.Tensor) -> Any:
+    optimizer = make()
+    variables = v1.trainable_variables(of) if of else None
+    with contextlib.ExitStack() as scopes:
+      if slots and isinstance(optimizer, v1.train.Optimizer):
+        name = f"{slots}{optimizer.get_name()}"
+        scopes.enter_context(tensorflow_internals.optimizer_named(optimizer, name))
+      scopes.enter_context(v1.name_scope(f"{within}/head/" if within else "head/"))
+      return optimizer.minimize(loss, v1.train.get_global_step(), var_list=variables)
+
+  return minimize

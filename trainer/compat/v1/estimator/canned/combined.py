@@ -1,0 +1,106 @@
+"""Canned estimators of dense layers and a linear model together."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.v1.estimator import heads
+from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
+from trainer.compat.v1.estimator.canned.networks import dnn_logits, linear_logits
+
+_DNN_RATE = 0.001
+_LINEAR_RATE = 0.005  # at most
+
+
+class DNNLinearCombinedEstimator(Canned):
+  """A linear model and dense layers together, each with an optimizer of its own."""
+
+  def __init__(
+    self,
+    head: heads.Head,
+    model_dir: str | None = None,
+    linear_feature_columns: Sequence[Any] | None = None,
+    linear_optimizer: Any = "Ftrl",
+    dnn_feature_columns: Sequence[Any] | None = None,
+    dnn_optimizer: Any = "Adagrad",
+    dnn_hidden_units: Sequence[int] | None = None,
+    dnn_activation_fn: Any = tf.nn.relu,
+    dnn_dropout: float | None = None,
+    input_layer_partitioner: Any = None,
+    config: Any = None,
+    warm_start_from: Any = None,
+    batch_norm: bool = False,
+    linear_sparse_combiner: str = "sum",
+  ):
+    del input_layer_partitioner
+    linear, dnn = linear_feature_columns or [], dnn_feature_columns or []
+    if not (linear or dnn):
+      raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
+    if dnn and not dnn_hidden_units:
+      raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
+    settings = dict(
+      hidden_units=list(dnn_hidden_units or []),
+      feature_columns=dnn,
+      activation_fn=dnn_activation_fn,
+      dropout=dnn_dropout,
+      batch_norm=batch_norm,
+    )
+    minimizers = []
+    if dnn:
+      minimizers.append(minimizer(lambda: optimizer_of(dnn_optimizer, _DNN_RATE), "dnn"))
+    if linear:
+      rate = min(_LINEAR_RATE, 1 / math.sqrt(len(linear)))
+      minimizers.append(minimizer(lambda: optimizer_of(linear_optimizer, rate), "linear"))
+
+    def logits_fn(features: dict[str, Any], mode: str) -> tf.Tensor:
+      found = []
+      if dnn:
+        found.append(dnn_logits(features, mode, head.logits_dimension, settings))
+      if linear:
+        found.append(linear_logits(features, head.logits_dimension, linear, linear_sparse_combiner))
+      return tf.add_n(found)
+
+    super().__init__(
+      head,
+      logits_fn,
+      lambda loss: tf.group(*[minimize(loss) for minimize in minimizers]),
+      model_dir,
+      config,
+      warm_start_from,
+    )
+
+
+class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
+  """A classifier by both."""
+
+  def __init__(
+    self,
+    model_dir: str | None = None,
+    n_classes: int = 2,
+    weight_column: str | None = None,
+    label_vocabulary: Sequence[str] | None = None,
+    *,
+    loss_reduction: str = heads.SUM,
+    **settings: Any,
+  ):
+    head = heads.classification(n_classes, weight_column, label_vocabulary, loss_reduction)
+    super().__init__(head, model_dir, **settings)
+
+
+class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
+  """A regression by both."""
+
+  def __init__(
+    self,
+    model_dir: str | None = None,
+    label_dimension: int = 1,
+    weight_column: str | None = None,
+    *,
+    loss_reduction: str = heads.SUM,
+    **settings: Any,
+  ):
+    super().__init__(
+      heads.RegressionHead(label_dimension, weight_column, loss_reduction), model_dir, **settings
+    )

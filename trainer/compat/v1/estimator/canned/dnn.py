@@ -1,0 +1,84 @@
+"""Canned estimators of dense layers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.v1.estimator import heads
+from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
+from trainer.compat.v1.estimator.canned.networks import dnn_logits
+
+_RATE = 0.05
+
+
+class DNNEstimator(Canned):
+  """A network of dense layers, with a head of its own."""
+
+  def __init__(
+    self,
+    head: heads.Head,
+    hidden_units: Sequence[int],
+    feature_columns: Sequence[Any],
+    model_dir: str | None = None,
+    optimizer: Any = "Adagrad",
+    activation_fn: Any = tf.nn.relu,
+    dropout: float | None = None,
+    input_layer_partitioner: Any = None,
+    config: Any = None,
+    warm_start_from: Any = None,
+    batch_norm: bool = False,
+  ):
+    del input_layer_partitioner
+    settings = dict(
+      hidden_units=list(hidden_units),
+      feature_columns=feature_columns,
+      activation_fn=activation_fn,
+      dropout=dropout,
+      batch_norm=batch_norm,
+    )
+    super().__init__(
+      head,
+      lambda features, mode: dnn_logits(features, mode, head.logits_dimension, settings),
+      minimizer(lambda: optimizer_of(optimizer, _RATE), slots="t_0/", within="dnn"),
+      model_dir,
+      config,
+      warm_start_from,
+    )
+
+
+class DNNClassifier(DNNEstimator):
+  """A classifier of dense layers."""
+
+  def __init__(
+    self,
+    hidden_units: Sequence[int],
+    feature_columns: Sequence[Any],
+    model_dir: str | None = None,
+    n_classes: int = 2,
+    weight_column: str | None = None,
+    label_vocabulary: Sequence[str] | None = None,
+    *,
+    loss_reduction: str = heads.SUM,
+    **settings: Any,
+  ):
+    head = heads.classification(n_classes, weight_column, label_vocabulary, loss_reduction)
+    super().__init__(head, hidden_units, feature_columns, model_dir, **settings)
+
+
+class DNNRegressor(DNNEstimator):
+  """A regression by dense layers."""
+
+  def __init__(
+    self,
+    hidden_units: Sequence[int],
+    feature_columns: Sequence[Any],
+    model_dir: str | None = None,
+    label_dimension: int = 1,
+    weight_column: str | None = None,
+    *,
+    loss_reduction: str = heads.SUM,
+    **settings: Any,
+  ):
+    head = heads.RegressionHead(label_dimension, weight_column, loss_reduction)
+    super().__init__(head, hidden_units, feature_columns, model_dir, **settings)

@@ -1,0 +1,74 @@
+"""Canned linear estimators."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.compat.v1.estimator import heads
+from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
+from trainer.compat.v1.estimator.canned.networks import linear_logits
+
+_RATE = 0.2  # at most
+
+
+class LinearEstimator(Canned):
+  """A linear model, with a head of its own."""
+
+  def __init__(
+    self,
+    head: heads.Head,
+    feature_columns: Sequence[Any],
+    model_dir: str | None = None,
+    optimizer: Any = "Ftrl",
+    config: Any = None,
+    partitioner: Any = None,
+    sparse_combiner: str = "sum",
+    warm_start_from: Any = None,
+  ):
+    del partitioner
+    rate = min(_RATE, 1 / math.sqrt(len(feature_columns)))
+    super().__init__(
+      head,
+      lambda features, mode: linear_logits(
+        features, head.logits_dimension, feature_columns, sparse_combiner
+      ),
+      minimizer(lambda: optimizer_of(optimizer, rate), slots="part_0/", within="linear"),
+      model_dir,
+      config,
+      warm_start_from,
+    )
+
+
+class LinearClassifier(LinearEstimator):
+  """A linear classifier."""
+
+  def __init__(
+    self,
+    feature_columns: Sequence[Any],
+    model_dir: str | None = None,
+    n_classes: int = 2,
+    weight_column: str | None = None,
+    label_vocabulary: Sequence[str] | None = None,
+    *,
+    loss_reduction: str = heads.SUM,
+    **settings: Any,
+  ):
+    head = heads.classification(n_classes, weight_column, label_vocabulary, loss_reduction)
+    super().__init__(head, feature_columns, model_dir, **settings)
+
+
+class LinearRegressor(LinearEstimator):
+  """A linear regression."""
+
+  def __init__(
+    self,
+    feature_columns: Sequence[Any],
+    model_dir: str | None = None,
+    label_dimension: int = 1,
+    weight_column: str | None = None,
+    *,
+    loss_reduction: str = heads.SUM,
+    **settings: Any,
+  ):
+    head = heads.RegressionHead(label_dimension, weight_column, loss_reduction)
+    super().__init__(head, feature_columns, model_dir, **settings)
