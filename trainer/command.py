@@ -15,6 +15,7 @@ import functools
 import logging
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Callable
 
@@ -74,7 +75,8 @@ def message(error: BaseException) -> str:
   text = str(error)
   if error.__cause__ is not None:
     cause = original(error.__cause__)
-    line = next(iter(str(cause).splitlines()), "")
+    # TensorFlow puts the operation that failed around the message.
+    line = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]$", "", next(iter(str(cause).splitlines()), ""))
     # "Graph execution error:" alone says nothing.
     if line not in text and not line.endswith(":"):
       text += f"\n  caused by {type(cause).__name__}: {line}"

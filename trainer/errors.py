@@ -55,6 +55,15 @@ class OutputError(OctetError, OSError):
   """A file or directory cannot be written."""
 
 
+class StorageError(OctetError, RuntimeError):
+  """The storage of a URL failed for so long that the command gave up.
+
+  Nothing is wrong with the command: the exit code asks for a restart.
+  """
+
+  exit_code = TRY_AGAIN
+
+
 class ExportError(OctetError, ValueError):
   """An exported model gives other results than the model itself; it was not published."""
 

@@ -16,11 +16,12 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from trainer import processes
+from trainer import errors, processes, storage
 
 # In the name of what is being written, before the name of its writer.
 WRITING = ".writing-"
@@ -34,32 +35,46 @@ _OF_PATTERNS = frozenset("*?[]\\")
 
 
 @contextlib.contextmanager
-def write_atomically(path: str, mode: str = "w") -> Iterator[tf.io.gfile.GFile]:
+def write_atomically(
+  path: str, mode: str = "w", retries: storage.Retries | None = None
+) -> Iterator[Any]:
   """Yields a temporary file beside `path`, which replaces `path` if the block raises nothing.
 
   The temporary file is `<path>.writing-<host>-<process>-<thread>`, so that two writers never share
   one. The writer that finishes last wins. `remove_litter` removes what a killed process left.
 
+  Where the path is a URL, what is yielded is a file of this machine, which is copied in the end, so
+  that it can be copied once more.
+
   Args:
     path: the file to write or replace.
     mode: "w" or "wb".
+    retries: where the path is a URL, when to give up; default: storage.RETRIES.
 
   Raises:
     OSError: the file cannot be written.
     tf.errors.OpError: the file cannot be written.
+    StorageError: the storage of a URL failed for too long.
   """
   aside = f"{path}{WRITING}{writer()}"
   try:
-    with tf.io.gfile.GFile(aside, mode) as file:
-      # GFile creates the file at the first write. Without this one, an empty file would never
-      # exist, and the rename would fail.
-      file.write("" if mode == "w" else b"")
-      yield file
+    if storage.is_remote(path):
+      with tempfile.NamedTemporaryFile(mode, encoding=None if "b" in mode else "utf-8") as file:
+        yield file
+        file.flush()
+        storage.copy(file.name, aside, overwrite=True, retries=retries)
+    else:
+      with tf.io.gfile.GFile(aside, mode) as file:
+        # GFile creates the file at the first write. Without this one, an empty file would never
+        # exist, and the rename would fail.
+        file.write("" if mode == "w" else b"")
+        yield file
     # Only after the file is closed: until then some of the text may be in a buffer.
-    tf.io.gfile.rename(aside, path, overwrite=True)
+    storage.rename(aside, path, overwrite=True, retries=retries)
   except BaseException:  # also KeyboardInterrupt, which would leave the temporary file behind
-    with contextlib.suppress(tf.errors.OpError):  # it was never created, or the disk is gone
-      tf.io.gfile.remove(aside)
+    # It was never created, or the disk is gone.
+    with contextlib.suppress(tf.errors.OpError, errors.StorageError):
+      storage.remove(aside)
     raise
 
 
@@ -88,7 +103,7 @@ def matching(folder: str, pattern: str) -> list[str]:
     pattern: of the names, with * and ?.
   """
   try:
-    names = [name.rstrip("/") for name in tf.io.gfile.listdir(folder or ".")]
+    names = [name.rstrip("/") for name in storage.listdir(folder or ".")]
   except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
     return []
   return [os.path.join(folder, name) for name in sorted(fnmatch.filter(names, pattern))]
@@ -101,7 +116,7 @@ def plain_path(path: str) -> Iterator[str]:
   TensorFlow looks for checkpoints by a pattern before it restores them, so that it finds none in a
   folder a[b]. There the path leads through a link to the folder, while the context is open.
   """
-  if "://" in path or not _OF_PATTERNS.intersection(path):
+  if storage.is_remote(path) or not _OF_PATTERNS.intersection(path):
     yield path
     return
   folder, name = os.path.split(os.path.abspath(path))
@@ -132,7 +147,7 @@ def remove_litter(folder: str) -> None:
     if not is_dead(path):
       continue
     try:
-      (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
+      (storage.rmtree if storage.isdir(path) else storage.remove)(path)
     except tf.errors.NotFoundError:
       continue  # another process was faster
     except tf.errors.OpError as error:

@@ -10,6 +10,7 @@ Example:
 
 import contextlib
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -170,7 +171,8 @@ class Evaluations:
 
     A checkpoint that is gone or damaged is passed over.
     """
-    owed = owed_evaluations.read(self.estimator.model_dir)
+    possible = [(step, spec.name or "") for spec in self._specs]
+    owed = owed_evaluations.read(self.estimator.model_dir, possible)
     for spec in self._specs:
       name = spec.name or ""
       done = retention.evaluated_steps(self.estimator.model_dir, name)
@@ -213,7 +215,8 @@ class Evaluations:
       # It may have been written, and not put in its place.
       directory.CheckpointDirectory(self.estimator.model_dir).clean()
       steps = self.estimator.checkpoint_steps()
-      for step, name in owed_evaluations.read(self.estimator.model_dir):
+      possible = itertools.product(steps, specs)
+      for step, name in owed_evaluations.read(self.estimator.model_dir, possible):
         if step in steps and name in specs:
           found.append((step, list(specs).index(name)))
           continue

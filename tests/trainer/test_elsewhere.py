@@ -1,9 +1,14 @@
-"""A run whose model_dir is a URL: ram:// is a file system of TensorFlow's, as gs:// is."""
+"""A run whose model_dir is a URL: ram:// is a file system of TensorFlow's, as gs:// is. It fails
+now and then, and once for long."""
 
+import collections
+
+import pytest
 import tensorflow as tf
 
 import trainer
-from tests.trainer import programs
+from tests.trainer import faults, programs
+from trainer import errors
 from trainer.checkpoints import directory
 from trainer.outputs import exporters
 from trainer.reporting import metrics_file
@@ -27,9 +32,24 @@ def run(folder, max_steps):
   return estimator
 
 
-def test_a_run_goes_on_and_its_model_is_served_from_a_url(tmp_path):
-  run("ram://elsewhere", 20)
-  again = run("ram://elsewhere", 30)
+def test_a_run_goes_on_through_faults_and_its_model_is_served_from_a_url(tmp_path, monkeypatch):
+  clock, down, calls = faults.Clock(), [], collections.Counter()
+
+  def fault(operation, path):
+    if any(part in path for part in down):
+      return "before"
+    calls[operation] += 1
+    return {1: "before", 3: "after"}.get(calls[operation] % 8)
+
+  with monkeypatch.context() as patched:
+    faults.inject(patched, clock, fault)
+    run("ram://elsewhere", 20)
+    down += ["model.ckpt-30"]  # for long
+    with pytest.raises(errors.StorageError, match="Cannot write .*model.ckpt-30.*: it failed"):
+      run("ram://elsewhere", 30)
+    down.clear()
+    again = run("ram://elsewhere", 30)
+  assert min(calls[name] for name in (*faults.GFILE, "SaveV2", "read", "write")) > 3, calls
   whole = run(str(tmp_path), 30)
   assert directory.CheckpointDirectory("ram://elsewhere").steps() == [20, 30]
   here, there = (each.get_variable_value("w") for each in (whole, again))

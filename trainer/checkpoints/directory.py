@@ -19,6 +19,7 @@ read these files. The key `examples_seen` is the position in the training data.
 import concurrent.futures
 import dataclasses
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,12 +27,16 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files
+from trainer import errors, files, storage
 from trainer.checkpoints import file_names, reader, retention
 
 PREFIX = file_names.PREFIX
 _DATA = ".data-00000-of-00001"
 _WRITING = ".writing-"
+
+# The file that names the checkpoints, and how.
+_STATE = "checkpoint"
+_NAMED = re.compile(r'^all_model_checkpoint_paths: "(.*)"$', re.MULTILINE)
 
 
 class CheckpointDirectory:
@@ -71,10 +76,24 @@ class CheckpointDirectory:
   def steps(self) -> list[int]:
     """Lists the steps of the checkpoints, oldest first."""
     try:
-      names = tf.io.gfile.listdir(self.directory)
+      names = storage.listdir(self.directory)
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
       return []
-    return file_names.steps(names)
+    listed = file_names.steps(names)
+    if not storage.is_remote(self.directory):
+      return listed
+    # A listing may be behind, and so may the state be, after a process that was killed.
+    doubtful = set(listed) ^ self._steps_in_state()
+    gone = {step for step in doubtful if not storage.exists(f"{self.path(step)}.index")}
+    return sorted({*listed, *doubtful} - gone)
+
+  def _steps_in_state(self):
+    """Returns the steps of the checkpoints that the file `checkpoint` names."""
+    try:
+      text = storage.read(os.path.join(self.directory, _STATE))
+    except tf.errors.NotFoundError:
+      return set()
+    return set(file_names.steps(f"{name}.index" for name in _NAMED.findall(text)))
 
   def path(self, step: int) -> str:
     """Returns the path of a step's checkpoint, for arguments named checkpoint_path."""
@@ -129,21 +148,26 @@ class CheckpointDirectory:
     if self._pending is None:
       return
     (step, future, _), self._pending = self._pending, None
+    failure: errors.OctetError
     try:
       future.result()
+      return
+    except errors.StorageError as error:
+      failure = error
     except (tf.errors.OpError, OSError) as error:
-      message = (
+      failure = errors.OutputError(
         f"The checkpoint of step {step} cannot be written to {self.directory} (--model_dir): "
         f"{reader.first_line(error)}"
       )
-      if self._on_failure == "raise":
-        raise errors.OutputError(message) from error
-      steps = self.steps()
-      logging.warning(
-        "%s. The training goes on; %s, and the next checkpoint is the next try.",
-        message,
-        f"step {steps[-1]} is saved" if steps else "nothing is saved yet",
-      )
+      failure.__cause__ = error
+    if self._on_failure == "raise":
+      raise failure
+    steps = self.steps()
+    logging.warning(
+      "%s. The training goes on; %s, and the next checkpoint is the next try.",
+      failure,
+      f"step {steps[-1]} is saved" if steps else "nothing is saved yet",
+    )
 
   def wait_and_warn(self) -> None:
     """Waits until no save is in progress; logs its error.
@@ -152,25 +176,29 @@ class CheckpointDirectory:
     """
     try:
       self.wait()
-    except errors.OutputError as error:
+    except (errors.OutputError, errors.StorageError) as error:
       logging.warning("%s", error)
 
   def _write(self, step, values):
     path = self.path(step)
     aside = os.path.join(self.directory, f"{_WRITING}{PREFIX}-{step}")
     self.clean()
-    tf.io.gfile.makedirs(aside)
+    storage.makedirs(aside)
     written = os.path.join(aside, f"{PREFIX}-{step}")
-    with tf.device("/cpu:0"):
-      tf.raw_ops.SaveV2(
-        prefix=written,
-        tensor_names=list(values),
-        shape_and_slices=[""] * len(values),
-        tensors=list(values.values()),
-      )
+
+    def save():
+      with tf.device("/cpu:0"):
+        tf.raw_ops.SaveV2(
+          prefix=written,
+          tensor_names=list(values),
+          shape_and_slices=[""] * len(values),
+          tensors=list(values.values()),
+        )
+
+    storage.retry("write the checkpoint", path, save)
     # The order is important: old checkpoints go only after the new one is complete.
     _put_in_place(written, path)
-    tf.io.gfile.rmtree(aside)
+    storage.rmtree(aside)
     self.mark_whole(path)
     self._forget()
     self._write_state()
@@ -181,15 +209,15 @@ class CheckpointDirectory:
     A checkpoint that was written completely moves to its place; other leftovers are removed. Only
     the process that writes checkpoints may call this.
     """
-    if self._swept or not tf.io.gfile.isdir(self.directory):
+    if self._swept or not storage.isdir(self.directory):
       return
     for name in [
-      name.rstrip("/") for name in tf.io.gfile.listdir(self.directory) if name.startswith(_WRITING)
+      name.rstrip("/") for name in storage.listdir(self.directory) if name.startswith(_WRITING)
     ]:
       aside, own = os.path.join(self.directory, name), name.removeprefix(_WRITING)
       if _is_complete(os.path.join(aside, own), os.path.join(self.directory, own)):
         _put_in_place(os.path.join(aside, own), os.path.join(self.directory, own))
-      tf.io.gfile.rmtree(aside)
+      storage.rmtree(aside)
     files.remove_litter(self.directory)
     retention.remove_void_leases(self.directory, self._clock)
     self._swept = True
@@ -216,7 +244,7 @@ class CheckpointDirectory:
           for step in counted.keys() - set(removable)
           if (problem := self._problem(self.path(step)))
         }
-      except errors.CheckpointError as error:
+      except (errors.CheckpointError, errors.StorageError) as error:
         logging.warning("%s No checkpoint is removed this time.", error)
         return
       if not damaged:
@@ -232,7 +260,7 @@ class CheckpointDirectory:
     try:
       remove(path)
     # Only a warning: the new checkpoint is complete, and the training can go on.
-    except tf.errors.OpError as error:
+    except (tf.errors.OpError, errors.StorageError) as error:
       problem = f"The old checkpoint {path} cannot be removed: {files.reason(error)}."
       self._warn_once(f"{problem} It stays.", problem)
     else:
@@ -248,7 +276,7 @@ class CheckpointDirectory:
       f'model_checkpoint_path: "{names[-1]}"',
       *(f'all_model_checkpoint_paths: "{name}"' for name in names),
     ]
-    with files.write_atomically(os.path.join(self.directory, "checkpoint")) as file:
+    with files.write_atomically(os.path.join(self.directory, _STATE)) as file:
       file.write("\n".join(lines) + "\n")
 
   def latest_whole(self) -> str | None:
@@ -319,7 +347,7 @@ def _stamps(path):
   found = []
   for ending in (".index", _DATA):
     try:
-      stat = tf.io.gfile.stat(path + ending)
+      stat = storage.stat(path + ending)
       found.append(_Stamp(stat.mtime_nsec, stat.length))
     except tf.errors.NotFoundError:
       found.append(None)
@@ -332,19 +360,19 @@ def _put_in_place(written, path):
   The order is important. The old index is removed first: it does not fit the new data. The new
   index is moved last: the checkpoint exists as soon as its index does.
   """
-  if tf.io.gfile.exists(path + ".index"):
-    tf.io.gfile.remove(path + ".index")
-  if tf.io.gfile.exists(written + _DATA):
-    tf.io.gfile.rename(written + _DATA, path + _DATA, overwrite=True)
-  tf.io.gfile.rename(written + ".index", path + ".index", overwrite=True)
+  if storage.exists(path + ".index"):
+    storage.remove(path + ".index")
+  if storage.exists(written + _DATA):
+    storage.rename(written + _DATA, path + _DATA, overwrite=True)
+  storage.rename(written + ".index", path + ".index", overwrite=True)
 
 
 def _is_complete(written, path):
   """Whether a checkpoint that was written aside is complete; its move may have been interrupted."""
-  if not tf.io.gfile.exists(written + ".index"):
+  if not storage.exists(written + ".index"):
     return False
-  if not tf.io.gfile.exists(written + _DATA):
-    return tf.io.gfile.exists(path + _DATA)
+  if not storage.exists(written + _DATA):
+    return storage.exists(path + _DATA)
   try:
     reader.verify(written)
   except errors.CheckpointDamagedError:
@@ -355,7 +383,7 @@ def _is_complete(written, path):
 def remove(path: str) -> None:
   """Removes a checkpoint. The index goes first: without it the rest is no checkpoint."""
   for name in [path + ".index", *reader.data_files(path)]:
-    tf.io.gfile.remove(name)
+    storage.remove(name)
 
 
 def resolve(path: str) -> str:
@@ -371,9 +399,9 @@ def resolve(path: str) -> str:
     CheckpointNotFoundError: there is none.
     CheckpointDamagedError: the folder has damaged checkpoints only.
   """
-  if tf.io.gfile.exists(path + ".index"):
+  if storage.exists(path + ".index"):
     return path
-  newest = CheckpointDirectory(path).latest_whole() if tf.io.gfile.isdir(path) else None
+  newest = CheckpointDirectory(path).latest_whole() if storage.isdir(path) else None
   if newest is None:
     raise errors.CheckpointNotFoundError(
       f"There is no checkpoint at {path}: expected a path such "

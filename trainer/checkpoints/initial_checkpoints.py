@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.checkpoints import own_names, reader
 from trainer.internals import patches, tensorflow_internals
 from trainer.tracing import variable_store
@@ -185,8 +185,8 @@ def _target(wanted, present):
 
 
 def _newest(path):
-  newest = tf.train.latest_checkpoint(path) if tf.io.gfile.isdir(path) else path
-  if newest is None or not tf.io.gfile.exists(f"{newest}.index"):
+  newest = tf.train.latest_checkpoint(path) if storage.isdir(path) else path
+  if newest is None or not storage.exists(f"{newest}.index"):
     raise errors.CheckpointNotFoundError(f"init_from_checkpoint: there is no checkpoint at {path}.")
   return newest
 

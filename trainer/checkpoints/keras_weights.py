@@ -30,7 +30,7 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, files
+from trainer import errors, files, storage
 from trainer.internals import keras_internals
 
 _IN_ARCHIVE = "model.weights.h5"
@@ -65,8 +65,7 @@ def read(path: str) -> dict[str, np.ndarray]:
     CheckpointDamagedError: it is not a Keras file, or it is incomplete.
   """
   try:
-    with tf.io.gfile.GFile(path, "rb") as file:
-      data = file.read()
+    data = storage.read(path, "rb")
   except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError) as error:
     raise errors.CheckpointNotFoundError(f"There is no file {path}.") from error
   try:

@@ -20,10 +20,11 @@ import contextlib
 import os
 import re
 import urllib.parse
+from collections.abc import Iterable
 
 import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.checkpoints import directory as directory_lib
 from trainer.checkpoints import retention
 
@@ -41,8 +42,7 @@ def note(path: str, evaluation: str) -> None:
     OutputError: it cannot be written.
   """
   try:
-    with tf.io.gfile.GFile(_file(path, evaluation), "w") as file:
-      file.write(f"{os.getpid()}\n")
+    storage.write(_file(path, evaluation), f"{os.getpid()}\n")
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
       f"{_file(path, evaluation)} (in --model_dir) cannot be written: {error}"
@@ -52,21 +52,34 @@ def note(path: str, evaluation: str) -> None:
 def settle(path: str, evaluation: str) -> None:
   """Removes a note, if it is there."""
   with contextlib.suppress(tf.errors.NotFoundError):
-    tf.io.gfile.remove(_file(path, evaluation))
+    storage.remove(_file(path, evaluation))
 
 
-def read(directory: str) -> list[tuple[int, str]]:
+def read(directory: str, possible: Iterable[tuple[int, str]] = ()) -> list[tuple[int, str]]:
   """Returns what is owed in a model_dir, also where the checkpoint is not there.
+
+  Args:
+    directory: the model_dir.
+    possible: (step, name) of notes that are looked for where the model_dir is a URL, whose listing
+      may be behind.
 
   Returns:
     (step, name of the evaluation) of each, by step.
   """
   try:
-    files = tf.io.gfile.listdir(directory)
+    files = storage.listdir(directory)
   except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
     return []
-  found = filter(None, map(_NOTE.fullmatch, files))
-  return sorted((int(match[1]), urllib.parse.unquote(match[2])) for match in found)
+  matches = filter(None, map(_NOTE.fullmatch, files))
+  found = {(int(match[1]), urllib.parse.unquote(match[2])) for match in matches}
+  if storage.is_remote(directory):
+    checkpoints = directory_lib.CheckpointDirectory(directory)
+    found = {
+      (step, name)
+      for step, name in found | set(possible)
+      if storage.exists(_file(checkpoints.path(step), name))
+    }
+  return sorted(found)
 
 
 def _file(path, evaluation):

@@ -1,6 +1,7 @@
 """Reads and verifies checkpoints, and restores variables from them."""
 
 import dataclasses
+import functools
 import glob
 import math
 import os
@@ -12,11 +13,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files
+from trainer import errors, files, storage
 from trainer.checkpoints import former_names, own_names
 
 EXAMPLES_SEEN = "examples_seen"
 
+
+_DATA = ".data-00000-of-00001"  # the ending of the file of values, where there is one
 
 # The most bytes of a checkpoint in memory at a time while it is verified.
 _PORTION_BYTES = 2**26
@@ -83,12 +86,19 @@ def shapes(path: str) -> dict[str, tuple[tuple[int, ...], tf.DType]]:
   """
   try:
     with files.plain_path(path) as plain:
-      reader = tf.compat.v1.train.NewCheckpointReader(plain)
+      reader = storage.retry(
+        "read the checkpoint",
+        path,
+        lambda: tf.compat.v1.train.NewCheckpointReader(plain),
+        passes=_Passing(path),
+      )
     dtypes = reader.get_variable_to_dtype_map()
     return {
       name: (tuple(shape), dtypes[name])
       for name, shape in reader.get_variable_to_shape_map().items()
     }
+  except errors.StorageError:
+    raise
   except (tf.errors.OpError, ValueError, RuntimeError) as error:
     raise _unreadable(path, error) from error
 
@@ -143,14 +153,43 @@ def _tensors(path, names, found):
     return []
   try:
     with files.plain_path(path) as plain, tf.device("/cpu:0"):
-      return tf.raw_ops.RestoreV2(
+      restore = functools.partial(
+        tf.raw_ops.RestoreV2,
         prefix=plain,
         tensor_names=list(names),
         shape_and_slices=[""] * len(names),
         dtypes=[found[name][1] for name in names],
       )
+      return storage.retry("read the checkpoint", path, restore, passes=_Passing(path))
   except tf.errors.OpError as error:
     raise _unreadable(path, error) from error
+
+
+class _Passing:
+  """Whether an error in reading a checkpoint from a URL may pass, though its class does not say so.
+
+  TensorFlow says "not found" for whatever goes wrong while it looks for the files, and a
+  CheckpointReader says for all errors of the storage the same as for a damaged file. So the files
+  are looked at here: where the storage fails, this fails with a StorageError. Where it answers, and
+  TensorFlow still cannot read them after `_LOOKS` times, it is the files.
+  """
+
+  _LOOKS = 3
+
+  def __init__(self, path: str) -> None:
+    self._path = path
+    self._looks = 0
+
+  def __call__(self, error: Exception) -> bool:
+    if not isinstance(error, tf.errors.NotFoundError) and type(error) is not tf.errors.OpError:
+      return False
+    self._looks += 1
+    if self._looks > self._LOOKS:
+      return False
+    if not all(storage.exists(self._path + ending) for ending in (".index", _DATA)):
+      return False
+    storage.read(self._path + ".index", "rb")
+    return True
 
 
 def _unreadable(path, error):
@@ -158,7 +197,7 @@ def _unreadable(path, error):
   if isinstance(error, _OUT_OF_REACH):
     return errors.CheckpointError(f"The checkpoint {path} cannot be read now: {first_line(error)}.")
   kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
-  present = [name for name in [path + ".index", *data_files(path)] if tf.io.gfile.exists(name)]
+  present = [name for name in [path + ".index", *data_files(path)] if storage.exists(name)]
   return errors.CheckpointDamagedError(
     f"The checkpoint {path} {kind} "
     f"({', '.join(map(os.path.basename, present))}): "

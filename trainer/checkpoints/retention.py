@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, file_locks, files, json_form, run_config
+from trainer import errors, file_locks, files, json_form, run_config, storage
 from trainer.config import gin_names
 
 # A lease older than this is void: its process was killed. A process that still reads the checkpoint
@@ -139,7 +139,7 @@ def is_held(path: str, clock: Callable[[], float] = time.time) -> bool:
     True if it is pinned, waits for an evaluation, or a process reads it under a fresh lease.
   """
   directory, name = os.path.split(path)
-  for file in tf.io.gfile.listdir(directory or "."):
+  for file in storage.listdir(directory or "."):
     ending = file.removeprefix(name)
     if ending == file:
       continue
@@ -156,7 +156,7 @@ def is_held(path: str, clock: Callable[[], float] = time.time) -> bool:
 def _written_at(file):
   """Returns when a file was written, in seconds since the epoch; -inf if it is gone."""
   try:
-    return tf.io.gfile.stat(file).mtime_nsec / 1e9
+    return storage.stat(file).mtime_nsec / 1e9
   except tf.errors.NotFoundError:  # its process has removed it since the folder was listed
     return float("-inf")
 
@@ -178,9 +178,8 @@ def lease(path: str, name: str | None = None) -> Iterator[Callable[[], None]]:
 
   def renew():
     try:
-      with tf.io.gfile.GFile(file, "w") as opened:
-        opened.write(files.writer())
-    except tf.errors.OpError as error:
+      storage.write(file, files.writer())
+    except (tf.errors.OpError, errors.StorageError) as error:
       logging.warning(
         "%s cannot be written (%s): a training that goes on there may remove the checkpoint while "
         "it is read.",
@@ -192,8 +191,11 @@ def lease(path: str, name: str | None = None) -> Iterator[Callable[[], None]]:
   try:
     yield renew
   finally:
-    with contextlib.suppress(tf.errors.NotFoundError, tf.errors.PermissionDeniedError):
-      tf.io.gfile.remove(file)
+    # A lease that stays ends by itself.
+    with contextlib.suppress(
+      tf.errors.NotFoundError, tf.errors.PermissionDeniedError, errors.StorageError
+    ):
+      storage.remove(file)
 
 
 def remove_void_leases(directory: str, clock: Callable[[], float] = time.time) -> None:
@@ -205,10 +207,9 @@ def remove_void_leases(directory: str, clock: Callable[[], float] = time.time) -
   """
   for path in files.matching(directory, f"*{_LEASE}*"):
     with contextlib.suppress(tf.errors.OpError):  # its process has just removed or renewed it
-      with tf.io.gfile.GFile(path) as file:
-        is_dead = files.is_dead(file.read())
+      is_dead = files.is_dead(storage.read(path))
       if is_dead or clock() - _written_at(path) >= LEASE_SECONDS:
-        tf.io.gfile.remove(path)
+        storage.remove(path)
 
 
 def read_metrics(directory: str, evaluation: str, metric: str) -> dict[int, float]:
@@ -305,11 +306,10 @@ def _add(path, noted, evaluation, step, metrics):
 
 
 def _read(path):
-  if not tf.io.gfile.exists(path):
+  if not storage.exists(path):
     return {}
   try:
-    with tf.io.gfile.GFile(path) as file:
-      noted = json_form.parse(file.read(), _FORM)
+    noted = json_form.parse(storage.read(path), _FORM)
     for steps in noted.values():
       for step in steps:
         int(step)

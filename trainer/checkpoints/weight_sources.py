@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.checkpoints import directory, keras_weights, reader
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -81,12 +81,12 @@ def open_source(path: str | os.PathLike) -> Source:
 
 def _resolve(path):
   """Returns the prefix of the checkpoint that a path stands for."""
-  if tf.io.gfile.exists(os.path.join(path, "saved_model.pb")):
+  if storage.exists(os.path.join(path, "saved_model.pb")):
     return os.path.join(path, "variables", "variables")
   file = _CHECKPOINT_FILE.fullmatch(path)
-  if file and tf.io.gfile.exists(file[1] + ".index"):
+  if file and storage.exists(file[1] + ".index"):
     return file[1]
-  if tf.io.gfile.isdir(path) and not directory.CheckpointDirectory(path).steps():
+  if storage.isdir(path) and not directory.CheckpointDirectory(path).steps():
     newest = tf.train.latest_checkpoint(path)  # of a program that names its checkpoints differently
     if newest:
       return newest

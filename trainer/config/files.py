@@ -7,7 +7,7 @@ Nothing is imported or bound yet; `trainer.config.binding` does that.
 
 A path is tried as it is given, and then below the folder in which `trainer` is installed, so that
 `gin_configs/digits.gin` is found from any working directory. Addresses such as gs://bucket/a.gin
-are read by tf.io.gfile; TensorFlow is imported only for those.
+are read by `trainer.storage`; TensorFlow is imported only for those.
 """
 
 import dataclasses
@@ -216,8 +216,10 @@ def _text(found, name):
       return pathlib.Path(found).read_text(encoding="utf-8")
     import tensorflow as tf
 
+    from trainer import storage
+
     try:
-      return tf.io.gfile.GFile(found).read()
+      return storage.read(found)
     except tf.errors.OpError as error:
       raise errors.SettingError(
         f"Cannot read the gin file {name}: {error.message} (--gin_file)"

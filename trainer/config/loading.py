@@ -129,10 +129,10 @@ def save(path: str, text: str) -> None:
   """
   import tensorflow as tf
 
-  from trainer import files
+  from trainer import files, storage
 
   try:
-    tf.io.gfile.makedirs(os.path.dirname(path) or ".")
+    storage.makedirs(os.path.dirname(path) or ".")
     with files.write_atomically(path) as file:
       file.write(text)
   except (OSError, tf.errors.OpError) as error:

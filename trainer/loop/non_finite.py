@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.inputs import elements
 from trainer.loop import outer_loop
 from trainer.loop import step as step_lib
@@ -86,11 +86,10 @@ def explain(program: step_lib.Program, batches: Sequence[tuple], step: int, dire
   for replica, element in enumerate(batches):
     for path, leaf in elements.named_leaves(element):
       arrays[f"{path}, core {replica}" if len(batches) > 1 else path] = leaf.numpy()
-  tf.io.gfile.makedirs(directory)
+  storage.makedirs(directory)
   buffer = io.BytesIO()
   np.savez(buffer, **arrays)
-  with tf.io.gfile.GFile(saved, "wb") as file:
-    file.write(buffer.getvalue())
+  storage.write(saved, buffer.getvalue())
   ill = [
     name
     for name, array in arrays.items()

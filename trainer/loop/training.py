@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, run_config, spec
+from trainer import errors, run_config, spec, storage
 from trainer.checkpoints import data_position, directory, model_values, reader, variable_table
 from trainer.checkpoints import saver as saver_lib
 from trainer.devices import workers as workers_lib
@@ -288,10 +288,11 @@ class Training:
   def _take_model_dir(self, start):
     """Makes the folder and takes it for this training, on all workers at one step."""
     try:
-      tf.io.gfile.makedirs(self._model_dir)
+      storage.makedirs(self._model_dir)
     except (tf.errors.OpError, OSError) as error:
       raise errors.OutputError(
-        f"The folder {self._model_dir} (--model_dir) cannot be made: {error}"
+        f"The folder {self._model_dir} (--model_dir) cannot be made: "
+        f"{storage.why_not_written(error)}"
       ) from error
     if self._lock.take() and self._checkpoints.steps():
       raise errors.ModelDirBusyError(

@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, processes
+from trainer import errors, files, processes, storage
 
 NAME = "training.lock"
 
@@ -95,7 +95,7 @@ class TrainingLock:
       OutputError: the lock's file cannot be written.
     """
     with self._changes:
-      if self._is_needed and tf.io.gfile.isdir(self._model_dir):
+      if self._is_needed and storage.isdir(self._model_dir):
         self.take()
       self._depth += 1
     try:
@@ -111,7 +111,7 @@ class TrainingLock:
     try:
       taken.release()
     # Only a warning: the block may be ending with an error, which must not be hidden by this one.
-    except (OSError, tf.errors.OpError) as error:
+    except (OSError, tf.errors.OpError, errors.StorageError) as error:
       logging.warning("%s cannot be removed: %s", self._path, getattr(error, "message", error))
 
   def take(self) -> bool:
@@ -131,8 +131,9 @@ class TrainingLock:
     except (OSError, tf.errors.OpError) as error:
       if isinstance(error, errors.OctetError):
         raise
-      message = getattr(error, "message", error)
-      raise errors.OutputError(f"Cannot write {self._path} (--model_dir): {message}") from error
+      raise errors.OutputError(
+        f"Cannot write {self._path} (--model_dir): {storage.why_not_written(error)}"
+      ) from error
     return True
 
   def check(self) -> None:
@@ -146,7 +147,7 @@ class TrainingLock:
     try:
       other = self._taken.lost_to()
     # Only a warning: if the folder is out of reach, the save will fail and say so.
-    except (OSError, tf.errors.OpError) as error:
+    except (OSError, tf.errors.OpError, errors.StorageError) as error:
       logging.warning("%s cannot be read: %s", self._path, getattr(error, "message", error))
       return
     if other:
@@ -319,6 +320,10 @@ def _read_local(path):
     return ""
 
 
+# The tokens of heartbeats that this process has ended, whose file it could not remove.
+_left_behind: set[str] = set()
+
+
 class _Heartbeat:
   """A lock for file systems without locks: a file that the training rewrites again and again."""
 
@@ -342,6 +347,8 @@ class _Heartbeat:
     """Waits until the training whose file was found is gone; ModelDirBusyError if it is alive."""
     holder = _holder(found)
     alive = holder.is_alive() if holder else None
+    if holder and holder.token in _left_behind:
+      return
     if alive:
       raise _busy(self._path, found)
     if alive is not None:  # it ran on this machine, and has ended
@@ -367,9 +374,11 @@ class _Heartbeat:
       try:
         if self.lost_to():
           return
-        self._write()
-      except tf.errors.OpError as error:
-        logging.warning("%s cannot be written: %s", self._path, error.message)
+        # Once: the next beat is the next try. A late one could write over the file of a training
+        # that has taken the folder meanwhile.
+        self._write(storage.ONCE)
+      except (tf.errors.OpError, errors.StorageError) as error:
+        logging.warning("%s cannot be written: %s", self._path, getattr(error, "message", error))
 
   def lost_to(self):
     """Describes who took the folder or how it was lost; None if this lock still holds it."""
@@ -385,19 +394,20 @@ class _Heartbeat:
       return
     self._ended.set()
     self._thread.join()
+    _left_behind.add(self._holder.token)
     if self.lost_to():
       return
     with contextlib.suppress(tf.errors.NotFoundError):
-      tf.io.gfile.remove(self._path)
+      storage.remove(self._path)
+    _left_behind.remove(self._holder.token)
 
   def _read(self):
     try:
-      with tf.io.gfile.GFile(self._path) as file:
-        return file.read()
+      return storage.read(self._path)
     except tf.errors.NotFoundError:
       return None
 
-  def _write(self):
+  def _write(self, retries=None):
     self._count += 1
-    with files.write_atomically(self._path) as file:
+    with files.write_atomically(self._path, retries=retries) as file:
       file.write(_text(self._holder, beat=self._count))

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.outputs import checks as checks_lib
 from trainer.outputs import description, signatures, verification, warm_up
 from trainer.outputs import options as options_lib
@@ -133,7 +133,7 @@ class Completion:
     ]
     if logs:
       path = os.path.join(saved_model, "assets.extra", warm_up.NAME)
-      tf.io.gfile.makedirs(os.path.dirname(path))
+      storage.makedirs(os.path.dirname(path))
       warm_up.write(path, logs)
 
   def _say_unverified(self, names):

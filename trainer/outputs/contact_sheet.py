@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, storage
 
 _COLUMNS = 6
 _TILE = 1.7, 2.1  # inches, width and height of an image with its caption
@@ -97,8 +97,7 @@ def write(path: str, images: Sequence[np.ndarray], captions: Sequence[Caption]) 
   content = io.BytesIO()
   sheet.savefig(content, format="png")
   try:
-    with tf.io.gfile.GFile(path, "wb") as file:
-      file.write(content.getvalue())
+    storage.write(path, content.getvalue())
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
       f"The contact sheet cannot be written to {path} (--model_dir): {error}"

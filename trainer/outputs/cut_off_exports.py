@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from trainer import errors, files, json_form
+from trainer import errors, files, json_form, storage
 from trainer.outputs import description, saved_model
 
 _BEGUN = "exporting.json"
@@ -56,7 +56,7 @@ class BegunExport:
     path = os.path.join(folder, _BEGUN)
     begun: dict[str, Any] = {"checkpoint": os.path.basename(checkpoint), "metrics": metrics}
     try:
-      tf.io.gfile.makedirs(folder)
+      storage.makedirs(folder)
       begun["there"] = _names(folder)
       with files.write_atomically(path) as file:
         file.write(json.dumps(begun, indent=1))
@@ -72,11 +72,10 @@ class BegunExport:
       OutputError: the note of it is damaged.
     """
     path = os.path.join(folder, _BEGUN)
-    if not tf.io.gfile.exists(path):
+    if not storage.exists(path):
       return None
     try:
-      with tf.io.gfile.GFile(path) as file:
-        return cls(folder, **json_form.parse(file.read(), _FORM))
+      return cls(folder, **json_form.parse(storage.read(path), _FORM))
     except ValueError as error:
       raise errors.OutputError(f"{path} is damaged ({error}): remove it.") from error
     except tf.errors.OpError as error:
@@ -106,12 +105,12 @@ class BegunExport:
       # Where a folder cannot be renamed, as on gs://, its files come one by one.
       is_cut_off = name.isdigit() and not description.is_whole(folder)
       if name.startswith(saved_model.WRITING) or is_cut_off:
-        tf.io.gfile.rmtree(folder)
+        storage.rmtree(folder)
 
   def end(self) -> None:
     """Notes that the export has come to its end."""
-    tf.io.gfile.remove(os.path.join(self.folder, _BEGUN))
+    storage.remove(os.path.join(self.folder, _BEGUN))
 
 
 def _names(folder):
-  return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
+  return sorted(name.rstrip("/") for name in storage.listdir(folder))

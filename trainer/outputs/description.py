@@ -30,7 +30,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from trainer import errors
+from trainer import errors, storage
 
 NAME = "octet.json"
 
@@ -48,7 +48,7 @@ def path_of(saved_model: str) -> str:
 
 def is_whole(folder: str) -> bool:
   """Whether a folder has a SavedModel that was published to its end."""
-  return tf.io.gfile.exists(os.path.join(folder, SAVED_MODEL))
+  return storage.exists(os.path.join(folder, SAVED_MODEL))
 
 
 def signatures_of(saved_model: str) -> dict[str, dict]:
@@ -66,8 +66,9 @@ def signatures_of(saved_model: str) -> dict[str, dict]:
   """
   path = os.path.join(saved_model, SAVED_MODEL)
   try:
-    with tf.io.gfile.GFile(path, "rb") as file:
-      graph = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0]
+    graph = saved_model_pb2.SavedModel.FromString(storage.read(path, "rb")).meta_graphs[0]
+  except errors.StorageError:
+    raise
   except Exception as error:  # any error of the file system or the parser
     raise errors.InputError(
       f"{saved_model} is no SavedModel: {path} cannot be read ({error})."
@@ -135,9 +136,8 @@ def describe(
 def write(saved_model: str, description: Mapping[str, Any]) -> None:
   """Writes octet.json into a SavedModel."""
   path = path_of(saved_model)
-  tf.io.gfile.makedirs(os.path.dirname(path))
-  with tf.io.gfile.GFile(path, "w") as file:
-    file.write(json.dumps(description, indent=1, ensure_ascii=False) + "\n")
+  storage.makedirs(os.path.dirname(path))
+  storage.write(path, json.dumps(description, indent=1, ensure_ascii=False) + "\n")
 
 
 def read(saved_model: str) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def read(saved_model: str) -> dict[str, Any]:
     InputError: the file is damaged or has a later format, or the folder is no SavedModel.
   """
   path = path_of(saved_model)
-  if not tf.io.gfile.exists(path):
+  if not storage.exists(path):
     return {
       "format": FORMAT,
       "signatures": signatures_of(saved_model),
@@ -162,8 +162,7 @@ def read(saved_model: str) -> dict[str, Any]:
       "metrics": {},
     }
   try:
-    with tf.io.gfile.GFile(path) as file:
-      found = json.loads(file.read())
+    found = json.loads(storage.read(path))
     known = found["format"] <= FORMAT
   except (ValueError, TypeError, KeyError, tf.errors.OpError) as error:
     raise errors.InputError(f"{path} is damaged ({error}): export again.") from error

@@ -23,7 +23,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, json_form, run_config
+from trainer import errors, files, json_form, run_config, storage
 from trainer.config import gin_names
 from trainer.outputs import cut_off_exports
 from trainer.reporting import host_metrics
@@ -130,11 +130,11 @@ class Exporter:
 
   def _remove_old(self, export_path):
     exports = sorted(
-      (name.rstrip("/") for name in tf.io.gfile.listdir(export_path) if name.rstrip("/").isdigit()),
+      (name.rstrip("/") for name in storage.listdir(export_path) if name.rstrip("/").isdigit()),
       key=int,
     )
     for name in exports[: -self._keep] if self._keep else []:
-      tf.io.gfile.rmtree(os.path.join(export_path, name))
+      storage.rmtree(os.path.join(export_path, name))
 
 
 @gin_names.configurable(module="trainer")
@@ -263,11 +263,10 @@ def newest(export_path: str) -> str | None:
 
 def _read(export_path):
   path = os.path.join(export_path, _RECORD)
-  if not tf.io.gfile.exists(path):
+  if not storage.exists(path):
     return None
   try:
-    with tf.io.gfile.GFile(path) as file:
-      return json_form.parse(file.read(), _FORM)
+    return json_form.parse(storage.read(path), _FORM)
   except ValueError as error:
     raise errors.OutputError(
       f"{path} is damaged ({error}): remove it; what was exported so far is then unknown."

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.outputs import freezing, verification
 from trainer.outputs.engines import choose, onnx_engine, openvino_engine, tflite_engine
 
@@ -101,9 +101,8 @@ def add(
     # Files are written last: an engine that disagrees with the model leaves none.
     for ending, content in contents.items():
       path = os.path.join(saved_model, "assets.extra", os.path.splitext(file)[0] + ending)
-      tf.io.gfile.makedirs(os.path.dirname(path))
-      with tf.io.gfile.GFile(path, "wb") as opened:
-        opened.write(content)
+      storage.makedirs(os.path.dirname(path))
+      storage.write(path, content)
   return told
 
 

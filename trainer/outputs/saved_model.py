@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, files, run_config, spec
+from trainer import errors, files, run_config, spec, storage
 from trainer.inputs import elements
 from trainer.kinds import Kind
 from trainer.loop import step
@@ -286,7 +286,7 @@ def _write(module, signatures, base, assets_extra, clock, finish):
   for relative in assets_extra or {}:
     run_config.require_inner_path(relative, "assets_extra")
   timestamp = int(clock())
-  while tf.io.gfile.exists(os.path.join(base, str(timestamp))):
+  while storage.exists(os.path.join(base, str(timestamp))):
     timestamp += 1
   path = os.path.join(base, str(timestamp))
   files.remove_litter(base)
@@ -295,8 +295,8 @@ def _write(module, signatures, base, assets_extra, clock, finish):
       tf.saved_model.save(module, aside, signatures=signatures)
       for relative, source in (assets_extra or {}).items():
         target = os.path.join(aside, "assets.extra", relative)
-        tf.io.gfile.makedirs(os.path.dirname(target))
-        tf.io.gfile.copy(source, target)
+        storage.makedirs(os.path.dirname(target))
+        storage.copy(source, target)
       finish(aside)
       _publish(aside, path)
   except (tf.errors.OpError, OSError) as error:
@@ -322,21 +322,21 @@ def _aside(base, timestamp):
     yield aside
   finally:
     with contextlib.suppress(tf.errors.NotFoundError):  # it was published, or never made
-      tf.io.gfile.rmtree(aside)
+      storage.rmtree(aside)
 
 
 def _publish(aside, path):
   """Makes a SavedModel appear, whole, under its name."""
   if "://" not in path:
-    tf.io.gfile.rename(aside, path)
+    storage.rename(aside, path)
     return
   # What has no saved_model.pb is no SavedModel yet, so it comes last.
   names = [
     os.path.relpath(os.path.join(folder, name), aside)
-    for folder, _, found in tf.io.gfile.walk(aside)
+    for folder, _, found in storage.walk(aside)
     for name in found
   ]
   for name in sorted(names, key=lambda name: (name == description.SAVED_MODEL, name)):
-    target = tf.io.gfile.join(path, name)
-    tf.io.gfile.makedirs(os.path.dirname(target))
-    tf.io.gfile.copy(os.path.join(aside, name), target, overwrite=True)
+    target = os.path.join(path, name)
+    storage.makedirs(os.path.dirname(target))
+    storage.copy(os.path.join(aside, name), target, overwrite=True)

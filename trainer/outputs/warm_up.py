@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
-from trainer import errors
+from trainer import errors, storage
 
 NAME = "tf_serving_warmup_requests"
 MOST = 1000  # most requests that TensorFlow Serving accepts
@@ -72,7 +72,7 @@ def read(saved_model: str) -> list[tuple[str, dict[str, np.ndarray]]]:
     InputError: the file is damaged.
   """
   path = os.path.join(saved_model, "assets.extra", NAME)
-  if not tf.io.gfile.exists(path):
+  if not storage.exists(path):
     return []
   try:
     return [_parsed(log) for log in tf.data.TFRecordDataset(path).as_numpy_iterator()]

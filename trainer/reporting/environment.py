@@ -91,11 +91,12 @@ def _command():
 def _read(path):
   import tensorflow as tf
 
-  if not tf.io.gfile.exists(path):
+  from trainer import storage
+
+  if not storage.exists(path):
     return []
   try:
-    with tf.io.gfile.GFile(path) as file:
-      return parse(file.read())
+    return parse(storage.read(path))
   except (ValueError, tf.errors.OpError) as error:
     logging.warning("%s is damaged (%s): what earlier trainings ran on is lost.", path, error)
     return []

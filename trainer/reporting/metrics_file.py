@@ -225,13 +225,14 @@ def _read_local(path):
 def _rewrite(model_dir, text):
   import tensorflow as tf
 
+  from trainer import storage
+
   own = os.path.join(model_dir, f"metrics-{int(time.time())}-{uuid.uuid4().hex[:8]}.jsonl")
   try:
     with _remote_lock:
       path, written = _remote.get(model_dir, (own, ""))
       _remote[model_dir] = path, written + text
-      with tf.io.gfile.GFile(path, "w") as file:
-        file.write(written + text)
+      storage.write(path, written + text)
   except tf.errors.OpError as error:
     raise errors.OutputError(f"Cannot write {path} (--model_dir): {error.message}") from error
 
@@ -239,8 +240,9 @@ def _rewrite(model_dir, text):
 def _read_remote(model_dir):
   import tensorflow as tf
 
+  from trainer import files, storage
+
   try:
-    paths = sorted(tf.io.gfile.glob(os.path.join(model_dir, "metrics*.jsonl")))
-    return [(path, tf.io.gfile.GFile(path).read()) for path in paths]
+    return [(path, storage.read(path)) for path in files.matching(model_dir, "metrics*.jsonl")]
   except tf.errors.OpError as error:
     raise errors.SettingError(f"Cannot read {model_dir}: {error.message}") from error

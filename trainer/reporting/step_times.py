@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import files
+from trainer import files, storage
 
 LOOP = "octet device loop"  # the name of the device loops in a profile
 _INPUT = "IteratorGetNextOp::DoCompute"  # TensorFlow's name for the wait for a batch
@@ -62,8 +62,7 @@ def read(directory: str) -> StepTimes | None:
 
   space = xplane_pb2.XSpace()
   newest = files.matching(os.path.join(directory, "plugins", "profile"), "*")[-1]
-  with tf.io.gfile.GFile(files.matching(newest, "*.xplane.pb")[-1], "rb") as file:
-    space.ParseFromString(file.read())
+  space.ParseFromString(storage.read(files.matching(newest, "*.xplane.pb")[-1], "rb"))
   events = [
     (
       plane.event_metadata[event.metadata_id].name,

@@ -23,7 +23,7 @@ import tensorflow as tf
 from absl import logging
 from tensorboard.compat.proto import event_pb2
 
-from trainer import errors, files
+from trainer import errors, files, storage
 from trainer.internals import patches, tensorflow_internals
 
 v1 = tf.compat.v1
@@ -151,6 +151,7 @@ def _tell(tag):
 # reads the files of a folder in the order of their names, and keeps each of them open.
 _open: collections.OrderedDict[str, "_File"] = collections.OrderedDict()
 _MOST_OPEN = 16
+_FLUSH_ONLY = 2**31 - 1  # events, and milliseconds, after which a file would be written by itself
 _BEGUN = re.compile(r"events\.out\.tfevents\.(\d+)\.")  # the second
 _open_lock = threading.RLock()
 
@@ -173,20 +174,37 @@ class _File:
     self._suffix = f".{uuid.uuid4().hex[:8]}.v2"
     self._directory = directory
     _wait_for_a_new_second(directory)
-    self.writer = tf.summary.create_file_writer(directory, filename_suffix=self._suffix)
+    # What is written waits for `flush`, which can be called again where the storage fails.
+    self.writer = storage.retry(
+      "write TensorBoard files to",
+      directory,
+      lambda: tf.summary.create_file_writer(
+        directory, _FLUSH_ONLY, _FLUSH_ONLY, filename_suffix=self._suffix
+      ),
+    )
+    self._path: str | None = None  # as soon as a listing has shown it
 
   def is_there(self) -> bool:
     """Whether this process made the file and nobody has removed it."""
-    return self._process == os.getpid() and bool(
-      files.matching(self._directory, f"events.*{self._suffix}")
-    )
+    if self._process != os.getpid():
+      return False
+    if self._path is not None:
+      return storage.exists(self._path)
+    found = files.matching(self._directory, f"events.*{self._suffix}")
+    self._path = found[0] if found else None
+    # The listing of a URL may be behind.
+    return bool(found) or storage.is_remote(self._directory)
+
+  def flush(self) -> None:
+    """Has all written."""
+    storage.retry("write TensorBoard files to", self._directory, self.writer.flush)
 
   def begin(self, step: int) -> None:
     """Writes that a training begins at a step: TensorBoard drops what is later in the folder."""
     start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
     event = event_pb2.Event(wall_time=time.time(), step=step + 1, session_log=start)
     tensorflow_internals.write_event(self.writer, event)
-    self.writer.flush()
+    self.flush()
 
 
 def _wait_for_a_new_second(directory):
@@ -233,7 +251,7 @@ class Writer:
 
   def __init__(self, directory: str) -> None:
     self._directory = directory
-    self._writer: Any = None
+    self._file: _File | None = None
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     """Writes scalars by tag, at a step."""
@@ -254,19 +272,23 @@ class Writer:
 
   def open(self) -> tf.summary.SummaryWriter:
     """Returns the writer of the directory's file, which is begun if this process has none."""
-    if self._writer is None:
+    return self._opened().writer
+
+  def _opened(self):
+    if self._file is None:
       with self._translate_errors():
-        self._writer = _file(self._directory).writer
-    return self._writer
+        self._file = _file(self._directory)
+    return self._file
 
   @contextlib.contextmanager
   def _writing(self):
     """Makes the writer that of tf.summary, and has all written at the end."""
-    writer = self.open()
+    file = self._opened()
     with self._translate_errors():
-      with writer.as_default():
+      # as_default flushes at its end, once; `flush` does so until it succeeds.
+      with contextlib.suppress(*storage.TRANSIENT), file.writer.as_default():
         yield
-      writer.flush()
+      file.flush()
 
   @contextlib.contextmanager
   def _translate_errors(self):

@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.serving.loaded_model import LoadedModel
 
 IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
@@ -95,10 +95,10 @@ def image_feature(loaded: LoadedModel) -> str:
 def _listed(pattern):
   if pattern == "-":
     raise errors.SettingError("--input=- is standard input, and takes no other --input beside it.")
-  if tf.io.gfile.isdir(pattern):
+  if storage.isdir(pattern):
     found = sorted(
       os.path.join(folder, name)
-      for folder, _, names in tf.io.gfile.walk(pattern)
+      for folder, _, names in storage.walk(pattern)
       for name in names
       if not name.startswith(".") and name.lower().endswith(IMAGES)
     )
@@ -108,10 +108,10 @@ def _listed(pattern):
       )
     return found
   # A name with brackets in it is a file first, and a pattern only if there is no such file.
-  found = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
+  found = [pattern] if storage.exists(pattern) else sorted(storage.glob(pattern))
   if not found:
     raise errors.InputError(f"There is no file {pattern} (--input).")
-  return [path for path in found if not tf.io.gfile.isdir(path)]
+  return [path for path in found if not storage.isdir(path)]
 
 
 def _of_file(path, loaded, feature):
@@ -151,7 +151,7 @@ def _from_records(path):
 def _from_file_of_lines(path, ending, loaded):
   folder = os.path.dirname(path)
   try:
-    with tf.io.gfile.GFile(path) as file:
+    with storage.opened(path) as file:
       if ending == ".jsonl":
         yield from _from_lines(file, path, folder, loaded)
         return

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.outputs.engines import engine
 from trainer.serving.examples import Example, File
 from trainer.serving.loaded_model import LoadedModel
@@ -115,8 +115,7 @@ def _values(example, loaded):
   for name, value in example.values.items():
     if isinstance(value, File):
       try:
-        with tf.io.gfile.GFile(value.path, "rb") as file:
-          value = file.read()
+        value = storage.read(value.path, "rb")
       except tf.errors.OpError as error:
         raise errors.InputError(f"{value.path} cannot be read: {error.message}") from error
     values[name] = value

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files
+from trainer import errors, files, storage
 from trainer.outputs import description as description_lib
 from trainer.outputs import engines, signatures, warm_up
 from trainer.outputs.engines import Engine  # the field `engines` hides the module
@@ -227,7 +227,7 @@ def _batch_decoders(path, described):
   if not described["decodes"]:
     return {}
   with files.plain_path(path) as plain:
-    model = tf.saved_model.load(plain)
+    model = storage.retry("load the model", path, lambda: tf.saved_model.load(plain))
   inputs = described["signatures"][DEFAULT]["inputs"]
 
   def batch(name):

@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, storage
 from trainer.outputs import description, engines
 from trainer.serving import loaded_model
 
@@ -31,7 +30,7 @@ def newest_export(path: str) -> str:
   """
   if description.is_whole(path):
     return path
-  names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
+  names = storage.listdir(path) if storage.isdir(path) else []
   # Others are being written, or are the folders of exporters.
   found = [name.rstrip("/") for name in names if name.rstrip("/").isdigit()]
   newest_first = (os.path.join(path, name) for name in sorted(found, key=int, reverse=True))

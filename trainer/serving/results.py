@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, files
+from trainer import errors, files, storage
 from trainer.outputs import contact_sheet, predictions
 from trainer.serving.loaded_model import LoadedModel
 
@@ -60,7 +60,7 @@ def writer(path: str, loaded: LoadedModel) -> Iterator["_Lines | _Table | _Sheet
     sys.stdout.flush()
     return
   try:
-    tf.io.gfile.makedirs(os.path.dirname(path) or ".")
+    storage.makedirs(os.path.dirname(path) or ".")
     if path.endswith(".png"):
       sheet = _Sheet(loaded)
       yield sheet

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files
+from trainer import errors, files, storage
 from trainer.outputs import description, freezing, verification
 from trainer.outputs.engines import (
   engine,
@@ -146,7 +146,7 @@ def load_signature(
       f"{saved_model} has no signature {signature!r}; it has {', '.join(names) or 'none'}."
     )
   with files.plain_path(saved_model) as plain:
-    loaded = tf.saved_model.load(plain)
+    loaded = storage.retry("load the model", saved_model, lambda: tf.saved_model.load(plain))
   function = loaded.signatures[signature]
   function.keeps_alive = loaded  # without `loaded`, its variables would be deleted
   return function
@@ -184,7 +184,7 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
       "Use --engine=tensorflow."
     )
   file = os.path.join(saved_model, "assets.extra", FILES[name])
-  has_file = tf.io.gfile.exists(file)
+  has_file = storage.exists(file)
   if name == "tflite_int8" and not has_file:
     raise errors.SettingError(
       f"--engine=tflite_int8: {saved_model} has no {FILES[name]}. It is made of a sample of the "
@@ -216,10 +216,7 @@ def _load_engine(name, file, frozen, precision, threads):
     return openvino_engine.OpenVinoEngine(
       file or openvino_engine.read(frozen), threads, precision, in_parts=name == "openvino_parts"
     )
-  content = None
-  if file:
-    with tf.io.gfile.GFile(file, "rb") as opened:
-      content = opened.read()
+  content = storage.read(file, "rb") if file else None
   if name == "onnx":
     return onnx_engine.OnnxEngine(content or onnx_engine.convert(frozen), threads)
   return tflite_engine.TfliteEngine(content or tflite_engine.convert(frozen), threads)

@@ -5,9 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
-from trainer import files
+from trainer import files, storage
 from trainer.reporting import host_metrics
 
 _BEST = "best.json"
@@ -60,10 +58,10 @@ class _SavedModelExporter(Exporter):
     exported = estimator.export_saved_model(
       export_path, self._receiver_fn, self._assets_extra, self._as_text, checkpoint_path
     )
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(export_path))
+    names = (name.rstrip("/") for name in storage.listdir(export_path))
     exports = sorted((name for name in names if name.isdigit()), key=int)
     for old in exports[: -self._keep] if self._keep else []:
-      tf.io.gfile.rmtree(os.path.join(export_path, old))
+      storage.rmtree(os.path.join(export_path, old))
     return exported
 
 
@@ -138,9 +136,8 @@ class BestExporter(_SavedModelExporter):
     self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
   ) -> Any:
     path = os.path.join(export_path, _BEST)
-    if tf.io.gfile.exists(path):
-      with tf.io.gfile.GFile(path) as file:
-        best = json.loads(file.read())
+    if storage.exists(path):
+      best = json.loads(storage.read(path))
       if not self._is_better(best_eval_result=best, current_eval_result=eval_result):
         return None
     exported = self._save(estimator, export_path, checkpoint_path)

@@ -1,5 +1,6 @@
 """The hooks of tf.train and tf.estimator, without sessions. Arguments as 2.15 has them."""
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -144,7 +145,7 @@ class CheckpointSaverHook(NativeHook):
       notes.tell_once("CheckpointSaverHook: checkpoints are always called model.ckpt-<step>.")
 
   def start(self, estimator: Any) -> None:
-    if tf.io.gfile.join(self._directory, "") != tf.io.gfile.join(estimator.model_dir, ""):
+    if os.path.join(self._directory, "") != os.path.join(estimator.model_dir, ""):
       raise errors.SettingError(
         f"CheckpointSaverHook({self._directory!r}): checkpoints go to the model_dir, "
         f"{estimator.model_dir!r}; give that."

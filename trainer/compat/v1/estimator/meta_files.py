@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import files
+from trainer import files, storage
 
 _ENDING = ".meta"
 
@@ -32,7 +32,6 @@ class MetaFiles(tf.compat.v1.train.CheckpointSaverListener):
     checkpoints = {name.removesuffix(".index") for name in found if name.endswith(".index")}
     there = {name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING)}
     for name in checkpoints - there:
-      with tf.io.gfile.GFile(name + _ENDING, "wb") as file:
-        file.write(content)
+      storage.write(name + _ENDING, content)
     for name in there - checkpoints:
-      tf.io.gfile.remove(name + _ENDING)
+      storage.remove(name + _ENDING)

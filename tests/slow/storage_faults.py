@@ -1,0 +1,189 @@
+"""A run on a storage that is slow, fails for a moment, fails for long, or lists what is not so.
+
+    python -m tests.slow.storage_faults --cases=56
+
+Each case trains, evaluates and in part exports on `faulty://`, see tests/slow/faulty_storage, with
+faults that its seed chooses. Of every case: the final weights are to the bit those of an
+undisturbed run on a disk, every evaluation is there once with its values, the newest checkpoints
+stay, and nothing half written is left. Where the storage fails for long, the run ends with a
+StorageError, which asks for a restart, and the restart does the rest.
+
+A restart is one in this process, which has forgotten what it changed, as a new one has.
+"""
+
+import argparse
+import collections
+import os
+import random
+import sys
+import tempfile
+import time
+
+import tensorflow as tf
+from absl import logging
+
+import trainer
+from tests.slow import faulty_storage
+from tests.trainer import programs
+from trainer import command, errors, storage
+from trainer.checkpoints import directory
+from trainer.outputs import description, exporters
+from trainer.reporting import metrics_file
+from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+
+KINDS = ("slow", "for a moment", "for long", "old listings")
+STEPS = 30
+# So many seconds pass here for one of storage.Retries.
+_SCALE = 1 / 50
+_CODES = (
+  tf.errors.UNKNOWN,
+  tf.errors.DEADLINE_EXCEEDED,
+  tf.errors.ABORTED,
+  tf.errors.INTERNAL,
+  tf.errors.UNAVAILABLE,
+)
+
+
+def run(folder, max_steps, exports):
+  """Trains, evaluates, and exports at the end; returns the weights as bytes."""
+  estimator = trainer.Estimator(
+    programs.line,
+    folder,
+    trainer.RunConfig(device="cpu", save_checkpoints_steps=10, keep_checkpoint_max=2),
+    train_batch_size=8,
+    eval_batch_size=8,
+  )
+  train_and_evaluate(
+    estimator,
+    TrainSpec(programs.train_input, max_steps),
+    EvalSpec(
+      programs.examples(16), exporters=[exporters.FinalExporter("final")] if exports else []
+    ),
+  )
+  return estimator.get_variable_value("w").tobytes()
+
+
+def evaluations(folder):
+  """{step: loss} of a run; each is there once."""
+  lines = [line for line in metrics_file.read(folder) if line["kind"] == "eval"]
+  found = {line["step"]: line["loss"] for line in lines}
+  assert len(found) == len(lines), lines
+  return found
+
+
+def choose(kind, faults, randomness):
+  """Adds the faults of a case."""
+  operations = list(faulty_storage.OPERATIONS)
+  if kind == "slow":
+    faults.add(delay=0.003)
+    for operation in randomness.sample(operations, 2):
+      faults.add(operation, delay=randomness.uniform(0.01, 0.05), skip=randomness.randrange(20))
+  if kind == "for a moment":
+    for _ in range(randomness.randint(3, 8)):
+      faults.add(
+        randomness.choice(operations),
+        skip=randomness.randrange(25),
+        count=randomness.randint(1, 3),
+        code=randomness.choice(_CODES),
+        is_late=randomness.random() < 0.5,
+      )
+  if kind == "for long":
+    parts = {"": 450, "model.ckpt": 80, "metrics": 8, "events": 8, ".index": 40, "eval": 15}
+    part = randomness.choice(list(parts))
+    faults.add(
+      part=part,
+      skip=randomness.randrange(parts[part]),
+      count=-1,
+      code=randomness.choice(_CODES),
+      is_late=randomness.random() < 0.3,
+    )
+
+
+def forget():
+  """Makes this process as new, as far as storage is concerned."""
+  storage._changed.clear()
+  storage._failing_since.clear()
+
+
+def case(number, root, expected):
+  """Runs a case; returns (its kind, operations, failures, whether it ended with a StorageError)."""
+  randomness, kind = random.Random(number), KINDS[number % len(KINDS)]
+  local = os.path.join(root, str(number))
+  os.mkdir(local)
+  folder, exports = f"faulty://{local}/run", number % 8 in (1, 3, 6)
+  lag = randomness.uniform(0.3, 4.0) if kind == "old listings" else 0.0
+  with faulty_storage.begun(local, lag) as faults:
+    choose(kind, faults, randomness)
+    gave_up: errors.StorageError | None = None
+    if kind == "old listings":
+      run(folder, randomness.choice([10, 20]), exports)
+      forget()
+    try:
+      weights = run(folder, STEPS, exports)
+    except errors.StorageError as error:
+      gave_up = error
+    counts = faults.operations, faults.failures
+    if gave_up is not None:
+      assert kind == "for long", gave_up
+      assert gave_up.exit_code == errors.TRY_AGAIN, gave_up
+      assert command.message(gave_up).startswith("Cannot "), gave_up
+      assert "\n" not in str(gave_up), gave_up
+    if kind == "for long":
+      faults.begin(local)
+      forget()
+      weights = run(folder, STEPS, exports)
+    assert weights == expected["weights"], "other weights"
+    assert evaluations(folder) == expected["evaluations"], evaluations(folder)
+    forget()
+    assert directory.CheckpointDirectory(folder).steps()[-2:] == [20, 30]
+    names = [name for _, folders, files in os.walk(f"{local}/run") for name in folders + files]
+    left = [name for name in names if ".owed-" in name or name.endswith(".lock")]
+    # A folder that an old listing takes for full stays, without a file.
+    left += [
+      name
+      for _, _, files in os.walk(f"{local}/run")
+      for name in files
+      if ".writing-" in name and kind != "for long"
+    ]
+    assert not left, left
+    if exports:
+      final = f"{local}/run/export/final"
+      made = [name for name in os.listdir(final) if name.isdigit()]
+      whole = [name for name in made if description.is_whole(os.path.join(final, name))]
+      assert whole, "no export"
+      if kind != "for long":
+        assert made == whole, made
+  return kind, *counts, gave_up is not None
+
+
+def main():
+  parser = argparse.ArgumentParser()
+  parser.add_argument("--cases", type=int, default=56)
+  parser.add_argument("--first", type=int, default=0)
+  arguments = parser.parse_args()
+  if faulty_storage.load() is None:
+    sys.exit("tests.slow.storage_faults needs a C++ compiler (c++).")
+  logging.set_verbosity(logging.ERROR)
+  usual = storage.RETRIES
+  storage.RETRIES = storage.Retries(
+    usual.first_seconds * _SCALE, usual.longest_seconds * _SCALE, usual.total_seconds * _SCALE
+  )
+  totals = collections.defaultdict(lambda: [0, 0, 0, 0])
+  with tempfile.TemporaryDirectory() as root:
+    plain = os.path.join(root, "plain")
+    expected = {"weights": run(plain, STEPS, False), "evaluations": evaluations(plain)}
+    for number in range(arguments.first, arguments.first + arguments.cases):
+      start = time.time()
+      kind, *counts = case(number, root, expected)
+      totals[kind] = [a + b for a, b in zip(totals[kind], [1, *counts], strict=True)]
+      print(f"case {number}, {kind}: {counts}, {time.time() - start:.1f} s", flush=True)
+  for kind, (cases, operations, failures, ended) in totals.items():
+    print(
+      f"{kind}: {cases} cases, {operations} operations, {failures} of them failed, "
+      f"{ended} runs ended with a StorageError and went on when started again."
+    )
+  print("Nothing was lost: weights to the bit, every evaluation once, whole exports.")
+
+
+if __name__ == "__main__":
+  main()

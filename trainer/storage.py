@@ -1,0 +1,362 @@
+"""Files on any file system that tf.io.gfile opens. What fails for a moment is tried again.
+
+    for name in storage.listdir("gs://bucket/run"):
+      text = storage.read(f"gs://bucket/run/{name}")
+    storage.retry("read the checkpoint", path, lambda: tf.raw_ops.RestoreV2(...))
+
+All of Octet reads and writes through this module, but for what must be on this machine. A function
+is called like that of tf.io.gfile which does the same. What differs, where the path is a URL:
+
+- An operation that fails for a reason that may pass is done again, see `Retries`. If it failed on
+  the way back, after it was done, doing it again does not fail.
+- A listing shows what this process made and not what it removed, also where the file system's own
+  is behind.
+- `isdir` raises the errors that tf.io.gfile.isdir takes for "no".
+
+On the machine's own file systems nothing is tried again: their errors do not pass.
+"""
+
+import contextlib
+import dataclasses
+import os
+import random
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+
+_T = TypeVar("_T")
+
+# What gs:// says when a server is overloaded or cannot be reached. The first three are those that
+# TensorFlow's own file system for gs:// tries again; ABORTED is what it says when it gives up;
+# INTERNAL is what others say for the same.
+TRANSIENT = (
+  tf.errors.UnavailableError,
+  tf.errors.DeadlineExceededError,
+  tf.errors.UnknownError,
+  tf.errors.AbortedError,
+  tf.errors.InternalError,
+)
+
+# For so long what this process made or removed is compared with listings. Google Cloud Storage and
+# S3 list what is there; NFS shows what a folder had up to 60 s ago (acdirmax in nfs(5)).
+_LISTINGS_BEHIND_SECONDS = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Retries:
+  """How often, and for how long, an operation is tried again: truncated exponential backoff.
+
+  The pauses are those that Google advises for Cloud Storage, and that TensorFlow makes for gs://:
+  they begin at 1 s, double, and grow up to 32 s, each with a random part so that many workers do
+  not come back at once (https://cloud.google.com/storage/docs/retry-strategy, and RetryConfig in
+  TensorFlow's retrying_utils.h). The total is that of Google's client libraries in Python.
+
+  Attributes:
+    first_seconds: the first pause.
+    longest_seconds: the longest one.
+    total_seconds: after this time no further try begins. It is counted from the operation's first
+      try, or from the first one of the process that failed if none has succeeded since.
+    sleep: sleeps for a number of seconds.
+    clock: returns the time in seconds.
+  """
+
+  first_seconds: float = 1.0
+  longest_seconds: float = 32.0
+  total_seconds: float = 120.0
+  sleep: Callable[[float], None] = time.sleep
+  clock: Callable[[], float] = time.monotonic
+
+  def pause(self, attempt: int) -> float:
+    """Returns the seconds to wait after a try, which are counted from 1."""
+    whole = min(self.first_seconds * 2 ** (attempt - 1), self.longest_seconds)
+    return whole * random.uniform(0.5, 1.0)
+
+
+RETRIES = Retries()
+ONCE = Retries(total_seconds=0.0)
+
+# "gs://bucket" → since when no operation there has succeeded. One that comes after another has
+# given up, such as the removal of a lock, does not wait for so long once more.
+_failing_since: dict[str, float] = {}
+
+
+def is_remote(path: Any) -> bool:
+  """Whether a path is a URL, such as gs://bucket/run."""
+  return "://" in os.fspath(path)
+
+
+def retry(
+  what: str,
+  path: str,
+  function: Callable[[], _T],
+  *,
+  passes: Callable[[Exception], bool] | None = None,
+  retries: Retries | None = None,
+) -> _T:
+  """Calls a function that reads or writes files; again, where the path is a URL and it may pass.
+
+  Args:
+    what: the function does, for messages: "read", "write the checkpoint".
+    path: of the file or the folder.
+    function: does it, also after a try that did a part of it.
+    passes: whether a further error may pass.
+    retries: when to give up; default: RETRIES.
+
+  Returns:
+    What the function returns.
+
+  Raises:
+    StorageError: it failed until the time was over.
+  """
+  if not is_remote(path):
+    return function()
+  retries = retries or RETRIES
+  store = "/".join(path.split("/")[:3])
+  start, attempt = retries.clock(), 0
+  while True:
+    attempt += 1
+    try:
+      result = function()
+      _failing_since.pop(store, None)
+      return result
+    except Exception as error:
+      if not isinstance(error, TRANSIENT) and not (passes is not None and passes(error)):
+        _failing_since.pop(store, None)
+        raise
+      now, pause = retries.clock(), retries.pause(attempt)
+      waited, failing = now - start, now - _failing_since.setdefault(store, start)
+      if max(waited, failing) + pause > retries.total_seconds:
+        raise errors.StorageError(
+          f"Cannot {what} {path}: it failed {attempt} time{'s' * (attempt > 1)} in {waited:.0f} s, "
+          f"in the end with {type(error).__name__}: {_reason(error)}. Start the same command again "
+          "when the storage answers; a training goes on from its newest checkpoint."
+        ) from error
+      log = logging.warning if attempt == 1 else logging.info
+      log("Cannot %s %s now, and tries again in %.1f s: %s", what, path, pause, _reason(error))
+      retries.sleep(pause)
+
+
+def _reason(error):
+  lines = (getattr(error, "message", None) or str(error)).splitlines()
+  # TensorFlow puts the operation that failed around the message.
+  line = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]$", "", lines[0] if lines else "")
+  return line.rstrip(".") or type(error).__name__
+
+
+def why_not_written(error: Exception) -> str:
+  """Returns why a folder cannot be written, for the message of a command that begins there."""
+  if isinstance(error, tf.errors.PermissionDeniedError):
+    return (
+      f"this account may not write there ({_reason(error)}): give it the right, or another "
+      "--model_dir."
+    )
+  return getattr(error, "message", None) or str(error)
+
+
+def _change(what, path, function, is_done, retries=None):
+  """Retries a change that fails if it is done twice, where `is_done` tells that it was done."""
+  tries = 0
+
+  def attempt():
+    nonlocal tries
+    tries += 1
+    try:
+      function()
+    except (tf.errors.NotFoundError, tf.errors.AlreadyExistsError):
+      if tries == 1 or not is_done():
+        raise
+
+  retry(what, path, attempt, retries=retries)
+
+
+# What this process made (True) or removed (False) of late, path → (which, when).
+_changed: dict[str, tuple[bool, float]] = {}
+_changed_lock = threading.Lock()
+
+
+def _note(path, is_there):
+  if not is_remote(path):
+    return
+  now = RETRIES.clock()
+  with _changed_lock:
+    while _changed and next(iter(_changed.values()))[1] < now - _LISTINGS_BEHIND_SECONDS:
+      del _changed[next(iter(_changed))]
+    _changed.pop(path, None)  # so that the oldest comes first
+    _changed[path] = is_there, now
+
+
+def exists(path: str) -> bool:
+  """Whether there is a file or a folder."""
+  return retry("look for", path, lambda: tf.io.gfile.exists(path))
+
+
+def isdir(path: str) -> bool:
+  """Whether there is a folder."""
+  if not is_remote(path):
+    return tf.io.gfile.isdir(path)
+  try:
+    return stat(path).is_directory
+  except tf.errors.NotFoundError:
+    return False
+
+
+def stat(path: str) -> Any:
+  """Returns length, mtime_nsec and is_directory of a file or a folder."""
+  return retry("look at", path, lambda: tf.io.gfile.stat(path))
+
+
+def listdir(path: str) -> list[str]:
+  """Lists the names in a folder; those of folders may end in "/".
+
+  Raises:
+    NotFoundError: there is no such folder. An object store may list nothing instead.
+  """
+  names = retry("list", path, lambda: tf.io.gfile.listdir(path))
+  if not is_remote(path):
+    return names
+  with _changed_lock:
+    changed = [(own, is_there) for own, (is_there, _) in _changed.items()]
+  folder, shown = path.rstrip("/"), {name.rstrip("/") for name in names}
+  for own, is_there in changed:
+    parent, _, name = own.rpartition("/")
+    if parent != folder or (name in shown) == is_there or exists(own) != is_there:
+      continue
+    names = [*names, name] if is_there else [each for each in names if each.rstrip("/") != name]
+  return names
+
+
+def glob(pattern: str) -> list[str]:
+  """Lists the paths that are like a pattern, see tf.io.gfile.glob."""
+  return retry("list", pattern, lambda: tf.io.gfile.glob(pattern))
+
+
+def walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
+  """Yields (folder, names of its folders, names of its files) for a folder and all below it."""
+  try:
+    names = [name.rstrip("/") for name in listdir(top)]
+  except tf.errors.NotFoundError:
+    return
+  folders = [name for name in names if isdir(os.path.join(top, name))]
+  yield top, folders, [name for name in names if name not in folders]
+  for name in folders:
+    yield from walk(os.path.join(top, name))
+
+
+def makedirs(path: str) -> None:
+  """Makes a folder and those above it, as far as they are not there."""
+  retry("make the folder", path, lambda: tf.io.gfile.makedirs(path))
+  _note(path.rstrip("/"), True)
+
+
+def read(path: str, mode: str = "r") -> Any:
+  """Returns the content of a file: str, or bytes with mode "rb"."""
+
+  def once():
+    with tf.io.gfile.GFile(path, mode) as file:
+      return file.read()
+
+  return retry("read", path, once)
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[Iterable[str]]:
+  """Yields a text file, to be read line by line; that of a URL is copied to this machine before."""
+  if not is_remote(path):
+    with tf.io.gfile.GFile(path) as file:
+      yield file
+    return
+  with tempfile.NamedTemporaryFile() as here:
+    copy(path, here.name, overwrite=True)
+    with open(here.name, encoding="utf-8", newline="\n") as text:
+      yield text
+
+
+def write(path: str, content: str | bytes) -> None:
+  """Writes a file, or replaces it. `files.write_atomically` writes whole ones on a disk too."""
+
+  def once():
+    _clear(path)
+    with tf.io.gfile.GFile(path, "w" if isinstance(content, str) else "wb") as file:
+      file.write(content)
+
+  retry("write", path, once)
+  _note(path, True)
+
+
+def _clear(path):
+  """Removes a file of ram://, where TensorFlow writes at the end of a file that is there."""
+  if path.startswith("ram://"):
+    with contextlib.suppress(tf.errors.NotFoundError):
+      tf.io.gfile.remove(path)
+
+
+def copy(source: str, target: str, overwrite: bool = False, retries: Retries | None = None) -> None:
+  """Copies a file."""
+  both = target if is_remote(target) else source
+  if is_remote(both) and not overwrite and exists(target):
+    raise tf.errors.AlreadyExistsError(None, None, f"{target} is there already")
+
+  def once():
+    _clear(target)
+    tf.io.gfile.copy(source, target, overwrite=overwrite or is_remote(both))
+
+  retry(
+    f"copy {source} to" if both == target else f"copy to {target} from", both, once, retries=retries
+  )
+  _note(target, True)
+
+
+def rename(
+  source: str, target: str, overwrite: bool = False, retries: Retries | None = None
+) -> None:
+  """Renames a file. On a disk, also a folder."""
+  _change(
+    f"rename {source} to",
+    target,
+    lambda: tf.io.gfile.rename(source, target, overwrite=overwrite),
+    lambda: exists(target) and not exists(source),
+    retries,
+  )
+  _note(source, False)
+  _note(target, True)
+
+
+def remove(path: str) -> None:
+  """Removes a file.
+
+  Raises:
+    NotFoundError: there was none.
+  """
+  _change("remove", path, lambda: tf.io.gfile.remove(path), lambda: True)
+  _note(path, False)
+
+
+def rmtree(path: str) -> None:
+  """Removes a folder and all that is in it.
+
+  Raises:
+    NotFoundError: there was none.
+  """
+  if not is_remote(path):
+    tf.io.gfile.rmtree(path)
+    return
+  # One by one: a listing that is behind has names of what is gone, for which gfile.rmtree fails.
+  for name in listdir(path):
+    child = os.path.join(path, name.rstrip("/"))
+    try:
+      (rmtree if isdir(child) else remove)(child)
+    except tf.errors.NotFoundError:
+      continue
+  # What is left is the folder. An object store has none, and one whose listing is behind takes it
+  # for full: it stays, without a file.
+  with contextlib.suppress(tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+    retry("remove", path, lambda: tf.io.gfile.rmtree(path))
+  _note(path.rstrip("/"), False)
