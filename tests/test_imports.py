@@ -87,6 +87,7 @@ ROOMS = (
   "json_form",
   "file_locks",
   "processes",
+  "storage",
   "files",
   "internals",
   "command",

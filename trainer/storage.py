@@ -256,14 +256,14 @@ def makedirs(path: str) -> None:
   _note(path.rstrip("/"), True)
 
 
-def read(path: str, mode: str = "r") -> Any:
+def read(path: str, mode: str = "r", retries: Retries | None = None) -> Any:
   """Returns the content of a file: str, or bytes with mode "rb"."""
 
   def once():
     with tf.io.gfile.GFile(path, mode) as file:
       return file.read()
 
-  return retry("read", path, once)
+  return retry("read", path, once, retries=retries)
 
 
 @contextlib.contextmanager

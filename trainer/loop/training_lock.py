@@ -372,18 +372,18 @@ class _Heartbeat:
   def _beat(self):
     while not self._ended.wait(BEAT_SECONDS):
       try:
-        if self.lost_to():
-          return
         # Once: the next beat is the next try. A late one could write over the file of a training
         # that has taken the folder meanwhile.
+        if self.lost_to(storage.ONCE):
+          return
         self._write(storage.ONCE)
       except (tf.errors.OpError, errors.StorageError) as error:
         logging.warning("%s cannot be written: %s", self._path, getattr(error, "message", error))
 
-  def lost_to(self):
+  def lost_to(self, retries=None):
     """Describes who took the folder or how it was lost; None if this lock still holds it."""
     if self._lost_to is None:
-      text = self._read()
+      text = self._read(retries)
       holder = _holder(text) if text is not None else None
       if holder is None or holder.token != self._holder.token:
         self._lost_to = _REMOVED if text is None else _who(text)
@@ -401,9 +401,9 @@ class _Heartbeat:
       storage.remove(self._path)
     _left_behind.remove(self._holder.token)
 
-  def _read(self):
+  def _read(self, retries=None):
     try:
-      return storage.read(self._path)
+      return storage.read(self._path, retries=retries)
     except tf.errors.NotFoundError:
       return None
 

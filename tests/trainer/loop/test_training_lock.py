@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import errors, files, processes
+from trainer import errors, files, processes, storage
 from trainer.checkpoints import directory
 from trainer.loop import training_lock
 from trainer.loop.training_lock import TrainingLock
@@ -366,6 +366,7 @@ def test_a_network_that_is_down_for_a_while_is_a_warning(elsewhere, monkeypatch,
   with lock.hold():
     with monkeypatch.context() as patch:
       patch.setattr(tf.io.gfile, "GFile", is_down)
+      patch.setattr(storage, "RETRIES", storage.ONCE)
       beat(lock, lambda: None)
       lock.check()
     assert caplog.text.count("training.lock cannot be") == 2
