@@ -219,7 +219,12 @@ def listdir(path: str) -> list[str]:
   Raises:
     NotFoundError: there is no such folder. An object store may list nothing instead.
   """
-  names = retry("list", path, lambda: tf.io.gfile.listdir(path))
+
+  # tf.io.gfile.listdir also says that there is no folder when it cannot look whether there is one.
+  def may_pass(error):
+    return isinstance(error, tf.errors.NotFoundError) and isdir(path)
+
+  names = retry("list", path, lambda: tf.io.gfile.listdir(path), passes=may_pass)
   if not is_remote(path):
     return names
   with _changed_lock:
