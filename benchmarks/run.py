@@ -3,6 +3,7 @@
     python -m benchmarks.run
     python -m benchmarks.run train inference --cases=digits,cifar128 --rounds=20
     python -m benchmarks.run train --device=gpu
+    python -m benchmarks.run legacy --tf215=tf215/bin/python
 
 Every figure is a ratio from one run in which both sides alternate: the median over the rounds.
 PyTorch comes with `pip install octet[benchmarks]`.
@@ -24,6 +25,8 @@ def questions(arguments):
     exports,
     inference,
     input_pipelines,
+    legacy,
+    legacy_program,
     start_up,
     train,
   )
@@ -49,6 +52,10 @@ def questions(arguments):
     ],
     "start": [functools.partial(start_up.measure, arguments.rounds)],
     "checkpoint": [functools.partial(checkpoint_stall.measure, arguments.rounds)],
+    "legacy": [
+      functools.partial(legacy.measure, arguments.rounds, arguments.tf215, [name])
+      for name in legacy_program.CASES
+    ],
     "endurance": [functools.partial(endurance.measure, arguments.rounds)],
   }
 
@@ -70,6 +77,9 @@ def main():
   )
   parser.add_argument("--tfds", help="TFDS's folder with cifar10 and tf_flowers; default: its own")
   parser.add_argument("--flowers", help="the same for tf_flowers, if it is elsewhere")
+  parser.add_argument(
+    "--tf215", default="", help="for legacy: a Python with tensorflow-cpu==2.15.*; default: without"
+  )
   parser.add_argument(
     "--out",
     default="out/benchmarks",

@@ -63,9 +63,14 @@ class Turns:
     self._connection = connection
     self._start = None
 
-  def take(self):
+  def take(self, rest=None):
+    """See above.
+
+    Args:
+      rest: returns when what worked in the slice rests; None: when this process's threads do.
+    """
     seconds = None if self._start is None else time.perf_counter() - self._start
-    until_idle()
+    (rest or until_idle)()
     self._connection.send(
       ("done", (seconds, _resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
     )

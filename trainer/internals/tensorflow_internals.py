@@ -24,6 +24,9 @@ ORDERING_TOKEN = private_names.member(
   "tensorflow.python.distribute.cross_device_utils.CollectiveReplicaLauncher._get_ordering_token"
 )
 
+# The operation by which tf.compat.v1.train.AdamOptimizer updates a variable.
+APPLY_ADAM = private_names.member("tensorflow.python.ops.gen_training_ops.resource_apply_adam")
+
 # Makes the part of a tf.function's cache key that does not come from its arguments.
 FUNCTION_CONTEXT = private_names.member(
   "tensorflow.python.eager.polymorphic_function.function_context.make_function_context"
