@@ -33,9 +33,15 @@ class _Starter(programs.Starter):
   def __init__(self, log):
     super().__init__()
     self._log = os.open(log, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+    self.queries = self._noted = 0
+
+  def count_query(self, *_):
+    self.queries += 1
 
   def _note(self, what, name):
-    os.write(self._log, f"{what} {name.split()[1]} {os.getpid()}\n".encode())
+    line = f"{what} {name.split()[1]} {self.queries - self._noted} {time.time()}\n"
+    os.write(self._log, line.encode())
+    self._noted = self.queries
 
   def start(self, name, arguments, log, lock, slot):
     super().start(name, arguments, log, lock, slot)
@@ -54,24 +60,41 @@ def _work(folder, url, count, join):
 
   settings = settings_lib.load(str(folder / "sweep.gin"))
   found = study.Study.open(url, _NAME, settings, settings.definition(), join=join)
-  queries = 0
-
-  def add(*_):
-    nonlocal queries
-    queries += 1
-
-  sqlalchemy.event.listen(found.leases._engine, "before_cursor_execute", add)
+  starter = _Starter(folder / "log")
+  sqlalchemy.event.listen(found.leases._engine, "before_cursor_execute", starter.count_query)
   start = time.time()
-  engine.Engine(found, _Starter(folder / "log"), [{}], str(folder), [], count).run()
-  report = {"queries": queries, "seconds": time.time() - start}
+  engine.Engine(found, starter, [{}], str(folder), [], count).run()
+  report = {"queries": starter.queries, "seconds": time.time() - start}
   (folder / f"worker-{os.getpid()}.json").write_text(json.dumps(report))
 
 
 def _lines(folder, what):
   """{trial: how often} of the lines of the log that begin so."""
+  return collections.Counter(int(number) for kind, number, *_ in _rows(folder) if kind == what)
+
+
+def _rows(folder):
+  """The lines of the log: what, trial, queries of its worker since its last line, time."""
   path = folder / "log"
-  rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-  return collections.Counter(int(number) for kind, number, _ in rows if kind == what)
+  return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _growth(folder, trials):
+  """What a trial costs as there are more of them: lines of the queries and of the rate."""
+  rows, ended, window = _rows(folder), 0, trials // 10
+  queries, times = collections.Counter(), {}
+  for kind, _, count, moment in rows:
+    queries[min(ended // window, 9)] += int(count)
+    ended += kind == "end"
+    times[ended] = float(moment)
+  told = []
+  for first in (0, 4 * window, 9 * window):
+    seconds = times[first + window] - times[first]
+    told.append(
+      f"  trials {first + 1} to {first + window}: {queries[first // window] / window:.0f} queries "
+      f"a trial, {window / seconds:.1f} trials/s"
+    )
+  return "\n".join(told)
 
 
 def _connections(url):
@@ -142,7 +165,8 @@ def run(folder, url, workers, trials, kills, seed=0):
     f"trials/s, {1000 * busy / trials:.0f} ms of a worker's time for each.\n"
     f"The database: {most} connections at most, {queries / trials:.0f} queries a trial, "
     f"{queries / seconds:.0f} queries/s, {(transactions - transactions_before) / seconds:.0f} "
-    "transactions/s (queries of killed workers not counted)."
+    "transactions/s (queries of killed workers not counted).\n"
+    f"{_growth(folder, trials)}"
   )
 
 

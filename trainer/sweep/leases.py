@@ -145,12 +145,14 @@ class Leases:
 
   def other_pids(self) -> list[int]:
     """Returns the IDs of other live processes on this machine that hold a trial."""
-    with self._engine.connect() as connection:
-      rows = connection.execute(
-        self._sql.select(self._table).where(self._table.c.study == self._study)
-      ).all()
-    here = [row for row in rows if row.host == self.holder.host and row.owner != self.holder.name]
-    return sorted({row.pid for row in here if not self.is_dead(row)})
+    live = [row for row in self._rows() if not self.is_dead(row)]
+    return sorted(
+      {row.pid for row in live if row.host == self.holder.host and row.owner != self.holder.name}
+    )
+
+  def held(self) -> set[int]:
+    """Returns the numbers of the trials that live processes hold, this one among them."""
+    return {row.trial for row in self._rows() if not self.is_dead(row)}
 
   def is_dead(self, row: Any) -> bool:
     """Whether the holder in a row of the table is dead; see the module."""
@@ -160,6 +162,12 @@ class Leases:
     if self._seen.get(row.trial, (None,))[0] != state:
       self._seen[row.trial] = state, self._clock()
     return self._clock() - self._seen[row.trial][1] >= self._seconds
+
+  def _rows(self):
+    with self._engine.connect() as connection:
+      return connection.execute(
+        self._sql.select(self._table).where(self._table.c.study == self._study)
+      ).all()
 
   def _row(self, number):
     with self._engine.connect() as connection:

@@ -26,6 +26,9 @@ PRUNERS = {
   "hyperband": "HyperbandPruner",
 }
 
+# Samplers that do not ask what other trials did.
+_ALONE = ("random", "grid")
+
 # Samplers that can optimize several metrics.
 _MULTI_OBJECTIVE = ("tpe", "random", "grid", "nsgaii")
 
@@ -43,6 +46,11 @@ def library() -> Any:
   optuna.logging.set_verbosity(optuna.logging.WARNING)
   warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
   return optuna
+
+
+def is_alone(sampler_name: str, pruner_name: str) -> bool:
+  """Whether a trial is chosen and judged without a look at others."""
+  return sampler_name in _ALONE and pruner_name == "none"
 
 
 def check(

@@ -53,8 +53,14 @@ class Study:
   ) -> None:
     self._optuna = optuna_parts.library()
     self._storage = storage
+    # Where no sampler and no pruner asks what other trials did, none of them is read. Optuna wraps
+    # an RDBStorage, and nothing else, in a cache that reads them all.
+    self._is_alone = settings is not None and optuna_parts.is_alone(
+      settings.sampler, settings.pruner
+    )
     self.name = name
     self.settings = settings
+    self._made = 0  # trials that are known to be there
     self.leases: Any = leases.Leases(storage.engine, name, lease_seconds) if settings else None
 
   @classmethod
@@ -155,7 +161,7 @@ class Study:
       return self._optuna.load_study(storage=self._storage, study_name=self.name)
     s = self.settings
     return self._optuna.load_study(
-      storage=self._storage,
+      storage=_Uncached(self._storage) if self._is_alone else self._storage,
       study_name=self.name,
       sampler=optuna_parts.sampler(
         s.sampler, s.sampler_options, s.seed, number, s.space.fixed(number)
@@ -172,12 +178,15 @@ class Study:
 
     They may be missing because another process is making them.
     """
-    if len(self.trials()) >= count:
+    if self._made >= count:
+      return True
+    self._made = self._storage.get_n_trials(self._id)
+    if self._made >= count:
       return True
     if not self.leases.claim(_MAKER):
       return False
     study = self.optuna_study()
-    for _ in range(count - len(self.trials())):
+    for _ in range(count - self._storage.get_n_trials(self._id)):
       study.add_trial(self._optuna.trial.create_trial(state=self._optuna.trial.TrialState.WAITING))
     self.leases.release(_MAKER)
     return True
@@ -188,25 +197,57 @@ class Study:
     Returns:
       An optuna.Trial; None if there is no such trial now.
     """
-    for found in self.trials()[:count]:
-      if found.state.is_finished() or not self.leases.claim(found.number):
+    held = self.leases.held()
+    for number, trial_id in self._unfinished(count):
+      if number in held or not self.leases.claim(number):
         continue
       # Read again: another process may have finished and released it before it was claimed.
-      state = self._storage.get_trial(found._trial_id).state
+      state = self._storage.get_trial(trial_id).state
       if state.is_finished():
-        self.leases.release(found.number)
+        self.leases.release(number)
         continue
       if state == self._optuna.trial.TrialState.WAITING:
-        self._storage.set_trial_state_values(found._trial_id, self._optuna.trial.TrialState.RUNNING)
-      study = self.optuna_study(found.number)
-      # Optuna's cache accepts writes only to trials that it has read.
-      study.get_trials(deepcopy=False)
-      return self._optuna.trial.Trial(study, found._trial_id)
+        self._storage.set_trial_state_values(trial_id, self._optuna.trial.TrialState.RUNNING)
+      study = self.optuna_study(number)
+      if not self._is_alone:  # Optuna's cache accepts writes only to trials that it has read
+        study.get_trials(deepcopy=False)
+      return self._optuna.trial.Trial(study, trial_id)
     return None
 
   def count_unfinished(self, count: int) -> int:
     """Returns how many of the first `count` trials are not finished."""
-    return sum(not trial.state.is_finished() for trial in self.trials()[:count])
+    return len(self._unfinished(count))
+
+  @functools.cached_property
+  def _id(self):
+    return self._storage.get_study_id_from_name(self.name)
+
+  def _unfinished(self, count):
+    """Returns (number, ID) of those of the first `count` trials that are not finished.
+
+    It reads two columns of Optuna's table: Optuna itself would read each trial with all that
+    belongs to it, at every claim.
+    """
+    import sqlalchemy
+
+    table = sqlalchemy.table(
+      "trials", *map(sqlalchemy.column, ("trial_id", "number", "study_id", "state"))
+    )
+    states = self._optuna.trial.TrialState
+    chosen = (
+      sqlalchemy.select(table.c.number, table.c.trial_id)
+      .where(
+        table.c.study_id == self._id,
+        table.c.number < count,
+        # The names of an enumeration's values, which is a type of its own in PostgreSQL.
+        sqlalchemy.cast(table.c.state, sqlalchemy.String(16)).in_(
+          [state.name for state in states if not state.is_finished()]
+        ),
+      )
+      .order_by(table.c.number)
+    )
+    with self._storage.engine.connect() as connection:
+      return [tuple(row) for row in connection.execute(chosen)]
 
   def finish(self, trial: Any, state: str, values: Sequence[float] | None = None) -> None:
     """Records the result of an optuna.Trial and releases it.
@@ -219,6 +260,16 @@ class Study:
     # In this order: a trial that is released first could be claimed and run again.
     trial.study.tell(trial, values, state=self._optuna.trial.TrialState[state.upper()])
     self.leases.release(trial.number)
+
+
+class _Uncached:
+  """An RDBStorage that Optuna takes as it is."""
+
+  def __init__(self, storage: Any) -> None:
+    self._storage = storage
+
+  def __getattr__(self, name: str) -> Any:
+    return getattr(self._storage, name)
 
 
 def database_errors() -> tuple[type[Exception], ...]:
