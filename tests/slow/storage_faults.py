@@ -4,15 +4,16 @@
 
 Each case trains, evaluates and in part exports on `faulty://`, see tests/slow/faulty_storage, with
 faults that its seed chooses. Of every case: the final weights are to the bit those of an
-undisturbed run on a disk, every evaluation is there once with its values, the newest checkpoints
-stay, and nothing half written is left. Where the storage fails for long, the run ends with a
-StorageError, which asks for a restart, and the restart does the rest.
+undisturbed run on a disk, every evaluation is there once with its values, TensorBoard has all
+that it had, the newest checkpoints stay, and nothing half written is left. Where the storage fails
+for long, the run ends with a StorageError, which asks for a restart, and the restart does the rest.
 
 A restart is one in this process, which has forgotten what it changed, as a new one has.
 """
 
 import argparse
 import collections
+import glob
 import os
 import random
 import sys
@@ -21,6 +22,7 @@ import time
 
 import tensorflow as tf
 from absl import logging
+from tensorboard.compat.proto import event_pb2
 
 import trainer
 from tests.slow import faulty_storage
@@ -68,6 +70,17 @@ def evaluations(folder):
   lines = [line for line in metrics_file.read(folder) if line["kind"] == "eval"]
   found = {line["step"]: line["loss"] for line in lines}
   assert len(found) == len(lines), lines
+  return found
+
+
+def summaries(folder):
+  """{(folder, tag, step)} of what TensorBoard would show of a run, in a folder of the machine."""
+  found = set()
+  for path in glob.glob(f"{folder}/**/events.*", recursive=True):
+    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+      event = event_pb2.Event.FromString(record)
+      place = os.path.relpath(os.path.dirname(path), folder)
+      found |= {(place, value.tag, event.step) for value in event.summary.value}
   return found
 
 
@@ -134,6 +147,8 @@ def case(number, root, expected):
       weights = run(folder, STEPS, exports)
     assert weights == expected["weights"], "other weights"
     assert evaluations(folder) == expected["evaluations"], evaluations(folder)
+    shown = summaries(f"{local}/run")
+    assert shown >= expected["summaries"], expected["summaries"] - shown
     forget()
     assert directory.CheckpointDirectory(folder).steps()[-2:] == [20, 30]
     names = [name for _, folders, files in os.walk(f"{local}/run") for name in folders + files]
@@ -171,7 +186,12 @@ def main():
   totals = collections.defaultdict(lambda: [0, 0, 0, 0])
   with tempfile.TemporaryDirectory() as root:
     plain = os.path.join(root, "plain")
-    expected = {"weights": run(plain, STEPS, False), "evaluations": evaluations(plain)}
+    weights = run(plain, STEPS, False)
+    expected = {
+      "weights": weights,
+      "evaluations": evaluations(plain),
+      "summaries": summaries(plain),
+    }
     for number in range(arguments.first, arguments.first + arguments.cases):
       start = time.time()
       kind, *counts = case(number, root, expected)
@@ -182,7 +202,9 @@ def main():
       f"{kind}: {cases} cases, {operations} operations, {failures} of them failed, "
       f"{ended} runs ended with a StorageError and went on when started again."
     )
-  print("Nothing was lost: weights to the bit, every evaluation once, whole exports.")
+  print(
+    "Nothing was lost: weights to the bit, evaluations once, all summaries, whole exports."
+  )
 
 
 if __name__ == "__main__":

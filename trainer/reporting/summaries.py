@@ -285,9 +285,15 @@ class Writer:
     """Makes the writer that of tf.summary, and has all written at the end."""
     file = self._opened()
     with self._translate_errors():
-      # as_default flushes at its end, once; `flush` does so until it succeeds.
-      with contextlib.suppress(*storage.TRANSIENT), file.writer.as_default():
-        yield
+      is_written = False
+      try:
+        with file.writer.as_default():
+          yield
+          is_written = True
+      except storage.TRANSIENT:
+        # as_default flushes at its end, once; `flush` does so until it succeeds.
+        if not is_written or not storage.is_remote(self._directory):
+          raise
       file.flush()
 
   @contextlib.contextmanager
