@@ -202,9 +202,7 @@ def main():
       f"{kind}: {cases} cases, {operations} operations, {failures} of them failed, "
       f"{ended} runs ended with a StorageError and went on when started again."
     )
-  print(
-    "Nothing was lost: weights to the bit, evaluations once, all summaries, whole exports."
-  )
+  print("Nothing was lost: weights to the bit, evaluations once, all summaries, whole exports.")
 
 
 if __name__ == "__main__":
