@@ -70,6 +70,24 @@ def libraries_internals(source):
     yield from ((line, private) for private in PRIVATE if whole.startswith(f"{private}."))
 
 
+# What reads and writes files without a second try, and who may call it: storage does try again,
+# files writes whole files on a disk.
+_ONCE = ("tf.io.gfile", "tf.io.read_file", "tf.io.write_file", "tf.train.latest_checkpoint")
+MAY_FAIL_ONCE = {
+  "trainer/storage.py": _ONCE,
+  "trainer/files.py": ("tf.io.gfile",),
+  "trainer/checkpoints/reader.py": ("tf.train.latest_checkpoint",),
+  "trainer/compat/v1/estimator/estimator.py": ("tf.train.latest_checkpoint",),
+}
+
+
+def files_past_storage(source, allowed=()):
+  """What a file calls that reads or writes a file once, as "line: name"."""
+  for node in ast.walk(ast.parse(source)):
+    if isinstance(node, ast.Attribute) and ast.unparse(node) in set(_ONCE) - set(allowed):
+      yield f"{node.lineno}: {ast.unparse(node)}"
+
+
 def files(*folders):
   return [
     str(path.relative_to(ROOT))
@@ -242,7 +260,18 @@ def test_trainer_registers_its_names_so_that_they_may_load_late(path):
   assert list(own_registrations((ROOT / path).read_text())) == []
 
 
+def test_trainer_reads_and_writes_through_storage():
+  found = {
+    path: list(files_past_storage((ROOT / path).read_text(), MAY_FAIL_ONCE.get(path, ())))
+    for path in files("trainer")
+  }
+  assert {path: lines for path, lines in found.items() if lines} == {}
+
+
 def test_the_rules_find_what_breaks_them():
+  assert list(files_past_storage("with tf.io.gfile.GFile(path) as file:\n  pass")) == [
+    "1: tf.io.gfile"
+  ]
   assert list(own_registrations("import gin\n@gin.configurable\ndef f(): ...")) == [
     "2: gin.configurable"
   ]

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tests.trainer import faults
 from trainer import errors, storage
-from trainer.checkpoints import directory, retention
+from trainer.checkpoints import directory, reader, retention
 from trainer.loop import training_lock
 
 UNAVAILABLE = tf.errors.UnavailableError(None, None, "the server is\nbusy")
@@ -124,6 +124,20 @@ def test_checkpoints_are_found_when_a_listing_is_behind(monkeypatch):
   for names in stale:
     monkeypatch.setattr(tf.io.gfile, "listdir", lambda path, names=names: list(names))
     assert directory.CheckpointDirectory(folder).steps() == [2, 3]
+
+
+def test_a_state_that_tensorflow_could_not_read_is_asked_for_again(monkeypatch):
+  folder = "ram://another_program"
+  writer = directory.CheckpointDirectory(folder)
+  writer.save(1, {"x": tf.constant(1.0)})
+  writer.wait()
+  original, answers = tf.train.latest_checkpoint, [None]
+  monkeypatch.setattr(
+    tf.train, "latest_checkpoint", lambda path: answers.pop() if answers else original(path)
+  )
+  assert reader.latest_named(folder) == f"{folder}/model.ckpt-1"
+  assert answers == []
+  assert reader.latest_named("ram://nothing_here") is None
 
 
 def test_a_save_that_fails_for_long_is_no_checkpoint(monkeypatch):

@@ -185,7 +185,7 @@ def _target(wanted, present):
 
 
 def _newest(path):
-  newest = tf.train.latest_checkpoint(path) if storage.isdir(path) else path
+  newest = reader.latest_named(path) if storage.isdir(path) else path
   if newest is None or not storage.exists(f"{newest}.index"):
     raise errors.CheckpointNotFoundError(f"init_from_checkpoint: there is no checkpoint at {path}.")
   return newest

@@ -66,6 +66,23 @@ class RestoreReport:
     return text
 
 
+def latest_named(folder: str) -> str | None:
+  """Returns the newest checkpoint by the file `checkpoint` of a folder, of whatever program.
+
+  TensorFlow says that there is none also where it cannot read that file. So it is asked again once
+  the file was read here, which waits for a storage that fails.
+
+  Raises:
+    StorageError: the storage failed for too long.
+  """
+  found = tf.train.latest_checkpoint(folder)
+  state = os.path.join(folder, "checkpoint")
+  if found is None and storage.is_remote(folder) and storage.exists(state):
+    storage.read(state)
+    found = tf.train.latest_checkpoint(folder)
+  return found
+
+
 def read_step(path: str) -> int:
   """Reads the global step in a checkpoint; 0 if there is none."""
   return int(read(path, ["global_step"])["global_step"]) if "global_step" in shapes(path) else 0

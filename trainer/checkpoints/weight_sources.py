@@ -23,7 +23,6 @@ import re
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from trainer import errors, storage
@@ -87,7 +86,7 @@ def _resolve(path):
   if file and storage.exists(file[1] + ".index"):
     return file[1]
   if storage.isdir(path) and not directory.CheckpointDirectory(path).steps():
-    newest = tf.train.latest_checkpoint(path)  # of a program that names its checkpoints differently
+    newest = reader.latest_named(path)  # of a program that names its checkpoints differently
     if newest:
       return newest
   try:
