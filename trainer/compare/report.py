@@ -183,10 +183,15 @@ def _choice(found, choice):
     time = f"{figures.duration(ends[0])} {what if fastest.mode == 'train' else 'a call'}"
   return (
     summary.case_title(choice.case),
-    found.label(fastest) if fastest else "not measured",
+    found.label(fastest) if fastest else _why_none(found, choice),
     time,
     "; ".join(_cheapest(found, row) for row in choice.cheapest.values()) or "no price",
   )
+
+
+def _why_none(found, choice):
+  rehearsed = any(row.kind == results.MEASURED for row in found.cases()[choice.case])
+  return "only rehearsed" if rehearsed else "not measured"
 
 
 def _cheapest(found, row):

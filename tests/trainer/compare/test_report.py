@@ -190,6 +190,8 @@ def test_the_best_are_named():
   lines = report.text(FOUND).splitlines()
   assert re.search(r"net, batch 10 +gpu \(Tesla P100.* 5 s in all .*0.002 USD in all", lines[1])
   assert report.text(summary.Summary([])) == "Nothing was measured."
+  assert "only rehearsed" in report.text(summary.Summary([made_up.row(1.0, "cpu:8")]))
+  assert "not measured" in report.text(summary.Summary([made_up.estimate(0.02, 0.05)]))
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
