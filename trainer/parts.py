@@ -117,6 +117,7 @@ def make(
     functools.partial(program_length.steps_per_program, config, device),
     functools.partial(program_length.groups_per_program, config, device),
     results_bytes=config.tpu_config.stacked_input_bytes,
+    driven_hosts=device.driven_hosts,
   )
   position = data_position.DataPosition()
   saving = saver.Saver(

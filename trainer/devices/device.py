@@ -81,6 +81,11 @@ class Device:
     return self.replicas // self.hosts if self.is_multi_worker else self.replicas
 
   @property
+  def driven_hosts(self) -> int:
+    """The number of machines whose input this process drives: those of a TPU slice, otherwise 1."""
+    return 1 if self.is_multi_worker else self.hosts
+
+  @property
   def resembles_tpu(self) -> bool:
     """Whether this is a TPU or its rehearsal on virtual cores, so that advice on TPUs is useful."""
     return self.kind == "tpu" or (self.kind == "cpu" and self.local_replicas > 1)

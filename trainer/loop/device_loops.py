@@ -6,7 +6,7 @@ overhead once per loop, not once per step. `outer_loop` decides how many steps a
 
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,25 @@ class DeviceLoops:
       steps: the most steps in a program.
     """
     return stacks.StackReader(stacks.stack(dataset, steps, self._replicas), self._devices())
+
+  def hosts_stack_reader(
+    self,
+    dataset_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+    steps_of: Callable[[Any], int],
+  ) -> stacks.HostsStackReader:
+    """Makes the input of a training loop whose cores belong to several hosts.
+
+    Args:
+      dataset_of: function of a host's InputContext that returns its per-core batches.
+      steps_of: function of their element_spec that returns the most steps in a program.
+    """
+
+    def stacks_of(context):
+      dataset = dataset_of(context)
+      cores = self._replicas // context.num_input_pipelines
+      return stacks.stack_for_cores(dataset, steps_of(dataset.element_spec), cores)
+
+    return stacks.HostsStackReader(self._program.strategy, stacks_of, self._devices())
 
   def group_program(
     self, kind: Kind, element_spec: Any, groups: int, limit_bytes: int

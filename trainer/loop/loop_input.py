@@ -23,7 +23,8 @@ class LoopInput:
     kind: "train", "eval" or "predict".
     input_fn: what made it.
     start: the example that its data begins at.
-    dataset: a tf.data.Dataset of what the device loop of the kind reads.
+    dataset: a tf.data.Dataset of what the device loop of the kind reads; where there are several
+      hosts to drive, that of the first one.
     iterator: over that dataset; where several steps are one program a stacks.StackReader, and
       where several groups are one a multi_group.GroupReader.
     elements: the number of the dataset's elements, or None if it is not known or has no end.
@@ -67,6 +68,8 @@ class LoopInputs:
     groups_per_program: function of the element_spec of a dataset of groups and of their number, or
       None, that returns how many groups may be one program.
     results_bytes: the most bytes that the results of a program of several groups take on one core.
+    driven_hosts: the hosts whose training input this process drives. Where there are several, each
+      makes the input of its own cores. Evaluation and prediction read on this one.
   """
 
   def __init__(
@@ -76,12 +79,14 @@ class LoopInputs:
     steps_per_program: Callable[[Any], int] = lambda element_spec: 1,
     groups_per_program: Callable[[Any, int | None], int] = lambda element_spec, groups: 1,
     results_bytes: int = 0,
+    driven_hosts: int = 1,
   ) -> None:
     self._feeder = feeder
     self._loops = loops
     self._steps_per_program = steps_per_program
     self._groups_per_program = groups_per_program
     self._results_bytes = results_bytes
+    self._driven_hosts = driven_hosts
 
   def get(
     self, kind: str, source: Callable | LoopInput, name: str = "", start: int = 0
@@ -101,22 +106,35 @@ class LoopInputs:
     if isinstance(source, LoopInput) and (taken := source.take(kind, start)):
       return taken
     input_fn = input_fn_of(source)
-    dataset = self._feeder.for_loop(kind, input_fn, start)
+    if kind == Kind.TRAIN and self._driven_hosts > 1:
+      dataset, iterator = self._of_hosts(input_fn, start)
+    else:
+      dataset, iterator = self._feeder.for_loop(kind, input_fn, start), None
     cardinality = int(dataset.cardinality().numpy())
     elements = cardinality if cardinality >= 0 else None
     is_endless = cardinality == tf.data.INFINITE_CARDINALITY
     if kind == Kind.TRAIN:
-      iterator = self._traced_for_training(dataset, is_endless)
+      iterator = iterator or self._reader_for_training(dataset)
+      self._loops.trace_train(iterator, is_endless)
     else:
       iterator = self._traced_for_groups(Kind(kind), dataset, name, elements)
     return LoopInput(kind, input_fn, start, dataset, iterator, elements, is_endless)
 
-  def _traced_for_training(self, dataset, is_endless):
+  def _reader_for_training(self, dataset):
     steps = self._steps_per_program(dataset.element_spec)
     is_program = steps > 1 or self._loops.xla
-    iterator = self._loops.stack_reader(dataset, steps) if is_program else iter(dataset)
-    self._loops.trace_train(iterator, is_endless)
-    return iterator
+    return self._loops.stack_reader(dataset, steps) if is_program else iter(dataset)
+
+  def _of_hosts(self, input_fn, start):
+    """Returns the first host's dataset, and the reader of what all of them make."""
+    datasets = []
+
+    def dataset_of(context):
+      datasets.append(self._feeder.for_loop(Kind.TRAIN, input_fn, start, context))
+      return datasets[-1]
+
+    reader = self._loops.hosts_stack_reader(dataset_of, self._steps_per_program)
+    return datasets[0], reader
 
   def _traced_for_groups(self, kind, dataset, name, elements):
     _, program = program_length.longest(

@@ -137,7 +137,7 @@ class Loops:
 
   def _trace_training(self, element):
     steps = program_length.steps_on_tpu(self._config, element)
-    if steps == 1:
+    if steps == 1 and self._replicas <= made_up_tpu.CORES_OF_A_HOST:
       traced = self._loops.trace_train(tf.data.IteratorSpec(element), True)
       return steps, traced, _bytes_of_results(traced.graph)
     traced = self._loops.trace_steps(stacks.spec_of(element, steps, self._replicas))

@@ -33,6 +33,12 @@ SOURCE = (
   "estimates from the compiler's figures and the published bandwidth of the links; nothing was run"
 )
 
+# From published runs on v3-8, v3-512 and v3-2048, see docs/preflight.md.
+CAVEAT = (
+  "for ResNet-50 the estimates are 1.04 to 2 times the examples/s of published runs on v3-8 to "
+  "v3-2048 (docs/preflight.md)"
+)
+
 # Beyond this loss to the all-reduce, more cores of the same batch are advised against.
 _GOOD_EFFICIENCY = 0.8
 
@@ -203,7 +209,7 @@ def text(rows: Sequence[Row]) -> str:
   lines = [title, "-" * len(title)]
   lines += [formatting.table(names, [_cells(each) for each in rows], right=range(1, len(names)))]
   lines += [f"  {each.topology.name}: no figures: {each.problem}" for each in rows if each.problem]
-  return "\n".join([*lines, *(f"  {line}" for line in advice(rows)), f"  {SOURCE}"])
+  return "\n".join([*lines, *(f"  {line}" for line in advice(rows)), f"  {SOURCE};", f"  {CAVEAT}"])
 
 
 def _currency(rows):

@@ -41,6 +41,8 @@ class TPUContext:
 
 def context(device: device_lib.Device) -> TPUContext:
   """The TPUContext of a device."""
+  if not device.is_multi_worker:  # the hosts of a TPU slice share what one call of it makes
+    return TPUContext(device.replicas)
   return TPUContext(device.replicas, device.hosts, device.host)
 
 
