@@ -10,7 +10,7 @@ import tensorflow as tf
 import trainer
 from trainer import errors, spec
 from trainer.compat.v1 import habits
-from trainer.compat.v1.estimator import fetches, metric_pairs, session_hooks
+from trainer.compat.v1.estimator import fetches, metric_pairs, session_hooks, sparse_inputs
 from trainer.compat.v1.estimator.export import ExportOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
 
@@ -48,6 +48,7 @@ def adapted(
       raise errors.SettingError(
         f"model_fn {spec.name_of(model_fn)} does not take labels, and the input_fn gives labels."
       )
+    features, labels = sparse_inputs.as_sparse(features), sparse_inputs.as_sparse(labels)
     given = dict(
       features=features, labels=labels, mode=mode, params=make_params(params), config=config
     )
@@ -97,7 +98,9 @@ def _octet_spec(made: Any, mode: str, features: Any, given_hooks: fetches.GivenH
 
 
 def _batch(features: Any) -> Any:
-  leaf = tf.nest.flatten(features)[0]
+  leaf = tf.nest.flatten(features, expand_composites=False)[0]
+  if isinstance(leaf, tf.SparseTensor):
+    return tf.cast(leaf.dense_shape[0], tf.int32)
   size = leaf.shape.as_list()[0]  # shape[0] is what the program wants it to be
   return tf.shape(leaf)[0] if size is None else int(size)
 

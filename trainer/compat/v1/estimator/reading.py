@@ -8,7 +8,7 @@ import tensorflow as tf
 import trainer
 from trainer import errors, spec
 from trainer.compat.v1 import notes
-from trainer.compat.v1.estimator import input_fns, run_config
+from trainer.compat.v1.estimator import input_fns, run_config, sparse_inputs
 
 _KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
 
@@ -98,12 +98,13 @@ class Reading:
     self._sizes[kind] = size
 
   def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
-    return input_fns.call(
+    given = input_fns.call(
       input_fn,
       mode=_KINDS.get(kind, trainer.ModeKeys.PREDICT),
       params=self._make_params(params),
       config=self._config,
     )
+    return sparse_inputs.as_rows(given, to_width=self.octet.device.local_replicas > 1)
 
   def _cut(self, dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
     """A dataset to train on, in whole batches of this size where several cores need them.
@@ -121,13 +122,13 @@ class Reading:
       )
     elif given != self._sizes["train"] // device.hosts:
       return dataset
-    return dataset.rebatch(batch_size, drop_remainder=True)
+    return sparse_inputs.rebatched(dataset, batch_size, drop_remainder=True)
 
   def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
     """A dataset to evaluate, in batches for one core."""
     if self.octet.device.local_replicas == 1:
       return dataset
-    return dataset.rebatch(per_core, drop_remainder=False)
+    return sparse_inputs.rebatched(dataset, per_core, drop_remainder=False)
 
 
 class _Reader:

@@ -1,0 +1,113 @@
+"""SparseTensors of an input_fn, as dense rows between the dataset and the model_fn.
+
+Cores share a batch by its rows, and Octet cuts dense tensors alone. A sparse [batch, width] goes
+as rows of its values and of their columns, padded to the longest row (for several cores, which need
+shapes that are known: to the width), and is sparse again in the model_fn.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+class SparseRows(NamedTuple):
+  """A sparse [batch, width] as dense tensors.
+
+  Attributes:
+    values: [batch, longest], padded.
+    columns: int64 [batch, longest], -1 where there is no value.
+    width: int64 [batch], the same for all rows.
+  """
+
+  values: tf.Tensor
+  columns: tf.Tensor
+  width: tf.Tensor
+
+
+def as_rows(dataset: tf.data.Dataset, to_width: bool) -> tf.data.Dataset:
+  """The dataset, with SparseRows in the place of each SparseTensor of rank 2.
+
+  Args:
+    to_width: whether rows are as long as they can be, where their width is known.
+  """
+  if not any(_is_sparse(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
+    return dataset
+  is_pair = isinstance(dataset.element_spec, tuple)
+
+  def convert(*element: Any) -> Any:
+    given = element if is_pair else element[0]
+    return tf.nest.map_structure(lambda leaf: _rows_of(leaf, to_width), given)
+
+  return dataset.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def as_sparse(structure: Any) -> Any:
+  """A structure of tensors, with SparseTensors in the place of SparseRows."""
+  if isinstance(structure, SparseRows):
+    return _sparse_of(structure)
+  if isinstance(structure, dict):
+    return {name: as_sparse(value) for name, value in structure.items()}
+  if isinstance(structure, list | tuple) and not hasattr(structure, "_fields"):
+    return type(structure)(as_sparse(value) for value in structure)
+  return structure
+
+
+def rebatched(dataset: tf.data.Dataset, size: int, drop_remainder: bool) -> tf.data.Dataset:
+  """Batches of another size, of whatever there is of SparseRows in the dataset."""
+  if not _has_rows(dataset.element_spec):
+    return dataset.rebatch(size, drop_remainder=drop_remainder)
+  return dataset.unbatch().padded_batch(
+    size, padding_values=_padding(dataset.element_spec), drop_remainder=drop_remainder
+  )
+
+
+def _is_sparse(leaf: Any) -> bool:
+  return isinstance(leaf, tf.SparseTensor | tf.SparseTensorSpec) and leaf.shape.rank == 2
+
+
+def _rows_of(leaf: Any, to_width: bool) -> Any:
+  if not _is_sparse(leaf):
+    return leaf
+  batch, longest = leaf.shape[0], leaf.shape[1] if to_width else None
+
+  def padded(values: tf.Tensor, default: Any) -> tf.Tensor:
+    ragged = tf.RaggedTensor.from_value_rowids(
+      values, leaf.indices[:, 0], nrows=leaf.dense_shape[0], validate=False
+    )
+    rows = ragged.to_tensor(default, shape=[None, longest])
+    rows.set_shape([batch, longest])
+    return rows
+
+  width = tf.fill(leaf.dense_shape[:1], leaf.dense_shape[1])
+  width.set_shape([batch])
+  return SparseRows(padded(leaf.values, None), padded(leaf.indices[:, 1], -1), width)
+
+
+def _sparse_of(rows: SparseRows) -> tf.SparseTensor:
+  # A row with which Octet fills a core's batch is all zeros, its width too.
+  places = tf.where((rows.columns >= 0) & (rows.width > 0)[:, tf.newaxis])
+  columns = tf.gather_nd(rows.columns, places)
+  shape = [tf.shape(rows.columns, tf.int64)[0], tf.reduce_max(rows.width)]
+  return tf.SparseTensor(
+    tf.stack([places[:, 0], columns], 1), tf.gather_nd(rows.values, places), tf.stack(shape)
+  )
+
+
+def _has_rows(spec: Any) -> bool:
+  if isinstance(spec, SparseRows):
+    return True
+  parts = (
+    spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list | tuple) else ()
+  )
+  return any(_has_rows(part) for part in parts)
+
+
+def _padding(spec: Any) -> Any:
+  """padded_batch's values: -1 for columns, None (zeros) for the rest."""
+  if isinstance(spec, SparseRows):
+    return SparseRows(None, tf.constant(-1, tf.int64), None)
+  if isinstance(spec, dict):
+    return {name: _padding(part) for name, part in spec.items()}
+  if isinstance(spec, list | tuple):
+    return type(spec)(_padding(part) for part in spec)
+  return None
