@@ -83,6 +83,14 @@ class Retries:
 RETRIES = Retries()
 ONCE = Retries(total_seconds=0.0)
 
+
+class DeniedError(errors.OctetError, tf.errors.PermissionDeniedError):
+  """This account may not do an operation on the storage of a URL."""
+
+  def __init__(self, message: str) -> None:
+    tf.errors.PermissionDeniedError.__init__(self, None, None, message)
+
+
 # "gs://bucket" → since when no operation there has succeeded. One that comes after another has
 # given up, such as the removal of a lock, does not wait for so long once more.
 _failing_since: dict[str, float] = {}
@@ -115,6 +123,7 @@ def retry(
 
   Raises:
     StorageError: it failed until the time was over.
+    DeniedError: this account may not do it.
   """
   if not is_remote(path):
     return function()
@@ -127,6 +136,11 @@ def retry(
       result = function()
       _failing_since.pop(store, None)
       return result
+    except tf.errors.PermissionDeniedError as error:
+      raise DeniedError(
+        f"Cannot {what} {path}: this account may not ({_reason(error)}). Give it the right, or "
+        "another path, such as --model_dir."
+      ) from error
     except Exception as error:
       if not isinstance(error, TRANSIENT) and not (passes is not None and passes(error)):
         _failing_since.pop(store, None)
@@ -149,16 +163,6 @@ def _reason(error):
   # TensorFlow puts the operation that failed around the message.
   line = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]$", "", lines[0] if lines else "")
   return line.rstrip(".") or type(error).__name__
-
-
-def why_not_written(error: Exception) -> str:
-  """Returns why a folder cannot be written, for the message of a command that begins there."""
-  if isinstance(error, tf.errors.PermissionDeniedError):
-    return (
-      f"this account may not write there ({_reason(error)}): give it the right, or another "
-      "--model_dir."
-    )
-  return getattr(error, "message", None) or str(error)
 
 
 def _change(what, path, function, is_done, retries=None):

@@ -1,12 +1,13 @@
 """Files of URLs: what fails for a moment is tried again, and what fails for long is said."""
 
+import re
+
 import pytest
 import tensorflow as tf
 
-from tests.trainer import faults
-from trainer import errors, storage
+from tests.trainer import faults, programs
+from trainer import command, errors, storage
 from trainer.checkpoints import directory, reader, retention
-from trainer.loop import training_lock
 
 UNAVAILABLE = tf.errors.UnavailableError(None, None, "the server is\nbusy")
 
@@ -156,17 +157,23 @@ def test_a_save_that_fails_for_long_is_no_checkpoint(monkeypatch):
   assert not [name for name in tf.io.gfile.listdir(folder) if "writing" in name]
 
 
-def test_a_bucket_that_may_not_be_written_is_told_at_the_start(monkeypatch):
+@pytest.mark.parametrize("denied", [("stat", "exists"), ("makedirs",), ("write", "copy")])
+def test_a_bucket_that_may_not_be_used_is_told_at_the_start(monkeypatch, denied):
   faults.inject(
     monkeypatch,
     faults.Clock(),
-    lambda name, path: "before" if name in ("write", "copy") else None,
+    lambda name, path: "before" if name in denied else None,
     tf.errors.PermissionDeniedError,
   )
-  tf.io.gfile.makedirs("ram://forbidden")
-  with pytest.raises(errors.OutputError) as raised:
-    training_lock.TrainingLock("ram://forbidden").take()
-  assert str(raised.value) == (
-    "Cannot write ram://forbidden/training.lock (--model_dir): this account may not write there "
-    "(injected fault): give it the right, or another --model_dir."
+  steps = []
+  with pytest.raises(errors.OctetError) as raised:
+    programs.estimator(f"ram://forbidden_{denied[0]}").train(
+      programs.train_input, steps=1, hooks=[lambda *_: steps.append(1)]
+    )
+  assert re.fullmatch(
+    r"Cannot .* ram://forbidden.*: this account may not \(injected fault\)\. Give it the right, or "
+    "another path, such as --model_dir.",
+    command.message(raised.value).splitlines()[0],
   )
+  assert raised.value.exit_code == 2
+  assert not steps

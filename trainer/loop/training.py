@@ -290,9 +290,10 @@ class Training:
     try:
       storage.makedirs(self._model_dir)
     except (tf.errors.OpError, OSError) as error:
+      if isinstance(error, errors.OctetError):
+        raise
       raise errors.OutputError(
-        f"The folder {self._model_dir} (--model_dir) cannot be made: "
-        f"{storage.why_not_written(error)}"
+        f"The folder {self._model_dir} (--model_dir) cannot be made: {error}"
       ) from error
     if self._lock.take() and self._checkpoints.steps():
       raise errors.ModelDirBusyError(

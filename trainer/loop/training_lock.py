@@ -131,9 +131,8 @@ class TrainingLock:
     except (OSError, tf.errors.OpError) as error:
       if isinstance(error, errors.OctetError):
         raise
-      raise errors.OutputError(
-        f"Cannot write {self._path} (--model_dir): {storage.why_not_written(error)}"
-      ) from error
+      message = getattr(error, "message", error)
+      raise errors.OutputError(f"Cannot write {self._path} (--model_dir): {message}") from error
     return True
 
   def check(self) -> None:
