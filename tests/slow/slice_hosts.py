@@ -9,19 +9,22 @@ in its working directory, and each example says what the file held where the exa
 """
 
 import argparse
+import functools
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
+import types
 
 import numpy as np
 import tensorflow as tf
 
 from tests.slow import lost_workers
 from trainer import run_config
-from trainer.inputs import feeder, stacks
+from trainer.inputs import feeder
+from trainer.loop import device_loops, loop_input
 from trainer.preflight import made_up_tpu
 
 HOSTS, CORES = 4, 8
@@ -87,12 +90,17 @@ def steps_of(input_fn, start=0):
     feeder.Layout(HOSTS * CORES, HOSTS * CORES), lambda kind: BATCH, run_config.RunConfig(), {}
   )
 
-  def dataset_of(context):
-    assert (context.num_input_pipelines, context.num_replicas_in_sync) == (HOSTS, HOSTS * CORES)
-    dataset = feed.for_loop("train", input_fn, start, context)
-    return stacks.stack_for_cores(dataset, STEPS, CORES)
-
-  reader = stacks.HostsStackReader(strategy, dataset_of, places)
+  loops = types.SimpleNamespace(trace_train=lambda reader, is_endless: None)
+  loops.hosts_stack_reader = functools.partial(
+    device_loops.DeviceLoops.hosts_stack_reader,
+    types.SimpleNamespace(
+      _replicas=HOSTS * CORES,
+      _program=types.SimpleNamespace(strategy=strategy),
+      _devices=lambda: places,
+    ),
+  )
+  inputs = loop_input.LoopInputs(feed, loops, lambda element_spec: STEPS, driven_hosts=HOSTS)
+  reader = inputs.get("train", input_fn, start=start).iterator
   found = []
   while stack := reader.current():
     for core, (features,) in enumerate(stack.elements):
@@ -142,7 +150,7 @@ def main():
       for process in processes:
         process.kill()
         process.wait()
-  os._exit(0)  # TensorFlow would ask the hosts, which are gone, to forget what they know
+  os._exit(0)  # TensorFlow's own end would ask the hosts, which are gone
 
 
 if __name__ == "__main__":

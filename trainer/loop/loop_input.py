@@ -106,11 +106,12 @@ class LoopInputs:
     if isinstance(source, LoopInput) and (taken := source.take(kind, start)):
       return taken
     input_fn = input_fn_of(source)
+    iterator: Any = None
     if kind == Kind.TRAIN and self._driven_hosts > 1:
-      dataset, iterator = self._of_hosts(input_fn, start)
+      dataset, cardinality, iterator = self._of_hosts(input_fn, start)
     else:
-      dataset, iterator = self._feeder.for_loop(kind, input_fn, start), None
-    cardinality = int(dataset.cardinality().numpy())
+      dataset = self._feeder.for_loop(kind, input_fn, start)
+      cardinality = int(dataset.cardinality().numpy())
     elements = cardinality if cardinality >= 0 else None
     is_endless = cardinality == tf.data.INFINITE_CARDINALITY
     if kind == Kind.TRAIN:
@@ -126,15 +127,17 @@ class LoopInputs:
     return self._loops.stack_reader(dataset, steps) if is_program else iter(dataset)
 
   def _of_hosts(self, input_fn, start):
-    """Returns the first host's dataset, and the reader of what all of them make."""
-    datasets = []
+    """Returns the first host's dataset and its cardinality, and the reader of what all make."""
+    found = []
 
     def dataset_of(context):
-      datasets.append(self._feeder.for_loop(Kind.TRAIN, input_fn, start, context))
-      return datasets[-1]
+      dataset = self._feeder.for_loop(Kind.TRAIN, input_fn, start, context)
+      # Asked on the host that has the dataset: no other one can.
+      found.append((dataset, int(dataset.cardinality().numpy())))
+      return dataset
 
     reader = self._loops.hosts_stack_reader(dataset_of, self._steps_per_program)
-    return datasets[0], reader
+    return *found[0], reader
 
   def _traced_for_groups(self, kind, dataset, name, elements):
     _, program = program_length.longest(
