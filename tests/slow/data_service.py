@@ -1,7 +1,8 @@
 """A tf.data service of real processes: a dispatcher with its journal, and three workers.
 
-    python -m tests.slow.data_service faults        # epochs: undisturbed, a worker killed, the
-                                                    # dispatcher killed and started again
+    python -m tests.slow.data_service faults        # undisturbed; a worker killed for good, or
+                                                    # started again at its port; the dispatcher
+                                                    # killed and started again
     python -m tests.slow.data_service benchmark     # throughput with 0, 1 and 2 workers
 
 An epoch has 60 files of 50 examples, each with its number, so that what is lost or repeated can be
@@ -54,27 +55,35 @@ class Service:
 
   def __init__(self, folder):
     self._folder = folder
+    os.makedirs(folder, exist_ok=True)
     [self._port] = lost_workers.free_ports(1)
     self.address = f"grpc://localhost:{self._port}"
     self.dispatcher = self.start_dispatcher()
-    self.workers = []
+    self.workers = {}  # by port
 
   def start_dispatcher(self):
     """Starts the dispatcher, at its port and with its journal."""
     journal = os.path.join(self._folder, "journal")
     return self._wait(*self._begin("dispatcher", f"--port={self._port}", f"--journal={journal}"))
 
-  def start_worker(self):
-    """Starts a worker."""
-    self.start_workers(1)
-
-  def start_workers(self, count):
-    """Starts several workers side by side."""
+  def start_workers(self, count, ports=None):
+    """Starts several workers side by side, at certain ports if some are given."""
+    ports = ports or lost_workers.free_ports(count)
     begun = [
-      self._begin("worker", f"--dispatcher=localhost:{self._port}", "--host=localhost")
-      for _ in range(count)
+      self._begin(
+        "worker", f"--dispatcher=localhost:{self._port}", "--host=localhost", f"--port={port}"
+      )
+      for port in ports
     ]
-    self.workers += [self._wait(*each) for each in begun]
+    for port, each in zip(ports, begun, strict=True):
+      self.workers[port] = self._wait(*each)
+
+  def kill_worker(self):
+    """Kills the worker that was started last; returns its port."""
+    port, victim = self.workers.popitem()
+    victim.kill()
+    victim.wait()
+    return port
 
   def _begin(self, *arguments):
     log = os.path.join(self._folder, f"{time.time()}.log")
@@ -92,20 +101,26 @@ class Service:
 
   def close(self):
     """Kills all processes."""
-    for process in (self.dispatcher, *self.workers):
+    for process in (self.dispatcher, *self.workers.values()):
       process.kill()
       process.wait()
 
 
-def read(service, disturb=None):
-  """{number: how often} of an epoch; disturb() is called when a third of it was read."""
-  dataset = data_service.distribute(numbers(2), service.address, None, 60.0)
+def read(service, disturb=None, epochs=None):
+  """{number: how often}; disturb() is called when a third of an epoch was read.
+
+  Reads one epoch to its end, or as many examples as so many epochs have of an input without an end.
+  """
+  source = numbers(2) if epochs is None else numbers(2).repeat()
+  dataset = data_service.distribute(source, service.address, None, 60.0)
   seen = collections.Counter()
   for batch in dataset.as_numpy_iterator():
     seen.update(batch.tolist())
     if disturb is not None and len(seen) >= _FILES * _IN_FILE // 3:
       disturb()
       disturb = None
+    if epochs is not None and seen.total() >= epochs * _FILES * _IN_FILE:
+      break
   return seen
 
 
@@ -129,16 +144,28 @@ def faults(folder):
     service.start_workers(3)
     assert tell("no fault", read(service)) == (0, 0)
 
-    def kill_worker():
-      victim = service.workers.pop()
-      victim.kill()
-      victim.wait()
+    # An epoch that ends waits for all its workers, so the lost one is started again at its port.
+    def restart_worker():
+      service.start_workers(1, [service.kill_worker()])
 
-    lost, repeated = tell("a worker killed", read(service, kill_worker))
+    lost, repeated = tell("a worker killed, started again", read(service, restart_worker))
     assert lost <= 5 * _IN_FILE, "more than the files that a worker was at work on"
     assert repeated == 0
-    service.start_worker()
-    assert tell("a worker in its place", read(service)) == (0, 0)
+    assert tell("the epoch after", read(service)) == (0, 0)
+
+    # An input that repeats for ever goes on without it.
+    epochs = 6
+    killed = []
+    seen = read(service, lambda: killed.append(service.kill_worker()), epochs)
+    often = collections.Counter(seen[number] for number in range(_FILES * _IN_FILE))
+    print(
+      f"a worker killed, input without an end: of {_FILES * _IN_FILE} examples in {epochs} epochs, "
+      f"how often: {dict(sorted(often.items()))}",
+      flush=True,
+    )
+    fewer = sum(count for times, count in often.items() if times < epochs - 1)
+    assert fewer <= 5 * _IN_FILE, "more than the files that a worker was at work on"
+    service.start_workers(1, killed)
 
     def restart_dispatcher():
       service.dispatcher.kill()
@@ -154,32 +181,25 @@ def faults(folder):
 
 def benchmark(folder, rounds):
   """Reads an epoch whose examples take long to make: here, and by one and two workers, in turn."""
-  service = Service(folder)
+  services = {count: Service(os.path.join(folder, str(count))) for count in (1, 2)}
   seconds = collections.defaultdict(list)
   slowness = 40
   try:
-    service.start_worker()
+    for count, service in services.items():
+      service.start_workers(count)
     for _ in range(rounds):
-      start = time.monotonic()
-      for _ in numbers(slowness):
-        pass
-      seconds[0].append(time.monotonic() - start)
-      for count in (1, 2):
-        while len(service.workers) < count:
-          service.start_worker()
-        while len(service.workers) > count:
-          worker = service.workers.pop()
-          worker.kill()
-          worker.wait()
-          time.sleep(2)
-        dataset = data_service.distribute(numbers(slowness), service.address, None, 60.0)
+      for count in (0, *services):
+        dataset = numbers(slowness)
+        if count:
+          dataset = data_service.distribute(dataset, services[count].address, None, 60.0)
         start = time.monotonic()
         for _ in dataset:
           pass
         seconds[count].append(time.monotonic() - start)
       print({count: [round(each, 1) for each in times] for count, times in seconds.items()})
   finally:
-    service.close()
+    for service in services.values():
+      service.close()
   examples = _FILES * _IN_FILE
   base = statistics.median(seconds[0])
   for count, times in sorted(seconds.items()):

@@ -17,8 +17,8 @@ from absl import flags, logging
 
 from trainer import config, errors
 
-# How long a worker may be silent, which it else is for a second, and how often that is looked at.
-# TensorFlow looks every ten minutes: trainings would wait so long for a worker that is lost.
+# How long a worker may be silent, which it else is for a second, and how often that is looked at:
+# the dispatcher's log names a lost worker after twenty seconds. TensorFlow looks every ten minutes.
 _SILENCE_MILLISECONDS = 20_000
 _LOOK_MILLISECONDS = 2_000
 
