@@ -16,7 +16,7 @@ RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 NEEDS = {"serve": ("fastapi", "uvicorn")}  # guides that need an extra
 
-QUICK = ("migrate_from_tpuestimator",)  # guides that the gate runs
+QUICK = ("performance",)  # guides that the gate runs, beside the README
 
 
 def run_guide(path, folder):

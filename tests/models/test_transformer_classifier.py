@@ -30,6 +30,7 @@ small = functools.partial(
 )
 
 
+@pytest.mark.long
 def test_learns_and_serves(tmp_path):
   _, results = small_runs.check(small, {"tokens": TOKENS}, LABELS, tmp_path, steps=40)
   assert results["accuracy"] == 1.0

@@ -127,7 +127,7 @@ def drawing_input(params):
   return points.shuffle(40).repeat().batch(params["batch_size"], drop_remainder=True)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cpu:2", marks=pytest.mark.long)])
 def test_trainings_at_the_same_time_end_as_each_does_alone(tmp_path, device):
   meet = threading.Barrier(2)
 

@@ -1,6 +1,7 @@
 """Gin files are found, expanded and checked before anything is imported."""
 
 import contextlib
+import io
 
 import pytest
 import tensorflow as tf
@@ -103,16 +104,12 @@ def test_what_cannot_be_read_is_told(folder, name, make, message):
 
 
 def test_addresses_are_read_by_tensorflow(monkeypatch):
-  class Remote:
-    def __init__(self, path):
-      self._path = path
+  def remote(path, mode):
+    if (path, mode) != ("gs://bucket/a.gin", "r"):
+      raise tf.errors.NotFoundError(None, None, "The specified object does not exist.")
+    return io.StringIO("X = 1\n")
 
-    def read(self):
-      if self._path != "gs://bucket/a.gin":
-        raise tf.errors.NotFoundError(None, None, "The specified object does not exist.")
-      return "X = 1\n"
-
-  monkeypatch.setattr(tf.io.gfile, "GFile", Remote)
+  monkeypatch.setattr(tf.io.gfile, "GFile", remote)
   assert bindings(files.read("gs://bucket/a.gin")) == {("", "X", ""): 1}
   with pytest.raises(
     errors.SettingError,

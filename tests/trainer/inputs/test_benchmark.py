@@ -139,6 +139,7 @@ def test_nothing_to_time():
     benchmark.benchmark(tf.data.Dataset.range(0).batch(2), 2)
 
 
+@pytest.mark.long
 def test_the_flag_times_both_inputs_and_does_nothing_else(tmp_path):
   # A model_fn that cannot be called, so that a trace would fail.
   arguments = [

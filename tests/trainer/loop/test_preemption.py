@@ -332,7 +332,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("case", long.except_for(["in a loop", "in an evaluation"], COMMANDS))
+@pytest.mark.parametrize("case", long.except_for(["in a loop"], COMMANDS))
 def test_a_command_in_a_loop_without_end_hears_and_ends_at_once(case, tmp_path):
   what, number, blocks_at, loop, after_first, code, said = COMMANDS[case]
   command = [sys.executable, "-c", PROGRAM, what, str(tmp_path), str(blocks_at), str(loop)]

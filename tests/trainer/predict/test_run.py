@@ -211,6 +211,7 @@ def test_files_of_no_known_kind_have_an_entry(saved_model, photos, tmp_path):
   assert "it is not known what this is" in lines(tmp_path / "found.jsonl")[0]["error"]
 
 
+@pytest.mark.long
 def test_the_command_leaves_with_what_it_says(tmp_path):
   done = subprocess.run(
     [sys.executable, "-m", "trainer.predict", "--input=a.png"],
