@@ -78,6 +78,27 @@ def test_an_absent_name_says_why_and_what_to_use():
     tf.no_such_name  # noqa: B018
 
 
+@pytest.mark.parametrize(
+  ("statement", "told"),
+  [
+    ("from trainer.compat.v1.contrib import crf", "no contrib.crf: it left .* Use tensorflow_add"),
+    ("import trainer.compat.v1.contrib.crf.python", "no contrib.crf: it left"),
+    (
+      "from trainer.compat.v1.estimator.head.regression_head import RegressionHead",
+      "no estimator.head: it is inside of tensorflow_estimator, .* estimator.RegressionHead",
+    ),
+    ("from trainer.compat.v1.estimator.tpu import tpu_estimator", "Use estimator.tpu.TPUEstimator"),
+    ("from trainer.compat.v1.estimator import util", "no estimator.util: it is inside of"),
+    ("from trainer.compat.v1.train import no_such_name", "no train.no_such_name: neither"),
+    ("from trainer.compat.v1 import no_such_name", "no no_such_name: neither"),
+  ],
+)
+def test_an_import_of_an_absent_name_says_why_too(statement, told):
+  with pytest.raises(absent.AbsentModuleError, match=told) as raised:
+    exec(statement)
+  assert isinstance(raised.value, ImportError)
+
+
 def test_names_are_tensorflows_and_those_that_left():
   assert tf.reduce_sum is tensorflow.compat.v1.reduce_sum
   assert tf.compat.v1 is tf

@@ -93,6 +93,32 @@ def test_what_cannot_work_comes_first(tmp_path):
   assert "1 that cannot work" in report.table(rows)
 
 
+def test_names_inside_of_tensorflow_estimator_cannot_work_and_are_told_when_imported(tmp_path):
+  path = write(
+    tmp_path,
+    """
+    import tensorflow.compat.v2 as tf
+    from tensorflow_estimator.python.estimator.head import regression_head
+    from tensorflow_estimator.python.estimator.tpu import tpu_estimator
+
+    tf.estimator.Estimator(tf.reduce_sum)
+    tpu_estimator.BatchConfig
+    """,
+  )
+  rows = {row["name"]: row for row in report.rows([source.read(path)])}
+  head = rows["estimator.head.regression_head"]
+  assert (head["status"], head["places"]) == (verdicts.ABSENT, [f"{path}:3"])
+  assert "inside of tensorflow_estimator" in head["advice"]
+  assert "estimator.RegressionHead" in head["advice"]
+  batch = rows["estimator.tpu.tpu_estimator.BatchConfig"]
+  assert (batch["status"], batch["places"]) == (verdicts.ABSENT, [f"{path}:7"])
+  assert "estimator.tpu.TPUEstimator" in batch["advice"]
+  gone = rows["compat.v2.estimator.Estimator"]
+  assert (gone["status"], gone["places"]) == (verdicts.ABSENT, [f"{path}:6"])
+  assert "Use trainer.compat.v1.estimator." in gone["advice"]
+  assert rows["compat.v2.reduce_sum"]["status"] == verdicts.WORKS
+
+
 def test_the_command_writes_and_tells_by_its_exit_code(tmp_path):
   path = write(tmp_path, "import tensorflow as tf\ntf.layers.dense\ntf.contrib.crf.x\n")
 

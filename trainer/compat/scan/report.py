@@ -23,11 +23,16 @@ def diff(source: Source) -> str:
 
 
 def rows(sources: list[Source]) -> list[dict[str, object]]:
-  """A row for each name that is used: what cannot work first."""
+  """A row for each name that is used, or imported and cannot work: what cannot work first."""
   places = collections.defaultdict(list)
   for source in sources:
     for use in source.uses:
       places[use.name].append(f"{source.path}:{use.line}")
+    for one in source.imports:
+      if one.target and verdicts.of(one.target).status == verdicts.ABSENT:
+        place = f"{source.path}:{one.node.lineno}"
+        if place not in places[one.target]:
+          places[one.target].append(place)
   found = []
   for name in sorted(places):
     verdict = verdicts.of(name)

@@ -53,6 +53,11 @@ class Import:
     """The name in trainer.compat.v1 ("" for the package itself), or None if it stays."""
     return target_of(self.module, self.name)
 
+  @property
+  def is_v2(self) -> bool:
+    """Whether it is tf.compat.v2, which stays, but has not all names that it had."""
+    return "tensorflow.compat.v2" in (self.module, f"{self.module}.{self.name}")
+
 
 @dataclasses.dataclass(frozen=True)
 class Use:
@@ -103,6 +108,7 @@ def read(path: pathlib.Path) -> Source:
   tree = ast.parse(text, str(path))
   imports = [found for node in ast.walk(tree) for found in _imports(node)]
   bound = {one.bound: one.target for one in imports if one.target is not None}
+  bound |= {one.bound: "compat.v2" for one in imports if one.is_v2}
   uses = sorted(set(_uses(tree, bound)), key=lambda use: (use.line, use.name))
   return Source(path, text, imports, uses)
 

@@ -48,11 +48,14 @@ def of(name: str) -> Verdict:
   for part in name.split("."):
     try:
       found = getattr(found, part)
-    except absent.AbsentNameError as error:
-      reason = f"{error.reason} Use {error.replacement}." if error.replacement else error.reason
-      return Verdict(ABSENT, "", reason)
-    except AttributeError:
-      return Verdict(ABSENT, "", f"{home} has no {part!r}.")
+    except AttributeError as error:
+      if absent.is_known(name):
+        reason, replacement = absent.reason_and_replacement(name)
+      elif isinstance(error, absent.AbsentNameError):
+        reason, replacement = error.reason, error.replacement
+      else:
+        reason, replacement = f"{home} has no {part!r}.", ""
+      return Verdict(ABSENT, "", f"{reason} Use {replacement}." if replacement else reason)
     if isinstance(found, types.ModuleType | types.SimpleNamespace):
       home = getattr(found, "__name__", home)
       continue

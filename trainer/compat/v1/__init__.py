@@ -1,10 +1,14 @@
 """`import trainer.compat.v1 as tf`: TensorFlow's v1 names, and those that left TensorFlow.
 
 A name is looked for here, then in `tf.compat.v1`, then in `tf`. One that nobody has raises an
-AbsentNameError, which says why and what to use.
+AbsentNameError, which says why and what to use; its import an AbsentModuleError.
 """
 
-from trainer.compat.v1 import overlay
+import sys
+
+from trainer.compat.v1 import absent, overlay
+
+sys.meta_path.append(absent.AbsentModules())
 
 __getattr__, __dir__ = overlay.behind(
   __name__,

@@ -1,15 +1,27 @@
 """What is not there: the reason, and what to use in its place."""
 
+import importlib.abc
+import importlib.machinery
+from collections.abc import Sequence
+from types import ModuleType
+
+_PACKAGE = "trainer.compat.v1"
 _GUIDE = "docs/migrate_from_tpuestimator.md"
 
 _TREES = (
   "TensorFlow removed the kernels of boosted trees.",
   "the package tensorflow-decision-forests, or XGBoost",
 )
+_INSIDE = "it is inside of tensorflow_estimator, not one of tf.estimator's public names."
+_HEADS = (
+  _INSIDE,
+  "estimator.BinaryClassHead, estimator.MultiClassHead or estimator.RegressionHead",
+)
 _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
 
 # By name, (reason, replacement); an entry is also that of all names below it.
 _TABLE = {
+  "compat.v2.estimator": ("TensorFlow removed it.", "trainer.compat.v1.estimator"),
   "contrib.boosted_trees": _TREES,
   "contrib.crf": (
     "it left for a package of its own.",
@@ -40,13 +52,32 @@ _TABLE = {
   "estimator.BoostedTreesClassifier": _TREES,
   "estimator.BoostedTreesEstimator": _TREES,
   "estimator.BoostedTreesRegressor": _TREES,
+  "estimator.MultiHead": (
+    "heads are not combined here.",
+    "a model_fn whose loss is the sum of the losses of several heads",
+  ),
+  "estimator.canned.head": _HEADS,
+  "estimator.canned.prediction_keys": (
+    _INSIDE,
+    "the keys themselves: 'logits', 'logistic', 'probabilities', 'class_ids', 'classes', "
+    "'predictions'",
+  ),
   "estimator.experimental.KMeans": (
     "it kept its state in queues and sessions.",
     "sklearn.cluster.MiniBatchKMeans",
   ),
+  "estimator.head": _HEADS,
+  "estimator.head.multi_head": (
+    "heads are not combined here.",
+    "a model_fn whose loss is the sum of the losses of several heads",
+  ),
   "estimator.tpu.experimental.EmbeddingConfigSpec": (
     "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
     "tf.compat.v1.feature_column.embedding_column, or get_variable and tf.gather",
+  ),
+  "estimator.tpu.tpu_estimator": (
+    _INSIDE,
+    "estimator.tpu.TPUEstimator, TPUEstimatorSpec, TPUConfig or RunConfig",
   ),
   "keras.estimator": ("Keras 3 has no estimators.", "trainer.model_fn_from_keras"),
   "tpu.batch_parallel": _REWRITES,
@@ -69,8 +100,35 @@ class AbsentNameError(AttributeError):
     known = reason_and_replacement(name)
     self.reason = reason or known[0]
     self.replacement = "" if reason else known[1]
-    advice = f" Use {self.replacement}." if self.replacement else f" See {_GUIDE}."
-    super().__init__(f"trainer.compat.v1 has no {name}: {self.reason}{advice}", name=name)
+    super().__init__(_sentence(name, self.reason, self.replacement), name=name)
+
+
+class AbsentModuleError(ImportError):
+  """An import of a name that `trainer.compat.v1` does not have; as AbsentNameError.
+
+  Attributes:
+    name: the name that was imported, with the module in front.
+  """
+
+  def __init__(self, module: str):
+    name = module.removeprefix(f"{_PACKAGE}.")
+    super().__init__(_sentence(name, *reason_and_replacement(name)), name=module)
+
+
+class AbsentModules(importlib.abc.MetaPathFinder):
+  """The last of the finders of modules: says of this package's why one is not there.
+
+  `from trainer.compat.v1.contrib import crf` asks for an attribute first and then for a module.
+  Python drops the error of the first, so that the second has to give the reason.
+  """
+
+  def find_spec(
+    self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+  ) -> importlib.machinery.ModuleSpec | None:
+    """Raises AbsentModuleError for a name of this package; None for all others."""
+    if fullname.startswith(f"{_PACKAGE}."):
+      raise AbsentModuleError(fullname)
+    return None
 
 
 def is_known(name: str) -> bool:
@@ -85,7 +143,14 @@ def reason_and_replacement(name: str) -> tuple[str, str]:
     return entry
   if name.startswith("contrib."):
     return "of tf.contrib, only what Estimator programs use is here.", ""
+  if name.startswith("estimator.") and (name.count(".") > 1 or name[len("estimator.")].islower()):
+    return _INSIDE, ""
   return "neither this package nor the installed TensorFlow has it.", ""
+
+
+def _sentence(name: str, reason: str, replacement: str) -> str:
+  advice = f" Use {replacement}." if replacement else f" See {_GUIDE}."
+  return f"{_PACKAGE} has no {name}: {reason}{advice}"
 
 
 def _entry(name: str) -> tuple[str, str] | None:

@@ -4,6 +4,7 @@ __getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.compat.v1.train",))
 """
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ def behind(
     (`__getattr__`, `__dir__`).
   """
   homes = dict(homes or {})
+  # A package, though one without files: of a package, `from ... import name` looks for a module if
+  # there is no such attribute, and absent.AbsentModules can say why there is none.
+  vars(sys.modules[module]).setdefault("__path__", [])
 
   def get(name: str) -> Any:
     if name.startswith("__"):
