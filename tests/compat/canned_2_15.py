@@ -1,11 +1,17 @@
 """Trains a canned estimator on toy columns; TensorFlow 2.15 and trainer.compat.v1 run the same.
 
-With 2.15: `tf215/bin/python tests/compat/canned_2_15.py` prints what test_canned.py has as numbers.
+With 2.15, `tf215/bin/python tests/compat/canned_2_15.py` (see record_2_15.py) writes what
+test_canned.py has as numbers, canned_2_15.json, and checkpoints of some, canned_checkpoints_2_15,
+with what 2.15 evaluates of them and after five steps more.
 """
 
 import numpy as np
 
 ROWS = 32
+STEPS = 5
+
+# Those with checkpoints: a linear part by Ftrl and a deep one by Adagrad; batch norm and Adam.
+KEPT = ("both", "dnn by Adam")
 
 
 def columns(tf):
@@ -23,7 +29,7 @@ def columns(tf):
   return wide, deep
 
 
-def input_fn(tf, label, epochs=None):
+def input_fn(tf, label, epochs=None, batch=16):
   random = np.random.RandomState(0)
   age = random.randn(ROWS).astype(np.float32)
   city = np.array(["a", "b", "c", "d"])[random.randint(0, 4, ROWS)]
@@ -35,7 +41,7 @@ def input_fn(tf, label, epochs=None):
 
   def read():
     dataset = tf.data.Dataset.from_tensor_slices(({"age": age, "city": city}, labels))
-    return dataset.repeat(epochs).batch(16)
+    return dataset.repeat(epochs).batch(batch)
 
   return read
 
@@ -81,21 +87,51 @@ def estimators(tf, estimator, folder, **config):
 def run(tf, make, label):
   """(names of the variables, result of the evaluation) after five steps."""
   made = make()
-  made.train(input_fn(tf, label), steps=5)
+  made.train(input_fn(tf, label), steps=STEPS)
   result = made.evaluate(input_fn(tf, label, epochs=1))
   return sorted(made.get_variable_names()), {key: float(value) for key, value in result.items()}
 
 
-if __name__ == "__main__":
+def going_on(tf, make, label):
+  """What is evaluated of the checkpoint in an Estimator's folder, and after five steps more."""
+  made = make()
+  found = []
+  for steps in (0, STEPS):
+    if steps:
+      made.train(input_fn(tf, label, batch=ROWS), steps=steps)
+    result = made.evaluate(input_fn(tf, label, epochs=1, batch=ROWS))
+    found.append({key: float(value) for key, value in result.items()})
+  return found
+
+
+def folder_of(name):
+  """The name of the folder in canned_checkpoints_2_15."""
+  return name.replace(" ", "_")
+
+
+def main():
   import json
   import pathlib
+  import shutil
   import tempfile
 
   import tensorflow.compat.v1 as tf15
 
-  found = {
-    name: run(tf15, *one)
-    for name, one in estimators(tf15, tf15.estimator, tempfile.mkdtemp()).items()
-  }
-  path = pathlib.Path(__file__).with_name("canned_2_15.json")
-  path.write_text(json.dumps(found, indent=1) + "\n")
+  here = pathlib.Path(__file__).parent
+  made = estimators(tf15, tf15.estimator, tempfile.mkdtemp())
+  found = {name: run(tf15, *one) for name, one in made.items()}
+  (here / "canned_2_15.json").write_text(json.dumps(found, indent=1) + "\n")
+  kept = here / "canned_checkpoints_2_15"
+  shutil.rmtree(kept, ignore_errors=True)
+  values = {}
+  for name in KEPT:
+    make, label = made[name]
+    (kept / folder_of(name)).mkdir(parents=True)
+    for path in pathlib.Path(make().model_dir).glob(f"model.ckpt-{STEPS}.[di]*"):
+      shutil.copy(path, kept / folder_of(name))
+    values[name] = going_on(tf15, make, label)
+  (kept / "values.json").write_text(json.dumps(values, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+  main()
