@@ -32,7 +32,8 @@ def numbers(slowness):
   """The examples' numbers, batched; each takes the processor for a while, on one thread."""
 
   def work(number):
-    value = tf.ones([96, 96]) / 96.0
+    # Of the number, so that it is not computed once for all.
+    value = tf.fill([96, 96], 1.0 / (96.0 + tf.cast(number, tf.float32)))
     for _ in range(slowness):
       value = tf.matmul(value, value)
     return number + tf.cast(tf.reduce_sum(value) * 0.0, tf.int64)
@@ -183,7 +184,7 @@ def benchmark(folder, rounds):
   """Reads an epoch whose examples take long to make: here, and by one and two workers, in turn."""
   services = {count: Service(os.path.join(folder, str(count))) for count in (1, 2)}
   seconds = collections.defaultdict(list)
-  slowness = 40
+  slowness = 160
   try:
     for count, service in services.items():
       service.start_workers(count)
