@@ -83,7 +83,8 @@ def minimizer(
     variables = v1.trainable_variables(of) if of else None
     with contextlib.ExitStack() as scopes:
       if slots and isinstance(optimizer, v1.train.Optimizer):
-        name = f"{slots}{optimizer.get_name()}"
+        # Replicas take turns within minimize, with one optimizer: the others find its new name.
+        name = f"{slots}{optimizer.get_name().removeprefix(slots)}"
         scopes.enter_context(tensorflow_internals.optimizer_named(optimizer, name))
       scopes.enter_context(v1.name_scope(f"{within}/head/" if within else "head/"))
       return optimizer.minimize(loss, v1.train.get_global_step(), var_list=variables)
