@@ -35,11 +35,12 @@ class Case:
     flag: which flag tells where its checkout is.
     program: its file, from the checkout.
     make_data: function of a folder in which it writes data.
-    arguments: function of (folder of the data, model_dir, "train" or "evaluate", a checkpoint to
-      begin with or None) that returns the command line.
+    arguments: function of (folder of the data, model_dir, "train", "evaluate" or "export", a
+      checkpoint to begin with or None) that returns the command line.
     model_dir: function of the model_dir that was given; where the checkpoints are.
     losses_are_sums: whether a loss is a sum over the batch: N cores then tell the N-th part.
     begins_in_model_dir: whether a checkpoint to begin with is put into the model_dir.
+    predicts: whether it calls Estimator.predict, so that what an export serves can be compared.
     root: what is on the path, from the checkout.
   """
 
@@ -50,6 +51,7 @@ class Case:
   model_dir: Callable = lambda folder: folder
   losses_are_sums: bool = False
   begins_in_model_dir: bool = True
+  predicts: bool = True
   root: str = "."
 
 
@@ -206,7 +208,8 @@ def _albert(data, model_dir, phase, checkpoint):
     f"--eval_batch_size={_BATCH}",
     f"--predict_batch_size={_BATCH}",
     "--do_train" if phase == "train" else "--do_eval",
-    *(["--do_predict"] if phase == "evaluate" else []),
+    *(["--do_predict"] if phase != "train" else []),
+    *([f"--export_dir={model_dir}/exported"] if phase == "export" else []),
   ]
 
 
@@ -261,7 +264,8 @@ def _xlnet(data, model_dir, phase, checkpoint):
     f"--train_batch_size={_BATCH}",
     f"--eval_batch_size={_BATCH}",
     f"--predict_batch_size={_BATCH}",
-    *(["--do_train"] if phase == "train" else ["--do_eval", "--do_predict"]),
+    *(["--do_train"] if phase == "train" else ["--do_predict"]),
+    *(["--do_eval"] if phase == "evaluate" else []),
   ]
 
 
@@ -314,7 +318,9 @@ def _efficientnet(data, model_dir, phase, checkpoint):
 
 CASES = collections.OrderedDict(
   {
-    "ELECTRA, pretraining": Case("electra", "run_pretraining.py", _electra_data, _pretraining),
+    "ELECTRA, pretraining": Case(
+      "electra", "run_pretraining.py", _electra_data, _pretraining, predicts=False
+    ),
     "ELECTRA, finetuning": Case(
       "electra",
       "run_finetuning.py",
@@ -326,7 +332,7 @@ CASES = collections.OrderedDict(
     ),
     "ALBERT": Case("albert", "run_classifier.py", _albert_data, _albert, root=".."),
     "XLNet": Case("xlnet", "run_classifier.py", _xlnet_data, _xlnet),
-    "EfficientNet": Case("efficientnet", "main.py", _images, _efficientnet),
+    "EfficientNet": Case("efficientnet", "main.py", _images, _efficientnet, predicts=False),
   }
 )
 

@@ -3,9 +3,11 @@
 python legacy_driver.py SIDE RECORD PROGRAM ARGUMENTS...
 
 SIDE is `octet` (the program imports trainer.compat.v1), `preflight` (the same, whose training step
-is compiled for a TPU v3-8 in place of a training, and told to RECORD) or `2.15` (it is as
-published, and tensorflow 2.15 runs it, with tf_slim in the place of tf.contrib.layers). RECORD is a
-file to which a line of JSON is added for each step and each evaluation. PROGRAM is its file.
+is compiled for a TPU v3-8 in place of a training, and told to RECORD), `export` (as `octet`, and
+what it predicts last is kept for legacy_served.py with a SavedModel: the program's own, else one
+that takes the features as they are) or `2.15` (it is as published, and tensorflow 2.15 runs it,
+with tf_slim in the place of tf.contrib.layers). RECORD is a file to which a line of JSON is added
+for each step and each evaluation. PROGRAM is its file.
 
 What differs from run to run is held on both sides: random numbers of masks are the same for each
 example and each step, nothing is shuffled, images are neither cut nor turned over, and
@@ -108,6 +110,80 @@ def prepare_preflight(record):
   return tf.compat.v1
 
 
+def prepare_export(record):
+  """As prepare_octet; the SavedModel of a program that exports none is written when it ends."""
+  import functools
+
+  import numpy as np
+  import tensorflow as tf
+
+  from trainer.compat.v1.estimator import estimator, export
+
+  v1 = prepare_octet(record)
+  cls = estimator.Estimator
+  predict, export_saved_model = cls.predict, cls.export_saved_model
+  last = {}
+
+  def column(rows, name):
+    return np.stack([np.asarray(row[name]) for row in rows])
+
+  def noting_predict(self, input_fn, *args, yield_single_examples=True, **kwargs):
+    given = []
+
+    @functools.wraps(input_fn)
+    def noting_input_fn(*args, **kwargs):
+      given.append(input_fn(*args, **kwargs))
+      return given[-1]
+
+    found = list(predict(self, noting_input_fn, *args, **kwargs))
+    rows = given[-1].unbatch().as_numpy_iterator()
+    rows = [row[0] if isinstance(row, tuple) else row for row in rows]
+    last.update(estimator=self, given={name: column(rows, name) for name in rows[0]})
+    last.update(found={name: column(found, name) for name in found[0]})
+    last.update(checkpoint_path=kwargs.get("checkpoint_path"))
+    return iter(found)
+
+  def keep(path, taken):
+    asked = {f"in/{name}": value for name, value in taken.items()}
+    asked |= {f"out/{name}": value for name, value in last["found"].items()}
+    np.savez(f"{record}.npz", **asked)
+    note(record, saved_model=path.decode())
+
+  def noting_export(self, *args, **kwargs):
+    path = export_saved_model(self, *args, **kwargs)
+    examples = [example(index) for index in range(len(rows_of(last["given"])))]
+    keep(path, {"input": np.array(examples, object)})  # strings of NumPy lose zeros at their end
+    last["exported"] = True
+    return path
+
+  def rows_of(columns):
+    return next(iter(columns.values()))
+
+  def example(index):
+    features = {
+      name: tf.train.Feature(int64_list=tf.train.Int64List(value=np.ravel(values[index])))
+      for name, values in last["given"].items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+  def finish():
+    if "exported" in last:
+      return
+    specs = {
+      name: tf.TensorSpec([None, *values.shape[1:]], values.dtype)
+      for name, values in last["given"].items()
+    }
+    receiver_fn = export.build_raw_serving_input_receiver_fn(specs)
+    folder = os.path.splitext(record)[0]
+    path = export_saved_model(
+      last["estimator"], folder, receiver_fn, checkpoint_path=last["checkpoint_path"]
+    )
+    keep(path, last["given"])
+
+  cls.predict, cls.export_saved_model = noting_predict, noting_export
+  return v1, finish
+
+
 def prepare_2_15(record):
   import tensorflow as tf
   import tensorflow.compat.v1 as v1
@@ -187,11 +263,23 @@ def give_contrib(tf, v1):
 
 
 def main(side, record, program, *arguments):
-  v1 = {"octet": prepare_octet, "preflight": prepare_preflight, "2.15": prepare_2_15}[side](record)
+  finish = None
+  if side == "export":
+    v1, finish = prepare_export(record)
+  else:
+    v1 = {"octet": prepare_octet, "preflight": prepare_preflight, "2.15": prepare_2_15}[side](
+      record
+    )
   hold_random_numbers(v1)
   sys.argv = [program, *arguments]
   sys.path.insert(0, os.path.dirname(program))
-  runpy.run_path(program, run_name="__main__")
+  try:
+    runpy.run_path(program, run_name="__main__")
+  except SystemExit as ended:
+    if ended.code or finish is None:
+      raise
+  if finish:
+    finish()
 
 
 if __name__ == "__main__":

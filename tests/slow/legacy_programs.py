@@ -11,7 +11,8 @@ trains for 20 steps and evaluates, in processes of its own:
 --tf215 is a Python with tensorflow-cpu==2.15.*, tf_slim, tensorflow-hub<0.16, sentencepiece, scipy
 and scikit-learn; there the program runs as published, and all sides begin with its checkpoint of
 step 0. The last checkpoint from here is evaluated there, too. Without the flag, one core is
-compared with eight alone.
+compared with eight alone. What was trained is exported last: a process with TensorFlow alone serves
+the SavedModel the examples of Estimator.predict, and the outputs are compared.
 
 Random masks, dropout that no setting turns off and the order of the data are held, see
 legacy_driver.py: with them no two of the sides would see the same numbers.
@@ -39,7 +40,9 @@ _CORES = flags.DEFINE_integer("cores", 8, "How many cores one is compared with."
 _ONLY = flags.DEFINE_string("only", "", "A part of a program's name; empty: all.")
 
 _TOLERANCE = 1e-4
+_SERVED_TOLERANCE = 1e-5
 _DRIVER = pathlib.Path(__file__).with_name("legacy_driver.py")
+_SERVED = pathlib.Path(__file__).with_name("legacy_served.py")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +110,8 @@ class Program:
       CUDA_VISIBLE_DEVICES="",
     )
     (self._out / "models" / label).mkdir(parents=True, exist_ok=True)
-    command = [side.python, str(_DRIVER), side.name, str(record), str(copy / self.case.program)]
+    kind = "export" if phase == "export" else side.name
+    command = [side.python, str(_DRIVER), kind, str(record), str(copy / self.case.program)]
     log = record.with_suffix(".log")
     with open(log, "w") as told:
       ended = subprocess.run(
@@ -116,6 +120,16 @@ class Program:
     if ended.returncode:
       raise SystemExit(f"{self.name}, {side.title}, {phase}: see {log}.")
     return [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+
+  def served(self, side: Side, label: str) -> dict:
+    """Exports what was trained, and opens it elsewhere; what legacy_served.py tells."""
+    noted = self.run(side, "export", label)
+    saved_model = next(one["saved_model"] for one in reversed(noted) if "saved_model" in one)
+    asked = self._out / f"{label}_export.jsonl.npz"
+    command = [side.python, "-P", str(_SERVED), saved_model, str(asked)]
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    told = subprocess.run(command, cwd=self._out, env=bare, stdout=subprocess.PIPE, check=True)
+    return json.loads(told.stdout)
 
   def begin_with(self, checkpoint: str | None, label: str) -> None:
     """Puts a checkpoint into the folder of a run."""
@@ -179,8 +193,20 @@ def compare(program: Program) -> list[str]:
     told = ", ".join(f"{side.title} {result[name]:.6g}" for side, result in results.items()
                      if name in result)  # fmt: skip
     rows.append(f"  {name}: {told}")
+  if program.case.predicts:
+    rows += served(program, one)
   if across > _TOLERANCE:
     rows.append(f"  MORE THAN {_TOLERANCE}")
+  return rows
+
+
+def served(program: Program, side: Side) -> list[str]:
+  """Rows that compare what the program's SavedModel serves with what it predicted."""
+  told = program.served(side, side.device)
+  rows = [f"  served {told['examples']} examples, largest differences to predict:"]
+  rows += [f"    {name}: {difference:.1e}" for name, difference in told["differences"].items()]
+  if not max(told["differences"].values()) <= _SERVED_TOLERANCE:
+    rows.append(f"  MORE THAN {_SERVED_TOLERANCE}")
   return rows
 
 
