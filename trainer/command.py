@@ -15,7 +15,6 @@ import functools
 import logging
 import os
 import pathlib
-import re
 import sys
 from collections.abc import Callable
 
@@ -75,10 +74,9 @@ def message(error: BaseException) -> str:
   text = str(error)
   if error.__cause__ is not None:
     cause = original(error.__cause__)
-    # TensorFlow puts the operation that failed around the message.
-    line = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]$", "", next(iter(str(cause).splitlines()), ""))
+    line = errors.first_line(cause)
     # "Graph execution error:" alone says nothing.
-    if line not in text and not line.endswith(":"):
+    if str(cause) and line not in text and not line.endswith(":"):
       text += f"\n  caused by {type(cause).__name__}: {line}"
   return text
 

@@ -5,6 +5,8 @@ catch either. A message says what was given, what was expected, and which flag, 
 name to change. Commands print the message without a traceback (see `trainer.command`).
 """
 
+import re
+
 # The exit code that asks to be started again: EX_TEMPFAIL of BSD's sysexits.h, for a failure that
 # may be gone next time.
 TRY_AGAIN = 75
@@ -87,3 +89,13 @@ class NonFiniteError(OctetError, ArithmeticError):
 
 class VersionError(OctetError, ImportError):
   """The installed version of a library lacks what Octet needs."""
+
+
+def first_line(error: BaseException) -> str:
+  """Returns the first line of an error's message, or the name of its class if it has none.
+
+  It comes without its full stop, and without what TensorFlow puts around it:
+  "{{function_node ...}} " and " [Op:...]".
+  """
+  line = next(iter((getattr(error, "message", None) or str(error)).splitlines()), "")
+  return re.sub(r"\{\{.*?\}\} ?| \[Op:\w+\]$", "", line).rstrip(".") or type(error).__name__

@@ -20,7 +20,6 @@ import contextlib
 import dataclasses
 import os
 import random
-import re
 import tempfile
 import threading
 import time
@@ -138,8 +137,8 @@ def retry(
       return result
     except tf.errors.PermissionDeniedError as error:
       raise DeniedError(
-        f"Cannot {what} {path}: this account may not ({_reason(error)}). Give it the right, or "
-        "another path, such as --model_dir."
+        f"Cannot {what} {path}: this account may not ({errors.first_line(error)}). Give it the "
+        "right, or another path, such as --model_dir."
       ) from error
     except Exception as error:
       if not isinstance(error, TRANSIENT) and not (passes is not None and passes(error)):
@@ -150,19 +149,19 @@ def retry(
       if max(waited, failing) + pause > retries.total_seconds:
         raise errors.StorageError(
           f"Cannot {what} {path}: it failed {attempt} time{'s' * (attempt > 1)} in {waited:.0f} s, "
-          f"in the end with {type(error).__name__}: {_reason(error)}. Start the same command again "
-          "when the storage answers; a training goes on from its newest checkpoint."
+          f"in the end with {type(error).__name__}: {errors.first_line(error)}. Start the "
+          "same command again when the storage answers; a training goes on from its newest "
+          "checkpoint."
         ) from error
       log = logging.warning if attempt == 1 else logging.info
-      log("Cannot %s %s now, and tries again in %.1f s: %s", what, path, pause, _reason(error))
+      log(
+        "Cannot %s %s now, and tries again in %.1f s: %s",
+        what,
+        path,
+        pause,
+        errors.first_line(error),
+      )
       retries.sleep(pause)
-
-
-def _reason(error):
-  lines = (getattr(error, "message", None) or str(error)).splitlines()
-  # TensorFlow puts the operation that failed around the message.
-  line = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]$", "", lines[0] if lines else "")
-  return line.rstrip(".") or type(error).__name__
 
 
 def _change(what, path, function, is_done, retries=None):

@@ -92,12 +92,6 @@ def test_a_file_that_is_missing_is_told_by_those_that_are_there(tmp_path):
     reader.verify(path)
 
 
-def test_a_message_is_its_first_line_without_the_place_in_the_graph():
-  error = tf.errors.DataLossError(None, None, "{{node save/Restore}} Checksum differs\nmore")
-  assert reader.first_line(error) == "Checksum differs"
-  assert reader.first_line(ValueError()) == "ValueError"
-
-
 # ----------------------------------------------------------------- restoring
 
 
