@@ -31,11 +31,9 @@ from trainer import errors, files, storage
 from trainer.checkpoints import file_names, reader, retention
 
 PREFIX = file_names.PREFIX
-_DATA = ".data-00000-of-00001"
 _WRITING = ".writing-"
 
-# The file that names the checkpoints, and how.
-_STATE = "checkpoint"
+# How file_names.STATE names the checkpoints.
 _NAMED = re.compile(r'^all_model_checkpoint_paths: "(.*)"$', re.MULTILINE)
 
 
@@ -90,7 +88,7 @@ class CheckpointDirectory:
   def _steps_in_state(self):
     """Returns the steps of the checkpoints that the file `checkpoint` names."""
     try:
-      text = storage.read(os.path.join(self.directory, _STATE))
+      text = storage.read(os.path.join(self.directory, file_names.STATE))
     except tf.errors.NotFoundError:
       return set()
     return set(file_names.steps(f"{name}.index" for name in _NAMED.findall(text)))
@@ -157,7 +155,7 @@ class CheckpointDirectory:
     except (tf.errors.OpError, OSError) as error:
       failure = errors.OutputError(
         f"The checkpoint of step {step} cannot be written to {self.directory} (--model_dir): "
-        f"{reader.first_line(error)}"
+        f"{errors.first_line(error)}"
       )
       failure.__cause__ = error
     if self._on_failure == "raise":
@@ -276,7 +274,7 @@ class CheckpointDirectory:
       f'model_checkpoint_path: "{names[-1]}"',
       *(f'all_model_checkpoint_paths: "{name}"' for name in names),
     ]
-    with files.write_atomically(os.path.join(self.directory, _STATE)) as file:
+    with files.write_atomically(os.path.join(self.directory, file_names.STATE)) as file:
       file.write("\n".join(lines) + "\n")
 
   def latest_whole(self) -> str | None:
@@ -345,7 +343,7 @@ class _Stamp:
 def _stamps(path):
   """Returns the _Stamps of a checkpoint's index and data; None for a missing file."""
   found = []
-  for ending in (".index", _DATA):
+  for ending in (".index", file_names.DATA):
     try:
       stat = storage.stat(path + ending)
       found.append(_Stamp(stat.mtime_nsec, stat.length))
@@ -362,8 +360,8 @@ def _put_in_place(written, path):
   """
   if storage.exists(path + ".index"):
     storage.remove(path + ".index")
-  if storage.exists(written + _DATA):
-    storage.rename(written + _DATA, path + _DATA, overwrite=True)
+  if storage.exists(written + file_names.DATA):
+    storage.rename(written + file_names.DATA, path + file_names.DATA, overwrite=True)
   storage.rename(written + ".index", path + ".index", overwrite=True)
 
 
@@ -371,8 +369,8 @@ def _is_complete(written, path):
   """Whether a checkpoint that was written aside is complete; its move may have been interrupted."""
   if not storage.exists(written + ".index"):
     return False
-  if not storage.exists(written + _DATA):
-    return storage.exists(path + _DATA)
+  if not storage.exists(written + file_names.DATA):
+    return storage.exists(path + file_names.DATA)
   try:
     reader.verify(written)
   except errors.CheckpointDamagedError:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 
 PREFIX = "model.ckpt"
+DATA = ".data-00000-of-00001"  # the ending of the file of values, where there is one
+STATE = "checkpoint"  # the file that names the checkpoints, and how
 
 _INDEX = re.compile(re.escape(PREFIX) + r"-(\d+)\.index")
 

@@ -5,7 +5,6 @@ import functools
 import glob
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,12 +13,9 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors, files, storage
-from trainer.checkpoints import former_names, own_names
+from trainer.checkpoints import file_names, former_names, own_names
 
 EXAMPLES_SEEN = "examples_seen"
-
-
-_DATA = ".data-00000-of-00001"  # the ending of the file of values, where there is one
 
 # The most bytes of a checkpoint in memory at a time while it is verified.
 _PORTION_BYTES = 2**26
@@ -76,7 +72,7 @@ def latest_named(folder: str) -> str | None:
     StorageError: the storage failed for too long.
   """
   found = tf.train.latest_checkpoint(folder)
-  state = os.path.join(folder, "checkpoint")
+  state = os.path.join(folder, file_names.STATE)
   if found is None and storage.is_remote(folder) and storage.exists(state):
     storage.read(state)
     found = tf.train.latest_checkpoint(folder)
@@ -203,7 +199,7 @@ class _Passing:
     self._looks += 1
     if self._looks > self._LOOKS:
       return False
-    if not all(storage.exists(self._path + ending) for ending in (".index", _DATA)):
+    if not all(storage.exists(self._path + ending) for ending in (".index", file_names.DATA)):
       return False
     storage.read(self._path + ".index", "rb")
     return True
@@ -212,13 +208,15 @@ class _Passing:
 def _unreadable(path, error):
   """Returns the error to raise: a CheckpointDamagedError only if the files are to blame."""
   if isinstance(error, _OUT_OF_REACH):
-    return errors.CheckpointError(f"The checkpoint {path} cannot be read now: {first_line(error)}.")
+    return errors.CheckpointError(
+      f"The checkpoint {path} cannot be read now: {errors.first_line(error)}."
+    )
   kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
   present = [name for name in [path + ".index", *data_files(path)] if storage.exists(name)]
   return errors.CheckpointDamagedError(
     f"The checkpoint {path} {kind} "
     f"({', '.join(map(os.path.basename, present))}): "
-    f"{first_line(error)}."
+    f"{errors.first_line(error)}."
   )
 
 
@@ -311,10 +309,3 @@ def restore(
   report = RestoreReport(path, list(variables), unexpected)
   logging.info("%s", report)
   return report
-
-
-def first_line(error: Exception) -> str:
-  """Returns the first line of an error's message, or the name of its class."""
-  # TensorFlow puts the failed operation in front: "{{function_node ...}} ".
-  message = re.sub(r"\{\{.*?\}\} ?", "", getattr(error, "message", None) or str(error))
-  return next(iter(message.splitlines()), type(error).__name__)
