@@ -125,7 +125,7 @@ class Feeder:
       InputError: the input_fn raised, or its batches cannot be used.
       SpecError: it returned no dataset of features or of (features, labels).
     """
-    layout = self._layout if of_host is None else self._layout.of_host(of_host)
+    layout = self._layout_of(of_host)
     batch_size = self._per_core_batch_size(kind)
     if kind == Kind.TRAIN and self._config.tpu_config.gives_host_batches:
       batch_size *= layout.local_replicas
@@ -158,7 +158,7 @@ class Feeder:
 
     To train, it has the cores' batches in turn; to evaluate and predict, it has groups of them.
     """
-    layout = self._layout if of_host is None else self._layout.of_host(of_host)
+    layout = self._layout_of(of_host)
     dataset, batch_size = self.batches(kind, input_fn, start, of_host)
     per_core = self._per_core_batch_size(kind)
     cores = layout.local_replicas
@@ -173,3 +173,6 @@ class Feeder:
       for sentence in tpu_tiles.warnings(dataset.element_spec, per_core):
         logging.warning("%s", sentence)
     return groups.read_ahead(dataset)
+
+  def _layout_of(self, of_host):
+    return self._layout if of_host is None else self._layout.of_host(of_host)
