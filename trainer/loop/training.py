@@ -289,9 +289,9 @@ class Training:
     """Makes the folder and takes it for this training, on all workers at one step."""
     try:
       storage.makedirs(self._model_dir)
+    except errors.OctetError:
+      raise
     except (tf.errors.OpError, OSError) as error:
-      if isinstance(error, errors.OctetError):
-        raise
       raise errors.OutputError(
         f"The folder {self._model_dir} (--model_dir) cannot be made: {error}"
       ) from error
