@@ -24,14 +24,12 @@ import tensorflow as tf
 from absl import logging
 from tensorboard.compat.proto import event_pb2
 
-import trainer
 from tests.slow import faulty_storage
 from tests.trainer import programs
 from trainer import command, errors, storage
 from trainer.checkpoints import directory
-from trainer.outputs import description, exporters
+from trainer.outputs import description
 from trainer.reporting import metrics_file
-from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 
 KINDS = ("slow", "for a moment", "for long", "old listings")
 STEPS = 30
@@ -44,25 +42,6 @@ _CODES = (
   tf.errors.INTERNAL,
   tf.errors.UNAVAILABLE,
 )
-
-
-def run(folder, max_steps, exports):
-  """Trains, evaluates, and exports at the end; returns the weights as bytes."""
-  estimator = trainer.Estimator(
-    programs.line,
-    folder,
-    trainer.RunConfig(device="cpu", save_checkpoints_steps=10, keep_checkpoint_max=2),
-    train_batch_size=8,
-    eval_batch_size=8,
-  )
-  train_and_evaluate(
-    estimator,
-    TrainSpec(programs.train_input, max_steps),
-    EvalSpec(
-      programs.examples(16), exporters=[exporters.FinalExporter("final")] if exports else []
-    ),
-  )
-  return estimator.get_variable_value("w").tobytes()
 
 
 def evaluations(folder):
@@ -135,10 +114,10 @@ def case(number, root, expected):
     choose(kind, faults, randomness)
     gave_up: errors.StorageError | None = None
     if kind == "old listings":
-      run(folder, randomness.choice([10, 20]), exports)
+      programs.train_and_evaluate(folder, randomness.choice([10, 20]), exports)
       forget()
     try:
-      weights = run(folder, STEPS, exports)
+      weights = programs.train_and_evaluate(folder, STEPS, exports)
     except errors.StorageError as error:
       gave_up = error
     counts = faults.operations, faults.failures
@@ -150,7 +129,7 @@ def case(number, root, expected):
     if kind == "for long":
       faults.begin(local)
       forget()
-      weights = run(folder, STEPS, exports)
+      weights = programs.train_and_evaluate(folder, STEPS, exports)
     assert weights == expected["weights"], "other weights"
     assert evaluations(folder) == expected["evaluations"], evaluations(folder)
     shown = summaries(f"{local}/run")
@@ -192,7 +171,7 @@ def main():
   totals = collections.defaultdict(lambda: [0, 0, 0, 0])
   with tempfile.TemporaryDirectory() as root:
     plain = os.path.join(root, "plain")
-    weights = run(plain, STEPS, False)
+    weights = programs.train_and_evaluate(plain, STEPS, False)
     expected = {
       "weights": weights,
       "evaluations": evaluations(plain),

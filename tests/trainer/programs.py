@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
+from trainer.outputs import exporters
 
 ModeKeys = trainer.ModeKeys
 
@@ -85,6 +86,19 @@ def estimator(model_dir, model_fn=line, device="cpu", params=None, batch_size=8,
     train_batch_size=batch_size,
     eval_batch_size=batch_size,
   )
+
+
+def train_and_evaluate(folder, max_steps, exports=True):
+  """Trains `line`, evaluates at each checkpoint, and exports at the end; returns the weights as
+  bytes.
+  """
+  made = estimator(folder, save_checkpoints_steps=10, keep_checkpoint_max=2)
+  trainer.train_and_evaluate(
+    made,
+    trainer.TrainSpec(train_input, max_steps),
+    trainer.EvalSpec(examples(16), exporters=[exporters.FinalExporter("final")] if exports else []),
+  )
+  return made.get_variable_value("w").tobytes()
 
 
 def fixed_loops(steps):
