@@ -45,32 +45,9 @@ def clip_gradients_by_norm(optimizer: Any, clip_norm: float) -> v1.train.Optimiz
   return _ClippingOptimizer(optimizer, clip_norm)
 
 
-def binary_classification_head(
-  weight_column: str | None = None,
-  thresholds: Any = None,
-  label_vocabulary: Any = None,
-  loss_reduction: str = heads.MEAN,
-  loss_fn: Any = None,
-  name: str | None = None,
-) -> heads.Head:
-  """The older name of tf.estimator.BinaryClassHead."""
-  return heads.BinaryClassHead(
-    weight_column, thresholds, label_vocabulary, loss_reduction, loss_fn, name
-  )
-
-
-def multi_class_head(
-  n_classes: int,
-  weight_column: str | None = None,
-  label_vocabulary: Any = None,
-  loss_reduction: str = heads.MEAN,
-  loss_fn: Any = None,
-  name: str | None = None,
-) -> heads.Head:
-  """The older name of tf.estimator.MultiClassHead."""
-  return heads.MultiClassHead(
-    n_classes, weight_column, label_vocabulary, loss_reduction, loss_fn, name
-  )
+# Older names, with the same arguments.
+binary_classification_head = heads.BinaryClassHead
+multi_class_head = heads.MultiClassHead
 
 
 def regression_head(
@@ -81,7 +58,7 @@ def regression_head(
   inverse_link_fn: Any = None,
   name: str | None = None,
 ) -> heads.Head:
-  """The older name of tf.estimator.RegressionHead."""
+  """The older name of tf.estimator.RegressionHead, whose arguments had another order."""
   return heads.RegressionHead(
     label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name
   )

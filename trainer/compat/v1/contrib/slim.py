@@ -9,6 +9,10 @@ v1 = tf.compat.v1
 
 losses = v1.losses
 
+# Those of contrib.layers that slim had not, or had from contrib.framework.
+_NOT_OF_SLIM = {"apply_regularization", "model_variable", "xavier_initializer_conv2d"}
+_LAYERS = [name for name in layers.__all__ if name not in _NOT_OF_SLIM]
+
 __getattr__, __dir__ = overlay.behind(
   __name__,
   homes=dict.fromkeys(
@@ -29,37 +33,5 @@ __getattr__, __dir__ = overlay.behind(
     ),
     framework.__name__,
   )
-  | dict.fromkeys(
-    (
-      "avg_pool2d",
-      "batch_norm",
-      "bias_add",
-      "conv1d",
-      "conv2d",
-      "conv2d_transpose",
-      "conv3d",
-      "convolution",
-      "convolution2d",
-      "dropout",
-      "flatten",
-      "fully_connected",
-      "l1_l2_regularizer",
-      "l1_regularizer",
-      "l2_regularizer",
-      "layer_norm",
-      "linear",
-      "max_pool2d",
-      "one_hot_encoding",
-      "relu",
-      "repeat",
-      "separable_conv2d",
-      "separable_convolution2d",
-      "softmax",
-      "stack",
-      "sum_regularizer",
-      "variance_scaling_initializer",
-      "xavier_initializer",
-    ),
-    layers.__name__,
-  ),
+  | dict.fromkeys(_LAYERS, layers.__name__),
 )
