@@ -6,6 +6,7 @@ overhead once per loop, not once per step. `outer_loop` decides how many steps a
 
 import functools
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,6 +67,8 @@ class DeviceLoops:
       # True while the training loop waits for input. Tells whose error it is, see failed_in_input.
       self._waiting = tf.Variable(False, trainable=False) if on_one_cpu else None
     self._train_loop = tf.function(self._train, autograph=False)
+    self._traced: Any = None  # the training loop's concrete function for the newest iterator
+    self._traced_for: Callable[[], Any] = lambda: None  # returns it, as long as it is in use
     self._multi_step = multi_step.MultiStep(program, self._call_host, host_call_every_n_steps, xla)
     self.evaluate = tf.function(self._evaluate, autograph=False)
     self.evaluate_partial = tf.function(self._evaluate_partial, autograph=False)
@@ -161,8 +164,12 @@ class DeviceLoops:
     if isinstance(iterator, stacks.StackReader):
       with step_times.mark_loop():
         return self._multi_step.train(iterator, int(steps))
+    # A tf.function would look its trace up for every loop, which takes as long as a light step.
+    if self._traced_for() is not iterator:
+      self._traced = self.trace_train(iterator, endless)
+      self._traced_for = weakref.ref(iterator)
     with executor.single_thread(self._single_thread), step_times.mark_loop():
-      return self._train_loop(iterator, steps, endless)
+      return self._traced(iterator, steps, endless)
 
   def trace_train(
     self, iterator: tf.data.Iterator | stacks.StackReader, endless: bool
@@ -274,7 +281,10 @@ class DeviceLoops:
         fn(**tensors) if isinstance(tensors, dict) else fn(*tensors)
       return True
 
-    tf.cond(tf.equal(step % self._host_call_every, 0), call, lambda: False)
+    if self._host_call_every == 1:
+      call()  # a condition would keep the loop from being light, see `executor`
+    else:
+      tf.cond(tf.equal(step % self._host_call_every, 0), call, lambda: False)
 
   def host_metrics(self, name: str) -> metrics_lib.HostMetrics:
     """Returns the metrics of the evaluation with this name; "" for the one without a name."""

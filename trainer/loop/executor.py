@@ -33,6 +33,7 @@ _COSTLY = (
   "Cholesky",
   "Xla",
   "PyFunc",
+  "EagerPyFunc",
   "Resize",
 )
 
