@@ -26,6 +26,8 @@ ORDERING_TOKEN = private_names.member(
 
 # The operation by which tf.compat.v1.train.AdamOptimizer updates a variable.
 APPLY_ADAM = private_names.member("tensorflow.python.ops.gen_training_ops.resource_apply_adam")
+# What that optimizer calls first in each apply_gradients.
+PREPARE_ADAM = private_names.member("tensorflow.python.training.adam.AdamOptimizer._prepare")
 
 # Makes the part of a tf.function's cache key that does not come from its arguments.
 FUNCTION_CONTEXT = private_names.member(
