@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import trainer
 from tests.trainer import programs
 from trainer import errors
 from trainer.loop import executor
@@ -66,6 +67,22 @@ def test_eight_cores_have_the_usual_executor(tmp_path):
   estimator = programs.estimator(tmp_path, device="cpu:8")
   estimator.train(programs.train_input, steps=2)
   assert not estimator._parts.loops._single_thread
+
+
+@pytest.mark.parametrize("every, is_light", [(1, True), (2, False)])
+def test_a_host_call_of_each_step_keeps_it_light(tmp_path, every, is_light):
+  last = tf.Variable(0.0)
+
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    spec.host_call = lambda x: last.assign(x[0, 0]), [features["x"]]
+    return spec
+
+  config = trainer.TPUConfig(host_call_every_n_steps=every)
+  estimator = programs.estimator(tmp_path, model_fn, tpu_config=config)
+  estimator.train(programs.train_input, steps=2)
+  assert estimator._parts.loops._single_thread == is_light
+  assert last.numpy() == programs.arrays(9)[0][8, 0]  # the first example of the second batch
 
 
 @pytest.mark.parametrize("light", [True, False])
