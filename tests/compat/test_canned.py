@@ -40,12 +40,22 @@ def test_a_checkpoint_of_2_15_is_evaluated_and_trained_on_as_there(tmp_path, nam
   assert {one: shape for one, shape in after.items() if one != "examples_seen"} == before
 
 
-def test_one_core_and_two_train_alike(tmp_path):
-  results = []
+@pytest.mark.parametrize("name", ["both", "an optimizer of the program's"])
+def test_one_core_and_two_train_alike(tmp_path, name):
+  found = []
   for device in ("cpu", "cpu:2"):
-    make, label = canned_2_15.estimators(tf, estimator, tmp_path / device, device=device)["both"]
-    results.append(canned_2_15.run(tf, make, label)[1])
-  assert results[0] == pytest.approx(results[1], rel=1e-4)
+    folder = tmp_path / device
+    if name == "both":
+      make, label = canned_2_15.estimators(tf, estimator, folder, device=device)[name]
+    else:
+      config = estimator.RunConfig(device=device, model_dir=str(folder))
+      optimizer = tf.train.AdamOptimizer(0.1)
+      wide, _ = canned_2_15.columns(tf)
+      made = estimator.LinearClassifier(wide, optimizer=optimizer, config=config)
+      make, label = lambda made=made: made, "binary"
+    found.append(canned_2_15.run(tf, make, label))
+  assert found[0][0] == found[1][0]  # the names of the variables
+  assert found[0][1] == pytest.approx(found[1][1], rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["Linear", "DNN"])
