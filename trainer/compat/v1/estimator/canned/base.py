@@ -58,7 +58,7 @@ class Canned(Estimator):
         with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
           return minimize(loss)
 
-      return head.spec(features, mode, logits, labels, train_op_fn)
+      return head.create_estimator_spec(features, mode, logits, labels, train_op_fn=train_op_fn)
 
     super().__init__(model_fn, model_dir, config, None, warm_start_from)
 
@@ -87,6 +87,6 @@ def minimizer(
         name = f"{slots}{optimizer.get_name().removeprefix(slots)}"
         scopes.enter_context(tensorflow_internals.optimizer_named(optimizer, name))
       scopes.enter_context(v1.name_scope(f"{within}/head/" if within else "head/"))
-      return optimizer.minimize(loss, v1.train.get_global_step(), var_list=variables)
+      return heads.minimized(optimizer, loss, variables)
 
   return minimize

@@ -4,20 +4,31 @@ The heads that canned estimators of tf.compat.v1 make add up the losses of the e
 cores; those that a program makes take their mean. `loss_reduction` says it otherwise.
 """
 
-from trainer.compat.v1.estimator.heads.base import MEAN, SUM, Head
+from trainer.compat.v1.estimator.heads.base import MEAN, SUM, Head, minimized
 from trainer.compat.v1.estimator.heads.classification import (
   BinaryClassHead,
   MultiClassHead,
   classification,
 )
-from trainer.compat.v1.estimator.heads.regression import RegressionHead
+from trainer.compat.v1.estimator.heads.multi_head import MultiHead
+from trainer.compat.v1.estimator.heads.multi_label import MultiLabelHead
+from trainer.compat.v1.estimator.heads.regression import (
+  LogisticRegressionHead,
+  PoissonRegressionHead,
+  RegressionHead,
+)
 
 __all__ = [
   "MEAN",
   "SUM",
   "BinaryClassHead",
   "Head",
+  "LogisticRegressionHead",
   "MultiClassHead",
+  "MultiHead",
+  "MultiLabelHead",
+  "PoissonRegressionHead",
   "RegressionHead",
   "classification",
+  "minimized",
 ]

@@ -1,10 +1,12 @@
 """What heads have in common: the loss, and the EstimatorSpec of a mode."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
+import trainer
 from trainer import ModeKeys
 from trainer.compat.v1 import metrics
 from trainer.compat.v1.estimator import export
@@ -69,65 +71,82 @@ class Head:
     """Metrics beside average_loss."""
     raise NotImplementedError
 
-  def spec(
+  def column(self, labels: Any) -> Any:
+    """Labels as `losses` and `metric_ops` take them, [batch, ...]; None as it is."""
+    return _as_column(labels)
+
+  def loss(
     self,
-    features: dict[str, tf.Tensor],
-    mode: str,
-    logits: tf.Tensor,
     labels: Any,
-    train_op_fn: Callable[[tf.Tensor], Any],
-  ) -> EstimatorSpec:
-    """The EstimatorSpec of a mode."""
-    predictions = self.predictions(logits)
-    if mode == ModeKeys.PREDICT:
-      return EstimatorSpec(mode, predictions=predictions, export_outputs=self.outputs(predictions))
-    labels = _as_column(labels)
-    weights = None
-    if self._weight_column is not None:
-      weights = _as_column(tf.cast(features[self._weight_column], tf.float32))
-    losses = self._losses(labels, logits)
-    loss = self._reduced(losses, weights)
-    if mode == ModeKeys.TRAIN:
-      loss += v1.losses.get_regularization_loss()
-      return EstimatorSpec(mode, loss=loss, train_op=train_op_fn(loss), predictions=predictions)
-    found = {"average_loss": metrics.mean(losses, weights)}
-    found |= self.metric_ops(labels, predictions, weights)
+    logits: tf.Tensor,
+    features: dict[str, tf.Tensor] | None = None,
+    mode: str | None = None,
+    regularization_losses: Sequence[tf.Tensor] | None = None,
+  ) -> tf.Tensor:
+    """The loss of a batch, a scalar, with the regularization losses."""
+    del mode
+    loss = self._reduced(self._losses(self.column(labels), logits), self._weights(features))
+    return tf.add_n([loss, *(regularization_losses or ())])
+
+  def metrics(
+    self,
+    labels: Any,
+    logits: tf.Tensor,
+    features: dict[str, tf.Tensor],
+    regularization_losses: Sequence[tf.Tensor] | None = None,
+  ) -> dict[str, Any]:
+    """The eval_metric_ops of a batch."""
+    labels, weights = self.column(labels), self._weights(features)
+    found = {"average_loss": metrics.mean(self._losses(labels, logits), weights)}
+    found |= self.metric_ops(labels, self.predictions(logits), weights)
+    if regularization_losses:
+      found["regularization_loss"] = metrics.mean(tf.add_n(regularization_losses))
     end = f"/{self.name}" if self.name else ""
-    return EstimatorSpec(
-      mode,
-      loss=loss,
-      predictions=predictions,
-      eval_metric_ops={f"{key}{end}": pair for key, pair in found.items()},
-    )
+    return {f"{key}{end}": pair for key, pair in found.items()}
 
   def create_estimator_spec(
     self,
     features: dict[str, tf.Tensor],
     mode: str,
-    logits: tf.Tensor,
+    logits: Any,
     labels: Any = None,
     optimizer: Any = None,
     trainable_variables: Any = None,
     train_op_fn: Callable[[tf.Tensor], Any] | None = None,
     update_ops: Any = None,
-    regularization_losses: Any = None,
+    regularization_losses: Sequence[tf.Tensor] | None = None,
   ) -> EstimatorSpec:
-    """The EstimatorSpec of a mode, for a model_fn of a program.
+    """The EstimatorSpec of a mode.
+
+    Args:
+      optimizer: one of tf.train or of Keras.
+      train_op_fn: function of the loss that returns the train_op, in the place of an optimizer.
+      regularization_losses: what is added to the loss, in training and in evaluation. Nothing else
+        is: of the collection REGULARIZATION_LOSSES, the program has to give what it wants.
 
     Raises:
       ValueError: it is for a training, and not one of optimizer and train_op_fn is given.
     """
     if mode == ModeKeys.TRAIN and (optimizer is None) == (train_op_fn is None):
       raise ValueError("create_estimator_spec: give one of optimizer and train_op_fn.")
-
-    def train_op(loss: tf.Tensor) -> Any:
-      loss = tf.add_n([loss, *(regularization_losses or [])])
-      if train_op_fn is not None:
-        return train_op_fn(loss)
+    predictions = self.predictions(logits)
+    if mode == ModeKeys.PREDICT:
+      return EstimatorSpec(mode, predictions=predictions, export_outputs=self.outputs(predictions))
+    loss = self.loss(labels, logits, features, mode, regularization_losses)
+    if mode == ModeKeys.EVAL:
+      found = self.metrics(labels, logits, features, regularization_losses)
+      return EstimatorSpec(mode, loss=loss, predictions=predictions, eval_metric_ops=found)
+    if train_op_fn is not None:
+      train_op = train_op_fn(loss)
+    else:
       with tf.control_dependencies(update_ops or []):
-        return optimizer.minimize(loss, v1.train.get_global_step(), trainable_variables)
+        train_op = minimized(optimizer, loss, trainable_variables)
+    return EstimatorSpec(mode, loss=loss, train_op=train_op, predictions=predictions)
 
-    return self.spec(features, mode, logits, labels, train_op)
+  def _weights(self, features: dict[str, tf.Tensor] | None) -> tf.Tensor | None:
+    if self._weight_column is None:
+      return None
+    return _as_column(tf.cast(features[self._weight_column], tf.float32))
 
   def _losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     if self._loss_fn is None:
@@ -146,6 +165,13 @@ class Head:
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     # Gradients and losses of the replicas are averaged: of sums that is their sum again.
     return replicas * tf.reduce_sum(losses if weights is None else losses * weights)
+
+
+def minimized(optimizer: Any, loss: tf.Tensor, variables: Any = None) -> Any:
+  """The train_op of an optimizer of tf.train or of Keras; of all variables if none are given."""
+  if isinstance(optimizer, keras.optimizers.Optimizer):
+    return trainer.minimize(optimizer, loss, var_list=variables)
+  return optimizer.minimize(loss, v1.train.get_global_step(), variables)
 
 
 def _as_column(tensor: Any) -> tf.Tensor:

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from trainer.compat.v1 import metrics
 from trainer.compat.v1.estimator import export
+from trainer.compat.v1.estimator.heads import shared_metrics
 from trainer.compat.v1.estimator.heads.base import MEAN, Head
 
 v1 = tf.compat.v1
@@ -75,10 +76,8 @@ class BinaryClassHead(_Classification):
     name: str | None = None,
   ):
     super().__init__(1, 2, label_vocabulary, weight_column, loss_reduction, loss_fn, name)
-    self._thresholds = tuple(thresholds or ())
-    for threshold in self._thresholds:
-      if not 0 < threshold < 1:
-        raise ValueError(f"thresholds must be in (0, 1) exclusive. Given: {threshold}.")
+    self._thresholds = shared_metrics.checked_thresholds(thresholds)
+    self._summation = "careful_interpolation"
 
   def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     wanted = tf.cast(self._ids(labels), tf.float32)
@@ -103,17 +102,17 @@ class BinaryClassHead(_Classification):
       "prediction/mean": metrics.mean(logistic, weights),
       "label/mean": metrics.mean(ids, weights),
       "accuracy_baseline": _accuracy_baseline(ids, weights),
-      "auc": metrics.auc(ids, logistic, weights),
-      "auc_precision_recall": metrics.auc(ids, logistic, weights, curve="PR"),
     }
-    for one in self._thresholds:
-      above = tf.cast(logistic > one, tf.int64)
-      found |= {
-        f"accuracy/positive_threshold_{one:g}": metrics.accuracy(ids, above, weights),
-        f"precision/positive_threshold_{one:g}": metrics.precision(ids, above, weights),
-        f"recall/positive_threshold_{one:g}": metrics.recall(ids, above, weights),
-      }
-    return found
+    found |= shared_metrics.areas(ids, logistic, weights, self._summation)
+    return found | shared_metrics.at_thresholds(self._thresholds, ids, logistic, weights)
+
+
+class CannedBinaryClassHead(BinaryClassHead):
+  """That of a canned classifier, whose curve of precision and recall is added up otherwise."""
+
+  def __init__(self, *args: Any, **kwargs: Any):
+    super().__init__(*args, **kwargs)
+    self._summation = "trapezoidal"
 
 
 @metrics.metric_pairs.deferrable
@@ -165,7 +164,7 @@ def classification(
   label_vocabulary: Sequence[str] | None,
   loss_reduction: str,
 ) -> Head:
-  """The head of so many classes."""
+  """The head of a canned classifier of so many classes."""
   if n_classes == 2:
-    return BinaryClassHead(weight_column, None, label_vocabulary, loss_reduction)
+    return CannedBinaryClassHead(weight_column, None, label_vocabulary, loss_reduction)
   return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction)

@@ -57,3 +57,41 @@ class RegressionHead(Head):
       "prediction/mean": metrics.mean(predictions["predictions"], weights),
       "label/mean": metrics.mean(tf.cast(labels, tf.float32), weights),
     }
+
+
+class LogisticRegressionHead(RegressionHead):
+  """A probability, by cross entropy; labels are numbers from 0 to 1. See Head."""
+
+  def __init__(
+    self, weight_column: str | None = None, loss_reduction: str = MEAN, name: str | None = None
+  ):
+    super().__init__(
+      1,
+      weight_column,
+      loss_reduction,
+      tf.nn.sigmoid_cross_entropy_with_logits,
+      tf.math.sigmoid,
+      name,
+    )
+
+
+class PoissonRegressionHead(RegressionHead):
+  """Counts, whose logarithms are the logits.
+
+  Args:
+    compute_full_loss: whether the loss has the constant log(label!) of tf.nn.log_poisson_loss.
+    others: see RegressionHead.
+  """
+
+  def __init__(
+    self,
+    label_dimension: int = 1,
+    weight_column: str | None = None,
+    loss_reduction: str = MEAN,
+    compute_full_loss: bool = True,
+    name: str | None = None,
+  ):
+    def loss_fn(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+      return tf.nn.log_poisson_loss(labels, logits, compute_full_loss)
+
+    super().__init__(label_dimension, weight_column, loss_reduction, loss_fn, tf.math.exp, name)
