@@ -1,10 +1,16 @@
 """python -m trainer.compat: the imports that change, the names that are used, what cannot work."""
 
+import io
 import json
 import subprocess
 import sys
 import textwrap
 
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from trainer.compat import __main__ as command
 from trainer.compat.scan import imports, report, source, verdicts
 
 
@@ -79,7 +85,7 @@ def test_verdicts_are_those_of_the_package():
   assert verdicts.of("layers.dense").status == verdicts.SHIM
   assert verdicts.of("estimator.ModeKeys.TRAIN").status == verdicts.SHIM
   assert verdicts.of("train.AdamOptimizer").status == verdicts.WORKS
-  absent = verdicts.of("contrib.crf.crf_log_likelihood")
+  absent = verdicts.of("contrib.gan.gan_model")
   assert absent.status == verdicts.ABSENT
   assert "package of its own" in absent.advice
   assert verdicts.of("no_such_name").status == verdicts.ABSENT
@@ -120,7 +126,7 @@ def test_names_inside_of_tensorflow_estimator_cannot_work_and_are_told_when_impo
 
 
 def test_the_command_writes_and_tells_by_its_exit_code(tmp_path):
-  path = write(tmp_path, "import tensorflow as tf\ntf.layers.dense\ntf.contrib.crf.x\n")
+  path = write(tmp_path, "import tensorflow as tf\ntf.layers.dense\ntf.contrib.gan.x\n")
 
   def run(*arguments):
     command = [sys.executable, "-m", "trainer.compat", *arguments, str(tmp_path)]
@@ -129,11 +135,32 @@ def test_the_command_writes_and_tells_by_its_exit_code(tmp_path):
   done = run("--json", "--write")
   assert done.returncode == 1, done.stderr
   told = json.loads(done.stdout)
-  assert [row["name"] for row in told["names"]] == ["contrib.crf.x", "layers.dense"]
+  assert [row["name"] for row in told["names"]] == ["contrib.gan.x", "layers.dense"]
   assert told["diffs"][str(path)].endswith(
-    "+import trainer.compat.v1 as tf\n tf.layers.dense\n tf.contrib.crf.x\n"
+    "+import trainer.compat.v1 as tf\n tf.layers.dense\n tf.contrib.gan.x\n"
   )
-  path.write_text(path.read_text().replace("tf.contrib.crf.x\n", ""))
+  path.write_text(path.read_text().replace("tf.contrib.gan.x\n", ""))
   done = run()
   assert done.returncode == 0, done.stderr
+  assert path.read_text() == "import trainer.compat.v1 as tf\ntf.layers.dense\n"
+
+
+def test_what_is_written_does_not_wait_for_who_reads_the_table(tmp_path, monkeypatch):
+  """As of `python -m trainer.compat --write PATH | head`."""
+
+  class Closed(io.StringIO):
+    def write(self, text):
+      raise BrokenPipeError
+
+    def fileno(self):
+      return unread.fileno()
+
+  path = write(tmp_path, "import tensorflow as tf\ntf.layers.dense\n")
+  if not flags.FLAGS.is_parsed():
+    flags.FLAGS.mark_as_parsed()
+  with open(tmp_path / "unread", "w") as unread, flagsaver.flagsaver(write=True):
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(SystemExit) as ended:
+      command.main(["compat", str(path)])
+  assert not ended.value.code
   assert path.read_text() == "import trainer.compat.v1 as tf\ntf.layers.dense\n"

@@ -5,6 +5,7 @@ each name of TensorFlow that they use: whether it is TensorFlow's own, comes fro
 or cannot work. Leaves with 1 where a name cannot work.
 """
 
+import os
 import sys
 
 from absl import flags
@@ -30,17 +31,24 @@ def main(argv: list[str]) -> None:
       raise errors.SettingError(f"{path} cannot be read as Python 3: {error}") from error
   found = report.rows(sources)
   if _JSON.value:
-    print(report.as_json(sources, found))
+    told = report.as_json(sources, found) + "\n"
   else:
-    for one in sources:
-      print(report.diff(one), end="")
-    print(report.table(found))
-  if _WRITE.value:
+    told = "".join(map(report.diff, sources)) + report.table(found) + "\n"
+  if _WRITE.value:  # before anything is told, for who reads it may stop: `... | head`
     for one in sources:
       changed = imports.changed(one)
       if changed != one.text:
         one.path.write_text(changed)
+  _tell(told)
   sys.exit(any(row["status"] == verdicts.ABSENT for row in found))
+
+
+def _tell(text: str) -> None:
+  """Prints; a reader that wants no more of it is no error."""
+  try:
+    print(text, end="", flush=True)
+  except BrokenPipeError:  # Python would say so once more when it ends, and flushes again
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":
