@@ -428,11 +428,7 @@ class DeviceLoops:
     """Predicts the next group; returns (predictions, rows, element), padding included."""
     element, rows = next(iterator)
     predictions = self._program.predict(self._split(element))
-    return (
-      predictions,
-      rows,
-      tf.nest.map_structure(lambda tensor: tf.reshape(tensor, [-1, *_sizes(tensor)[2:]]), element),
-    )
+    return (predictions, rows, tf.nest.map_structure(_of_all_replicas, element))
 
   def _split(self, element):
     return [
@@ -450,6 +446,13 @@ def _now():
 
 def _batch_size(element):
   return _sizes(tf.nest.flatten(element)[0])[1]
+
+
+def _of_all_replicas(tensor):
+  """[replicas, batch, ...] as [replicas * batch, ...], where some sizes may be unknown."""
+  sizes = _sizes(tensor)[2:]
+  shape = tf.concat([[-1], tf.shape(tensor)[2:]], 0) if None in sizes else [-1, *sizes]
+  return tf.reshape(tensor, shape)
 
 
 def _sizes(tensor):
