@@ -123,3 +123,28 @@ def test_a_hook_saves_checkpoints(tmp_path):
 def test_what_cannot_be_fetched_is_refused(tmp_path):
   with pytest.raises(errors.SettingError, match="asks for 'no_such_tensor:0'"):
     programs.estimator(tmp_path).train(batches(16), hooks=[Recorder("no_such_tensor")], steps=1)
+
+
+def test_a_training_stops_by_the_metrics_of_its_evaluations(tmp_path, monkeypatch):
+  found = {2: {"f1": 0.5}, 4: {"f1": 0.7}, 6: {"f1": 0.6}, 8: {"f1": 0.7}}
+  experimental = tf_estimator.experimental
+  monkeypatch.setattr(experimental, "read_eval_metrics", lambda eval_dir: found)
+  made = programs.estimator(tmp_path)
+
+  def stops(make, bound, **settings):
+    hook = make(made, "f1", bound, run_every_secs=None, run_every_steps=2, **settings)
+    return [step for step in (1, 2, 3) if hook(step, {}, made)]
+
+  # Asked at step 1 and, every second one, at step 3.
+  assert stops(experimental.stop_if_higher_hook, 0.65) == [1, 3]
+  assert stops(experimental.stop_if_higher_hook, 0.7) == []
+  assert stops(experimental.stop_if_lower_hook, 0.55) == [1, 3]
+  assert stops(experimental.stop_if_lower_hook, 0.55, min_steps=3) == []
+  assert stops(tf.contrib.estimator.stop_if_no_increase_hook, 4) == [1, 3]
+  assert stops(experimental.stop_if_no_increase_hook, 6) == []
+  assert stops(experimental.stop_if_no_decrease_hook, 6) == [1, 3]
+  assert stops(experimental.stop_if_no_decrease_hook, 4, min_steps=5) == []
+  with pytest.raises(errors.SettingError, match="no metric 'f2'; it has f1"):
+    experimental.stop_if_lower_hook(made, "f2", 0.5)(1, {}, made)
+  with pytest.raises(ValueError, match="exactly one of"):
+    experimental.stop_if_lower_hook(made, "f1", 0.5, run_every_steps=2)

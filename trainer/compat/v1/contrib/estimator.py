@@ -64,4 +64,6 @@ def regression_head(
   )
 
 
-__getattr__, __dir__ = overlay.behind(__name__, ("trainer.compat.v1.estimator",))
+__getattr__, __dir__ = overlay.behind(
+  __name__, ("trainer.compat.v1.estimator", "trainer.compat.v1.estimator.experimental")
+)

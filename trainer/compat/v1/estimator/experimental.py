@@ -1,28 +1,33 @@
 """tf.estimator.experimental: early stopping by the evaluations of a run."""
 
+import operator
 import os
 from collections.abc import Callable
 from typing import Any
 
 from absl import logging
 
+from trainer import errors
 from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator.hooks import NativeHook
+from trainer.compat.v1.estimator.hooks import Cadence, NativeHook
 from trainer.reporting import metrics_file
 
 
 class _EarlyStoppingHook(NativeHook):
-  """Asks should_stop_fn every so many steps."""
+  """Asks should_stop_fn every so many steps or seconds, from the first step on."""
 
-  def __init__(self, should_stop_fn: Callable[[], bool], run_every_steps: int | None):
+  def __init__(self, should_stop_fn: Callable[[], bool], seconds: float | None, steps: int | None):
     self._should_stop = should_stop_fn
-    self._every = run_every_steps or 1
+    self._cadence = Cadence(steps, seconds, "make_early_stopping_hook")
 
   def next_step(self, step: int) -> int | None:
-    return step - step % self._every + self._every
+    return self._cadence.next_step(step)
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if step % self._every or not self._should_stop():
+    if not self._cadence.is_due(step):
+      return False
+    self._cadence.took(step)
+    if not self._should_stop():
       return False
     logging.info("Requesting early stopping at global step %d", step)
     return True
@@ -34,9 +39,125 @@ def make_early_stopping_hook(
   run_every_secs: float | None = 60,
   run_every_steps: int | None = None,
 ) -> NativeHook:
-  """A hook that ends the training when should_stop_fn says so; asked after loops."""
-  del estimator, run_every_secs
-  return _EarlyStoppingHook(should_stop_fn, run_every_steps)
+  """A hook that ends the training when should_stop_fn says so.
+
+  Args:
+    run_every_secs, run_every_steps: when it is asked, after a loop; one of them is None.
+  """
+  del estimator
+  return _EarlyStoppingHook(should_stop_fn, run_every_secs, run_every_steps)
+
+
+def stop_if_higher_hook(
+  estimator: Any,
+  metric_name: str,
+  threshold: float,
+  eval_dir: str | None = None,
+  min_steps: int = 0,
+  **when: Any,
+) -> NativeHook:
+  """Ends the training after an evaluation, from min_steps on, whose metric is above a threshold.
+
+  Args:
+    eval_dir: that of the evaluations; None for estimator.eval_dir().
+    when: run_every_secs and run_every_steps, see make_early_stopping_hook.
+  """
+  return _at_threshold(estimator, metric_name, operator.gt, threshold, eval_dir, min_steps, when)
+
+
+def stop_if_lower_hook(
+  estimator: Any,
+  metric_name: str,
+  threshold: float,
+  eval_dir: str | None = None,
+  min_steps: int = 0,
+  **when: Any,
+) -> NativeHook:
+  """As stop_if_higher_hook, below the threshold."""
+  return _at_threshold(estimator, metric_name, operator.lt, threshold, eval_dir, min_steps, when)
+
+
+def stop_if_no_increase_hook(
+  estimator: Any,
+  metric_name: str,
+  max_steps_without_increase: int,
+  eval_dir: str | None = None,
+  min_steps: int = 0,
+  **when: Any,
+) -> NativeHook:
+  """Ends the training when a metric of its evaluations was not higher than before for so many
+  steps; see stop_if_higher_hook.
+  """
+  most = max_steps_without_increase
+  return _without_progress(estimator, metric_name, operator.gt, most, eval_dir, min_steps, when)
+
+
+def stop_if_no_decrease_hook(
+  estimator: Any,
+  metric_name: str,
+  max_steps_without_decrease: int,
+  eval_dir: str | None = None,
+  min_steps: int = 0,
+  **when: Any,
+) -> NativeHook:
+  """As stop_if_no_increase_hook, where lower is better."""
+  most = max_steps_without_decrease
+  return _without_progress(estimator, metric_name, operator.lt, most, eval_dir, min_steps, when)
+
+
+def _at_threshold(
+  estimator: Any,
+  metric_name: str,
+  is_better: Callable[[float, float], bool],
+  threshold: float,
+  eval_dir: str | None,
+  min_steps: int,
+  when: dict[str, Any],
+) -> NativeHook:
+  def should_stop() -> bool:
+    found = _values(estimator, metric_name, eval_dir, min_steps)
+    return any(is_better(value, threshold) for value in found.values())
+
+  return make_early_stopping_hook(estimator, should_stop, **when)
+
+
+def _without_progress(
+  estimator: Any,
+  metric_name: str,
+  is_better: Callable[[float, float], bool],
+  most_steps: int,
+  eval_dir: str | None,
+  min_steps: int,
+  when: dict[str, Any],
+) -> NativeHook:
+  def should_stop() -> bool:
+    best: tuple[int, float] | None = None
+    for step, value in _values(estimator, metric_name, eval_dir, min_steps).items():
+      if best is None or is_better(value, best[1]):
+        best = step, value
+      if step - best[0] >= most_steps:
+        return True
+    return False
+
+  return make_early_stopping_hook(estimator, should_stop, **when)
+
+
+def _values(
+  estimator: Any, metric_name: str, eval_dir: str | None, min_steps: int
+) -> dict[int, float]:
+  """dict of step → a metric of its evaluation.
+
+  Raises:
+    SettingError: an evaluation has no such metric.
+  """
+  found = read_eval_metrics(eval_dir or estimator.eval_dir())
+  for step, metrics in found.items():
+    if metric_name not in metrics:
+      raise errors.SettingError(
+        f"Early stopping: the evaluation at step {step} has no metric {metric_name!r}; it has "
+        f"{', '.join(sorted(metrics))}."
+      )
+  return {step: found[step][metric_name] for step in found if step >= min_steps}
 
 
 def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:

@@ -16,7 +16,7 @@ from trainer.compat.v1.estimator.session_hooks import NativeHook
 v1 = tf.compat.v1
 
 
-class _Cadence:
+class Cadence:
   """Tells when something is due: every so many steps, from the first one on, or seconds."""
 
   def __init__(
@@ -72,7 +72,7 @@ class LoggingTensorHook(NativeHook):
     only_at_end = at_end and every_n_iter is None and every_n_secs is None
     self._cadence = None
     if not only_at_end:
-      self._cadence = _Cadence(every_n_iter, every_n_secs, "LoggingTensorHook")
+      self._cadence = Cadence(every_n_iter, every_n_secs, "LoggingTensorHook")
     if not isinstance(tensors, Mapping):
       tensors = {tensor if isinstance(tensor, str) else tensor.name: tensor for tensor in tensors}
     self._tensors = dict(tensors)
@@ -139,7 +139,7 @@ class CheckpointSaverHook(NativeHook):
   ):
     del saver, scaffold, save_graph_def
     self._directory = checkpoint_dir
-    self._cadence = _Cadence(save_steps, save_secs, "CheckpointSaverHook")
+    self._cadence = Cadence(save_steps, save_secs, "CheckpointSaverHook")
     self._listeners = list(listeners or [])
     if checkpoint_basename != "model.ckpt":
       notes.tell_once("CheckpointSaverHook: checkpoints are always called model.ckpt-<step>.")
@@ -185,7 +185,7 @@ class StepCounterHook(NativeHook):
     summary_writer: Any = None,
   ):
     del output_dir, summary_writer
-    self._cadence = _Cadence(
+    self._cadence = Cadence(
       None if every_n_secs is not None else every_n_steps, every_n_secs, "StepCounterHook"
     )
 
@@ -255,7 +255,7 @@ class ProfilerHook(NativeHook):
     show_memory: bool = False,
   ):
     del show_dataflow, show_memory
-    self._cadence = _Cadence(save_steps, save_secs, "ProfilerHook")
+    self._cadence = Cadence(save_steps, save_secs, "ProfilerHook")
     self._directory = output_dir
     self._is_on = False
 
