@@ -142,7 +142,25 @@ def depthwise(ns):
     return Depthwise(2, depth_multiplier=2, depthwise_initializer=ramp(ns.tf))(layer(images(ns)))
 
 
+def optimized(ns):
+  """optimize_loss: the loss of a step, clipped gradients, a rate that decays."""
+  tf = ns.tf
+  outputs = ns.layers.dense(rows(ns), 3)
+  tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.get_variable("count", []).assign_add(1.0))
+  return ns.contrib.optimize_loss(
+    tf.reduce_sum(outputs**2),
+    tf.train.get_or_create_global_step(),
+    0.1,
+    "Momentum",
+    gradient_multipliers={"dense/bias:0": 3.0},
+    clip_gradients=2.0,
+    learning_rate_decay_fn=lambda rate, step: rate / (2.0 + tf.cast(step, tf.float32)),
+    summaries=["loss", "learning_rate", "gradients", "gradient_norm"],
+  )
+
+
 CASES = {
+  "contrib.optimize_loss": optimized,
   "variance_scaling_initializer": deviations,
   "slim.arg_scope": slim_arg_scopes,
   "slim.avg_pool2d": lambda ns: slim_network(ns, "avg_pool2d", stride=2, padding="SAME"),

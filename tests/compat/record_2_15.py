@@ -23,7 +23,7 @@ def namespace():
 
   # Where 2.15.1 looks for Keras 2, which is here under its own name.
   sys.modules["tf_keras.legacy_tf_layers.normalization"] = normalization
-  ops.Tensor = tf.Tensor  # where tf_slim 1.1.0 looks for it
+  ops.Tensor, ops.IndexedSlices = tf.Tensor, tf.IndexedSlices  # where tf_slim 1.1.0 looks
 
   return types.SimpleNamespace(
     tf=tf,

@@ -16,6 +16,11 @@ from trainer.compat.v1.contrib.layers.convolutions import (
 )
 from trainer.compat.v1.contrib.layers.dense import bias_add, fully_connected, linear, relu
 from trainer.compat.v1.contrib.layers.normalizations import batch_norm, layer_norm
+from trainer.compat.v1.contrib.layers.optimize_loss import (
+  OPTIMIZER_CLS_NAMES,
+  OPTIMIZER_SUMMARIES,
+  optimize_loss,
+)
 from trainer.compat.v1.contrib.layers.repeated import repeat, stack
 from trainer.compat.v1.contrib.layers.without_variables import (
   avg_pool2d,
@@ -37,6 +42,8 @@ from trainer.compat.v1.contrib.regularizers import (
 )
 
 __all__ = [
+  "OPTIMIZER_CLS_NAMES",
+  "OPTIMIZER_SUMMARIES",
   "apply_regularization",
   "avg_pool2d",
   "batch_norm",
@@ -58,6 +65,7 @@ __all__ = [
   "max_pool2d",
   "model_variable",
   "one_hot_encoding",
+  "optimize_loss",
   "relu",
   "repeat",
   "separable_conv2d",
