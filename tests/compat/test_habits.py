@@ -69,10 +69,10 @@ def test_an_unknown_dimension_is_none_or_a_dimension(tmp_path):
 
 
 def test_an_absent_name_says_why_and_what_to_use():
-  assert not hasattr(contrib, "crf")
-  with pytest.raises(absent.AbsentNameError, match="no contrib.crf: it left") as raised:
-    contrib.crf  # noqa: B018
-  assert raised.value.name == "contrib.crf"
+  assert not hasattr(contrib, "gan")
+  with pytest.raises(absent.AbsentNameError, match="no contrib.gan: it left") as raised:
+    contrib.gan  # noqa: B018
+  assert raised.value.name == "contrib.gan"
   assert raised.value.replacement
   with pytest.raises(AttributeError, match="no no_such_name: neither"):
     tf.no_such_name  # noqa: B018
@@ -81,8 +81,12 @@ def test_an_absent_name_says_why_and_what_to_use():
 @pytest.mark.parametrize(
   ("statement", "told"),
   [
-    ("from trainer.compat.v1.contrib import crf", "no contrib.crf: it left .* Use tensorflow_add"),
-    ("import trainer.compat.v1.contrib.crf.python", "no contrib.crf: it left"),
+    ("from trainer.compat.v1.contrib import gan", "no contrib.gan: it left .* tensorflow-gan"),
+    ("import trainer.compat.v1.contrib.gan.python", "no contrib.gan: it left"),
+    (
+      "from trainer.compat.v1.contrib.learn import Experiment",
+      "no contrib.learn.Experiment: it ran .* Use estimator.train_and_evaluate",
+    ),
     (
       "from trainer.compat.v1.estimator.head.regression_head import RegressionHead",
       "no estimator.head: it is inside of tensorflow_estimator, .* estimator.RegressionHead",

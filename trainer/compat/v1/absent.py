@@ -17,16 +17,16 @@ _HEADS = (
   _INSIDE,
   "estimator.BinaryClassHead, estimator.MultiClassHead or estimator.RegressionHead",
 )
+_EXPERIMENTS = (
+  "it ran an Estimator of tf.contrib.learn.",
+  "estimator.train_and_evaluate with TrainSpec and EvalSpec",
+)
 _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
 
 # By name, (reason, replacement); an entry is also that of all names below it.
 _TABLE = {
   "compat.v2.estimator": ("TensorFlow removed it.", "trainer.compat.v1.estimator"),
   "contrib.boosted_trees": _TREES,
-  "contrib.crf": (
-    "it left for a package of its own.",
-    "tensorflow_addons.text.crf_* copied into the program",
-  ),
   "contrib.cudnn_rnn": (
     "its kernels store weights in one opaque buffer.",
     "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
@@ -39,7 +39,14 @@ _TABLE = {
     "it is TensorFlow's own way of working today.",
     "the same names in tf and tf.compat.v1",
   ),
-  "contrib.lookup": ("it moved.", "tf.lookup"),
+  "contrib.gan": ("it left for a package of its own.", "the package tensorflow-gan"),
+  "contrib.learn.Experiment": _EXPERIMENTS,
+  "contrib.learn.learn_runner": _EXPERIMENTS,
+  "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
+  "contrib.losses": (
+    "it became tf.losses, but for the losses of metric_learning.",
+    "tf.losses, or tensorflow_addons.losses copied into the program",
+  ),
   "contrib.quantize": (
     "it rewrote graphs of sessions.",
     "the package tensorflow-model-optimization",
@@ -48,6 +55,7 @@ _TABLE = {
     "its decoders are not written anew here.",
     "tf.while_loop over a contrib.rnn cell",
   ),
+  "contrib.tensorboard": ("it moved.", "tensorboard.plugins.projector"),
   "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
   "estimator.BoostedTreesClassifier": _TREES,
   "estimator.BoostedTreesEstimator": _TREES,

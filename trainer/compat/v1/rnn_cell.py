@@ -145,10 +145,37 @@ class BasicLSTMCell(RNNCell):
     gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, h], 1), self._kernel), self._bias)
     i, j, f, o = tf.split(gates, 4, 1)
     new_c = c * tf.sigmoid(f + self._forget_bias) + tf.sigmoid(i) * self._activation(j)
+    new_c = self._remembered(new_c)
     new_h = self._activation(new_c) * tf.sigmoid(o)
     if self._state_is_tuple:
       return new_h, LSTMStateTuple(new_c, new_h)
     return new_h, tf.concat([new_c, new_h], 1)
+
+  def _remembered(self, c: tf.Tensor) -> tf.Tensor:
+    """What becomes of the memory."""
+    return c
+
+
+class LSTMBlockCell(BasicLSTMCell):
+  """tf.contrib.rnn's LSTM of one operation: BasicLSTMCell in the scope `lstm_cell`, clipped."""
+
+  def __init__(
+    self,
+    num_units: int,
+    forget_bias: float = 1.0,
+    cell_clip: float | None = None,
+    use_peephole: bool = False,
+    dtype: Any = None,
+    reuse: Any = None,
+    name: str = "lstm_cell",
+  ):
+    super().__init__(num_units, forget_bias, reuse=reuse, dtype=dtype, name=name)
+    if use_peephole:
+      raise ValueError("LSTMBlockCell: use_peephole=True is not supported; use LSTMCell.")
+    self._cell_clip = cell_clip
+
+  def _remembered(self, c: tf.Tensor) -> tf.Tensor:
+    return c if not self._cell_clip else tf.clip_by_value(c, -self._cell_clip, self._cell_clip)
 
 
 class LSTMCell(RNNCell):

@@ -1,11 +1,18 @@
 """tf.contrib.rnn: the cells of tf.nn.rnn_cell."""
 
 from trainer.compat.v1 import nn, overlay
+from trainer.compat.v1.contrib.fused_rnn import (
+  FusedRNNCellAdaptor,
+  LSTMBlockFusedCell,
+  TimeReversedFusedRNN,
+)
+from trainer.compat.v1.contrib.stacked_rnn import stack_bidirectional_dynamic_rnn
 from trainer.compat.v1.rnn_cell import (
   BasicLSTMCell,
   BasicRNNCell,
   DropoutWrapper,
   GRUCell,
+  LSTMBlockCell,
   LSTMCell,
   LSTMStateTuple,
   MultiRNNCell,
@@ -17,12 +24,17 @@ __all__ = [
   "BasicLSTMCell",
   "BasicRNNCell",
   "DropoutWrapper",
+  "FusedRNNCellAdaptor",
   "GRUCell",
+  "LSTMBlockCell",
+  "LSTMBlockFusedCell",
   "LSTMCell",
   "LSTMStateTuple",
   "MultiRNNCell",
   "RNNCell",
   "ResidualWrapper",
+  "TimeReversedFusedRNN",
+  "stack_bidirectional_dynamic_rnn",
 ]
 
 static_rnn = nn.static_rnn

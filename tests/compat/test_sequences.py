@@ -1,0 +1,151 @@
+"""What programs that label words take of tf.contrib: tables, recurrent networks, a CRF."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import trainer.compat.v1 as tf
+from trainer.compat.v1 import contrib
+from trainer.compat.v1 import estimator as tf_estimator
+
+WORDS = ["a", "b", "c", "d"]
+LENGTHS = [4, 2, 0]
+
+
+def potentials():
+  random = np.random.RandomState(0)
+  inputs, transitions = random.randn(3, 4, 3), random.randn(3, 3)
+  return inputs.astype(np.float32), random.randint(0, 3, [3, 4]), transitions.astype(np.float32)
+
+
+def scores(inputs, transitions, length):
+  """By sequence of tags, its score."""
+  return {
+    tags: sum(inputs[i, tag] for i, tag in enumerate(tags))
+    + sum(transitions[pair] for pair in itertools.pairwise(tags))
+    for tags in itertools.product(range(3), repeat=length)
+  }
+
+
+def test_a_crf_is_what_all_sequences_of_tags_say():
+  inputs, tags, transitions = potentials()
+  found, _ = contrib.crf.crf_log_likelihood(inputs, tags, LENGTHS, transitions)
+  decoded, best = contrib.crf.crf_decode(inputs, transitions, LENGTHS)
+  for row, length in enumerate(LENGTHS[:2]):
+    every = scores(inputs[row], transitions, length)
+    wanted = every[tuple(tags[row, :length])] - np.log(np.sum(np.exp(list(every.values()))))
+    assert float(found[row]) == pytest.approx(wanted, rel=1e-5)
+    first = max(every, key=every.get)
+    assert decoded[row].numpy().tolist() == [*first] + [0] * (4 - length)
+    assert float(best[row]) == pytest.approx(every[first], rel=1e-5)
+    viterbi, score = contrib.crf.viterbi_decode(inputs[row, :length], transitions)
+    assert (tuple(viterbi), score) == (first, pytest.approx(every[first], rel=1e-5))
+  assert (float(found[2]), decoded[2].numpy().tolist()) == (0.0, [0] * 4)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_fused_lstm_gives_what_the_operation_of_2_15_gave(is_reversed):
+  random = np.random.RandomState(0)
+  inputs = random.randn(4, 3, 2).astype(np.float32)  # time first
+  kernel, bias = (random.randn(*shape).astype(np.float32) for shape in ([7, 20], [20]))
+  with tf.Graph().as_default(), tf.Session() as session:
+    cell = contrib.rnn.LSTMBlockFusedCell(5)
+    network = contrib.rnn.TimeReversedFusedRNN(cell) if is_reversed else cell
+    outputs, state = network(tf.constant(inputs), dtype=tf.float32, sequence_length=LENGTHS)
+    given = [
+      tf.reverse_sequence(inputs, LENGTHS, 0, batch_axis=1) if is_reversed else inputs,
+      *(np.zeros([3, 5], np.float32) for _ in range(2)),
+    ]
+    zeros = np.zeros([5], np.float32)
+    block = tf.raw_ops.BlockLSTM(
+      seq_len_max=4, x=given[0], cs_prev=given[1], h_prev=given[2], w=kernel, wci=zeros, wcf=zeros,
+      wco=zeros, b=bias, forget_bias=1.0, cell_clip=-1.0, use_peephole=False,
+    )  # fmt: skip
+    names = [f"lstm_fused_cell/{name}" for name in ("kernel", "bias")]
+    assert [one.op.name for one in tf.trainable_variables()] == names
+    for one, value in zip(tf.trainable_variables(), (kernel, bias), strict=True):
+      one.load(value, session)
+    found, (c, h) = session.run((outputs, state))
+    every_c, every_h = session.run((block.cs, block.h))
+  for row, length in enumerate(LENGTHS):
+    wanted = every_h[:length, row]
+    np.testing.assert_allclose(found[:length, row], wanted[::-1] if is_reversed else wanted, 1e-5)
+    np.testing.assert_array_equal(found[length:, row], 0)
+    for last, every in ((c, every_c), (h, every_h)):
+      np.testing.assert_allclose(last[row], every[length - 1, row] if length else 0, 1e-5)
+
+
+def test_stacked_bidirectional_layers_have_the_names_of_1_15():
+  with tf.Graph().as_default():
+    forward, backward = ([contrib.rnn.LSTMBlockCell(2) for _ in range(2)] for _ in range(2))
+    inputs = tf.zeros([3, 4, 5])
+    outputs, _, last = contrib.rnn.stack_bidirectional_dynamic_rnn(
+      forward, backward, inputs, dtype=tf.float32, sequence_length=LENGTHS
+    )
+    assert (outputs.shape, len(last)) == ([3, 4, 4], 2)
+    way = "stack_bidirectional_rnn/cell_1/bidirectional_rnn/bw/lstm_cell/kernel"
+    assert way in [one.op.name for one in tf.trainable_variables()]
+  with pytest.raises(ValueError, match="same depth"):
+    contrib.rnn.stack_bidirectional_dynamic_rnn(forward, [], inputs)
+
+
+def _words(row):
+  return tf.string_split([row]).values
+
+
+def test_tables_of_a_model_fn_and_batches_of_any_width(tmp_path):
+  vocabulary = tmp_path / "words.txt"
+  vocabulary.write_text("\n".join(WORDS) + "\n")
+
+  def input_fn():
+    rows = [b"a b c", b"d", b"b nothing", b"c a d b"]
+    data = tf.data.Dataset.from_tensor_slices(rows).map(_words)
+    return data.padded_batch(2, [None], b"a").map(lambda words: {"words": words})
+
+  def model_fn(features, labels, mode):
+    table = contrib.lookup.index_table_from_file(str(vocabulary), num_oov_buckets=1)
+    back = contrib.lookup.index_to_string_table_from_tensor(WORDS, "?")
+    ids = table.lookup(features["words"])
+    counts = tf.get_variable("counts", [5], initializer=tf.zeros_initializer())
+    loss = tf.reduce_sum(tf.gather(counts, ids))
+    train_op = tf.train.GradientDescentOptimizer(1.0).minimize(loss, tf.train.get_global_step())
+    predictions = {"words": back.lookup(ids), "ids": ids}
+    return tf_estimator.EstimatorSpec(mode, predictions, loss, train_op)
+
+  config = tf_estimator.RunConfig(device="cpu", save_checkpoints_secs=3600)
+  made = tf_estimator.Estimator(model_fn, str(tmp_path / "model"), config)
+  made.train(input_fn)
+  assert made.get_variable_value("counts").tolist() == [-6, -3, -2, -2, -1]  # with padding
+  found = [one["words"].tolist() for one in made.predict(input_fn)]
+  assert found == [
+    [b"a", b"b", b"c"],
+    [b"d", b"a", b"a"],
+    [b"b", b"?", b"a", b"a"],
+    [b"c", b"a", b"d", b"b"],
+  ]
+
+
+def test_tables_of_numbers_and_what_they_do_not_have():
+  table = contrib.lookup.index_table_from_tensor([7, 5], dtype=tf.int64, default_value=9)
+  assert table.lookup(tf.constant([5, 7, 6], tf.int64)).numpy().tolist() == [1, 0, 9]
+  with pytest.raises(ValueError, match="vocabulary_file must be specified"):
+    contrib.lookup.index_table_from_file("")
+  with pytest.raises(ValueError, match="mapping and dtype differ"):
+    contrib.lookup.index_table_from_tensor([7, 5])
+
+
+def test_a_predictor_calls_a_signature(tmp_path):
+  module = tf.compat.v2.Module()
+  module.double = tf.compat.v2.function(
+    lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([None], tf.float32, name="x")]
+  )
+  tf.compat.v2.saved_model.save(
+    module, str(tmp_path), signatures={"serving_default": module.double}
+  )
+  predict = contrib.predictor.from_saved_model(str(tmp_path))
+  assert predict({"x": [1, 2]})["y"].tolist() == [2.0, 4.0]
+  with pytest.raises(ValueError, match="the signature takes"):
+    predict({"z": [1]})
+  with pytest.raises(Exception, match="has no signature 'other'"):
+    contrib.predictor.from_saved_model(str(tmp_path), signature_def_key="other")
