@@ -103,6 +103,28 @@ def test_an_import_of_an_absent_name_says_why_too(statement, told):
   assert isinstance(raised.value, ImportError)
 
 
+def test_modules_inside_of_contrib_have_its_names():
+  from trainer.compat.v1.contrib.framework.python.ops import arg_scope, variables
+  from trainer.compat.v1.contrib.tpu.python.tpu import tpu_config, tpu_function
+
+  assert tpu_config.TPUConfig is contrib.tpu.TPUConfig
+  assert tpu_function.get_tpu_context().number_of_shards == 1
+  assert arg_scope is contrib.framework.arg_scope
+  assert variables.model_variable is contrib.framework.model_variable
+  assert contrib.tpu.python.tpu.tpu_optimizer.CrossShardOptimizer is contrib.tpu.CrossShardOptimizer
+  with pytest.raises(absent.AbsentNameError, match="no contrib.tpu.python.tpu.tpu_config.gone"):
+    tpu_config.gone  # noqa: B018
+
+
+def test_a_module_for_an_option_is_imported_and_its_names_say_why_they_are_not_there():
+  from trainer.compat.v1.contrib import quantize
+
+  with pytest.raises(absent.AbsentNameError, match="no contrib.quantize.create_training_graph: it"):
+    quantize.create_training_graph()
+  with pytest.raises(absent.AbsentModuleError, match="no contrib.cloud.BigtableClient: it read"):
+    from trainer.compat.v1.contrib.cloud import BigtableClient  # noqa: F401
+
+
 def test_names_are_tensorflows_and_those_that_left():
   assert tf.reduce_sum is tensorflow.compat.v1.reduce_sum
   assert tf.compat.v1 is tf

@@ -95,6 +95,98 @@ def test_a_hook_of_an_evaluation_is_told_of_each_batch(tmp_path):
   assert set(result) == {"accuracy", "loss", "mean_loss", "global_step"}
 
 
+class Deltas(tf.train.SessionRunHook):
+  """Reads the weights by a session before each step and after it, as those who watch updates do."""
+
+  def begin(self):
+    self.weights = tf.trainable_variables()[0]
+
+  def after_create_session(self, session, coord):
+    self.deltas, self.asked = [], 0
+
+  def before_run(self, run_context):
+    self.asked += 1
+    self.before = run_context.session.run([self.weights])[0]
+
+  def after_run(self, run_context, run_values):
+    assert run_values.results is None
+    self.deltas.append(float(abs(run_context.session.run(self.weights) - self.before).max()))
+
+
+def test_a_hook_reads_variables_before_each_step_and_after_it(tmp_path):
+  hook = Deltas()
+  programs.estimator(tmp_path).train(batches(16), hooks=[hook], steps=3)
+  assert len(hook.deltas) == 3
+  assert min(hook.deltas) > 0
+  assert hook.asked == 4  # for a fourth step, too
+
+
+class Total(tf.train.CheckpointSaverListener):
+  """Adds up what a hook counts, in variables of the training."""
+
+  def begin(self):
+    with tf.variable_scope("counts", reuse=tf.AUTO_REUSE):
+      self.total = tf.get_variable("total", initializer=0, trainable=False)
+      self.steps = tf.get_variable("steps", initializer=0, trainable=False)
+    self.add = self.total.assign_add(self.steps)
+    self.reset = tf.group(self.steps.assign(0))
+    self.weights, self.told = tf.trainable_variables(), []
+
+  def before_save(self, session, global_step_value):
+    self.told.append(int(session.run(self.add)))
+
+  def after_save(self, session, global_step_value):
+    assert session.run([self.reset, self.steps]) == [None, 0]
+
+
+class Counts(tf.train.SessionRunHook):
+  def begin(self):
+    with tf.variable_scope("counts", reuse=tf.AUTO_REUSE):
+      steps = tf.get_variable("steps", initializer=0, trainable=False)
+      tf.get_variable("total", initializer=0, trainable=False)
+    self.count = steps.assign_add(1)
+
+  def before_run(self, run_context):
+    return tf.train.SessionRunArgs(self.count)
+
+  def after_run(self, run_context, run_values):
+    self.counted = run_values.results
+
+
+def test_a_saving_listener_runs_what_it_made_of_the_trainings_variables(tmp_path):
+  config = tf_estimator.RunConfig(save_checkpoints_steps=2, device="cpu")
+  estimator = tf_estimator.Estimator(programs.model_fn, str(tmp_path), config)
+  listener, hook = Total(), Counts()
+  estimator.train(batches(16), hooks=[hook], saving_listeners=[listener], steps=5)
+  assert listener.told == [0, 2, 4, 5]
+  assert hook.counted == 1  # since the save at step 4
+  assert len(listener.weights) == 6
+  assert estimator.get_variable_value("counts/total") == 5
+
+
+def test_a_hook_of_tf_train_may_be_the_base_of_a_programs_own(tmp_path):
+  rates, seen = [], []
+
+  class Echo(tf.train.StepCounterHook):
+    def after_create_session(self, session, coord):
+      super().after_create_session(session, coord)
+      seen.append(session.run(self._global_step_tensor))
+
+    def _log_and_record(self, elapsed_steps, elapsed_time, global_step):
+      rates.append((global_step, elapsed_steps))
+      super()._log_and_record(elapsed_steps, elapsed_time, global_step)
+
+  folder = tmp_path / "rates"
+  programs.estimator(tmp_path).train(
+    batches(16), hooks=[Echo(every_n_steps=2, output_dir=str(folder))], steps=5
+  )
+  assert (rates, seen) == ([(3, 2), (5, 2)], [0])
+  (written,) = folder.iterdir()
+  events = tf.train.summary_iterator(str(written))
+  values = [(event.step, value.tag) for event in events for value in event.summary.value]
+  assert values == [(3, "global_step/sec"), (5, "global_step/sec")]
+
+
 def test_tensors_are_logged(tmp_path, monkeypatch):
   lines = []
   monkeypatch.setattr(logging, "info", lambda text, *args: lines.append(text % args))

@@ -125,6 +125,30 @@ def test_names_inside_of_tensorflow_estimator_cannot_work_and_are_told_when_impo
   assert rows["compat.v2.reduce_sum"]["status"] == verdicts.WORKS
 
 
+def test_modules_inside_of_contrib_are_contribs(tmp_path):
+  path = write(
+    tmp_path,
+    """
+    from tensorflow.contrib.tpu.python.tpu import tpu_config
+    from tensorflow.contrib.training.python.training import evaluation, hparam
+    from tensorflow.python.estimator import estimator
+
+    tpu_config.InputPipelineConfig.PER_HOST_V2
+    tpu_config.no_such_name
+    evaluation.checkpoints_iterator, hparam.HParams
+    estimator._load_global_step_from_checkpoint_dir
+    """,
+  )
+  rows = {row["name"]: row["status"] for row in report.rows([source.read(path)])}
+  assert rows == {
+    "contrib.tpu.python.tpu.tpu_config.InputPipelineConfig.PER_HOST_V2": verdicts.SHIM,
+    "contrib.tpu.python.tpu.tpu_config.no_such_name": verdicts.ABSENT,
+    "contrib.training.python.training.evaluation.checkpoints_iterator": verdicts.WORKS,
+    "contrib.training.python.training.hparam.HParams": verdicts.SHIM,
+    "estimator.estimator._load_global_step_from_checkpoint_dir": verdicts.SHIM,
+  }
+
+
 def test_the_command_writes_and_tells_by_its_exit_code(tmp_path):
   path = write(tmp_path, "import tensorflow as tf\ntf.layers.dense\ntf.contrib.gan.x\n")
 

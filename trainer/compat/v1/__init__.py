@@ -6,9 +6,9 @@ AbsentNameError, which says why and what to use; its import an AbsentModuleError
 
 import sys
 
-from trainer.compat.v1 import absent, overlay
+from trainer.compat.v1 import absent, inner_modules, overlay
 
-sys.meta_path.append(absent.AbsentModules())
+sys.meta_path += [inner_modules.InnerModules(), absent.AbsentModules()]
 
 __getattr__, __dir__ = overlay.behind(
   __name__,

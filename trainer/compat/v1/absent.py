@@ -4,6 +4,7 @@ import importlib.abc
 import importlib.machinery
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 _PACKAGE = "trainer.compat.v1"
 _GUIDE = "docs/migrate_from_tpuestimator.md"
@@ -27,6 +28,8 @@ _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribut
 _TABLE = {
   "compat.v2.estimator": ("TensorFlow removed it.", "trainer.compat.v1.estimator"),
   "contrib.boosted_trees": _TREES,
+  "contrib.bigtable": ("it read from a database of Google's cloud.", "files of TFRecord"),
+  "contrib.cloud": ("it read from services of Google's cloud.", "files of TFRecord"),
   "contrib.cudnn_rnn": (
     "its kernels store weights in one opaque buffer.",
     "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
@@ -87,12 +90,21 @@ _TABLE = {
     _INSIDE,
     "estimator.tpu.TPUEstimator, TPUEstimatorSpec, TPUConfig or RunConfig",
   ),
+  "hub.Module": (
+    "tensorflow_hub dropped it after version 0.15.",
+    "tf.saved_model.load, or a network of the program's own and tf.train.init_from_checkpoint of "
+    "the module's variables",
+  ),
   "keras.estimator": ("Keras 3 has no estimators.", "trainer.model_fn_from_keras"),
-  "tpu.batch_parallel": _REWRITES,
-  "tpu.replicate": _REWRITES,
-  "tpu.rewrite": _REWRITES,
-  "tpu.shard": _REWRITES,
+} | {
+  f"{module}.{name}": _REWRITES
+  for module in ("contrib.tpu", "tpu")
+  for name in ("batch_parallel", "replicate", "rewrite", "shard")
 }
+
+
+# Modules that programs import at their top, for the sake of an option that is off.
+_FOR_OPTIONS = ("contrib.bigtable", "contrib.cloud", "contrib.quantize", "contrib.tensorrt")
 
 
 class AbsentNameError(AttributeError):
@@ -123,20 +135,39 @@ class AbsentModuleError(ImportError):
     super().__init__(_sentence(name, *reason_and_replacement(name)), name=module)
 
 
-class AbsentModules(importlib.abc.MetaPathFinder):
+class AbsentModule(ModuleType):
+  """A module that may be imported and has no names: each says why."""
+
+  def __getattr__(self, name: str) -> Any:
+    if name.startswith("__"):
+      raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+    raise AbsentNameError(f"{self.__name__}.{name}".removeprefix(f"{_PACKAGE}."))
+
+
+class AbsentModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
   """The last of the finders of modules: says of this package's why one is not there.
 
   `from trainer.compat.v1.contrib import crf` asks for an attribute first and then for a module.
   Python drops the error of the first, so that the second has to give the reason.
+
+  Those of _FOR_OPTIONS are AbsentModules, with which a program runs that does not need them.
   """
 
   def find_spec(
     self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
   ) -> importlib.machinery.ModuleSpec | None:
     """Raises AbsentModuleError for a name of this package; None for all others."""
+    if fullname.removeprefix(f"{_PACKAGE}.") in _FOR_OPTIONS:
+      return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
     if fullname.startswith(f"{_PACKAGE}."):
       raise AbsentModuleError(fullname)
     return None
+
+  def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+    return AbsentModule(spec.name)
+
+  def exec_module(self, module: ModuleType) -> None:
+    """Nothing: it has no names."""
 
 
 def is_known(name: str) -> bool:

@@ -38,7 +38,7 @@ def behind(
   def get(name: str) -> Any:
     if name.startswith("__"):
       raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    if name in submodules:
+    if name in submodules or (name == "python" and module.startswith(f"{_PACKAGE}.contrib.")):
       return importlib.import_module(f"{module}.{name}")
     if name in homes:
       return getattr(_module(homes[name]), name)

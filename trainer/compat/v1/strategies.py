@@ -120,6 +120,16 @@ class OneDeviceStrategy(MirroredStrategy):
 
 
 @dataclasses.dataclass(frozen=True)
+class AllReduceCrossDeviceOps:
+  """A strategy's cross_device_ops: how TensorFlow moved values from core to core; no effect."""
+
+  all_reduce_alg: str = "nccl"
+  num_packs: int = 1
+  agg_small_grads_max_bytes: int = 0
+  agg_small_grads_max_group: int = 10
+
+
+@dataclasses.dataclass(frozen=True)
 class DistributeConfig:
   """RunConfig(experimental_distribute=...)."""
 

@@ -2,6 +2,7 @@
 
 from trainer.compat.v1 import overlay
 from trainer.compat.v1.strategies import (
+  AllReduceCrossDeviceOps,
   CollectiveAllReduceStrategy,
   DistributeConfig,
   MirroredStrategy,
@@ -9,6 +10,7 @@ from trainer.compat.v1.strategies import (
 )
 
 __all__ = [
+  "AllReduceCrossDeviceOps",
   "CollectiveAllReduceStrategy",
   "DistributeConfig",
   "MirroredStrategy",

@@ -1,6 +1,7 @@
 """tf.contrib.tpu: TPUEstimator, what it takes, and what of tf.tpu is asked in a model_fn."""
 
-from trainer.compat.v1 import overlay
+from trainer.compat.v1 import overlay, tpu_function
+from trainer.compat.v1.estimator.hooks import AsyncCheckpointSaverHook
 from trainer.compat.v1.estimator.tpu import (
   InputPipelineConfig,
   RunConfig,
@@ -8,9 +9,15 @@ from trainer.compat.v1.estimator.tpu import (
   TPUEstimator,
   TPUEstimatorSpec,
 )
-from trainer.compat.v1.tpu import CrossShardOptimizer, bfloat16_scope, cross_replica_sum
+from trainer.compat.v1.tpu import (
+  CrossShardOptimizer,
+  bfloat16_scope,
+  cross_replica_sum,
+  outside_compilation,
+)
 
 __all__ = [
+  "AsyncCheckpointSaverHook",
   "CrossShardOptimizer",
   "InputPipelineConfig",
   "RunConfig",
@@ -19,6 +26,8 @@ __all__ = [
   "TPUEstimatorSpec",
   "bfloat16_scope",
   "cross_replica_sum",
+  "outside_compilation",
+  "tpu_function",
 ]
 
 __getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.compat.v1.tpu",))

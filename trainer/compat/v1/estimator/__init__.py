@@ -47,7 +47,7 @@ _HOMES = {
 
 __getattr__, __dir__ = overlay.behind(
   __name__,
-  submodules=("experimental", "export", "inputs", "tpu"),
+  submodules=("estimator", "experimental", "export", "inputs", "tpu"),
   homes={name: f"{_HERE}.{module}" for module, names in _HOMES.items() for name in names}
   | {
     "ModeKeys": "trainer",

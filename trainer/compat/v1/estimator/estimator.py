@@ -27,6 +27,7 @@ from trainer.compat.v1.estimator import (
   run_config,
   session_hooks,
 )
+from trainer.compat.v1.estimator import listeners as listeners_lib
 from trainer.compat.v1.estimator import params as params_lib
 
 v1 = tf.compat.v1
@@ -165,9 +166,11 @@ class Estimator(reading.Reading):
     adapted = self._adapted(trainer.ModeKeys.TRAIN, hooks)
     reader = self._reader("train", input_fn)
     self._trainings += 1
-    listeners = list(saving_listeners or [])
+    listeners: list[Any] = [
+      listeners_lib.Listener(one, lambda: self.octet.variables) for one in saving_listeners or []
+    ]
     if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
-      listeners.insert(0, meta_files.MetaFiles(self.model_dir))
+      listeners.insert(0, meta_files.MetaFiles(self.model_dir, lambda: self.octet.variables))
     with program_errors.as_raised():
       self.octet.train(reader, adapted, steps, max_steps, listeners, **around_checkpoints)
     return self

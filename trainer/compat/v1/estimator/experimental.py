@@ -9,7 +9,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator.hooks import Cadence, NativeHook
+from trainer.compat.v1.estimator.hooks import NativeHook, Timer
 from trainer.reporting import metrics_file
 
 
@@ -18,15 +18,15 @@ class _EarlyStoppingHook(NativeHook):
 
   def __init__(self, should_stop_fn: Callable[[], bool], seconds: float | None, steps: int | None):
     self._should_stop = should_stop_fn
-    self._cadence = Cadence(steps, seconds, "make_early_stopping_hook")
+    self._timer = Timer(steps, seconds, "make_early_stopping_hook")
 
   def next_step(self, step: int) -> int | None:
-    return self._cadence.next_step(step)
+    return self._timer.next_step(step)
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if not self._cadence.is_due(step):
+    if not self._timer.should_trigger_for_step(step):
       return False
-    self._cadence.took(step)
+    self._timer.update_last_triggered_step(step)
     if not self._should_stop():
       return False
     logging.info("Requesting early stopping at global step %d", step)

@@ -1,7 +1,6 @@
 """The hooks of tf.train and tf.estimator, without sessions. Arguments as 2.15 has them."""
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,47 +10,26 @@ from absl import logging
 
 from trainer import errors
 from trainer.compat.v1 import notes
+from trainer.compat.v1.estimator import listeners as listeners_lib
 from trainer.compat.v1.estimator.session_hooks import NativeHook
 
 v1 = tf.compat.v1
 
 
-class Cadence:
-  """Tells when something is due: every so many steps, from the first one on, or seconds."""
+class Timer(v1.train.SecondOrStepTimer):
+  """Tells when something is due: at the first step, then every so many steps or seconds."""
 
-  def __init__(
-    self,
-    steps: int | None,
-    seconds: float | None,
-    who: str,
-    clock: Callable[[], float] = time.monotonic,
-  ):
-    if (steps is None) == (seconds is None):
+  def __init__(self, every_steps: int | None, every_secs: float | None, who: str):
+    if (every_steps is None) == (every_secs is None):
       raise ValueError(f"{who}: exactly one of steps and seconds must be given.")
-    self._steps, self._seconds, self._clock = steps, seconds, clock
-    self._last_step: int | None = None
-    self._last_time = clock()
+    super().__init__(every_secs=every_secs, every_steps=every_steps)
 
   def next_step(self, step: int) -> int | None:
-    if self._steps is None:
+    """The next step that it is due at, or None where that is a matter of time."""
+    if self._every_steps is None:
       return None
-    return step + 1 if self._last_step is None else self._last_step + self._steps
-
-  def is_due(self, step: int) -> bool:
-    if self._last_step is None:
-      return True
-    if self._steps is not None:
-      return step >= self._last_step + self._steps
-    return self._clock() >= self._last_time + self._seconds
-
-  def took(self, step: int) -> tuple[float | None, int | None]:
-    """Notes that it is done; returns (seconds, steps) since the last time, None at the first."""
-    now = self._clock()
-    since = (None, None)
-    if self._last_step is not None:
-      since = now - self._last_time, step - self._last_step
-    self._last_step, self._last_time = step, now
-    return since
+    last = self.last_triggered_step()
+    return step + 1 if last is None else last + self._every_steps
 
 
 class LoggingTensorHook(NativeHook):
@@ -70,9 +48,9 @@ class LoggingTensorHook(NativeHook):
     formatter: Callable[[dict[str, Any]], str] | None = None,
   ):
     only_at_end = at_end and every_n_iter is None and every_n_secs is None
-    self._cadence = None
+    self._timer = None
     if not only_at_end:
-      self._cadence = Cadence(every_n_iter, every_n_secs, "LoggingTensorHook")
+      self._timer = Timer(every_n_iter, every_n_secs, "LoggingTensorHook")
     if not isinstance(tensors, Mapping):
       tensors = {tensor if isinstance(tensor, str) else tensor.name: tensor for tensor in tensors}
     self._tensors = dict(tensors)
@@ -84,11 +62,11 @@ class LoggingTensorHook(NativeHook):
     self._fetched = {tag: step.fetch(tensor, self) for tag, tensor in self._tensors.items()}
 
   def next_step(self, step: int) -> int | None:
-    return None if self._cadence is None else self._cadence.next_step(step)
+    return None if self._timer is None else self._timer.next_step(step)
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if self._cadence is not None and self._cadence.is_due(step):
-      self._log(self._cadence.took(step)[0])
+    if self._timer is not None and self._timer.should_trigger_for_step(step):
+      self._log(self._timer.update_last_triggered_step(step)[0])
     return False
 
   def stop(self, step: int, estimator: Any) -> None:
@@ -139,8 +117,9 @@ class CheckpointSaverHook(NativeHook):
   ):
     del saver, scaffold, save_graph_def
     self._directory = checkpoint_dir
-    self._cadence = Cadence(save_steps, save_secs, "CheckpointSaverHook")
-    self._listeners = list(listeners or [])
+    self._timer = Timer(save_steps, save_secs, "CheckpointSaverHook")
+    self._given = list(listeners or [])
+    self._listeners: list[Any] = []
     if checkpoint_basename != "model.ckpt":
       notes.tell_once("CheckpointSaverHook: checkpoints are always called model.ckpt-<step>.")
 
@@ -150,23 +129,26 @@ class CheckpointSaverHook(NativeHook):
         f"CheckpointSaverHook({self._directory!r}): checkpoints go to the model_dir, "
         f"{estimator.model_dir!r}; give that."
       )
+    self._listeners = [
+      listeners_lib.Listener(one, lambda: estimator.variables) for one in self._given
+    ]
     for listener in self._listeners:
       listener.begin()
-    self._cadence.took(estimator.latest_step() or 0)
+    self._timer.update_last_triggered_step(estimator.latest_step() or 0)
 
   def next_step(self, step: int) -> int | None:
-    return self._cadence.next_step(step)
+    return self._timer.next_step(step)
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
     stop = False
-    if self._cadence.is_due(step):
+    if self._timer.should_trigger_for_step(step):
       for listener in self._listeners:
         listener.before_save(None, step)
       estimator.save_checkpoint()
       for listener in self._listeners:
         estimator.wait_for_checkpoint()
         stop = bool(listener.after_save(None, step)) or stop
-      self._cadence.took(step)
+      self._timer.update_last_triggered_step(step)
     return stop
 
   def stop(self, step: int, estimator: Any) -> None:
@@ -174,8 +156,12 @@ class CheckpointSaverHook(NativeHook):
       listener.end(None, step)
 
 
+class AsyncCheckpointSaverHook(CheckpointSaverHook):
+  """As CheckpointSaverHook; a training goes on while a checkpoint is written, in either."""
+
+
 class StepCounterHook(NativeHook):
-  """Logs steps per second; Octet's own log line says more."""
+  """Logs steps per second, and writes them to output_dir or by the summary_writer."""
 
   def __init__(
     self,
@@ -184,20 +170,39 @@ class StepCounterHook(NativeHook):
     output_dir: str | None = None,
     summary_writer: Any = None,
   ):
-    del output_dir, summary_writer
-    self._cadence = Cadence(
-      None if every_n_secs is not None else every_n_steps, every_n_secs, "StepCounterHook"
-    )
+    if every_n_secs is not None and every_n_steps == 100:
+      every_n_steps = None
+    self._timer = Timer(every_n_steps, every_n_secs, "StepCounterHook")
+    self._output_dir = output_dir
+    self._summary_writer = summary_writer
+    self._summary_tag = "global_step/sec"
+
+  def start(self, estimator: Any) -> None:
+    if self._summary_writer is None and self._output_dir:
+      with tf.Graph().as_default():  # outside of which there are no such writers
+        self._summary_writer = v1.summary.FileWriterCache.get(self._output_dir)
 
   def next_step(self, step: int) -> int | None:
-    return self._cadence.next_step(step)
+    return self._timer.next_step(step)
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if self._cadence.is_due(step):
-      seconds, steps = self._cadence.took(step)
+    if self._timer.should_trigger_for_step(step):
+      seconds, steps = self._timer.update_last_triggered_step(step)
       if seconds:
-        logging.info("global_step/sec: %g", steps / seconds)
+        self._log_and_record(steps, seconds, step)
     return False
+
+  def stop(self, step: int, estimator: Any) -> None:
+    if self._summary_writer is not None:
+      self._summary_writer.flush()
+
+  def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:
+    """What is done every so many steps; programs have it do more."""
+    rate = elapsed_steps / elapsed_time
+    if self._summary_writer is not None:
+      value = v1.Summary.Value(tag=self._summary_tag, simple_value=rate)
+      self._summary_writer.add_summary(v1.Summary(value=[value]), global_step)
+    logging.info("%s: %g", self._summary_tag, rate)
 
 
 class SummarySaverHook(NativeHook):
@@ -255,21 +260,21 @@ class ProfilerHook(NativeHook):
     show_memory: bool = False,
   ):
     del show_dataflow, show_memory
-    self._cadence = Cadence(save_steps, save_secs, "ProfilerHook")
+    self._timer = Timer(save_steps, save_secs, "ProfilerHook")
     self._directory = output_dir
     self._is_on = False
 
   def next_step(self, step: int) -> int | None:
-    return self._cadence.next_step(step)
+    return self._timer.next_step(step)
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
     if self._is_on:
       tf.profiler.experimental.stop()
       self._is_on = False
-    elif self._cadence.is_due(step):
+    elif self._timer.should_trigger_for_step(step):
       tf.profiler.experimental.start(self._directory or estimator.model_dir)
       self._is_on = True
-      self._cadence.took(step)
+      self._timer.update_last_triggered_step(step)
     return False
 
   def stop(self, step: int, estimator: Any) -> None:

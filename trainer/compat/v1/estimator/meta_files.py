@@ -1,37 +1,61 @@
-"""`model.ckpt-<step>.meta` beside each checkpoint, for programs that copy or rename its three
-files.
+"""`model.ckpt-<step>.meta` beside each checkpoint, for programs that import it, or that copy or
+rename the three files.
 
-TensorFlow kept a graph in it, which nobody needs to restore a checkpoint; here it names the version
-of TensorFlow and has no graph. RunConfig(checkpoint_save_graph_def=False) leaves it away.
+TensorFlow kept the whole graph in it. Here it is that of the variables and their Saver:
+`tf.train.import_meta_graph` makes them, and what it returns restores them. There is no network in
+it. RunConfig(checkpoint_save_graph_def=False) leaves the file away.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from trainer import files, storage
 
+v1 = tf.compat.v1
+
 _ENDING = ".meta"
 
 
-class MetaFiles(tf.compat.v1.train.CheckpointSaverListener):
+class MetaFiles(v1.train.CheckpointSaverListener):
   """A saving listener that writes them, and removes those whose checkpoint is gone.
 
   Args:
     model_dir: the folder of the checkpoints.
+    variables: function that returns the training's variables by name.
   """
 
-  def __init__(self, model_dir: str):
-    self._model_dir = model_dir
+  def __init__(self, model_dir: str, variables: Callable[[], Mapping[str, tf.Variable]]):
+    self._model_dir, self._variables = model_dir, variables
+    self._content: bytes | None = None
 
   def after_save(self, session: Any, global_step_value: int) -> None:
-    meta = tf.compat.v1.MetaGraphDef()
-    meta.meta_info_def.tensorflow_version = tf.__version__
-    content = meta.SerializeToString()
+    if self._content is None:
+      self._content = _meta_graph(self._variables())
     found = files.matching(self._model_dir, "model.ckpt-*")
     checkpoints = {name.removesuffix(".index") for name in found if name.endswith(".index")}
     there = {name.removesuffix(_ENDING) for name in found if name.endswith(_ENDING)}
     for name in checkpoints - there:
-      storage.write(name + _ENDING, content)
+      storage.write(name + _ENDING, self._content)
     for name in there - checkpoints:
       storage.remove(name + _ENDING)
+
+
+def _meta_graph(variables: Mapping[str, tf.Variable]) -> bytes:
+  """The graph of variables like these, and of their Saver."""
+  with tf.Graph().as_default():
+    made = {
+      name: v1.get_variable(
+        name,
+        like.shape,
+        like.dtype,
+        v1.zeros_initializer(),
+        trainable=like.trainable,
+        use_resource=True,
+      )
+      for name, like in sorted(variables.items())
+    }
+    if v1.GraphKeys.GLOBAL_STEP in made:
+      v1.add_to_collection(v1.GraphKeys.GLOBAL_STEP, made[v1.GraphKeys.GLOBAL_STEP])
+    return v1.train.Saver(made).export_meta_graph().SerializeToString()

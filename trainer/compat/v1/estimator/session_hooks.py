@@ -2,18 +2,22 @@
 
 | SessionRunHook                 | called                                                          |
 |--------------------------------|-----------------------------------------------------------------|
-| begin, the first before_run    | while the step is traced, in the graph of the model_fn          |
-| after_create_session           | before the first loop                                           |
+| begin                          | while the step is traced, in the graph of the model_fn          |
+| after_create_session, the      | before the first loop                                           |
+| first before_run               |                                                                 |
 | after_run, the next before_run | after each step; on a TPU after each loop. After each batch of  |
 |                                | an evaluation                                                   |
 | end                            | after the last loop                                             |
 
-The session that they get can tell the value of a variable.
+The session that they get can tell the value of a variable. What a hook fetches has to be known when
+the step is traced: a copy of it is asked then, by before_run.
 """
 
+import copy
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from trainer import errors, spec
 
@@ -24,8 +28,14 @@ class NativeHook(v1.train.SessionRunHook):
   """A hook of tf.train that is written anew: `hook(step, metrics, estimator)`, as Octet has them.
 
   It may have what hooks of Octet may have, with names of its own: SessionRunHook's `begin` and
-  `end` take other arguments.
+  `end` take other arguments. Those of a program's own class, which may be one of these with more
+  to do, are called as they are of any other SessionRunHook.
   """
+
+  _global_step_tensor: Any = None
+
+  def begin(self) -> None:
+    self._global_step_tensor = v1.train.get_global_step()
 
   def attach(self, step: Any) -> None:
     """Asks for tensors of the step, a `fetches.Step`."""
@@ -62,6 +72,15 @@ def _read(fetch: Any) -> Any:
       "of a step. Fetch tensors by before_run."
     )
   return fetch.numpy()
+
+
+class _NoSession:
+  """The session of a copy that is asked what it fetches."""
+
+  graph = None
+
+  def run(self, *args: Any, **kwargs: Any) -> Any:
+    raise errors.SettingError("There is no session before the first step.")
 
 
 class _Native:
@@ -111,18 +130,17 @@ class _Foreign:
     self._is_attached = True
     self._global_step = step.global_step
     self.hook.begin()
-    self._ask()
     self._fetched = [
       (fetch, step.fetch(fetch, self.hook))
-      for fetch in self._leaves()
+      for fetch in _leaves(self._asked_early())
       if not self._is_global_step(fetch)
     ]
 
   def begin(self, estimator: Any) -> None:
     if not self._is_attached:  # a hook of an evaluation or prediction
       self.hook.begin()
-      self._ask()
     self.hook.after_create_session(self._session, None)
+    self._ask()
 
   def see_batches(self) -> list[Any]:
     """From now on it is told of each batch, by `batch`; returns what it fetched."""
@@ -174,8 +192,18 @@ class _Foreign:
     asked = self.hook.before_run(self._context)
     self._fetches = None if asked is None else asked.fetches
 
-  def _leaves(self) -> list[Any]:
-    return [] if self._fetches is None else tf.nest.flatten(self._fetches)
+  def _asked_early(self) -> Any:
+    """What it will fetch, asked of a copy, so that it hears before_run as often as in TensorFlow.
+
+    One that needs a session to tell, or what it is told with one, fetches nothing.
+    """
+    context = v1.train.SessionRunContext(v1.train.SessionRunArgs(None), _NoSession())
+    try:
+      asked = copy.copy(self.hook).before_run(context)
+    except Exception as error:  # the hook itself may raise it in its turn
+      logging.debug("%s cannot tell yet what it fetches: %r", spec.name_of(self.hook), error)
+      return None
+    return None if asked is None else asked.fetches
 
   def _is_global_step(self, fetch: Any) -> bool:
     if isinstance(fetch, str):
@@ -193,10 +221,13 @@ class _Foreign:
     if isinstance(fetch, str) and fetch.removesuffix(":0") in known:
       return known[fetch.removesuffix(":0")]
     raise errors.SettingError(
-      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, and did not at its first "
-      "before_run: "
-      "a step can only give what was asked for when it was made."
+      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, and did not when the step was made, "
+      "before there was a session: a step can only give what was asked for then."
     )
+
+
+def _leaves(fetches: Any) -> list[Any]:
+  return [] if fetches is None else tf.nest.flatten(fetches)
 
 
 def adapted(hooks: Any, every: int | None = 1) -> list[Any]:
@@ -209,11 +240,20 @@ def adapted(hooks: Any, every: int | None = 1) -> list[Any]:
   found = []
   for hook in hooks or []:
     if isinstance(hook, NativeHook):
-      hook = _Native(hook)
+      found.append(_Native(hook))
+      if _has_own_methods(hook):
+        found.append(_Foreign(hook, every))
     elif isinstance(hook, v1.train.SessionRunHook):
-      hook = _Foreign(hook, every)
-    found.append(hook)
+      found.append(_Foreign(hook, every))
+    else:
+      found.append(hook)
   return found
+
+
+def _has_own_methods(hook: NativeHook) -> bool:
+  """Whether a program's class gave a hook methods of a SessionRunHook."""
+  names = ("begin", "after_create_session", "before_run", "after_run", "end")
+  return any(getattr(type(hook), name) is not getattr(NativeHook, name) for name in names)
 
 
 def attach(hook: Any, step: Any) -> None:
