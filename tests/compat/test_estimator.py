@@ -129,6 +129,17 @@ def test_a_checkpoint_has_three_files(tmp_path):
   estimator.train(batches(16), steps=2)
   names = {path.name for path in tmp_path.glob("model.ckpt-2.*")}
   assert names == {f"model.ckpt-2.{end}" for end in ("data-00000-of-00001", "index", "meta")}
+  checkpoint = str(tmp_path / "model.ckpt-2")
+  with tf.Graph().as_default(), tf.Session() as session:
+    tf.train.import_meta_graph(f"{checkpoint}.meta").restore(session, checkpoint)
+    assert session.run(tf.train.get_global_step()) == 2
+    assert [v.op.name for v in tf.trainable_variables()] == [
+      *("net/dense/bias", "net/dense/kernel", "net/dense_1/bias", "net/dense_1/kernel"),
+      *("output/bias", "output/kernel"),
+    ]
+    (kernel,) = (v for v in tf.trainable_variables() if v.op.name == "output/kernel")
+    restored = session.run(kernel)
+  np.testing.assert_array_equal(restored, estimator.get_variable_value("output/kernel"))
   (tmp_path / "model.ckpt-0.index").unlink()
   estimator.train(batches(16), steps=1)
   assert not (tmp_path / "model.ckpt-0.meta").exists()
