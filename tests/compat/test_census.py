@@ -5,6 +5,7 @@ Defaults and numbers were read from TensorFlow 2.15.1 (record_2_15.py says how t
 """
 
 import ast
+import functools
 import json
 import pathlib
 
@@ -271,3 +272,101 @@ def test_boosted_trees_are_absent():
   assert not hasattr(tf_estimator, "BoostedTreesEstimator")
   with pytest.raises(absent.AbsentNameError, match="decision-forests"):
     _ = tf_estimator.BoostedTreesEstimator
+
+
+# The public names of tf.compat.v1.estimator in TensorFlow 2.15.
+PUBLIC = (
+  "BaselineClassifier",
+  "BaselineEstimator",
+  "BaselineRegressor",
+  "BestExporter",
+  "BinaryClassHead",
+  "CheckpointSaverHook",
+  "CheckpointSaverListener",
+  "DNNClassifier",
+  "DNNEstimator",
+  "DNNLinearCombinedClassifier",
+  "DNNLinearCombinedEstimator",
+  "DNNLinearCombinedRegressor",
+  "DNNRegressor",
+  "Estimator",
+  "EstimatorSpec",
+  "EvalSpec",
+  "Exporter",
+  "FeedFnHook",
+  "FinalExporter",
+  "FinalOpsHook",
+  "GlobalStepWaiterHook",
+  "Head",
+  "LatestExporter",
+  "LinearClassifier",
+  "LinearEstimator",
+  "LinearRegressor",
+  "LoggingTensorHook",
+  "LogisticRegressionHead",
+  "ModeKeys",
+  "MultiClassHead",
+  "MultiHead",
+  "MultiLabelHead",
+  "NanLossDuringTrainingError",
+  "NanTensorHook",
+  "PoissonRegressionHead",
+  "ProfilerHook",
+  "RegressionHead",
+  "RunConfig",
+  "SecondOrStepTimer",
+  "SessionRunArgs",
+  "SessionRunContext",
+  "SessionRunHook",
+  "SessionRunValues",
+  "StepCounterHook",
+  "StopAtStepHook",
+  "SummarySaverHook",
+  "TrainSpec",
+  "VocabInfo",
+  "WarmStartSettings",
+  "add_metrics",
+  "classifier_parse_example_spec",
+  "experimental.InMemoryEvaluatorHook",
+  "experimental.KMeans",
+  "experimental.LinearSDCA",
+  "experimental.build_raw_supervised_input_receiver_fn",
+  "experimental.call_logit_fn",
+  "experimental.dnn_logit_fn_builder",
+  "experimental.linear_logit_fn_builder",
+  "experimental.make_early_stopping_hook",
+  "experimental.make_stop_at_checkpoint_step_hook",
+  "experimental.stop_if_higher_hook",
+  "experimental.stop_if_lower_hook",
+  "experimental.stop_if_no_decrease_hook",
+  "experimental.stop_if_no_increase_hook",
+  "export.ClassificationOutput",
+  "export.EvalOutput",
+  "export.ExportOutput",
+  "export.PredictOutput",
+  "export.RegressionOutput",
+  "export.ServingInputReceiver",
+  "export.TensorServingInputReceiver",
+  "export.build_parsing_serving_input_receiver_fn",
+  "export.build_raw_serving_input_receiver_fn",
+  "inputs.numpy_input_fn",
+  "inputs.pandas_input_fn",
+  "regressor_parse_example_spec",
+  "tpu.InputPipelineConfig",
+  "tpu.RunConfig",
+  "tpu.TPUConfig",
+  "tpu.TPUEstimator",
+  "tpu.TPUEstimatorSpec",
+  "tpu.experimental.EmbeddingConfigSpec",
+  "train_and_evaluate",
+)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_of_estimator_is_there_or_explained(name):
+  is_there = True
+  try:
+    functools.reduce(getattr, name.split("."), tf_estimator)
+  except AttributeError:
+    is_there = False
+  assert is_there != absent.is_known(f"estimator.{name}")

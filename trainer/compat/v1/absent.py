@@ -14,13 +14,14 @@ _TREES = (
   "the package tensorflow-decision-forests, or XGBoost",
 )
 _INSIDE = "it is inside of tensorflow_estimator, not one of tf.estimator's public names."
-_HEADS = (
-  _INSIDE,
-  "estimator.BinaryClassHead, estimator.MultiClassHead or estimator.RegressionHead",
-)
+_HEADS = (_INSIDE, "the head of tf.estimator, such as estimator.RegressionHead")
 _EXPERIMENTS = (
   "it ran an Estimator of tf.contrib.learn.",
   "estimator.train_and_evaluate with TrainSpec and EvalSpec",
+)
+_RECURRENT = (
+  "its network is not written anew here.",
+  "a model_fn with tf.nn.dynamic_rnn over a cell of tf.nn.rnn_cell",
 )
 _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
 
@@ -63,9 +64,13 @@ _TABLE = {
   "estimator.BoostedTreesClassifier": _TREES,
   "estimator.BoostedTreesEstimator": _TREES,
   "estimator.BoostedTreesRegressor": _TREES,
-  "estimator.MultiHead": (
-    "heads are not combined here.",
-    "a model_fn whose loss is the sum of the losses of several heads",
+  "estimator.FeedFnHook": (
+    "there are no placeholders to feed.",
+    "an input_fn that gives a dataset",
+  ),
+  "estimator.FinalOpsHook": (
+    "it ran operations in a session after the last step.",
+    "a SessionRunHook whose end() reads variables by session.run",
   ),
   "estimator.canned.head": _HEADS,
   "estimator.canned.prediction_keys": (
@@ -77,12 +82,19 @@ _TABLE = {
     "it kept its state in queues and sessions.",
     "sklearn.cluster.MiniBatchKMeans",
   ),
-  "estimator.head": _HEADS,
-  "estimator.head.multi_head": (
-    "heads are not combined here.",
-    "a model_fn whose loss is the sum of the losses of several heads",
+  "estimator.experimental.LinearSDCA": (
+    "it solved the dual problem in tables of a session.",
+    "estimator.LinearClassifier or LinearRegressor with tf.train.FtrlOptimizer",
   ),
-  "estimator.tpu.experimental.EmbeddingConfigSpec": (
+  "estimator.experimental.RNNClassifier": _RECURRENT,
+  "estimator.experimental.RNNEstimator": _RECURRENT,
+  "estimator.experimental.build_raw_supervised_input_receiver_fn": (
+    "only mode PREDICT is exported.",
+    "estimator.export.build_raw_serving_input_receiver_fn",
+  ),
+  "estimator.head": _HEADS,
+  "estimator.head.multi_head": (_INSIDE, "estimator.MultiHead"),
+  "estimator.tpu.experimental": (
     "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
     "tf.compat.v1.feature_column.embedding_column, or get_variable and tf.gather",
   ),

@@ -30,6 +30,8 @@ _HOMES = {
     "PoissonRegressionHead",
     "RegressionHead",
   ),
+  "extenders": ("add_metrics",),
+  "parsing": ("classifier_parse_example_spec", "regressor_parse_example_spec"),
   "run_config": ("RunConfig",),
   "training": ("EvalSpec", "TrainSpec", "train_and_evaluate"),
   "exporters": ("BestExporter", "Exporter", "FinalExporter", "LatestExporter"),

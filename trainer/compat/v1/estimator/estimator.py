@@ -58,7 +58,7 @@ class Estimator(reading.Reading):
   ):
     self._given_model_fn = model_fn
     self._params = params
-    self._warm_start_from = warm_start_from
+    self.warm_start_from = warm_start_from
     config = _as_config(config)
     if model_dir and config.model_dir and os.fspath(model_dir) != config.model_dir:
       raise ValueError(
@@ -123,7 +123,7 @@ class Estimator(reading.Reading):
       model_fn,
       config=dataclasses.replace(config, tpu_config=tpu_config, static_shapes=False),
       params=self._octet_params,
-      warm_start_from=self._warm_start_from,
+      warm_start_from=self.warm_start_from,
       **{f"{kind}_batch_size": size for kind, size in self._sizes.items()},
     )
 

@@ -9,7 +9,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator.hooks import NativeHook, Timer
+from trainer.compat.v1.estimator.hooks import NativeHook, StopAtStepHook, Timer
 from trainer.reporting import metrics_file
 
 
@@ -160,6 +160,14 @@ def _values(
   return {step: found[step][metric_name] for step in found if step >= min_steps}
 
 
+def make_stop_at_checkpoint_step_hook(
+  estimator: Any, last_step: int, wait_after_file_check_secs: float = 30
+) -> NativeHook:
+  """A hook that ends the training at a step: all workers reach it together."""
+  del estimator, wait_after_file_check_secs
+  return StopAtStepHook(last_step=last_step)
+
+
 def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:
   """dict of step → metrics, of the evaluations of an eval_dir (Estimator.eval_dir())."""
   model_dir, name = os.path.split(eval_dir.rstrip("/"))
@@ -171,4 +179,12 @@ def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:
   return dict(sorted(found.items()))
 
 
-__getattr__, __dir__ = overlay.behind(__name__)
+__getattr__, __dir__ = overlay.behind(
+  __name__,
+  homes={
+    "InMemoryEvaluatorHook": "trainer.compat.v1.estimator.evaluator_hook",
+    "call_logit_fn": "trainer.compat.v1.estimator.canned.logit_fns",
+    "dnn_logit_fn_builder": "trainer.compat.v1.estimator.canned.logit_fns",
+    "linear_logit_fn_builder": "trainer.compat.v1.estimator.canned.logit_fns",
+  },
+)

@@ -26,7 +26,8 @@ class Head:
 
   Args:
     dimension: of the logits.
-    weight_column: the name of a feature with a weight for each example, or None.
+    weight_column: the name of a feature with a weight for each example, or its numeric_column, or
+      None.
     loss_reduction: one of tf.losses.Reduction: what of the losses of examples the loss is.
     loss_fn: function of labels and logits that gives the losses in the place of the head's own.
     name: what names of metrics end in, after a slash; None for nothing.
@@ -38,7 +39,7 @@ class Head:
   def __init__(
     self,
     dimension: int,
-    weight_column: str | None = None,
+    weight_column: Any = None,
     loss_reduction: str = MEAN,
     loss_fn: Callable | None = None,
     name: str | None = None,
@@ -146,7 +147,11 @@ class Head:
   def _weights(self, features: dict[str, tf.Tensor] | None) -> tf.Tensor | None:
     if self._weight_column is None:
       return None
-    return _as_column(tf.cast(features[self._weight_column], tf.float32))
+    column = self._weight_column
+    if isinstance(column, str):
+      column = tf.feature_column.numeric_column(column)
+    weights = tf.cast(features[column.key], tf.float32)
+    return _as_column(weights if column.normalizer_fn is None else column.normalizer_fn(weights))
 
   def _losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     if self._loss_fn is None:
