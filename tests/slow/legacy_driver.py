@@ -10,8 +10,8 @@ with tf_slim in the place of tf.contrib.layers). RECORD is a file to which a lin
 for each step and each evaluation. PROGRAM is its file.
 
 What differs from run to run is held on both sides: random numbers of masks are the same for each
-example and each step, nothing is shuffled, images are neither cut nor turned over, and
-tf.nn.dropout passes its input on. 2.15 leaves it to its threads whether
+example and each step, data come in their order, file after file, images are neither cut nor turned
+over, and tf.nn.dropout passes its input on. 2.15 leaves it to its threads whether
 `global_step.assign(global_step + 1)` comes before the learning rate is read or after; here it comes
 after the other assignments.
 """
@@ -49,7 +49,18 @@ def hold_random_numbers(v1):
     begin, size = v1.constant([0, 0, 0]), v1.concat([image_size[:2], [-1]], 0)
     return begin, size, v1.constant([[[0.0, 0.0, 1.0, 1.0]]])
 
+  with_options, interleave = v1.data.Dataset.with_options, v1.data.Dataset.interleave
+
+  def in_order(self, options, *args, **kwargs):
+    options.deterministic = True
+    return with_options(self, options, *args, **kwargs)
+
+  def one_after_another(self, map_func, *args, **kwargs):
+    return interleave(self, map_func, cycle_length=1)
+
   v1.data.Dataset.shuffle = shuffle
+  v1.data.Dataset.with_options = in_order
+  v1.data.Dataset.interleave = one_after_another
   v1.image.random_flip_left_right = v1.identity
   v1.image.sample_distorted_bounding_box = whole_image
   v1.nn.dropout = dropout
