@@ -199,6 +199,18 @@ CASES = {
     words(ns), begin_norm_axis=-1, begin_params_axis=-1
   ),
   "contrib.layer_norm of all": lambda ns: ns.contrib.layer_norm(words(ns)),
+  "contrib.group_norm": lambda ns: ns.contrib.group_norm(
+    images(ns), groups=2, param_initializers={"gamma": ramp(ns.tf)}
+  ),
+  "contrib.group_norm, channels first": lambda ns: ns.contrib.group_norm(
+    images(ns), groups=3, channels_axis=1, reduction_axes=[2, 3]
+  ),
+  "contrib.instance_norm": lambda ns: ns.contrib.instance_norm(
+    images(ns), param_initializers={"beta": ramp(ns.tf), "gamma": ramp(ns.tf)}
+  ),
+  "contrib.instance_norm, channels first": lambda ns: ns.contrib.instance_norm(
+    images(ns), scale=False, data_format="NCHW"
+  ),
   "contrib.max_pool2d": lambda ns: ns.contrib.max_pool2d(images(ns), [2, 2]),
   "contrib.separable_conv2d": lambda ns: ns.contrib.separable_conv2d(
     images(ns), None, 3, depth_multiplier=1, weights_initializer=ramp(ns.tf)

@@ -35,6 +35,23 @@ def test_a_metric_fn_takes_what_there_is(tmp_path):
     estimator.add_metrics(classifier(tmp_path), lambda logits: {})
 
 
+def test_forward_features(tmp_path):
+  made = tf.contrib.estimator.forward_features(classifier(tmp_path), "city")
+  made.train(canned_2_15.input_fn(tf, "binary"), steps=1)
+  read = canned_2_15.input_fn(tf, "binary", epochs=1)
+  found = list(made.predict(read))
+  cities = [row["city"] for row, _ in read().unbatch().as_numpy_iterator()]
+  assert [row["city"] for row in found] == cities
+  assert "age" not in found[0]
+  assert "logistic" in found[0]
+  with pytest.raises(ValueError, match=r"\['age'\] are predictions as well as features"):
+    next(
+      tf.contrib.estimator.forward_features(
+        tf.contrib.estimator.forward_features(classifier(tmp_path), "age"), "age"
+      ).predict(read)
+    )
+
+
 def test_an_evaluation_within_a_training_is_of_its_weights(tmp_path):
   made, steps = classifier(tmp_path), []
   evaluate = made.evaluate

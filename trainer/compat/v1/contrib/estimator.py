@@ -48,6 +48,9 @@ def clip_gradients_by_norm(optimizer: Any, clip_norm: float) -> v1.train.Optimiz
 # Older names, with the same arguments.
 binary_classification_head = heads.BinaryClassHead
 multi_class_head = heads.MultiClassHead
+multi_head = heads.MultiHead
+multi_label_head = heads.MultiLabelHead
+logistic_regression_head = heads.LogisticRegressionHead
 
 
 def regression_head(
@@ -64,6 +67,21 @@ def regression_head(
   )
 
 
+def poisson_regression_head(
+  weight_column: str | None = None,
+  label_dimension: int = 1,
+  loss_reduction: str = heads.MEAN,
+  compute_full_loss: bool = True,
+  name: str | None = None,
+) -> heads.Head:
+  """The older name of tf.estimator.PoissonRegressionHead; see regression_head."""
+  return heads.PoissonRegressionHead(
+    label_dimension, weight_column, loss_reduction, compute_full_loss, name
+  )
+
+
 __getattr__, __dir__ = overlay.behind(
-  __name__, ("trainer.compat.v1.estimator", "trainer.compat.v1.estimator.experimental")
+  __name__,
+  ("trainer.compat.v1.estimator", "trainer.compat.v1.estimator.experimental"),
+  homes={"forward_features": "trainer.compat.v1.estimator.extenders"},
 )

@@ -10,7 +10,14 @@ v1 = tf.compat.v1
 losses = v1.losses
 
 # Those of contrib.layers that slim had not, or had from contrib.framework.
-_NOT_OF_SLIM = {"apply_regularization", "model_variable", "xavier_initializer_conv2d"}
+_NOT_OF_SLIM = {
+  "OPTIMIZER_CLS_NAMES",
+  "OPTIMIZER_SUMMARIES",
+  "apply_regularization",
+  "model_variable",
+  "optimize_loss",
+  "xavier_initializer_conv2d",
+}
 _LAYERS = [name for name in layers.__all__ if name not in _NOT_OF_SLIM]
 
 __getattr__, __dir__ = overlay.behind(

@@ -15,6 +15,7 @@ from trainer.compat.v1.contrib.layers.convolutions import (
   separable_convolution2d,
 )
 from trainer.compat.v1.contrib.layers.dense import bias_add, fully_connected, linear, relu
+from trainer.compat.v1.contrib.layers.group_normalizations import group_norm, instance_norm
 from trainer.compat.v1.contrib.layers.normalizations import batch_norm, layer_norm
 from trainer.compat.v1.contrib.layers.optimize_loss import (
   OPTIMIZER_CLS_NAMES,
@@ -57,6 +58,8 @@ __all__ = [
   "dropout",
   "flatten",
   "fully_connected",
+  "group_norm",
+  "instance_norm",
   "l1_l2_regularizer",
   "l1_regularizer",
   "l2_regularizer",
