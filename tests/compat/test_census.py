@@ -370,3 +370,10 @@ def test_a_public_name_of_estimator_is_there_or_explained(name):
   except AttributeError:
     is_there = False
   assert is_there != absent.is_known(f"estimator.{name}")
+
+
+def test_what_is_said_to_be_absent_is():
+  for name in absent._TABLE:
+    with pytest.raises(absent.AbsentNameError):
+      found = functools.reduce(getattr, name.split("."), tf)
+      found.any_name  # noqa: B018  (of a module that may be imported)

@@ -31,6 +31,11 @@ _TABLE = {
   "contrib.boosted_trees": _TREES,
   "contrib.bigtable": ("it read from a database of Google's cloud.", "files of TFRecord"),
   "contrib.cloud": ("it read from services of Google's cloud.", "files of TFRecord"),
+  "contrib.checkpoint": ("it moved.", "tf.train.Checkpoint"),
+  "contrib.compiler": (
+    "it marked operations of a graph.",
+    "tf.function(jit_compile=True) around the function that makes them",
+  ),
   "contrib.cudnn_rnn": (
     "its kernels store weights in one opaque buffer.",
     "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
@@ -43,7 +48,13 @@ _TABLE = {
     "it is TensorFlow's own way of working today.",
     "the same names in tf and tf.compat.v1",
   ),
+  "contrib.feature_column": ("it moved.", "tf.feature_column"),
   "contrib.gan": ("it left for a package of its own.", "the package tensorflow-gan"),
+  "contrib.hooks": ("it moved.", "tf.train.ProfilerHook"),
+  "contrib.image": (
+    "it left for a package of its own.",
+    "tf.image, or tf.raw_ops.ImageProjectiveTransformV3",
+  ),
   "contrib.learn.Experiment": _EXPERIMENTS,
   "contrib.learn.learn_runner": _EXPERIMENTS,
   "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
@@ -51,6 +62,11 @@ _TABLE = {
     "it became tf.losses, but for the losses of metric_learning.",
     "tf.losses, or tensorflow_addons.losses copied into the program",
   ),
+  "contrib.mixed_precision": (
+    "it scaled losses by operations of a session.",
+    "contrib.tpu.bfloat16_scope",
+  ),
+  "contrib.nn.alpha_dropout": ("it moved.", "keras.layers.AlphaDropout"),
   "contrib.quantize": (
     "it rewrote graphs of sessions.",
     "the package tensorflow-model-optimization",
@@ -59,8 +75,18 @@ _TABLE = {
     "its decoders are not written anew here.",
     "tf.while_loop over a contrib.rnn cell",
   ),
+  "contrib.signal": ("it moved.", "tf.signal"),
+  "contrib.slim.learning": (
+    "it trained in a session of its own.",
+    "contrib.layers.optimize_loss and an Estimator",
+  ),
+  "contrib.slim.nets": (
+    "its networks are files of tensorflow/models.",
+    "research/slim/nets, with their imports changed",
+  ),
   "contrib.tensorboard": ("it moved.", "tensorboard.plugins.projector"),
   "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
+  "contrib.util": ("it moved.", "tf.make_tensor_proto and tf.make_ndarray"),
   "estimator.BoostedTreesClassifier": _TREES,
   "estimator.BoostedTreesEstimator": _TREES,
   "estimator.BoostedTreesRegressor": _TREES,
