@@ -238,7 +238,8 @@ def count_last(v1):
   from tensorflow.python.ops import ref_variable, resource_variable_ops
 
   kinds = ("Assign", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
-  for kind in (ref_variable.RefVariable, resource_variable_ops.BaseResourceVariable):
+  # ResourceVariable has the methods of its base class in a copy of its own.
+  for kind in (ref_variable.RefVariable, resource_variable_ops.ResourceVariable):
 
     def last(self, *args, assign=kind.assign, **kwargs):
       if self.op.name != "global_step":
