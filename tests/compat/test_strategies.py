@@ -1,5 +1,7 @@
 """Strategies of tf.distribute, given to RunConfig, as in 2.15."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,12 @@ def test_each_core_takes_a_batch_of_the_input_fn(tmp_path, monkeypatch, make):
   two, seen_by_two = _trained(tmp_path / "two", "cpu:2", 8, monkeypatch, make)
   np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
   assert seen == seen_by_two == 64
+
+
+@pytest.mark.parametrize(
+  "task, is_chief", [("chief", True), ("worker", False), ("evaluator", False)]
+)
+def test_a_config_knows_the_chief_of_a_cluster(monkeypatch, task, is_chief):
+  jobs = {"chief": ["a:1"], "worker": ["b:1"], "evaluator": ["c:1"]}
+  monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": task}}))
+  assert tf.estimator.RunConfig().is_chief == is_chief

@@ -115,11 +115,14 @@ def from_tf_config(text: str) -> Cluster:
   """
   try:
     config = json.loads(text)
-    cluster, task = config.get("cluster", {}), config.get("task", {})
+    cluster, task = dict(config.get("cluster", {})), config.get("task", {})
+    if "master" in cluster:  # the older name of the chief
+      cluster.setdefault("chief", cluster.pop("master"))
     jobs = {
       job: _tasks(cluster[job], job) for job in ("chief", "worker", "evaluator") if job in cluster
     }
     role, index = task.get("type"), int(task.get("index", 0))
+    role = "chief" if role == "master" else role
   except (ValueError, AttributeError, TypeError) as error:
     if isinstance(error, errors.OctetError):
       raise
@@ -129,12 +132,17 @@ def from_tf_config(text: str) -> Cluster:
   has_evaluator = bool(jobs.pop("evaluator", ()))
   if role == "evaluator":
     return Cluster("TF_CONFIG", (), role, 0, has_evaluator=True)
+  if role == "ps":
+    raise errors.SettingError(
+      "TF_CONFIG makes this process a parameter server (ps), and there is none here: each worker "
+      "holds all variables. Start the chief and the workers alone."
+    )
   if role is None and sum(map(len, jobs.values())) > 1:
     raise errors.SettingError(
       "TF_CONFIG describes several workers and does not say which one this process is: add "
       '"task": {"type": "worker", "index": 0}.'
     )
-  if role not in ("chief", "worker") or not any(jobs.values()):  # such as "ps": it trains alone
+  if role not in ("chief", "worker") or not any(jobs.values()):  # it trains alone
     return Cluster("TF_CONFIG", has_evaluator=has_evaluator)
   return _checked("TF_CONFIG", jobs, role, index, has_evaluator)
 

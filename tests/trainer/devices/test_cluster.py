@@ -43,6 +43,11 @@ def test_workers_are_counted_chief_first():
   assert found.jobs == (("chief", ("a:1",)), ("worker", ("b:1", "c:1")))
 
 
+def test_a_chief_by_its_older_name():
+  found = of({"master": ["a:1"], "worker": ["b:1"]}, type="master", index=0)
+  assert (found.role, found.number, found.addresses) == ("chief", 0, ("a:1", "b:1"))
+
+
 def test_an_evaluator_works_alone():
   found = of({"worker": ["b:1", "c:1"]}, type="evaluator", index=0)
   assert (found.role, found.has_others, found.has_evaluator) == ("evaluator", False, True)
@@ -71,6 +76,7 @@ def test_an_evaluator_works_alone():
     ({"chief": ["a:1", "b:1"]}, {"type": "chief"}, "TF_CONFIG has 2 chiefs; expected one"),
     ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 2}, "the task is worker 2, and the"),
     ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": -1}, "the task is worker -1, and the"),
+    ({"chief": ["a:1"], "ps": ["b:1"]}, {"type": "ps"}, "there is none here: each worker holds"),
     ({"worker": ["a:1", "b:1"]}, {}, "does not say which one this process is"),
   ],
 )

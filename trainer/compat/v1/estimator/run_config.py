@@ -16,6 +16,7 @@ import tensorflow as tf
 import trainer
 from trainer import errors
 from trainer.compat.v1 import notes, strategies
+from trainer.devices import cluster as cluster_lib
 
 DEVICE_VARIABLE = strategies.DEVICE_VARIABLE
 
@@ -163,13 +164,20 @@ class RunConfig:
       raise TypeError(f"RunConfig has no argument {sorted(others)[0]!r}.")
     notes.tell_of_unused("RunConfig", vars(self), _NO_EFFECT)
 
-  is_chief = True
+  # Octet shares out the input among the workers of TF_CONFIG: a program that did so by these, too,
+  # would train on a part of a part.
   task_type = "worker"
   task_id = 0
   global_id_in_cluster = 0
   num_ps_replicas = 0
   num_worker_replicas = 1
   service = None
+
+  @property
+  def is_chief(self) -> bool:
+    """Whether this process is the first of those that TF_CONFIG has train together."""
+    found = cluster_lib.find()
+    return found is None or (found.role != "evaluator" and found.number == 0)
 
   @property
   def cluster_spec(self) -> tf.train.ClusterSpec:
