@@ -1,3 +1,10 @@
 """Where a run computes: CPUs, GPUs, TPUs, several machines; and does what is installed fit them."""
 
-__all__ = ["cluster", "device", "gpu_config", "tensorflow_behavior", "tensorflow_package", "workers"]
+__all__ = [
+  "cluster",
+  "device",
+  "gpu_config",
+  "tensorflow_behavior",
+  "tensorflow_package",
+  "workers",
+]
