@@ -26,11 +26,13 @@ def _no_gin_bindings():
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items):
-  """Has the eight cores of the tests that are long on them be long."""
+  """Has the tests that are long on several cores be long there, but for the case that they name."""
   for item in items:
-    on_eight = "callspec" in dir(item) and item.callspec.params.get("device") == "cpu:8"
-    if on_eight and item.get_closest_marker("long_on_eight_cores"):
-      item.add_marker(pytest.mark.long)
+    mark = item.get_closest_marker("long_on_several_cores")
+    if mark and "callspec" in dir(item):
+      device, case = map(item.callspec.params.get, ("device", "case"))
+      if str(device).startswith("cpu:") and getattr(case, "name", "") != mark.kwargs.get("but"):
+        item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(params=os.environ.get("OCTET_TEST_DEVICES", "cpu,cpu:8").split(","))

@@ -78,7 +78,7 @@ def test_the_table_has_a_line_for_each_kind_in_use():
   assert len({len(line) for line in lines}) == 1
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_functions_get_the_per_core_size_in_every_mode_but_export(tmp_path, device):
   seen = {}
 

@@ -301,9 +301,8 @@ STRUCTURES = {
 
 
 @pytest.mark.parametrize(
-  "name, on", [*((name, "cpu") for name in STRUCTURES), ("nested dict", "cpu:8")]
+  "name, on", [*((name, "cpu") for name in STRUCTURES), ("nested dict", "cpu:2")]
 )
-@pytest.mark.long_on_eight_cores
 def test_features_without_labels_in_any_structure(name, on, tmp_path):
   x, _ = programs.arrays(24)
   structure = STRUCTURES[name]

@@ -52,7 +52,7 @@ def dropped(y):
 # -------------------------------------------------------------- a right model
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_a_right_model_passes(device):
   testing.assert_learns(**LINE, steps=50, below=1.0, device=device)
   testing.assert_resumes_exactly(**LINE, device=device)
@@ -198,6 +198,7 @@ def gin_file(tmp_path):
   return path
 
 
+@pytest.mark.long_on_several_cores
 def test_a_gin_file_is_run(gin_file, tmp_path, device):
   metrics = testing.run_gin(
     gin_file,

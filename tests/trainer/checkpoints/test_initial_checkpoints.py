@@ -147,7 +147,7 @@ def bert(path, assignment_map):
   ],
   ids=["scope", "both kinds", "by the names of operations"],
 )
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_a_training_begins_with_it_and_goes_on(assignment_map, pretrained, device, tmp_path):
   """Not so that each step would begin there again."""
   estimator = programs.estimator(tmp_path, bert(pretrained, assignment_map), device)

@@ -113,7 +113,7 @@ def loss_of(values, w, b):
   return np.mean((x @ values[w] + values[b] - y) ** 2)
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_averages_are_evaluated_predicted_with_and_exported(tmp_path, device):
   estimator = programs.estimator(tmp_path, averaging, device)
   estimator.train(programs.train_input, max_steps=10)
@@ -134,7 +134,7 @@ def test_averages_are_evaluated_predicted_with_and_exported(tmp_path, device):
   )
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_an_evaluation_of_averages_leaves_the_training_as_it_is(tmp_path, device):
   losses = []
 

@@ -126,7 +126,7 @@ def loss_of(found, suffix=""):
   return np.mean((x @ found[f"w{suffix}"] + found[f"b{suffix}"] - y) ** 2)
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_averages_are_evaluated_predicted_with_and_exported(device, tmp_path):
   losses, model_fn = [], with_scaffold(restores_averages, modes=("eval", "infer"))
 

@@ -430,15 +430,15 @@ def test_hooks_do_not_hear_of_a_step_whose_loss_is_nan(tmp_path):
   assert seen == [1, 2]
 
 
-def test_one_replica_of_eight_is_enough(tmp_path):
+def test_one_replica_of_several_is_enough(tmp_path):
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-    spec.loss += tf.where(tf.equal(replica, 5), math.nan, 0.0)
+    spec.loss += tf.where(tf.equal(replica, 1), math.nan, 0.0)
     return spec
 
   with pytest.raises(errors.NonFiniteError, match="NaN at step 1"):
-    programs.estimator(tmp_path, model_fn, device="cpu:8").train(programs.train_input, steps=2)
+    programs.estimator(tmp_path, model_fn, device="cpu:2").train(programs.train_input, steps=2)
 
 
 def test_a_file_in_the_way_of_model_dir(tmp_path):

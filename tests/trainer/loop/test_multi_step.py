@@ -90,7 +90,7 @@ def test_input_that_hosts_make_trains_and_resumes_to_the_same_bits(tmp_path, mon
   assert distributed.call_count == 2
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_a_training_that_is_resumed_comes_to_the_same_bits(tmp_path, device):
   """The checkpoint is written inside of a stack."""
   runs = []

@@ -69,7 +69,7 @@ def estimator(model_dir, device, **config):
   )
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_the_step_the_tensor_and_the_batch(tmp_path, device):
   with pytest.raises(errors.NonFiniteError) as raised:
     estimator(tmp_path, device).train(with_bad_row(-1), max_steps=400)
@@ -98,7 +98,7 @@ def test_an_input_that_is_not_finite_is_named(tmp_path):
     estimator(tmp_path, "cpu").train(with_bad_row(np.nan), max_steps=400)
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_a_rollback_goes_on_from_the_last_good_checkpoint_with_the_examples_that_follow(
   tmp_path, device
 ):

@@ -61,7 +61,7 @@ def warnings(caplog, monkeypatch, folder, *arguments, **settings):
   return [record.getMessage() for record in caplog.records if "train_op" in record.getMessage()]
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu:8"])
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
 @pytest.mark.parametrize("train_op_of", [nothing, steps_alone, an_empty_list])
 def test_a_train_op_that_trains_nothing_is_told_once(
   train_op_of, device, tmp_path, caplog, monkeypatch
@@ -74,7 +74,7 @@ def test_a_train_op_that_trains_nothing_is_told_once(
     assert f"({__file__}:{first + 1})" in said
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu:8"])
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
 @pytest.mark.parametrize(
   "arguments",
   [(minimize,), (accumulate,), (by_hand,), (sometimes,), (nothing, False)],

@@ -182,7 +182,7 @@ def _input_fn(params):
 @pytest.mark.parametrize(
   "metric_fn, tensors, on",
   [
-    (keras_fn, lambda labels, scores: {"scores": scores, "labels": labels}, "cpu:8"),
+    (keras_fn, lambda labels, scores: {"scores": scores, "labels": labels}, "cpu:2"),
     (v1_fn, lambda labels, scores: [labels, scores], "cpu"),
   ],
   ids=["dict", "list"],

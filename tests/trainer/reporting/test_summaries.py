@@ -128,7 +128,7 @@ def test_summaries_outside_of_a_training_step_do_not_matter(tmp_path):
 )
 def test_what_is_not_written_is_said_once(tell, tmp_path, caplog, monkeypatch):
   monkeypatch.setattr(summaries, "_told", set())
-  estimator = programs.estimator(tmp_path, telling(tell), device="cpu:8").train(
+  estimator = programs.estimator(tmp_path, telling(tell), device="cpu:2").train(
     programs.train_input, steps=1
   )
   estimator.evaluate(programs.examples(8))

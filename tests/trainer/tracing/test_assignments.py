@@ -211,7 +211,7 @@ def everything(features, labels, mode, params):
   return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_neither_evaluation_nor_prediction_changes_anything(tmp_path, device):
   estimator = programs.estimator(tmp_path / "model", everything, device)
   estimator.train(programs.train_input, steps=2)
@@ -248,7 +248,7 @@ def test_what_is_served_assigns_nothing(tmp_path):
   assert not {kind for kind in kinds if assignments.changes_a_variable(kind)}
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_metrics_of_a_model_fn_count_in_evaluation_and_are_in_no_checkpoint(tmp_path, device):
   def model_fn(features, labels, mode, params):
     result = programs.line(features, labels, mode, params)

@@ -25,7 +25,7 @@ OF_A_REPLICA = (
 
 @pytest.fixture
 def store(device):
-  strategy = device_lib.connect("cpu:2" if device == "cpu:8" else device).strategy
+  strategy = device_lib.connect(device).strategy
   return variable_store.VariableStore(strategy, seed=5)
 
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.devices import device as device_lib
@@ -106,7 +107,7 @@ ON_EIGHT = (a_variable, a_model_without_variables, one_in_a_branch)
   [*((make, "cpu") for make in USES), *((make, "cpu:8") for make in ON_EIGHT)],
   ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_what_is_made_outside_is_named_with_the_line_that_uses_it(make, device):
   line = re.escape(__file__) + r":\d+"
   used = re.sub(r"_\d+/", "/", re.escape(USES[make])).replace("dense", r"dense(_\d+)?")
@@ -117,7 +118,7 @@ def test_what_is_made_outside_is_named_with_the_line_that_uses_it(make, device):
 def test_each_is_told_once_and_not_too_many_of_them():
   w = [tf.Variable(1.0, name=f"w{n}") for n in range(9)]
   with pytest.raises(errors.ModelFnError, match="and 3 more") as caught:
-    run(lambda: [tf.add_n(w), tf.add_n(w)], "cpu:8")
+    run(lambda: [tf.add_n(w), tf.add_n(w)], "cpu:2")
   assert re.findall(r"w\d", str(caught.value)) == [f"w{n}" for n in range(6)]
   assert "trainer.model_fn_from_keras(build_model" in str(caught.value)
 
@@ -233,7 +234,7 @@ def with_scale(scale):
   return model_fn
 
 
-@pytest.mark.long_on_eight_cores
+@pytest.mark.long_on_several_cores
 def test_what_is_kept_from_the_first_trace_is_found_by_the_first_evaluation(tmp_path, device):
   kept = Kept()
   estimator = programs.estimator(tmp_path, with_scale(lambda x, mode: kept(x)), device)
@@ -242,7 +243,9 @@ def test_what_is_kept_from_the_first_trace_is_found_by_the_first_evaluation(tmp_
     estimator.evaluate(programs.examples(8))
 
 
-@pytest.mark.parametrize("mode", [ModeKeys.EVAL, ModeKeys.PREDICT])
+@pytest.mark.parametrize(
+  "mode", long.except_for([ModeKeys.EVAL], [ModeKeys.EVAL, ModeKeys.PREDICT])
+)
 def test_in_each_mode_by_itself(mode, tmp_path):
   w = tf.Variable(2.0, name="scale")
   model_fn = with_scale(lambda x, at: x * w if at == mode else x)

@@ -76,7 +76,6 @@ def test_it_computes_what_keras_does(make, fused_updates, sparse):
   np.testing.assert_array_equal(values[1], expected[1])  # the small one is Keras's own
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu:8"])
 def test_a_training_uses_it(tmp_path, device):
   def model_fn(features, labels, mode, params):
     y = keras.layers.Dense(1)(keras.layers.Dense(4000)(features["x"]))[:, 0]
@@ -89,4 +88,4 @@ def test_a_training_uses_it(tmp_path, device):
   estimator.train(programs.train_input, steps=3)
   graph = estimator._parts.loops._train_loop._list_all_concrete_functions()[0].graph
   text = str(graph.as_graph_def())
-  assert text.count('op: "ResourceApplyAdam"') == {"cpu": 1, "cpu:8": 8}[device]
+  assert text.count('op: "ResourceApplyAdam"') == estimator.device.replicas

@@ -166,7 +166,6 @@ def test_a_batch_whose_size_is_not_known(channels, way):
   assert taken(training=False) == {way}
 
 
-@pytest.mark.parametrize("device", ["cpu", "cpu:8"])
 def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
   def model_fn(features, labels, mode, params):
     images = keras.layers.Reshape([1, 1, 16])(keras.layers.Dense(16)(features["x"]))
@@ -183,7 +182,8 @@ def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
   estimator = programs.estimator(tmp_path, model_fn, device=device, batch_size=32, cpu_kernels=True)
   estimator.train(programs.train_input, steps=3)
   graph = estimator._parts.loops._train_loop._list_all_concrete_functions()[0].graph
-  assert str(graph.as_graph_def()).count('op: "FusedBatchNormV3"') == {"cpu": 1, "cpu:8": 8}[device]
+  operations = str(graph.as_graph_def()).count('op: "FusedBatchNormV3"')
+  assert operations == estimator.device.replicas
   exported = tf.saved_model.load(estimator.export_saved_model(str(tmp_path / "export")))
   assert "FusedBatchNorm" not in str(exported.signatures["serving_default"].graph.as_graph_def())
   x = programs.arrays(16)[0]
