@@ -20,6 +20,7 @@ def softmax_loss(logits, labels):
   return np.mean(np.log(np.exp(shifted).sum(-1)) - shifted[np.arange(len(labels)), labels])
 
 
+@pytest.mark.long_on_several_cores(but="v1_variables")
 def test_metrics_and_loss_are_those_of_numpy(case, trained):
   _, labels = case.arrays()
   logits = np.stack([prediction["logits"] for prediction in trained.predict(case.eval_input_fn)])
@@ -30,6 +31,7 @@ def test_metrics_and_loss_are_those_of_numpy(case, trained):
   assert result["global_step"] == 3
 
 
+@pytest.mark.long_on_several_cores(but="v1_variables")
 def test_one_core_predicts_what_eight_do_from_one_checkpoint(case, trained, device, tmp_path):
   other = case.estimator(tmp_path / "model", "cpu" if device == "cpu:8" else "cpu:8")
   for mine, theirs in zip(
@@ -38,6 +40,7 @@ def test_one_core_predicts_what_eight_do_from_one_checkpoint(case, trained, devi
     np.testing.assert_allclose(mine["logits"], theirs["logits"], atol=1e-6)
 
 
+@pytest.mark.long_on_several_cores(but="v1_variables")
 def test_the_export_serves_what_is_predicted(case, device):
   testing.assert_export_matches(
     case.model_fn,

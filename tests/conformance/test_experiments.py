@@ -1,4 +1,4 @@
-"""Every shipped experiment: two steps on eight cores; from that checkpoint one more step, an
+"""Every shipped experiment: two steps on several cores; from that checkpoint one more step, an
 evaluation, an export and predictions on one core.
 
 The sizes are as small as the networks allow; those that are too deep for a quick test are in
@@ -52,7 +52,7 @@ SMALLER = {
 }
 
 
-def check(file, folder, bindings=()):
+def check(file, folder, bindings=(), cores="cpu:8"):
   """Runs an experiment from beginning to end in a folder; the bindings of gin come last."""
   model_dir = folder / "model"
 
@@ -63,13 +63,13 @@ def check(file, folder, bindings=()):
     )
     return experiment.run(model_dir=str(model_dir), mode=mode, device=device)
 
-  run("train", "cpu:8", 2)
+  run("train", cores, 2)
   assert sorted(path.stem for path in model_dir.glob("model.ckpt-*.index")) == [
     "model.ckpt-0",
     "model.ckpt-2",
   ]
 
-  result = run("train_and_evaluate", "cpu", 3)  # which goes on where eight cores have ended
+  result = run("train_and_evaluate", "cpu", 3)  # which goes on where several cores have ended
   assert result["global_step"] == 3
   assert math.isfinite(result["loss"])
   assert 0 <= result["accuracy"] <= 1
@@ -98,20 +98,23 @@ def check(file, folder, bindings=()):
   assert (model_dir / "predictions-3.png").exists() == ("image" in features)
 
 
+QUICK = ("paradnn_fully_connected.gin", "cpu:2")
+
+
 @pytest.mark.parametrize(
-  "file",
+  ("file", "cores"),
   long.except_for(
-    ("paradnn_fully_connected.gin",), [file for file in shipped.FILES if file not in shipped.DEEP]
+    [QUICK], [QUICK, *((file, "cpu:8") for file in shipped.FILES if file not in shipped.DEEP)]
   ),
 )
-def test_from_eight_cores_to_one(file, tmp_path):
+def test_from_several_cores_to_one(file, cores, tmp_path):
   bindings = SMALLER.get(file, [])
   if file == "transformer_classifier.gin":
     (tmp_path / "words.txt").write_text("good\nbad\n")
     (tmp_path / "texts.tsv").write_text("text\tlabel\n" + "good\t1\nbad\t0\n" * 8)
     files = {"TRAIN_FILE": "texts.tsv", "TEST_FILE": "texts.tsv", "VOCABULARY_FILE": "words.txt"}
     bindings = bindings + [f'{name} = "{tmp_path / file}"' for name, file in files.items()]
-  check(file, tmp_path, bindings)
+  check(file, tmp_path, bindings, cores)
 
 
 def test_the_deep_ones_are_shipped():

@@ -17,10 +17,12 @@ def arguments(case):
   )
 
 
+@pytest.mark.long_on_several_cores  # which do what one core does, see below
 def test_it_learns(case, device):
   testing.assert_learns(**arguments(case), steps=60, device=device)
 
 
+@pytest.mark.long_on_several_cores  # where a training that is resumed shows it
 def test_same_seed_same_bits_whatever_the_loop_length(case, device, tmp_path):
   runs = []
   for length in (1, 3):
@@ -43,5 +45,6 @@ def test_eight_cores_do_what_one_does(case):
   testing.assert_same_on_eight_cores(**arguments(case), steps=20)
 
 
+@pytest.mark.long_on_several_cores(but="v1_variables")
 def test_a_training_that_is_resumed_comes_to_the_same_bits(case, device):
   testing.assert_resumes_exactly(**arguments(case), device=device)

@@ -3,10 +3,12 @@ run.
 """
 
 import numpy as np
+import pytest
 
 from trainer.testing import assert_same_values, values
 
 
+@pytest.mark.long_on_several_cores(but="v1_variables")
 def test_all_modes_share_variables(case, device, tmp_path):
   estimator = case.estimator(tmp_path / "model", device)
   estimator.train(case.train_input_fn, steps=2)
@@ -19,6 +21,7 @@ def test_all_modes_share_variables(case, device, tmp_path):
   assert_same_values(before, values(estimator))
 
 
+@pytest.mark.long_on_several_cores(but="v1_variables")
 def test_names_are_those_of_one_core_and_of_a_second_run(case, device, tmp_path):
   first = case.estimator(tmp_path / "first", "cpu").train(case.train_input_fn, steps=1)
   second = case.estimator(tmp_path / "second", device).train(case.train_input_fn, steps=1)
