@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import trainer.compat.v1 as tf
+from tests import long
 from tests.compat import programs
 from trainer import errors
 from trainer.compat.v1 import estimator as tf_estimator
@@ -53,7 +54,7 @@ def test_evaluates_and_predicts_every_example(trained):
 @pytest.mark.parametrize(
   "kind,train,evaluate",
   [
-    (True, 16, 16),
+    pytest.param(True, 16, 16, marks=pytest.mark.long),
     (contrib_tpu.InputPipelineConfig.PER_HOST_V2, 8, 8),
     (contrib_tpu.InputPipelineConfig.SLICED, 16, 16),
   ],
@@ -75,7 +76,7 @@ def test_an_input_fn_gets_the_batch_size_of_its_configuration(tmp_path, kind, tr
   assert set(seen) == {(train, 1), (evaluate, 2)}
 
 
-@pytest.mark.parametrize("kind", ["PER_HOST_V1", "PER_HOST_V2"])
+@pytest.mark.parametrize("kind", long.except_for(["PER_HOST_V2"], ["PER_HOST_V1", "PER_HOST_V2"]))
 def test_a_batch_that_an_input_fn_fixes_itself_is_shared_by_the_cores(tmp_path, kind):
   def input_fn(params):
     x, y = programs.arrays()

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from tests import long
 from tests.docs import guide
 
 GUIDES = [guide.ROOT / "README.md", *sorted((guide.ROOT / "docs").glob("*.md"))]
@@ -15,8 +14,6 @@ RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 
 NEEDS = {"serve": ("fastapi", "uvicorn")}  # guides that need an extra
-
-QUICK = ("performance",)  # guides that the gate runs, beside the README
 
 
 def run_guide(path, folder):
@@ -26,11 +23,8 @@ def run_guide(path, folder):
   )
 
 
-@pytest.mark.parametrize(
-  "path",
-  long.except_for([path for path in RUN if path.stem in QUICK], RUN),
-  ids=lambda path: path.stem,
-)
+@pytest.mark.long  # the gate runs the README
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
 def test_a_guide_does_what_it_says(path, tmp_path):
   for module in NEEDS.get(path.stem, ()):
     pytest.importorskip(module)

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests import golden
 from tests.golden import programs
@@ -75,15 +76,26 @@ def test_eight_cores_left_what_one_reads(tmp_path):
     assert result == pytest.approx(found[str(program.steps[-1])], abs=LOSS)
 
 
+def assert_served(version, found):
+  wanted = np.load(version / "layers" / "predictions.npz")
+  last = programs.PROGRAMS["layers"].steps[-1]
+  np.testing.assert_allclose(found, wanted[f"step_{last}"], atol=VALUES)
+
+
+@pytest.mark.parametrize("version", golden.VERSIONS, ids=lambda path: path.name)
+def test_a_saved_model_is_served(version):
+  serve = tf.saved_model.load(str(version / "saved_model")).signatures["serving_default"]
+  assert_served(version, serve(image=tf.constant(programs.arrays()[0]["image"]))["logits"])
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("version", golden.VERSIONS, ids=lambda path: path.name)
 def test_a_saved_model_is_served_without_octet(version, tmp_path):
   np.save(tmp_path / "images.npy", programs.arrays()[0]["image"])
   command = [sys.executable, "-c", SERVE, version / "saved_model", "images.npy", "logits.npy"]
   run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
   assert run.returncode == 0, run.stderr
-  wanted = np.load(version / "layers" / "predictions.npz")
-  last = programs.PROGRAMS["layers"].steps[-1]
-  np.testing.assert_allclose(np.load(tmp_path / "logits.npy"), wanted[f"step_{last}"], atol=VALUES)
+  assert_served(version, np.load(tmp_path / "logits.npy"))
 
 
 def test_every_program_is_in_a_folder():

@@ -8,6 +8,7 @@ import keras
 import pytest
 
 from models import cifar10_cnn
+from tests import long
 from tests.models import small_runs
 
 tiny = functools.partial(
@@ -20,7 +21,7 @@ tiny = functools.partial(
 )
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", long.except_for(["bfloat16"], ["float32", "bfloat16"]))
 def test_trains_and_serves(tmp_path, precision):
   small_runs.check(tiny, *small_runs.images(16), tmp_path, steps=12, precision=precision)
 

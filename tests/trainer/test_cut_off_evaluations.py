@@ -1,11 +1,13 @@
-"""An evaluation that a killed process owed is done by the next one, before the training goes on."""
+"""An evaluation that a killed process owed is done by the next one, before the training goes on.
+
+Kills at the points of which tests/slow/kill_evaluations.py has all are long tests.
+"""
 
 import json
 
 import pytest
 
 import trainer
-from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import directory, owed_evaluations, retention
@@ -90,6 +92,7 @@ def test_an_evaluation_that_was_cut_off_is_done_first_and_once(tmp_path):
   assert sum('"kind": "eval' in line for line in lines.splitlines()) == 6
 
 
+@pytest.mark.long
 def test_a_kill_right_after_the_checkpoint(tmp_path, monkeypatch):
   """Before it was ever looked at."""
   steps, log = directory.CheckpointDirectory.steps, []
@@ -109,6 +112,7 @@ def test_a_kill_right_after_the_checkpoint(tmp_path, monkeypatch):
   assert log == [(None, 10), (None, 20), (None, 30)]
 
 
+@pytest.mark.long
 def test_a_kill_before_the_checkpoint_was_there_leaves_nothing_to_do(tmp_path):
   log = []
   run(tmp_path, spec(log), max_steps=10)
@@ -118,6 +122,7 @@ def test_a_kill_before_the_checkpoint_was_there_leaves_nothing_to_do(tmp_path):
   assert owed(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_was_written_but_not_in_its_place(tmp_path):
   log = []
   with pytest.raises(Killed):
@@ -154,7 +159,8 @@ def stopping():
   return EarlyStopping(patience=2, min_delta=1000.0)
 
 
-@pytest.mark.parametrize("kill", long.except_for([2], [1, 2, 3]))
+@pytest.mark.long
+@pytest.mark.parametrize("kill", [1, 2, 3])
 def test_early_stopping_and_the_exports_are_those_of_an_undisturbed_run(kill, tmp_path):
   def wanted():
     return [exporters.BestExporter(), exporters.FinalExporter()]
@@ -216,6 +222,7 @@ def test_a_hook_of_the_users_stops_where_it_would_have(tmp_path):
   assert heard == [("", 10), ("", 20)]
 
 
+@pytest.mark.long
 def test_a_kill_after_a_hook_has_said_stop(tmp_path):
   """In the last export, say: the next process must not train on."""
   log = []
@@ -229,6 +236,7 @@ def test_a_kill_after_a_hook_has_said_stop(tmp_path):
   assert owed(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_kill_in_an_exporter_is_made_good(tmp_path):
   log = []
   with pytest.raises(Killed):
@@ -237,6 +245,7 @@ def test_a_kill_in_an_exporter_is_made_good(tmp_path):
   assert log == [("export", step) for step in (10, 20, 20, 30, 30)]
 
 
+@pytest.mark.long
 def test_what_is_owed_by_a_training_that_is_complete(tmp_path):
   log = []
   with pytest.raises(Killed):

@@ -1,4 +1,7 @@
-"""What is registered with gin after the configuration was locked."""
+"""What is registered with gin after the configuration was locked.
+
+That all registers by gin_names, tests/test_imports.py shows.
+"""
 
 import subprocess
 import sys
@@ -24,6 +27,7 @@ assert gin.get_configurable("keras.optimizers.Adam")
 """
 
 
+@pytest.mark.long
 def test_a_program_that_parses_gin_first_names_everything_later():
   run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
   assert run.returncode == 0, run.stderr[-2000:]

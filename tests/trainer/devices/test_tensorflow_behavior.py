@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 import trainer
-from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.devices import tensorflow_behavior
+from trainer.internals import tensorflow_internals
 
 v1 = tf.compat.v1
 
@@ -54,8 +54,8 @@ def results(folder, device):
   return [*metrics.values(), *predictions, *served]
 
 
+@pytest.mark.long_on_several_cores
 def test_a_part_of_it_changes_nothing(device, tmp_path):
-  device = device.replace("8", "2")
   expected = results(tmp_path / "as_ever", device)
   parts = "tensor_equality", "v2_tensorshape", "control_flow_v2", "resource_variables"
   for part in parts:
@@ -92,12 +92,10 @@ assert not os.path.exists(folder)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
   ("call", "when"),
-  long.except_for(
-    [("disable_v2_behavior", "first")],
-    [("disable_v2_behavior", "first"), ("disable_eager_execution", "in the input_fn")],
-  ),
+  [("disable_v2_behavior", "first"), ("disable_eager_execution", "in the input_fn")],
 )
 def test_what_cannot_be_is_one_error_that_names_the_call(call, when, tmp_path):
   arguments = [sys.executable, "-c", _PROGRAM, call, when, str(tmp_path / "model")]
@@ -106,6 +104,19 @@ def test_what_cannot_be_is_one_error_that_names_the_call(call, when, tmp_path):
   assert (
     f"calls tf.compat.v1.{call}(), and Octet needs eager execution: take the call out" in run.stdout
   )
+
+
+@pytest.mark.parametrize(
+  ("asked", "call"),
+  [("has_v2_behavior", "disable_v2_behavior"), ("is_eager_by_default", "disable_eager_execution")],
+)
+def test_a_call_is_named_before_anything_is_written(asked, call, tmp_path, monkeypatch):
+  """Made up in a graph: TensorFlow takes the calls themselves in a new process alone."""
+  monkeypatch.setattr(tensorflow_internals, asked, lambda: False)
+  estimator = programs.estimator(tmp_path / "model")
+  with tf.Graph().as_default(), pytest.raises(errors.SettingError, match=rf"v1\.{call}\(\)"):
+    estimator.train(programs.train_input, max_steps=1)
+  assert not (tmp_path / "model").exists()
 
 
 def test_a_graph_around_it_is_said():

@@ -15,7 +15,6 @@ import pytest
 import tensorflow as tf
 
 import trainer
-from tests import long
 from tests.trainer import programs
 from trainer.checkpoints import retention
 from trainer.config import files
@@ -332,7 +331,8 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("case", long.except_for(["in a loop"], COMMANDS))
+@pytest.mark.long
+@pytest.mark.parametrize("case", COMMANDS)
 def test_a_command_in_a_loop_without_end_hears_and_ends_at_once(case, tmp_path):
   what, number, blocks_at, loop, after_first, code, said = COMMANDS[case]
   command = [sys.executable, "-c", PROGRAM, what, str(tmp_path), str(blocks_at), str(loop)]
