@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow
 
 import trainer.compat.v1 as tf
 from tests.compat import programs
 from trainer.compat.v1 import estimator as tf_estimator
+from trainer.compat.v1 import virtual_cores
 from trainer.compat.v1.contrib import distribute
 from trainer.compat.v1.contrib import tpu as contrib_tpu
 
@@ -22,6 +24,18 @@ def test_a_strategy_is_the_device_and_connects_nothing(monkeypatch):
   assert tf.distribute.get_strategy().num_replicas_in_sync == 1  # TensorFlow's own
   with pytest.raises(AttributeError, match="ParameterServerStrategy.*MirroredStrategy"):
     _ = distribute.ParameterServerStrategy
+
+
+def test_the_cores_of_octet_device_are_there_before_the_program_starts_tensorflow(monkeypatch):
+  made, config = [], tensorflow.config
+  monkeypatch.setattr(config, "get_logical_device_configuration", lambda cpu: None)
+  monkeypatch.setattr(
+    config, "set_logical_device_configuration", lambda cpu, cores: made.append(len(cores))
+  )
+  for device in ("", "cpu", "cpu:1", "tpu", "gpu:2", "cpu:4"):
+    monkeypatch.setenv("OCTET_DEVICE", device)
+    virtual_cores.prepare()
+  assert made == [4]
 
 
 def _trained(folder, cores, batch, monkeypatch, make):

@@ -16,7 +16,7 @@ ABSENT = "absent"
 _ADVICE = {
   "Session": "a session runs in a tf.Graph of its own, not on what a model_fn makes",
   "InteractiveSession": "a session runs in a tf.Graph of its own, not on what a model_fn makes",
-  "placeholder": "works in a serving_input_receiver_fn and in a tf.Graph of its own",
+  "placeholder": "computes in a serving_input_receiver_fn or in a tf.Graph of its own",
   "train.MonitoredTrainingSession": "a session runs in a tf.Graph of its own",
   "train.Saver": "in a model_fn it says under which names variables are restored",
 }

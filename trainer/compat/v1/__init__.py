@@ -6,8 +6,9 @@ AbsentNameError, which says why and what to use; its import an AbsentModuleError
 
 import sys
 
-from trainer.compat.v1 import absent, inner_modules, overlay
+from trainer.compat.v1 import absent, inner_modules, overlay, virtual_cores
 
+virtual_cores.prepare()
 sys.meta_path += [inner_modules.InnerModules(), absent.AbsentModules()]
 
 __getattr__, __dir__ = overlay.behind(
@@ -50,5 +51,9 @@ __getattr__, __dir__ = overlay.behind(
     ),
     "trainer.compat.v1.behavior",
   )
-  | {"gradients": "trainer.compat.v1.differentiation"},
+  | {"gradients": "trainer.compat.v1.differentiation"}
+  | dict.fromkeys(
+    ("placeholder", "placeholder_with_default", "sparse_placeholder"),
+    "trainer.compat.v1.placeholders",
+  ),
 )

@@ -14,10 +14,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.v1 import notes
+from trainer.compat.v1.virtual_cores import DEVICE_VARIABLE
 from trainer.devices import device as device_lib
-
-# The device of a run, before whatever the program says.
-DEVICE_VARIABLE = "OCTET_DEVICE"
 
 
 class MirroredStrategy:

@@ -16,9 +16,8 @@ import tensorflow as tf
 import trainer
 from trainer import errors
 from trainer.compat.v1 import notes, strategies
+from trainer.compat.v1.virtual_cores import DEVICE_VARIABLE
 from trainer.devices import cluster as cluster_lib
-
-DEVICE_VARIABLE = strategies.DEVICE_VARIABLE
 
 # 2.15's own number of steps in a loop of a TPU, where a program gives none.
 DEFAULT_ITERATIONS = 2

@@ -1,0 +1,26 @@
+"""The virtual cores of OCTET_DEVICE=cpu:8, made before the program can start TensorFlow.
+
+A program may look at the machine's devices, or make tensors, before it makes an Estimator. From
+then on TensorFlow takes no more cores.
+"""
+
+import contextlib
+import os
+import re
+
+# The device of a run, before whatever the program says.
+DEVICE_VARIABLE = "OCTET_DEVICE"
+
+
+def prepare() -> None:
+  """Tells TensorFlow, which this does not start, of the cores that OCTET_DEVICE names."""
+  named = re.fullmatch(r"cpu:([1-9]\d*)", os.environ.get(DEVICE_VARIABLE, ""))
+  if named is None or named[1] == "1":
+    return
+  import tensorflow as tf
+
+  cpu = tf.config.list_physical_devices("CPU")[0]
+  if tf.config.get_logical_device_configuration(cpu) is None:
+    with contextlib.suppress(RuntimeError):  # it runs: trainer.connect says so, if it lacks cores
+      cores = [tf.config.LogicalDeviceConfiguration()] * int(named[1])
+      tf.config.set_logical_device_configuration(cpu, cores)
