@@ -174,3 +174,30 @@ def test_a_class_of_keras_and_of_tf_layers_is_refused_where_nothing_stands_for_i
 
     class Both(tf.keras.layers.Masking, tf.layers.Layer):
       pass
+
+
+def test_a_sequential_that_knows_its_input_names_variables_as_2_15(tmp_path):
+  """Also where tf.keras is first asked for in the model_fn: what it replaces is in place."""
+  layers, names = tf.keras.layers, []
+
+  def in_model(x):
+    for first in ({"input_shape": x.shape[1:]}, {}):
+      body = [layers.Dense(2, **first), tf.keras.Sequential([layers.Dense(2)])]
+      model = tf.keras.Sequential(body)
+      model(x)
+      names.append([one.path for one in model.trainable_variables if "kernel" in one.path])
+
+  in_a_model_fn(tmp_path, in_model)
+  known, unknown = names[0], names[1]
+  assert known == ["dense/kernel", "sequential/dense_1/kernel"]
+  assert unknown == ["sequential_3/dense_2/kernel", "sequential_3/sequential_2/dense_3/kernel"]
+
+
+def test_a_placeholder_outside_of_all_graphs_says_what_is_served():
+  image = tf.placeholder(tf.float32, [None, 2])
+  assert (image.shape.as_list(), image.dtype) == ([None, 2], tf.float32)
+  receiver_fn = tf.estimator.export.build_raw_serving_input_receiver_fn({"image": image})
+  with tf.Graph().as_default() as graph:
+    receiver = receiver_fn()
+    assert tf.placeholder(tf.int32, []).graph is graph
+  assert receiver.features["image"].shape.as_list() == [None, 2]

@@ -9,10 +9,14 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.v1 import habits
+from trainer.compat.v1 import habits, keras, small_updates
 from trainer.compat.v1.estimator import fetches, metric_pairs, session_hooks, sparse_inputs
 from trainer.compat.v1.estimator.export import ExportOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
+
+# Imported for what they replace: a program may first ask for tf.keras or tf.train in its model_fn,
+# and what is replaced then is so from the next training on.
+del keras, small_updates
 
 ModeKeys = trainer.ModeKeys
 
