@@ -127,3 +127,18 @@ def test_optimizers_train_alike_on_one_core_and_two(tmp_path, make, names):
     values.append(estimator.get_variable_value("net/dense/kernel"))
   assert names <= {name.rpartition("/")[2] for name in estimator.get_variable_names()}
   np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-6)
+
+
+def test_decoupled_weight_decay_takes_of_the_rows_that_have_gradients():
+  """w - rate * w - the step: of all rows, of those of a sparse gradient, or not at all."""
+  make = contrib.opt.extend_with_decoupled_weight_decay(tf.train.MomentumOptimizer)
+  with tf.Graph().as_default(), tf.Session() as session:
+    dense, sparse, kept = (
+      tf.get_variable(name, [2], initializer=tf.ones_initializer()) for name in "abc"
+    )
+    loss = 2.0 * tf.reduce_sum(dense) + 2.0 * tf.gather(sparse, 1) + 2.0 * tf.reduce_sum(kept)
+    train_op = make(0.25, 0.5, momentum=0.0).minimize(loss, decay_var_list=[dense, sparse])
+    session.run(tf.global_variables_initializer())
+    session.run(train_op)
+    values = [one.tolist() for one in session.run([dense, sparse, kept])]
+  assert values == [[-0.25, -0.25], [1.0, -0.25], [0.0, 0.0]]

@@ -1,5 +1,6 @@
 """tf.contrib.opt: optimizers that are one step from those of tf.train."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -32,33 +33,96 @@ class LazyAdamOptimizer(v1.train.AdamOptimizer):
     )
 
 
-class _DecoupledWeightDecay:
-  """A variable loses `weight_decay` of itself before each of its updates."""
+class DecoupledWeightDecayExtension:
+  """A variable loses `weight_decay` of itself before each of its updates.
+
+  Of one whose gradient is sparse, those rows do that the gradient has.
+
+  Args:
+    weight_decay: a number, or a tensor of one.
+    args, kwargs: those of the optimizer.
+  """
 
   def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any):
+    self._decay_var_list: Any = None  # None: all
     super().__init__(*args, **kwargs)
     self._weight_decay = weight_decay
 
+  def minimize(
+    self, loss: Any, *args: Any, decay_var_list: Sequence[Any] | None = None, **kwargs: Any
+  ) -> Any:
+    """As an optimizer's; of decay_var_list, the variables that lose something; None for all."""
+    self._decay_var_list = decay_var_list
+    return super().minimize(loss, *args, **kwargs)
+
+  def apply_gradients(
+    self, grads_and_vars: Any, *args: Any, decay_var_list: Any = None, **kwargs: Any
+  ) -> Any:
+    """See minimize."""
+    if decay_var_list is not None:
+      self._decay_var_list = decay_var_list
+    return super().apply_gradients(grads_and_vars, *args, **kwargs)
+
+  def _rate(self, var: tf.Variable) -> tf.Tensor | None:
+    wanted = self._decay_var_list
+    if wanted is not None and not any(one is var for one in wanted):
+      return None
+    return tf.cast(self._weight_decay, var.dtype.base_dtype)
+
   def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
-    rate = tf.cast(self._weight_decay, var.dtype.base_dtype)
-    with tf.control_dependencies([var.assign_sub(rate * var.read_value())]):
+    rate = self._rate(var)
+    lost = [] if rate is None else [var.assign_sub(rate * var.read_value())]
+    with tf.control_dependencies(lost):
       return super()._resource_apply_dense(grad, var)
 
+  def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> Any:
+    rate = self._rate(var)
+    lost = []
+    if rate is not None:
+      rows = rate * tf.gather(var.read_value(), indices)
+      lost = [var.scatter_sub(tf.IndexedSlices(rows, indices))]
+    with tf.control_dependencies(lost):
+      return super()._resource_apply_sparse(grad, var, indices)
 
-class AdamWOptimizer(_DecoupledWeightDecay, v1.train.AdamOptimizer):
+
+def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
+  """A class of optimizers, `OptimizerWithDecoupledWeightDecay(weight_decay, ...)`."""
+
+  class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):
+    """An optimizer with decoupled weight decay."""
+
+  return OptimizerWithDecoupledWeightDecay
+
+
+class AdamWOptimizer(DecoupledWeightDecayExtension, v1.train.AdamOptimizer):
   """Adam with decoupled weight decay: AdamWOptimizer(weight_decay, learning_rate, ...)."""
 
-  def __init__(self, weight_decay: Any, learning_rate: Any = 0.001, **kwargs: Any):
-    kwargs.setdefault("name", "AdamW")
-    super().__init__(weight_decay, learning_rate, **kwargs)
+  def __init__(
+    self,
+    weight_decay: Any,
+    learning_rate: Any = 0.001,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+    use_locking: bool = False,
+    name: str = "AdamW",
+  ):
+    super().__init__(weight_decay, learning_rate, beta1, beta2, epsilon, use_locking, name)
 
 
-class MomentumWOptimizer(_DecoupledWeightDecay, v1.train.MomentumOptimizer):
+class MomentumWOptimizer(DecoupledWeightDecayExtension, v1.train.MomentumOptimizer):
   """Momentum with decoupled weight decay: MomentumWOptimizer(weight_decay, learning_rate, ...)."""
 
-  def __init__(self, weight_decay: Any, learning_rate: Any, momentum: Any, **kwargs: Any):
-    kwargs.setdefault("name", "MomentumW")
-    super().__init__(weight_decay, learning_rate, momentum, **kwargs)
+  def __init__(
+    self,
+    weight_decay: Any,
+    learning_rate: Any,
+    momentum: Any,
+    use_locking: bool = False,
+    name: str = "MomentumW",
+    use_nesterov: bool = False,
+  ):
+    super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
 
 
 def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
