@@ -97,7 +97,18 @@ def tpu_estimator(
   )
 
 
-def estimator(model_dir, device="cpu", fn=model_fn, params=None):
+def estimator(model_dir, device="cpu", fn=model_fn, params=None, **config):
   """An Estimator for this device."""
-  config = tf_estimator.RunConfig(device=device, save_checkpoints_secs=3600)
+  config = tf_estimator.RunConfig(device=device, save_checkpoints_secs=3600, **config)
   return tf_estimator.Estimator(fn, str(model_dir), config, params)
+
+
+def scalars(folder):
+  """By tag, the last value in the summaries of a folder."""
+  found = {}
+  for path in folder.glob("events*"):
+    for event in tf.train.summary_iterator(str(path)):
+      for value in event.summary.value:
+        if value.HasField("tensor") and not value.tensor.tensor_shape.dim:
+          found[value.tag] = float(tf.make_ndarray(value.tensor))
+  return found

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 import trainer.compat.v1 as tf
-from tests.compat import canned_2_15
+from tests.compat import canned_2_15, programs
+from tests.compat.test_hooks import Recorder
 from trainer.compat.v1 import estimator
 
 VALUES = json.loads(pathlib.Path(__file__).with_name("canned_2_15.json").read_text())
@@ -72,3 +73,17 @@ def test_estimators_with_heads_have_the_names_of_classifiers(tmp_path, kind):
   wanted_names, wanted = VALUES[{"Linear": "linear", "DNN": "dnn"}[kind]]
   assert [name for name in names if name != "examples_seen"] == wanted_names
   assert set(result) == set(wanted)
+
+
+def test_hooks_and_summaries_know_the_names_of_2_15(tmp_path):
+  """Values of 2.15 after its first step, of a model that begins with zeros."""
+  wide, _ = canned_2_15.columns(tf)
+  config = estimator.RunConfig(device="cpu", model_dir=str(tmp_path), save_summary_steps=1)
+  hook = Recorder("linear/head/weighted_loss/Sum", "linear/head/truediv:0")
+  estimator.LinearClassifier(wide, config=config).train(
+    canned_2_15.input_fn(tf, "binary"), hooks=[hook], steps=1
+  )
+  assert hook.told[0][1:] == pytest.approx([11.09035, 0.693147])
+  found = programs.scalars(tmp_path)
+  wanted = {"average_loss": 0.693147, "linear/bias": 0.0, "linear/fraction_of_zero_weights": 1.0}
+  assert {tag: found[tag] for tag in wanted} == pytest.approx(wanted)

@@ -201,3 +201,32 @@ def test_a_placeholder_outside_of_all_graphs_says_what_is_served():
     receiver = receiver_fn()
     assert tf.placeholder(tf.int32, []).graph is graph
   assert receiver.features["image"].shape.as_list() == [None, 2]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+def test_tags_of_scalars_begin_with_their_scopes(tmp_path, device):
+  """As in TensorFlow 1: else the layers of a network would write over each other's."""
+
+  def model_fn(features, labels, mode):
+    for value, layer in enumerate(("one", "two")):
+      with tf.variable_scope(layer):
+        tf.summary.scalar("mean", float(value))
+    tf.summary.scalar("mean", 2.0)
+    tf.summary.scalar("mean of 2", 3.0)
+    tf.summary.scalar("mean", 4.0)
+    with tf.name_scope("inner"):
+      tf.summary.scalar("mean", 5.0, family="kind")
+    return programs.model_fn(features, labels, mode)
+
+  made = programs.estimator(tmp_path, device, model_fn, save_summary_steps=1)
+  made.train(lambda: programs.eval_input_fn({"batch_size": 16}), steps=1)
+  found = programs.scalars(tmp_path)
+  wanted = {
+    "one/mean": 0.0,
+    "two/mean": 1.0,
+    "mean": 2.0,
+    "mean_of_2": 3.0,
+    "mean_1": 4.0,
+    "kind/inner/kind/mean": 5.0,
+  }
+  assert {tag: value for tag, value in found.items() if "mean" in tag} == wanted

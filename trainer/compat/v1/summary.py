@@ -1,16 +1,22 @@
 """tf.summary: v1's functions, and the writers of TensorFlow 2 that host_calls use.
 
-In a model_fn, scalars are written from the host with the step's number; a writer that a model_fn
-makes outside of its host_call writes nothing, and does not stand in the way.
+In a model_fn, scalars are written from the host with the step's number, and their tags begin with
+the scopes that they are made in; a writer that a model_fn makes outside of its host_call writes
+nothing, and does not stand in the way.
 """
 
 import contextlib
+import contextvars
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.compat.v1 import habits, overlay
+from trainer.internals import patches
+
+v1 = tf.compat.v1
 
 create_noop_writer = tf.summary.create_noop_writer
 record_if = tf.summary.record_if
@@ -39,6 +45,53 @@ def create_file_writer(logdir: str, *args: Any, **kwargs: Any) -> Any:
   if habits.are_kept():
     return _NoWriter()
   return tf.summary.create_file_writer(logdir, *args, **kwargs)
+
+
+class _Tags:
+  """The tags of a model_fn's scalars: with the scopes around them, and each once."""
+
+  def __init__(self):
+    self._outside = tf.get_current_name_scope()
+    self._taken: set[str] = set()
+
+  def tag(self, name: str) -> str:
+    scope = f"{tf.get_current_name_scope()}/".removeprefix(f"{self._outside}/")
+    tag = first = f"{scope}{name}".lstrip("/")
+    count = 0
+    while tag in self._taken:
+      count += 1
+      tag = f"{first}_{count}"
+    self._taken.add(tag)
+    return tag
+
+
+# Of the model_fn that is traced on this thread; None outside of one.
+_tags: contextvars.ContextVar[_Tags | None] = contextvars.ContextVar("compat_tags", default=None)
+
+
+def of_a_model_fn() -> contextlib.AbstractContextManager[None]:
+  """Inside, on this thread, scalars have the tags that a model_fn's graph had in TensorFlow 1."""
+  return patches.set_context(_tags, _Tags())
+
+
+def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Any:
+  """As tf.compat.v1.summary.scalar; in a model_fn, `scope/name` where that is in a scope.
+
+  Args:
+    family: what stands in front, as TensorFlow 1 has it: `family/scope/family/name`.
+  """
+  tags = _tags.get()
+  if tags is None:
+    return v1.summary.scalar(name, tensor, collections, family)
+  clean = _clean(name)
+  if family is None:
+    return v1.summary.scalar(tags.tag(clean), tensor, collections)
+  family = _clean(family)
+  return v1.summary.scalar(f"{family}/{tags.tag(f'{family}/{clean}')}", tensor, collections)
+
+
+def _clean(name: str) -> str:
+  return re.sub(r"[^-/\w.]", "_", name).lstrip("/")
 
 
 __getattr__, __dir__ = overlay.behind(

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.v1 import habits, keras, small_updates
+from trainer.compat.v1 import habits, keras, small_updates, summary
 from trainer.compat.v1.estimator import fetches, metric_pairs, session_hooks, sparse_inputs
 from trainer.compat.v1.estimator.export import ExportOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
@@ -56,7 +56,7 @@ def adapted(
     given = dict(
       features=features, labels=labels, mode=mode, params=make_params(params), config=config
     )
-    with habits.kept(), metric_pairs.deferred(mode != ModeKeys.TRAIN):
+    with habits.kept(), metric_pairs.deferred(mode != ModeKeys.TRAIN), summary.of_a_model_fn():
       made = model_fn(**{name: given[name] for name in taken})
       return _octet_spec(made, mode, features, given_hooks(mode))
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.compat.v1 import summary
+
 v1 = tf.compat.v1
 
 OPTIMIZER_CLS_NAMES = {
@@ -78,7 +80,7 @@ def optimize_loss(
         raise ValueError("global_step is required for learning_rate_decay_fn.")
       rate = learning_rate_decay_fn(rate, global_step)
       if "learning_rate" in summaries:
-        v1.summary.scalar("learning_rate", rate)
+        summary.scalar("learning_rate", rate)
     made = _optimizer(optimizer, rate)
     pairs = made.compute_gradients(loss, variables or v1.trainable_variables())
     if gradient_noise_scale is not None:
@@ -87,13 +89,13 @@ def optimize_loss(
       pairs = _multiplied(pairs, gradient_multipliers)
     tells_norm = {"global_gradient_norm", "gradient_norm"} & set(summaries)
     if tells_norm:
-      v1.summary.scalar("global_norm/gradient_norm", _global_norm(pairs))
+      summary.scalar("global_norm/gradient_norm", _global_norm(pairs))
     pairs = _clipped(pairs, clip_gradients)
     if "loss" in summaries:
-      v1.summary.scalar("loss", loss)
+      summary.scalar("loss", loss)
     _summarize(pairs, summaries)
     if clip_gradients is not None and tells_norm:
-      v1.summary.scalar("global_norm/clipped_gradient_norm", _global_norm(pairs))
+      summary.scalar("global_norm/clipped_gradient_norm", _global_norm(pairs))
     counted = global_step if increment_global_step else None
     with tf.control_dependencies([made.apply_gradients(pairs, counted, name="train")]):
       return tf.identity(loss)
@@ -190,4 +192,4 @@ def _summarize(pairs: _Pairs, summaries: Sequence[str]) -> None:
     if "gradients" in summaries:
       v1.summary.histogram(f"gradients/{tag}", values)
     if "gradient_norm" in summaries:
-      v1.summary.scalar(f"gradient_norm/{tag}", tf.linalg.global_norm([values]))
+      summary.scalar(f"gradient_norm/{tag}", tf.linalg.global_norm([values]))

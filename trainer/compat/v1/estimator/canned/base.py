@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.compat.v1 import summary
 from trainer.compat.v1.estimator import heads
 from trainer.compat.v1.estimator.estimator import Estimator
 from trainer.internals import tensorflow_internals
@@ -37,6 +38,7 @@ class Canned(Estimator):
     head: a heads.Head.
     logits_fn: function of features and mode.
     minimize: function of a loss that returns the train_op.
+    scope: that of the model, in which 2.15 made what the head makes; "" for none.
   """
 
   def __init__(
@@ -47,6 +49,7 @@ class Canned(Estimator):
     model_dir: str | None,
     config: Any,
     warm_start_from: Any,
+    scope: str = "",
   ):
     def model_fn(features, labels, mode, config):
       del config
@@ -55,12 +58,27 @@ class Canned(Estimator):
       logits = logits_fn(features, mode)
 
       def train_op_fn(loss: tf.Tensor) -> Any:
+        if head.loss_reduction == heads.SUM:
+          _tell_mean(loss, head.weight(labels, features), scope)
         with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
           return minimize(loss)
 
       return head.create_estimator_spec(features, mode, logits, labels, train_op_fn=train_op_fn)
 
     super().__init__(model_fn, model_dir, config, None, warm_start_from)
+
+
+def _tell_mean(loss: tf.Tensor, weight: tf.Tensor, scope: str) -> None:
+  """Writes the mean of the examples' losses, and names both as hooks of programs know them:
+  `head/weighted_loss/Sum` and `head/truediv`, in the model's scope.
+  """
+  replicas = tf.distribute.get_strategy().num_replicas_in_sync
+  path = [tf.get_current_name_scope(), scope, "head"]
+  with v1.name_scope("/".join(filter(None, path)) + "/"):
+    with v1.name_scope("weighted_loss"):
+      total = tf.identity(loss / replicas, name="Sum")
+    mean = tf.math.truediv(total, weight, name="truediv")
+  summary.scalar("average_loss", mean)
 
 
 def minimizer(

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.compat.v1 import summary
 from trainer.compat.v1.estimator import heads
 from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
 from trainer.compat.v1.estimator.canned.networks import dnn_logits, linear_logits
@@ -60,6 +61,7 @@ class DNNLinearCombinedEstimator(Canned):
         found.append(dnn_logits(features, mode, head.logits_dimension, settings))
       if linear:
         found.append(linear_logits(features, head.logits_dimension, linear, linear_sparse_combiner))
+        summary.scalar("linear/linear/fraction_of_zero_values", tf.math.zero_fraction(found[-1]))
       return tf.add_n(found)
 
     super().__init__(

@@ -44,6 +44,7 @@ class DNNEstimator(Canned):
       model_dir,
       config,
       warm_start_from,
+      scope="dnn",
     )
 
 

@@ -36,6 +36,7 @@ class LinearEstimator(Canned):
       model_dir,
       config,
       warm_start_from,
+      scope="linear",
     )
 
 

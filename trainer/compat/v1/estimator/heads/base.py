@@ -153,6 +153,12 @@ class Head:
     weights = tf.cast(features[column.key], tf.float32)
     return _as_column(weights if column.normalizer_fn is None else column.normalizer_fn(weights))
 
+  def weight(self, labels: Any, features: dict[str, tf.Tensor]) -> tf.Tensor:
+    """The weights of the labels of a batch, added up; a scalar."""
+    ones = tf.ones(tf.shape(self.column(labels)))
+    weights = self._weights(features)
+    return tf.reduce_sum(ones if weights is None else ones * weights)
+
   def _losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     if self._loss_fn is None:
       return self.losses(labels, logits)
