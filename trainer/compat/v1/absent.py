@@ -185,7 +185,7 @@ class AbsentModule(ModuleType):
 class AbsentModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
   """The last of the finders of modules: says of this package's why one is not there.
 
-  `from trainer.compat.v1.contrib import crf` asks for an attribute first and then for a module.
+  `from trainer.compat.v1.contrib import gan` asks for an attribute first and then for a module.
   Python drops the error of the first, so that the second has to give the reason.
 
   Those of _FOR_OPTIONS are AbsentModules, with which a program runs that does not need them.

@@ -125,9 +125,4 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, v1.train.MomentumOptimiz
     super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
 
 
-def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
-  """A class of optimizers, of tf.train, with decoupled weight decay for its first argument."""
-  return type(f"{base_optimizer.__name__}W", (_DecoupledWeightDecay, base_optimizer), {})
-
-
 __getattr__, __dir__ = overlay.behind(__name__)
