@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.trainer import programs
 from trainer.checkpoints import directory
 
 
@@ -55,24 +56,25 @@ def results(processes):
   return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-  """What one process with the joint batch comes to."""
-  [result] = results(start(1, tmp_path_factory.mktemp("alone"), 10))
-  return result
+def alone(model_dir, steps):
+  """The Estimator of one process with the joint batch, trained: this one."""
+  estimator = programs.estimator(model_dir, device="cpu", **programs.fixed_loops(5))
+  return estimator.train(programs.train_input, max_steps=steps)
 
 
-def test_two_processes_train_and_evaluate_as_one(tmp_path, alone):
+def test_two_processes_train_and_evaluate_as_one(tmp_path):
   first, second = results(start(2, tmp_path, 10))
-  np.testing.assert_allclose(first["w"], alone["w"], atol=1e-5)
+  one = alone(tmp_path / "alone", 10)
+  np.testing.assert_allclose(first["w"], one.get_variable_value("w"), atol=1e-5)
   assert first["w"] == second["w"]
-  assert first["loss"] == second["loss"] == pytest.approx(alone["loss"], abs=1e-5)
+  loss = one.evaluate(programs.examples(37))["loss"]
+  assert first["loss"] == second["loss"] == pytest.approx(loss, abs=1e-5)
   assert (first["chief"], second["chief"]) == (True, False)
   assert directory.CheckpointDirectory(str(tmp_path)).steps() == [0, 5, 10]
 
 
 @pytest.mark.long
-def test_a_lost_worker_ends_the_other_and_both_go_on_from_the_checkpoint(tmp_path, alone):
+def test_a_lost_worker_ends_the_other_and_both_go_on_from_the_checkpoint(tmp_path):
   processes = start(2, tmp_path, 10**6, slow=1)
   for line in processes[0].stdout:
     if line == "step 7\n":
@@ -88,5 +90,5 @@ def test_a_lost_worker_ends_the_other_and_both_go_on_from_the_checkpoint(tmp_pat
   assert reached >= 5
   first, second = results(start(2, tmp_path, reached + 5))
   assert first["w"] == second["w"]
-  [whole] = results(start(1, tmp_path / "whole", reached + 5))
-  np.testing.assert_allclose(first["w"], whole["w"], atol=1e-5)
+  whole = alone(tmp_path / "whole", reached + 5).get_variable_value("w")
+  np.testing.assert_allclose(first["w"], whole, atol=1e-5)

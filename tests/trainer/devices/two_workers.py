@@ -11,11 +11,10 @@ import sys
 def main(index, ports, model_dir, steps, slow):
   ports = ports.split(",")
   os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-  if len(ports) > 1:
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    os.environ["TF_CONFIG"] = json.dumps(
-      {"cluster": cluster, "task": {"type": "worker", "index": int(index)}}
-    )
+  cluster = {"worker": [f"localhost:{port}" for port in ports]}
+  os.environ["TF_CONFIG"] = json.dumps(
+    {"cluster": cluster, "task": {"type": "worker", "index": int(index)}}
+  )
   from tests.trainer import programs
   from trainer import errors
 

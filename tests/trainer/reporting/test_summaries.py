@@ -73,8 +73,8 @@ def test_the_value_is_the_mean_over_the_replicas(tmp_path):
   def tell(value):
     tf.summary.scalar("replica", tf.distribute.get_replica_context().replica_id_in_sync_group)
 
-  programs.estimator(tmp_path, telling(tell), device="cpu:8").train(programs.train_input, steps=1)
-  assert scalars(tmp_path)["replica"] == [(1, 3.5)]
+  programs.estimator(tmp_path, telling(tell), device="cpu:2").train(programs.train_input, steps=1)
+  assert scalars(tmp_path)["replica"] == [(1, 0.5)]
 
 
 def test_the_loss_is_the_mean_since_the_last_report(tmp_path):
@@ -115,24 +115,21 @@ def test_summaries_outside_of_a_training_step_do_not_matter(tmp_path):
   assert "rate" not in scalars(tmp_path / "eval")
 
 
-@pytest.mark.parametrize(
-  "tell",
-  [
-    lambda value: tf.summary.image("picture", tf.ones([1, 2, 2, 1])),
-    lambda value: tf.summary.histogram("picture", tf.ones([4])),
-    lambda value: tf.summary.text("picture", "a text"),
-    lambda value: v1.summary.image("picture", tf.ones([1, 2, 2, 1])),
-    lambda value: v1.summary.histogram("picture", tf.ones([4])),
-  ],
-  ids=["image", "histogram", "text", "v1 image", "v1 histogram"],
-)
-def test_what_is_not_written_is_said_once(tell, tmp_path, caplog, monkeypatch):
+def test_what_is_not_written_is_said_once(tmp_path, caplog, monkeypatch):
+  def tell(value):
+    tf.summary.image("image", tf.ones([1, 2, 2, 1]))
+    tf.summary.histogram("histogram", tf.ones([4]))
+    tf.summary.text("text", "a text")
+    v1.summary.image("v1 image", tf.ones([1, 2, 2, 1]))
+    v1.summary.histogram("v1 histogram", tf.ones([4]))
+
   monkeypatch.setattr(summaries, "_told", set())
   estimator = programs.estimator(tmp_path, telling(tell), device="cpu:2").train(
     programs.train_input, steps=1
   )
   estimator.evaluate(programs.examples(8))
-  assert caplog.text.count("The summary 'picture' is not written") == 1
+  for name in ("image", "histogram", "text", "v1 image", "v1 histogram"):
+    assert caplog.text.count(f"The summary '{name}' is not written") == 1, name
 
 
 def test_a_host_call_writes_images_with_their_steps(tmp_path, device):
