@@ -15,7 +15,7 @@ from tests.conformance import cases
 
 v1 = tf.compat.v1
 
-# A few here; tests/slow/optimizers.py has them all.
+# A few here, one in the gate; tests/slow/optimizers.py has them all.
 OPTIMIZERS = {
   "adam": keras.optimizers.Adam,
   "v1_momentum": lambda: v1.train.MomentumOptimizer(0.1, 0.9),
@@ -36,9 +36,9 @@ def largest_difference(model_fn, tmp_path, several="cpu:8", steps=20):
 
 
 @pytest.mark.parametrize("settings", long.except_for(["accumulated"], SETTINGS))
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", long.except_for(["adam"], OPTIMIZERS))
 def test_eight_cores_optimize_as_one(optimizer, settings, tmp_path):
-  train_op = cases.minimized(optimizer, **SETTINGS[settings])
+  train_op = cases.minimized(OPTIMIZERS[optimizer], **SETTINGS[settings])
   model_fn = functools.partial(cases.keras_layers, train_op=train_op)
   assert largest_difference(model_fn, tmp_path) <= 1e-5
 
