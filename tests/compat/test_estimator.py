@@ -164,3 +164,11 @@ def test_the_step_of_a_folder_is_that_of_its_newest_checkpoint(tmp_path):
   estimator = programs.estimator(tmp_path)
   estimator.train(lambda: programs.train_input_fn({"batch_size": 16}), steps=2)
   assert step_of(str(tmp_path)) == 2
+
+
+def test_to_ask_for_a_name_that_is_not_there_connects_to_nothing(tmp_path, monkeypatch):
+  monkeypatch.setattr(estimator_module.trainer, "Estimator", None)  # nothing makes one
+  made = tf_estimator.Estimator(programs.model_fn, str(tmp_path))
+  with pytest.raises(AttributeError, match="Estimator has no attribute 'is_fitted'"):
+    _ = made.is_fitted
+  assert not tf.is_tensor(made)  # which asks for what tensors have

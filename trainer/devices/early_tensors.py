@@ -15,6 +15,8 @@ import tensorflow as tf
 
 from trainer import user_code
 
+_TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor, tf.Variable, keras.Variable)
+
 
 def places() -> list[str]:
   """Returns a phrase for each tensor, variable or built layer at the top of a program's module."""
@@ -41,7 +43,9 @@ def _tensors_in(module):
 def _has_values(value):
   if isinstance(value, keras.Layer | keras.optimizers.Optimizer):
     return bool(value.variables)
-  return tf.is_tensor(value) or isinstance(value, tf.Variable | keras.Variable)
+  # Not by tf.is_tensor, which asks an object of any class for its attributes: one that makes them
+  # when they are asked for might connect to the device that is being connected.
+  return isinstance(value, _TENSORS)
 
 
 def _line(file, name):

@@ -34,6 +34,10 @@ v1 = tf.compat.v1
 
 _KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
 
+# What trainer.Estimator has, on its class and on each of its objects.
+_OF_OCTET = {name for name in dir(trainer.Estimator) if not name.startswith("_")}
+_OF_OCTET |= {"device", "watchdog", "workers"}
+
 
 class Estimator(reading.Reading):
   """A program's Estimator. Arguments, methods and results as in 2.15.
@@ -129,7 +133,8 @@ class Estimator(reading.Reading):
 
   def __getattr__(self, name: str) -> Any:
     """What trainer.Estimator has beside: device, checkpoint_steps, save_checkpoint, ..."""
-    if name.startswith("_"):
+    # Only these, since to ask for one connects to the device.
+    if name not in _OF_OCTET:
       raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
     return getattr(self.octet, name)
 
