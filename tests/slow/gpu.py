@@ -103,7 +103,8 @@ def parts(arguments, out):
   yield Part(
     "conformance",
     ["-m", "pytest", "-q", "-n", "0", "--timeout=900", "tests/conformance/test_training.py"]
-    + ([] if quick else ["tests/conformance", "-m", ""])
+    + ["-m", ""]
+    + ([] if quick else ["tests/conformance"])
     + (["-k", "keras_layers and it_learns"] if quick else []),
     30,
     # NVIDIA's and TensorFlow's own switches: the tests make many Estimators in one process.
