@@ -55,6 +55,22 @@ def test_what_is_computed_of_several_metrics_is_that_of_all_batches(tmp_path):
 
 
 @pytest.mark.parametrize("device", long.except_for(["cpu:2"], ["cpu", "cpu:2"]))
+def test_metrics_of_masked_rows_are_counted(tmp_path, device):
+  def make_ops(labels, classes):
+    mask = classes > 0
+    rows = tf.boolean_mask(tf.stack([labels, labels], 1), mask)
+    return {
+      "accuracy": tf.metrics.accuracy(tf.boolean_mask(labels, mask), rows[:, 1]),
+      "mean": tf.metrics.mean(rows),
+      "none": tf.metrics.mean(tf.boolean_mask(labels, labels > 1)),
+    }
+
+  result, labels, classes = evaluated(tmp_path, make_ops, device)
+  assert result["mean"] == pytest.approx(labels[classes > 0].mean(), rel=1e-5)
+  assert (result["accuracy"], result["none"]) == (1, 0)
+
+
+@pytest.mark.parametrize("device", long.except_for(["cpu:2"], ["cpu", "cpu:2"]))
 def test_metrics_of_keras_are_counted(tmp_path, device):
   def make_ops(labels, classes):
     accuracy, mean = keras.metrics.Accuracy(), tf.keras.metrics.Mean()

@@ -156,16 +156,58 @@ def test_scalars_and_values_of_several_rows_can_be_metrics(tmp_path):
     spec = programs.tpu_model_fn(features, labels, mode, params)
     rows = tf.reshape(tf.tile(features["x"][:, :1], [1, 3]), [-1])  # three for an example
 
-    def metric_fn(loss, rows):
-      return {"mean_loss": tf.metrics.mean(loss), "rows": tf.metrics.mean(rows)}
+    def metric_fn(loss, row, rows):
+      means = {"mean_loss": loss, "mean_of_row": row, "rows": rows}
+      return {name: tf.metrics.mean(value) for name, value in means.items()}
 
-    return spec._replace(eval_metrics=(metric_fn, {"loss": spec.loss, "rows": rows}))
+    given = {"loss": spec.loss, "row": tf.reshape(spec.loss, [1]), "rows": rows}
+    return spec._replace(eval_metrics=(metric_fn, given))
 
   estimator = programs.tpu_estimator(tmp_path, "cpu:2", fn=model_fn)
   estimator.train(programs.train_input_fn, steps=1)
   result = estimator.evaluate(programs.eval_input_fn)
   assert result["mean_loss"] == pytest.approx(result["loss"], rel=1e-5)
+  assert result["mean_of_row"] == pytest.approx(result["loss"], rel=1e-5)
   assert result["rows"] == pytest.approx(float(programs.arrays()[0][:, 0].mean()), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["PER_HOST_V1", "PER_HOST_V2"])
+def test_a_batch_may_be_the_last_axis_of_a_feature(tmp_path, kind):
+  """transpose_input, on one core and on two: the losses are those of the features as they were."""
+
+  def transposed(input_fn):
+    def transposing_input_fn(params):
+      def turn(features, labels):
+        return {"x": tf.transpose(tf.reshape(features["x"], [-1, 2, 3]), [1, 2, 0])}, labels
+
+      dataset = input_fn(params).batch(params["batch_size"], drop_remainder=True)
+      return dataset.map(turn)
+
+    return transposing_input_fn
+
+  def examples(params):
+    x, y = programs.arrays()
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat(params["batch_size"])
+
+  shapes = set()
+
+  def model_fn(features, labels, mode, params):
+    shapes.add(tuple(features["x"].shape.as_list()))
+    rows = tf.reshape(tf.transpose(features["x"], [2, 0, 1]), [-1, 6])
+    return programs.tpu_model_fn({"x": rows}, labels, mode, params)
+
+  found = {}
+  for device in ("cpu", "cpu:2"):
+    estimator = programs.tpu_estimator(
+      tmp_path / device,
+      device,
+      fn=model_fn,
+      per_host_input_for_training=contrib_tpu.InputPipelineConfig[kind],
+    )
+    estimator.train(transposed(examples), steps=3)
+    found[device] = estimator.evaluate(transposed(examples), steps=3)
+  assert found["cpu"]["loss"] == pytest.approx(found["cpu:2"]["loss"], rel=1e-5)
+  assert shapes == {(2, 3, 16), (2, 3, 8)}
 
 
 def test_replicas_of_a_group_add_up():

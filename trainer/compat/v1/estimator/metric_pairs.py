@@ -215,12 +215,18 @@ class _Sent:
 def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
   """A tensor with an entry for each example, and a function that makes of many the tensor again.
 
-  A scalar, as of a batch's mean, becomes the value of each example; several rows for an example,
-  as of its words, become one row of them.
+  A scalar, as of a batch's mean, becomes the value of each example, and so does a single row, which
+  is how programs made a scalar one that a TPU could send; several rows for an example, as of its
+  words, become one row of them. Rows whose number is not known before, as those of a mask, are sent
+  in one piece.
   """
   if tensor.shape.rank == 0:
     return tf.fill([batch], tensor), lambda gathered: gathered
   rows = tensor.shape.as_list()[0] if tensor.shape.rank is not None else None
+  if rows == 1:
+    return tf.repeat(tensor, batch, 0), lambda gathered: gathered
+  if rows is None and isinstance(batch, int) and tensor.shape.rank is not None:
+    return _as_one_string(tensor, batch)
   if not isinstance(batch, int) or rows is None or rows == batch or rows % batch:
     return tensor, lambda gathered: gathered
   shape = tensor.shape[1:].as_list()
@@ -228,3 +234,18 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
     tf.reshape(tensor, [batch, rows // batch, *shape]),
     lambda gathered: tf.reshape(gathered, [-1, *shape]),
   )
+
+
+def _as_one_string(tensor: tf.Tensor, batch: int) -> tuple[tf.Tensor, Callable]:
+  """A tensor with any number of rows as the string of the first example; all others are empty."""
+  dtype, shape = tensor.dtype, tensor.shape.as_list()
+
+  def restore(gathered: tf.Tensor) -> tf.Tensor:
+    of_cores = tf.map_fn(
+      lambda one: tf.ensure_shape(tf.io.parse_tensor(one, dtype), shape),
+      tf.boolean_mask(gathered, tf.not_equal(gathered, "")),
+      fn_output_signature=tf.RaggedTensorSpec(shape, dtype, ragged_rank=0),
+    )
+    return of_cores.values
+
+  return tf.concat([[tf.io.serialize_tensor(tensor)], tf.fill([batch - 1], "")], 0), restore

@@ -10,7 +10,13 @@ import tensorflow as tf
 import trainer
 from trainer import errors, spec
 from trainer.compat.v1 import habits, keras, small_updates, summary
-from trainer.compat.v1.estimator import fetches, metric_pairs, session_hooks, sparse_inputs
+from trainer.compat.v1.estimator import (
+  fetches,
+  metric_pairs,
+  session_hooks,
+  sparse_inputs,
+  transposed_inputs,
+)
 from trainer.compat.v1.estimator.export import ExportOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
 
@@ -52,23 +58,25 @@ def adapted(
       raise errors.SettingError(
         f"model_fn {spec.name_of(model_fn)} does not take labels, and the input_fn gives labels."
       )
-    features, labels = sparse_inputs.as_sparse(features), sparse_inputs.as_sparse(labels)
+    batch = _batch(features)
+    features, labels = (
+      transposed_inputs.as_given(sparse_inputs.as_sparse(given)) for given in (features, labels)
+    )
     given = dict(
       features=features, labels=labels, mode=mode, params=make_params(params), config=config
     )
     with habits.kept(), metric_pairs.deferred(mode != ModeKeys.TRAIN), summary.of_a_model_fn():
       made = model_fn(**{name: given[name] for name in taken})
-      return _octet_spec(made, mode, features, given_hooks(mode))
+      return _octet_spec(made, mode, batch, given_hooks(mode))
 
   octet_model_fn.__qualname__ = spec.name_of(model_fn)
   return octet_model_fn
 
 
-def _octet_spec(made: Any, mode: str, features: Any, given_hooks: fetches.GivenHooks) -> Any:
+def _octet_spec(made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHooks) -> Any:
   """The trainer.EstimatorSpec of what a model_fn returned; what is none is left to Octet."""
   if not isinstance(made, EstimatorSpec | TPUEstimatorSpec):
     return made
-  batch = _batch(features)
   eval_metrics = host_call = training_hooks = evaluation_hooks = None
   if mode == ModeKeys.EVAL:
     if made.eval_metrics is not None:

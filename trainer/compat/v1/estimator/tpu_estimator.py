@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.compat.v1 import notes
-from trainer.compat.v1.estimator import estimator, run_config
+from trainer.compat.v1.estimator import estimator, run_config, transposed_inputs
 from trainer.compat.v1.estimator import params as params_lib
 
 _RESERVED = ("batch_size", "context")
@@ -19,7 +19,8 @@ class TPUEstimator(estimator.Estimator):
   Args:
     use_tpu: whether the device is a TPU, where nothing else is said of it: see `run_config`.
     train_batch_size, eval_batch_size, predict_batch_size: those of all cores together.
-    batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu: have no effect.
+    batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu: have no effect; a feature whose last axis
+      is the batch's, and not the first one, is known by its shape.
   """
 
   def __init__(
@@ -59,7 +60,7 @@ class TPUEstimator(estimator.Estimator):
         "export_to_cpu": None if export_to_cpu else export_to_cpu,
       },
       {
-        "batch_axis": "the first axis of a tensor is its batch.",
+        "batch_axis": "a tensor's batch is its first axis, or else its last one.",
         "eval_on_tpu": "evaluation uses the device of the training.",
         "export_to_cpu": "a SavedModel is for the CPU, and serves anywhere.",
       },
@@ -109,4 +110,5 @@ class TPUEstimator(estimator.Estimator):
     params = {name: value for name, value in params.items() if name != "use_tpu"}
     if kind != "train" and (self._gives_host_batches or self._is_mirrored):
       params["batch_size"] *= self.octet.device.local_replicas
-    return super()._call(kind, input_fn, params)
+    dataset = super()._call(kind, input_fn, params)
+    return transposed_inputs.as_rows(dataset, params["batch_size"])
