@@ -103,6 +103,35 @@ def test_a_host_call_writes_summaries(tmp_path):
   assert steps == [0, 1, 2]
 
 
+def test_metrics_of_a_host_call_count_until_they_are_reset(tmp_path):
+  def model_fn(features, labels, mode, params):
+    spec = programs.tpu_model_fn(features, labels, mode, params)
+    step = tf.reshape(tf.train.get_global_step(), [1])
+
+    def host_call(step, loss):
+      with tf.variable_scope("metrics"):
+        mean = tf.metrics.mean(loss)
+      with contrib.summary.create_file_writer(str(tmp_path / "host")).as_default():
+        contrib.summary.scalar("loss", loss[0], step=step[0])
+        contrib.summary.scalar("mean", mean[1], step=step[0])
+      counters = tf.local_variables("metrics")
+      assert len(counters) == 2
+      tf.cond(step[0] == 2, lambda: tf.variables_initializer(counters), tf.no_op)
+      return contrib.summary.all_summary_ops()
+
+    return spec._replace(host_call=(host_call, [step, tf.reshape(spec.loss, [1])]))
+
+  programs.tpu_estimator(tmp_path / "model", fn=model_fn).train(programs.train_input_fn, steps=5)
+  (path,) = (tmp_path / "host").glob("events*")
+  values = {"loss": [], "mean": []}
+  for event in tf.train.summary_iterator(str(path)):
+    for value in event.summary.value:
+      values[value.tag].append(float(tf.make_ndarray(value.tensor)))
+  loss = np.array(values["loss"])
+  expected = [loss[:1].mean(), loss[:2].mean(), loss[:3].mean(), loss[3], loss[3:].mean()]
+  np.testing.assert_allclose(values["mean"], expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
   "make,names",
   [

@@ -51,7 +51,10 @@ __getattr__, __dir__ = overlay.behind(
     ),
     "trainer.compat.v1.behavior",
   )
-  | {"gradients": "trainer.compat.v1.differentiation"}
+  | {
+    "gradients": "trainer.compat.v1.differentiation",
+    "variables_initializer": "trainer.compat.v1.estimator.host_calls",
+  }
   | dict.fromkeys(
     ("placeholder", "placeholder_with_default", "sparse_placeholder"),
     "trainer.compat.v1.placeholders",

@@ -12,6 +12,7 @@ from trainer import errors, spec
 from trainer.compat.v1 import habits, keras, small_updates, summary
 from trainer.compat.v1.estimator import (
   fetches,
+  host_calls,
   metric_pairs,
   session_hooks,
   sparse_inputs,
@@ -88,7 +89,9 @@ def _octet_spec(made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHook
     )
   if mode == ModeKeys.TRAIN:
     hooks = [*(made.training_hooks or ()), *(made.training_chief_hooks or ())]
-    host_call, training_hooks = fetches.attached(made.host_call, hooks, given_hooks, made.loss)
+    host_call, training_hooks = fetches.attached(
+      host_calls.keeping_variables(made.host_call), hooks, given_hooks, made.loss
+    )
   predictions = made.predictions
   outputs = _outputs(made.export_outputs)
   if predictions is None and outputs and mode == ModeKeys.PREDICT:

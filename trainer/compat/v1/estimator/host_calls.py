@@ -1,0 +1,74 @@
+"""host_calls of programs: variables that they make stay, as those of tf.metrics, which count.
+
+A host_call is traced anew wherever a loop is, and what it makes has to be what it made before.
+"""
+
+import collections
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+# By reference to a variable, the function that returns its initial value.
+_initial_values: dict[Any, Callable] = {}
+
+
+def keeping_variables(host_call: Any) -> Any:
+  """A host_call (fn, tensors), or None, whose function finds the variables of its first call."""
+  if host_call is None:
+    return None
+  fn, tensors = host_call
+  made: dict[tuple[str, int], tf.Variable] = {}
+
+  @functools.wraps(fn)
+  def call(*args: Any, **kwargs: Any) -> Any:
+    asked: collections.Counter[str] = collections.Counter()
+    is_made = False
+
+    def creator(next_creator: Callable, **given: Any) -> tf.Variable:
+      nonlocal is_made
+      if is_made:
+        return next_creator(**given)
+      name = given.get("name") or "Variable"
+      key = name, asked[name]
+      asked[name] += 1
+      if key not in made:
+        is_made = True
+        made[key] = _make(given)
+        is_made = False
+      for collection in given.get("collections") or [v1.GraphKeys.GLOBAL_VARIABLES]:
+        v1.add_to_collection(collection, made[key])
+      return made[key]
+
+    with tf.variable_creator_scope(creator):
+      return fn(*args, **kwargs)
+
+  return call, tensors
+
+
+def _make(given: dict[str, Any]) -> tf.Variable:
+  value = given["initial_value"]
+  initial_value = value if callable(value) else lambda: value
+  with tf.init_scope():
+    variable = tf.Variable(
+      initial_value(),
+      trainable=False,
+      name=given.get("name"),
+      dtype=given.get("dtype"),
+      experimental_enable_variable_lifting=False,
+    )
+  _initial_values[variable.ref()] = initial_value
+  return variable
+
+
+def variables_initializer(var_list: Any, name: str = "init") -> Any:
+  """An operation that gives variables their initial values."""
+  made = [one for one in var_list if one.ref() in _initial_values]
+  others = [one for one in var_list if one.ref() not in _initial_values]
+  if not made:
+    return v1.variables_initializer(others, name)
+  own = [one.assign(_initial_values[one.ref()]()).op for one in made]
+  return tf.group(*own, v1.variables_initializer(others), name=name)
