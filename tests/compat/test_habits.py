@@ -169,6 +169,19 @@ def test_layers_of_keras_train_in_the_learning_phase():
   assert values == {"unsaid": 0, "phase 1": 1, "phase 0": 0, "told": 0, "around": 0}
 
 
+def test_a_saver_of_all_variables_has_none_of_the_seeds_of_keras(tmp_path):
+  seen = []
+
+  def look(x):
+    tf.keras.layers.Dropout(0.5)(x, training=True)
+    tf.get_variable("looked_at", [2])
+    seen.append([variable.op.name for variable in tf.global_variables()])
+    assert any("seed_generator" in variable.op.name for variable in tf.local_variables())
+
+  in_a_model_fn(tmp_path, look)
+  assert seen[0] == ["looked_at"]
+
+
 def test_a_class_of_keras_and_of_tf_layers_is_refused_where_nothing_stands_for_it():
   with pytest.raises(errors.SettingError, match="derives from keras.layers.Masking"):
 

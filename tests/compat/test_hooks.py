@@ -1,5 +1,6 @@
 """Hooks of sessions: what they fetch, and when they are called."""
 
+import gin as gin_config
 import numpy as np
 import pytest
 from absl import logging
@@ -9,6 +10,7 @@ from tests.compat import programs
 from tests.compat.test_estimator import batches
 from trainer import errors
 from trainer.compat.v1 import estimator as tf_estimator
+from trainer.compat.v1 import gin
 
 
 class Recorder(tf.train.SessionRunHook):
@@ -162,6 +164,21 @@ def test_a_saving_listener_runs_what_it_made_of_the_trainings_variables(tmp_path
   assert hook.counted == 1  # since the save at step 4
   assert len(listener.weights) == 6
   assert estimator.get_variable_value("counts/total") == 5
+
+
+def test_gins_hook_keeps_the_configuration_of_each_training(tmp_path):
+  @gin.configurable("rate_of_this_test", blacklist=["y"])
+  def rate(x, y=1):
+    return x * y
+
+  gin_config.parse_config("rate_of_this_test.x = 2")
+  assert rate() == 2
+  estimator, folder = programs.estimator(tmp_path / "model"), tmp_path / "configurations"
+  for _ in range(2):
+    estimator.train(batches(16), hooks=[gin.tf.GinConfigSaverHook(str(folder))], steps=3)
+  for step in (0, 3):
+    assert "rate_of_this_test.x = 2" in (folder / f"operative_config-{step}.gin").read_text()
+  assert len(list(folder.glob("events*"))) == 2
 
 
 def test_a_hook_of_tf_train_may_be_the_base_of_a_programs_own(tmp_path):

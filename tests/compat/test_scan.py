@@ -17,7 +17,8 @@ from trainer.compat.scan import imports, report, source, verdicts
 def changed(text):
   """The text of a program with its imports changed."""
   tree = source.ast.parse(textwrap.dedent(text))
-  found = [one for node in source.ast.walk(tree) for one in source._imports(node)]
+  with_gin = source._uses_old_gin(tree)
+  found = [one for node in source.ast.walk(tree) for one in source._imports(node, with_gin)]
   return imports.changed(source.Source(None, textwrap.dedent(text), found, []))
 
 
@@ -44,6 +45,9 @@ def test_imports_change_and_nothing_else():
     "def f():\n  from trainer.compat.v1 import hub\n"
   )
   assert changed("import gin.tf\n") == "from trainer.compat.v1 import gin\n"
+  assert changed("import gin\n@gin.configurable(blacklist=['x'])\ndef f(x): pass\n").startswith(
+    "from trainer.compat.v1 import gin\n"
+  )
 
 
 def test_imports_that_stay():

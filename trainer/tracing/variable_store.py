@@ -41,6 +41,9 @@ _running = threading.local()
 # Which variables a function may change, see VariableStore.run.
 ANY, LOCAL, NOTHING = "any", "local", "nothing"
 
+# The end of the name of a Keras seed generator's state.
+_SEED_STATE = "seed_generator_state"
+
 # Whether every replica makes the same changes to the variables that are created now.
 _changed_alike = contextvars.ContextVar("variables are changed alike", default=False)
 
@@ -374,7 +377,7 @@ class VariableStore:
   def _get(self, next_creator, name, maker, kwargs):
     scratch = (
       getattr(_running, "scratch", False)
-      or name.endswith("seed_generator_state")
+      or name.endswith(_SEED_STATE)
       or v1.GraphKeys.LOCAL_VARIABLES in (kwargs.get("collections") or ())
     )
     home = self._scratch if scratch else self.variables
@@ -491,7 +494,10 @@ def _is_statistic(kwargs):
 
 
 def _collections(variable, kwargs):
-  keys = list(kwargs.get("collections") or [v1.GraphKeys.GLOBAL_VARIABLES])
+  # What no checkpoint holds, none of a program's Savers may ask for.
+  of_seeds = variable.name.removesuffix(":0").endswith(_SEED_STATE)
+  default = v1.GraphKeys.LOCAL_VARIABLES if of_seeds else v1.GraphKeys.GLOBAL_VARIABLES
+  keys = list(kwargs.get("collections") or [default])
   if variable.trainable:
     keys.append(v1.GraphKeys.TRAINABLE_VARIABLES)
   return keys

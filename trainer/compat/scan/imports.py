@@ -33,7 +33,7 @@ def _import(node: ast.Import) -> list[str]:
   lines = []
   for alias in node.names:
     target = source_lib.target_of(alias.name)
-    if alias.name.startswith("gin.tf") and alias.asname is None:
+    if (alias.name == "gin" or alias.name.startswith("gin.tf")) and alias.asname is None:
       lines.append(f"from {_PACKAGE} import gin")
     elif target is None:
       lines.append(_unchanged(node, alias))

@@ -15,6 +15,7 @@ ROOTS = {
   "tensorflow.python.estimator": "estimator",
   "tensorflow_hub": "hub",
   "tf_slim": "contrib.slim",
+  "gin": "gin",
   "gin.tf": "gin",
   "tensorflow.python.tpu.tpu_function": "tpu_function",
 }
@@ -106,7 +107,7 @@ def read(path: pathlib.Path) -> Source:
   """Reads a file; SyntaxError if it is not Python 3."""
   text = path.read_text()
   tree = ast.parse(text, str(path))
-  imports = [found for node in ast.walk(tree) for found in _imports(node)]
+  imports = [found for node in ast.walk(tree) for found in _imports(node, _uses_old_gin(tree))]
   bound = {one.bound: one.target for one in imports if one.target is not None}
   bound |= {one.bound: "compat.v2" for one in imports if one.is_v2}
   uses = sorted(set(_uses(tree, bound)), key=lambda use: (use.line, use.name))
@@ -119,16 +120,24 @@ def _is_of_tensorflow(module: str) -> bool:
   )
 
 
-def _imports(node: ast.AST) -> Iterator[Import]:
+def _uses_old_gin(tree: ast.AST) -> bool:
+  """Whether a file uses arguments that gin renamed."""
+  names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
+  return bool(names & {"blacklist", "whitelist"})
+
+
+def _imports(node: ast.AST, with_gin: bool = False) -> Iterator[Import]:
+  """The imports of TensorFlow's modules in a statement, and that of gin where it is asked for."""
   if isinstance(node, ast.Import):
     for alias in node.names:
-      if _is_of_tensorflow(alias.name):
+      if _is_of_tensorflow(alias.name) or (with_gin and alias.name == "gin"):
         # `import tensorflow.contrib.slim` binds `tensorflow`, the module before the first dot.
         module = alias.name if alias.asname else alias.name.split(".")[0]
         yield Import(alias.asname or module, module, "", node)
   elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
     for alias in node.names:
-      if _is_of_tensorflow(node.module) or (node.module == "gin" and alias.name == "tf"):
+      of_gin = node.module == "gin" and (with_gin or alias.name == "tf")
+      if _is_of_tensorflow(node.module) or of_gin:
         yield Import(alias.asname or alias.name, node.module, alias.name, node)
 
 

@@ -9,7 +9,10 @@ from typing import Any
 
 import gin
 
+from trainer.compat.v1 import gin_tf as tf
 from trainer.compat.v1 import overlay
+
+__all__ = ["configurable", "external_configurable", "tf"]
 
 _OLD = {"whitelist": "allowlist", "blacklist": "denylist"}
 
