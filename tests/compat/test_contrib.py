@@ -171,3 +171,10 @@ def test_decoupled_weight_decay_takes_of_the_rows_that_have_gradients():
     session.run(train_op)
     values = [one.tolist() for one in session.run([dense, sparse, kept])]
   assert values == [[-0.25, -0.25], [1.0, -0.25], [0.0, 0.0]]
+
+
+def test_framework_has_the_names_that_became_those_of_tf_train():
+  framework, slim = contrib.framework, contrib.slim
+  for name in ("get_or_create_global_step", "create_global_step", "init_from_checkpoint"):
+    assert getattr(framework, name) is getattr(tf.train, name), name
+  assert slim.get_or_create_global_step is tf.train.get_or_create_global_step
