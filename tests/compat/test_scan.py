@@ -191,3 +191,32 @@ def test_what_is_written_does_not_wait_for_who_reads_the_table(tmp_path, monkeyp
       command.main(["compat", str(path)])
   assert not ended.value.code
   assert path.read_text() == "import trainer.compat.v1 as tf\ntf.layers.dense\n"
+
+
+def test_modules_inside_of_tf_estimator_are_those_that_have_their_names_here():
+  assert changed("from tensorflow.python.estimator.model_fn import ModeKeys as Modes\n") == (
+    "from trainer.compat.v1.estimator import ModeKeys as Modes\n"
+  )
+  assert changed("from tensorflow_estimator.python.estimator.inputs import numpy_io\n") == (
+    "from trainer.compat.v1.estimator import inputs as numpy_io\n"
+  )
+  assert changed("from tensorflow.python.estimator import model_fn as model_fn_lib\n") == (
+    "from trainer.compat.v1 import estimator as model_fn_lib\n"
+  )
+
+
+def test_a_package_trainer_of_the_program_hides_octet(tmp_path):
+  folder = tmp_path / "trainer"
+  folder.mkdir()
+  (folder / "model.py").write_text("import tensorflow as tf\n")
+  for text, is_hidden in (
+    ("import trainer.model as model\n", True),
+    ("from trainer import model\n", True),
+    ("import trainer.compat.v1 as tf\n", False),
+    ("from . import model\n", False),
+  ):
+    task = folder / "task.py"
+    task.write_text(text)
+    rows = report.rows([source.read(path) for path in source.files([str(tmp_path)])])
+    assert [row["places"] for row in rows] == ([[f"{task}:1"]] if is_hidden else [])
+    assert ("absent  trainer\n" in report.table(rows)) == is_hidden

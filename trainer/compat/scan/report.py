@@ -8,6 +8,7 @@ from trainer.compat.scan import imports, verdicts
 from trainer.compat.scan.source import Source
 
 _PLACES = 3  # of a name that the table shows
+_OWN_PACKAGE = "trainer"
 _ORDER = {verdicts.ABSENT: 0, verdicts.SHIM: 1, verdicts.WORKS: 2}
 
 
@@ -45,7 +46,32 @@ def rows(sources: list[Source]) -> list[dict[str, object]]:
         "places": places[name],
       }
     )
-  return sorted(found, key=lambda row: _ORDER[row["status"]])
+  return sorted([*_own_package(sources), *found], key=lambda row: _ORDER[row["status"]])
+
+
+def _own_package(sources: list[Source]) -> list[dict[str, object]]:
+  """A row where a program has a package `trainer`, as samples for Cloud ML do: in its folder,
+  Python finds that one and not Octet.
+  """
+  there = {source.path.stem for source in sources if source.path.parent.name == "trainer"}
+  places = [
+    f"{source.path}:{line}"
+    for source in sources
+    for name, line in source.of_trainer.items()
+    if name in there
+  ]
+  if not places:
+    return []
+  return [
+    {
+      "name": _OWN_PACKAGE,
+      "status": verdicts.ABSENT,
+      "where": "",
+      "advice": "the program's own package has the name of Octet's, which it hides. Rename its "
+      "folder, and it where it is imported and started (python -m trainer.task).",
+      "places": places,
+    }
+  ]
 
 
 def table(found: list[dict[str, object]]) -> str:
@@ -57,7 +83,8 @@ def table(found: list[dict[str, object]]) -> str:
     shown = ", ".join(places[:_PLACES]) + (
       f", ... ({len(places)})" if len(places) > _PLACES else ""
     )
-    lines.append(f"{row['status']:<7} tf.{row['name']}{through}")
+    name = row["name"] if row["name"] == _OWN_PACKAGE else f"tf.{row['name']}"
+    lines.append(f"{row['status']:<7} {name}{through}")
     lines.append(f"          {shown}")
     if row["advice"]:
       lines.append(f"          {row['advice']}")

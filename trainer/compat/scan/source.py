@@ -20,6 +20,22 @@ ROOTS = {
   "tensorflow.python.tpu.tpu_function": "tpu_function",
 }
 
+# Modules inside of tf.estimator whose names are those of another one here.
+_INSIDE = {
+  "export.export": "estimator.export",
+  "export.export_output": "estimator.export",
+  "exporter": "estimator",
+  "inputs.numpy_io": "estimator.inputs",
+  "inputs.pandas_io": "estimator.inputs",
+  "mode_keys": "estimator",
+  "model_fn": "estimator",
+}
+ROOTS |= {
+  f"{package}.python.estimator.{module}": found
+  for package in ("tensorflow", "tensorflow_estimator")
+  for module, found in _INSIDE.items()
+}
+
 # Modules of TensorFlow that programs import and that stay as they are.
 KEPT = (
   "tensorflow.compat.v2",
@@ -75,12 +91,19 @@ class Use:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """A file that was read."""
+  """A file that was read.
+
+  Attributes:
+    path, text: where it is, and what is in it.
+    imports, uses: what it imports and uses of TensorFlow.
+    of_trainer: by name of a module of a package `trainer` that it imports, the line.
+  """
 
   path: pathlib.Path
   text: str
   imports: list[Import]
   uses: list[Use]
+  of_trainer: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 def target_of(module: str, name: str = "") -> str | None:
@@ -111,7 +134,21 @@ def read(path: pathlib.Path) -> Source:
   bound = {one.bound: one.target for one in imports if one.target is not None}
   bound |= {one.bound: "compat.v2" for one in imports if one.is_v2}
   uses = sorted(set(_uses(tree, bound)), key=lambda use: (use.line, use.name))
-  return Source(path, text, imports, uses)
+  of_trainer = {name: line for node in ast.walk(tree) for name, line in _of_trainer(node)}
+  return Source(path, text, imports, uses, of_trainer)
+
+
+def _of_trainer(node: ast.AST) -> Iterator[tuple[str, int]]:
+  if isinstance(node, ast.Import):
+    modules = [alias.name for alias in node.names]
+  elif isinstance(node, ast.ImportFrom) and not node.level:
+    modules = [f"{node.module}.{alias.name}" for alias in node.names]
+  else:
+    return
+  for module in modules:
+    root, *inner = module.split(".")
+    if root == "trainer" and inner:
+      yield inner[0], node.lineno
 
 
 def _is_of_tensorflow(module: str) -> bool:

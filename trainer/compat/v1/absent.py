@@ -29,6 +29,8 @@ _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribut
 _TABLE = {
   "compat.v2.estimator": ("TensorFlow removed it.", "trainer.compat.v1.estimator"),
   "contrib.boosted_trees": _TREES,
+  "contrib.estimator.boosted_trees_classifier_train_in_memory": _TREES,
+  "contrib.estimator.boosted_trees_regressor_train_in_memory": _TREES,
   "contrib.bigtable": ("it read from a database of Google's cloud.", "files of TFRecord"),
   "contrib.cloud": ("it read from services of Google's cloud.", "files of TFRecord"),
   "contrib.checkpoint": ("it moved.", "tf.train.Checkpoint"),
