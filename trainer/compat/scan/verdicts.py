@@ -40,7 +40,7 @@ class Verdict:
 @functools.cache
 def of(name: str) -> Verdict:
   """The Verdict of a dotted name. Attributes of what is no module are not looked at."""
-  from trainer.compat.v1 import absent
+  from trainer.compat.v1 import absent, absent_names
 
   advice = _ADVICE.get(name, "")
   found: Any = importlib.import_module(_PACKAGE)
@@ -49,8 +49,8 @@ def of(name: str) -> Verdict:
     try:
       found = getattr(found, part)
     except AttributeError as error:
-      if absent.is_known(name):
-        reason, replacement = absent.reason_and_replacement(name)
+      if absent_names.is_known(name):
+        reason, replacement = absent_names.reason_and_replacement(name)
       elif isinstance(error, absent.AbsentNameError):
         reason, replacement = error.reason, error.replacement
       else:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainer.compat.v1 import absent
+from trainer.compat.v1 import absent, absent_names
 
 _PACKAGE = "trainer.compat.v1"
 
@@ -43,7 +43,7 @@ def behind(
     if name in homes:
       return getattr(_module(homes[name]), name)
     public = f"{module}.{name}".removeprefix(f"{_PACKAGE}.")
-    if not absent.is_known(public):
+    if not absent_names.is_known(public):
       for original in originals:
         found = _of(original, name)
         if found is not _MISSING:

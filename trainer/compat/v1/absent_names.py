@@ -1,0 +1,161 @@
+"""Names of TensorFlow that are not there: the reason of each, and what to use in its place."""
+
+_TREES = (
+  "TensorFlow removed the kernels of boosted trees.",
+  "the package tensorflow-decision-forests, or XGBoost",
+)
+_INSIDE = "it is inside of tensorflow_estimator, not one of tf.estimator's public names."
+_HEADS = (_INSIDE, "the head of tf.estimator, such as estimator.RegressionHead")
+_EXPERIMENTS = (
+  "it ran an Estimator of tf.contrib.learn.",
+  "estimator.train_and_evaluate with TrainSpec and EvalSpec",
+)
+_RECURRENT = (
+  "its network is not written anew here.",
+  "a model_fn with tf.nn.dynamic_rnn over a cell of tf.nn.rnn_cell",
+)
+_REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
+
+# By name, (reason, replacement); an entry is also that of all names below it.
+TABLE = {
+  "compat.v2.estimator": ("TensorFlow removed it.", "trainer.compat.v1.estimator"),
+  "contrib.boosted_trees": _TREES,
+  "contrib.estimator.boosted_trees_classifier_train_in_memory": _TREES,
+  "contrib.estimator.boosted_trees_regressor_train_in_memory": _TREES,
+  "contrib.bigtable": ("it read from a database of Google's cloud.", "files of TFRecord"),
+  "contrib.cloud": ("it read from services of Google's cloud.", "files of TFRecord"),
+  "contrib.checkpoint": ("it moved.", "tf.train.Checkpoint"),
+  "contrib.compiler": (
+    "it marked operations of a graph.",
+    "tf.function(jit_compile=True) around the function that makes them",
+  ),
+  "contrib.cudnn_rnn": (
+    "its kernels store weights in one opaque buffer.",
+    "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
+  ),
+  "contrib.distribute.ParameterServerStrategy": (
+    "every device holds all variables.",
+    "contrib.distribute.MirroredStrategy",
+  ),
+  "contrib.eager": (
+    "it is TensorFlow's own way of working today.",
+    "the same names in tf and tf.compat.v1",
+  ),
+  "contrib.feature_column": ("it moved.", "tf.feature_column"),
+  "contrib.gan": ("it left for a package of its own.", "the package tensorflow-gan"),
+  "contrib.hooks": ("it moved.", "tf.train.ProfilerHook"),
+  "contrib.image": (
+    "it left for a package of its own.",
+    "tf.image, or tf.raw_ops.ImageProjectiveTransformV3",
+  ),
+  "contrib.learn.Experiment": _EXPERIMENTS,
+  "contrib.learn.learn_runner": _EXPERIMENTS,
+  "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
+  "contrib.losses": (
+    "it became tf.losses, but for the losses of metric_learning.",
+    "tf.losses, or tensorflow_addons.losses copied into the program",
+  ),
+  "contrib.mixed_precision": (
+    "it scaled losses by operations of a session.",
+    "contrib.tpu.bfloat16_scope",
+  ),
+  "contrib.nn.alpha_dropout": ("it moved.", "keras.layers.AlphaDropout"),
+  "contrib.quantize": (
+    "it rewrote graphs of sessions.",
+    "the package tensorflow-model-optimization",
+  ),
+  "contrib.seq2seq": (
+    "its decoders are not written anew here.",
+    "tf.while_loop over a contrib.rnn cell",
+  ),
+  "contrib.signal": ("it moved.", "tf.signal"),
+  "contrib.slim.learning": (
+    "it trained in a session of its own.",
+    "contrib.layers.optimize_loss and an Estimator",
+  ),
+  "contrib.slim.nets": (
+    "its networks are files of tensorflow/models.",
+    "research/slim/nets, with their imports changed",
+  ),
+  "contrib.tensorboard": ("it moved.", "tensorboard.plugins.projector"),
+  "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
+  "contrib.util": ("it moved.", "tf.make_tensor_proto and tf.make_ndarray"),
+  "estimator.BoostedTreesClassifier": _TREES,
+  "estimator.BoostedTreesEstimator": _TREES,
+  "estimator.BoostedTreesRegressor": _TREES,
+  "estimator.FeedFnHook": (
+    "there are no placeholders to feed.",
+    "an input_fn that gives a dataset",
+  ),
+  "estimator.FinalOpsHook": (
+    "it ran operations in a session after the last step.",
+    "a SessionRunHook whose end() reads variables by session.run",
+  ),
+  "estimator.canned.head": _HEADS,
+  "estimator.canned.prediction_keys": (
+    _INSIDE,
+    "the keys themselves: 'logits', 'logistic', 'probabilities', 'class_ids', 'classes', "
+    "'predictions'",
+  ),
+  "estimator.experimental.KMeans": (
+    "it kept its state in queues and sessions.",
+    "sklearn.cluster.MiniBatchKMeans",
+  ),
+  "estimator.experimental.LinearSDCA": (
+    "it solved the dual problem in tables of a session.",
+    "estimator.LinearClassifier or LinearRegressor with tf.train.FtrlOptimizer",
+  ),
+  "estimator.experimental.RNNClassifier": _RECURRENT,
+  "estimator.experimental.RNNEstimator": _RECURRENT,
+  "estimator.experimental.build_raw_supervised_input_receiver_fn": (
+    "only mode PREDICT is exported.",
+    "estimator.export.build_raw_serving_input_receiver_fn",
+  ),
+  "estimator.head": _HEADS,
+  "estimator.head.multi_head": (_INSIDE, "estimator.MultiHead"),
+  "estimator.tpu.experimental": (
+    "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
+    "tf.compat.v1.feature_column.embedding_column, or get_variable and tf.gather",
+  ),
+  "estimator.tpu.tpu_estimator": (
+    _INSIDE,
+    "estimator.tpu.TPUEstimator, TPUEstimatorSpec, TPUConfig or RunConfig",
+  ),
+  "hub.Module": (
+    "tensorflow_hub dropped it after version 0.15.",
+    "tf.saved_model.load, or a network of the program's own and tf.train.init_from_checkpoint of "
+    "the module's variables",
+  ),
+  "keras.estimator": ("Keras 3 has no estimators.", "trainer.model_fn_from_keras"),
+} | {
+  f"{module}.{name}": _REWRITES
+  for module in ("contrib.tpu", "tpu")
+  for name in ("batch_parallel", "replicate", "rewrite", "shard")
+}
+
+
+def is_known(name: str) -> bool:
+  """Whether a name is one of those that cannot work here, though TensorFlow may still have it."""
+  return _entry(name) is not None
+
+
+def reason_and_replacement(name: str) -> tuple[str, str]:
+  """(why a dotted name is not there, what to use in its place or "")."""
+  entry = _entry(name)
+  if entry is not None:
+    return entry
+  if name.startswith("contrib."):
+    return "of tf.contrib, only what Estimator programs use is here.", ""
+  if name.startswith("estimator.") and (name.count(".") > 1 or name[len("estimator.")].islower()):
+    return _INSIDE, ""
+  return "neither this package nor the installed TensorFlow has it.", ""
+
+
+def _entry(name: str) -> tuple[str, str] | None:
+  """The entry of a name, or of the longest part of it that has one."""
+  parts = name.split(".")
+  for end in range(len(parts), 0, -1):
+    found = TABLE.get(".".join(parts[:end]))
+    if found is not None:
+      return found
+  return None
