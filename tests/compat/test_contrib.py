@@ -103,6 +103,56 @@ def test_a_host_call_writes_summaries(tmp_path):
   assert steps == [0, 1, 2]
 
 
+def test_examples_are_decoded_into_items():
+  slim = contrib.slim
+  image = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+
+  def example(kind, encoded):
+    floats = {f"box/{side}": [0.1 * i, 0.5] for i, side in enumerate(("ymin", "xmin"))}
+    floats |= {"box/ymax": [1.0, 1.0], "box/xmax": [0.9, 0.8], "values": [1.0, 2.0, 3.0, 4.0]}
+    features = {
+      "image/encoded": tf.train.Feature(bytes_list=tf.train.BytesList(value=[encoded])),
+      "image/format": tf.train.Feature(bytes_list=tf.train.BytesList(value=[kind])),
+      "rows": tf.train.Feature(int64_list=tf.train.Int64List(value=[2])),
+    }
+    for name, value in floats.items():
+      features[name] = tf.train.Feature(float_list=tf.train.FloatList(value=value))
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+  keys = {
+    "image/encoded": tf.FixedLenFeature((), tf.string, ""),
+    "image/format": tf.FixedLenFeature((), tf.string, "png"),
+    "rows": tf.FixedLenFeature([1], tf.int64),
+    "nothing": tf.VarLenFeature(tf.int64),
+    "values": tf.VarLenFeature(tf.float32),
+  } | {f"box/{side}": tf.VarLenFeature(tf.float32) for side in ("ymin", "xmin", "ymax", "xmax")}
+  handlers = slim.tfexample_decoder
+  values = handlers.Tensor("values", shape=[2, 2])
+  items = {
+    "image": handlers.Image(shape=[2, 3, 3]),
+    "boxes": handlers.BoundingBox(["ymin", "xmin", "ymax", "xmax"], "box/"),
+    "values": values,
+    "backup": handlers.BackupHandler(handlers.Tensor("nothing"), handlers.Tensor("rows")),
+    "sum": handlers.ItemHandlerCallback(
+      ["values"], lambda given: tf.sparse.reduce_sum(given["values"])
+    ),
+  }
+  decoder = handlers.TFExampleDecoder(keys, items)
+  assert decoder.list_items() == ["image", "boxes", "values", "backup", "sum"]
+  encoded = {b"png": tf.image.encode_png(image).numpy(), b"raw": image.tobytes()}
+  for kind, content in encoded.items():
+    found = decoder.decode(tf.constant(example(kind, content)), ["boxes", "image", "sum"])
+    np.testing.assert_array_equal(found[1], image)
+  np.testing.assert_allclose(found[0], [[0, 0.1, 1, 0.9], [0.5, 0.5, 1, 0.8]], rtol=1e-6)
+  assert found[2] == 10
+  jpeg = tf.image.encode_jpeg(image).numpy()
+  found = decoder.decode(tf.constant(example(b"jpeg", jpeg)))
+  np.testing.assert_array_equal(found[0], tf.image.decode_jpeg(jpeg))
+  assert (found[2].numpy().tolist(), found[3].numpy().tolist()) == ([[1, 2], [3, 4]], [2])
+  with pytest.raises(ValueError, match="both shape_keys and shape"):
+    handlers.Tensor("values", ["rows"], [2])
+
+
 def test_metrics_of_a_host_call_count_until_they_are_reset(tmp_path):
   def model_fn(features, labels, mode, params):
     spec = programs.tpu_model_fn(features, labels, mode, params)

@@ -1,5 +1,7 @@
 """Hooks of sessions: what they fetch, and when they are called."""
 
+import importlib
+
 import gin as gin_config
 import numpy as np
 import pytest
@@ -168,10 +170,14 @@ def test_a_saving_listener_runs_what_it_made_of_the_trainings_variables(tmp_path
 
 def test_gins_hook_keeps_the_configuration_of_each_training(tmp_path):
   @gin.configurable("rate_of_this_test", blacklist=["y"])
-  def rate(x, y=1):
+  def rate(x, optimizer, y=1):
+    assert optimizer is not None
     return x * y
 
-  gin_config.parse_config("rate_of_this_test.x = 2")
+  importlib.import_module("trainer.compat.v1.external_configurables")
+  gin_config.parse_config(
+    "rate_of_this_test.x = 2\nrate_of_this_test.optimizer = @tf.train.AdamOptimizer"
+  )
   assert rate() == 2
   estimator, folder = programs.estimator(tmp_path / "model"), tmp_path / "configurations"
   for _ in range(2):

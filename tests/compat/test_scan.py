@@ -45,6 +45,9 @@ def test_imports_change_and_nothing_else():
     "def f():\n  from trainer.compat.v1 import hub\n"
   )
   assert changed("import gin.tf\n") == "from trainer.compat.v1 import gin\n"
+  assert changed("import gin.tf.external_configurables\n") == (
+    "from trainer.compat.v1 import external_configurables, gin\n"
+  )
   assert changed("import gin\n@gin.configurable(blacklist=['x'])\ndef f(x): pass\n").startswith(
     "from trainer.compat.v1 import gin\n"
   )

@@ -34,7 +34,9 @@ def _import(node: ast.Import) -> list[str]:
   for alias in node.names:
     target = source_lib.target_of(alias.name)
     if (alias.name == "gin" or alias.name.startswith("gin.tf")) and alias.asname is None:
-      lines.append(f"from {_PACKAGE} import gin")
+      name = "external_configurables"  # which registers names, and binds gin itself
+      registers = [name] if alias.name.endswith(f".{name}") else []
+      lines.append(f"from {_PACKAGE} import {', '.join([*registers, 'gin'])}")
     elif target is None:
       lines.append(_unchanged(node, alias))
     elif alias.asname is None:  # binds the root, whose names are looked for when they are used

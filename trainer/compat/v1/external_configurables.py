@@ -2,3 +2,7 @@
 
 They are registered as Octet has them, see docs/gin.md; those of the program come first.
 """
+
+from trainer.config import keras_names
+
+keras_names.register()
