@@ -88,3 +88,27 @@ def test_hooks_and_summaries_know_the_names_of_2_15(tmp_path):
   found = programs.scalars(tmp_path)
   wanted = {"average_loss": 0.693147, "linear/bias": 0.0, "linear/fraction_of_zero_weights": 1.0}
   assert {tag: found[tag] for tag in wanted} == pytest.approx(wanted)
+
+
+def test_parsed_examples_with_sparse_features_are_served(tmp_path):
+  """As make_parse_example_spec has each categorical column."""
+  wide, _ = canned_2_15.columns(tf)
+  config = estimator.RunConfig(device="cpu", model_dir=str(tmp_path / "model"))
+  made = estimator.LinearClassifier(wide, config=config)
+  made.train(canned_2_15.input_fn(tf, "binary"), steps=3)
+  spec = tf.feature_column.make_parse_example_spec(wide)
+  receiver_fn = estimator.export.build_parsing_serving_input_receiver_fn(spec)
+  path = made.export_saved_model(str(tmp_path / "export"), receiver_fn).decode()
+  served = tf.contrib.predictor.from_saved_model(path, signature_def_key="predict")
+
+  def example(age, *city):
+    features = tf.train.Features()
+    features.feature["age"].float_list.value.append(age)
+    features.feature["city"].bytes_list.value.extend(city)
+    return tf.train.Example(features=features).SerializeToString()
+
+  rows = [(0.7, b"a"), (-1.0, b"c"), (0.1,)]
+  found = served({"examples": [example(*row) for row in rows]})["logistic"]
+  asked = {"age": [row[0] for row in rows], "city": [*(row[1] for row in rows[:2]), b""]}
+  wanted = made.predict(lambda: tf.data.Dataset.from_tensors(asked))
+  assert found[:, 0] == pytest.approx([one["logistic"][0] for one in wanted])

@@ -26,6 +26,7 @@ from trainer.compat.v1.estimator import (
   reading,
   run_config,
   session_hooks,
+  sparse_inputs,
 )
 from trainer.compat.v1.estimator import listeners as listeners_lib
 from trainer.compat.v1.estimator import params as params_lib
@@ -224,9 +225,10 @@ class Estimator(reading.Reading):
       notes.tell_once("export_saved_model(as_text=True): a SavedModel is written in binary form.")
     if experimental_mode != trainer.ModeKeys.PREDICT:
       raise errors.SettingError("export_saved_model: only mode PREDICT can be exported.")
+    receiver_fn = sparse_inputs.received_as_rows(serving_input_receiver_fn)
     with program_errors.as_raised():
       return self.octet.export_saved_model(
-        export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
+        export_dir_base, receiver_fn, assets_extra, checkpoint_path
       ).encode()
 
   def export_savedmodel(

@@ -5,6 +5,8 @@ as rows of its values and of their columns, padded to the longest row (for sever
 shapes that are known: to the width), and is sparse again in the model_fn.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -35,10 +37,25 @@ def as_rows(dataset: tf.data.Dataset, to_width: bool) -> tf.data.Dataset:
   is_pair = isinstance(dataset.element_spec, tuple)
 
   def convert(*element: Any) -> Any:
-    given = element if is_pair else element[0]
-    return tf.nest.map_structure(lambda leaf: _rows_of(leaf, to_width), given)
+    return _as_rows(element if is_pair else element[0], to_width)
 
   return dataset.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def received_as_rows(serving_input_receiver_fn: Callable) -> Callable:
+  """A serving_input_receiver_fn that gives SparseRows, as of parsed Examples, as a dataset does."""
+
+  @functools.wraps(serving_input_receiver_fn)
+  def receive() -> Any:
+    receiver = serving_input_receiver_fn()
+    is_pair = isinstance(receiver, tuple)
+    features = receiver[0] if is_pair else receiver.features
+    if not any(_is_sparse(leaf) for leaf in tf.nest.flatten(features)):
+      return receiver
+    received = receiver[1] if is_pair else receiver.receiver_tensors
+    return _as_rows(features, to_width=False), received
+
+  return receive
 
 
 def as_sparse(structure: Any) -> Any:
@@ -59,6 +76,10 @@ def rebatched(dataset: tf.data.Dataset, size: int, drop_remainder: bool) -> tf.d
   return dataset.unbatch().padded_batch(
     size, padding_values=_padding(dataset.element_spec), drop_remainder=drop_remainder
   )
+
+
+def _as_rows(structure: Any, to_width: bool) -> Any:
+  return tf.nest.map_structure(lambda leaf: _rows_of(leaf, to_width), structure)
 
 
 def _is_sparse(leaf: Any) -> bool:
