@@ -21,6 +21,7 @@ __all__ = [
   "files",
   "gin_internals",
   "gin_names",
+  "keras_names",
   "load",
   "modules",
   "operative_text",
