@@ -183,8 +183,8 @@ __getattr__, __dir__ = overlay.behind(
   __name__,
   homes={
     "InMemoryEvaluatorHook": "trainer.compat.v1.estimator.evaluator_hook",
-    "call_logit_fn": "trainer.compat.v1.estimator.canned.logit_fns",
-    "dnn_logit_fn_builder": "trainer.compat.v1.estimator.canned.logit_fns",
-    "linear_logit_fn_builder": "trainer.compat.v1.estimator.canned.logit_fns",
+    "call_logit_fn": "trainer.compat.v1.estimator.canned.networks",
+    "dnn_logit_fn_builder": "trainer.compat.v1.estimator.canned.networks",
+    "linear_logit_fn_builder": "trainer.compat.v1.estimator.canned.networks",
   },
 )

@@ -9,7 +9,10 @@ import tensorflow as tf
 from trainer.compat.v1 import summary
 from trainer.compat.v1.estimator import heads
 from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
-from trainer.compat.v1.estimator.canned.networks import dnn_logits, linear_logits
+from trainer.compat.v1.estimator.canned.networks import (
+  dnn_logit_fn_builder,
+  linear_logit_fn_builder,
+)
 
 _DNN_RATE = 0.001
 _LINEAR_RATE = 0.005  # at most
@@ -35,19 +38,22 @@ class DNNLinearCombinedEstimator(Canned):
     batch_norm: bool = False,
     linear_sparse_combiner: str = "sum",
   ):
-    del input_layer_partitioner
     linear, dnn = linear_feature_columns or [], dnn_feature_columns or []
     if not (linear or dnn):
       raise ValueError("Either linear_feature_columns or dnn_feature_columns must be defined.")
     if dnn and not dnn_hidden_units:
       raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
-    settings = dict(
-      hidden_units=list(dnn_hidden_units or []),
-      feature_columns=dnn,
-      activation_fn=dnn_activation_fn,
-      dropout=dnn_dropout,
-      batch_norm=batch_norm,
+    units = head.logits_dimension
+    dnn_logits = dnn_logit_fn_builder(
+      units,
+      dnn_hidden_units or [],
+      dnn,
+      dnn_activation_fn,
+      dnn_dropout,
+      input_layer_partitioner,
+      batch_norm,
     )
+    linear_logits = linear_logit_fn_builder(units, linear, linear_sparse_combiner)
     minimizers = []
     if dnn:
       minimizers.append(minimizer(lambda: optimizer_of(dnn_optimizer, _DNN_RATE), "dnn"))
@@ -58,9 +64,9 @@ class DNNLinearCombinedEstimator(Canned):
     def logits_fn(features: dict[str, Any], mode: str) -> tf.Tensor:
       found = []
       if dnn:
-        found.append(dnn_logits(features, mode, head.logits_dimension, settings))
+        found.append(dnn_logits(features, mode))
       if linear:
-        found.append(linear_logits(features, head.logits_dimension, linear, linear_sparse_combiner))
+        found.append(linear_logits(features))
         summary.scalar("linear/linear/fraction_of_zero_values", tf.math.zero_fraction(found[-1]))
       return tf.add_n(found)
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from trainer.compat.v1.estimator import heads
 from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
-from trainer.compat.v1.estimator.canned.networks import dnn_logits
+from trainer.compat.v1.estimator.canned.networks import dnn_logit_fn_builder
 
 _RATE = 0.05
 
@@ -29,17 +29,18 @@ class DNNEstimator(Canned):
     warm_start_from: Any = None,
     batch_norm: bool = False,
   ):
-    del input_layer_partitioner
-    settings = dict(
-      hidden_units=list(hidden_units),
-      feature_columns=feature_columns,
-      activation_fn=activation_fn,
-      dropout=dropout,
-      batch_norm=batch_norm,
+    logit_fn = dnn_logit_fn_builder(
+      head.logits_dimension,
+      hidden_units,
+      feature_columns,
+      activation_fn,
+      dropout,
+      input_layer_partitioner,
+      batch_norm,
     )
     super().__init__(
       head,
-      lambda features, mode: dnn_logits(features, mode, head.logits_dimension, settings),
+      logit_fn,
       minimizer(lambda: optimizer_of(optimizer, _RATE), slots="t_0/", within="dnn"),
       model_dir,
       config,

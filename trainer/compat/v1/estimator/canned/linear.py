@@ -6,7 +6,7 @@ from typing import Any
 
 from trainer.compat.v1.estimator import heads
 from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
-from trainer.compat.v1.estimator.canned.networks import linear_logits
+from trainer.compat.v1.estimator.canned.networks import linear_logit_fn_builder
 
 _RATE = 0.2  # at most
 
@@ -27,11 +27,10 @@ class LinearEstimator(Canned):
   ):
     del partitioner
     rate = min(_RATE, 1 / math.sqrt(len(feature_columns)))
+    logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
     super().__init__(
       head,
-      lambda features, mode: linear_logits(
-        features, head.logits_dimension, feature_columns, sparse_combiner
-      ),
+      lambda features, mode: logit_fn(features),
       minimizer(lambda: optimizer_of(optimizer, rate), slots="part_0/", within="linear"),
       model_dir,
       config,

@@ -178,6 +178,22 @@ class Head:
     return replicas * tf.reduce_sum(losses if weights is None else losses * weights)
 
 
+def classification_outputs(
+  predictions: dict[str, tf.Tensor], classes: tf.Tensor
+) -> dict[str, export.ExportOutput]:
+  """The signatures of a classifier.
+
+  Args:
+    classes: the names of all classes, [batch, classes].
+  """
+  found = export.ClassificationOutput(scores=predictions["probabilities"], classes=classes)
+  return {
+    "serving_default": found,
+    "classification": found,
+    "predict": export.PredictOutput(predictions),
+  }
+
+
 def minimized(optimizer: Any, loss: tf.Tensor, variables: Any = None) -> Any:
   """The train_op of an optimizer of tf.train or of Keras; of all variables if none are given."""
   if isinstance(optimizer, keras.optimizers.Optimizer):

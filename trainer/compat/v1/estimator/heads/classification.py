@@ -8,7 +8,7 @@ import tensorflow as tf
 from trainer.compat.v1 import metrics
 from trainer.compat.v1.estimator import export
 from trainer.compat.v1.estimator.heads import shared_metrics
-from trainer.compat.v1.estimator.heads.base import MEAN, Head
+from trainer.compat.v1.estimator.heads.base import MEAN, Head, classification_outputs
 
 v1 = tf.compat.v1
 
@@ -48,14 +48,7 @@ class _Classification(Head):
     }
 
   def outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, export.ExportOutput]:
-    classification = export.ClassificationOutput(
-      scores=predictions["probabilities"], classes=predictions["all_classes"]
-    )
-    return {
-      "serving_default": classification,
-      "classification": classification,
-      "predict": export.PredictOutput(predictions),
-    }
+    return classification_outputs(predictions, predictions["all_classes"])
 
 
 class BinaryClassHead(_Classification):

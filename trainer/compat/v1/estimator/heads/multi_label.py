@@ -8,7 +8,7 @@ import tensorflow as tf
 from trainer.compat.v1 import metrics
 from trainer.compat.v1.estimator import export
 from trainer.compat.v1.estimator.heads import shared_metrics
-from trainer.compat.v1.estimator.heads.base import MEAN, Head
+from trainer.compat.v1.estimator.heads.base import MEAN, Head, classification_outputs
 
 _SUMMATION = "careful_interpolation"
 
@@ -82,14 +82,7 @@ class MultiLabelHead(Head):
     return {"logits": logits, "probabilities": tf.sigmoid(logits), "classes": classes}
 
   def outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, export.ExportOutput]:
-    classification = export.ClassificationOutput(
-      scores=predictions["probabilities"], classes=predictions["classes"]
-    )
-    return {
-      "serving_default": classification,
-      "classification": classification,
-      "predict": export.PredictOutput(predictions),
-    }
+    return classification_outputs(predictions, predictions["classes"])
 
   def metric_ops(self, labels, predictions, weights) -> dict[str, Any]:
     probabilities = predictions["probabilities"]
