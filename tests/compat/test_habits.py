@@ -2,6 +2,7 @@
 
 import pytest
 import tensorflow
+from absl import logging
 
 import trainer.compat.v1 as tf
 from tests.compat import programs
@@ -243,3 +244,13 @@ def test_tags_of_scalars_begin_with_their_scopes(tmp_path, device):
     "kind/inner/kind/mean": 5.0,
   }
   assert {tag: value for tag, value in found.items() if "mean" in tag} == wanted
+
+
+def test_the_verbosity_is_a_number_or_its_name():
+  before = logging.get_verbosity()
+  try:
+    for given, wanted in ((tf.logging.ERROR, logging.ERROR), ("INFO", logging.INFO)):
+      tf.logging.set_verbosity(given)
+      assert logging.get_verbosity() == wanted
+  finally:
+    logging.set_verbosity(before)

@@ -38,7 +38,7 @@ def checkpoint(tmp_path_factory):
     return tf.train.Saver().save(session, path)
 
 
-def _estimator(folder, prepare, scope="new"):
+def _estimator(folder, prepare, scope="new", device="cpu"):
   """An Estimator whose training changes nothing; `prepare` gets the variables and the mode."""
 
   def model_fn(features, labels, mode):
@@ -48,7 +48,7 @@ def _estimator(folder, prepare, scope="new"):
     train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss, tf.train.get_global_step())
     return tf_estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, scaffold=scaffold)
 
-  config = tf_estimator.RunConfig(device="cpu", save_checkpoints_secs=3600)
+  config = tf_estimator.RunConfig(device=device, save_checkpoints_secs=3600)
   return tf_estimator.Estimator(model_fn, str(folder), config)
 
 
@@ -84,9 +84,34 @@ def test_a_saver_of_a_scaffold_says_which_names_are_evaluated(tmp_path):
   assert made.evaluate(batches(16, epochs=1))["loss"] == pytest.approx(10.0)  # 5 + 5 + 0
 
 
-def test_a_scaffold_that_needs_a_session_is_refused_before_anything_is_written(tmp_path):
-  made = _estimator(tmp_path, lambda found, mode: tf.train.Scaffold(init_fn=lambda *_: None))
-  with pytest.raises(errors.SettingError, match="init_fn"):
+@pytest.mark.parametrize("by", ["saver", "assign_from_checkpoint_fn"])
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+def test_an_init_fn_that_restores_is_where_variables_begin(tmp_path, checkpoint, by, device):
+  def prepare(found, mode):
+    named = {"old/b": found["new/a"], "c": found["c"]}
+    if by == "saver":
+      saver = tf.train.Saver(named)
+      return tf.train.Scaffold(init_fn=lambda _, session: saver.restore(session, checkpoint))
+    assign = tf.contrib.framework.assign_from_checkpoint_fn(checkpoint, named)
+    return tf.train.Scaffold(init_fn=lambda _, session: assign(session))
+
+  made = _estimator(tmp_path, prepare, device=device).train(batches(16), steps=1)
+  found = [made.get_variable_value(name)[0] for name in ("new/a", "new/b", "c")]
+  np.testing.assert_array_equal(found, [2, 0, 3])
+
+
+@pytest.mark.parametrize(
+  ("given", "told"),
+  [
+    ({"init_op": "an operation"}, "init_op"),
+    ({"init_fn": lambda _, session: session.run("all")}, "init_fn runs 'all' in a session"),
+  ],
+)
+def test_a_scaffold_that_needs_a_session_is_refused_before_anything_is_written(
+  tmp_path, given, told
+):
+  made = _estimator(tmp_path, lambda found, mode: tf.train.Scaffold(**given))
+  with pytest.raises(errors.SettingError, match=told):
     made.train(batches(16), steps=1)
   assert not list(tmp_path.iterdir())
 

@@ -6,10 +6,13 @@ from absl import logging as absl_logging
 from trainer.compat.v1 import overlay
 
 
-def set_verbosity(v: int) -> None:
-  """Sets which lines are shown: tf.logging.INFO, WARN, ..."""
+def set_verbosity(v: int | str) -> None:
+  """Sets which lines are shown: tf.logging.INFO, "INFO", WARN, ..."""
   tf.compat.v1.logging.set_verbosity(v)
-  absl_logging.set_verbosity(absl_logging.converter.standard_to_absl(int(v)))
+  if isinstance(v, str):
+    absl_logging.set_verbosity(v.lower())
+  else:
+    absl_logging.set_verbosity(absl_logging.converter.standard_to_absl(int(v)))
 
 
 __getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.compat.v1.logging",))

@@ -14,6 +14,7 @@ from trainer.compat.v1.estimator import (
   fetches,
   host_calls,
   metric_pairs,
+  scaffold_init,
   session_hooks,
   sparse_inputs,
   transposed_inputs,
@@ -104,7 +105,7 @@ def _octet_spec(made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHook
     eval_metrics=eval_metrics,
     export_outputs=outputs,
     export_methods=_methods(made.export_outputs),
-    scaffold_fn=made.scaffold_fn or _scaffold_fn(made.scaffold),
+    scaffold_fn=scaffold_init.scaffold_fn(made),
     host_call=host_call,
     training_hooks=training_hooks or None,
     evaluation_hooks=evaluation_hooks or None,
@@ -123,10 +124,6 @@ def _batch(features: Any) -> Any:
 def _scalar(loss: Any) -> tf.Tensor:
   loss = tf.convert_to_tensor(loss)
   return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
-
-
-def _scaffold_fn(scaffold: Any) -> Callable | None:
-  return None if scaffold is None else lambda: scaffold
 
 
 def _outputs(export_outputs: Mapping[str, Any] | None) -> dict[str, Any] | None:
