@@ -8,6 +8,7 @@ from tests.compat import programs
 from trainer import errors
 from trainer.compat.v1 import estimator as tf_estimator
 from trainer.compat.v1.estimator import estimator as estimator_module
+from trainer.compat.v1.estimator import input_fns
 from trainer.devices import device as device_lib
 
 ModeKeys = tf_estimator.ModeKeys
@@ -172,3 +173,17 @@ def test_to_ask_for_a_name_that_is_not_there_connects_to_nothing(tmp_path, monke
   with pytest.raises(AttributeError, match="Estimator has no attribute 'is_fitted'"):
     _ = made.is_fitted
   assert not tf.is_tensor(made)  # which asks for what tensors have
+
+
+def test_a_label_may_be_taken_out_of_what_an_iterator_gives():
+  def input_fn():
+    data = tf.data.Dataset.from_tensor_slices({"x": [1, 2], "y": [3, 4]}).batch(2)
+    features = data.make_one_shot_iterator().get_next()
+    return features, features.pop("y")
+
+  ((features, label),) = input_fns.call(input_fn)
+  assert ([*features], features["x"].numpy().tolist(), label.numpy().tolist()) == (
+    ["x"],
+    [1, 2],
+    [3, 4],
+  )

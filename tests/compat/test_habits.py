@@ -247,6 +247,7 @@ def test_tags_of_scalars_begin_with_their_scopes(tmp_path, device):
 
 
 def test_the_verbosity_is_a_number_or_its_name():
+  assert tf.logging.__dict__["WARN"] == tensorflow.compat.v1.logging.WARN
   before = logging.get_verbosity()
   try:
     for given, wanted in ((tf.logging.ERROR, logging.ERROR), ("INFO", logging.INFO)):

@@ -58,7 +58,8 @@ class OneShotIterator:
       raise _TensorsWanted
     if self.placeholders is None:
       self.placeholders = tf.nest.map_structure(_placeholder, self.dataset.element_spec)
-    return self.placeholders
+    # A structure of its own, for programs take the label out of it: features.pop("label").
+    return tf.nest.map_structure(lambda leaf: leaf, self.placeholders)
 
   @property
   def initializer(self) -> tf.Operation | None:
