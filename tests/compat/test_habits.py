@@ -8,6 +8,7 @@ import trainer.compat.v1 as tf
 from tests.compat import programs
 from trainer import errors
 from trainer.compat.v1 import absent, contrib, habits
+from trainer.compat.v1.estimator import input_fns
 
 
 def in_a_model_fn(tmp_path, look):
@@ -67,6 +68,22 @@ def test_an_unknown_dimension_is_none_or_a_dimension(tmp_path):
     seen = []
     in_a_model_fn(tmp_path / kind.__name__, lambda x: seen.append(tf.TensorShape([None, 2])[0]))
     assert type(seen[0]) is kind
+
+
+@pytest.mark.usefixtures("_v2_behavior_afterwards")
+def test_sizes_have_values_in_an_input_fn_unknown_ones_too():
+  seen = []
+
+  def input_fn():
+    def look(x):
+      seen.append([x.shape[0].value, tf.boolean_mask(x, x > 0).get_shape()[0].value])
+      return x
+
+    return tf.data.Dataset.from_tensors([1.0, 2.0]).map(look)
+
+  input_fns.call(input_fn)
+  assert seen[-1] == [2, None]
+  assert type(tf.TensorShape([2])[0]) is int
 
 
 def test_an_absent_name_says_why_and_what_to_use():

@@ -2,8 +2,9 @@
 
 - `==` between tensors or variables of the model_fn's graph, and `in` a list of them, is identity;
   they can be keys of a dict. TensorFlow 2.15 did the same in the graph of an Estimator.
-- A dimension of a shape has `.value`. Known ones are ints that have it. An unknown one is None, or
-  a `tf.Dimension` once the program called disable_v2_behavior or disable_v2_tensorshape.
+- A dimension of a shape has `.value`, in an input_fn too. Known ones are ints that have it. An
+  unknown one is None, or a `tf.Dimension` once the program called disable_v2_behavior or
+  disable_v2_tensorshape.
 
 TensorFlow's methods are replaced once a process, see `trainer.internals.patches`; the replacements
 ask `_graph`, a context variable, and do what was done before where it is not set.
@@ -22,6 +23,9 @@ v1 = tf.compat.v1
 
 # The graph that a function of the program builds, on this thread; None outside of it.
 _graph: contextvars.ContextVar[Any] = contextvars.ContextVar("compat_graph", default=None)
+
+# Whether an input_fn of the program runs, on this thread.
+_is_input: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_input", default=False)
 
 _has_dimensions = False
 
@@ -47,6 +51,22 @@ def keep_dimensions(kept: bool) -> None:
   """Says whether an unknown dimension is a tf.Dimension in the program's functions."""
   global _has_dimensions
   _has_dimensions = kept
+
+
+def has_dimensions() -> bool:
+  """Whether an unknown dimension is a tf.Dimension in the program's functions."""
+  return _has_dimensions
+
+
+@contextlib.contextmanager
+def shapes_kept() -> Iterator[None]:
+  """Inside, on this thread, sizes of shapes are as in graph mode, as an input_fn wants them."""
+  with patches.set_context(_is_input, True):
+    yield
+
+
+def _sizes_have_values() -> bool:
+  return are_kept() or _is_input.get()
 
 
 def _compare_by_identity(cls: type, is_meant: Callable[[Any], bool]) -> None:
@@ -89,10 +109,11 @@ def _as_dimension(size: Any) -> Any:
 @patches.replaces(tf.TensorShape, "__getitem__")
 def _getitem(original, self, key):
   found = original(self, key)
-  return _as_dimension(found) if are_kept() and not isinstance(found, tf.TensorShape) else found
+  is_size = not isinstance(found, tf.TensorShape)
+  return _as_dimension(found) if is_size and _sizes_have_values() else found
 
 
 @patches.replaces(tf.TensorShape, "__iter__")
 def _iter(original, self):
   sizes = original(self)
-  return map(_as_dimension, sizes) if are_kept() else sizes
+  return map(_as_dimension, sizes) if _sizes_have_values() else sizes

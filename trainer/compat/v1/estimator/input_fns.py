@@ -14,9 +14,12 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors, spec
+from trainer.compat.v1 import habits, notes
 from trainer.internals import patches
 
 v1 = tf.compat.v1
+
+_OF_UNKNOWN_SIZE = "'NoneType' object has no attribute 'value'"
 
 
 class _TensorsWanted(BaseException):
@@ -140,7 +143,7 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
   given = {name: value for name, value in arguments.items() if takes(input_fn, name)}
   try:
     with _handing_out(first_call=True):
-      result = input_fn(**given)
+      result = _called(input_fn, given)
   except _TensorsWanted:
     return _of_tensors(input_fn, given)
   if isinstance(result, tf.data.Dataset):
@@ -155,6 +158,22 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
   return _of_tensors(input_fn, given)
 
 
+def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
+  """What an input_fn returns; one that takes unknown sizes for tf.Dimensions gets these."""
+  with habits.shapes_kept():
+    try:
+      return input_fn(**arguments)
+    except AttributeError as error:
+      if habits.has_dimensions() or _OF_UNKNOWN_SIZE not in str(error):
+        raise
+      notes.tell_once(
+        f"The input_fn {spec.name_of(input_fn)} asks an unknown size of a shape for its value: "
+        "from now on such sizes are tf.Dimension, as tf.disable_v2_behavior() makes them."
+      )
+      habits.keep_dimensions(True)
+      return input_fn(**arguments)
+
+
 def takes(fn: Callable, name: str) -> bool:
   """Whether a function has an argument of this name."""
   parameters = inspect.signature(fn).parameters
@@ -167,7 +186,7 @@ def _of_tensors(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Datase
 
   def build() -> list[tf.Tensor]:
     with _handing_out(first_call=False) as handout:
-      result = input_fn(**arguments)
+      result = _called(input_fn, arguments)
     asked = [iterator for iterator in handout.iterators if iterator.placeholders is not None]
     made.append((_pair(result), asked))
     variants = [tf.data.experimental.to_variant(iterator.dataset) for iterator in asked]
