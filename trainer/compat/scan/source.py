@@ -130,7 +130,8 @@ def read(path: pathlib.Path) -> Source:
   """Reads a file; SyntaxError if it is not Python 3."""
   text = path.read_text()
   tree = ast.parse(text, str(path))
-  imports = [found for node in ast.walk(tree) for found in _imports(node, _uses_old_gin(tree))]
+  with_gin = _uses_old_gin(tree)
+  imports = [found for node in ast.walk(tree) for found in _imports(node, with_gin)]
   bound = {one.bound: one.target for one in imports if one.target is not None}
   bound |= {one.bound: "compat.v2" for one in imports if one.is_v2}
   uses = sorted(set(_uses(tree, bound)), key=lambda use: (use.line, use.name))
