@@ -15,6 +15,7 @@ from the code (`conv2d_1/kernel`). Checkpoints use them as keys.
 import collections
 import contextlib
 import contextvars
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -161,7 +162,7 @@ class VariableStore:
         keras_state.replica_scope(),
         own_collections.replica_scope(),
         tf.name_scope("model_fn") as root,
-        tf.variable_creator_scope(collect),
+        tf.variable_creator_scope(functools.partial(collect, root)),
         patches.set_context(_graph, v1.get_default_graph()),
       ):
         roots.append(root)
@@ -202,7 +203,10 @@ class VariableStore:
       own_collections.add_variable(variable, _collections(variable, kwargs))
       return variable
 
-    def collect(next_creator, **kwargs):
+    def collect(root, next_creator, **kwargs):
+      # The name of a scope ends in a slash and has all scopes around it: those of the replica too.
+      if (kwargs.get("name") or "").endswith("/"):
+        kwargs["name"] = kwargs["name"].removeprefix(root)
       # Unlike `creator`, this one is called on every replica. After the first replica next_creator
       # is the strategy's, which returns the first replica's variable. So each replica's own
       # collections get the variable.
@@ -469,6 +473,8 @@ def is_traced_here() -> bool:
 
 
 def _path(name, root):
+  if name and name.endswith("/"):  # with all scopes around it
+    return name.strip("/")
   scope = (tf.get_current_name_scope() + "/").removeprefix(root)
   return (scope + (name or "Variable")).strip("/")
 

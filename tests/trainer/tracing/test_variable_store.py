@@ -214,3 +214,17 @@ def test_a_model_fn_may_make_its_train_op_in_every_mode(tmp_path):
   before = estimator.variables["w"].numpy()
   assert estimator.evaluate(programs.examples(8))["global_step"] == 1
   np.testing.assert_array_equal(estimator.variables["w"].numpy(), before)
+
+
+def test_a_variable_by_the_name_of_its_scope_is_one_on_all_cores(tmp_path, device):
+  """As metrics of TensorFlow name theirs: the name has all scopes, those of the core too."""
+
+  def model_fn(features, labels, mode, params):
+    with tf.name_scope("part") as scope:
+      v1.Variable(0.0, trainable=False, name=scope)
+    v1.metrics.average_precision_at_k(tf.ones([4, 1], tf.int64), features["x"][:4], 2)
+    return programs.line(features, labels, mode, params)
+
+  estimator = programs.estimator(tmp_path, model_fn, device=device)
+  estimator.train(programs.train_input, steps=1)
+  assert set(estimator.get_variable_names()) >= {"part", "w", "b"}
