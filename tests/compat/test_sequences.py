@@ -149,3 +149,22 @@ def test_a_predictor_calls_a_signature(tmp_path):
     predict({"z": [1]})
   with pytest.raises(Exception, match="has no signature 'other'"):
     contrib.predictor.from_saved_model(str(tmp_path), signature_def_key="other")
+
+
+def test_dynamic_rnn_makes_its_variables_in_a_model_fn_of_each_mode(tmp_path):
+  def model_fn(features, labels, mode):
+    cell = tf.nn.rnn_cell.BasicLSTMCell(2)
+    outputs, _ = tf.nn.dynamic_rnn(cell, features["x"], dtype=tf.float32)
+    loss = tf.reduce_mean(outputs)
+    train_op = tf.train.GradientDescentOptimizer(1.0).minimize(loss, tf.train.get_global_step())
+    predictions = {"y": outputs[:, -1]}
+    return tf_estimator.EstimatorSpec(mode, predictions, loss, train_op)
+
+  def input_fn():
+    return tf.data.Dataset.from_tensors({"x": np.ones([4, 3, 2], np.float32)})
+
+  made = tf_estimator.Estimator(model_fn, str(tmp_path), tf_estimator.RunConfig(device="cpu"))
+  made.train(input_fn)
+  assert len(list(made.predict(input_fn))) == 4
+  assert np.isfinite(made.evaluate(input_fn)["loss"])
+  assert "rnn/basic_lstm_cell/kernel" in made.get_variable_names()

@@ -117,3 +117,12 @@ def _getitem(original, self, key):
 def _iter(original, self):
   sizes = original(self)
   return map(_as_dimension, sizes) if _sizes_have_values() else sizes
+
+
+@patches.replaces(v1.VariableScope, "set_caching_device")
+def _set_caching_device(original, self, caching_device):
+  """tf.nn.dynamic_rnn asks for copies of variables beside the operations that read them: where
+  that is says a function, which TensorFlow takes in graphs alone. The device has its variables.
+  """
+  if not (are_kept() and callable(caching_device)):
+    original(self, caching_device)
