@@ -153,7 +153,8 @@ def test_examples_are_decoded_into_items():
     handlers.Tensor("values", ["rows"], [2])
 
 
-def test_metrics_of_a_host_call_count_until_they_are_reset(tmp_path):
+@pytest.mark.parametrize("by_estimator_spec", [True, False])
+def test_metrics_of_a_host_call_count_until_they_are_reset(tmp_path, by_estimator_spec):
   def model_fn(features, labels, mode, params):
     spec = programs.tpu_model_fn(features, labels, mode, params)
     step = tf.reshape(tf.train.get_global_step(), [1])
@@ -169,7 +170,8 @@ def test_metrics_of_a_host_call_count_until_they_are_reset(tmp_path):
       tf.cond(step[0] == 2, lambda: tf.variables_initializer(counters), tf.no_op)
       return contrib.summary.all_summary_ops()
 
-    return spec._replace(host_call=(host_call, [step, tf.reshape(spec.loss, [1])]))
+    spec = spec._replace(host_call=(host_call, [step, tf.reshape(spec.loss, [1])]))
+    return spec.as_estimator_spec()._replace(predictions=None) if by_estimator_spec else spec
 
   programs.tpu_estimator(tmp_path / "model", fn=model_fn).train(programs.train_input_fn, steps=5)
   (path,) = (tmp_path / "host").glob("events*")

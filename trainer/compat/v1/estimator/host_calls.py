@@ -27,6 +27,7 @@ def keeping_variables(host_call: Any) -> Any:
   def call(*args: Any, **kwargs: Any) -> Any:
     asked: collections.Counter[str] = collections.Counter()
     is_made = False
+    added: list[tuple[list[Any], tf.Variable]] = []
 
     def creator(next_creator: Callable, **given: Any) -> tf.Variable:
       nonlocal is_made
@@ -40,11 +41,17 @@ def keeping_variables(host_call: Any) -> Any:
         made[key] = _make(given)
         is_made = False
       for collection in given.get("collections") or [v1.GraphKeys.GLOBAL_VARIABLES]:
-        v1.add_to_collection(collection, made[key])
+        found = v1.get_collection_ref(collection)
+        found.append(made[key])
+        added.append((found, made[key]))
       return made[key]
 
-    with tf.variable_creator_scope(creator):
-      return fn(*args, **kwargs)
+    try:
+      with tf.variable_creator_scope(creator):
+        return fn(*args, **kwargs)
+    finally:  # the graphs of functions share their collections of variables with all others
+      for found, variable in added:
+        found[:] = [one for one in found if one is not variable]
 
   return call, tensors
 

@@ -87,7 +87,12 @@ class EstimatorSpec:
 
   def _replace(self, **changes: Any) -> "EstimatorSpec":
     """As the named tuple had it, that it was."""
-    return dataclasses.replace(self, **changes)
+    return dataclasses.replace(self, **changes)._calling(self.host_call)
+
+  def _calling(self, host_call: tuple[Callable, Any] | None) -> "EstimatorSpec":
+    """The same, with the host_call of the TPUEstimatorSpec that it was made of."""
+    vars(self)["host_call"] = host_call
+    return self
 
 
 @dataclasses.dataclass
@@ -126,7 +131,7 @@ class TPUEstimatorSpec:
     """The same as an EstimatorSpec, as a program asks for it that runs without TPUEstimator."""
     metric_fn, tensors = self.eval_metrics or (dict, {})
     scaffold = self.scaffold_fn() if self.scaffold_fn else None
-    return EstimatorSpec(
+    made = EstimatorSpec(
       self.mode,
       predictions=self.predictions,
       loss=self.loss,
@@ -140,3 +145,4 @@ class TPUEstimatorSpec:
       evaluation_hooks=self.evaluation_hooks,
       prediction_hooks=self.prediction_hooks,
     )
+    return made._calling(self.host_call)
