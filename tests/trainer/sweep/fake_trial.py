@@ -17,6 +17,20 @@ import sys
 from tests.trainer.sweep import programs
 
 
+def heard():
+  """Yields the signals SIGTERM and SIGUSR1 that come from now on.
+
+  Not by a mask and sigwait: a mask is one thread's, NumPy has others, and a signal that came before
+  sigwait would be theirs, and the end of the process.
+  """
+  reader, writer = os.pipe()
+  os.set_blocking(writer, False)
+  signal.set_wakeup_fd(writer)
+  for number in (signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, lambda *_: None)
+  return iter(lambda: os.read(reader, 1)[0], None)
+
+
 def main(arguments):
   model_dir = programs.flag(arguments, "model_dir")
   act = next(
@@ -27,9 +41,10 @@ def main(arguments):
     print("this went wrong", file=sys.stderr)
     sys.exit(int(act.split()[1]))
   if act:
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    signals = heard()
     pathlib.Path(model_dir, "here").write_text(str(os.getpid()))
-    signal.sigwait([signal.SIGTERM if act == "wait" else signal.SIGUSR1])
+    while next(signals) != (signal.SIGTERM if act == "wait" else signal.SIGUSR1):
+      pass
     programs.save(model_dir, 1)
     sys.exit(75)
   for step in range(programs.saved_step(model_dir) + 1, programs.STEPS + 1):
