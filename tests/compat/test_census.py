@@ -31,7 +31,7 @@ TESTS = {
   "contrib.tpu.InputPipelineConfig.PER_HOST_V2": (
     "test_an_input_fn_gets_the_batch_size_of_its_configuration"
   ),
-  "contrib.tpu.CrossShardOptimizer": "test_one_core_and_eight_train_alike",
+  "contrib.tpu.CrossShardOptimizer": "test_one_core_and_two_train_alike",
   "estimator.tpu.RunConfig": "test_contrib_tpu_is_estimator_tpu",
   "estimator.tpu.TPUEstimator": "test_contrib_tpu_is_estimator_tpu",
   "estimator.tpu.TPUConfig": "test_contrib_tpu_is_estimator_tpu",

@@ -68,9 +68,6 @@ def test_an_evaluation_within_a_training_is_of_its_weights(tmp_path):
   assert losses == sorted(losses, reverse=True)
   assert losses[0] == pytest.approx(0.6931, abs=1e-4)  # of weights that are zero
   assert evaluate(input_fn)["average_loss"] == losses[-1]
-  undisturbed = classifier(tmp_path / "other")
-  undisturbed.train(canned_2_15.input_fn(tf, "binary"), steps=5)
-  assert undisturbed.evaluate(input_fn)["average_loss"] == losses[-1]
 
 
 def test_the_specs_of_examples():

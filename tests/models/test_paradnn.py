@@ -42,7 +42,7 @@ def _features(family):
   )
 
 
-@pytest.mark.parametrize("family", long.except_for(["fully_connected", "lstm"], paradnn.FAMILIES))
+@pytest.mark.parametrize("family", long.except_for(["fully_connected"], paradnn.FAMILIES))
 def test_trains_and_serves(tmp_path, family):
   # Whose batch norm has next to no statistics after so few steps.
   convolutional = family in ("residual", "bottleneck")
