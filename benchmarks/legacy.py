@@ -76,17 +76,22 @@ class _Turn:
 
 
 class _Log:
-  """A hook that prints the loss, as a LoggingTensorHook does."""
+  """A hook that prints the loss, as a LoggingTensorHook does: at the first step, and so many later.
+
+  So both sides stop at the same steps. Octet's own report, at multiples of 100, is beside them.
+  """
 
   def __init__(self, every):
     self._every = every
+    self._due = 1
 
   def next_step(self, step):
-    return step - step % self._every + self._every
+    return self._due
 
   def __call__(self, step, metrics, estimator):
-    if step % self._every == 0:
+    if step >= self._due:
       print(f"loss = {metrics['loss']}, step = {step}")
+      self._due = step + self._every
     return False
 
 
