@@ -1,6 +1,6 @@
 """tf.train: TensorFlow's own, but for what works with sessions."""
 
-from trainer.compat.v1 import overlay, small_updates
+from trainer.compat.v1 import overlay
 from trainer.compat.v1.estimator.hooks import (
   CheckpointSaverHook,
   GlobalStepWaiterHook,
@@ -22,7 +22,5 @@ __all__ = [
   "StopAtStepHook",
   "SummarySaverHook",
 ]
-
-del small_updates  # imported for what it replaces
 
 __getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.compat.v1.train", "tensorflow.train"))

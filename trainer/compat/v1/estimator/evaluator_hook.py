@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from trainer.compat.v1.estimator.session_hooks import NativeHook
+from trainer.compat.v1.estimator.hooks import NativeHook, Timer
 
 
 class InMemoryEvaluatorHook(NativeHook):
@@ -33,26 +33,25 @@ class InMemoryEvaluatorHook(NativeHook):
       raise ValueError(f"invalid every_n_iter={every_n_iter}.")
     self._estimator = estimator
     self._arguments = dict(input_fn=input_fn, steps=steps, hooks=hooks, name=name)
-    self._every = every_n_iter
-    self._evaluated = 0  # the step
+    self._timer = Timer(every_n_iter, None, "InMemoryEvaluatorHook")
 
   def start(self, estimator: Any) -> None:
     self._evaluate(estimator)
 
-  def next_step(self, step: int) -> int:
-    return self._evaluated + self._every
+  def next_step(self, step: int) -> int | None:
+    return self._timer.next_step(step)
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if step >= self._evaluated + self._every:
+    if self._timer.should_trigger_for_step(step):
       self._evaluate(estimator)
     return False
 
   def stop(self, step: int, estimator: Any) -> None:
-    if step != self._evaluated:
+    if step != self._timer.last_triggered_step():
       self._evaluate(estimator)
 
   def _evaluate(self, running: Any) -> None:
     running.save_checkpoint()
     running.wait_for_checkpoint()
-    self._evaluated = running.latest_step()
+    self._timer.update_last_triggered_step(running.latest_step())
     self._estimator.evaluate(**self._arguments)

@@ -59,6 +59,8 @@ class BinaryClassHead(_Classification):
     others: see Head.
   """
 
+  _summation = shared_metrics.SUMMATION
+
   def __init__(
     self,
     weight_column: str | None = None,
@@ -70,7 +72,6 @@ class BinaryClassHead(_Classification):
   ):
     super().__init__(1, 2, label_vocabulary, weight_column, loss_reduction, loss_fn, name)
     self._thresholds = shared_metrics.checked_thresholds(thresholds)
-    self._summation = "careful_interpolation"
 
   def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     wanted = tf.cast(self._ids(labels), tf.float32)
@@ -103,9 +104,7 @@ class BinaryClassHead(_Classification):
 class CannedBinaryClassHead(BinaryClassHead):
   """That of a canned classifier, whose curve of precision and recall is added up otherwise."""
 
-  def __init__(self, *args: Any, **kwargs: Any):
-    super().__init__(*args, **kwargs)
-    self._summation = "trapezoidal"
+  _summation = shared_metrics.CANNED_SUMMATION
 
 
 @metrics.metric_pairs.deferrable

@@ -10,8 +10,6 @@ from trainer.compat.v1.estimator import export
 from trainer.compat.v1.estimator.heads import shared_metrics
 from trainer.compat.v1.estimator.heads.base import MEAN, Head, classification_outputs
 
-_SUMMATION = "careful_interpolation"
-
 
 class MultiLabelHead(Head):
   """Classes that do not exclude each other, by a logit for each.
@@ -86,12 +84,12 @@ class MultiLabelHead(Head):
 
   def metric_ops(self, labels, predictions, weights) -> dict[str, Any]:
     probabilities = predictions["probabilities"]
-    found = shared_metrics.areas(labels, probabilities, weights, _SUMMATION)
+    found = shared_metrics.areas(labels, probabilities, weights)
     found |= shared_metrics.at_thresholds(self._thresholds, labels, probabilities, weights)
     for one in self._own_metrics:
       end = self._vocabulary[one] if self._vocabulary else f"class{one}"
       of_class = probabilities[:, one : one + 1]
       found[f"probability_mean/{end}"] = metrics.mean(of_class, weights)
-      own = shared_metrics.areas(labels[:, one : one + 1], of_class, weights, _SUMMATION)
+      own = shared_metrics.areas(labels[:, one : one + 1], of_class, weights)
       found |= {f"{key}/{end}": pair for key, pair in own.items()}
     return found

@@ -7,16 +7,19 @@ import tensorflow as tf
 
 from trainer.compat.v1 import metrics
 
+# The summation_method of tf.metrics.auc for the curve of precision and recall: that of canned
+# estimators, and that of heads of programs, whose metrics 2.15 took from Keras.
+CANNED_SUMMATION = "trapezoidal"
+SUMMATION = "careful_interpolation"
+
 
 def areas(
-  labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor | None, summation: str
+  labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor | None, summation: str = SUMMATION
 ) -> dict[str, Any]:
   """The areas under the ROC curve and under that of precision and recall.
 
   Args:
-    summation: the summation_method of tf.metrics.auc: "trapezoidal", with which tf.compat.v1's
-      canned estimators add up, or "careful_interpolation", which is that of heads of programs,
-      whose metrics 2.15 took from Keras.
+    summation: CANNED_SUMMATION or SUMMATION.
   """
   return {
     "auc": metrics.auc(labels, predictions, weights),
