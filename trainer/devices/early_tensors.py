@@ -43,8 +43,8 @@ def _tensors_in(module):
 def _has_values(value):
   if isinstance(value, keras.Layer | keras.optimizers.Optimizer):
     return bool(value.variables)
-  # Not by tf.is_tensor, which asks an object of any class for its attributes: one that makes them
-  # when they are asked for might connect to the device that is being connected.
+  # tf.is_tensor would ask any object for attributes. An Estimator of trainer.compat connects to its
+  # device then, and this function runs while a device is being connected.
   return isinstance(value, _TENSORS)
 
 

@@ -428,7 +428,7 @@ class DeviceLoops:
     """Predicts the next group; returns (predictions, rows, element), padding included."""
     element, rows = next(iterator)
     predictions = self._program.predict(self._split(element))
-    return (predictions, rows, tf.nest.map_structure(_of_all_replicas, element))
+    return predictions, rows, tf.nest.map_structure(_of_all_replicas, element)
 
   def _split(self, element):
     return [
