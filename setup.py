@@ -22,7 +22,7 @@ TENSORFLOW = {
 SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2,<3"]
 
 setuptools.setup(
-  name="octet",
+  name="octet-trainer",
   version=VERSION,
   author="The Octet authors",
   license="Apache-2.0",

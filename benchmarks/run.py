@@ -6,7 +6,7 @@
     python -m benchmarks.run legacy --tf215=tf215/bin/python
 
 Every figure is a ratio from one run in which both sides alternate: the median over the rounds.
-PyTorch comes with `pip install octet[benchmarks]`.
+PyTorch comes with `pip install '.[benchmarks]'`.
 """
 
 import argparse

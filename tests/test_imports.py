@@ -102,6 +102,7 @@ ROOMS = (
   "kinds",
   "user_code",
   "formatting",
+  "installation",
   "json_form",
   "file_locks",
   "processes",

@@ -2,7 +2,7 @@
 
     python -m tests.slow.tpu_environment --environment=out/tpu_environment
 
-Makes a virtual environment with octet[tpu,preflight] of this folder, unless it is there. In it the
+Makes a virtual environment with this folder's extras [tpu,preflight], unless it is there. In it the
 digits are trained on the CPU, `trainer.devices --device=tpu` says that there is no TPU, and the
 training program of the CIFAR-10 network is lowered as a TPU does and compiled for v3-8. Takes
 minutes, and 3 GB to download.

@@ -52,8 +52,8 @@ _MERGE = flags.DEFINE_multi_string(
 _ESTIMATES = flags.DEFINE_list(
   "estimates",
   [],
-  "TPUs to ask the compiler about, such as v3-8,v5e-8: estimates of the trainings; needs "
-  "octet[preflight].",
+  "TPUs to ask the compiler about, such as v3-8,v5e-8: estimates of the trainings; needs the "
+  "extra [preflight].",
 )
 _PRICES = flags.DEFINE_string(
   "prices",

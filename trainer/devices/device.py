@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.devices import cluster as cluster_lib
 from trainer.devices import early_tensors, gpu_config, gpus, roll_call, tensorflow_package
 from trainer.devices import link as link_lib
@@ -284,9 +284,9 @@ def _connect_tpu(tpu):
   address, source = find_tpu(tpu)
   if not address:
     raise errors.SettingError(
-      "--device=tpu: no TPU was found. Give --tpu=NAME or an address; or, on a TPU VM, install "
-      f"octet[tpu] (installed: {package}). On Colab and Kaggle, choose a TPU as the notebook's "
-      "accelerator. --device=cpu:8 rehearses one on the CPU."
+      "--device=tpu: no TPU was found. Give --tpu=NAME or an address; or, on a TPU VM, "
+      f"{installation.command('tpu')} (installed: {package}). On Colab and Kaggle, choose a TPU as "
+      "the notebook's accelerator. --device=cpu:8 rehearses one on the CPU."
     )
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(address)
@@ -305,8 +305,8 @@ def _tpu_problem(error, package):
   text = str(error)
   if isinstance(error, tf.errors.NotFoundError) and "ConfigureDistributedTPU" in text:
     return (
-      f"this TensorFlow cannot drive a TPU ({package}): pip install 'octet[tpu]' in an environment "
-      "of its own."
+      f"this TensorFlow cannot drive a TPU ({package}): in an environment of its own, "
+      f"{installation.command('tpu')}."
     )
   if "already in use" in text or "libtpu lockfile" in text:
     return "the TPU is in use by another process: end that one first."

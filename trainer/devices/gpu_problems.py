@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 from packaging import requirements
 
+from trainer import installation
 from trainer.devices import nvidia_driver, tensorflow_package
 
 # The first drivers (Linux) of a major version of CUDA, which run all its minor versions.
@@ -138,7 +139,7 @@ def names(driver: nvidia_driver.Driver) -> str:
 def _built_without_cuda(package, driver):
   return (
     f"{package} is built without CUDA and cannot use {names(driver)}: in an environment of its "
-    "own, pip install 'octet[gpu]'."
+    f"own, {installation.command('gpu')}."
   )
 
 
@@ -182,13 +183,13 @@ def _wheels_problem(package, wheels, load):
       missing.append(f"{library} ({wheel.name})")
   if missing:
     return (
-      f"{package} needs libraries of CUDA that are not found: {', '.join(missing)}: pip install "
-      "'octet[gpu]', which brings them, or name their folder in LD_LIBRARY_PATH."
+      f"{package} needs libraries of CUDA that are not found: {', '.join(missing)}: "
+      f"{installation.command('gpu')} brings them; or name their folder in LD_LIBRARY_PATH."
     )
   if others:
     return (
       f"{package} does not fit libraries of CUDA that are installed, perhaps by another package: "
-      f"{', '.join(others)}: pip install 'octet[gpu]' in an environment of its own."
+      f"{', '.join(others)}: in an environment of its own, {installation.command('gpu')}."
     )
   return ""
 

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.devices import gpu_config, gpu_problems, nvidia_driver, tensorflow_package
 
 _IMPLEMENTATIONS = {
@@ -74,7 +74,11 @@ def require(count: int) -> None:
     )
   raise errors.SettingError(
     f"{asked}: 0 GPUs were found by {package}"
-    + (f": {why}" if (why := problem()) else "; octet[gpu] brings a TensorFlow that sees them.")
+    + (
+      f": {why}"
+      if (why := problem())
+      else f"; {installation.command('gpu')} brings a TensorFlow that sees them."
+    )
   )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, installation
 
 # What Kubernetes and Compute Engine use where no port is given: that of TensorFlow's resolvers.
 PORT = 8470
@@ -227,7 +227,7 @@ def _kubernetes_api():
     import kubernetes as client_package
   except ImportError as error:
     raise errors.SettingError(
-      "--cluster=kubernetes needs the Kubernetes client: pip install 'octet[kubernetes]'."
+      f"--cluster=kubernetes needs the Kubernetes client: {installation.command('kubernetes')}."
     ) from error
   try:
     client_package.config.load_incluster_config()
@@ -261,6 +261,6 @@ def _compute_service():
     from googleapiclient import discovery
   except ImportError as error:
     raise errors.SettingError(
-      "--cluster=gce needs Google's client: pip install 'octet[gce]'."
+      f"--cluster=gce needs Google's client: {installation.command('gce')}."
     ) from error
   return discovery.build("compute", "v1")

@@ -10,7 +10,7 @@ import importlib.metadata
 import re
 from collections.abc import Callable
 
-from trainer import errors
+from trainer import errors, installation
 
 _PACKAGES = ("tensorflow-tpu", "tensorflow-cpu", "tensorflow")
 
@@ -39,12 +39,12 @@ class Installed:
   def problem(self) -> str | None:
     """Returns a sentence that says what does not fit and what to do, or None."""
     if not self.packages:
-      return "TensorFlow is not installed: pip install 'octet[cpu]' (or [gpu], [tpu])."
+      return f"TensorFlow is not installed: {installation.command('cpu')} (or [gpu], [tpu])."
     if len(self.packages) > 1:
       found = " and ".join(f"{name} {version}" for name, version in self.packages.items())
       return (
-        f"{found} are installed and overwrite each other: uninstall all of them, then pip install "
-        "one of octet[cpu], octet[gpu], octet[tpu]."
+        f"{found} are installed and overwrite each other: uninstall all of them, then "
+        f"install one: {installation.command('cpu')} (or [gpu], [tpu])."
       )
     if self.for_tpu and self.libtpu is None:
       return f"tensorflow-tpu needs libtpu: pip install 'libtpu<={_shown(_LIBTPU[1])}'."

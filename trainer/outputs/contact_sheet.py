@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, storage
+from trainer import errors, installation, storage
 
 _COLUMNS = 6
 _TILE = 1.7, 2.1  # inches, width and height of an image with its caption
@@ -75,8 +75,7 @@ def write(path: str, images: Sequence[np.ndarray], captions: Sequence[Caption]) 
     from matplotlib import figure
   except ImportError:
     logging.warning(
-      "No contact sheet: matplotlib is not installed; `pip install matplotlib` or "
-      "Octet's extra [plot] brings it."
+      "No contact sheet: matplotlib is not installed; `%s` brings it.", installation.command("plot")
     )
     return False
   columns = min(_COLUMNS, len(images))

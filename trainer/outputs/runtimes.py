@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, storage
+from trainer import errors, installation, storage
 from trainer.outputs import freezing, verification
 from trainer.outputs.engines import choose, onnx_engine, openvino_engine, tflite_engine
 
@@ -50,7 +50,7 @@ def check_names(names: object) -> None:
     if missing:
       raise errors.SettingError(
         f"ExportOptions.runtimes has {name!r}, which needs {', '.join(missing)}: "
-        f"`pip install octet[{name}]` brings it."
+        f"`{installation.command(name)}` brings it."
       )
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainer import errors
+from trainer import errors, installation
 
 # Stands for the text colour of the page that shows a picture. `element` replaces it by
 # currentColor, which matplotlib does not know.
@@ -46,7 +46,7 @@ def figure_class(text_color: str = "black") -> Iterator[Any]:
     from matplotlib import figure
   except ImportError as error:
     raise errors.SettingError(
-      f"Pictures need matplotlib: pip install 'octet[plot]' ({error})."
+      f"Pictures need matplotlib: {installation.command('plot')} ({error})."
     ) from error
   logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it logs the fonts that it finds
   # Figure is used without pyplot, which would keep each figure and may need a display.

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from trainer import errors, processes
+from trainer import errors, installation, processes
 from trainer.devices import tensorflow_package
 from trainer.preflight import memory
 
@@ -118,8 +118,8 @@ def require_extra() -> None:
   if missing:
     tensorflow = "tpu" if tensorflow_package.installed().for_tpu else "cpu"
     raise errors.SettingError(
-      f"The TPU compiler is not installed ({', '.join(missing)} missing): pip install "
-      f"'octet[{tensorflow},preflight]'. "
+      f"The TPU compiler is not installed ({', '.join(missing)} missing): "
+      f"{installation.command(f'{tensorflow},preflight')}. "
       "libtpu comes from Google under the Google Cloud terms of service and is not part of "
       "Octet."
     )
@@ -219,8 +219,8 @@ def _newer():
   if not installed.for_tpu:
     return ""
   return (
-    f"\nThis is libtpu {installed.libtpu}: in an environment with octet[cpu,preflight] there is a "
-    "newer one."
+    f"\nThis is libtpu {installed.libtpu}: in an environment with the extras "
+    "[cpu,preflight] there is a newer one."
   )
 
 

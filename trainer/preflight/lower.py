@@ -207,8 +207,8 @@ class Steps:
       return lowering.lower()
     except purify.ImpureError as error:
       raise LowerError(
-        f"{error} In an environment with octet[cpu,preflight] the step is lowered as for a CPU, "
-        "which can do it"
+        f"{error} In an environment with the extras [cpu,preflight] the step is lowered as "
+        "for a CPU, which can do it"
       ) from error
     except (ValueError, TypeError, tf.errors.OpError) as error:
       # Not chained: TensorFlow's message is long, and what helps of it is in ours.

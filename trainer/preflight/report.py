@@ -14,7 +14,7 @@ if typing.TYPE_CHECKING:
 
 _LOWERED = {
   program.TPU: "as a TPU does, by tensorflow-tpu",
-  program.CPU: "as for a CPU; octet[tpu,preflight] lowers as a TPU does",
+  program.CPU: "as for a CPU; the extras [tpu,preflight] lower as a TPU does",
 }
 
 

@@ -6,7 +6,7 @@ import socket
 
 from absl import logging
 
-from trainer import errors
+from trainer import errors, installation
 
 
 def run(
@@ -49,7 +49,7 @@ def run(
   missing = [module for module in ("fastapi", "uvicorn") if not importlib.util.find_spec(module)]
   if missing:
     raise errors.SettingError(
-      f"trainer.serve needs {' and '.join(missing)}: `pip install octet[serve]` brings it."
+      f"trainer.serve needs {' and '.join(missing)}: `{installation.command('serve')}` brings it."
     )
   listening = _listen(host, port)
   try:

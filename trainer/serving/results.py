@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, files, storage
+from trainer import errors, files, installation, storage
 from trainer.outputs import contact_sheet, predictions
 from trainer.serving.loaded_model import LoadedModel
 
@@ -182,5 +182,5 @@ class _Sheet:
       raise errors.InputError("There is no image for the contact sheet.")
     if not contact_sheet.write(path, self._images, self._captions):
       raise errors.SettingError(
-        f"--output={path} needs matplotlib: `pip install octet[plot]` brings it."
+        f"--output={path} needs matplotlib: `{installation.command('plot')}` brings it."
       )

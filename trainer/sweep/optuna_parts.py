@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.config import files
 
 SAMPLERS = {
@@ -42,7 +42,7 @@ def library() -> Any:
   try:
     import optuna
   except ImportError:
-    raise errors.SettingError("Sweeps need Optuna: pip install 'octet[sweep]'.") from None
+    raise errors.SettingError(f"Sweeps need Optuna: {installation.command('sweep')}.") from None
   optuna.logging.set_verbosity(optuna.logging.WARNING)
   warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
   return optuna
@@ -113,7 +113,7 @@ def sampler(
       import cmaes  # noqa: F401
     except ImportError:
       raise errors.SettingError(
-        "sweep.sampler = 'cmaes' needs the package cmaes: pip install 'octet[sweep]'."
+        f"sweep.sampler = 'cmaes' needs the package cmaes: {installation.command('sweep')}."
       ) from None
   kind = getattr(optuna.samplers, SAMPLERS[name])
   made = _make(kind, options, "sweep.sampler_options", extra)

@@ -3,6 +3,7 @@ compute on them.
 """
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tensorflow.python.framework import config as tensorflow_config
 import trainer
 from tests import made_up_gpus
 from tests.trainer import programs
-from trainer import errors
+from trainer import errors, installation
 from trainer.devices import device as device_lib
 from trainer.devices import nvidia_driver
 
@@ -55,7 +56,9 @@ def test_a_gpu_that_tensorflow_does_not_see_is_said(monkeypatch):
   monkeypatch.setattr(nvidia_driver, "read", lambda: driver)
   monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: {"is_cuda_build": False})
   with made_up_gpus.Gpus(0):
-    why = r"built without CUDA and cannot use NVIDIA H100 .*pip install 'octet\[gpu\]'"
+    why = "built without CUDA and cannot use NVIDIA H100 .*" + re.escape(
+      installation.command("gpu")
+    )
     with pytest.raises(errors.SettingError, match=f"--device=gpu:2: 0 GPUs were found by.*{why}"):
       device_lib.connect("gpu:2")
     kind, reason = device_lib.choose()

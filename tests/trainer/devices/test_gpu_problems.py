@@ -6,6 +6,7 @@ import types
 import pytest
 
 from tests.trainer.devices.test_nvidia_driver import H100, K80
+from trainer import installation
 from trainer.devices import gpu_problems, nvidia_driver
 
 DRIVER = nvidia_driver.Driver("580.159.04", (13, 0), (H100,))
@@ -49,7 +50,8 @@ def find(
     (
       find(build={"is_cuda_build": False}, package="tensorflow-cpu 2.21.0", wheels=[]),
       "tensorflow-cpu 2.21.0 is built without CUDA and cannot use NVIDIA H100 80GB HBM3 (80 GiB, "
-      "compute capability 9.0): in an environment of its own, pip install 'octet[gpu]'.",
+      "compute capability 9.0): in an environment of its own, "
+      f"{installation.command('gpu')}.",
     ),
     (
       find(nvidia_driver.Driver("470.182.03", (11, 4), (H100,))),
@@ -59,7 +61,7 @@ def find(
     (
       find(wheels=MISSING),
       "needs libraries of CUDA that are not found: libcudnn.so.9 (nvidia-cudnn-cu12), "
-      "libcublas.so.12 (nvidia-cublas-cu12): pip install 'octet[gpu]'",
+      f"libcublas.so.12 (nvidia-cublas-cu12): {installation.command('gpu')} brings them",
     ),
     (find(seen=1, wheels=MISSING), "not found: libcudnn.so.9"),
     (

@@ -4,7 +4,7 @@ import importlib.metadata
 
 import pytest
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.devices import tensorflow_package
 
 
@@ -30,7 +30,7 @@ def test_what_fits_is_no_problem():
 @pytest.mark.parametrize(
   "versions, problem",
   [
-    ({}, "TensorFlow is not installed: pip install 'octet[cpu]'"),
+    ({}, f"TensorFlow is not installed: {installation.command('cpu')}"),
     (
       {"tensorflow": "2.21.0", "tensorflow_cpu": "2.20.0"},
       "tensorflow-cpu 2.20.0 and tensorflow 2.21.0 are installed and overwrite each other",

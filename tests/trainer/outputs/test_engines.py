@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import importlib.util
+import re
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from tests.trainer import programs
 from tests.trainer.serving import exported as exported_lib
-from trainer import errors
+from trainer import errors, installation
 from trainer.outputs import engines
 from trainer.outputs.engines import choose, engine
 
@@ -200,9 +201,7 @@ def test_settings_that_cannot_work(name, precision, message):
 def test_an_engine_that_is_not_installed(monkeypatch):
   monkeypatch.setitem(choose._NEEDS, "onnx", ("no_such_package",))
   with pytest.raises(
-    errors.SettingError,
-    match=r"needs no_such_package: `pip install "
-    r"octet\[onnx\]`",
+    errors.SettingError, match=f"needs no_such_package: `{re.escape(installation.command('onnx'))}`"
   ):
     engines.check_name("onnx")
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.plot import curves
 from trainer.reporting import metrics_file
 
@@ -199,7 +199,8 @@ def test_the_same_runs_give_the_same_svg(two, tmp_path):
 def test_without_matplotlib(two, tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, "matplotlib", None)
   with pytest.raises(
-    errors.SettingError, match=r"Pictures need matplotlib: pip install 'octet\[plot\]'"
+    errors.SettingError,
+    match=f"Pictures need matplotlib: {re.escape(installation.command('plot'))}",
   ):
     curves.save(str(tmp_path / "curves.png"), curves.collect(two))
 

@@ -1,10 +1,11 @@
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.preflight import compiler
 
 
@@ -38,7 +39,7 @@ def test_missing_extra_is_one_sentence(monkeypatch):
     raise compiler.importlib.metadata.PackageNotFoundError(name)
 
   monkeypatch.setattr(compiler.importlib.metadata, "version", not_there)
-  with pytest.raises(errors.SettingError, match=r"pip install 'octet\[cpu,preflight\]'"):
+  with pytest.raises(errors.SettingError, match=re.escape(installation.command("cpu,preflight"))):
     compiler.require_extra()
 
 

@@ -7,7 +7,8 @@ from tests.trainer.preflight import programs
 from trainer.preflight import compiler, lower, program, purify, topology, tpu_lowering
 
 needs_tpu = pytest.mark.skipif(
-  not tpu_lowering.is_installed(), reason="tensorflow-tpu is not installed: octet[tpu,preflight]"
+  not tpu_lowering.is_installed(),
+  reason="tensorflow-tpu is not installed: the extras [tpu,preflight]",
 )
 
 

@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from tests.trainer.serving import exported as exported_lib
-from trainer import errors
+from trainer import errors, installation
 from trainer.serve import run as run_lib
 
 
@@ -36,7 +36,7 @@ def test_mistakes(settings, message, monkeypatch):
 
 def test_the_extra_that_is_missing(monkeypatch):
   monkeypatch.setattr(run_lib.importlib.util, "find_spec", lambda name: None)
-  with pytest.raises(errors.SettingError, match=r"pip install octet\[serve\]"):
+  with pytest.raises(errors.SettingError, match=re.escape(installation.command("serve"))):
     run_lib.run("x")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, storage
+from trainer import errors, files, installation, storage
 from trainer.outputs import description, freezing, verification
 from trainer.outputs.engines import (
   engine,
@@ -68,8 +68,8 @@ def check_name(name: str, precision: str = "float32") -> None:
     )
   if name in _NEEDS and _missing(name):
     raise errors.SettingError(
-      f"--engine={name} needs {', '.join(_missing(name))}: `pip install octet[{_EXTRAS[name]}]` "
-      "brings it."
+      f"--engine={name} needs {', '.join(_missing(name))}: "
+      f"`{installation.command(_EXTRAS[name])}` brings it."
     )
 
 
@@ -193,7 +193,7 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
   if missing := _missing(name, has_file):
     raise errors.SettingError(
       f"--engine={name} needs {', '.join(missing)} to convert the export: "
-      f"`pip install octet[{_EXTRAS[name]}]` brings it."
+      f"`{installation.command(_EXTRAS[name])}` brings it."
     )
   try:
     made = _load_engine(name, file if has_file else None, frozen, precision, threads)
@@ -250,9 +250,9 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
     if missing := _missing(name):
       if name == _EXTRAS[name]:  # said once for an extra
         logging.info(
-          "%s is not installed; `pip install octet[%s]` brings an engine that may be faster.",
+          "%s is not installed; `%s` brings an engine that may be faster.",
           missing[0],
-          name,
+          installation.command(name),
         )
       continue
     try:
