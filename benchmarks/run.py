@@ -4,6 +4,7 @@
     python -m benchmarks.run train inference --cases=digits,cifar128 --rounds=20
     python -m benchmarks.run train --device=gpu
     python -m benchmarks.run legacy --tf215=tf215/bin/python
+    python -m benchmarks.run trees --tree=/tmp/before --cases=digits,cifar128
 
 Every figure is a ratio from one run in which both sides alternate: the median over the rounds.
 PyTorch comes with `pip install '.[benchmarks]'`.
@@ -29,6 +30,7 @@ def questions(arguments):
     legacy_program,
     start_up,
     train,
+    trees,
   )
 
   return {
@@ -57,6 +59,13 @@ def questions(arguments):
       for name in legacy_program.CASES
     ],
     "endurance": [functools.partial(endurance.measure, arguments.rounds)],
+    "trees": [
+      *(
+        functools.partial(trees.measure, arguments.tree, [case], arguments.rounds)
+        for case in arguments.cases
+      ),
+      functools.partial(trees.measure_start, arguments.tree, arguments.rounds),
+    ],
   }
 
 
@@ -79,6 +88,9 @@ def main():
   parser.add_argument("--flowers", help="the same for tf_flowers, if it is elsewhere")
   parser.add_argument(
     "--tf215", default="", help="for legacy: a Python with tensorflow-cpu==2.15.*; default: without"
+  )
+  parser.add_argument(
+    "--tree", default="", help="for trees: another folder with Octet; default: without"
   )
   parser.add_argument(
     "--out",

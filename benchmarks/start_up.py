@@ -54,13 +54,13 @@ def measure(rounds=10):
   """The results.Rows; each round runs every command once, and what it is compared with right
   after it or, in each second round, before it.
   """
-  first_step = _Pairs(rounds, _command_to_first_step, _script_to_first_step)
+  first_step = Pairs(rounds, command_to_first_step, _script_to_first_step)
   rows = [first_step.row("digits, command to first training step", "minimal Keras script", 1.25)]
   for case, arguments in (
     ("--help", ["--help"]),
     ("a gin file that is not there", ["--gin_file=gin_configs/digit.gin", "--model_dir=out"]),
   ):
-    pairs = _Pairs(
+    pairs = Pairs(
       rounds,
       lambda arguments=arguments: _seconds([*MAIN, *arguments]),
       lambda: _seconds([sys.executable, "-c", "import tensorflow"]),
@@ -69,7 +69,7 @@ def measure(rounds=10):
   return rows
 
 
-class _Pairs:
+class Pairs:
   """Seconds of `ours` and of `theirs`, functions that return them, alternating."""
 
   def __init__(self, rounds, ours, theirs):
@@ -95,7 +95,8 @@ class _Pairs:
     )
 
 
-def _command_to_first_step():
+def command_to_first_step(tree=ROOT):
+  """Seconds to the first step of the digits, with Octet of the folder `tree`."""
   with tempfile.TemporaryDirectory() as folder:
     return _to_mark(
       [
@@ -106,7 +107,8 @@ def _command_to_first_step():
         "--gin_bindings=run.train_steps = 1",
         "--gin_bindings=import benchmarks.start_up",
         "--gin_bindings=run.train_hooks = [@start_up.mark]",
-      ]
+      ],
+      tree,
     )
 
 
@@ -114,9 +116,9 @@ def _script_to_first_step():
   return _to_mark([sys.executable, "-c", SCRIPT])
 
 
-def _to_mark(command):
+def _to_mark(command, cwd=ROOT):
   start = time.time()
-  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+  done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
   marks = [line.removeprefix(_MARK) for line in done.stdout.splitlines() if line.startswith(_MARK)]
   if done.returncode or not marks:
     raise RuntimeError(f"{command} failed:\n{done.stderr}")
