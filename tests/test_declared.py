@@ -24,7 +24,6 @@ EXTRAS = {
   "trainer/outputs/engines": ["onnx", "openvino"],
   "trainer/outputs/runtimes.py": ["onnx", "openvino"],
   "trainer/serving": ["serve"],
-  "trainer/serve": ["serve"],
   "benchmarks": ["benchmarks"],
   "benchmarks/exports.py": ["onnx", "openvino"],
 }

@@ -9,6 +9,7 @@ __all__ = [
   "benchmark",
   "call",
   "data_service",
+  "data_service_main",
   "decodable",
   "elements",
   "feeder",

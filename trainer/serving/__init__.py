@@ -1,3 +1,17 @@
-"""Predicts with an export: a Predictor, reading examples and writing results, and a server."""
+"""Predicts with an export: for files (`predict`), and for requests of clients (`serve`).
 
-__all__ = ["batching", "examples", "features", "loaded_model", "predictor", "results", "server"]
+`loaded_model` and `predictor` run the export. `examples`, `features` and `results` read and write
+files. `server`, `rest`, `batching`, `measurements` and `page` are the parts of the server.
+"""
+
+__all__ = [
+  "batching",
+  "examples",
+  "features",
+  "loaded_model",
+  "predict_main",
+  "predictor",
+  "results",
+  "serve_main",
+  "server",
+]

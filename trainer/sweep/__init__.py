@@ -19,4 +19,4 @@ Layout:
     <sweep_dir>/trials.csv, best.gin, report.html    written by `python -m trainer.sweep_report`
 """
 
-__all__ = ["main", "page", "report", "study"]
+__all__ = ["main", "page", "report", "report_main", "study"]

@@ -15,7 +15,7 @@ from tests.trainer import programs
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.outputs import checks
-from trainer.predict import run as run_lib
+from trainer.serving import predict as run_lib
 
 
 @pytest.fixture(scope="module")

@@ -47,9 +47,9 @@ def main(argv: list[str]) -> None:
   """Serves until it is interrupted."""
   del argv
   # Imports TensorFlow, which takes seconds: only after the flags were parsed.
-  from trainer.serve import run
+  from trainer.serving import serve
 
-  run.run(
+  serve.run(
     _EXPORT_BASE.value,
     _NAME.value,
     host=_HOST.value,

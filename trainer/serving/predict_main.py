@@ -45,9 +45,9 @@ def main(argv: list[str]) -> int:
   """Predicts, and returns the exit status."""
   del argv
   # Imports TensorFlow, which takes seconds: only after the flags were parsed.
-  from trainer.predict import run
+  from trainer.serving import predict
 
-  return run.run(
+  return predict.run(
     _EXPORT.value,
     _INPUT.value,
     _OUTPUT.value,

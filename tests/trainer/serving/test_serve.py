@@ -12,7 +12,7 @@ import pytest
 
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors, installation
-from trainer.serve import run as run_lib
+from trainer.serving import serve as run_lib
 
 
 @pytest.mark.parametrize(

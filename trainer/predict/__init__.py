@@ -1,1 +1,0 @@
-"""The command that predicts for files: `python -m trainer.predict`."""

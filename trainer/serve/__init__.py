@@ -1,1 +1,0 @@
-"""The command that serves a model: `python -m trainer.serve`."""
