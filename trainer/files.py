@@ -15,7 +15,7 @@ import re
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -93,7 +93,7 @@ def reason(error: Exception) -> str:
   return re.sub(r" \[Op:\w+\]$", "", first).rpartition("; ")[2]
 
 
-def matching(folder: str, pattern: str) -> list[str]:
+def matching(folder: str, pattern: str, names: Iterable[str] | None = None) -> list[str]:
   """Returns the paths of what lies in a folder and has a name like the pattern, sorted.
 
   Unlike tf.io.gfile.glob, it takes the folder's name as it is, also with a star or brackets in it.
@@ -101,9 +101,11 @@ def matching(folder: str, pattern: str) -> list[str]:
   Args:
     folder: which need not exist.
     pattern: of the names, with * and ?.
+    names: of what lies there, where the caller has just listed it.
   """
   try:
-    names = [name.rstrip("/") for name in storage.listdir(folder or ".")]
+    if names is None:
+      names = [name.rstrip("/") for name in storage.listdir(folder or ".")]
   except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
     return []
   return [os.path.join(folder, name) for name in sorted(fnmatch.filter(names, pattern))]

@@ -8,7 +8,6 @@ Example:
     evaluations.finish()            # the last checkpoint
 """
 
-import contextlib
 import dataclasses
 import itertools
 import os
@@ -18,7 +17,7 @@ from typing import Any
 from absl import logging
 
 from trainer import errors, run_config
-from trainer.checkpoints import directory, owed_evaluations, retention
+from trainer.checkpoints import directory, leases, owed_evaluations, retention
 from trainer.config import gin_names
 from trainer.outputs import exporters as exporters_lib
 from trainer.reporting import metrics_file
@@ -173,16 +172,18 @@ class Evaluations:
     """
     possible = [(step, spec.name or "") for spec in self._specs]
     owed = owed_evaluations.read(self.estimator.model_dir, possible)
-    for spec in self._specs:
-      name = spec.name or ""
-      done = retention.evaluated_steps(self.estimator.model_dir, name)
-      if step not in done or (step, name) in owed:
-        self._note(step, spec)
-        try:
-          self._evaluate(spec, self.estimator.checkpoint_path(step))
-        except (errors.CheckpointNotFoundError, errors.CheckpointDamagedError) as error:
-          logging.warning("Not evaluated: %s", error)
-        self._settle(step, spec)
+    path = self.estimator.checkpoint_path(step)
+    with leases.lease(path):  # for all EvalSpecs, and what they export
+      for spec in self._specs:
+        name = spec.name or ""
+        done = retention.evaluated_steps(self.estimator.model_dir, name)
+        if step not in done or (step, name) in owed:
+          self._note(step, spec)
+          try:
+            self._evaluate(spec, path)
+          except (errors.CheckpointNotFoundError, errors.CheckpointDamagedError) as error:
+            logging.warning("Not evaluated: %s", error)
+          self._settle(step, spec)
 
   def finish(self) -> None:
     """Evaluates the last checkpoint by the specs by which this was not done.
@@ -270,17 +271,12 @@ class Evaluations:
     return self.results[spec.name]["global_step"] if spec.name in self.results else None
 
   def _evaluate(self, spec, path=None, is_final=False):
-    """Evaluates a checkpoint, the newest by default, and exports, with one lease for both."""
-    with retention.lease(path, f"{os.getpid()}-exports") if path else contextlib.nullcontext():
-      self.results[spec.name] = self.estimator.evaluate(
-        spec.input_fn,
-        steps=spec.steps,
-        hooks=list(spec.hooks),
-        name=spec.name,
-        checkpoint_path=path,
-      )
-      self._last_time[spec.name] = self._clock()
-      self._export(spec, is_final)
+    """Evaluates a checkpoint, the newest by default, and exports."""
+    self.results[spec.name] = self.estimator.evaluate(
+      spec.input_fn, steps=spec.steps, hooks=list(spec.hooks), name=spec.name, checkpoint_path=path
+    )
+    self._last_time[spec.name] = self._clock()
+    self._export(spec, is_final)
 
   def _export(self, spec, is_final):
     result = self.results[spec.name]

@@ -248,7 +248,8 @@ def _half_file(model_dir, dead, pid, randomness):
 
 
 def _lease(model_dir, dead, pid, randomness):
-  (model_dir / f"model.ckpt-{randomness.choice([10, 20, 999])}.lease-{pid}").write_text(dead)
+  step, text = randomness.choice([10, 20, 999]), randomness.choice(["", dead])
+  (model_dir / f"model.ckpt-{step}.lease-0-{dead}").write_text(text)
 
 
 def _half_checkpoint(model_dir, dead, pid, randomness):

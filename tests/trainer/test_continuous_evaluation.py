@@ -8,7 +8,7 @@ import pytest
 
 from tests.trainer import programs
 from trainer import errors
-from trainer.checkpoints import directory, retention
+from trainer.checkpoints import retention
 from trainer.train_evaluate import EvalSpec, TrainSpec, evaluate_continuously, train_and_evaluate
 
 
@@ -111,12 +111,11 @@ def test_what_is_read_is_held_until_it_is_exported(tmp_path):
     name = "looks"
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-      held.append(retention.is_held(checkpoint_path))
+      held.append(retention.held(str(tmp_path), os.listdir(tmp_path)))
 
   train_to(tmp_path, 5)()
   Training().evaluate(tmp_path, EvalSpec(programs.examples(11), exporters=[Looks()]), max_steps=5)
-  assert held == [True, False]  # that the training has ended is told later
-  assert not retention.is_held(directory.CheckpointDirectory(str(tmp_path)).path(5))
+  assert held == [{"model.ckpt-5"}, set()]  # that the training has ended is told later
 
 
 def test_there_must_be_something_to_evaluate(tmp_path):

@@ -16,22 +16,31 @@ core can read what eight cores wrote. `tf.train.load_checkpoint` and `tf.compat.
 read these files. The key `examples_seen` is the position in the training data.
 """
 
+import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
 
 from trainer import errors, files, storage
-from trainer.checkpoints import file_names, reader, retention
+from trainer.checkpoints import file_names, leases, reader, retention
 
 PREFIX = file_names.PREFIX
 _WRITING = ".writing-"
+
+# A save looks whether so many of the newest checkpoints have changed since this process has written
+# or read them: a training goes on from these. The time does not grow with the number of others.
+_LOOKED_AT = 10
+
+# How many checkpoints are removed at a time: on a bucket, each takes a tenth of a second.
+_REMOVERS = 16
 
 # How file_names.STATE names the checkpoints.
 _NAMED = re.compile(r'^all_model_checkpoint_paths: "(.*)"$', re.MULTILINE)
@@ -77,6 +86,9 @@ class CheckpointDirectory:
       names = storage.listdir(self.directory)
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
       return []
+    return self._steps_among(names)
+
+  def _steps_among(self, names):
     listed = file_names.steps(names)
     if not storage.is_remote(self.directory):
       return listed
@@ -199,7 +211,6 @@ class CheckpointDirectory:
     storage.rmtree(aside)
     self.mark_whole(path)
     self._forget()
-    self._write_state()
 
   def clean(self) -> None:
     """Cleans up after a process that was killed while writing, on the first call.
@@ -217,46 +228,74 @@ class CheckpointDirectory:
         _put_in_place(os.path.join(aside, own), os.path.join(self.directory, own))
       storage.rmtree(aside)
     files.remove_litter(self.directory)
-    retention.remove_void_leases(self.directory, self._clock)
     self._swept = True
 
   def _forget(self):
-    """Removes the checkpoints that need not be kept.
+    """Removes the checkpoints that need not be kept, and names the others in `checkpoint`."""
+    # All that follows knows from this listing what is there: a bucket takes a second for each 1,000
+    # names.
+    names = storage.listdir(self.directory)
+    steps = self._steps_among(names)
+    held = retention.held(self.directory, names, self._clock)
+    removable = [step for step in self._removable(steps, names) if f"{PREFIX}-{step}" not in held]
+    # The order is important: TensorFlow finds no checkpoint at all where the file names one that is
+    # gone.
+    self._write_state(sorted(set(steps) - set(removable)))
+    data_files = collections.defaultdict(list)
+    for name in names:
+      data_files[name.partition(".data-")[0]].append(os.path.join(self.directory, name))
+    with concurrent.futures.ThreadPoolExecutor(_REMOVERS) as removers:
+      of_each = [data_files[f"{PREFIX}-{step}"] for step in removable]
+      list(removers.map(self._remove, map(self.path, removable), of_each))
 
-    Before one is removed, the ones that stay are known to be undamaged: a damaged one does not
-    count among them. It is removed itself when its turn comes.
+  def _removable(self, steps, names):
+    """Returns the steps of the checkpoints that need not be kept.
+
+    The ones that stay are known to be undamaged: a damaged one does not count among them. It is
+    removed itself when its turn comes.
     """
-    stamps = {step: _stamps(self.path(step)) for step in self.steps()}
-    counted = {step: index.mtime_nsec / 1e9 for step, (index, _) in stamps.items() if index}
+    counted = {step: self._written_at(step) for step in steps}
     metrics = (
-      retention.read_metrics(self.directory, self._keep.evaluation, self._keep.metric)
+      retention.read_metrics(self.directory, self._keep.evaluation, self._keep.metric, names)
       if self._keep.best
       else {}
     )
+    there = set(names)
+
+    def problem_of(step):
+      path = self.path(step)
+      is_known = path in self._known and f"{PREFIX}-{step}{file_names.DATA}" in there
+      return self._known[path][1] if is_known and step < looked_at else self._problem(path)
+
+    looked_at = steps[-_LOOKED_AT:][0]
     # A damaged checkpoint among those that would stay leaves the count, and the choice is made
     # again without it: an older one stays in its place.
     while removable := self._keep.to_remove(counted, metrics):
       try:
         damaged = {
-          step: problem
-          for step in counted.keys() - set(removable)
-          if (problem := self._problem(self.path(step)))
+          step: problem for step in counted.keys() - set(removable) if (problem := problem_of(step))
         }
-      except (errors.CheckpointError, errors.StorageError) as error:
+      except (errors.CheckpointError, errors.CheckpointNotFoundError, errors.StorageError) as error:
         logging.warning("%s No checkpoint is removed this time.", error)
-        return
+        return []
       if not damaged:
         break
       for step, problem in damaged.items():
         del counted[step]
         self._warn_once(f"{problem} It does not count among those that are kept.", problem)
-    for step in removable:
-      if not retention.is_held(self.path(step), self._clock):
-        self._remove(self.path(step))
+    return removable
 
-  def _remove(self, path):
+  def _written_at(self, step):
+    """Returns when a checkpoint was written, in seconds since the epoch; 0.0 where no rule asks."""
+    if not self._keep.every_n_hours:
+      return 0.0
+    known, _ = self._known.get(self.path(step), (None, None))
+    index, _ = known or _stamps(self.path(step))
+    return index.mtime_nsec / 1e9 if index else 0.0
+
+  def _remove(self, path, data_files):
     try:
-      remove(path)
+      remove(path, data_files)
     # Only a warning: the new checkpoint is complete, and the training can go on.
     except (tf.errors.OpError, errors.StorageError) as error:
       problem = f"The old checkpoint {path} cannot be removed: {files.reason(error)}."
@@ -264,8 +303,8 @@ class CheckpointDirectory:
     else:
       self._known.pop(path, None)
 
-  def _write_state(self):
-    paths = [self.path(step) for step in self.steps()]
+  def _write_state(self, steps):
+    paths = [self.path(step) for step in steps]
     # All but those known to be damaged.
     names = [
       os.path.basename(path) for path in paths if self._known.get(path, (None, None))[1] is None
@@ -287,10 +326,14 @@ class CheckpointDirectory:
       CheckpointDamagedError: there are checkpoints, but none can be read.
     """
     self.wait()
+    return leases.until_served(self._latest_whole)
+
+  def _latest_whole(self):
+    """Does what `latest_whole` does; raises GoneError if a checkpoint was removed meanwhile."""
     damaged: list[str] = []
     for step in reversed(self.steps()):
       path = self.path(step)
-      problem = self._problem(path)
+      problem = self._problem(path, leases.lease)
       if problem is None:
         for message in damaged:
           self._warn_once(f"{message} Using {path} instead.", message)
@@ -303,21 +346,28 @@ class CheckpointDirectory:
       )
     return None
 
-  def _problem(self, path):
+  def _problem(self, path, hold=contextlib.nullcontext):
     """Returns what is wrong with a checkpoint, or None.
 
     Reads the checkpoint, unless this process has written or read it and its files are unchanged.
+    It is read in the context that `hold(path)` makes.
 
     Raises:
       CheckpointError: the checkpoint is out of reach now.
+      GoneError: the checkpoint is not there any more, or was replaced while it was read.
     """
     stamps = _stamps(path)
     known, problem = self._known.get(path, (None, None))
     if known != stamps:
       try:
-        reader.verify(path)
+        with hold(path):
+          reader.verify(path)
         problem = None
       except errors.CheckpointDamagedError as error:
+        if _stamps(path) != stamps:
+          raise reader.GoneError(
+            f"The checkpoint {path} was replaced while it was read."
+          ) from error
         problem = str(error)
       self._known[path] = stamps, problem
     return problem
@@ -378,9 +428,9 @@ def _is_complete(written, path):
   return True
 
 
-def remove(path: str) -> None:
+def remove(path: str, data_files: Sequence[str]) -> None:
   """Removes a checkpoint. The index goes first: without it the rest is no checkpoint."""
-  for name in [path + ".index", *reader.data_files(path)]:
+  for name in [path + ".index", *data_files]:
     storage.remove(name)
 
 

@@ -33,6 +33,10 @@ _OUT_OF_REACH = (
 )
 
 
+class GoneError(errors.CheckpointNotFoundError):
+  """A checkpoint is not there any more: a training has removed it since it was chosen."""
+
+
 @dataclasses.dataclass(frozen=True)
 class RestoreReport:
   """What a restore matched.
@@ -96,6 +100,7 @@ def shapes(path: str) -> dict[str, tuple[tuple[int, ...], tf.DType]]:
   Raises:
     CheckpointDamagedError: a file is damaged or missing.
     CheckpointError: the checkpoint is out of reach.
+    GoneError: the checkpoint is not there.
   """
   try:
     with files.plain_path(path) as plain:
@@ -125,6 +130,7 @@ def verify(path: str) -> None:
   Raises:
     CheckpointDamagedError: a file is damaged or missing; the message names it.
     CheckpointError: the checkpoint is out of reach.
+    GoneError: the checkpoint is not there.
   """
   found = shapes(path)
   portion, size = [], 0
@@ -150,6 +156,7 @@ def read(path: str, names: Sequence[str]) -> dict[str, Any]:
   Raises:
     CheckpointDamagedError: a file is damaged or missing.
     CheckpointError: the checkpoint lacks a name or is out of reach.
+    GoneError: the checkpoint is not there.
   """
   found = shapes(path)
   missing = [name for name in names if name not in found]
@@ -207,16 +214,16 @@ class _Passing:
 
 def _unreadable(path, error):
   """Returns the error to raise: a CheckpointDamagedError only if the files are to blame."""
+  if not storage.exists(path + ".index"):
+    return GoneError(f"The checkpoint {path} is gone: it was removed before it was read.")
   if isinstance(error, _OUT_OF_REACH):
     return errors.CheckpointError(
       f"The checkpoint {path} cannot be read now: {errors.first_line(error)}."
     )
   kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
-  present = [name for name in [path + ".index", *data_files(path)] if storage.exists(name)]
+  present = map(os.path.basename, [path + ".index", *data_files(path)])
   return errors.CheckpointDamagedError(
-    f"The checkpoint {path} {kind} "
-    f"({', '.join(map(os.path.basename, present))}): "
-    f"{errors.first_line(error)}."
+    f"The checkpoint {path} {kind} ({', '.join(present)}): {errors.first_line(error)}."
   )
 
 

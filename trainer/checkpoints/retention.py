@@ -3,8 +3,8 @@
 These files beside a checkpoint `model.ckpt-100` hold it:
 
     model.ckpt-100.pinned               a person made it (`touch`): the checkpoint is never removed
-    model.ckpt-100.lease-<name>         a process is reading the checkpoint: it is not removed while
-                                        the lease is fresh
+    model.ckpt-100.lease-*              a process is reading the checkpoint, see `leases`: it is not
+                                        removed while the lease is fresh
     model.ckpt-100.owed-<name>          an evaluation of the checkpoint is not done yet: it is not
                                         removed before
 
@@ -20,28 +20,22 @@ the same object would lose each other's entries, so each process has its own. On
 file under a lock stays one file, however often a run is restarted.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import tensorflow as tf
-from absl import logging
 
 from trainer import errors, file_locks, files, json_form, run_config, storage
+from trainer.checkpoints import leases
 from trainer.config import gin_names
 
-# A lease older than this is void: its process was killed. A process that still reads the checkpoint
-# renews its lease more often.
-LEASE_SECONDS = 600.0
-
-# Endings of the files beside a checkpoint that hold it.
+# Endings of the files beside a checkpoint that hold it; `leases` has a third one.
 _PINNED = ".pinned"
-_LEASE = ".lease-"
 OWED = ".owed-"
 
 _EVALUATIONS = "evaluations.json"
@@ -128,111 +122,50 @@ class Retention:
     return [step for step in steps if step not in kept]
 
 
-def is_held(path: str, clock: Callable[[], float] = time.time) -> bool:
-  """Returns whether a checkpoint must not be removed.
+def held(
+  directory: str, names: Collection[str], clock: Callable[[], float] = time.time
+) -> set[str]:
+  """Returns the names of the checkpoints that must not be removed.
 
-  Args:
-    path: the checkpoint.
-    clock: returns the time in seconds since the epoch.
-
-  Returns:
-    True if it is pinned, waits for an evaluation, or a process reads it under a fresh lease.
-  """
-  directory, name = os.path.split(path)
-  for file in storage.listdir(directory or "."):
-    ending = file.removeprefix(name)
-    if ending == file:
-      continue
-    if ending == _PINNED or ending.startswith(OWED):
-      return True
-    if (
-      ending.startswith(_LEASE)
-      and clock() - _written_at(os.path.join(directory, file)) < LEASE_SECONDS
-    ):
-      return True
-  return False
-
-
-def _written_at(file):
-  """Returns when a file was written, in seconds since the epoch; -inf if it is gone."""
-  try:
-    return storage.stat(file).mtime_nsec / 1e9
-  except tf.errors.NotFoundError:  # its process has removed it since the folder was listed
-    return float("-inf")
-
-
-@contextlib.contextmanager
-def lease(path: str, name: str | None = None) -> Iterator[Callable[[], None]]:
-  """Holds a checkpoint while the context is open.
-
-  A folder that cannot be written, such as that of somebody else, is said and read all the same.
-
-  Args:
-    path: the checkpoint.
-    name: distinguishes this lease from others; default: the process id.
-
-  Yields:
-    A function that renews the lease. Call it if the reading takes longer than LEASE_SECONDS.
-  """
-  file = f"{path}{_LEASE}{name or os.getpid()}"
-
-  def renew():
-    try:
-      storage.write(file, files.writer())
-    except (tf.errors.OpError, errors.StorageError) as error:
-      logging.warning(
-        "%s cannot be written (%s): a training that goes on there may remove the checkpoint while "
-        "it is read.",
-        file,
-        files.reason(error),
-      )
-
-  renew()
-  try:
-    yield renew
-  finally:
-    # A lease that stays ends by itself.
-    with contextlib.suppress(
-      tf.errors.NotFoundError, tf.errors.PermissionDeniedError, errors.StorageError
-    ):
-      storage.remove(file)
-
-
-def remove_void_leases(directory: str, clock: Callable[[], float] = time.time) -> None:
-  """Removes the leases of processes that were killed while they read a checkpoint.
+  These are pinned, wait for an evaluation, or are being read under a fresh lease.
 
   Args:
     directory: the model_dir.
+    names: of its files.
     clock: returns the time in seconds since the epoch.
   """
-  for path in files.matching(directory, f"*{_LEASE}*"):
-    with contextlib.suppress(tf.errors.OpError):  # its process has just removed or renewed it
-      is_dead = files.is_dead(storage.read(path))
-      if is_dead or clock() - _written_at(path) >= LEASE_SECONDS:
-        storage.remove(path)
+  found = {name.removesuffix(_PINNED) for name in names if name.endswith(_PINNED)}
+  found |= {name.partition(OWED)[0] for name in names if OWED in name}
+  return found | leases.fresh(directory, names, clock)
 
 
-def read_metrics(directory: str, evaluation: str, metric: str) -> dict[int, float]:
+def read_metrics(
+  directory: str, evaluation: str, metric: str, names: Iterable[str] | None = None
+) -> dict[int, float]:
   """Reads one metric of the evaluations.
 
   Args:
     directory: the model_dir.
     evaluation: the evaluation's name, or "".
     metric: the metric's name.
+    names: see `read_evaluations`.
 
   Returns:
     Step → value.
   """
-  noted = read_evaluations(directory, evaluation)
+  noted = read_evaluations(directory, evaluation, names)
   return {step: values[metric] for step, values in noted.items() if metric in values}
 
 
-def read_evaluations(directory: str, evaluation: str) -> dict[int, dict[str, float]]:
+def read_evaluations(
+  directory: str, evaluation: str, names: Iterable[str] | None = None
+) -> dict[int, dict[str, float]]:
   """Reads the metrics of the evaluations.
 
   Args:
     directory: the model_dir.
     evaluation: the evaluation's name, or "".
+    names: of the model_dir's files, where the caller has just listed them.
 
   Returns:
     Step → {metric: value}.
@@ -241,7 +174,7 @@ def read_evaluations(directory: str, evaluation: str) -> dict[int, dict[str, flo
     CheckpointError: a file is damaged.
   """
   found = {}
-  own = files.matching(directory, _OWN_EVALUATIONS)
+  own = files.matching(directory, _OWN_EVALUATIONS, names)
   # Sorted by time: the file of a later process overwrites earlier values.
   for path in [os.path.join(directory, _EVALUATIONS), *own]:
     found.update(_read(path).get(evaluation, {}))

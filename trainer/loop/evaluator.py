@@ -1,6 +1,5 @@
 """One evaluation after another of a model: with which values, and what is written down of it."""
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from absl import logging
 
 from trainer import errors, files, spec
-from trainer.checkpoints import evaluation_record, model_values, retention
+from trainer.checkpoints import evaluation_record, leases, model_values
 from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import call
@@ -97,7 +96,7 @@ class Evaluator:
       step_errors.of_step(self._program.calls.model_name, Kind.EVAL),
       call.translate_read_errors(eval_input.input_fn, Kind.EVAL),
       # Else retention may remove the checkpoint while another process evaluates it.
-      retention.lease(checkpoint) if is_own else contextlib.nullcontext(),
+      leases.lease(checkpoint),
       self._values.use(checkpoint, names),
     ):
       result = evaluation.run(self._loops, eval_input.iterator, name or "", steps, self._beat)

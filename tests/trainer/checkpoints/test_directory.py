@@ -543,7 +543,7 @@ def test_an_old_checkpoint_that_cannot_be_removed_is_a_warning(tmp_path, monkeyp
   directory.save(1, values(1))
   remove = checkpoint.remove
 
-  def refuse(path):
+  def refuse(path, data_files):
     raise tf.errors.PermissionDeniedError(None, None, f"{path}.index; Operation not permitted")
 
   monkeypatch.setattr(checkpoint, "remove", refuse)
@@ -559,6 +559,6 @@ def test_an_old_checkpoint_that_cannot_be_removed_is_a_warning(tmp_path, monkeyp
 def test_what_killed_processes_left_goes_at_the_first_save(tmp_path):
   dead = test_files.name_of_a_dead_process()
   (tmp_path / f"evaluations.json.writing-{dead}").touch()
-  (tmp_path / "model.ckpt-7.lease-1").write_text(dead)
+  (tmp_path / f"model.ckpt-7.lease-0-{dead}").touch()
   make(tmp_path).save(8, values(8))
   assert names(tmp_path) == ["checkpoint", *_files_of(8)]

@@ -1,5 +1,7 @@
 """Notes of evaluations that are owed: read as written, whatever their names, and removed once."""
 
+import os
+
 import pytest
 
 from trainer import errors
@@ -22,12 +24,15 @@ def test_what_is_noted_is_owed_until_it_is_settled(tmp_path):
   assert owed_evaluations.read(str(tmp_path)) == [(9, "test"), (10, "")]
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "100% größer", "..", "a.owed-b", "model.ckpt-1"])
+@pytest.mark.parametrize(
+  "name", ["", "a/b", "100% größer", "..", "a.owed-b", "a.lease-b", "model.ckpt-1"]
+)
 def test_any_name(name, tmp_path):
   (path,) = paths(tmp_path, 3)
   owed_evaluations.note(path, name)
   assert owed_evaluations.read(str(tmp_path)) == [(3, name)]
-  assert retention.is_held(path)
+  held = retention.held(str(tmp_path), os.listdir(tmp_path), clock=lambda: 1e10)
+  assert held == {os.path.basename(path)}
   owed_evaluations.settle(path, name)
   assert list(tmp_path.iterdir()) == []
 

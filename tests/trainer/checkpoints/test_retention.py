@@ -8,10 +8,10 @@ from concurrent import futures
 import pytest
 import tensorflow as tf
 
-from tests.trainer import programs, test_files
+from tests.trainer import programs
 from trainer import errors, file_locks
 from trainer.checkpoints import directory as checkpoint
-from trainer.checkpoints import retention
+from trainer.checkpoints import leases, retention
 
 HOUR = 3600.0
 
@@ -66,19 +66,20 @@ def test_a_pinned_checkpoint_stays(directory, tmp_path):
 
 def test_a_lease_holds_until_it_is_given_back(directory):
   save(directory, 1)
-  with retention.lease(directory.path(1)):
+  with leases.lease(directory.path(1)):
     assert save(directory, 2, 3) == [1, 3]
   assert save(directory, 4) == [4]
 
 
-def test_the_lease_of_a_process_that_was_killed_runs_out(directory):
+def test_the_lease_of_a_process_elsewhere_that_was_killed_runs_out(directory, tmp_path):
   save(directory, 1)
-  with retention.lease(directory.path(1)):
-    old = (
-      os.stat(directory.path(1) + f".lease-{os.getpid()}").st_mtime - retention.LEASE_SECONDS - 1
-    )
-    os.utime(directory.path(1) + f".lease-{os.getpid()}", (old, old))
-    assert save(directory, 2) == [2]
+  lease = tmp_path / "model.ckpt-1.lease-0-elsewhere-1-1"
+  lease.touch()
+  assert save(directory, 2) == [1, 2]
+  old = lease.stat().st_mtime - leases.LEASE_SECONDS - 1
+  os.utime(lease, (old, old))
+  assert save(directory, 3) == [3]
+  assert not lease.exists()
 
 
 def test_a_lease_that_goes_while_it_is_looked_at_holds_no_longer(directory, monkeypatch):
@@ -91,7 +92,7 @@ def test_a_lease_that_goes_while_it_is_looked_at_holds_no_longer(directory, monk
     return stat(path)
 
   monkeypatch.setattr(tf.io.gfile, "stat", stat_later)
-  with retention.lease(directory.path(1)):
+  with leases.lease(directory.path(1)):
     assert save(directory, 2) == [2]
 
 
@@ -202,18 +203,50 @@ def test_damaged_evaluations_are_named_and_stay_as_they_are(text, tmp_path):
   assert (tmp_path / "evaluations.json").read_text() == text
 
 
-def test_a_checkpoint_is_read_without_a_lease_where_none_can_be_written(tmp_path, caplog):
-  (tmp_path / "model.ckpt-1.lease-me").symlink_to("/dev/full")
-  with retention.lease(str(tmp_path / "model.ckpt-1"), "me") as renew:
-    renew()
-  assert "lease-me cannot be written (No space left on device)" in caplog.text
+class Counted:
+  """Counts the operations on files of a folder, by name.
+
+  Attributes:
+    listings: of the folder.
+    looks: at a file.
+  """
+
+  def __init__(self, folder, monkeypatch):
+    self.listings, self.looks = [], []
+    for name, log in (("listdir", self.listings), ("stat", self.looks), ("exists", self.looks)):
+      monkeypatch.setattr(tf.io.gfile, name, self._counted(name, log, folder))
+
+  def _counted(self, name, log, folder):
+    function = getattr(tf.io.gfile, name)
+
+    def call(path):
+      if name != "listdir" or path.rstrip("/") == folder:
+        log.append(path)
+      return function(path)
+
+    return call
+
+  def clear(self):
+    self.listings.clear()
+    self.looks.clear()
 
 
-def test_void_leases_are_removed_and_others_stay(tmp_path):
-  (tmp_path / "model.ckpt-1.lease-other").write_text("elsewhere-1-1")
-  (tmp_path / "model.ckpt-1.lease-dead").write_text(test_files.name_of_a_dead_process())
-  with retention.lease(str(tmp_path / "model.ckpt-1"), "own"):
-    retention.remove_void_leases(str(tmp_path))
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".lease-other", ".lease-own"]
-    retention.remove_void_leases(str(tmp_path), clock=lambda: 1e10)
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize("newest", [3, 40])
+@pytest.mark.parametrize("where", ["ram", "disk"])
+def test_a_save_lists_the_folder_once_however_many_checkpoints_there_are(
+  where, newest, tmp_path, monkeypatch
+):
+  """All but 3 of 50 are removed at once, and one at a time beside 39 others."""
+  folder = f"ram://many{newest}" if where == "ram" else str(tmp_path)
+  save(checkpoint.CheckpointDirectory(folder, retention.Retention(newest=0)), *range(50))
+  directory = checkpoint.CheckpointDirectory(folder, retention.Retention(newest=newest, best=1))
+  directory.clean()
+  for step in (50, 51, 52):
+    counted = Counted(folder, monkeypatch)
+    directory.save(step, {"w": tf.constant(1.0)})
+    directory.wait()
+    assert counted.listings == [folder]
+    monkeypatch.undo()
+  # Two looks at each of ten checkpoints, and what the writing takes.
+  assert len(counted.looks) < 40
+  assert directory.steps() == list(range(53 - newest, 53))

@@ -1,0 +1,182 @@
+"""Holds checkpoints while they are read, so that a training beside does not remove them.
+
+    value = leases.read(checkpoints.latest_whole, lambda path: reader.read(path, ["w"])["w"])
+
+Every reader chooses and reads through `held` or `read`: a training that keeps few checkpoints may
+remove the chosen one before the lease is there, and then another one is chosen.
+
+Layout: beside a checkpoint,
+
+    model.ckpt-100.lease-<number>-<writer>    a process reads it, see `files.writer`
+
+Retention keeps the checkpoint until the reader removes the file, until the reader's process has
+ended, or until the file is LEASE_SECONDS old.
+"""
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors, files, storage
+from trainer.checkpoints import file_names, reader
+
+_T = TypeVar("_T")
+
+# A lease older than this is void: its process was killed, on a machine that is not this one. A
+# process that reads for longer renews its leases, see `renew`.
+LEASE_SECONDS = 600.0
+
+_LEASE = ".lease-"
+
+# How often a reader chooses anew. Where it can hold what it has chosen, two or three are enough.
+# The number is for folders in which it cannot write.
+_TRIES = 100
+
+_numbers = itertools.count()
+
+# The leases of this process: file → when it was written, by time.monotonic.
+_open: dict[str, float] = {}
+
+
+@contextlib.contextmanager
+def lease(path: str | None) -> Iterator[bool]:
+  """Holds a checkpoint while the context is open.
+
+  There is nothing to hold for None, nor for a file that no training removes, such as a SavedModel.
+
+  Args:
+    path: the checkpoint, or another source of values.
+
+  Yields:
+    Whether the checkpoint is held. A folder of somebody else, in which this process may not write,
+    is read without a lease.
+  """
+  if path is None or not file_names.is_of_training(path):
+    yield False
+    return
+  file = f"{path}{_LEASE}{next(_numbers)}-{files.writer()}"
+  is_held = _write(file)
+  try:
+    yield is_held
+  finally:
+    _open.pop(file, None)
+    # A lease that stays is void soon.
+    with contextlib.suppress(tf.errors.OpError, errors.StorageError):
+      storage.remove(file)
+
+
+def _write(file):
+  """Writes or renews a lease; returns whether that was possible."""
+  try:
+    storage.write(file, files.writer())
+  except (tf.errors.OpError, errors.StorageError) as error:
+    if not files.is_forbidden(error):
+      logging.warning(
+        "%s cannot be written (%s): a training that goes on there may remove the checkpoint while "
+        "it is read.",
+        file,
+        files.reason(error),
+      )
+    return False
+  _open[file] = time.monotonic()
+  return True
+
+
+def renew(clock: Callable[[], float] = time.monotonic) -> None:
+  """Renews the leases of this process in time. Call it now and then where reading takes long.
+
+  Args:
+    clock: returns the time in seconds, as time.monotonic does.
+  """
+  for file, written in list(_open.items()):
+    if clock() - written >= LEASE_SECONDS / 4:
+      _write(file)
+
+
+@contextlib.contextmanager
+def held(choose: Callable[[], str | None], load: Callable[[str], _T]) -> Iterator[_T]:
+  """Chooses a checkpoint, holds it while the context is open, and loads it.
+
+  Where a training has removed the checkpoint before it was loaded, another one is chosen.
+
+  Args:
+    choose: returns the checkpoint, another source, or None.
+    load: function of what `choose` returns. It reads before it changes anything.
+
+  Yields:
+    What `load` returns.
+
+  Raises:
+    CheckpointNotFoundError: there is none, or each was gone before it was read.
+  """
+  with contextlib.ExitStack() as stack:
+
+    def attempt():
+      with contextlib.ExitStack() as own:
+        path = choose()
+        is_held = own.enter_context(lease(path))
+        loaded = load(path)
+        # A training that looked for leases just before this one was written has removed it.
+        if is_held and not storage.exists(f"{path}.index"):
+          raise reader.GoneError(
+            f"The checkpoint {path} is gone: it was removed while it was read."
+          )
+        stack.enter_context(own.pop_all())
+        return loaded
+
+    yield until_served(attempt)
+
+
+def read(choose: Callable[[], str | None], load: Callable[[str], _T]) -> _T:
+  """Reads a checkpoint, as `held` does; returns what `load` returns."""
+  with held(choose, load) as loaded:
+    return loaded
+
+
+def until_served(attempt: Callable[[], _T]) -> _T:
+  """Calls a function that chooses and reads a checkpoint; again, where it raises a GoneError."""
+  for _ in range(_TRIES - 1):
+    try:
+      return attempt()
+    except reader.GoneError:
+      continue
+  try:
+    return attempt()
+  except reader.GoneError as error:
+    raise errors.CheckpointNotFoundError(
+      f"{error} So were {_TRIES - 1} others before it: let the training there keep more "
+      "checkpoints (RunConfig.keep_checkpoint_max), or save less often."
+    ) from error
+
+
+def fresh(directory: str, names: Iterable[str], clock: Callable[[], float] = time.time) -> set[str]:
+  """Returns the names of the checkpoints that are being read; removes leases that are void.
+
+  Args:
+    directory: the model_dir.
+    names: of its files.
+    clock: returns the time in seconds since the epoch.
+  """
+  found = set()
+  for name in names:
+    checkpoint, separator, _ = name.partition(_LEASE)
+    if not separator or not file_names.is_of_training(checkpoint):
+      continue
+    file = os.path.join(directory, name)
+    try:
+      is_void = (
+        files.is_dead(name) or clock() - storage.stat(file).mtime_nsec / 1e9 >= LEASE_SECONDS
+      )
+      if is_void:
+        storage.remove(file)
+      else:
+        found.add(checkpoint)
+    except (tf.errors.OpError, errors.StorageError):
+      continue  # its process has just removed it, or only that process may
+  return found
