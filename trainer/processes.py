@@ -1,14 +1,16 @@
-"""Processes on this machine: how to identify them, run one, and have it end with its parent."""
+"""Processes on this machine: identifies them, runs one, asks one, and ends one with its parent."""
 
 import ctypes
+import json
 import os
 import pathlib
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from typing import IO
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
 
 _ROOT = str(pathlib.Path(__file__).resolve().parents[1])  # the folder that has Octet's packages
 
@@ -87,6 +89,50 @@ def run(
     if process.poll() is None:  # after a timeout, and when the user presses Ctrl-C
       process.kill()
       process.wait()
+
+
+def ask(
+  module: str,
+  request: Mapping[str, Any],
+  output: IO[bytes],
+  timeout_seconds: float,
+  environment: Mapping[str, str],
+) -> tuple[int | None, Any]:
+  """Has a module answer a request in a process of its own.
+
+  Args:
+    module: name of a module whose program is `processes.answer(function)`.
+    request: for the function; JSON can hold it.
+    output: see `run`.
+    timeout_seconds: see `run`.
+    environment: see `run`.
+
+  Returns:
+    The exit status, as of `run`, and the function's result; None if it gave none.
+  """
+  with tempfile.TemporaryDirectory(prefix="octet") as folder:
+    paths = [os.path.join(folder, name) for name in ("request", "answer")]
+    with open(paths[0], "w", encoding="utf-8") as file:
+      json.dump({"parent": os.getpid(), "request": dict(request)}, file)
+    status = run([sys.executable, "-m", module, *paths], output, timeout_seconds, environment)
+    if status == 0:
+      with open(paths[1], encoding="utf-8") as file:
+        return status, json.load(file)
+  return status, None
+
+
+def answer(function: Callable[[dict[str, Any]], Any]) -> None:
+  """Is the program of a module that `ask` starts: answers one request and ends with its parent.
+
+  Args:
+    function: of the request; JSON can hold its result.
+  """
+  with open(sys.argv[1], encoding="utf-8") as file:
+    asked = json.load(file)
+  end_with_parent(asked["parent"])
+  made = function(asked["request"])
+  with open(sys.argv[2], "w", encoding="utf-8") as file:
+    json.dump(made, file)
 
 
 def end_with_parent(parent: int | None = None) -> None:

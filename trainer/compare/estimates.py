@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+from trainer import processes
 from trainer.compare import results, runner, workloads
 from trainer.preflight import compiler, topology
 
@@ -94,7 +95,8 @@ def _preflight(running, case, name):
       f"--timeout_seconds={running.timeout_seconds}",
       *(f"--gin_bindings={binding}" for binding in bindings),
     ]
-    status = runner.run_process(command, log, running.timeout_seconds, {})
+    with runner.open_log(log) as output:
+      status = processes.run(command, output, running.timeout_seconds, {})
     if not os.path.exists(path):
       return runner.failure(status, log, running.timeout_seconds)
     with open(path, encoding="utf-8") as file:

@@ -10,14 +10,11 @@ that a comparison that was killed goes on where it stopped. One that failed is m
 
 import dataclasses
 import datetime
-import json
 import os
 import re
 import signal
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import IO, Any
 
 from trainer import errors, formatting, processes
 from trainer.compare import results, workloads
@@ -161,49 +158,31 @@ class Runner:
   def _ask(self, request, name, environment):
     """Returns a worker's answer; fields of a failed row where there is none."""
     log = os.path.join(self.output, "logs", f"{name}.txt")
-    with tempfile.TemporaryDirectory(prefix="compare") as folder:
-      paths = {key: os.path.join(folder, key) for key in ("request", "answer")}
-      with open(paths["request"], "w", encoding="utf-8") as file:
-        json.dump({**request, "answer": paths["answer"], "parent": os.getpid()}, file)
-      command = [sys.executable, "-m", "trainer.compare.worker", paths["request"]]
-      status = run_process(command, log, self.timeout_seconds, environment)
-      if status == 0:
-        with open(paths["answer"], encoding="utf-8") as file:
-          return json.load(file)
-    return failure(status, log, self.timeout_seconds)
+    with open_log(log) as output:
+      status, answer = processes.ask(
+        "trainer.compare.worker", request, output, self.timeout_seconds, environment
+      )
+    return failure(status, log, self.timeout_seconds) if answer is None else answer
 
 
-def run_process(
-  command: Sequence[str], log: str, timeout_seconds: float, environment: dict[str, str]
-) -> int | None:
-  """Runs a command with its output in a file.
-
-  Args:
-    command: the words of the command.
-    log: the file, whose folder is made.
-    timeout_seconds: after this time the process is killed.
-    environment: variables beside those of this process.
-
-  Returns:
-    The exit status; None if the process was killed for its time.
+def open_log(path: str) -> IO[bytes]:
+  """Opens the file for what a process prints, and makes its folder.
 
   Raises:
-    OutputError: the log cannot be written.
+    OutputError: it cannot be written.
   """
   try:
-    os.makedirs(os.path.dirname(log), exist_ok=True)
-    output = open(log, "wb")  # noqa: SIM115  closed below, after the process
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return open(path, "wb")
   except OSError as error:
-    raise errors.OutputError(f"Cannot write {log} (--output): {error}") from error
-  with output:
-    return processes.run(command, output, timeout_seconds, environment)
+    raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error
 
 
 def failure(status: int | None, log: str, timeout_seconds: float) -> dict[str, Any]:
   """Returns the fields of a row for a process that gave no answer.
 
   Args:
-    status: what `run_process` returned.
+    status: what `processes.run` returned.
     log: the file with the process's output.
     timeout_seconds: its limit.
   """

@@ -1,31 +1,14 @@
 """Measures one case, or looks for devices, in a process of its own.
 
-    python -m trainer.compare.worker request.json
-
-`runner` writes the request, which names the file for the answer. A process of its own gives each
-case memory, thread pools and devices that nothing else has touched, and dies alone.
+`runner` starts it by `processes.ask`. A process of its own gives each case memory, thread pools and
+devices that nothing else has touched, and dies alone.
 """
 
-import json
-import sys
 import traceback
 from typing import Any
 
 from trainer import command, errors, processes
 from trainer.compare import results
-
-
-def main(path: str) -> None:
-  """Does what a request asks for, and writes the answer.
-
-  Args:
-    path: of the request.
-  """
-  with open(path, encoding="utf-8") as file:
-    request = json.load(file)
-  processes.end_with_parent(request["parent"])
-  with open(request["answer"], "w", encoding="utf-8") as file:
-    json.dump(answer(request), file)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -61,4 +44,4 @@ def _causes(error):
 
 
 if __name__ == "__main__":
-  main(sys.argv[1])
+  processes.answer(answer)

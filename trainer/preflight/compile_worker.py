@@ -1,9 +1,7 @@
 """Runs the TPU compiler in a process of its own: reads HLO, writes figures of the program.
 
-    python -m trainer.preflight.compile_worker request.json
-
-`compiler.compile_program` writes the request, which names all files. The answer goes to the file
-"answer" as JSON. The compiler itself writes the program and its buffers into the folder "dump".
+`compiler.compile_program` starts it by `processes.ask`. The request names the file "hlo" and the
+folder "dump", into which the compiler itself writes the program and its buffers.
 
 The compiler may abort its process, so it does not run in the caller's. TensorFlow is not imported
 here.
@@ -12,9 +10,8 @@ Compiling for a topology without having its chips is not a public feature of jax
 the versions of jax, jaxlib and libtpu.
 """
 
-import json
-import sys
 import time
+from typing import Any
 
 import jaxlib
 import libtpu
@@ -27,23 +24,14 @@ from jaxlib.mlir import ir
 from trainer import processes
 
 
-def main(path: str) -> None:
-  """Compiles what a request asks for.
-
-  Args:
-    path: of the request.
-  """
-  processes.end_with_parent()
-  with open(path) as file:
-    request = json.load(file)
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+  """Returns the figures of a program, or {"error": text}; both with the compiler's versions."""
   try:
-    answer = _compile(request)
+    found = _compile(request)
   # Every error of the compiler goes into the answer; the parent process tells them apart.
   except Exception as error:
-    answer = {"error": f"{type(error).__name__}: {error}"}
-  answer["versions"] = {"jaxlib": jaxlib.__version__, "libtpu": libtpu.__version__}
-  with open(request["answer"], "w") as file:
-    json.dump(answer, file)
+    found = {"error": f"{type(error).__name__}: {error}"}
+  return {**found, "versions": {"jaxlib": jaxlib.__version__, "libtpu": libtpu.__version__}}
 
 
 def _compile(request):
@@ -154,4 +142,4 @@ def _argument_attributes(function, count):
 
 
 if __name__ == "__main__":
-  main(sys.argv[1])
+  processes.answer(answer)

@@ -3,13 +3,11 @@
 import dataclasses
 import glob
 import importlib.metadata
-import json
 import os
 import re
 import signal
-import sys
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainer import errors, installation, processes
 from trainer.devices import tensorflow_package
@@ -142,35 +140,31 @@ def compile_program(
     CompileError: the compiler refused the program, died, or took too long.
   """
   with tempfile.TemporaryDirectory(prefix="preflight") as folder:
-    path = {
-      name: os.path.join(folder, name) for name in ("hlo", "answer", "dump", "request", "log")
-    }
+    path = {name: os.path.join(folder, name) for name in ("hlo", "dump", "log")}
     os.mkdir(path["dump"])
     with open(path["hlo"], "wb") as file:
       file.write(program.hlo)
-    request: dict[str, Any] = dict(
+    request = dict(
       path,
       topology=topology.compiler_name,
       topology_options=topology.options,
       replicas=topology.replicas,
       aliases=program.aliases,
     )
-    with open(path["request"], "w") as file:
-      json.dump(request, file)
-    command = [sys.executable, "-m", "trainer.preflight.compile_worker", path["request"]]
     with open(path["log"], "wb") as log:
-      returned = processes.run(command, log, timeout_seconds, _ENVIRONMENT)
-    if returned is None:
+      status, answer = processes.ask(
+        "trainer.preflight.compile_worker", request, log, timeout_seconds, _ENVIRONMENT
+      )
+    if status is None:
       raise CompileError(
         f"The TPU compiler took longer than {timeout_seconds:g} s and was ended "
         "(--timeout_seconds)."
       )
-    if not os.path.exists(path["answer"]):
+    if answer is None:
       raise CompileError(
-        f"The TPU compiler {_death(returned)}. Its last words:\n{_last_words(_read(path['log']))}"
+        f"The TPU compiler {_death(status)}. Its last words:\n{_last_words(_read(path['log']))}"
         f"{_newer()}"
       )
-    answer = json.loads(_read(path["answer"]))
     listing = _listing(path["dump"])
   if "error" in answer:
     return _out_of_memory(answer, listing, topology.memory_bytes)

@@ -1,11 +1,9 @@
 """Measuring for real: a few steps and calls of the digits, in this process and in a worker's."""
 
-import json
-
 import pytest
 import tensorflow as tf
 
-from trainer import config, errors, processes
+from trainer import config, errors
 from trainer.compare import measure, results, worker
 
 REQUEST = {
@@ -118,13 +116,5 @@ def test_memory_that_ran_out_within_a_model_fn(monkeypatch):
   assert worker.answer(request())["status"] == results.OUT_OF_MEMORY
 
 
-def test_the_worker_writes_the_devices_of_this_machine(tmp_path, monkeypatch):
-  parents = []
-  monkeypatch.setattr(processes, "end_with_parent", parents.append)
-  paths = {name: str(tmp_path / name) for name in ("request", "answer")}
-  with open(paths["request"], "w") as file:
-    json.dump({"mode": "devices", "answer": paths["answer"], "parent": 12}, file)
-  worker.main(paths["request"])
-  with open(paths["answer"]) as file:
-    assert json.load(file).keys() == {"gpu", "tpu"}
-  assert parents == [12]
+def test_the_worker_knows_the_devices_of_this_machine():
+  assert worker.answer({"mode": "devices"}).keys() == {"gpu", "tpu"}

@@ -1,7 +1,6 @@
 """Which cases are measured, and what a process that dies leaves. No process measures here."""
 
 import signal
-import sys
 
 import pytest
 
@@ -117,26 +116,17 @@ def test_a_tpu_that_is_given_by_name_is_there(tmp_path, monkeypatch):
   assert quiet(tmp_path, tpu="mine").devices("tpu") == (["tpu"], {})
 
 
-def test_a_process_that_takes_too_long_is_killed(tmp_path):
-  log = str(tmp_path / "logs" / "log.txt")
-  command = [sys.executable, "-c", "import signal; signal.pause()"]
-  assert runner.run_process(command, log, 0.3, {}) is None
-  assert runner.failure(None, log, 0.3)["status"] == results.OUT_OF_TIME
-
-
 def test_what_a_dead_process_said_is_told(tmp_path):
-  log = str(tmp_path / "log.txt")
-  command = [sys.executable, "-c", "import os; print('last words', flush=True); os.abort()"]
-  status = runner.run_process(command, log, 60, {})
-  assert status == -signal.SIGABRT
-  found = runner.failure(status, log, 60)
+  log = tmp_path / "log.txt"
+  log.write_text("last words\n")
+  found = runner.failure(-signal.SIGABRT, str(log), 60)
   assert found["status"] == results.FAILED
   assert "SIGABRT: last words" in found["problem"]
-  assert runner.failure(-signal.SIGKILL, log, 60)["status"] == results.OUT_OF_MEMORY
+  assert runner.failure(-signal.SIGKILL, str(log), 60)["status"] == results.OUT_OF_MEMORY
+  assert runner.failure(None, str(log), 0.3)["status"] == results.OUT_OF_TIME
 
 
-def test_an_environment_reaches_the_process(tmp_path):
-  log = tmp_path / "log.txt"
-  command = [sys.executable, "-c", "import os; print(os.environ['SHOWN'])"]
-  assert runner.run_process(command, str(log), 60, {"SHOWN": "yes"}) == 0
-  assert log.read_text() == "yes\n"
+def test_a_log_that_cannot_be_written(tmp_path):
+  (tmp_path / "logs").write_text("")
+  with pytest.raises(errors.OutputError, match="Cannot write .*log.txt .--output."):
+    runner.open_log(str(tmp_path / "logs" / "log.txt"))
