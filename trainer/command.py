@@ -43,8 +43,9 @@ def run(main: Callable[[list[str]], int | None], positional: bool = False) -> No
   module = sys.modules[main.__module__]
   if module is not sys.modules["__main__"]:
     sys.modules["__main__"].__doc__ = module.__doc__
-    flags.adopt_module_key_flags(module)
-  flags.FLAGS.register_key_flag_for_module(sys.argv[0], flags.FLAGS["debug"])
+  # flags.adopt_module_key_flags would adopt them for this module, which calls it.
+  for flag in [*flags.FLAGS.get_key_flags_for_module(module), flags.FLAGS["debug"]]:
+    flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
   app.run(
     lambda argv: _call(main, argv), flags_parser=functools.partial(_parse, positional=positional)
   )

@@ -8,21 +8,11 @@ A run that is in --model_dir already goes on from its newest checkpoint.
 
 from absl import flags
 
-from trainer import command, config, errors
+from trainer import command, errors
+from trainer.config import gin_flags
 from trainer.loop import preemption
 
-_GIN_FILE = flags.DEFINE_multi_string(
-  "gin_file", [], "A gin file: a path, as given or below the folder of the packages, or gs://..."
-)
-_GIN_BINDINGS = flags.DEFINE_multi_string(
-  "gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000".'
-)
-_GIN_MODULES = flags.DEFINE_list(
-  "gin_modules",
-  [config.trust.FOLDER],
-  "The packages that gin files may import and name beside Octet's own; . stands for those of the "
-  "working directory.",
-)
+flags.adopt_module_key_flags(gin_flags)
 _MODEL_DIR = flags.DEFINE_string(
   "model_dir", None, "The folder of the run, local or gs://... A run that is there goes on."
 )
@@ -85,7 +75,7 @@ def main(argv: list[str]) -> None:
     OctetError: the run failed; see `trainer.experiment.run`.
   """
   del argv
-  if not _GIN_FILE.value:
+  if not gin_flags.GIN_FILE.value:
     raise errors.SettingError(
       "No --gin_file. Try: python -m trainer.main "
       "--gin_file=gin_configs/digits.gin --model_dir=out/digits"
@@ -96,7 +86,7 @@ def main(argv: list[str]) -> None:
       "as --model_dir=out/digits."
     )
   with preemption.own_process_scope():
-    config.load(_GIN_FILE.value, _GIN_BINDINGS.value, modules=_GIN_MODULES.value)
+    gin_flags.load()
     # Imports TensorFlow, which takes seconds: only after flags and gin files were checked.
     from trainer import experiment
 

@@ -25,8 +25,8 @@ runpy.run_module("trainer.main", run_name="__main__", alter_sys=True)
 # In place of the run: writes down what it was given.
 RECORD = """
 import json, types
-from trainer import config
-config.load = lambda files, bindings, modules: print(json.dumps([files, bindings]))
+from trainer.config import loading
+loading.load = lambda files, bindings, modules: print(json.dumps([files, bindings]))
 run = lambda **given: print(json.dumps(given))
 sys.modules["trainer.experiment"] = types.SimpleNamespace(run=run)
 """

@@ -11,7 +11,7 @@ import os
 
 from absl import flags
 
-from trainer import command, config, errors
+from trainer import command, errors
 from trainer.compare import (
   estimates,
   prices,
@@ -22,21 +22,9 @@ from trainer.compare import (
   summary,
   workloads,
 )
+from trainer.config import gin_flags
 
-_GIN_FILE = flags.DEFINE_multi_string(
-  "gin_file",
-  [],
-  "The workloads: gin_configs/compare/articles.gin, or one of your own; may be repeated.",
-)
-_GIN_BINDINGS = flags.DEFINE_multi_string(
-  "gin_bindings", [], 'Gin that comes after the files: "Workload.slices = 3".'
-)
-_GIN_MODULES = flags.DEFINE_list(
-  "gin_modules",
-  [config.trust.FOLDER],
-  "The packages that gin files, also those of the workloads, may import and name beside Octet's "
-  "own; . stands for those of the working directory.",
-)
+flags.adopt_module_key_flags(gin_flags)
 _DEVICES = flags.DEFINE_string(
   "devices",
   "auto",
@@ -93,7 +81,7 @@ def main(argv: list[str]) -> None:
     raise errors.SettingError(
       f"Unexpected argument {argv[1]}: files of results come after --merge."
     )
-  if bool(files) == bool(_GIN_FILE.value):
+  if bool(files) == bool(gin_flags.GIN_FILE.value):
     raise errors.SettingError(
       "Give --gin_file to measure, or --merge with files of results, and not both. Try: python -m "
       "trainer.compare --gin_file=gin_configs/compare/small.gin --devices=cpu"
@@ -112,7 +100,7 @@ def main(argv: list[str]) -> None:
     _TPU.value,
     _TPU_TYPE.value,
     _TIMEOUT.value,
-    tuple(_GIN_MODULES.value),
+    tuple(gin_flags.GIN_MODULES.value),
     tell=_tell,
   )
   skipped: dict[str, str] = {}
@@ -132,7 +120,9 @@ def main(argv: list[str]) -> None:
 
 
 def _measure(running: runner.Runner) -> dict[str, str]:
-  cases = workloads.load(_GIN_FILE.value, _GIN_BINDINGS.value, _GIN_MODULES.value)
+  cases = workloads.load(
+    gin_flags.GIN_FILE.value, gin_flags.GIN_BINDINGS.value, gin_flags.GIN_MODULES.value
+  )
   estimates.check(_ESTIMATES.value)
   devices, skipped = running.devices(_DEVICES.value)
   running.run(cases, devices)

@@ -19,6 +19,7 @@ __all__ = [
   "clear",
   "dead_bindings",
   "files",
+  "gin_flags",
   "gin_internals",
   "gin_names",
   "keras_names",

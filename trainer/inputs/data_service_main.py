@@ -15,7 +15,8 @@ import threading
 
 from absl import flags, logging
 
-from trainer import config, errors
+from trainer import errors
+from trainer.config import gin_flags
 
 # How long a worker may be silent, which it else is for a second, and how often that is looked at:
 # the dispatcher's log names a lost worker after twenty seconds. TensorFlow looks every ten minutes.
@@ -32,16 +33,7 @@ _DISPATCHER = flags.DEFINE_string("dispatcher", "", "Of a worker: the dispatcher
 _HOST = flags.DEFINE_string(
   "host", socket.gethostname(), "Of a worker: the name or address by which trainings reach it."
 )
-_GIN_FILE = flags.DEFINE_multi_string(
-  "gin_file",
-  [],
-  "Of a worker: the gin files of the training. What their modules load, such as operations of "
-  "another library, is then known.",
-)
-_GIN_BINDINGS = flags.DEFINE_multi_string("gin_bindings", [], "Of a worker: gin after the files.")
-_GIN_MODULES = flags.DEFINE_list(
-  "gin_modules", [config.trust.FOLDER], "Of a worker: what gin files may import; see trainer.main."
-)
+flags.adopt_module_key_flags(gin_flags)
 _TIMEOUT_SECS = flags.DEFINE_float(
   "timeout_secs", 600.0, "Of a worker: how long it waits for the dispatcher.", lower_bound=0.0
 )
@@ -66,7 +58,7 @@ def main(argv: list[str]) -> None:
 def _dispatcher():
   if not _PORT.value:
     raise errors.SettingError("A dispatcher needs --port, which trainings and workers name.")
-  if _DISPATCHER.value or _GIN_FILE.value:
+  if _DISPATCHER.value or gin_flags.GIN_FILE.value:
     raise errors.SettingError("--dispatcher and --gin_file are a worker's: expected --port alone.")
   import tensorflow as tf
 
@@ -95,8 +87,8 @@ def _worker():
     raise errors.SettingError(
       f"--dispatcher is {_DISPATCHER.value!r}; a worker needs the dispatcher's HOST:PORT."
     )
-  if _GIN_FILE.value:
-    config.load(_GIN_FILE.value, _GIN_BINDINGS.value, modules=_GIN_MODULES.value)
+  if gin_flags.GIN_FILE.value:
+    gin_flags.load()
   import tensorflow as tf
 
   from trainer.inputs import data_service

@@ -11,23 +11,13 @@ import sys
 
 from absl import flags
 
-from trainer import config, errors
+from trainer import errors
+from trainer.config import gin_flags
 from trainer.kinds import Kind
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
 
-_GIN_FILE = flags.DEFINE_multi_string(
-  "gin_file", [], "A gin file, as for trainer.main; may be repeated."
-)
-_GIN_BINDINGS = flags.DEFINE_multi_string(
-  "gin_bindings", [], 'Gin that comes after the files: "run.train_batch_size = 64".'
-)
-_GIN_MODULES = flags.DEFINE_list(
-  "gin_modules",
-  [config.trust.FOLDER],
-  "The packages that gin files may import and name beside Octet's own; . stands for those of the "
-  "working directory.",
-)
+flags.adopt_module_key_flags(gin_flags)
 _TOPOLOGY = flags.DEFINE_multi_string(
   "topology", ["v3-8"], f"May be repeated: {topology_lib.names()}."
 )
@@ -76,7 +66,7 @@ def main(argv: list[str]) -> None:
   """
   del argv
   # 1. Wrong flags are reported before TensorFlow is imported, which takes seconds.
-  if not _GIN_FILE.value:
+  if not gin_flags.GIN_FILE.value:
     raise errors.SettingError(
       "No --gin_file. Try: python -m trainer.preflight "
       "--gin_file=gin_configs/digits.gin --topology=v3-8"
@@ -89,8 +79,7 @@ def main(argv: list[str]) -> None:
   compiler.require_extra()
 
   # 2. Load the experiment as `python -m trainer.main` does.
-  gin_files = [*_GIN_FILE.value, *([_PRICES.value] if _PRICES.value else [])]
-  config.load(gin_files, _GIN_BINDINGS.value, modules=_GIN_MODULES.value)
+  gin_flags.load([_PRICES.value] if _PRICES.value else [])
   from trainer.preflight import bindings, check
 
   experiment = bindings.from_gin(_PRECISION.value)
@@ -120,7 +109,7 @@ def main(argv: list[str]) -> None:
   if _JSON.value:
     _write(_JSON.value, json.dumps(dicts, indent=2) + "\n")
   if _HTML.value:
-    _write(_HTML.value, page.page(dicts, " ".join(_GIN_FILE.value)))
+    _write(_HTML.value, page.page(dicts, " ".join(gin_flags.GIN_FILE.value)))
   if any(result.failed for result in results):
     sys.exit(1)
 

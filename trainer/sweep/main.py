@@ -18,22 +18,12 @@ import tempfile
 from absl import flags, logging
 
 from trainer import command, config, errors
+from trainer.config import gin_flags
 from trainer.loop import preemption
 from trainer.sweep import engine, grid, machine, settings, study, trial, trial_server
 from trainer.sweep import report as report_lib
 
-_GIN_FILE = flags.DEFINE_multi_string(
-  "gin_file", [], "A gin file of the experiment, as for trainer.main; may be repeated."
-)
-_GIN_BINDINGS = flags.DEFINE_multi_string(
-  "gin_bindings", [], 'Gin for all trials, after the files: "run.train_steps = 300".'
-)
-_GIN_MODULES = flags.DEFINE_list(
-  "gin_modules",
-  [config.trust.FOLDER],
-  "The packages that gin files may import and name beside Octet's own; . stands for those of the "
-  "working directory.",
-)
+flags.adopt_module_key_flags(gin_flags)
 _SWEEP_FILE = flags.DEFINE_string(
   "sweep_file", None, "The gin file that says what varies, such as gin_configs/sweeps/digits.gin."
 )
@@ -92,7 +82,11 @@ def main(argv: list[str]) -> None:
   """
   del argv
   # 1. Check the flags and read the sweep file, before TensorFlow is imported.
-  if not _GIN_FILE.value or not _SWEEP_FILE.value or not (_SWEEP_DIR.value or _DRY_RUN.value):
+  if (
+    not gin_flags.GIN_FILE.value
+    or not _SWEEP_FILE.value
+    or not (_SWEEP_DIR.value or _DRY_RUN.value)
+  ):
     raise errors.SettingError(
       "Give --gin_file, --sweep_file and --sweep_dir, as in: python -m trainer.sweep "
       "--gin_file=gin_configs/digits.gin "
@@ -100,16 +94,16 @@ def main(argv: list[str]) -> None:
     )
   command.require_local(_SWEEP_DIR.value or "", "--sweep_dir")
   sweep_dir = os.path.abspath(_SWEEP_DIR.value or "sweep")
-  asked = settings.load(_SWEEP_FILE.value, _GIN_MODULES.value)
+  asked = settings.load(_SWEEP_FILE.value, gin_flags.GIN_MODULES.value)
   points = len(asked.space.points) if isinstance(asked.space, grid.Grid) else None
   count = min(_TRIALS.value or points, points) if points else _TRIALS.value or 20
   slots = machine.slots(_WORKERS.value, _DEVICE.value)
   common = [
-    *(f"--gin_file={path}" for path in _GIN_FILE.value),
-    *trial.as_flags(_GIN_BINDINGS.value),
+    *(f"--gin_file={path}" for path in gin_flags.GIN_FILE.value),
+    *trial.as_flags(gin_flags.GIN_BINDINGS.value),
   ]
-  if _GIN_MODULES.value != [config.trust.FOLDER]:
-    common.append(f"--gin_modules={','.join(_GIN_MODULES.value)}")
+  if gin_flags.GIN_MODULES.value != [config.trust.FOLDER]:
+    common.append(f"--gin_modules={','.join(gin_flags.GIN_MODULES.value)}")
   common += [f"--device={_DEVICE.value}", f"--precision={_PRECISION.value}"] + (
     [] if _SEED.value is None else [f"--seed={_SEED.value}"]
   )
@@ -130,8 +124,8 @@ def main(argv: list[str]) -> None:
   # 3. Open the database, and the sweep in it.
   definition = {
     **asked.definition(),
-    "gin_file": list(_GIN_FILE.value),
-    "gin_bindings": list(_GIN_BINDINGS.value),
+    "gin_file": list(gin_flags.GIN_FILE.value),
+    "gin_bindings": list(gin_flags.GIN_BINDINGS.value),
     "precision": _PRECISION.value,
     "seed": _SEED.value,
   }
@@ -200,12 +194,12 @@ def _check(starter, asked):
   samples = asked.space.samples()
   rows = [
     [
-      *_GIN_BINDINGS.value,
+      *gin_flags.GIN_BINDINGS.value,
       *asked.bindings,
       *(f"{key} = {texts[min(index, len(texts) - 1)]}" for key, texts in samples.items()),
     ]
     for index in range(max(len(texts) for texts in samples.values()))
   ]
-  mistake = starter.check(_GIN_FILE.value, rows, _GIN_MODULES.value)
+  mistake = starter.check(gin_flags.GIN_FILE.value, rows, gin_flags.GIN_MODULES.value)
   if mistake:
     raise errors.SettingError(f"{_SWEEP_FILE.value}: a trial would not start. {mistake}")
