@@ -206,7 +206,7 @@ class Estimator:
 
   def get_variable_names(self) -> list[str]:
     """Returns the names of the variables in the newest checkpoint, sorted."""
-    return sorted(set(reader.shapes(self._needed_checkpoint())) - {reader.EXAMPLES_SEEN})
+    return sorted(set(reader.shapes(self._needed_checkpoint())) - reader.POSITION)
 
   def get_variable_value(self, name: str) -> np.ndarray:
     """Returns the value of a variable in the newest checkpoint."""
@@ -246,6 +246,7 @@ class Estimator:
     saving_listeners: Sequence[Any] | None = None,
     before_checkpoint: Callable[[int], None] | None = None,
     after_checkpoint: Callable[[int], bool] | None = None,
+    ends_with_input: bool = False,
   ) -> "Estimator":
     """Trains.
 
@@ -260,6 +261,10 @@ class Estimator:
         written, but that of step 0: the place to note what it will owe.
       after_checkpoint: function of the global step, called when a checkpoint that was due has been
         written, but that of step 0: the place to evaluate it. A true result ends the training.
+      ends_with_input: True for a run that a restart completes, such as a command: the last
+        checkpoint records that the input has ended, and a call that finds this record, and the
+        same max_steps or none, does not train. False: each call reads the input from its
+        beginning once the call before has come to its end.
 
     Returns:
       self.
@@ -283,6 +288,7 @@ class Estimator:
         listeners=saving_listeners or (),
         before_checkpoint=before_checkpoint,
         after_checkpoint=after_checkpoint,
+        ends_with_input=ends_with_input,
       )
     return self
 

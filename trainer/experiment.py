@@ -274,7 +274,7 @@ def run(
     return None
   hooks = [*train_hooks, *([profiler.Profiler()] if profile else []), _WriteConfiguration()]
   if mode == "train":
-    runner.train(input_fns[Kind.TRAIN], hooks=hooks, max_steps=max_steps)
+    runner.train(input_fns[Kind.TRAIN], hooks=hooks, max_steps=max_steps, ends_with_input=True)
     return None
   if mode == "train_and_evaluate":
     train_spec = train_evaluate.TrainSpec(input_fns[Kind.TRAIN], max_steps=max_steps, hooks=hooks)

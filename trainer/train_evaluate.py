@@ -54,7 +54,8 @@ def train_and_evaluate(
 
   Where a process is killed between a checkpoint and the end of its evaluation, the next call
   evaluates this checkpoint before it goes on with the training; so the evaluations, what they stop,
-  and what is exported are those of a training that was left alone.
+  and what is exported are those of a training that was left alone. Where the input had ended, the
+  next process does not train; a second call in the same process reads the input once more.
 
   Args:
     estimator: an Estimator.
@@ -72,13 +73,16 @@ def train_and_evaluate(
   evaluations = scheduled_evaluations.Evaluations(estimator, eval_specs, clock)
   if estimator.device.role == "evaluator":
     return evaluate_continuously(estimator, *eval_specs, max_steps=train_spec.max_steps)
+  ends_with_input = estimator.model_dir not in _completed
   if estimator.device.has_evaluator:
     estimator.train(
       train_spec.input_fn,
       hooks=list(train_spec.hooks),
       max_steps=train_spec.max_steps,
       saving_listeners=list(train_spec.saving_listeners),
+      ends_with_input=ends_with_input,
     )
+    _completed.add(estimator.model_dir)
     return {}
   with estimator.alone_in_model_dir():  # also at the last evaluation, and what is exported after it
     with preemption.explain_interrupt(
@@ -92,14 +96,19 @@ def train_and_evaluate(
       saving_listeners=list(train_spec.saving_listeners),
       before_checkpoint=evaluations.before_save,
       after_checkpoint=functools.partial(evaluations.when_saved, hooks=train_spec.hooks),
+      ends_with_input=ends_with_input,
     )
     with preemption.explain_interrupt(
       "in the last evaluation; the training is saved, and the same command "
       "goes on with what is left"
     ):
       evaluations.finish()
+  _completed.add(estimator.model_dir)
   return evaluations.results
 
+
+# The model_dirs of the calls that have come to their end in this process.
+_completed: set[str] = set()
 
 _SECONDS_BETWEEN_SAYING = 60.0  # that evaluate_continuously waits
 

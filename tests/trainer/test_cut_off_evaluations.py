@@ -9,7 +9,7 @@ import pytest
 
 import trainer
 from tests.trainer import programs
-from trainer import errors
+from trainer import errors, train_evaluate
 from trainer.checkpoints import directory, owed_evaluations, retention
 from trainer.hooks.early_stopping import EarlyStopping
 from trainer.outputs import exporters
@@ -374,3 +374,40 @@ def test_two_exporters_of_one_folder_are_refused(specs, message, tmp_path):
 def test_several_evaluations_may_each_have_an_exporter_of_its_folder(tmp_path):
   run(tmp_path, *names_twice(("a", "x"), ("b", "y")), max_steps=10)
   assert sorted(path.name for path in (tmp_path / "export").iterdir()) == ["x", "y"]
+
+
+# ------------------------------------------------------------- data that end
+
+
+def run_to_the_end_of_the_data(folder, log, kill=None, every=None, max_steps=None):
+  estimator = programs.estimator(folder, save_checkpoints_steps=every, save_checkpoints_secs=None)
+  final = KilledAt(log, "final", kill if kill is None or kill > 1 else None)
+  evaluated = spec(log, kill=1 if kill == 1 else None, exporters=[final])
+  train_and_evaluate(estimator, TrainSpec(programs.batches(5), max_steps=max_steps), evaluated)
+  return estimator.latest_step()
+
+
+@pytest.mark.parametrize("every", [100, 5])
+@pytest.mark.parametrize("max_steps", [None, 50])
+def test_a_kill_in_the_last_evaluation_of_data_that_end_trains_no_second_epoch(
+  every, max_steps, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(train_evaluate, "_completed", set())
+  log = []
+  with pytest.raises(Killed):
+    run_to_the_end_of_the_data(tmp_path, log, 1, every, max_steps)
+  assert log == [(None, 5)]
+  assert run_to_the_end_of_the_data(tmp_path, log, None, every, max_steps) == 5
+  assert log[1:] == [(None, 5), ("export", 5), ("export", 5)]  # the second one as the final one
+  # The same call in the same process is made on purpose: it trains once more.
+  assert run_to_the_end_of_the_data(tmp_path, log, None, every, max_steps) == 10
+
+
+def test_a_kill_in_the_last_export_of_data_that_end_trains_no_second_epoch(tmp_path, monkeypatch):
+  monkeypatch.setattr(train_evaluate, "_completed", set())
+  log = []
+  with pytest.raises(Killed):
+    run_to_the_end_of_the_data(tmp_path, log, kill=2)
+  for _ in range(2):  # the same command, twice
+    monkeypatch.setattr(train_evaluate, "_completed", set())
+    assert run_to_the_end_of_the_data(tmp_path, log) == 5

@@ -1,10 +1,16 @@
 """Where a training is in its data: how many examples it has seen.
 
 A checkpoint has that number beside its variables, so that a training that goes on from it reads on
-where it stopped.
+where it stopped:
+
+    examples_seen    the examples of the data that the training has seen; 0 where the data ended
+    input_ended      only where the data ended, and a restart must not begin them anew: max_steps of
+                     the training, or 0 if it had none
 """
 
 from collections.abc import Callable
+
+import tensorflow as tf
 
 from trainer.checkpoints import reader
 
@@ -20,6 +26,7 @@ class DataPosition:
   def __init__(self) -> None:
     self.examples = 0
     self._input_fn: Callable | None = None  # that of the newest training
+    self._ended: int | None = None  # what the next checkpoint has as reader.INPUT_ENDED
 
   def of(self, checkpoint: str | None, input_fn: Callable, batch_size: int) -> int:
     """The example at which a training begins that goes on from a checkpoint.
@@ -41,12 +48,39 @@ class DataPosition:
 
   def begin(self, input_fn: Callable, start: int) -> None:
     """A training begins at an example of an input_fn's data."""
-    self._input_fn, self.examples = input_fn, start
+    self._input_fn, self.examples, self._ended = input_fn, start, None
 
   def advance(self, examples: int) -> None:
     """The training has seen so many more."""
     self.examples += examples
 
-  def reached_end(self) -> None:
-    """The data has ended: the next training reads it from its beginning, as one epoch a call."""
+  def reached_end(self, is_last: bool = False, max_steps: int | None = None) -> None:
+    """Notes that the data has ended. The next training reads it from its beginning.
+
+    Args:
+      is_last: whether a restart is to find that the training has ended, see `has_ended`.
+      max_steps: that of the training, or None.
+    """
     self.examples = 0
+    self._ended = (max_steps or 0) if is_last else None
+
+  def stored(self) -> dict[str, tf.Tensor]:
+    """Returns what a checkpoint has of the position, by name."""
+    numbers = {reader.EXAMPLES_SEEN: self.examples, reader.INPUT_ENDED: self._ended}
+    return {
+      name: tf.constant(number, tf.int64) for name, number in numbers.items() if number is not None
+    }
+
+
+def has_ended(checkpoint: str, max_steps: int | None) -> bool:
+  """Returns whether a checkpoint is the end of a training whose data ended.
+
+  Args:
+    checkpoint: its path.
+    max_steps: what a restart is given. If it differs from that of the training that ended, the
+      user wants to train more, with the data from their beginning.
+  """
+  if reader.INPUT_ENDED not in reader.shapes(checkpoint):
+    return False
+  ended = int(reader.read(checkpoint, [reader.INPUT_ENDED])[reader.INPUT_ENDED])
+  return max_steps is None or max_steps == ended

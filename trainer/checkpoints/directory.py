@@ -13,7 +13,8 @@ A checkpoint is either complete or not there. Layout of a model_dir:
 
 A key is a variable's name (`conv2d_1/kernel`). It says nothing about devices or replicas, so one
 core can read what eight cores wrote. `tf.train.load_checkpoint` and `tf.compat.v1.train.Saver` can
-read these files. The key `examples_seen` is the position in the training data.
+read these files. The keys `examples_seen` and `input_ended` are the position in
+the training data, see `trainer.checkpoints.data_position`.
 """
 
 import collections
@@ -53,7 +54,7 @@ class CheckpointDirectory:
     directory: the folder, on any file system that tf.io.gfile can open.
     keep: which checkpoints to keep; default: the five newest.
     on_failure: what to do if a checkpoint cannot be written: "raise" an OutputError, or "warn" and
-      train on until the next save.
+      train on until the next save. The last save of a training raises in any case, see `wait`.
     clock: returns the time in seconds since the epoch.
 
   Attributes:
@@ -74,6 +75,8 @@ class CheckpointDirectory:
     self._writer = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
     # (step, future, id of the thread that called save) of the save in progress.
     self._pending: tuple[int, concurrent.futures.Future, int] | None = None
+    # Why the newest save failed, if that was only a warning.
+    self._failure: errors.OctetError | None = None
     self._swept = False
     # path → (stamps of its files, what is wrong with it or None). A checkpoint that this process
     # has written or read need not be read again while its files stay the same.
@@ -135,29 +138,42 @@ class CheckpointDirectory:
     self._pending = step, future, threading.get_ident()
     return self.path(step)
 
-  def wait(self) -> None:
+  @property
+  def has_failed(self) -> bool:
+    """Whether the newest save failed, and that was only a warning."""
+    return self._failure is not None
+
+  def wait(self, is_last: bool = False) -> None:
     """Waits until no save is in progress.
 
     Only the thread that called `save` gets its error, since that thread must not go on. Other
     threads only wait.
 
+    Args:
+      is_last: whether no save follows that would make up for this one.
+
     Raises:
-      OutputError: the checkpoint could not be written, and on_failure is "raise".
+      OutputError: the newest checkpoint could not be written, and it is the last, or on_failure is
+        "raise".
     """
     pending = self._pending
-    if pending is None:
+    if pending is not None and pending[-1] != threading.get_ident():
+      concurrent.futures.wait([pending[1]])
       return
-    _, future, thread = pending
-    if thread == threading.get_ident():
-      self._settle()
-    else:
-      concurrent.futures.wait([future])
+    self._settle()
+    if is_last and self._failure is not None:
+      failure, self._failure = self._failure, None
+      raise type(failure)(
+        f"{errors.first_line(failure)}. It is the last one of the training, and "
+        f"{self._what_is_saved()}."
+      ) from failure
 
   def _settle(self):
     """Waits for the save in progress, and raises its error in any thread."""
     if self._pending is None:
       return
     (step, future, _), self._pending = self._pending, None
+    self._failure = None
     failure: errors.OctetError
     try:
       future.result()
@@ -172,12 +188,16 @@ class CheckpointDirectory:
       failure.__cause__ = error
     if self._on_failure == "raise":
       raise failure
-    steps = self.steps()
+    self._failure = failure
     logging.warning(
-      "%s. The training goes on; %s, and the next checkpoint is the next try.",
-      failure,
-      f"step {steps[-1]} is saved" if steps else "nothing is saved yet",
+      "%s. %s. The next checkpoint is the next try.",
+      errors.first_line(failure),
+      self._what_is_saved().capitalize(),
     )
+
+  def _what_is_saved(self):
+    steps = self.steps()
+    return f"step {steps[-1]} is saved" if steps else "nothing is saved yet"
 
   def wait_and_warn(self) -> None:
     """Waits until no save is in progress; logs its error.

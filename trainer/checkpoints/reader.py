@@ -15,7 +15,11 @@ from absl import logging
 from trainer import errors, files, storage
 from trainer.checkpoints import file_names, former_names, own_names
 
+# What a checkpoint holds beside variables: the place in the training data, and that the data ended
+# there. See `data_position`.
 EXAMPLES_SEEN = "examples_seen"
+INPUT_ENDED = "input_ended"
+POSITION = frozenset({EXAMPLES_SEEN, INPUT_ENDED})
 
 # The most bytes of a checkpoint in memory at a time while it is verified.
 _PORTION_BYTES = 2**26
@@ -292,7 +296,7 @@ def restore(
     for name in variables
     if name not in missing and not fits(variables[name], *found[stored_as[name]])
   ]
-  unexpected = sorted(set(found) - set(variables) - set(stored_as.values()) - {EXAMPLES_SEEN})
+  unexpected = sorted(set(found) - set(variables) - set(stored_as.values()) - POSITION)
   if missing or differing:
     lines = [
       f"  {name}: {'not' if stored_as[name] == name else f'no {stored_as[name]}'} in the "

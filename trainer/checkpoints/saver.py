@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
-from trainer.checkpoints import data_position, directory, model_values, reader
+from trainer.checkpoints import data_position, directory, model_values
 from trainer.devices import workers as workers_lib
 from trainer.tracing import variable_store
 
@@ -54,9 +52,8 @@ class Saver:
     path = self._checkpoints.path(step)
     if self._workers.device.is_chief:
       self._check_lock()
-      examples = tf.constant(self._position.examples, tf.int64)
       with self._stage("save a checkpoint"):  # which waits for the one before
-        self._checkpoints.save(step, dict(values, **{reader.EXAMPLES_SEEN: examples}))
+        self._checkpoints.save(step, {**values, **self._position.stored()})
     if self._workers.device.is_multi_worker:
       # No worker goes on before the file is there: after a restart all must find the same one.
       self.wait()
@@ -65,14 +62,25 @@ class Saver:
     self._values.mark_saved(path, values)
     return path
 
-  def wait(self) -> None:
+  def wait(self, is_last: bool = False) -> None:
     """Returns when no checkpoint is being written any more.
+
+    Args:
+      is_last: whether the newest checkpoint is the last one of the training.
 
     Raises:
       OutputError: one could not be written.
     """
     with self._stage("save a checkpoint"):
-      self._checkpoints.wait()
+      self._checkpoints.wait(is_last)
+
+  @property
+  def has_failed(self) -> bool:
+    """Whether the newest checkpoint could not be written, on any machine, and that was a warning.
+
+    All workers must ask.
+    """
+    return self._workers.total(self._checkpoints.has_failed) > 0
 
   def wait_and_warn(self) -> None:
     """As `wait`, but an error is a warning: the training has ended for another reason."""

@@ -105,7 +105,8 @@ def _checkpoint(path):
   keys = (
     _names_of_objects(path, stored) if _OBJECT_GRAPH in stored else {key: key for key in stored}
   )
-  keys.pop(reader.EXAMPLES_SEEN, None)
+  for name in reader.POSITION:
+    keys.pop(name, None)
 
   def read(names):
     values = reader.read(path, [keys[name] for name in names])

@@ -165,24 +165,30 @@ class Boundaries:
       # Of the same step and values: there is nothing that a listener would have to hear of.
       self._saver.save()
     self._saver.wait()
+    # No later checkpoint makes up for this one: it is tried again.
+    if self._saver.has_failed:
+      self._save(step, is_last=True)
     self._hooks.end(step)
     for listener in self._listeners:
       listener.end(None, step)
     if asked := self._workers.total(self._preemption.request):
       self._leave(asked)
 
-  def _save(self, step, is_due=True):
+  def _save(self, step, is_due=True, is_last=False):
     """Saves; returns whether to stop.
 
-    The checkpoint is evaluated if an undisturbed training would save here too.
+    Args:
+      step: the global step.
+      is_due: whether an undisturbed training would save here too. Then the checkpoint is evaluated.
+      is_last: whether no save follows. Then one that fails is an error.
     """
     for listener in self._listeners:
       listener.before_save(None, step)
     if self._before_checkpoint is not None and is_due and step:
       self._before_checkpoint(step)
     self._saver.save()
-    if self._listeners:  # to whom it is a file
-      self._saver.wait()
+    if self._listeners or is_last:  # to listeners it is a file
+      self._saver.wait(is_last)
     self._saved_at = step
     self._preemption.mark_saved(step)
     stop = False

@@ -178,21 +178,18 @@ def leave(asked: int, newest: int | None, model_dir: str) -> NoReturn:
 
   Args:
     asked: the sum of Watch.request over the workers, not 0.
-    newest: the step of the newest checkpoint.
+    newest: the step of the newest checkpoint, or None.
     model_dir: the folder of the checkpoints.
 
   Raises:
     Preempted: all signals were SIGTERMs.
     Interrupted: a worker got Ctrl-C.
   """
+  saved = f"saved at step {newest}" if newest is not None else "nothing is saved"
   if asked < _INTERRUPT:
-    logging.warning(
-      "Saved at step %s in %s; the same command goes on from there.", newest, model_dir
-    )
+    logging.warning("%s in %s; the same command goes on from there.", saved.capitalize(), model_dir)
     raise Preempted
-  raise Interrupted(
-    f"saved at step {newest} in {model_dir}; the same command, or call, goes on from there"
-  )
+  raise Interrupted(f"{saved} in {model_dir}; the same command, or call, goes on from there")
 
 
 class Presses:

@@ -105,6 +105,7 @@ class Training:
     listeners: Sequence[Any] = (),
     before_checkpoint: Callable[[int], None] | None = None,
     after_checkpoint: Callable[[int], bool] | None = None,
+    ends_with_input: bool = False,
   ) -> None:
     """Trains.
 
@@ -120,6 +121,7 @@ class Training:
       listeners: saving listeners.
       before_checkpoint: see `boundaries.Boundaries`.
       after_checkpoint: see `boundaries.Boundaries`.
+      ends_with_input: see Estimator.train.
     """
     all_hooks = session_run.adapt(hooks, "train")
     try:
@@ -133,6 +135,7 @@ class Training:
         listeners,
         before_checkpoint,
         after_checkpoint,
+        ends_with_input,
       )
     except KeyboardInterrupt as error:  # who wants to go does not wait
       if error.args or self._boundaries is not None:
@@ -156,6 +159,7 @@ class Training:
     listeners,
     before_checkpoint,
     after_checkpoint,
+    ends_with_input,
   ):
     device = self._workers.device
     # 1. Where to begin. The newest checkpoint is looked up once: another may appear at any moment,
@@ -169,6 +173,15 @@ class Training:
         latest,
         reader.read_step(latest),
         max_steps,
+      )
+      return
+    if ends_with_input and latest and data_position.has_ended(latest, max_steps):
+      logging.info(
+        "Training ended: input exhausted at step %d, which an earlier run has recorded in %s. To "
+        "train more, with the data from their beginning, give another number of steps "
+        "(run.train_steps, max_steps), or call Estimator.train.",
+        reader.read_step(latest),
+        latest,
       )
       return
     input_fn = loop_input.input_fn_of(source)
@@ -225,10 +238,18 @@ class Training:
       at_boundaries.begin()
       self._boundaries = at_boundaries
       with self._values.kept_for_training():
-        self._loop(at_boundaries, train_input, start, final_step, batch_size, report)
+        reached, data_ended = self._loop(
+          at_boundaries, train_input, start, final_step, batch_size, report
+        )
+        if data_ended:
+          self._note_end(reached, train_input, start, final_step, ends_with_input)
+        at_boundaries.finish(reached, data_ended)
 
   def _loop(self, at_boundaries, train_input, start, final_step, batch_size, report):
-    """Runs device loops to the final step, back from losses that are not finite."""
+    """Runs device loops to the final step, back from losses that are not finite.
+
+    Returns what outer_loop.train does.
+    """
     rollbacks = rollback.Rollback(
       config=self._config,
       model_dir=self._model_dir,
@@ -255,16 +276,22 @@ class Training:
         with self._watchdog.stage("look for the tensor that is not finite"):
           reached = rollbacks.handle(found, train_input.input_fn)
         report.went_back_to(reached)
-    if data_ended:
-      if reached == start:
-        raise errors.InputError(
-          f"The train input_fn {spec.name_of(train_input.input_fn)} gave no batch for "
-          "a step: its dataset is empty or too small."
-        )
-      self._position.reached_end()
-      if final_step is not None:
-        logging.warning("Training ended: input exhausted at step %d of %d", reached, final_step)
-    at_boundaries.finish(reached, data_ended)
+    return reached, data_ended
+
+  def _note_end(self, reached, train_input, start, final_step, ends_with_input):
+    """Says that the data has ended, and has the next checkpoint say so."""
+    # A training that goes on from a checkpoint may find that it had seen all of the data: the
+    # process before was ended between the last step and the checkpoint that says so.
+    if reached == start and not train_input.start:
+      raise errors.InputError(
+        f"The train input_fn {spec.name_of(train_input.input_fn)} gave no batch for "
+        "a step: its dataset is empty or too small."
+      )
+    self._position.reached_end(ends_with_input, final_step)
+    if final_step is not None:
+      logging.warning("Training ended: input exhausted at step %d of %d", reached, final_step)
+    else:
+      logging.info("Training ended: input exhausted at step %d", reached)
 
   def _run_device_loop(self, train_input, batch_size, steps):
     """Runs so many training steps on the device; what DeviceLoops.train returns."""

@@ -13,7 +13,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.checkpoints import reader
+from trainer.checkpoints import directory, reader
 from trainer.reporting import metrics_file
 
 
@@ -479,3 +479,92 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
   )
   estimator.train(programs.train_input, steps=np.int32(3))
   assert estimator.latest_step() == 3
+
+
+# ------------------------------------------------------- the last checkpoint
+
+
+def fails_to_write(step, monkeypatch, times):
+  """Lets the first `times` writes of a step's checkpoint fail."""
+  original, left = directory._put_in_place, [times]
+
+  def put_in_place(written, path):
+    if path.endswith(f"-{step}") and left[0]:
+      left[0] -= 1
+      raise OSError(28, "No space left on device")
+    original(written, path)
+
+  monkeypatch.setattr(directory, "_put_in_place", put_in_place)
+
+
+@pytest.mark.parametrize("every", [2, 100])
+def test_a_last_checkpoint_that_cannot_be_written_ends_the_training_with_an_error(
+  every, tmp_path, monkeypatch
+):
+  fails_to_write(4, monkeypatch, times=2)
+  estimator = programs.estimator(
+    tmp_path, on_checkpoint_failure="warn", save_checkpoints_steps=every, **programs.fixed_loops(1)
+  )
+  saved = 2 if every == 2 else 0
+  with pytest.raises(errors.OutputError, match=f"of step 4 .*space.*the last.*step {saved} is sav"):
+    estimator.train(programs.train_input, max_steps=4)
+  assert estimator.latest_step() == saved
+
+
+def test_a_last_checkpoint_that_fails_once_is_written_again(tmp_path, monkeypatch, caplog):
+  fails_to_write(4, monkeypatch, times=1)
+  estimator = programs.estimator(tmp_path, on_checkpoint_failure="warn", save_checkpoints_steps=2)
+  estimator.train(programs.train_input, max_steps=4)
+  assert estimator.latest_step() == 4
+  assert "Step 2 is saved. The next checkpoint is the next try." in caplog.text
+
+
+def test_a_checkpoint_on_the_way_that_fails_is_a_warning(tmp_path, monkeypatch):
+  fails_to_write(2, monkeypatch, times=9)
+  estimator = programs.estimator(tmp_path, on_checkpoint_failure="warn", save_checkpoints_steps=2)
+  estimator.train(programs.train_input, max_steps=4)
+  assert estimator.checkpoint_steps() == [0, 4]
+
+
+# ---------------------------------------------------------- an end that is recorded
+
+
+def test_a_restart_finds_that_the_input_had_ended(tmp_path, caplog):
+  def run(**length):
+    estimator = programs.estimator(tmp_path)
+    with caplog.at_level("INFO", logger="absl"):
+      estimator.train(programs.batches(5), ends_with_input=True, **length)
+    return estimator.latest_step()
+
+  assert run() == 5
+  caplog.clear()
+  assert run() == 5
+  assert "Training ended: input exhausted at step 5, which an earlier run has recorded" in (
+    caplog.text
+  )
+  assert run(max_steps=8) == 8  # another length: the user wants more
+  assert run(max_steps=20) == 10  # the rest of the second epoch
+  assert run(max_steps=20) == 10
+  assert run() == 10
+
+
+def test_an_explicit_call_trains_on_from_the_beginning_of_its_input(tmp_path):
+  programs.estimator(tmp_path).train(programs.batches(5), ends_with_input=True)
+  estimator = programs.estimator(tmp_path)
+  assert "input_ended" not in estimator.get_variable_names()
+  assert estimator.train(programs.batches(5)).latest_step() == 10
+  # Such a call may be made again and again: its end is not recorded.
+  again = programs.estimator(tmp_path).train(programs.batches(5), ends_with_input=True)
+  assert again.latest_step() == 15
+
+
+def test_a_kill_after_the_last_step_and_before_its_end_was_recorded(tmp_path, caplog):
+  """The checkpoint of step 5 was due there, and does not know yet that no batch follows."""
+  whole, cut = tmp_path / "whole", tmp_path / "cut"
+  programs.estimator(whole).train(programs.train_input, max_steps=5)
+  copied_checkpoint(whole, cut, 5)
+  for _ in range(2):
+    estimator = programs.estimator(cut)
+    estimator.train(programs.batches(5), ends_with_input=True)
+    assert estimator.latest_step() == 5
+    assert estimator.get_variable_value("input_ended") == 0
