@@ -408,7 +408,7 @@ class Estimator:
     assets_extra: Mapping[str, str] | None = None,
     checkpoint_path: str | os.PathLike | None = None,
   ) -> str:
-    """Writes a SavedModel for the CPU to `<export_dir_base>/<timestamp>`.
+    """Writes a SavedModel for the CPU to `<export_dir_base>/<number>`.
 
     It is published once it was seen to give what the model gives, see ExportOptions.
 

@@ -142,7 +142,7 @@ def run(
       long.
     eval_specs: list of EvalSpecs, of sets that are evaluated as well; each needs a name.
     exporters: list of exporters, see `trainer.outputs.exporters`; None for one SavedModel at the
-      end, in <model_dir>/export/<timestamp>.
+      end, in <model_dir>/export/<number>.
     train_batch_size: examples in a training step of all cores together.
     eval_batch_size: the same of an evaluation step.
     predict_batch_size: the same of a prediction step; default: that of evaluation.

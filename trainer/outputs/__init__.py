@@ -7,6 +7,7 @@ __all__ = [
   "description",
   "engines",
   "exporters",
+  "numbered_exports",
   "options",
   "prediction_stream",
   "predictions",

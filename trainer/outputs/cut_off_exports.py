@@ -24,7 +24,7 @@ from typing import Any, Self
 import tensorflow as tf
 
 from trainer import errors, files, json_form, storage
-from trainer.outputs import description, saved_model
+from trainer.outputs import description, numbered_exports
 
 _BEGUN = "exporting.json"
 _FORM = {"checkpoint": str, "metrics": {"global_step": float, ...: float}, "there": list[str]}
@@ -89,8 +89,7 @@ class BegunExport:
 
   def exported(self) -> str | None:
     """The name of the whole SavedModel of the checkpoint that has come into the folder since."""
-    new = self.new()
-    for name in sorted((name for name in new if name.isdigit()), key=int):
+    for name in self._new_exports():
       folder = os.path.join(self.folder, name)
       if description.is_whole(folder):
         found = description.read(folder).get("checkpoint", "")
@@ -98,13 +97,17 @@ class BegunExport:
           return name
     return None
 
+  def _new_exports(self):
+    return [name for name in numbered_exports.names(self.folder) if name not in self.there]
+
   def remove_what_is_half(self) -> None:
     """Removes SavedModels that were not written to their end."""
+    exports = self._new_exports()
     for name in self.new():
       folder = os.path.join(self.folder, name)
       # Where a folder cannot be renamed, as on gs://, its files come one by one.
-      is_cut_off = name.isdigit() and not description.is_whole(folder)
-      if name.startswith(saved_model.WRITING) or is_cut_off:
+      is_cut_off = name in exports and not description.is_whole(folder)
+      if name.startswith(files.WRITING) or is_cut_off:
         storage.rmtree(folder)
 
   def end(self) -> None:

@@ -6,7 +6,7 @@
 
 Layout, below the export path, which is <model_dir>/export:
 
-    <name>/<timestamp>/       SavedModels
+    <name>/<number>/          SavedModels, see `numbered_exports`
     <name>/exported.json      the newest SavedModel's folder, and its metrics with the step
     <name>/exporting.json     an export that has begun, see `cut_off_exports`
 
@@ -25,7 +25,7 @@ from absl import logging
 
 from trainer import errors, files, json_form, run_config, storage
 from trainer.config import gin_names
-from trainer.outputs import cut_off_exports
+from trainer.outputs import cut_off_exports, numbered_exports
 from trainer.reporting import host_metrics
 
 _RECORD = "exported.json"
@@ -115,7 +115,7 @@ class Exporter:
     """Does what follows on the SavedModel."""
     # The order is important: once the export has ended, nobody looks after it again.
     _write(begun.folder, {"folder": folder, "metrics": begun.metrics})
-    self._remove_old(begun.folder)
+    numbered_exports.remove_old(begun.folder, self._keep, folder)
     begun.end()
 
   def _wants(self, record, result, final):
@@ -127,14 +127,6 @@ class Exporter:
       final: whether the training has ended.
     """
     raise NotImplementedError
-
-  def _remove_old(self, export_path):
-    exports = sorted(
-      (name.rstrip("/") for name in storage.listdir(export_path) if name.rstrip("/").isdigit()),
-      key=int,
-    )
-    for name in exports[: -self._keep] if self._keep else []:
-      storage.rmtree(os.path.join(export_path, name))
 
 
 @gin_names.configurable(module="trainer")

@@ -1,9 +1,9 @@
 """Writes SavedModels that serve on a CPU and need nothing but TensorFlow.
 
-    <export_dir_base>/<timestamp>/    a SavedModel; its signature "serving_default" takes the
-                                      features by name
-    <export_dir_base>/<timestamp>/assets.extra/octet.json
-                                      its description, see `outputs.description`
+    <export_dir_base>/<number>/    a SavedModel; its signature "serving_default" takes the features
+                                   by name. The number: see `outputs.numbered_exports`
+    <export_dir_base>/<number>/assets.extra/octet.json
+                                   its description, see `outputs.description`
 
 Other signatures take encoded images or serialised Examples, see `outputs.signatures`. Every
 signature takes any number of examples. An export is published only after another process, without
@@ -30,14 +30,10 @@ from trainer.inputs import elements
 from trainer.kinds import Kind
 from trainer.loop import step
 from trainer.outputs import completion as completion_lib
-from trainer.outputs import description, tables
+from trainer.outputs import description, numbered_exports, tables
 from trainer.outputs import signatures as signatures_lib
 
 v1 = tf.compat.v1
-
-# Before the timestamp, what a SavedModel's folder is called while it is written. After it comes who
-# writes.
-WRITING = files.WRITING
 
 
 def build_raw_serving_input_receiver_fn(
@@ -145,7 +141,7 @@ def save(
     give_values: function of the Program, after a trace of prediction. It assigns the trained values
       to the variables.
     feature_spec: nest of tf.TensorSpec: the features, unless there is a serving_input_receiver_fn.
-    export_dir_base: the folder for the new folder, which is named by the time.
+    export_dir_base: the folder for the new folder, which is named by a number.
     serving_input_receiver_fn: as in TPUEstimator programs: a function that makes placeholders and
       returns an object with `features` and `receiver_tensors`, or a pair of these.
     assets_extra: relative path → file to copy to `assets.extra`.
@@ -285,13 +281,10 @@ def _receiver(serving_input_receiver_fn):
 def _write(module, signatures, base, assets_extra, clock, finish):
   for relative in assets_extra or {}:
     run_config.require_inner_path(relative, "assets_extra")
-  timestamp = int(clock())
-  while storage.exists(os.path.join(base, str(timestamp))):
-    timestamp += 1
-  path = os.path.join(base, str(timestamp))
   files.remove_litter(base)
+  path = base
   try:
-    with _aside(base, timestamp) as aside:
+    with _aside(base, clock) as (aside, path):
       tf.saved_model.save(module, aside, signatures=signatures)
       for relative, source in (assets_extra or {}).items():
         target = os.path.join(aside, "assets.extra", relative)
@@ -307,27 +300,24 @@ def _write(module, signatures, base, assets_extra, clock, finish):
 
 
 @contextlib.contextmanager
-def _aside(base, timestamp):
-  """Yields the folder in which a SavedModel is written and checked before it is published.
+def _aside(base, clock):
+  """Yields where a SavedModel is written and checked, and the path at which it is then published.
 
   It is beside the others on a disk. For another file system, such as gs://, it is on this machine's
   disk: there a folder cannot be renamed, and the process that checks it may have no access.
   """
-  if "://" in base:
+  with numbered_exports.claim(base, clock) as (number, claimed):
+    path = os.path.join(base, str(number))
+    if not storage.is_remote(base):
+      yield claimed, path
+      return
     with tempfile.TemporaryDirectory() as folder:
-      yield os.path.join(folder, str(timestamp))
-    return
-  aside = os.path.join(base, f"{WRITING}{timestamp}-{files.writer()}")
-  try:
-    yield aside
-  finally:
-    with contextlib.suppress(tf.errors.NotFoundError):  # it was published, or never made
-      storage.rmtree(aside)
+      yield os.path.join(folder, str(number)), path
 
 
 def _publish(aside, path):
   """Makes a SavedModel appear, whole, under its name."""
-  if "://" not in path:
+  if not storage.is_remote(path):
     storage.rename(aside, path)
     return
   # What has no saved_model.pb is no SavedModel yet, so it comes last.
@@ -336,7 +326,12 @@ def _publish(aside, path):
     for folder, _, found in storage.walk(aside)
     for name in found
   ]
-  for name in sorted(names, key=lambda name: (name == description.SAVED_MODEL, name)):
-    target = os.path.join(path, name)
-    storage.makedirs(os.path.dirname(target))
-    storage.copy(os.path.join(aside, name), target, overwrite=True)
+  try:
+    for name in sorted(names, key=lambda name: (name == description.SAVED_MODEL, name)):
+      target = os.path.join(path, name)
+      storage.makedirs(os.path.dirname(target))
+      storage.copy(os.path.join(aside, name), target, overwrite=True)
+  except BaseException:  # also KeyboardInterrupt, which would leave the half of a SavedModel
+    with contextlib.suppress(tf.errors.OpError, errors.StorageError):
+      storage.rmtree(path)
+    raise

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from trainer import errors, storage
-from trainer.outputs import description, engines
+from trainer.outputs import description, engines, numbered_exports
 from trainer.serving import loaded_model
 
 
@@ -30,13 +30,14 @@ def newest_export(path: str) -> str:
   """
   if description.is_whole(path):
     return path
-  names = storage.listdir(path) if storage.isdir(path) else []
-  # Others are being written, or are the folders of exporters.
-  found = [name.rstrip("/") for name in names if name.rstrip("/").isdigit()]
-  newest_first = (os.path.join(path, name) for name in sorted(found, key=int, reverse=True))
+  is_folder = storage.isdir(path)
+  # Other folders are being written, or belong to exporters.
+  names = numbered_exports.names(path) if is_folder else []
+  newest_first = (os.path.join(path, name) for name in reversed(names))
   newest = next(filter(description.is_whole, newest_first), None)
   if newest is None:
-    below = sorted(name.rstrip("/") for name in names if not name.startswith("."))
+    listed = storage.listdir(path) if is_folder else []
+    below = sorted(name.rstrip("/") for name in listed if not name.startswith("."))
     raise errors.InputError(
       f"There is no export in {path}: expected a SavedModel, or a folder of SavedModels that are "
       f"named by numbers; it has {', '.join(below[:5]) or 'nothing'}."

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainer import files, storage
+from trainer.outputs import numbered_exports
 from trainer.reporting import host_metrics
 
 _BEST = "best.json"
@@ -58,10 +59,8 @@ class _SavedModelExporter(Exporter):
     exported = estimator.export_saved_model(
       export_path, self._receiver_fn, self._assets_extra, self._as_text, checkpoint_path
     )
-    names = (name.rstrip("/") for name in storage.listdir(export_path))
-    exports = sorted((name for name in names if name.isdigit()), key=int)
-    for old in exports[: -self._keep] if self._keep else []:
-      storage.rmtree(os.path.join(export_path, old))
+    name = os.path.basename(os.path.normpath(os.fsdecode(exported)))
+    numbered_exports.remove_old(export_path, self._keep, name)
     return exported
 
 

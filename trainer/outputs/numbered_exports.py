@@ -1,0 +1,111 @@
+"""Names exports by numbers, of which the largest is the newest.
+
+    with numbered_exports.claim("out/digits/export") as (number, folder):
+      ...                                            # writes out/digits/export/<number>
+    numbered_exports.names("out/digits/export")      # ["1732283000", "1732286600"], oldest first
+    numbered_exports.remove_old("out/digits/export", 5, newest="1732286600")
+
+A number is the time in seconds since the epoch, as TensorFlow Serving expects. Where the folder has
+that number or a larger one, the next number after its largest is taken: servers and retention go by
+the numbers, and the machine's clock may go back.
+
+Layout, while an export is being written:
+
+    <base>/.writing-<number>-<id>-<writer>/    claims the number
+
+A process makes the folder of its claim, then lists the folders. It has the number only if nobody
+else claims it and no export has it. Of two claims of one number, the process that made the later
+folder sees both, whatever the order of the listings. So two exports never get one number on local
+disks, and on object stores that list an object as soon as it is written (Google Cloud Storage, S3).
+tf.io.gfile cannot create an object only if it is not there, so a store whose listings are behind
+gives no such promise.
+"""
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+from trainer import files, storage
+from trainer.outputs import description
+
+
+def names(base: str) -> list[str]:
+  """Returns the names of the exports in a folder, also of incomplete ones, oldest first."""
+  return sorted(filter(_is_number, _listed(base)), key=int)
+
+
+@contextlib.contextmanager
+def claim(base: str, clock: Callable[[], float] = time.time) -> Iterator[tuple[int, str]]:
+  """Claims the number of a new export while the context is open.
+
+  Args:
+    base: the folder of the exports, made if needed.
+    clock: returns the time in seconds since the epoch.
+
+  Yields:
+    (number, path of an empty folder beside the exports). The folder may be renamed to the export.
+  """
+  number, folder = _take(base, clock)
+  try:
+    yield number, folder
+  finally:
+    with contextlib.suppress(tf.errors.NotFoundError):  # it was renamed
+      storage.rmtree(folder)
+
+
+def remove_old(base: str, keep: int | None, newest: str) -> None:
+  """Removes all but the newest exports of a folder.
+
+  An incomplete export does not count, and stays: another process may be writing it.
+
+  Args:
+    base: the folder.
+    keep: the number of exports to keep; None keeps all.
+    newest: the name of an export that stays in any case.
+  """
+  if keep is None:
+    return
+  whole = [name for name in names(base) if description.is_whole(os.path.join(base, name))]
+  for name in whole[:-keep]:
+    if name != newest:
+      storage.rmtree(os.path.join(base, name))
+
+
+def _take(base, clock):
+  """Makes the folder of a claim that nobody else has; returns the number and the folder."""
+  storage.makedirs(base)
+  taken = [int(name) for name in names(base)] + [number for number, _ in _claims(base)]
+  number = max([int(clock()), *(number + 1 for number in taken)])
+  while True:
+    own = f"{files.WRITING}{number}-{uuid.uuid4().hex[:8]}-{files.writer()}"
+    folder = os.path.join(base, own)
+    storage.makedirs(folder)
+    rivals = sorted({own, *(name for other, name in _claims(base) if other == number)})
+    # The listing comes first: a rival publishes its export before it gives up its claim.
+    if rivals == [own] and not storage.exists(os.path.join(base, str(number))):
+      return number, folder
+    storage.rmtree(folder)
+    # Rivals that have seen each other go on with different numbers.
+    number += 1 + rivals.index(own)
+
+
+def _claims(base):
+  """Returns (number, name of the folder) of the claims in a folder."""
+  found = [
+    (name.removeprefix(files.WRITING).partition("-")[0], name)
+    for name in _listed(base)
+    if name.startswith(files.WRITING)
+  ]
+  return [(int(number), name) for number, name in found if _is_number(number)]
+
+
+def _listed(base):
+  return [name.rstrip("/") for name in storage.listdir(base)]
+
+
+def _is_number(name):
+  return name.isascii() and name.isdigit()  # isdigit alone takes "²" too, which int refuses
