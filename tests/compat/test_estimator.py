@@ -1,5 +1,7 @@
 """An Estimator program, with nothing but its imports changed."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,31 @@ def test_train_and_evaluate_returns_metrics_and_exports(tmp_path):
   x = programs.arrays()[0][:5]
   predicted = [one["class"] for one in estimator.predict(batches(5, epochs=1))][:5]
   assert serve(x=tf.constant(x))["class"].numpy().tolist() == predicted
+
+
+class Exports:
+  """Stands in for an Estimator that exports."""
+
+  def export_saved_model(self, base, *arguments):
+    path = os.path.join(base, str(1000 + len(os.listdir(base)) if os.path.isdir(base) else 1000))
+    os.makedirs(path)
+    with open(os.path.join(path, "saved_model.pb"), "w") as file:
+      file.write("A stand-in.")
+    return path.encode()
+
+
+def test_the_best_result_is_kept_with_a_checksum(tmp_path):
+  exporter = tf_estimator.BestExporter(serving_input_receiver_fn=lambda: None, exports_to_keep=1)
+
+  def export(loss):
+    return exporter.export(Exports(), str(tmp_path), "model.ckpt-1", {"loss": loss}, False)
+
+  assert [bool(export(loss)) for loss in (0.9722, 0.9723, 0.5)] == [True, False, True]
+  assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
+  best = tmp_path / "best.json"
+  best.write_text(best.read_text().replace("0.5", "0.4"))
+  with pytest.raises(errors.OutputError, match=r"best\.json is damaged \(.*checksum"):
+    export(0.3)
 
 
 def test_metrics_that_no_function_of_tf_metrics_made_are_refused(tmp_path):

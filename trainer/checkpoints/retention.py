@@ -21,7 +21,6 @@ file under a lock stays one file, however often a run is restarted.
 """
 
 import dataclasses
-import json
 import os
 import threading
 import time
@@ -235,7 +234,7 @@ def _note_in_own_file(directory, evaluation, step, metrics):
 def _add(path, noted, evaluation, step, metrics):
   noted.setdefault(evaluation, {})[str(step)] = metrics
   with files.write_atomically(path) as file:
-    file.write(json.dumps(noted, indent=1, sort_keys=True))
+    file.write(json_form.dump(noted))
 
 
 def _read(path):

@@ -17,7 +17,6 @@ Layout, beside the SavedModels for as long as one is exported:
 """
 
 import dataclasses
-import json
 import os
 from typing import Any, Self
 
@@ -59,7 +58,7 @@ class BegunExport:
       storage.makedirs(folder)
       begun["there"] = _names(folder)
       with files.write_atomically(path) as file:
-        file.write(json.dumps(begun, indent=1))
+        file.write(json_form.dump(begun))
     except (tf.errors.OpError, OSError) as error:
       raise errors.OutputError(f"{path} (in --model_dir) cannot be written: {error}") from error
     return cls(folder, **begun)

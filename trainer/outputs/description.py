@@ -20,7 +20,6 @@ Example:
 """
 
 import datetime
-import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +29,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from trainer import errors, storage
+from trainer import errors, json_form, storage
 
 NAME = "octet.json"
 
@@ -38,6 +37,7 @@ NAME = "octet.json"
 SAVED_MODEL = "saved_model.pb"
 
 FORMAT = 1
+_FORM = {"format": int, ...: object}
 _INIT = "__saved_model_init_op"
 
 
@@ -137,7 +137,7 @@ def write(saved_model: str, description: Mapping[str, Any]) -> None:
   """Writes octet.json into a SavedModel."""
   path = path_of(saved_model)
   storage.makedirs(os.path.dirname(path))
-  storage.write(path, json.dumps(description, indent=1, ensure_ascii=False) + "\n")
+  storage.write(path, json_form.dump(description))
 
 
 def read(saved_model: str) -> dict[str, Any]:
@@ -162,11 +162,10 @@ def read(saved_model: str) -> dict[str, Any]:
       "metrics": {},
     }
   try:
-    found = json.loads(storage.read(path))
-    known = found["format"] <= FORMAT
-  except (ValueError, TypeError, KeyError, tf.errors.OpError) as error:
+    found = json_form.parse(storage.read(path), _FORM)
+  except (ValueError, tf.errors.OpError) as error:
     raise errors.InputError(f"{path} is damaged ({error}): export again.") from error
-  if not known:
+  if found["format"] > FORMAT:
     raise errors.InputError(
       f"{path} has the format {found['format']}, and this version of Octet reads {FORMAT}: use "
       "the version that wrote it, or a later one."

@@ -14,7 +14,6 @@ An exporter is any object with `name` and `export(estimator, export_path, checkp
 eval_result, is_the_final_export)`. Its export_path is the folder of its name.
 """
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -271,7 +270,7 @@ def _write(export_path, record):
   path = os.path.join(export_path, _RECORD)
   try:
     with files.write_atomically(path) as file:
-      file.write(json.dumps(record, indent=1))
+      file.write(json_form.dump(record))
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
       f"{path} (in --model_dir) cannot be written: {files.reason(error)}."

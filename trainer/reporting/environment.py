@@ -7,7 +7,6 @@
 """
 
 import datetime
-import json
 import os
 import platform
 import shlex
@@ -41,7 +40,7 @@ def save(
   """
   path = os.path.join(model_dir, NAME)
   found = dict(describe(device, run_config), earlier=_read(path)[::-1])
-  config.save(path, json.dumps(found, indent=1) + "\n")
+  config.save(path, json_form.dump(found))
 
 
 def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig") -> dict[str, Any]:

@@ -203,6 +203,14 @@ def test_damaged_evaluations_are_named_and_stay_as_they_are(text, tmp_path):
   assert (tmp_path / "evaluations.json").read_text() == text
 
 
+def test_an_evaluation_with_another_digit_is_damaged(tmp_path):
+  path = tmp_path / "evaluations.json"
+  retention.note_evaluation(str(tmp_path), "", 20, {"accuracy": 0.9722})
+  path.write_text(path.read_text().replace("0.9722", "0.9723"))
+  with pytest.raises(errors.CheckpointError, match=r"evaluations\.json is damaged \(.*checksum"):
+    retention.read_evaluations(str(tmp_path), "")
+
+
 class Counted:
   """Counts the operations on files of a folder, by name.
 

@@ -155,6 +155,15 @@ def test_a_damaged_note_is_named(text, tmp_path):
     export(tmp_path, 10)
 
 
+def test_a_note_with_another_digit_is_damaged(tmp_path):
+  with pytest.raises(Killed):
+    export(tmp_path, 10, "while it writes")
+  path = tmp_path / "exporting.json"
+  path.write_text(path.read_text().replace("0.1", "0.2"))
+  with pytest.raises(errors.OutputError, match=r"exporting\.json is damaged \(.*checksum"):
+    export(tmp_path, 10)
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
   (tmp_path / "file").touch()
   with pytest.raises(errors.OutputError, match=r"exporting\.json .* cannot be written"):

@@ -76,6 +76,14 @@ def test_what_is_described_is_read_again(tmp_path):
   assert '"Ä"' in (tmp_path / "assets.extra" / "octet.json").read_text()
 
 
+def test_a_description_with_another_letter_is_damaged(tmp_path):
+  description.write(str(tmp_path), description.describe({}, {}, ["cat", "dog"], []))
+  path = tmp_path / "assets.extra" / "octet.json"
+  path.write_text(path.read_text().replace("dog", "dig"))
+  with pytest.raises(errors.InputError, match=r"octet\.json is damaged \(.*checksum"):
+    description.read(str(tmp_path))
+
+
 def test_a_model_without_names_of_classes():
   assert description.describe({}, {}, None, [])["class_names"] is None
 

@@ -120,6 +120,14 @@ def test_a_damaged_record_is_named(text, tmp_path):
     told(exporters.LatestExporter(), tmp_path, [1.0])
 
 
+def test_a_record_with_another_digit_is_damaged(tmp_path):
+  told(exporters.BestExporter(), tmp_path, [0.9722])
+  path = tmp_path / "exported.json"
+  path.write_text(path.read_text().replace("0.9722", "0.9723"))
+  with pytest.raises(errors.OutputError, match=r"exported\.json is damaged \(.*checksum"):
+    told(exporters.BestExporter(), tmp_path, [0.5])
+
+
 class Noting:
   """An exporter of a user's own."""
 

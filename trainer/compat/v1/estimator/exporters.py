@@ -1,11 +1,10 @@
 """Exporter, LatestExporter, FinalExporter and BestExporter, in the arguments of 2.15."""
 
-import json
 import os
 from collections.abc import Callable
 from typing import Any
 
-from trainer import files, storage
+from trainer import errors, files, json_form, storage
 from trainer.outputs import numbered_exports
 from trainer.reporting import host_metrics
 
@@ -136,10 +135,19 @@ class BestExporter(_SavedModelExporter):
   ) -> Any:
     path = os.path.join(export_path, _BEST)
     if storage.exists(path):
-      best = json.loads(storage.read(path))
+      best = _read(path)
       if not self._is_better(best_eval_result=best, current_eval_result=eval_result):
         return None
     exported = self._save(estimator, export_path, checkpoint_path)
     with files.write_atomically(path) as file:
-      file.write(json.dumps(host_metrics.scalars(eval_result)))
+      file.write(json_form.dump(host_metrics.scalars(eval_result)))
     return exported
+
+
+def _read(path):
+  try:
+    return json_form.parse(storage.read(path), dict[str, float])
+  except ValueError as error:
+    raise errors.OutputError(
+      f"{path} is damaged ({error}): remove it; the best result so far is then unknown."
+    ) from error
