@@ -303,6 +303,20 @@ class Estimator:
     """
     return self._parts.lock.hold()
 
+  def go_back(self) -> None:
+    """Moves aside what comes after the checkpoint that a person has named in `checkpoint`.
+
+    `train` does so when it begins. It is for what belongs to a training and comes before `train`.
+
+    Raises:
+      ModelDirBusyError: another training goes on in model_dir.
+      CheckpointNotFoundError: the named checkpoint is not there.
+      OutputError: something cannot be moved.
+    """
+    with self._parts.lock.hold():
+      if self.device.is_chief:
+        self._parts.checkpoints.go_back()
+
   @_in_turn
   def save_checkpoint(self) -> str:
     """Writes the variables as they are, for hooks in a training; returns the checkpoint's path."""

@@ -24,7 +24,7 @@ from trainer.loop import (
   turns,
   watchdog,
 )
-from trainer.outputs import checkpoint_export, options, prediction_stream
+from trainer.outputs import checkpoint_export, exported_records, options, prediction_stream
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,13 @@ def make(
   """
   params = dict(params, use_tpu=device.kind == "tpu")
   keep = config.retention or retention.Retention(newest=config.keep_checkpoint_max)
-  checkpoints = directory.CheckpointDirectory(model_dir, keep, config.on_checkpoint_failure)
+  checkpoints = directory.CheckpointDirectory(
+    model_dir,
+    keep,
+    config.on_checkpoint_failure,
+    # The order is important: the exporters' records are understood by the evaluations.
+    movers=(exported_records.set_aside, retention.set_aside_evaluations),
+  )
   lock = training_lock.TrainingLock(model_dir, config.force, is_needed=device.is_chief)
   in_turns = turns.Turns(f"the Estimator of {model_dir}")
 

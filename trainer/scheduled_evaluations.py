@@ -120,7 +120,10 @@ class Evaluations:
       CheckpointError: what is noted of evaluations is damaged, and would be at the first one.
     """
     retention.read_evaluations(self.estimator.model_dir, "")
-    for step, spec in self._owed():
+    owed = self._owed()
+    if owed:  # exporters compare them with what they remember, which may be of later steps
+      self.estimator.go_back()
+    for step, spec in owed:
       try:
         self._evaluate(spec, self.estimator.checkpoint_path(step))
       except (errors.CheckpointNotFoundError, errors.CheckpointDamagedError) as error:
@@ -214,10 +217,14 @@ class Evaluations:
     found = []
     if self.estimator.device.is_chief:
       # It may have been written, and not put in its place.
-      directory.CheckpointDirectory(self.estimator.model_dir).clean()
+      checkpoints = directory.CheckpointDirectory(self.estimator.model_dir)
+      checkpoints.clean()
       steps = self.estimator.checkpoint_steps()
+      passed_over = checkpoints.passed_over()
       possible = itertools.product(steps, specs)
       for step, name in owed_evaluations.read(self.estimator.model_dir, possible):
+        if step in passed_over:
+          continue  # it is moved aside with its checkpoint
         if step in steps and name in specs:
           found.append((step, list(specs).index(name)))
           continue

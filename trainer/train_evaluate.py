@@ -154,7 +154,9 @@ def evaluate_continuously(
   said_at = float("-inf")  # when it last said that it waits
   seen: set[int] = set()
   while max_steps is None or last_step < max_steps:
-    new = [step for step in estimator.checkpoint_steps() if step and step not in seen]
+    steps = estimator.checkpoint_steps()
+    seen.intersection_update(steps)  # a training that went back comes by a step once more
+    new = [step for step in steps if step and step not in seen]
     for step in new:
       seen.add(step)
       evaluations.once(step)

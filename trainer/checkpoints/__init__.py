@@ -1,10 +1,10 @@
 """Checkpoints: writes, reads and keeps them, and starts a model from the values of another.
 
 `directory` writes a run's checkpoints and describes their layout on disk. `reader` reads one.
-`retention` decides which ones stay, and `leases` holds one while it is read. `evaluation_record`
-writes down how one was evaluated, and `owed_evaluations` which evaluations are still to be done.
-`model_values` knows which values the model's variables have. `warm_start` takes values from
-elsewhere.
+`retention` decides which ones stay, and `leases` holds one while it is read. `going_back` goes back
+to an earlier one that a person has named. `evaluation_record` writes down how one was evaluated,
+and `owed_evaluations` which evaluations are still to be done. `model_values` knows which values the
+model's variables have. `warm_start` takes values from elsewhere.
 """
 
 __all__ = [

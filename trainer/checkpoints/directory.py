@@ -7,7 +7,8 @@ A checkpoint is either complete or not there. Layout of a model_dir:
     model.ckpt-1200.data-00000-of-00001     the values; variables are float32 in any precision
     checkpoint                              the newest complete one, for
                                             tf.train.latest_checkpoint; paths are relative, so the
-                                            folder can be moved
+                                            folder can be moved. Whoever edits it goes back to an
+                                            earlier one, see `going_back`
     .writing-*                              left by a process that was killed while writing; the
                                             next process completes or removes it
 
@@ -22,16 +23,15 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
 
 from trainer import errors, files, storage
-from trainer.checkpoints import file_names, leases, reader, retention
+from trainer.checkpoints import file_names, going_back, leases, reader, retention, state_file
 
 PREFIX = file_names.PREFIX
 _WRITING = ".writing-"
@@ -43,9 +43,6 @@ _LOOKED_AT = 10
 # How many checkpoints are removed at a time: on a bucket, each takes a tenth of a second.
 _REMOVERS = 16
 
-# How file_names.STATE names the checkpoints.
-_NAMED = re.compile(r'^all_model_checkpoint_paths: "(.*)"$', re.MULTILINE)
-
 
 class CheckpointDirectory:
   """The checkpoints of one model_dir. The constructor neither reads nor writes.
@@ -56,6 +53,7 @@ class CheckpointDirectory:
     on_failure: what to do if a checkpoint cannot be written: "raise" an OutputError, or "warn" and
       train on until the next save. The last save of a training raises in any case, see `wait`.
     clock: returns the time in seconds since the epoch.
+    movers: they move the records of later steps when a training goes back, see `going_back`.
 
   Attributes:
     directory: the folder.
@@ -67,11 +65,14 @@ class CheckpointDirectory:
     keep: retention.Retention | None = None,
     on_failure: str = "raise",
     clock: Callable[[], float] = time.time,
+    movers: Sequence[going_back.Mover] = (),
   ) -> None:
     self.directory = directory
     self._keep = keep or retention.Retention()
     self._on_failure = on_failure
     self._clock = clock
+    self._movers = movers
+    self._is_written_here = False  # see `written_here`
     self._writer = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
     # (step, future, id of the thread that called save) of the save in progress.
     self._pending: tuple[int, concurrent.futures.Future, int] | None = None
@@ -84,29 +85,78 @@ class CheckpointDirectory:
     self._warned: set[str] = set()  # the problems that were logged
 
   def steps(self) -> list[int]:
-    """Lists the steps of the checkpoints, oldest first."""
+    """Lists the steps of the checkpoints, oldest first.
+
+    Those after the one that a person has named in the file `checkpoint` count as not there.
+
+    Raises:
+      CheckpointNotFoundError: that one is not there.
+    """
+    steps, passed_over = self._steps()
+    return [step for step in steps if step not in passed_over]
+
+  def passed_over(self) -> list[int]:
+    """Lists the steps of the checkpoints that `steps` leaves out."""
+    return self._steps()[1]
+
+  def _steps(self):
+    """Returns the steps of all checkpoints, and those of the ones that count as not there."""
+    # The order is important: if a training beside goes back in between, the listing has nothing
+    # that its file `checkpoint` would not have told.
+    state = going_back.read(self.directory)
     try:
       names = storage.listdir(self.directory)
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
-      return []
-    return self._steps_among(names)
+      return [], []
+    steps = self._steps_among(names, state)
+    if self._is_written_here:
+      return steps, []
+    asked = going_back.asked_step(self.directory, state, steps)
+    going_back.tell(self.directory, state, steps, asked)
+    return steps, [] if asked is None else [step for step in steps if step > asked]
 
-  def _steps_among(self, names):
+  def go_back(self) -> None:
+    """Moves aside what comes after the checkpoint that a person has named, see `going_back`.
+
+    Only the process that writes checkpoints may call this.
+
+    Raises:
+      CheckpointNotFoundError: the named checkpoint is not there.
+      OutputError: something cannot be moved.
+    """
+    self.wait()
+    state = going_back.read(self.directory)
+    steps, later = self._steps()
+    if state is None or not steps:
+      return
+    if later or state.aside:
+      kept = [step for step in steps if step not in later]
+      going_back.set_aside(self.directory, state, kept, later, self._movers, self._write_state)
+    elif not state.is_own:
+      # Else a process that is killed between the next checkpoint and this file would leave one that
+      # looks as if a person had gone back.
+      self._write_state(steps)
+
+  @contextlib.contextmanager
+  def written_here(self) -> Iterator[None]:
+    """While the context is open, this process's training writes the checkpoints.
+
+    It goes on whatever a person writes to the file `checkpoint` meanwhile.
+    """
+    self._is_written_here = True
+    try:
+      yield
+    finally:
+      self._is_written_here = False
+
+  def _steps_among(self, names, state):
     listed = file_names.steps(names)
     if not storage.is_remote(self.directory):
       return listed
     # A listing may be behind, and so may the state be, after a process that was killed.
-    doubtful = set(listed) ^ self._steps_in_state()
+    doubtful = set(listed) ^ (state.listed_steps() if state else set())
     gone = {step for step in doubtful if not storage.exists(f"{self.path(step)}.index")}
     return sorted({*listed, *doubtful} - gone)
-
-  def _steps_in_state(self):
-    """Returns the steps of the checkpoints that the file `checkpoint` names."""
-    try:
-      text = storage.read(os.path.join(self.directory, file_names.STATE))
-    except tf.errors.NotFoundError:
-      return set()
-    return set(file_names.steps(f"{name}.index" for name in _NAMED.findall(text)))
 
   def path(self, step: int) -> str:
     """Returns the path of a step's checkpoint, for arguments named checkpoint_path."""
@@ -255,7 +305,15 @@ class CheckpointDirectory:
     # All that follows knows from this listing what is there: a bucket takes a second for each 1,000
     # names.
     names = storage.listdir(self.directory)
-    steps = self._steps_among(names)
+    state = going_back.read(self.directory)
+    steps = self._steps_among(names, state)
+    if self._is_written_here and state is not None and not state.is_own:
+      text = os.path.join(self.directory, file_names.STATE)
+      self._warn_once(
+        f"{text} was changed while the training goes on, and is written anew. To go back to an "
+        "earlier checkpoint, end the training, change the file, and start it again.",
+        text,
+      )
     held = retention.held(self.directory, names, self._clock)
     removable = [step for step in self._removable(steps, names) if f"{PREFIX}-{step}" not in held]
     # The order is important: TensorFlow finds no checkpoint at all where the file names one that is
@@ -323,18 +381,14 @@ class CheckpointDirectory:
     else:
       self._known.pop(path, None)
 
-  def _write_state(self, steps):
+  def _write_state(self, steps, aside=""):
     paths = [self.path(step) for step in steps]
     # All but those known to be damaged.
     names = [
       os.path.basename(path) for path in paths if self._known.get(path, (None, None))[1] is None
     ]
-    lines = [
-      f'model_checkpoint_path: "{names[-1]}"',
-      *(f'all_model_checkpoint_paths: "{name}"' for name in names),
-    ]
     with files.write_atomically(os.path.join(self.directory, file_names.STATE)) as file:
-      file.write("\n".join(lines) + "\n")
+      file.write(state_file.compose(names, aside))
 
   def latest_whole(self) -> str | None:
     """Finds the newest checkpoint that can be read; logs a warning for each damaged one.

@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 # process that reads for longer renews its leases, see `renew`.
 LEASE_SECONDS = 600.0
 
-_LEASE = ".lease-"
+LEASE = ".lease-"
 
 # How often a reader chooses anew. Where it can hold what it has chosen, two or three are enough.
 # The number is for folders in which it cannot write.
@@ -60,7 +60,7 @@ def lease(path: str | None) -> Iterator[bool]:
   if path is None or not file_names.is_of_training(path):
     yield False
     return
-  file = f"{path}{_LEASE}{next(_numbers)}-{files.writer()}"
+  file = f"{path}{LEASE}{next(_numbers)}-{files.writer()}"
   is_held = _write(file)
   try:
     yield is_held
@@ -165,7 +165,7 @@ def fresh(directory: str, names: Iterable[str], clock: Callable[[], float] = tim
   """
   found = set()
   for name in names:
-    checkpoint, separator, _ = name.partition(_LEASE)
+    checkpoint, separator, _ = name.partition(LEASE)
     if not separator or not file_names.is_of_training(checkpoint):
       continue
     file = os.path.join(directory, name)

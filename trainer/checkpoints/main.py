@@ -23,7 +23,7 @@ from absl import flags
 from etils import epath
 
 from trainer import errors, formatting
-from trainer.checkpoints import file_names
+from trainer.checkpoints import file_names, state_file
 
 _OUTPUT = flags.DEFINE_string("weights_file", None, "export-weights: the file, *.weights.h5.")
 _MODEL = flags.DEFINE_string(
@@ -61,7 +61,8 @@ def list_checkpoints(model_dir: str) -> list[str]:
     model_dir: the folder.
 
   Returns:
-    The lines of a table: step, size and date of each checkpoint, and a mark for the newest.
+    The lines of a table: step, size and date of each checkpoint, and a mark for the newest and for
+    one that a person has named in the file `checkpoint`, to go back to it.
 
   Raises:
     CheckpointNotFoundError: there are none.
@@ -71,8 +72,12 @@ def list_checkpoints(model_dir: str) -> list[str]:
   steps = file_names.steps(names)
   if not steps:
     raise errors.CheckpointNotFoundError(f"There is no checkpoint in {model_dir}.")
+  file = folder / file_names.STATE
+  state = state_file.parse(file.read_bytes().decode(errors="replace")) if file.exists() else None
+  named = state_file.step_in(state.newest) if state and state.may_go_back else None
   rows = []
   for step in steps:
+    mark = "newest" if step == steps[-1] else ""
     prefix = f"{file_names.PREFIX}-{step}."
     stats = [(folder / name).stat() for name in names if name.startswith(prefix)]
     date = datetime.datetime.fromtimestamp(max(stat.mtime for stat in stats))
@@ -81,7 +86,7 @@ def list_checkpoints(model_dir: str) -> list[str]:
         str(step),
         formatting.size(sum(stat.length for stat in stats)),
         f"{date:%Y-%m-%d %H:%M:%S}",
-        "newest" if step == steps[-1] else "",
+        mark or ("goes back here" if step == named else ""),
       ]
     )
   return formatting.table(["step", "size", "written", ""], rows, right=(0, 1)).splitlines()

@@ -20,6 +20,7 @@ the same object would lose each other's entries, so each process has its own. On
 file under a lock stays one file, however often a run is restarted.
 """
 
+import contextlib
 import dataclasses
 import os
 import threading
@@ -41,8 +42,8 @@ _EVALUATIONS = "evaluations.json"
 _OWN_EVALUATIONS = "evaluations-*.json"
 _FORM = dict[str, dict[str, dict[str, float]]]
 
-# directory → (path of this process's own file, its content).
-_own: dict[str, tuple[str, dict]] = {}
+# directory → path of this process's own file.
+_own: dict[str, str] = {}
 _own_lock = threading.Lock()
 
 
@@ -172,12 +173,57 @@ def read_evaluations(
   Raises:
     CheckpointError: a file is damaged.
   """
-  found = {}
-  own = files.matching(directory, _OWN_EVALUATIONS, names)
+  return read_all_evaluations(directory, names).get(evaluation, {})
+
+
+def read_all_evaluations(
+  directory: str, names: Iterable[str] | None = None
+) -> dict[str, dict[int, dict[str, float]]]:
+  """Reads the metrics of the evaluations of all names; see `read_evaluations`.
+
+  Returns:
+    Name of the evaluation → step → {metric: value}.
+  """
+  found: dict[str, dict[int, dict[str, float]]] = {}
+  for path in _files(directory, names):
+    for evaluation, steps in _read(path).items():
+      found.setdefault(evaluation, {}).update({int(step): steps[step] for step in steps})
+  return found
+
+
+def _files(directory, names=None):
   # Sorted by time: the file of a later process overwrites earlier values.
-  for path in [os.path.join(directory, _EVALUATIONS), *own]:
-    found.update(_read(path).get(evaluation, {}))
-  return {int(step): values for step, values in found.items()}
+  return [
+    os.path.join(directory, _EVALUATIONS),
+    *files.matching(directory, _OWN_EVALUATIONS, names),
+  ]
+
+
+def set_aside_evaluations(directory: str, step: int, folder: str) -> None:
+  """Moves the evaluations of later steps to a folder; see going_back.Mover.
+
+  Args:
+    directory: the model_dir.
+    step: the step to go back to.
+    folder: gets files of the same names.
+  """
+  for path in _files(directory):
+    # What is there cannot be changed by another process meanwhile.
+    with _locked(directory) if storage.exists(path) else contextlib.nullcontext():
+      noted, target = _read(path), os.path.join(folder, os.path.basename(path))
+      later = {
+        evaluation: {at: steps[at] for at in steps if int(at) > step}
+        for evaluation, steps in noted.items()
+      }
+      if not any(later.values()):
+        continue
+      # The order is important: an evaluation is in one of the files at any time.
+      _write(target, {name: _read(target).get(name, {}) | later[name] for name in later})
+      _write(path, {name: _without(noted[name], later[name]) for name in noted})
+
+
+def _without(steps, others):
+  return {step: steps[step] for step in steps.keys() - others.keys()}
 
 
 def evaluated_steps(directory: str, evaluation: str) -> set[int]:
@@ -211,28 +257,40 @@ def note_evaluation(
 
 def _note_under_lock(directory, evaluation, step, metrics):
   """Adds to the file that all processes share. Does nothing and returns False without locks."""
-  if "://" in directory:
-    return False
   path = os.path.join(directory, _EVALUATIONS)
-  with open(path + ".lock", "ab") as lock:
-    if not file_locks.lock(lock):
-      return False
-    # Read inside the lock: another process may have added to it.
-    _add(path, _read(path), evaluation, step, metrics)
-  return True
+  with _locked(directory) as is_locked:
+    if is_locked:
+      # Read inside the lock: another process may have added to it.
+      _add(path, _read(path), evaluation, step, metrics)
+  return is_locked
+
+
+@contextlib.contextmanager
+def _locked(directory):
+  """Locks the file that all processes share; yields whether that is possible."""
+  if storage.is_remote(directory):
+    yield False
+    return
+  with open(os.path.join(directory, _EVALUATIONS) + ".lock", "ab") as lock:
+    yield file_locks.lock(lock)
 
 
 def _note_in_own_file(directory, evaluation, step, metrics):
   with _own_lock:
     if directory not in _own:
       name = _OWN_EVALUATIONS.replace("*", f"{int(time.time())}-{uuid.uuid4().hex[:8]}")
-      _own[directory] = os.path.join(directory, name), {}
-    path, noted = _own[directory]
-    _add(path, noted, evaluation, step, metrics)
+      _own[directory] = os.path.join(directory, name)
+    path = _own[directory]
+    # Read again: a training that went back may have taken later steps out.
+    _add(path, _read(path), evaluation, step, metrics)
 
 
 def _add(path, noted, evaluation, step, metrics):
   noted.setdefault(evaluation, {})[str(step)] = metrics
+  _write(path, noted)
+
+
+def _write(path, noted):
   with files.write_atomically(path) as file:
     file.write(json_form.dump(noted))
 

@@ -214,6 +214,7 @@ class Training:
     watch = preemption.Watch()
     with (
       watch.handle_signals(),
+      self._checkpoints.written_here(),
       contextlib.closing(
         training_report.TrainingReport(
           self._model_dir, self._config, start, final_step, batch_size, writes=device.is_chief
@@ -327,6 +328,8 @@ class Training:
         f"Another training has been in {self._model_dir} (--model_dir) since this one began: start "
         "again, to go on from it."
       )
+    if self._workers.device.is_chief:
+      self._checkpoints.go_back()
     if self._workers.broadcast_from_chief(start) != start:
       raise errors.SettingError(
         f"Worker {self._workers.device.host} starts at step {start}, the chief at "

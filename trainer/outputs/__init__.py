@@ -6,6 +6,7 @@ __all__ = [
   "contact_sheet",
   "description",
   "engines",
+  "exported_records",
   "exporters",
   "numbered_exports",
   "options",

@@ -25,7 +25,7 @@ import tensorflow as tf
 from trainer import errors, files, json_form, storage
 from trainer.outputs import description, numbered_exports
 
-_BEGUN = "exporting.json"
+BEGUN = "exporting.json"
 _FORM = {"checkpoint": str, "metrics": {"global_step": float, ...: float}, "there": list[str]}
 
 
@@ -52,7 +52,7 @@ class BegunExport:
     Raises:
       OutputError: that cannot be written.
     """
-    path = os.path.join(folder, _BEGUN)
+    path = os.path.join(folder, BEGUN)
     begun: dict[str, Any] = {"checkpoint": os.path.basename(checkpoint), "metrics": metrics}
     try:
       storage.makedirs(folder)
@@ -70,7 +70,7 @@ class BegunExport:
     Raises:
       OutputError: the note of it is damaged.
     """
-    path = os.path.join(folder, _BEGUN)
+    path = os.path.join(folder, BEGUN)
     if not storage.exists(path):
       return None
     try:
@@ -111,7 +111,7 @@ class BegunExport:
 
   def end(self) -> None:
     """Notes that the export has come to its end."""
-    storage.remove(os.path.join(self.folder, _BEGUN))
+    storage.remove(os.path.join(self.folder, BEGUN))
 
 
 def _names(folder):

@@ -42,6 +42,12 @@ def test_list(tmp_path):
     line[3].startswith("2023-11-1") and line[2] == "kB" and 2 <= float(line[1]) < 3
     for line in lines[1:]
   )
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"')
+  assert [line.split()[5:] for line in main.list_checkpoints(str(tmp_path))[1:]] == [
+    [],
+    ["goes", "back", "here"],
+    ["newest"],
+  ]
 
 
 def test_list_of_nothing(tmp_path):

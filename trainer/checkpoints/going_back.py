@@ -1,0 +1,205 @@
+"""Goes back to an earlier checkpoint, which a person has named in the file `checkpoint`.
+
+    model_checkpoint_path: "model.ckpt-200"      changed by hand, from "model.ckpt-400"
+
+As long as the file says so, later checkpoints count as not there. When a training begins, what
+belongs to them is moved aside, and nothing is deleted:
+
+    <model_dir>/set_aside-1/model.ckpt-400.*     the later checkpoints, with what stands beside them
+    <model_dir>/set_aside-1/evaluations.json     their evaluations
+    <model_dir>/set_aside-1/export/...           what exporters remember of them
+
+Before the first move, the file `checkpoint` gets the name of the folder. A process that comes after
+a killed one finds it there and moves the rest. The last write takes the name out again.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors, files, storage
+from trainer.checkpoints import file_names, leases, state_file
+
+_FOLDER = "set_aside-"
+
+# directory → what its file `checkpoint` said when that was last logged.
+_told: dict[str, state_file.State] = {}
+
+# Moves one kind of records of steps after a step from a model_dir to a folder: function of
+# (model_dir, step, folder). A second call after a killed process moves what is left.
+Mover = Callable[[str, int, str], None]
+
+
+def read(directory: str) -> state_file.State | None:
+  """Reads the file `checkpoint` of a folder; None if there is none.
+
+  Raises:
+    CheckpointError: this user may not read it.
+  """
+  path = os.path.join(directory, file_names.STATE)
+  try:
+    text = storage.read(path, "rb")
+  except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+    return None
+  except tf.errors.PermissionDeniedError as error:
+    raise errors.CheckpointError(f"{path} cannot be read: {files.reason(error)}.") from error
+  return state_file.parse(text.decode(errors="replace"))
+
+
+def asked_step(directory: str, state: state_file.State | None, steps: Sequence[int]) -> int | None:
+  """Returns the step that a person wants to go back to, or None.
+
+  Octet's own files ask for nothing, also old ones. Nor do those of other programs, and of earlier
+  versions of Octet, that name the newest checkpoint.
+
+  Args:
+    directory: the folder.
+    state: what its file `checkpoint` says.
+    steps: the steps of all its checkpoints, oldest first.
+
+  Raises:
+    CheckpointNotFoundError: the file was changed, and names a checkpoint that is not there.
+  """
+  if state is None or not state.newest or not steps or not state.may_go_back:
+    return None
+  step = state_file.step_in(state.newest)
+  if step in steps and not _is_elsewhere(directory, state.newest):
+    return None if step == steps[-1] else step
+  # The newest checkpoints were removed since the file was written, or were not copied with it. Or
+  # the folder is a copy of another one, whose path the file has.
+  listed = {earlier for earlier in steps if step is not None and earlier <= step}
+  if (
+    step is not None
+    and step >= steps[-1]
+    and state.names_its_newest()
+    and listed <= state.listed_steps()
+  ):
+    return None
+  raise errors.CheckpointNotFoundError(
+    f"{os.path.join(directory, file_names.STATE)} names {state.newest!r}, and {directory} has no "
+    f"such checkpoint: name one of the steps {', '.join(map(str, steps))}, such as "
+    f"{file_names.PREFIX}-{steps[-1]}, or remove the file to go on from the newest."
+  )
+
+
+def tell(
+  directory: str, state: state_file.State | None, steps: Sequence[int], asked: int | None
+) -> None:
+  """Logs, once for each change, that a person has changed the file `checkpoint`.
+
+  Args:
+    directory: see `asked_step`.
+    state: see `asked_step`.
+    steps: see `asked_step`.
+    asked: the result of `asked_step`.
+  """
+  if state is None or not steps or (asked is None and state.newest):
+    _told.pop(directory, None)
+    return
+  if _told.get(directory) == state:
+    return
+  _told[directory] = state
+  path = os.path.join(directory, file_names.STATE)
+  if asked is None:
+    logging.warning("%s names no checkpoint to go on from: the newest is taken.", path)
+  else:
+    later = ", ".join(str(step) for step in steps if step > asked)
+    logging.warning(
+      "%s was changed and names %s: step %d counts as the newest, and the checkpoints after it "
+      "(steps %s) as not there.",
+      path,
+      state.newest,
+      asked,
+      later,
+    )
+
+
+def _is_elsewhere(directory, path):
+  """Whether a path leads to a checkpoint in another folder.
+
+  If there is none, the folder was moved since the path was written.
+  """
+  folder = os.path.dirname(path if storage.is_remote(path) else os.path.join(directory, path))
+  if storage.is_remote(folder) or storage.is_remote(directory):
+    is_same = folder.rstrip("/") == directory.rstrip("/")
+  else:
+    is_same = os.path.realpath(folder) == os.path.realpath(directory)
+  return not is_same and storage.exists(os.path.join(folder, os.path.basename(path) + ".index"))
+
+
+def set_aside(
+  directory: str,
+  state: state_file.State,
+  kept: Sequence[int],
+  later: Sequence[int],
+  movers: Sequence[Mover],
+  write_state: Callable[[Sequence[int], str], None],
+) -> None:
+  """Moves what comes after a checkpoint aside.
+
+  Only the process that writes checkpoints may call this.
+
+  Args:
+    directory: the model_dir.
+    state: what its file `checkpoint` says.
+    kept: the steps of the checkpoints up to the one to go back to.
+    later: those of the others, as far as they were not moved by an earlier process.
+    movers: they move the records of later steps.
+    write_state: writes the file `checkpoint`: function of the steps, and of State.aside.
+
+  Raises:
+    OutputError: something cannot be moved. The same call moves the rest.
+  """
+  asked = kept[-1]
+  name = state.aside or _new_name(directory)
+  folder = os.path.join(directory, name)
+  try:
+    # The order is important: from here on the folder's name is known to whoever comes after this
+    # process, and at the end nothing is left to move.
+    write_state(kept, name)
+    storage.makedirs(folder)
+    for move in movers:
+      move(directory, asked, folder)
+    for file in _files_of_later(directory, asked):
+      with contextlib.suppress(tf.errors.NotFoundError):  # its process has removed it
+        storage.rename(os.path.join(directory, file), os.path.join(folder, file), overwrite=True)
+    write_state(kept, "")
+  except (tf.errors.OpError, OSError) as error:
+    if isinstance(error, errors.OctetError):
+      raise
+    raise errors.OutputError(
+      f"The checkpoints after step {asked} in {directory} (--model_dir) cannot be moved to "
+      f"{folder}: {files.reason(error)}."
+    ) from error
+  logging.warning(
+    "Going back to step %d, as %s says: the later checkpoints (steps %s) and their records are in "
+    "%s.",
+    asked,
+    os.path.join(directory, file_names.STATE),
+    ", ".join(map(str, later)) or "moved before",
+    folder,
+  )
+
+
+def _new_name(directory):
+  """Returns the first name of a folder for what is set aside that was not used yet."""
+  names = [os.path.basename(path) for path in files.matching(directory, f"{_FOLDER}*")]
+  numbers = [int(name.removeprefix(_FOLDER)) for name in names if re.search(r"-\d+$", name)]
+  return f"{_FOLDER}{max(numbers, default=0) + 1}"
+
+
+def _files_of_later(directory, step):
+  """Returns the names of the files of checkpoints after a step, each index first.
+
+  Without its index the rest is no checkpoint. Leases stay, since their readers remove them.
+  """
+  found = []
+  for name in storage.listdir(directory):
+    match = re.match(rf"{re.escape(file_names.PREFIX)}-(\d+)\.", name)
+    if match and int(match[1]) > step and leases.LEASE not in name:
+      found.append((not name.endswith(".index"), name))
+  return [name for _, name in sorted(found)]

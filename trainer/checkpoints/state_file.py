@@ -1,0 +1,95 @@
+"""The file `checkpoint` of a folder, which can be known without TensorFlow.
+
+It names the checkpoints, the newest first, in the form that TensorFlow reads:
+
+    model_checkpoint_path: "model.ckpt-1200"
+    all_model_checkpoint_paths: "model.ckpt-1000"
+    all_model_checkpoint_paths: "model.ckpt-1200"
+    # Octet moves later checkpoints to set_aside-1     only while it does so, see `going_back`
+    # Octet wrote the lines above: 5f0c1a...           their digest; TensorFlow passes over comments
+
+People who go back to an earlier checkpoint edit the first line. The digest tells such an edit from
+what Octet wrote, now or earlier: a process that is killed between a checkpoint and this file leaves
+an old one with a digest that fits.
+"""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Sequence
+
+from trainer.checkpoints import file_names
+
+_PATH = re.compile(r"""\b(model_checkpoint_path|all_model_checkpoint_paths)\s*:\s*(["'])(.*?)\2""")
+_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_STEP = re.compile(re.escape(file_names.PREFIX) + r"-(\d+)")
+_ASIDE = "# Octet moves later checkpoints to "
+_DIGEST = "# Octet wrote the lines above: "
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+  """What the file says.
+
+  Attributes:
+    newest: the path of the checkpoint to go on from; "" if the file names none, or several.
+    listed: the paths of all checkpoints.
+    aside: the name of the folder to which Octet is moving later checkpoints, or "".
+    is_own: whether Octet wrote the file as it is.
+  """
+
+  newest: str
+  listed: tuple[str, ...]
+  aside: str
+  is_own: bool
+
+  @property
+  def may_go_back(self) -> bool:
+    """Whether the file may ask to go back: another wrote it, or Octet has not done all yet."""
+    return not self.is_own or bool(self.aside)
+
+  def listed_steps(self) -> set[int]:
+    """Returns the steps of the listed checkpoints that have names as Octet gives them."""
+    return {step for step in map(step_in, self.listed) if step is not None}
+
+  def names_its_newest(self) -> bool:
+    """Whether the newest one is the last of the list, as every program writes it."""
+    return bool(self.listed) and self.newest == self.listed[-1]
+
+
+def compose(names: Sequence[str], aside: str = "") -> str:
+  """Returns the text of the file.
+
+  Args:
+    names: of the checkpoints, oldest first.
+    aside: see State.
+  """
+  text = f'model_checkpoint_path: "{names[-1]}"\n'
+  text += "".join(f'all_model_checkpoint_paths: "{name}"\n' for name in names)
+  if aside:
+    text += f"{_ASIDE}{aside}\n"
+  return f"{text}{_DIGEST}{_digest(text)}\n"
+
+
+def parse(text: str) -> State:
+  """Parses the text of the file, whoever wrote it."""
+  body, _, digest = text.rpartition(_DIGEST)
+  found = _PATH.findall(_COMMENT.sub("", text))
+  newest = [path for key, _, path in found if key == "model_checkpoint_path"]
+  aside = re.search(f"^{_ASIDE}(\\S+)$", text, re.MULTILINE)
+  return State(
+    newest[0] if len(newest) == 1 else "",
+    tuple(path for key, _, path in found if key != "model_checkpoint_path"),
+    aside[1] if aside else "",
+    bool(body) and digest.strip() == _digest(body),
+  )
+
+
+def step_in(path: str) -> int | None:
+  """Returns the step in the path of a checkpoint; None if it has no name as Octet gives it."""
+  found = _STEP.fullmatch(path.rpartition("/")[2])
+  return int(found[1]) if found else None
+
+
+def _digest(text):
+  return hashlib.sha256(text.encode()).hexdigest()[:32]
