@@ -444,9 +444,10 @@ class Estimator:
       OutputError: it cannot be written.
     """
     self._parts.turns.check_process("export_saved_model")
-    return self._parts.export.save(
-      export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
-    )
+    with self._parts.training.leave_at_once():
+      return self._parts.export.save(
+        export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
+      )
 
   @_in_turn
   def trace(self, kind: Kind, input_fn: InputFn) -> loop_input.LoopInput:

@@ -7,8 +7,10 @@ Example:
     boundaries.finish(step, data_ended)   # the last checkpoint; ends the hooks
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trainer import run_config
@@ -149,6 +151,28 @@ class Boundaries:
       and not self._workers.device.is_multi_worker
     ):
       self._leave(self._preemption.request)
+
+  @contextlib.contextmanager
+  def leave_at_once(self) -> Iterator[None]:
+    """Has a signal interrupt the context, such as an export, and leaves the training then.
+
+    A training that has something left to save, or goes on on several workers, is not interrupted;
+    nor is a context that another thread than the training's opens.
+    """
+    if (
+      self._saved_at != self._step
+      or self._workers.device.is_multi_worker
+      or threading.current_thread() is not threading.main_thread()
+    ):
+      yield
+      return
+    self.leave_if_saved()
+    try:
+      with self._preemption.interruptible():
+        yield
+    except KeyboardInterrupt:
+      self.leave_if_saved()
+      raise
 
   def finish(self, step: int, data_ended: bool) -> None:
     """What was not reported yet, the last checkpoint; ends hooks and listeners.

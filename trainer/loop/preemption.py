@@ -7,9 +7,9 @@ Ctrl-C (SIGINT): the training saves at the end of the device loop and raises Int
 Ctrl-C ends a command at once. In other processes it raises KeyboardInterrupt as soon as Python
 runs, and nothing is saved.
 
-If the current step is saved already, as during an evaluation, the training ends without saving
-again. Before the first step there is nothing to save. The newest checkpoint stays complete in any
-case.
+If the current step is saved already, as during an evaluation or an export, the training ends there
+without saving again. Before the first step there is nothing to save. The newest checkpoint stays
+complete in any case.
 
 Python runs signal handlers in the main thread, between two of its instructions. During a device
 loop it executes none. So a second thread also gets each signal: it says at once what will happen,
@@ -82,6 +82,7 @@ class Watch:
     self._saved: int | None = None  # the current step, if it is saved
     self._at_stake = False  # whether ending the process now would lose work
     self._hears_interrupts = False
+    self._raises = False  # whether a signal interrupts the main thread
 
   @property
   def request(self) -> int:
@@ -107,12 +108,27 @@ class Watch:
   def _on_signal(self, number, frame):
     """Handles a signal in the main thread, as Python calls it."""
     first = self._asked.setdefault(number, self._clock())
+    if self._raises:
+      self._raises = False  # once: the code that cleans up now is not interrupted
+      raise KeyboardInterrupt
     if (
       number == signal.SIGINT
       and not _process_is_own
       and self._clock() - first >= _ONE_PRESS_SECONDS
     ):
       raise Interrupted("a second time, and ended at once; what was not saved is lost")
+
+  @contextlib.contextmanager
+  def interruptible(self) -> Iterator[None]:
+    """Has a signal, also SIGTERM, raise KeyboardInterrupt in the context, as soon as Python runs.
+
+    Only the main thread may open the context.
+    """
+    self._raises = True
+    try:
+      yield
+    finally:
+      self._raises = False
 
   def _hear(self, number):
     """Handles a signal in the listener's thread, at once."""

@@ -93,6 +93,12 @@ class Training:
     if self._boundaries is not None:
       self._boundaries.leave_if_saved()
 
+  def leave_at_once(self) -> contextlib.AbstractContextManager[None]:
+    """Returns a context for an export: a training that goes on leaves it at a signal at once."""
+    if self._boundaries is None:
+      return contextlib.nullcontext()
+    return self._boundaries.leave_at_once()
+
   def run(
     self,
     source: Callable | loop_input.LoopInput,

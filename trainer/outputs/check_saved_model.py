@@ -16,6 +16,7 @@ bfloat16 becomes float32.
 import json
 import os
 import select
+import signal
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -100,6 +101,8 @@ def run(request: Mapping[str, Any]) -> None:
 
 def main() -> None:
   """Answers requests until there are no more."""
+  # A terminal sends Ctrl-C to this process too. The other process decides what follows.
+  signal.signal(signal.SIGINT, signal.SIG_IGN)
   # TensorFlow's libraries may print to descriptor 1. Redirect it to stderr, and keep the original
   # for the answers.
   answers = os.fdopen(os.dup(1), "w")

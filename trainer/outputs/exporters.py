@@ -89,9 +89,14 @@ class Exporter:
     begun = cut_off_exports.BegunExport.begin(
       export_path, checkpoint_path, host_metrics.scalars(eval_result)
     )
-    exported = estimator.export_saved_model(
-      export_path, self._receiver_fn, self._assets_extra, checkpoint_path
-    )
+    try:
+      exported = estimator.export_saved_model(
+        export_path, self._receiver_fn, self._assets_extra, checkpoint_path
+      )
+    except (Exception, KeyboardInterrupt, SystemExit):
+      if begun.exported() is None:  # else the next process has to record it
+        begun.end()
+      raise
     self._record(begun, os.path.basename(exported))
     return exported
 

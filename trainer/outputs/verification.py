@@ -77,6 +77,9 @@ class _Worker:
       line = self._process.stdout.readline() if ready else ""
     except OSError:
       ready, line = True, ""
+    except BaseException:  # KeyboardInterrupt: the next request must not get the answer to this one
+      self.end()
+      raise
     if line:
       return json.loads(line)["error"]
     self.end()

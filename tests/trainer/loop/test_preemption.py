@@ -19,6 +19,7 @@ from tests.trainer import programs
 from trainer.checkpoints import retention
 from trainer.config import files
 from trainer.loop import preemption
+from trainer.outputs import saved_model, verification
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 
@@ -123,6 +124,37 @@ def blocking_while(number):
     return tf.data.Dataset.from_generator(rows, output_signature=spec)
 
   return input_fn
+
+
+@pytest.mark.parametrize("stage", ["graph", "check"])
+@BOTH
+def test_an_export_in_a_training_ends_at_once_and_leaves_nothing(
+  number, stage, tmp_path, monkeypatch
+):
+  """All is saved; the same command evaluates and exports again."""
+  owner, name = {"graph": (saved_model, "_signature"), "check": (verification, "verify")}[stage]
+  original, folders = getattr(owner, name), []
+
+  def interrupted(*arguments):
+    folders.append(os.listdir(tmp_path / "model" / "export" / "latest"))
+    send(number)
+    return original(*arguments)
+
+  def train():
+    trainer.train_and_evaluate(
+      programs.estimator(tmp_path / "model", save_checkpoints_steps=2),
+      trainer.TrainSpec(programs.train_input, max_steps=4),
+      trainer.EvalSpec(programs.examples(16), exporters=[trainer.LatestExporter()]),
+    )
+
+  exports = tmp_path / "model" / "export" / "latest"
+  with monkeypatch.context() as patch, left(number, "saved at step 2"):
+    patch.setattr(owner, name, interrupted)
+    train()
+  assert any(file.startswith(".writing-") for file in folders[0]) == (stage == "check")
+  assert os.listdir(exports) == []
+  train()
+  assert len([folder for folder in os.listdir(exports) if folder.isdigit()]) == 2
 
 
 @BOTH
@@ -273,6 +305,7 @@ preemption._ONE_PRESS_SECONDS = 0
 def main(argv):
   with preemption.own_process_scope():
     import tensorflow as tf
+    import trainer
     from tests.trainer import programs
 
     def blocking(params):
@@ -288,6 +321,17 @@ def main(argv):
 
     settings = programs.fixed_loops(loop) if loop else {}
     estimator = programs.estimator(model_dir, **settings)
+    if what == "export":
+      def receive():
+        print("blocked", flush=True)
+        threading.Event().wait()
+      from trainer.outputs import exporters
+      train_spec = trainer.TrainSpec(programs.train_input, max_steps=40)
+      exports = [exporters.LatestExporter(serving_input_receiver_fn=receive)]
+      trainer.train_and_evaluate(
+        programs.estimator(model_dir, save_checkpoints_steps=2), train_spec,
+        trainer.EvalSpec(programs.examples(8), exporters=exports),
+      )
     if what == "evaluate":
       estimator.train(programs.train_input, steps=1)
       estimator.evaluate(blocking)
@@ -318,6 +362,15 @@ COMMANDS = {
     SAVING,
     143,
     "SIGTERM again: ended at once.",
+  ),
+  "in an export of a training": (
+    "export",
+    signal.SIGINT,
+    0,
+    0,
+    None,
+    130,
+    "interrupted: saved at step 2",
   ),
   "in an evaluation": (
     "evaluate",

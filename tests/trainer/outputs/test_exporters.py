@@ -128,6 +128,18 @@ def test_a_record_with_another_digit_is_damaged(tmp_path):
     told(exporters.BestExporter(), tmp_path, [0.5])
 
 
+@pytest.mark.parametrize("error", [errors.ExportError("differs"), KeyboardInterrupt()])
+def test_an_export_that_fails_leaves_no_note(error, tmp_path):
+  class Failing:
+    def export_saved_model(self, *arguments):
+      raise error
+
+  result = {"loss": 1.0, "global_step": 10}
+  with pytest.raises(type(error)):
+    exporters.LatestExporter().export(Failing(), str(tmp_path), "ckpt-10", result, False)
+  assert list(tmp_path.iterdir()) == []
+
+
 class Noting:
   """An exporter of a user's own."""
 

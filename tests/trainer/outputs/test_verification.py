@@ -1,5 +1,8 @@
 """How large a difference may be, and what is said of one that is larger."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -73,6 +76,27 @@ def test_arrays_come_back_as_they_were(tmp_path):
 def test_what_cannot_be_loaded(tmp_path):
   with pytest.raises(errors.ExportError, match="cannot be used without Octet: .*nowhere"):
     verification.verify(str(tmp_path / "nowhere"), [])
+
+
+def test_ctrl_c_is_for_the_process_that_exports(tmp_path):
+  """A terminal sends it to both."""
+  for _ in range(2):
+    with pytest.raises(errors.ExportError, match="nowhere"):
+      verification.verify(str(tmp_path / "nowhere"), [])
+    os.kill(verification._worker._process.pid, signal.SIGINT)
+
+
+def test_an_interrupted_request_has_no_late_answer(monkeypatch):
+  verification.prepare()
+  worker = verification._worker
+
+  def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(verification.select, "select", interrupt)
+  with pytest.raises(KeyboardInterrupt):
+    worker.ask({})
+  assert not worker.is_alive()
 
 
 def test_a_process_that_dies_is_said_and_replaced():
