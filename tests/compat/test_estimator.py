@@ -1,5 +1,6 @@
 """An Estimator program, with nothing but its imports changed."""
 
+import json
 import os
 
 import numpy as np
@@ -129,6 +130,35 @@ def test_the_best_result_is_kept_with_a_checksum(tmp_path):
   best.write_text(best.read_text().replace("0.5", "0.4"))
   with pytest.raises(errors.OutputError, match=r"best\.json is damaged \(.*checksum"):
     export(0.3)
+
+
+def test_what_was_best_is_forgotten_when_a_training_goes_back(tmp_path):
+  """By an edit of the file `checkpoint`, as with 2.15; the best result up to there is kept."""
+
+  def receiver():
+    x = tf.placeholder(tf.float32, [None, 6], name="x")
+    return tf_estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+
+  estimator = programs.estimator(tmp_path)
+  exporter = tf_estimator.BestExporter(serving_input_receiver_fn=receiver)
+  evaluation = tf_estimator.EvalSpec(batches(16, epochs=1), steps=None, exporters=exporter)
+  results = {
+    step: tf_estimator.train_and_evaluate(
+      estimator, tf_estimator.TrainSpec(batches(16), max_steps=step), evaluation
+    )[0]
+    for step in (4, 12)
+  }
+  assert results[12]["loss"] < results[4]["loss"]
+  tf.train.update_checkpoint_state(str(tmp_path), str(tmp_path / "model.ckpt-4"))
+  assert estimator.evaluate(batches(16, epochs=1))["global_step"] == 4
+  estimator.train(batches(16), steps=1)
+  assert estimator.latest_checkpoint() == str(tmp_path / "model.ckpt-5")
+  best = json.loads((tmp_path / "export" / "best_exporter" / "best.json").read_text())
+  assert (best["global_step"], best["loss"]) == (4, pytest.approx(results[4]["loss"]))
+  aside = tmp_path / "set_aside-1"
+  assert (aside / "model.ckpt-12.index").exists()
+  assert (aside / "model.ckpt-12.meta").exists()
+  assert (aside / "export" / "best_exporter" / "best.json").exists()
 
 
 def test_metrics_that_no_function_of_tf_metrics_made_are_refused(tmp_path):

@@ -107,15 +107,18 @@ def tell(
   if asked is None:
     logging.warning("%s names no checkpoint to go on from: the newest is taken.", path)
   else:
-    later = ", ".join(str(step) for step in steps if step > asked)
     logging.warning(
-      "%s was changed and names %s: step %d counts as the newest, and the checkpoints after it "
-      "(steps %s) as not there.",
+      "%s was changed and names %s: step %d counts as the newest, and the later checkpoints (%s) "
+      "as not there.",
       path,
       state.newest,
       asked,
-      later,
+      _steps_text([step for step in steps if step > asked]),
     )
+
+
+def _steps_text(steps):
+  return f"step{'s' * (len(steps) > 1)} {', '.join(map(str, steps))}"
 
 
 def _is_elsewhere(directory, path):
@@ -176,11 +179,10 @@ def set_aside(
       f"{folder}: {files.reason(error)}."
     ) from error
   logging.warning(
-    "Going back to step %d, as %s says: the later checkpoints (steps %s) and their records are in "
-    "%s.",
+    "Going back to step %d, as %s says: the later checkpoints (%s) and their records are in %s.",
     asked,
     os.path.join(directory, file_names.STATE),
-    ", ".join(map(str, later)) or "moved before",
+    _steps_text(later) if later else "moved before",
     folder,
   )
 

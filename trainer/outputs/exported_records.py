@@ -11,7 +11,7 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, files, storage
+from trainer import errors, files, json_form, storage
 from trainer.checkpoints import retention
 from trainer.outputs import cut_off_exports, description, numbered_exports
 
@@ -47,7 +47,7 @@ def set_aside(model_dir: str, step: int, folder: str) -> None:
       earlier_name, earlier_metrics = earlier
       of_earlier = {"folder": earlier_name, "metrics": earlier_metrics}
       with files.write_atomically(path) as file:
-        file.write(json.dumps(earlier_metrics if name == _BEST else of_earlier, indent=1))
+        file.write(json_form.dump(earlier_metrics if name == _BEST else of_earlier))
 
 
 def _folders(base):
@@ -66,10 +66,9 @@ def _read(path: str) -> dict[str, Any]:
   if not storage.exists(path):
     return {}
   try:
-    found = json.loads(storage.read(path))
+    return json_form.parse(storage.read(path), dict)
   except ValueError as error:
     raise errors.OutputError(f"{path} is damaged ({error}): remove it.") from error
-  return found if isinstance(found, dict) else {}
 
 
 def _earlier(model_dir, exports, metrics, step):

@@ -88,7 +88,7 @@ def test_all_begin_at_the_step_that_an_edit_names(kind, run, caplog):
   assert estimator.latest_checkpoint() == str(run / name(2))
   assert estimator.checkpoint_steps() == [0, 1, 2]
   assert directory_lib.resolve(str(run)) == str(run / name(2))
-  assert "step 2 counts as the newest, and the checkpoints after it (steps 3, 4)" in caplog.text
+  assert "step 2 counts as the newest, and the later checkpoints (steps 3, 4)" in caplog.text
   assert caplog.text.count("counts as the newest") == 1
 
 
