@@ -102,7 +102,7 @@ def make(
   )
   settings = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
   values = model_values.ModelValues(program.store, checkpoints, settings, config.evaluate_ema)
-  loops = device_loops.DeviceLoops(
+  loops = device_loops.make(
     program,
     device.local_replicas,
     config.tpu_config.host_call_every_n_steps,
@@ -130,9 +130,7 @@ def make(
     program.store, values, position, checkpoints, workers, lock.check, watching.stage
   )
 
-  shared: dict[str, Any] = dict(
-    program=program, loops=loops, inputs=inputs, values=values, watchdog=watching
-  )
+  shared: dict[str, Any] = dict(program=program, inputs=inputs, values=values, watchdog=watching)
   trains = training.Training(
     config=config,
     model_dir=model_dir,
@@ -144,9 +142,13 @@ def make(
     **shared,
   )
   evaluates = evaluator.Evaluator(
-    model_dir=model_dir, workers=workers, between_batches=trains.leave_if_asked, **shared
+    model_dir=model_dir,
+    loops=loops,
+    workers=workers,
+    between_batches=trains.leave_if_asked,
+    **shared,
   )
-  predicts = prediction_stream.Predictor(turns_=in_turns, **shared)
+  predicts = prediction_stream.Predictor(loops=loops, turns_=in_turns, **shared)
   export = checkpoint_export.CheckpointExport(
     model_fn=model_fn,
     model_dir=model_dir,

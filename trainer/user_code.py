@@ -1,6 +1,7 @@
 """Tells the user's own code from Python's, from that of installed packages and from Octet's."""
 
 import os
+import pathlib
 import sysconfig
 
 # With a separator at their ends, so that they are folders' names and no beginnings of others.
@@ -13,6 +14,13 @@ _FOLDERS_OF_OTHERS = tuple(
 )
 
 
+# Packages also lie in the user's site folder, or in that of the Python below a virtual environment.
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
 def is_users(file: str) -> bool:
   """Returns whether the Python file of a path is the user's own."""
-  return not os.path.abspath(file).startswith(_FOLDERS_OF_OTHERS)
+  path = os.path.abspath(file)
+  return not path.startswith(_FOLDERS_OF_OTHERS) and _INSTALLED.isdisjoint(
+    pathlib.PurePath(path).parts
+  )

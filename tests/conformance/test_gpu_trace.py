@@ -23,8 +23,8 @@ def trace(case, all_reduce):
     batch_sizes={},
     config=trainer.RunConfig(),
   )
-  iterator = iter(case.train_input_fn({"batch_size": PER_CORE}))
-  traced = device_loops.DeviceLoops(program, GPUS).trace_train(iterator, True)
+  element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
+  traced = device_loops.make(program, GPUS).train.trace(element_spec, True).function
   trained = [variable for variable in program.store.variables.values() if variable.trainable]
   return trained, fake_tpu.operations(traced)
 

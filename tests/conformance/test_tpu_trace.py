@@ -3,7 +3,6 @@ its gradients summed over the cores, no host in it.
 """
 
 import pytest
-import tensorflow as tf
 
 import trainer
 from tests import fake_tpu, long
@@ -60,7 +59,7 @@ def loops(case, strategy):
     batch_sizes={},
     config=trainer.RunConfig(),
   )
-  return device_loops.DeviceLoops(program, CORES)
+  return device_loops.make(program, CORES)
 
 
 def replicated(nodes):
@@ -75,9 +74,9 @@ def check_region(concrete_function):
 
 
 def test_train(case, loops):
-  iterator = iter(case.train_input_fn({"batch_size": PER_CORE}))
-  nodes = check_region(loops.trace_train(iterator, True))
-  variables = loops._program.store.variables
+  element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
+  nodes = check_region(loops.train.trace(element_spec, True).function)
+  variables = loops.train._program.store.variables
   trained = [variable for variable in variables.values() if variable.trainable]
   # TensorFlow takes the mean over the cores of its moving averages too, equal as they are.
   averages = [name for name in variables if name.endswith("/ExponentialMovingAverage")]
@@ -87,11 +86,8 @@ def test_train(case, loops):
 
 def test_evaluate_and_predict(case, loops):
   dataset = groups.group(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
-  count = tf.TensorSpec([], tf.int64)
-  evaluation = check_region(
-    loops.evaluate.get_concrete_function(iter(dataset), dataset.element_spec, count, "")
-  )
-  prediction = check_region(loops.trace_predict(iter(dataset)))
+  evaluation = check_region(loops.evaluate.trace(dataset.element_spec, "").function)
+  prediction = check_region(loops.predict.trace(dataset.element_spec).function)
   for nodes in (evaluation, prediction):
     assert not any(node.op == "CrossReplicaSum" for node in replicated(nodes))
 
@@ -101,9 +97,9 @@ def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, kind, loo
   """By TensorFlow's own TPU bridge."""
   element = case.train_input_fn({"batch_size": PER_CORE}).element_spec
   if kind == kinds.Kind.TRAIN:
-    traced = loops.trace_steps(stacks.spec_of(element, 5, CORES))
+    traced = loops.steps.trace(stacks.spec_of(element, 5, CORES)).function
   else:
-    traced = loops.group_program(kind, element, 5, 2**20).traced
+    traced = loops.groups.trace(kind, element, 5, 2**20).function
   module = bridge.convert(traced)
   assert module.count("tf_device.replicate(") == module.count("tf_device.cluster_func") == 1
   assert f"n = {CORES} : i32" in module
@@ -113,6 +109,6 @@ def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, kind, loo
 @pytest.mark.parametrize("case", cases.CASES[:1], ids=lambda case: case.name)
 def test_a_step_that_the_host_calls_has_the_host_wait_for_its_loss(case, loops):
   """What the test above looks for is found where it is."""
-  iterator = tf.data.IteratorSpec(case.train_input_fn({"batch_size": PER_CORE}).element_spec)
-  by_host = bridge.host_operations(loops.trace_train(iterator, True).graph)
+  element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
+  by_host = bridge.host_operations(loops.train.trace(element_spec, True).function.graph)
   assert any(operation.startswith("IsFinite") for operation in by_host)

@@ -24,7 +24,7 @@ import tensorflow as tf
 from tests.slow import lost_workers
 from trainer import run_config
 from trainer.inputs import feeder
-from trainer.loop import device_loops, loop_input
+from trainer.loop import loop_input, multi_step
 from trainer.preflight import made_up_tpu
 
 HOSTS, CORES = 4, 8
@@ -90,15 +90,16 @@ def steps_of(input_fn, start=0):
     feeder.Layout(HOSTS * CORES, HOSTS * CORES), lambda kind: BATCH, run_config.RunConfig(), {}
   )
 
-  loops = types.SimpleNamespace(trace_train=lambda reader, is_endless: None)
-  loops.hosts_stack_reader = functools.partial(
-    device_loops.DeviceLoops.hosts_stack_reader,
+  steps = types.SimpleNamespace(trace=lambda element_spec: None)
+  steps.hosts_reader = functools.partial(
+    multi_step.Steps.hosts_reader,
     types.SimpleNamespace(
       _replicas=HOSTS * CORES,
       _program=types.SimpleNamespace(strategy=strategy),
       _devices=lambda: places,
     ),
   )
+  loops = types.SimpleNamespace(steps=steps)
   inputs = loop_input.LoopInputs(feed, loops, lambda element_spec: STEPS, driven_hosts=HOSTS)
   reader = inputs.get("train", input_fn, start=start).iterator
   found = []

@@ -19,3 +19,10 @@ def test_a_program_is_the_users_also_beside_octet_and_by_a_relative_path(tmp_pat
   assert user_code.is_users(str(tmp_path / "train.py"))
   assert user_code.is_users(os.path.dirname(user_code.__file__) + "_of_mine/train.py")
   assert user_code.is_users("train.py")
+
+
+@pytest.mark.parametrize(
+  "folder", ["/home/me/.local/lib/python3.11/site-packages", "/usr/lib/python3/dist-packages"]
+)
+def test_packages_of_the_user_and_of_the_system_are_installed_too(folder):
+  assert not user_code.is_users(f"{folder}/tensorflow/python/framework/ops.py")

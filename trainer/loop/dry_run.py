@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
 from trainer import errors, spec
 from trainer.checkpoints import model_values
 from trainer.inputs import call, elements
@@ -43,7 +41,7 @@ def try_step(
   clock = time.monotonic()
   if kind == Kind.TRAIN:
     values.invalidate()
-  failed_in_input = loops.failed_in_input if kind == Kind.TRAIN else lambda: None
+  failed_in_input = batches.traced.failed_in_input if kind == Kind.TRAIN else lambda: None
   with (
     step_errors.of_step(model_name, Kind(kind)),
     call.translate_read_errors(batches.input_fn, kind, failed_in_input),
@@ -57,13 +55,13 @@ def try_step(
   return f"one {kind} step in {time.monotonic() - clock:.2f} s: {what}"
 
 
-def _train(loops, batches):
-  result = loops.train(batches.iterator, tf.constant(1, tf.int64), batches.is_endless)
+def _train(_, batches):
+  result = batches.traced.run(batches.iterator, 1)
   return f"loss {float(result['loss']):.5g}" if int(result["steps"]) else None
 
 
 def _evaluate(loops, batches):
-  result = evaluation.run(loops, batches.iterator, "", steps=1)
+  result = evaluation.run(loops, batches.traced, batches.iterator, "", steps=1)
   if not result.examples:
     return None
   return ", ".join(
@@ -72,8 +70,7 @@ def _evaluate(loops, batches):
 
 
 def _predict(loops, batches):
-  traced = loops.trace_predict(batches.iterator)
-  result = next(loops.predict(traced, batches.iterator), None)
+  result = next(loops.predict.run(batches.traced, batches.iterator), None)
   if result is None:
     return None
   return ", ".join(

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer.loop import device_loops, multi_group
+from trainer.inputs import stacks
+from trainer.loop import device_loops, eval_loop, multi_group
 
 # Most groups in one call of the device. Python handles Ctrl-C only between two calls.
 _LOOP = 64
@@ -51,7 +52,8 @@ class _Totals:
 
 def run(
   loops: device_loops.DeviceLoops,
-  iterator: tf.data.Iterator | multi_group.GroupReader,
+  traced: eval_loop.TracedEvaluation | multi_group.GroupProgram,
+  iterator: tf.data.Iterator | stacks.GroupStackReader,
   name: str,
   steps: int | None = None,
   beat: Callable[[], None] = lambda: None,
@@ -60,6 +62,7 @@ def run(
 
   Args:
     loops: the device loops.
+    traced: what was traced for the iterator and the name.
     iterator: over groups, see `trainer.inputs.groups`; or of stacks of them.
     name: the evaluation's name. Its metrics are reset first.
     steps: the most groups to evaluate; None for all.
@@ -68,10 +71,10 @@ def run(
   Returns:
     The result.
   """
-  loops.host_metrics(name).reset()
-  is_stacked = isinstance(iterator, multi_group.GroupReader)
+  loops.evaluate.host_metrics(name).reset()
+  is_stacked = isinstance(traced, multi_group.GroupProgram)
   evaluate = _evaluate_stacks if is_stacked else _evaluate_groups
-  totals = evaluate(loops, iterator, name, steps, beat)
+  totals = evaluate(loops.evaluate, traced, iterator, name, steps, beat)
   if steps is not None and totals.done < steps:
     logging.warning(
       "The evaluation ended after %d of %d steps: the input has %d examples.",
@@ -88,7 +91,7 @@ def run(
   return Result({"loss": totals.loss_sum / totals.examples, **values}, totals.examples)
 
 
-def _evaluate_groups(loops, iterator, name, steps, beat):
+def _evaluate_groups(loop, traced, iterator, name, steps, beat):
   """Evaluates groups that the host hands over one by one."""
   totals = _Totals()
   group = next(iterator, None)
@@ -107,7 +110,7 @@ def _evaluate_groups(loops, iterator, name, steps, beat):
     else:
       wanted = _LOOP if steps is None else min(_LOOP, steps - totals.done)
     if (counts == size).any():
-      result = loops.evaluate(iterator, group, tf.constant(wanted, tf.int64), name)
+      result = traced.run(iterator, group, wanted)
       totals.add(result, int(result["rows"]))
       totals.done += int(result["steps"])
       group = result["group"]
@@ -118,13 +121,13 @@ def _evaluate_groups(loops, iterator, name, steps, beat):
       batch = tf.nest.map_structure(
         lambda tensor, index=index: tensor[index, : counts[index]], element
       )
-      totals.add(loops.evaluate_partial(batch, name), int(counts[index]))
+      totals.add(loop.evaluate_partial(batch, name), int(counts[index]))
   return totals
 
 
-def _evaluate_stacks(loops, reader, name, steps, beat):
+def _evaluate_stacks(loop, program, reader, name, steps, beat):
   """Evaluates groups of which several are one program."""
-  totals, program = _Totals(), reader.program
+  totals = _Totals()
   started = None  # the rows of the groups that the device works on
   while steps is None or totals.done < steps:
     beat()
@@ -145,24 +148,24 @@ def _evaluate_stacks(loops, reader, name, steps, beat):
       results = started is not None and program.results()
       program.start(stack, len(whole))
       if started is not None:  # the host counts one program while the device works on the next one
-        _count(totals, loops, program, results, started, name)
+        _count(totals, loop, program, results, started, name)
       started = whole
     stack.first = first + len(rows)
     totals.done += len(rows)
     if partial := _partial(rows[-1], size):
       if started is not None:
-        _count(totals, loops, program, program.results(), started, name)
+        _count(totals, loop, program, program.results(), started, name)
         started = None
       for core in partial:
         batch = stack.batch(stack.first - 1, core)
-        totals.add(loops.evaluate_partial(batch, name), int(rows[-1, core]))
+        totals.add(loop.evaluate_partial(batch, name), int(rows[-1, core]))
   if started is not None:
-    _count(totals, loops, program, program.results(), started, name)
+    _count(totals, loop, program, program.results(), started, name)
   return totals
 
 
-def _count(totals, loops, program, results, rows, name):
-  result = program.count(results, rows, name, loops.host_metrics(name))
+def _count(totals, loop, program, results, rows, name):
+  result = program.count(results, rows, name, loop.host_metrics(name))
   totals.add(result, int(rows.sum()))
 
 

@@ -83,7 +83,7 @@ class Evaluator:
     checkpoint = self._values.source(checkpoint_path)
     eval_input = self._inputs.get(Kind.EVAL, source, name or "")
     names = self._program.calls.restored_names(Kind.EVAL)
-    specification = self._program.calls.specs[Kind.EVAL]
+    specification = eval_input.traced.step.specification
     all_hooks = hook_list.HookList(
       session_run.adapt([*(hooks or []), *(specification.evaluation_hooks or [])], "evaluate"),
       estimator,
@@ -99,7 +99,9 @@ class Evaluator:
       leases.lease(checkpoint),
       self._values.use(checkpoint, names),
     ):
-      result = evaluation.run(self._loops, eval_input.iterator, name or "", steps, self._beat)
+      result = evaluation.run(
+        self._loops, eval_input.traced, eval_input.iterator, name or "", steps, self._beat
+      )
     if not result.examples:
       raise errors.InputError(
         f"The eval input_fn {spec.name_of(eval_input.input_fn)} gave no example: there is nothing "

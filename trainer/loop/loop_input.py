@@ -26,9 +26,13 @@ class LoopInput:
     dataset: a tf.data.Dataset of what the device loop of the kind reads; where there are several
       hosts to drive, that of the first one.
     iterator: over that dataset; where several steps are one program a stacks.StackReader, and
-      where several groups are one a multi_group.GroupReader.
+      where several groups are one a stacks.GroupStackReader.
     elements: the number of the dataset's elements, or None if it is not known or has no end.
     is_endless: whether it has no end. The training loop is traced for that.
+    traced: what was traced for the iterator: for training a train_loop.TracedLoop or a
+      multi_step.TracedProgram, for evaluation an eval_loop.TracedEvaluation, for prediction a
+      predict_loop.TracedPrediction; for both a multi_group.GroupProgram where several groups are
+      one program.
   """
 
   kind: str
@@ -38,6 +42,7 @@ class LoopInput:
   iterator: Any
   elements: int | None
   is_endless: bool
+  traced: Any
 
   def next_step(self, replicas: int) -> list[tuple]:
     """Returns the next step's batches, an element for each replica, of a training input."""
@@ -106,25 +111,28 @@ class LoopInputs:
     if isinstance(source, LoopInput) and (taken := source.take(kind, start)):
       return taken
     input_fn = input_fn_of(source)
-    iterator: Any = None
+    reader = None
     if kind == Kind.TRAIN and self._driven_hosts > 1:
-      dataset, cardinality, iterator = self._of_hosts(input_fn, start)
+      dataset, cardinality, reader = self._of_hosts(input_fn, start)
     else:
       dataset = self._feeder.for_loop(kind, input_fn, start)
       cardinality = int(dataset.cardinality().numpy())
     elements = cardinality if cardinality >= 0 else None
     is_endless = cardinality == tf.data.INFINITE_CARDINALITY
     if kind == Kind.TRAIN:
-      iterator = iterator or self._reader_for_training(dataset)
-      self._loops.trace_train(iterator, is_endless)
+      iterator, traced = self._trace_training(dataset, is_endless, reader)
     else:
-      iterator = self._traced_for_groups(Kind(kind), dataset, name, elements)
-    return LoopInput(kind, input_fn, start, dataset, iterator, elements, is_endless)
+      iterator, traced = self._trace_groups(Kind(kind), dataset, name, elements)
+    return LoopInput(kind, input_fn, start, dataset, iterator, elements, is_endless, traced)
 
-  def _reader_for_training(self, dataset):
-    steps = self._steps_per_program(dataset.element_spec)
-    is_program = steps > 1 or self._loops.xla
-    return self._loops.stack_reader(dataset, steps) if is_program else iter(dataset)
+  def _trace_training(self, dataset, is_endless, reader):
+    """Returns what reads the dataset, a reader of stacks if there is one, and what is traced."""
+    if reader is None:
+      steps = self._steps_per_program(dataset.element_spec)
+      if steps == 1 and not self._loops.xla:
+        return iter(dataset), self._loops.train.trace(dataset.element_spec, is_endless)
+      reader = self._loops.steps.reader(dataset, steps)
+    return reader, self._loops.steps.trace(reader.element_spec)
 
   def _of_hosts(self, input_fn, start):
     """Returns the first host's dataset and its cardinality, and the reader of what all make."""
@@ -136,25 +144,22 @@ class LoopInputs:
       found.append((dataset, int(dataset.cardinality().numpy())))
       return dataset
 
-    reader = self._loops.hosts_stack_reader(dataset_of, self._steps_per_program)
+    reader = self._loops.steps.hosts_reader(dataset_of, self._steps_per_program)
     return *found[0], reader
 
-  def _traced_for_groups(self, kind, dataset, name, elements):
-    _, program = program_length.longest(
-      lambda groups: self._loops.group_program(
+  def _trace_groups(self, kind, dataset, name, elements):
+    """Returns what reads the dataset, and what is traced for it."""
+    most, program = program_length.longest(
+      lambda groups: self._loops.groups.trace(
         kind, program_length.element_of(dataset.element_spec), groups, self._results_bytes
       ),
       self._groups_per_program(dataset.element_spec, elements),
     )
     if program is not None:
-      return self._loops.group_reader(dataset, program)
-    iterator = iter(dataset)
+      return self._loops.groups.reader(dataset, most), program
     if kind == Kind.EVAL:
-      count = tf.TensorSpec([], tf.int64)
-      self._loops.evaluate.get_concrete_function(iterator, dataset.element_spec, count, name)
-    else:
-      self._loops.trace_predict(iterator)
-    return iterator
+      return iter(dataset), self._loops.evaluate.trace(dataset.element_spec, name)
+    return iter(dataset), self._loops.predict.trace(dataset.element_spec)
 
 
 def input_fn_of(source: Callable | LoopInput) -> Callable:

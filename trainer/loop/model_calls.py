@@ -1,4 +1,4 @@
-"""The calls of a model_fn: what it is given, what it may return, and what is noted of that."""
+"""The calls of a model_fn: what it is given, and what it may return."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from trainer.tracing import variable_store
 
 
 class ModelCalls:
-  """Calls a model_fn, and keeps what it returned.
+  """Calls a model_fn.
 
   Args:
     model_fn: the model_fn.
@@ -27,7 +27,6 @@ class ModelCalls:
 
   Attributes:
     model_name: the model_fn's name, for messages.
-    specs: kind → the EstimatorSpec that the model_fn returned last.
     traces: kind → number of calls.
   """
 
@@ -46,7 +45,6 @@ class ModelCalls:
     self._config = config
     self._store = store
     self._around: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
-    self.specs: dict[Kind, spec.EstimatorSpec] = {}
     self.traces: dict[Kind, int] = dict.fromkeys(Kind, 0)
     self._scaffold_fns: dict[Kind, scaffolds.ScaffoldFn | None] = {}
 
@@ -75,7 +73,6 @@ class ModelCalls:
     batch = elements.static_batch_size(features)
     _check(result, kind, batch, f"model_fn {self.model_name}, mode {mode!r}")
     suspect_shapes.warn(tf.compat.v1.get_default_graph(), batch, self.model_name)
-    self.specs[kind] = result
     # Only the first spec of a kind counts: its scaffold_fn may have been called already.
     if kind not in self._scaffold_fns:
       self._scaffold_fns[kind] = scaffolds.note_scaffold_fn(result, self.model_name)

@@ -6,7 +6,7 @@ it once a program, and then counts it in the metrics, group by group: a metric_f
 TensorFlow program, and sees the same tensors in the same order as on other devices.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,8 @@ class GroupProgram:
 
   Attributes:
     groups: see Args.
-    traced: its concrete function, of (elements, first, count).
+    function: its concrete function, of (elements, first, count).
+    step: what the trace of its step found.
     bytes_of_group: the bytes of one group's results on one core.
 
   Raises:
@@ -43,21 +44,22 @@ class GroupProgram:
   ) -> None:
     self.groups = groups
     results = core_results.CoreResults(program.store, kind, groups, limit_bytes)
+    found: list[step_lib.TracedStep] = []
 
     def run(elements, first, count):
-      program.run_groups(kind, elements, first, count, results)
+      found.append(program.run_groups(kind, elements, first, count, results))
 
     scalar = tf.TensorSpec([], tf.int32)
     function = tf.function(run, autograph=False)
-    self.traced = function.get_concrete_function(element_spec, scalar, scalar)
+    self.function = function.get_concrete_function(element_spec, scalar, scalar)
+    self.step = found[-1]
     self.bytes_of_group = results.bytes_of_group
-    self._metric_fn = program.metric_fn
     self._results = tf.function(results.read, autograph=False)
     self._counting: dict[str, Any] = {}  # by the evaluation's name
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:
     """Starts on the next groups of a stack. A TPU works on them after this has returned."""
-    self.traced(stack.elements, tf.constant(stack.first), tf.constant(count))
+    self.function(stack.elements, tf.constant(stack.first), tf.constant(count))
     stack.first += count
 
   def results(self) -> Any:
@@ -88,28 +90,30 @@ class GroupProgram:
   def _counted(self, host_metrics):
     def count(results, rows, groups):
       losses, tensors = results
+      found = []
 
       def body(index, loss_sum):
         of_group = rows[index]
-        add_to_metrics(
+        readers = add_to_metrics(
           host_metrics,
-          self._metric_fn,
+          self.step.metric_fn,
           tf.nest.map_structure(lambda tensor: tensor[index], tensors),
           of_group > 0,
         )
+        found.append(readers)
         return index + 1, loss_sum + sum_of_losses(losses[index], of_group)
 
       _, loss_sum = tf.while_loop(
         lambda index, _: index < groups, body, [tf.constant(0), tf.constant(0, tf.float64)]
       )
-      return dict(loss_sum=loss_sum, metrics=host_metrics.results())
+      return dict(loss_sum=loss_sum, metrics=metrics_lib.read(found[-1]))
 
     return count
 
 
 def add_to_metrics(
   host_metrics: metrics_lib.HostMetrics, metric_fn: Callable | None, tensors: Any, counts: tf.Tensor
-) -> None:
+) -> dict[str, Callable[[], tf.Tensor]]:
   """Adds the batches of a group that count to metrics; called while a function is traced.
 
   Args:
@@ -117,12 +121,15 @@ def add_to_metrics(
     metric_fn: the metric_fn, or None.
     tensors: its arguments, [cores · per-core batch, ...].
     counts: bool [cores].
+
+  Returns:
+    What HostMetrics.update does.
   """
 
   def of_whole(tensor):
     return tf.boolean_mask(tensor, tf.repeat(counts, tensor.shape[0] // counts.shape[0]))
 
-  host_metrics.update(metric_fn, tf.nest.map_structure(of_whole, tensors))
+  return host_metrics.update(metric_fn, tf.nest.map_structure(of_whole, tensors))
 
 
 def sum_of_losses(losses: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
@@ -137,26 +144,55 @@ def sum_of_losses(losses: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
   return tf.reduce_sum(tf.where(rows > 0, weighted, 0))
 
 
-class GroupReader(stacks.GroupStackReader):
-  """Reads the stacks of a GroupProgram.
+class Groups:
+  """The programs of several groups of a Program.
 
   Args:
-    dataset: what `stacks.stack_groups` returns.
-    devices: the name of each core's device.
-    program: the program.
+    program: the step.Program.
+    replicas: number of batches in a group: the replicas of this process.
   """
 
-  def __init__(
-    self, dataset: tf.data.Dataset, devices: Sequence[str], program: GroupProgram
-  ) -> None:
-    super().__init__(dataset, devices)
-    self.program = program
+  def __init__(self, program: step_lib.Program, replicas: int) -> None:
+    self._program = program
+    self._replicas = replicas
+    self._traces: dict[Any, GroupProgram] = {}
+
+  def trace(self, kind: Kind, element_spec: Any, groups: int, limit_bytes: int) -> GroupProgram:
+    """Traces the program, once for each kind of input.
+
+    Args:
+      kind: EVAL or PREDICT.
+      element_spec: of one core's batch.
+      groups: the most groups in a program.
+      limit_bytes: the most bytes that its results take on one core.
+
+    Raises:
+      core_results.TooLarge: the results of so many groups exceed limit_bytes.
+    """
+    element_spec = stacks.spec_of(element_spec, groups, self._replicas)
+    key = kind, groups, limit_bytes, tf.data.IteratorSpec(element_spec)
+    if key not in self._traces:
+      self._traces[key] = GroupProgram(self._program, kind, element_spec, groups, limit_bytes)
+    return self._traces[key]
+
+  def reader(self, dataset: tf.data.Dataset, groups: int) -> stacks.GroupStackReader:
+    """Makes the input of a program of several groups.
+
+    Args:
+      dataset: groups, see `trainer.inputs.groups`.
+      groups: the most groups in the program.
+    """
+    devices = self._program.strategy.extended.worker_devices
+    return stacks.GroupStackReader(stacks.stack_groups(dataset, groups), devices)
 
 
-def predict(reader: GroupReader, with_examples: bool) -> Iterator[tuple[Any, np.ndarray, Any]]:
+def predict(
+  program: GroupProgram, reader: stacks.GroupStackReader, with_examples: bool
+) -> Iterator[tuple[Any, np.ndarray, Any]]:
   """Predicts for the groups of a reader's stacks, a program at a time.
 
   Args:
+    program: the program.
     reader: of the groups.
     with_examples: whether to return the examples too.
 
@@ -167,9 +203,9 @@ def predict(reader: GroupReader, with_examples: bool) -> Iterator[tuple[Any, np.
   """
   while (stack := reader.current()) is not None:
     first, count = stack.first, stack.left
-    reader.program.start(stack, count)
+    program.start(stack, count)
     # Now, not when the caller asks for more: another prediction may use the same variables then.
-    results = tf.nest.map_structure(lambda tensor: tensor.numpy(), reader.program.results())
+    results = tf.nest.map_structure(lambda tensor: tensor.numpy(), program.results())
     for index in range(count):
       yield (
         tf.nest.map_structure(lambda array, index=index: array[index], results),

@@ -62,7 +62,7 @@ class LoopLength:
 
 @dataclasses.dataclass(frozen=True)
 class LoopResult:
-  """What a device loop did: see DeviceLoops._train; on the host, with its wall-clock seconds."""
+  """What a loop did: see train_loop.TracedLoop.run; on the host, with its wall-clock seconds."""
 
   step: int
   steps: int
@@ -86,7 +86,7 @@ def train(
 
   Args:
     run_loop: function of a number of steps that runs the device loop and returns what
-      DeviceLoops.train does.
+      train_loop.TracedLoop.run does.
     step: the global step to start at.
     final_step: the global step to end at.
     loop_length: function of the step and final_step that returns how many steps the next loop has.

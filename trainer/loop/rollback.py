@@ -7,14 +7,13 @@ import collections
 import os
 from collections.abc import Callable
 
-import tensorflow as tf
 from absl import logging
 
 from trainer import errors, run_config
 from trainer.checkpoints import data_position, model_values
 from trainer.devices import device as device_lib
 from trainer.kinds import Kind
-from trainer.loop import device_loops, loop_input, non_finite
+from trainer.loop import loop_input, non_finite
 from trainer.loop import step as step_lib
 
 
@@ -26,7 +25,6 @@ class Rollback:
     model_dir: gets the batch of the step, in a folder non_finite/.
     device: the Device.
     program: the step.Program.
-    loops: its DeviceLoops.
     values: the ModelValues.
     position: the DataPosition.
     inputs: the LoopInputs.
@@ -40,7 +38,6 @@ class Rollback:
     model_dir: str,
     device: device_lib.Device,
     program: step_lib.Program,
-    loops: device_loops.DeviceLoops,
     values: model_values.ModelValues,
     position: data_position.DataPosition,
     inputs: loop_input.LoopInputs,
@@ -50,7 +47,6 @@ class Rollback:
     self._model_dir = model_dir
     self._device = device
     self._program = program
-    self._loops = loops
     self._values = values
     self._position = position
     self._inputs = inputs
@@ -109,7 +105,7 @@ class Rollback:
     again = self._inputs.get(Kind.TRAIN, input_fn, start=start)
     self._values.invalidate()
     if steps:
-      self._loops.train(again.iterator, tf.constant(steps, tf.int64), again.is_endless)
+      again.traced.run(again.iterator, steps)
     batches = again.next_step(self._device.local_replicas)
     return non_finite.explain(
       self._program, batches, found.step, os.path.join(self._model_dir, "non_finite")

@@ -5,6 +5,8 @@ clip → apply. The model_fn does the first three. `trainer.optimizers` does the
 every optimizer.
 """
 
+import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,10 +27,35 @@ _MAY_CHANGE = {
 }
 
 
+@dataclasses.dataclass
+class TracedStep:
+  """What the trace of a step found, beside its tensors. Each trace has its own.
+
+  Attributes:
+    specification: the EstimatorSpec that the model_fn returned on the replica that was traced last.
+    scalars: tag → variable with the value that the training step passes to tf.summary.scalar. Read
+      outside of replicas, it is the mean over the replicas.
+  """
+
+  specification: spec.EstimatorSpec = dataclasses.field(init=False)
+  scalars: dict[str, tf.Variable] = dataclasses.field(default_factory=dict)
+
+  @property
+  def metric_fn(self) -> Callable | None:
+    """The metric_fn of an evaluation step, or None."""
+    return self.specification.eval_metrics[0] if self.specification.eval_metrics else None
+
+  @property
+  def host_fn(self) -> Callable | None:
+    """The function of a training step's host_call, or None."""
+    return self.specification.host_call[0] if self.specification.host_call else None
+
+
 class Program:
   """A model_fn on the replicas of a strategy, with the variables that it creates.
 
-  Call `train`, `evaluate` and `predict` while a tf.function is being traced.
+  Call `train`, `evaluate` and `predict` while a tf.function is being traced. Each returns, beside
+  tensors, the TracedStep.
 
   Args:
     model_fn: the model_fn.
@@ -45,12 +72,7 @@ class Program:
     training_length: how long the training is, for learning-rate schedules.
     store: all variables: the model's, the optimizer's slots, and "global_step".
     global_step: int64 variable, the number of training steps done.
-    scalars: tag → variable with the value that the newest training step passed to
-      tf.summary.scalar. Read outside of replicas, it is the mean over the replicas.
-    totals: what the steps of `train_steps` add up to.
-    metric_fn: the metric_fn of the newest evaluation trace, or None.
-    host_fn: the function of the newest training trace's host_call, or None.
-    calls: the calls of the model_fn, and what they returned.
+    calls: the calls of the model_fn.
   """
 
   def __init__(
@@ -84,32 +106,32 @@ class Program:
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
       )
     self.store.variables["global_step"] = self.global_step
-    self.scalars: dict[str, tf.Variable] = {}
-    self.totals = core_totals.CoreTotals(self.store)
-    self.metric_fn: Callable | None = None
-    self.host_fn: Callable | None = None
     self.calls = model_calls.ModelCalls(model_fn, params, batch_sizes, config, self.store)
 
-  def train(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any]:
+  def train(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any, TracedStep]:
     """Does one training step.
 
     Args:
       batches: an element (see `trainer.inputs`) for each replica.
 
     Returns:
-      (loss, host_tensors): float32 scalar, the mean loss of this process's replicas, before the
-      update; and the tensors of the host_call, concatenated over the replicas.
+      (loss, host_tensors, traced): float32 scalar, the mean loss of this process's replicas, before
+      the update; the tensors of the host_call, concatenated over the replicas; and the TracedStep.
     """
+    traced = TracedStep()
     # The order is important. The loop increments the global step after this function, so what runs
     # "after the step" below is for step + 1.
     step = self.global_step.read_value()
-    losses, host_tensors = self._on_each_replica(self._train_on_replica, batches, Kind.TRAIN)
+    on_replica = functools.partial(self._train_on_replica, traced)
+    losses, host_tensors = self._on_each_replica(on_replica, batches, Kind.TRAIN)
     self._run_after_step(step)
-    self._warn_of_no_training()
-    return tf.reduce_mean(losses), host_tensors
+    self._warn_of_no_training(traced)
+    return tf.reduce_mean(losses), host_tensors, traced
 
-  def train_steps(self, stacks: Sequence[tuple], first: tf.Tensor, count: tf.Tensor) -> None:
-    """Does training steps, and counts them; their results go into `totals` and `scalars`.
+  def train_steps(
+    self, stacks: Sequence[tuple], first: tf.Tensor, count: tf.Tensor
+  ) -> tuple[core_totals.CoreTotals, TracedStep]:
+    """Does training steps, and counts them.
 
     On a TPU and on one replica the loop over the steps is inside of `strategy.run`: the steps are
     one program of the device. The replicas of a MirroredStrategy cannot wait for each other inside
@@ -120,25 +142,30 @@ class Program:
         front, [steps, per-core batch, ...].
       first: int32 scalar, where in the stack to begin.
       count: int32 scalar, the number of steps.
+
+    Returns:
+      (totals, traced): what the steps add up to, in variables; and the TracedStep.
     """
+    totals, traced = core_totals.CoreTotals(self.store), TracedStep()
+    on_replica = functools.partial(self._train_on_stack, traced, totals)
     arguments = self._of_each_replica(stacks)
-    if not isinstance(self.strategy, tf.distribute.MirroredStrategy):
-      self._run_on_replicas(self._train_on_stack, *arguments, loop=self._loop_of(first, count))
-      self._warn_of_no_training()
-      return
 
     def one_step(index):
       step = self.global_step.read_value()
-      self._run_on_replicas(self._train_on_stack, step, index, *arguments)
+      self._run_on_replicas(on_replica, step, index, *arguments)
       self._run_after_step(step)
       self.global_step.assign_add(1)
       return index + 1
 
-    tf.while_loop(lambda index: index < first + count, one_step, [first])
-    self._warn_of_no_training()
+    if isinstance(self.strategy, tf.distribute.MirroredStrategy):
+      tf.while_loop(lambda index: index < first + count, one_step, [first])
+    else:
+      self._run_on_replicas(on_replica, *arguments, loop=self._loop_of(first, count))
+    self._warn_of_no_training(traced)
+    return totals, traced
 
-  def _warn_of_no_training(self):
-    untrained.warn(self.store, self.calls.specs[Kind.TRAIN].train_op, self.calls.model_name)
+  def _warn_of_no_training(self, traced):
+    untrained.warn(self.store, traced.specification.train_op, self.calls.model_name)
 
   def _loop_of(self, first, count):
     """Returns the loop that each replica runs over its stack."""
@@ -156,52 +183,61 @@ class Program:
 
     return loop
 
-  def _train_on_replica(self, *element):
+  def _train_on_replica(self, traced, *element):
     """Does one step on a replica; returns its loss and the tensors of the host_call."""
     with summaries.collect_scalars() as scalars:
-      result = self.calls.call(Kind.TRAIN, element)
-    self._keep(scalars)
-    self.host_fn, tensors = result.host_call or (None, {})
+      traced.specification = self.calls.call(Kind.TRAIN, element)
+    for tag, value in scalars.items():
+      traced.scalars[tag] = self.store.scratch(f"summaries/{tag}")
+      traced.scalars[tag].assign(value)
+    _, tensors = traced.specification.host_call or (None, {})
     _check_host_tensors(tensors)
-    return tf.cast(result.loss, tf.float32), tensors
+    return tf.cast(traced.specification.loss, tf.float32), tensors
 
-  def _train_on_stack(self, step, index, *stack):
+  def _train_on_stack(self, traced, totals, step, index, *stack):
     """Does the step of one place in a stack on a replica."""
-    loss, tensors = self._train_on_replica(*_at(index, stack))
-    self.totals.add(step + 1, loss, tensors)
+    loss, tensors = self._train_on_replica(traced, *_at(index, stack))
+    totals.add(step + 1, loss, tensors)
 
-  def evaluate(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any]:
+  def evaluate(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any, TracedStep]:
     """Does one evaluation step.
 
     Args:
       batches: an element for each replica.
 
     Returns:
-      (losses, tensors): float32 [replicas]; and the tensors of eval_metrics, concatenated over the
-      replicas ({} if the model_fn returns none).
+      (losses, tensors, traced): float32 [replicas]; the tensors of eval_metrics, concatenated over
+      the replicas ({} if the model_fn returns none); and the TracedStep.
     """
-    return self._on_each_replica(self._evaluate_on_replica, batches, Kind.EVAL)
+    traced = TracedStep()
+    on_replica = functools.partial(self._evaluate_on_replica, traced)
+    losses, tensors = self._on_each_replica(on_replica, batches, Kind.EVAL)
+    return losses, tensors, traced
 
-  def _evaluate_on_replica(self, *element):
+  def _evaluate_on_replica(self, traced, *element):
     """Evaluates a batch on a replica; returns its loss and the tensors of eval_metrics."""
-    result = self.calls.call(Kind.EVAL, element)
-    self.metric_fn, tensors = result.eval_metrics or (None, {})
-    return tf.cast(result.loss, tf.float32), tensors
+    traced.specification = self.calls.call(Kind.EVAL, element)
+    _, tensors = traced.specification.eval_metrics or (None, {})
+    return tf.cast(traced.specification.loss, tf.float32), tensors
 
-  def predict(self, batches: Sequence[tuple]) -> Any:
+  def predict(self, batches: Sequence[tuple]) -> tuple[Any, TracedStep]:
     """Does one prediction step.
 
     Args:
       batches: an element for each replica. Labels are dropped.
 
     Returns:
-      The model_fn's predictions, concatenated over the replicas.
+      (predictions, traced): the model_fn's predictions, concatenated over the replicas; and the
+      TracedStep.
     """
-    return self._on_each_replica(self._predict_on_replica, batches, Kind.PREDICT)
+    traced = TracedStep()
+    on_replica = functools.partial(self._predict_on_replica, traced)
+    return self._on_each_replica(on_replica, batches, Kind.PREDICT), traced
 
-  def _predict_on_replica(self, *element):
+  def _predict_on_replica(self, traced, *element):
     """Returns the predictions for a batch on a replica."""
-    return self.calls.call(Kind.PREDICT, element[:1]).predictions
+    traced.specification = self.calls.call(Kind.PREDICT, element[:1])
+    return traced.specification.predictions
 
   def run_groups(
     self,
@@ -210,7 +246,7 @@ class Program:
     first: tf.Tensor,
     count: tf.Tensor,
     results: core_results.CoreResults,
-  ) -> None:
+  ) -> TracedStep:
     """Evaluates groups, or predicts for them. As in `train_steps`, the loop is on the cores.
 
     Args:
@@ -222,14 +258,18 @@ class Program:
       results: gets what `evaluate` or `predict` would return, of each replica, that of the first
         group at place 0.
 
+    Returns:
+      The TracedStep.
+
     Raises:
       core_results.TooLarge: see CoreResults.keep.
     """
+    traced = TracedStep()
     on_replica = self._evaluate_on_replica if kind == Kind.EVAL else self._predict_on_replica
     arguments = self._of_each_replica(stacks)
 
     def one_group(index, *stack):
-      results.keep(index - first, on_replica(*_at(index, stack)))
+      results.keep(index - first, on_replica(traced, *_at(index, stack)))
 
     def run(body):
       def next_group(index):
@@ -240,14 +280,15 @@ class Program:
 
     if isinstance(self.strategy, tf.distribute.MirroredStrategy):
       run(lambda index: self._run_on_replicas(one_group, index, *arguments, kind=kind))
-      return
+      return traced
     step = self.global_step.read_value()
     self._run_on_replicas(
       one_group,
       *arguments,
       kind=kind,
-      loop=lambda traced, *stack: run(lambda index: traced(step, index, *stack)),
+      loop=lambda one_group, *stack: run(lambda index: one_group(step, index, *stack)),
     )
+    return traced
 
   def _on_each_replica(self, fn, batches, kind):
     """Runs fn on every replica with its own batch; concatenates the results (stacks scalars)."""
@@ -303,12 +344,6 @@ class Program:
     # A strategy returns a single tensor if it is the same on all replicas.
     locals_ = [values * replicas if len(values) < replicas else values for values in locals_]
     return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
-
-  def _keep(self, scalars):
-    """Assigns the step's scalars to variables. The host reads their mean over the replicas."""
-    for tag, value in scalars.items():
-      self.scalars[tag] = self.store.scratch(f"summaries/{tag}")
-      self.scalars[tag].assign(value)
 
 
 def _at(index, stack):

@@ -21,7 +21,6 @@ from trainer.inputs import call
 from trainer.kinds import Kind
 from trainer.loop import (
   boundaries,
-  device_loops,
   loop_input,
   non_finite,
   outer_loop,
@@ -44,7 +43,6 @@ class Training:
     config: the RunConfig.
     model_dir: the folder.
     program: the step.Program.
-    loops: its DeviceLoops.
     inputs: the LoopInputs.
     values: the ModelValues of its variables.
     position: the DataPosition, which the saver saves.
@@ -61,7 +59,6 @@ class Training:
     config: run_config.RunConfig,
     model_dir: str,
     program: step_lib.Program,
-    loops: device_loops.DeviceLoops,
     inputs: loop_input.LoopInputs,
     values: model_values.ModelValues,
     position: data_position.DataPosition,
@@ -74,7 +71,6 @@ class Training:
     self._config = config
     self._model_dir = model_dir
     self._program = program
-    self._loops = loops
     self._inputs = inputs
     self._values = values
     self._position = position
@@ -195,7 +191,7 @@ class Training:
 
     # 2. The loop is traced, which makes the variables, and these get their values.
     train_input = self._inputs.get(Kind.TRAIN, source, start=position)
-    specification = self._program.calls.specs[Kind.TRAIN]
+    specification = train_input.traced.step.specification
     hooks = [*hooks, *session_run.adapt(specification.training_hooks, "training_hooks")]
     if latest is None:
       # A scaffold_fn may ask for initial values from a checkpoint.
@@ -262,7 +258,6 @@ class Training:
       model_dir=self._model_dir,
       device=self._workers.device,
       program=self._program,
-      loops=self._loops,
       values=self._values,
       position=self._position,
       inputs=self._inputs,
@@ -301,7 +296,7 @@ class Training:
       logging.info("Training ended: input exhausted at step %d", reached)
 
   def _run_device_loop(self, train_input, batch_size, steps):
-    """Runs so many training steps on the device; what DeviceLoops.train returns."""
+    """Runs so many training steps on the device; returns what train_loop.TracedLoop.run does."""
     # Said before, since a loop that fails half-way has changed them too.
     self._values.invalidate()
     stage = "training steps, or the input that they wait for"
@@ -309,12 +304,12 @@ class Training:
       stage = "first training steps: first batch, compilation"
     with (
       step_errors.of_step(self._program.calls.model_name, Kind.TRAIN),
-      call.translate_read_errors(train_input.input_fn, Kind.TRAIN, self._loops.failed_in_input),
+      call.translate_read_errors(
+        train_input.input_fn, Kind.TRAIN, train_input.traced.failed_in_input
+      ),
       self._watchdog.stage(stage),
     ):
-      result = self._loops.train(
-        train_input.iterator, tf.constant(steps, tf.int64), train_input.is_endless
-      )
+      result = train_input.traced.run(train_input.iterator, steps)
       done = int(result["steps"])  # which waits for them
     self._position.advance(done * batch_size)
     return result

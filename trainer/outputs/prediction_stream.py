@@ -73,7 +73,7 @@ class Predictor:
     """
     checkpoint = self._values.source(checkpoint_path)
     predict_input = self._inputs.get(Kind.PREDICT, source)
-    specification = self._program.calls.specs[Kind.PREDICT]
+    specification = predict_input.traced.step.specification
     _check_keys(keys, specification.predictions)
     with self._in_use(checkpoint):  # which finds what does not fit
       pass
@@ -81,11 +81,8 @@ class Predictor:
       session_run.adapt([*(hooks or []), *(specification.prediction_hooks or [])], "predict"),
       estimator,
     )
-    groups = self._loops.predict(
-      self._loops.trace_predict(predict_input.iterator),
-      predict_input.iterator,
-      predict_input.elements,
-      with_examples,
+    groups = self._loops.predict.run(
+      predict_input.traced, predict_input.iterator, predict_input.elements, with_examples
     )
     return self._batches_or_examples(
       predict_input.input_fn, groups, checkpoint, keys, one_by_one, with_examples, all_hooks

@@ -27,7 +27,6 @@ import tensorflow as tf
 
 from trainer import errors, files, run_config, spec, storage
 from trainer.inputs import elements
-from trainer.kinds import Kind
 from trainer.loop import step
 from trainer.outputs import completion as completion_lib
 from trainer.outputs import description, numbered_exports, tables
@@ -163,11 +162,12 @@ def save(
     model_fn, strategy=tf.distribute.get_strategy(), params=params, batch_sizes={}, config=config
   )
 
+  found = []
+
   def predict(features):
-    predictions = program.predict([(features,)])
-    return dataclasses.replace(
-      program.calls.specs[Kind.PREDICT], predictions=predictions
-    ).served_outputs()
+    predictions, step_traced = program.predict([(features,)])
+    found.append(step_traced.specification)
+    return dataclasses.replace(found[-1], predictions=predictions).served_outputs()
 
   if serving_input_receiver_fn is None and feature_spec is None:
     raise errors.SettingError(
@@ -181,7 +181,7 @@ def save(
       receive, feature_spec = _receiver(serving_input_receiver_fn)
     traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
     outputs = traced.get_concrete_function().structured_outputs
-    methods = dict(program.calls.specs[Kind.PREDICT].export_methods or {})
+    methods = dict(found[-1].export_methods or {})
     if receive is None or not receive.takes_examples:  # as classify and regress do
       methods = {}
     signatures = {

@@ -82,7 +82,7 @@ class Loops:
       config=experiment.config,
     )
     self._host_call_every = self._config.tpu_config.host_call_every_n_steps
-    self._loops = device_loops.DeviceLoops(self._program, replicas, self._host_call_every)
+    self._loops = device_loops.make(self._program, replicas, self._host_call_every)
 
   def bridge(self, kind: str, element: Any) -> Bridged:
     """Traces the device loop of a kind and takes it through the bridge.
@@ -99,16 +99,16 @@ class Loops:
     # The weights of a model that fills eight cores need not fit into this machine's memory.
     with tf.variable_creator_scope(abstract_variables.without_values):
       steps, traced, result_bytes = self._trace(kind, element)
-    module = convert(traced)
+    module = convert(traced.function)
     in_program = steps
-    if kind == Kind.TRAIN and self._program.host_fn is not None:
+    if kind == Kind.TRAIN and traced.step.host_fn is not None:
       in_program = min(steps, self._host_call_every)
     step_bytes = stacks.bytes_of_step(element)
     return Bridged(
       clusters=module.count("tf_device.cluster_func"),
       replicas=_replicas(module),
       steps_per_program=in_program,
-      host_ops_in_loop=host_operations(traced.graph),
+      host_ops_in_loop=host_operations(traced.function.graph),
       stacked_input_bytes=steps * step_bytes,
       result_bytes=result_bytes,
       input_bytes_per_step=step_bytes,
@@ -116,32 +116,30 @@ class Loops:
     )
 
   def _trace(self, kind, element):
-    """Returns (steps of a program, concrete function, bytes that the host reads from a core)."""
+    """Returns (steps of a program, what was traced, bytes that the host reads from a core)."""
     if kind == Kind.TRAIN:
       return self._trace_training(element)
     limit = self._config.tpu_config.stacked_input_bytes
     groups, program = program_length.longest(
-      lambda groups: self._loops.group_program(Kind(kind), element, groups, limit),
+      lambda groups: self._loops.groups.trace(Kind(kind), element, groups, limit),
       program_length.groups_on_tpu(self._config, element),
     )
     if program is not None:
-      return groups, program.traced, groups * program.bytes_of_group
+      return groups, program, groups * program.bytes_of_group
     group = _group_spec(element, self._replicas)
-    iterator = tf.data.IteratorSpec(group)
     if kind == Kind.PREDICT:
-      traced = self._loops.trace_predict(iterator)
+      traced = self._loops.predict.trace(group)
     else:
-      count = tf.TensorSpec([], tf.int64)
-      traced = self._loops.evaluate.get_concrete_function(iterator, group, count, "")
-    return 1, traced, _bytes_of_results(traced.graph)
+      traced = self._loops.evaluate.trace(group, "")
+    return 1, traced, _bytes_of_results(traced.function.graph)
 
   def _trace_training(self, element):
     steps = program_length.steps_on_tpu(self._config, element)
     if steps == 1 and self._replicas <= made_up_tpu.CORES_OF_A_HOST:
-      traced = self._loops.trace_train(tf.data.IteratorSpec(element), True)
-      return steps, traced, _bytes_of_results(traced.graph)
-    traced = self._loops.trace_steps(stacks.spec_of(element, steps, self._replicas))
-    kept = [*self._program.totals.variables(), *self._program.scalars.values()]
+      traced = self._loops.train.trace(element, True)
+      return steps, traced, _bytes_of_results(traced.function.graph)
+    traced = self._loops.steps.trace(stacks.spec_of(element, steps, self._replicas))
+    kept = [*traced.totals.variables(), *traced.step.scalars.values()]
     return steps, traced, sum(map(_bytes_of, kept))
 
 

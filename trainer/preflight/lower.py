@@ -135,7 +135,8 @@ class Steps:
     method = getattr(self._program, _METHODS[kind])
 
     def one_step(*flat):
-      return method([tf.nest.pack_sequence_as(element, flat)])
+      *tensors, _ = method([tf.nest.pack_sequence_as(element, flat)])
+      return tensors
 
     one_step.__name__ = f"{kind}_step"
     function = tf.function(one_step, jit_compile=True, autograph=False)

@@ -17,7 +17,7 @@ class HostMetrics:
   A metric_fn makes new metrics at each call, as a model_fn makes new layers. So a VariableStore
   keeps their variables, as it does for a model_fn.
 
-  `update` and `results` are called while a tf.function is traced; `reset` is called outside.
+  `update` is called while a tf.function is traced; `reset` is called outside.
 
   Args:
     model: the store of the model, whose variables a metric_fn may read; None if there is no model.
@@ -26,7 +26,6 @@ class HostMetrics:
   def __init__(self, model: variable_store.VariableStore | None = None) -> None:
     self._model = model
     self._store = variable_store.VariableStore(tf.distribute.get_strategy())
-    self._metrics: dict[str, Callable[[], tf.Tensor]] = {}
 
   def reset(self) -> None:
     """Sets the variables of all metrics to their initial values."""
@@ -34,30 +33,32 @@ class HostMetrics:
 
   def update(
     self, metric_fn: Callable[..., Mapping[str, Any]] | None, tensors: list | dict[str, tf.Tensor]
-  ) -> None:
+  ) -> dict[str, Callable[[], tf.Tensor]]:
     """Adds a batch to the metrics.
 
     Args:
       metric_fn: as in EstimatorSpec.eval_metrics; None if there are no metrics.
       tensors: the arguments of metric_fn; a dict is passed as keywords.
 
+    Returns:
+      Name → function that returns the metric's value over all batches since `reset`. It may be
+      called after the loop in whose body `update` was called, see `read`.
+
     Raises:
       ModelFnError: metric_fn raised an exception.
       SpecError: metric_fn returned something other than a dict of metrics.
     """
+    readers: dict[str, Callable[[], tf.Tensor]] = {}
 
     def update():
       metrics = {} if metric_fn is None else _call(metric_fn, tensors)
       spec.check_metrics(metrics)
-      self._metrics = {name: self._readable(name, metric) for name, metric in metrics.items()}
+      readers.update({name: self._readable(name, metric) for name, metric in metrics.items()})
 
     name = "" if metric_fn is None else f"metric_fn {spec.name_of(metric_fn)}"
     step = tf.constant(0, tf.int64)
     self._store.run(update, (), step, name=name, beside=self._model)
-
-  def results(self) -> dict[str, tf.Tensor]:
-    """Returns the value of each metric over all batches since `reset`."""
-    return {name: read() for name, read in self._metrics.items()}
+    return readers
 
   def _readable(self, name, metric):
     """Returns a function that reads the metric after the loop over the batches.
@@ -81,6 +82,11 @@ class HostMetrics:
     )
     kept.assign(value)
     return kept.read_value
+
+
+def read(readers: Mapping[str, Callable[[], tf.Tensor]]) -> dict[str, tf.Tensor]:
+  """Returns the values of the metrics whose readers HostMetrics.update returned."""
+  return {name: reader() for name, reader in readers.items()}
 
 
 def scalars(result: Mapping[str, Any]) -> dict[str, float]:

@@ -46,8 +46,9 @@ def test_what_is_large_or_unknown_is_not(fn, specs):
 
 def trained(folder, single_thread):
   estimator = programs.estimator(folder)
-  estimator.train(programs.train_input, steps=20)
-  assert estimator._parts.loops._single_thread == single_thread
+  source = estimator.trace("train", programs.train_input)
+  assert source.traced.is_single_threaded == single_thread
+  estimator.train(source, steps=20)
   return {name: variable.numpy() for name, variable in estimator.variables.items()}
 
 
@@ -65,8 +66,7 @@ def test_both_executors_train_to_the_same_numbers_and_each_to_its_own_bits(tmp_p
 
 def test_several_cores_have_the_usual_executor(tmp_path):
   estimator = programs.estimator(tmp_path, device="cpu:2")
-  estimator.train(programs.train_input, steps=2)
-  assert not estimator._parts.loops._single_thread
+  assert not estimator.trace("train", programs.train_input).traced.is_single_threaded
 
 
 @pytest.mark.parametrize("every, is_light", [(1, True), (2, False)])
@@ -80,8 +80,9 @@ def test_a_host_call_of_each_step_keeps_it_light(tmp_path, every, is_light):
 
   config = trainer.TPUConfig(host_call_every_n_steps=every)
   estimator = programs.estimator(tmp_path, model_fn, tpu_config=config)
-  estimator.train(programs.train_input, steps=2)
-  assert estimator._parts.loops._single_thread == is_light
+  source = estimator.trace("train", programs.train_input)
+  assert source.traced.is_single_threaded == is_light
+  estimator.train(source, steps=2)
   assert last.numpy() == programs.arrays(9)[0][8, 0]  # the first example of the second batch
 
 

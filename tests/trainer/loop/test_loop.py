@@ -194,8 +194,7 @@ def test_no_replica_works_before_the_end_of_the_wait_is_noted(tmp_path, device):
   the input's.
   """
   estimator = programs.estimator(tmp_path, device=device)
-  iterator = estimator.trace("train", programs.train_input).iterator
-  traced = estimator._parts.loops.trace_train(iterator, endless=True)
+  traced = estimator.trace("train", programs.train_input).traced.function
   (while_loop,) = (
     operation for operation in traced.graph.get_operations() if operation.type == "While"
   )

@@ -76,7 +76,7 @@ def test_an_evaluation_gives_the_same_bits(pair):
   assert by_host == in_program
   assert set(by_host) > {"absolute_error", "squared_error", "confusion", "fading"}
   assert by_host["squared_error"] == pytest.approx(by_host["loss"], rel=1e-6)
-  assert isinstance(pair[1].trace("eval", programs.examples(99)).iterator, multi_group.GroupReader)
+  assert isinstance(pair[1].trace("eval", programs.examples(99)).traced, multi_group.GroupProgram)
 
 
 @pytest.mark.parametrize("pair", long.except_for(["cpu:2"], DEVICES), indirect=True)
@@ -92,8 +92,8 @@ def test_predictions_are_the_same_in_order_without_padding(pair):
       assert second[key].dtype == value.dtype
     np.testing.assert_array_equal(second["x"], other["x"])
     np.testing.assert_array_equal(one["x"], other["x"])
-  iterator = pair[1].trace("predict", programs.examples(99)).iterator
-  assert isinstance(iterator, multi_group.GroupReader)
+  traced = pair[1].trace("predict", programs.examples(99)).traced
+  assert isinstance(traced, multi_group.GroupProgram)
 
 
 @pytest.mark.parametrize("pair", long.except_for(["cpu:2"], DEVICES), indirect=True)
@@ -111,8 +111,7 @@ def test_two_predictions_at_once_do_not_mix(pair):
 def test_results_that_exceed_the_bound_come_in_shorter_programs(model_dir):
   def groups(limit):
     made = estimator(model_dir, groups=8, stacked_input_bytes=limit)
-    iterator = made.trace("predict", programs.examples(EXAMPLES)).iterator
-    return getattr(getattr(iterator, "program", None), "groups", 1)
+    return getattr(made.trace("predict", programs.examples(EXAMPLES)).traced, "groups", 1)
 
   # A group of 16 examples: 16 bytes of input each, and 25 of predictions.
   assert [groups(limit) for limit in (16 * 25 * 7, 16 * 25 * 3 + 1, 16 * 25)] == [7, 3, 1]

@@ -142,7 +142,7 @@ def test_the_first_step_that_is_not_finite(tmp_path, device):
   estimator = programs.estimator(tmp_path, model_fn, device, tpu_config=tpu)
   source, found = estimator.trace("train", programs.train_input), []
   for steps in (5, 2, 2, 2):
-    result = estimator._parts.loops.train(source.iterator, tf.constant(steps), source.is_endless)
+    result = source.traced.run(source.iterator, steps)
     found.append((int(result["non_finite_step"]), math.isfinite(float(result["loss"]))))
   assert found == [(-1, True), (6, False), (8, False), (-1, True)]
 

@@ -53,8 +53,7 @@ def test_every_way_of_writing_a_model_fn(case, tmp_path):
 
 def test_the_program_is_xla_s(tmp_path):
   estimator = programs.estimator(tmp_path, xla=True)
-  source = estimator.trace("train", programs.train_input)
-  traced = estimator._parts.loops.trace_train(source.iterator, source.is_endless)
+  traced = estimator.trace("train", programs.train_input).traced.function
   assert traced.function_def.attr["_XlaMustCompile"].b
   assert not estimator._parts.program.store._uses_cpu_kernels
 

@@ -20,8 +20,7 @@ def update(metric_fn, *batches):
 
   @tf.function(autograph=False)
   def count(tensors):
-    host_metrics.update(metric_fn, tensors)
-    return host_metrics.results()
+    return metrics.read(host_metrics.update(metric_fn, tensors))
 
   for batch in batches:
     results = count(tf.nest.map_structure(tf.constant, batch))

@@ -86,6 +86,6 @@ def test_a_training_uses_it(tmp_path, device):
 
   estimator = programs.estimator(tmp_path, model_fn, device=device, cpu_kernels=True)
   estimator.train(programs.train_input, steps=3)
-  graph = estimator._parts.loops._train_loop._list_all_concrete_functions()[0].graph
+  graph = estimator.trace("train", programs.train_input).traced.function.graph
   text = str(graph.as_graph_def())
   assert text.count('op: "ResourceApplyAdam"') == estimator.device.replicas

@@ -181,7 +181,7 @@ def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
 
   estimator = programs.estimator(tmp_path, model_fn, device=device, batch_size=32, cpu_kernels=True)
   estimator.train(programs.train_input, steps=3)
-  graph = estimator._parts.loops._train_loop._list_all_concrete_functions()[0].graph
+  graph = estimator.trace("train", programs.train_input).traced.function.graph
   operations = str(graph.as_graph_def()).count('op: "FusedBatchNormV3"')
   assert operations == estimator.device.replicas
   exported = tf.saved_model.load(estimator.export_saved_model(str(tmp_path / "export")))

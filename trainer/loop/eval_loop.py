@@ -1,0 +1,154 @@
+"""Evaluates many groups of batches in one call of the device."""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.loop import multi_group
+from trainer.loop import step as step_lib
+from trainer.reporting import host_metrics as metrics_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedEvaluation:
+  """The loop over whole batches that was traced for one kind of input.
+
+  Attributes:
+    function: the concrete function of (iterator, group, steps).
+    step: what the trace of its step found.
+  """
+
+  function: tf.types.experimental.ConcreteFunction
+  step: step_lib.TracedStep
+
+  def run(self, iterator: tf.data.Iterator, group: tuple, steps: int) -> dict[str, Any]:
+    """Evaluates whole batches.
+
+    Starts with `group` and stops before a group that is empty or has a partial batch.
+
+    Args:
+      iterator: over the groups that follow, see `trainer.inputs.groups`.
+      group: the first group.
+      steps: the most groups to evaluate.
+
+    Returns:
+      A dict:
+
+      - "loss_sum": float64, the sum over the examples.
+      - "rows": int64, the number of examples.
+      - "steps": int64, the number of groups evaluated.
+      - "group": the group to continue with.
+      - "metrics": dict of the metrics so far.
+    """
+    return self.function(iterator, group, tf.constant(steps, tf.int64))
+
+
+class EvalLoop:
+  """The evaluations of a Program. Those of different names have metrics of their own.
+
+  Args:
+    program: the program.
+    replicas: number of batches in a group: the replicas of this process.
+  """
+
+  def __init__(self, program: step_lib.Program, replicas: int) -> None:
+    self._program = program
+    self._replicas = replicas
+    self._metrics: dict[str, metrics_lib.HostMetrics] = {}  # by the evaluation's name
+    self._traces: dict[Any, TracedEvaluation] = {}
+    self._partial = tf.function(self._evaluate_partial, autograph=False)
+
+  def host_metrics(self, name: str) -> metrics_lib.HostMetrics:
+    """Returns the metrics of the evaluation with this name; "" for the one without a name."""
+    return self._metrics.setdefault(name, metrics_lib.HostMetrics(self._program.store))
+
+  def trace(self, group_spec: tuple, name: str) -> TracedEvaluation:
+    """Traces the loop over whole batches, once for each kind of input and each name.
+
+    Args:
+      group_spec: of the iterator over groups, see `trainer.inputs.groups`.
+      name: the evaluation's name.
+    """
+    key = tf.data.IteratorSpec(group_spec), name
+    if key not in self._traces:
+      self._traces[key] = self._trace(group_spec, name)
+    return self._traces[key]
+
+  def _trace(self, group_spec, name):
+    found = []
+
+    def evaluate(iterator, group, steps):
+      results, traced = self._loop(iterator, group, steps, self.host_metrics(name))
+      found.append(traced)
+      return results
+
+    function = tf.function(evaluate, autograph=False).get_concrete_function(
+      tf.data.IteratorSpec(group_spec), group_spec, tf.TensorSpec([], tf.int64)
+    )
+    return TracedEvaluation(function, found[-1])
+
+  def _loop(self, iterator, group, steps, host_metrics):
+    """Adds the loop to the function that is being traced; returns (results, TracedStep)."""
+    found = []
+
+    # A replica's batch counts as whole if it is full or empty: an empty one is left out below.
+    def is_whole(rows, size):
+      return tf.reduce_any(rows > 0) & tf.reduce_all(tf.equal(rows, 0) | tf.equal(rows, size))
+
+    def body(done, group, loss_sum, seen):
+      element, rows = group
+      losses, tensors, traced = self._program.evaluate(split(element, self._replicas))
+      readers = multi_group.add_to_metrics(host_metrics, traced.metric_fn, tensors, rows > 0)
+      found.append((traced, readers))
+      loss_sum += multi_group.sum_of_losses(losses, rows)
+      return done + 1, _next_group(iterator, group), loss_sum, seen + tf.reduce_sum(rows)
+
+    def goes_on(done, group, *_):
+      return (done < steps) & is_whole(group[1], _batch_size(group[0]))
+
+    initial = tf.constant(0, tf.int64), group, tf.constant(0, tf.float64), tf.constant(0, tf.int64)
+    done, group, loss_sum, seen = tf.while_loop(goes_on, body, initial)
+    traced, readers = found[-1]
+    metrics = metrics_lib.read(readers)
+    return dict(loss_sum=loss_sum, rows=seen, steps=done, group=group, metrics=metrics), traced
+
+  def evaluate_partial(self, element: Any, name: str) -> dict[str, Any]:
+    """Evaluates one batch that is smaller than the others.
+
+    Every replica computes the whole batch. Only replica 0's result is used, so the loss is exact
+    for any batch size.
+
+    Args:
+      element: the batch, without padding.
+      name: the evaluation's name.
+
+    Returns:
+      A dict: "loss_sum" (float64) and "metrics" (dict of the metrics so far).
+    """
+    return self._partial(element, name)
+
+  def _evaluate_partial(self, element, name):
+    size = tf.nest.flatten(element)[0].shape[0]
+    losses, tensors, traced = self._program.evaluate([element] * self._replicas)
+    readers = self.host_metrics(name).update(
+      traced.metric_fn,
+      tf.nest.map_structure(lambda tensor: tensor[: tensor.shape[0] // self._replicas], tensors),
+    )
+    return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=metrics_lib.read(readers))
+
+
+def split(element: Any, replicas: int) -> list[Any]:
+  """Returns the batches of the replicas in an element of a group."""
+  return [tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(replicas)]
+
+
+def _batch_size(element):
+  return tf.nest.flatten(element)[0].shape[1]
+
+
+def _next_group(iterator, like):
+  optional = iterator.get_next_as_optional()
+  return tf.cond(
+    optional.has_value(), optional.get_value, lambda: tf.nest.map_structure(tf.zeros_like, like)
+  )
