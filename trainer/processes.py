@@ -115,7 +115,8 @@ def ask(
     with open(paths[0], "w", encoding="utf-8") as file:
       json.dump({"parent": os.getpid(), "request": dict(request)}, file)
     status = run([sys.executable, "-m", module, *paths], output, timeout_seconds, environment)
-    if status == 0:
+    # Also of a process that died afterwards, as a library may have it at its end.
+    if os.path.exists(paths[1]):
       with open(paths[1], encoding="utf-8") as file:
         return status, json.load(file)
   return status, None
@@ -131,8 +132,10 @@ def answer(function: Callable[[dict[str, Any]], Any]) -> None:
     asked = json.load(file)
   end_with_parent(asked["parent"])
   made = function(asked["request"])
-  with open(sys.argv[2], "w", encoding="utf-8") as file:
+  unfinished = f"{sys.argv[2]}.part"
+  with open(unfinished, "w", encoding="utf-8") as file:
     json.dump(made, file)
+  os.replace(unfinished, sys.argv[2])
 
 
 def end_with_parent(parent: int | None = None) -> None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.loop import device_loops, executor
+from trainer.loop import executor, predict_loop
 
 # ---------------------------------------------------------------- constructor
 
@@ -152,7 +152,7 @@ def test_several_batches_are_predicted_at_once_if_it_is_known_that_they_come(
 ):
   """The next is made ready while one is predicted."""
   monkeypatch.setattr(executor, "is_light", lambda graph: is_small)
-  monkeypatch.setattr(device_loops, "_LARGE_GROUPS", 16)
+  monkeypatch.setattr(predict_loop, "_LARGE_GROUPS", 16)
   read = []
 
   def input_fn(params):

@@ -1,10 +1,10 @@
 """The process around the TPU compiler, with other programs in its place."""
 
-import sys
 import types
 
 import pytest
 
+from trainer import processes
 from trainer.devices import tensorflow_package
 from trainer.preflight import compiler, program, topology
 
@@ -13,21 +13,20 @@ V3 = topology.find("v3-8")
 
 @pytest.fixture
 def in_its_place(tmp_path, monkeypatch):
-  """Puts a shell script in the place of the process that compiles; "$3" is the request."""
+  """Puts a shell script in the place of the process that compiles; "$4" is for its answer."""
 
   def put(script):
     path = tmp_path / "program"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    monkeypatch.setattr(compiler, "sys", types.SimpleNamespace(executable=str(path)))
+    monkeypatch.setattr(processes, "sys", types.SimpleNamespace(executable=str(path)))
 
   return put
 
 
 def answer(text):
   """A script that answers with a JSON text."""
-  find = "import json, sys; print(json.load(open(sys.argv[1]))['answer'])"
-  return f"""cat > "$({sys.executable} -c "{find}" "$3")" <<'END'\n{text}\nEND"""
+  return f"""cat > "$4" <<'END'\n{text}\nEND"""
 
 
 def test_compiler_that_aborts_is_an_error_with_its_last_words(in_its_place):
@@ -66,7 +65,7 @@ def test_refusal_of_the_older_compiler_beside_tensorflow_tpu_names_the_newer_one
   found = tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.31")
   monkeypatch.setattr(tensorflow_package, "installed", lambda: found)
   in_its_place(answer('{"error": "INVALID_ARGUMENT: no such topology", "versions": {}}'))
-  with pytest.raises(compiler.CompileError, match=r"0\.0\.31: in an env.*octet\[cpu,preflight\]"):
+  with pytest.raises(compiler.CompileError, match=r"0\.0\.31: in an env.*\[cpu,preflight\]"):
     compiler.compile_program(program.Program(b""), V3, 60)
 
 

@@ -100,7 +100,7 @@ def test_what_cannot_be_made_pure_is_said_with_the_other_environment(monkeypatch
   function.get_concrete_function(spec)
   steps = lower.Steps(programs.experiment(), 8, {"train": 8})
   if is_tpu:
-    with pytest.raises(lower.LowerError, match=r"RngReadAndSkip \(.*octet\[cpu,preflight\]"):
+    with pytest.raises(lower.LowerError, match=r"RngReadAndSkip \(.*\[cpu,preflight\]"):
       steps.lower(function, spec)
   elif not tpu_lowering.tensorflow_package.installed().for_tpu:
     assert steps.lower(function, spec).lowering == program.CPU
