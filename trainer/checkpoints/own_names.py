@@ -20,6 +20,8 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
 
   - the global step;
   - a Keras optimizer's variables: those beside `<optimizer>/iteration`;
+  - a Keras 2 optimizer's variables: those beside `Adam/decay`, where there is a slot
+    `Adam/dense/kernel/m` or the name is that of a kind of optimizer;
   - slots of tf.compat.v1 optimizers, below a trainable variable's name (`dense/kernel/Adam`), and
     the powers of beta that its Adam keeps;
   - moving averages and accumulated gradients of Octet's optimizers;
@@ -36,7 +38,12 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
   keras_optimizers = {
     name.removesuffix("iteration") for name in names if name.endswith("/iteration")
   }
-  beside = (*keras_optimizers, f"{optimizers.EMA_SCOPE}/", "accumulated/")
+  beside = (
+    *keras_optimizers,
+    *_of_keras_2(names, trainable),
+    f"{optimizers.EMA_SCOPE}/",
+    "accumulated/",
+  )
 
   def is_own(name):
     outer = name.split("/")
@@ -54,3 +61,18 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
     )
 
   return {name for name in names if is_own(name)}
+
+
+# An optimizer of Keras 2 without slots is known by its name.
+_KERAS_2 = re.compile(r"(.*/)?(SGD|Adam|Adagrad|Ftrl|RMSprop|Adadelta|Adamax|Nadam)(_\d+)?/")
+
+
+def _of_keras_2(names: Collection[str], trainable: Collection[str]) -> list[str]:
+  """What the names of each Keras 2 optimizer's variables begin with: `training/Adam/`."""
+  found = [name.removesuffix("decay") for name in names if name.endswith("/decay")]
+  return [
+    scope
+    for scope in found
+    if _KERAS_2.fullmatch(scope)
+    or any(name.startswith(tuple(f"{scope}{one}/" for one in trainable)) for name in names)
+  ]

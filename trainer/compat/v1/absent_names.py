@@ -1,5 +1,8 @@
 """Names of TensorFlow that are not there: the reason of each, and what to use in its place."""
 
+import importlib
+from typing import Any
+
 _TREES = (
   "TensorFlow removed the kernels of boosted trees.",
   "the package tensorflow-decision-forests, or XGBoost",
@@ -18,7 +21,6 @@ _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribut
 
 # By name, (reason, replacement); an entry is also that of all names below it.
 TABLE = {
-  "compat.v2.estimator": ("TensorFlow removed it.", "trainer.compat.v1.estimator"),
   "contrib.boosted_trees": _TREES,
   "contrib.estimator.boosted_trees_classifier_train_in_memory": _TREES,
   "contrib.estimator.boosted_trees_regressor_train_in_memory": _TREES,
@@ -126,7 +128,19 @@ TABLE = {
     "tf.saved_model.load, or a network of the program's own and tf.train.init_from_checkpoint of "
     "the module's variables",
   ),
-  "keras.estimator": ("Keras 3 has no estimators.", "trainer.model_fn_from_keras"),
+  "data.experimental.CheckpointInputPipelineHook": (
+    "a checkpoint has the position in the data.",
+    "no hook",
+  ),
+  "keras.experimental.LinearModel": ("Keras 3 has no such model.", "estimator.LinearRegressor"),
+  "keras.experimental.SequenceFeatures": (
+    "Keras 3 has no layers of feature columns.",
+    "keras.layers.DenseFeatures for columns that are no sequences",
+  ),
+  "keras.experimental.WideDeepModel": (
+    "Keras 3 has no such model.",
+    "estimator.DNNLinearCombinedRegressor",
+  ),
 } | {
   f"{module}.{name}": _REWRITES
   for module in ("contrib.tpu", "tpu")
@@ -139,16 +153,32 @@ def is_known(name: str) -> bool:
   return _entry(name) is not None
 
 
-def reason_and_replacement(name: str) -> tuple[str, str]:
-  """(why a dotted name is not there, what to use in its place or "")."""
+def reason_and_replacement(name: str, is_v2: bool = False) -> tuple[str, str]:
+  """(why a dotted name is not there, what to use in its place or "").
+
+  Args:
+    is_v2: whether it is looked for among the names of TensorFlow 2.
+  """
   entry = _entry(name)
-  if entry is not None:
+  if entry is not None and not (is_v2 and name.startswith("contrib.")):
     return entry
+  if is_v2:
+    return _reason_in_v2(name)
   if name.startswith("contrib."):
     return "of tf.contrib, only what Estimator programs use is here.", ""
   if name.startswith("estimator.") and (name.count(".") > 1 or name[len("estimator.")].islower()):
     return _INSIDE, ""
   return "neither this package nor the installed TensorFlow has it.", ""
+
+
+def _reason_in_v2(name: str) -> tuple[str, str]:
+  """Why a name is not among those of TensorFlow 2: it may be one of TensorFlow 1."""
+  found: Any = importlib.import_module("trainer.compat.v1")
+  for part in name.split("."):
+    found = getattr(found, part, None)
+    if found is None:
+      return "neither this package nor the installed TensorFlow has it.", ""
+  return "it is a name of TensorFlow 1.", f"tf.compat.v1.{name}"
 
 
 def _entry(name: str) -> tuple[str, str] | None:

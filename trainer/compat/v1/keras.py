@@ -84,4 +84,6 @@ backend = types.SimpleNamespace(
 backend.learning_phase = learning_phase
 backend.set_learning_phase = set_learning_phase
 
-__getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.keras",))
+__getattr__, __dir__ = overlay.behind(
+  __name__, ("tensorflow.keras",), homes={"estimator": "trainer.compat.v1.keras_estimator"}
+)

@@ -10,7 +10,10 @@ from typing import Any
 
 from trainer.compat.v1 import absent, absent_names
 
-_PACKAGE = "trainer.compat.v1"
+
+def package_of(module: str) -> str:
+  """`trainer.compat.v1` or `trainer.compat.v2`, of the name of a module in one of them."""
+  return ".".join(module.split(".")[:3])
 
 
 def behind(
@@ -31,24 +34,25 @@ def behind(
     (`__getattr__`, `__dir__`).
   """
   homes = dict(homes or {})
+  package = package_of(module)
   # A package, though one without files: of a package, `from ... import name` looks for a module if
   # there is no such attribute, and absent.AbsentModules can say why there is none.
   vars(sys.modules[module]).setdefault("__path__", [])
 
   def get(name: str) -> Any:
-    if name.startswith("__"):
+    if name.startswith("__") and name not in homes:
       raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    if name in submodules or (name == "python" and module.startswith(f"{_PACKAGE}.contrib.")):
+    if name in submodules or (name == "python" and module.startswith(f"{package}.contrib.")):
       return importlib.import_module(f"{module}.{name}")
     if name in homes:
       return getattr(_module(homes[name]), name)
-    public = f"{module}.{name}".removeprefix(f"{_PACKAGE}.")
+    public = f"{module}.{name}".removeprefix(f"{package}.")
     if not absent_names.is_known(public):
       for original in originals:
         found = _of(original, name)
         if found is not _MISSING:
           return found
-    raise absent.AbsentNameError(public)
+    raise absent.AbsentNameError(public, package=package)
 
   def names() -> list[str]:
     found = {*submodules, *homes, *vars(importlib.import_module(module))}

@@ -47,20 +47,20 @@ _HOMES = {
   ),
 }
 
+# By public name, the module that has it.
+HOMES = {name: f"{_HERE}.{module}" for module, names in _HOMES.items() for name in names} | {
+  "ModeKeys": "trainer",
+  "WarmStartSettings": "trainer",
+  "CheckpointSaverListener": "tensorflow.compat.v1.train",
+  "NanLossDuringTrainingError": "tensorflow.compat.v1.train",
+  "SecondOrStepTimer": "tensorflow.compat.v1.train",
+  "SessionRunArgs": "tensorflow.compat.v1.train",
+  "SessionRunContext": "tensorflow.compat.v1.train",
+  "SessionRunHook": "tensorflow.compat.v1.train",
+  "SessionRunValues": "tensorflow.compat.v1.train",
+  "VocabInfo": "tensorflow.compat.v1.train",
+}
+
 __getattr__, __dir__ = overlay.behind(
-  __name__,
-  submodules=("estimator", "experimental", "export", "inputs", "tpu"),
-  homes={name: f"{_HERE}.{module}" for module, names in _HOMES.items() for name in names}
-  | {
-    "ModeKeys": "trainer",
-    "WarmStartSettings": "trainer",
-    "CheckpointSaverListener": "tensorflow.compat.v1.train",
-    "NanLossDuringTrainingError": "tensorflow.compat.v1.train",
-    "SecondOrStepTimer": "tensorflow.compat.v1.train",
-    "SessionRunArgs": "tensorflow.compat.v1.train",
-    "SessionRunContext": "tensorflow.compat.v1.train",
-    "SessionRunHook": "tensorflow.compat.v1.train",
-    "SessionRunValues": "tensorflow.compat.v1.train",
-    "VocabInfo": "tensorflow.compat.v1.train",
-  },
+  __name__, submodules=("estimator", "experimental", "export", "inputs", "tpu"), homes=HOMES
 )

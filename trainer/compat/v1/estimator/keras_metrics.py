@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from trainer import errors
+from trainer.compat.v1 import habits
 from trainer.internals import patches
 
 # In a model_fn that is evaluated: what was asked of each metric, [(metric, args, kwargs)].
@@ -31,10 +32,18 @@ def deferred(evaluating: bool) -> Iterator[None]:
 
 @patches.replaces(keras.metrics.Metric, "add_variable")
 def _add_variable(original, metric, *args, **kwargs):
-  """None for a metric of the model_fn, which counts nothing there: the model has no such
-  variable.
+  """None for a metric of a model_fn that evaluates, which counts nothing there.
+
+  In a training, a metric counts in local variables, which no checkpoint holds.
   """
-  return original(metric, *args, **kwargs) if _updates.get() is None else None
+  if _updates.get() is not None:
+    return None
+  with tf.variable_creator_scope(_local) if habits.are_kept() else contextlib.nullcontext():
+    return original(metric, *args, **kwargs)
+
+
+def _local(next_creator: Callable, **kwargs: Any) -> Any:
+  return next_creator(**kwargs | {"collections": [tf.compat.v1.GraphKeys.LOCAL_VARIABLES]})
 
 
 @patches.replaces(keras.metrics.Metric, "__getattribute__")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.v1 import habits, keras, small_updates, summary
+from trainer.compat.v1 import habits, keras, layer_updates, small_updates, summary
 from trainer.compat.v1.estimator import (
   fetches,
   host_calls,
@@ -24,7 +24,7 @@ from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
 
 # Imported for what they replace: a program may first ask for tf.keras or tf.train in its model_fn,
 # and what is replaced then is so from the next training on.
-del keras, small_updates
+del keras, layer_updates, small_updates
 
 ModeKeys = trainer.ModeKeys
 

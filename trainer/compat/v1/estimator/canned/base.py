@@ -1,7 +1,8 @@
 """What canned estimators have in common: a model_fn of a head and a network, and optimizers."""
 
 import contextlib
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -22,17 +23,43 @@ _OPTIMIZERS = {
 }
 
 
-def optimizer_of(given: Any, rate: float) -> Any:
-  """An optimizer from one, its name, or a function that makes one."""
-  if isinstance(given, str):
-    if given not in _OPTIMIZERS:
-      raise ValueError(f"Unsupported optimizer {given!r}; expected one of {sorted(_OPTIMIZERS)}.")
-    return _OPTIMIZERS[given](rate)
-  return given() if callable(given) else given
+@dataclasses.dataclass(frozen=True)
+class Face:
+  """What canned estimators of tf.compat.v1 and of TensorFlow 2 do otherwise.
+
+  Attributes:
+    reduction: what of the examples' losses the loss is.
+    classification: function of n_classes, weight_column, label_vocabulary and loss_reduction that
+      makes a classifier's head.
+    optimizers: by name, the optimizers that a program may name.
+    minimizer: as `minimizer`.
+    tells_mean: whether a training writes average_loss, too, where the loss is a sum.
+    dnn_rate: the learning rate of an optimizer that is named for a DNN; None for its own default.
+  """
+
+  reduction: str
+  classification: Callable[..., heads.Head]
+  optimizers: Mapping[str, Callable[..., Any]]
+  minimizer: Callable[..., Callable[[tf.Tensor], Any]]
+  tells_mean: bool
+  dnn_rate: float | None
+
+  def optimizer(self, given: Any, rate: float | None) -> Any:
+    """An optimizer from one, its name, or a function that makes one."""
+    if isinstance(given, str):
+      if given not in self.optimizers:
+        raise ValueError(
+          f"Unsupported optimizer {given!r}; expected one of {sorted(self.optimizers)}."
+        )
+      return self.optimizers[given](*([] if rate is None else [rate]))
+    return given() if callable(given) else given
 
 
 class Canned(Estimator):
   """What canned estimators have in common.
+
+  Attributes:
+    face: whose names and meanings they have.
 
   Args:
     head: a heads.Head.
@@ -40,6 +67,8 @@ class Canned(Estimator):
     minimize: function of a loss that returns the train_op.
     scope: that of the model, in which 2.15 made what the head makes; "" for none.
   """
+
+  face: Face
 
   def __init__(
     self,
@@ -58,7 +87,7 @@ class Canned(Estimator):
       logits = logits_fn(features, mode)
 
       def train_op_fn(loss: tf.Tensor) -> Any:
-        if head.loss_reduction == heads.SUM:
+        if self.face.tells_mean and head.loss_reduction == heads.SUM:
           _tell_mean(loss, head.weight(labels, features), scope)
         with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
           return minimize(loss)
@@ -82,7 +111,11 @@ def _tell_mean(loss: tf.Tensor, weight: tf.Tensor, scope: str) -> None:
 
 
 def minimizer(
-  make: Callable[[], Any], of: str | None = None, slots: str = "", within: str | None = None
+  make: Callable[[], Any],
+  of: str | None = None,
+  slots: str = "",
+  within: str | None = None,
+  counts: bool = True,
 ) -> Callable[[tf.Tensor], Any]:
   """A function of a loss that makes the train_op.
 
@@ -94,7 +127,9 @@ def minimizer(
       letters as the part's own name had; but the slots were made in the model's scope, so that as
       much of "part_0/" was left as that scope is long.
     within: the scope of the model, in which the optimizer's own variables are.
+    counts: whether it is the optimizer that counts the steps of TensorFlow 2.
   """
+  del counts
 
   def minimize(loss: tf.Tensor) -> Any:
     optimizer = make()
@@ -108,3 +143,13 @@ def minimizer(
       return heads.minimized(optimizer, loss, variables)
 
   return minimize
+
+
+Canned.face = Face(
+  reduction=heads.SUM,
+  classification=heads.classification,
+  optimizers=_OPTIMIZERS,
+  minimizer=minimizer,
+  tells_mean=True,
+  dnn_rate=0.05,
+)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainer.compat.v1.estimator import heads
-from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
+from trainer.compat.v1.estimator.canned.base import Canned
 from trainer.compat.v1.estimator.canned.networks import baseline_logits
 
 _RATE = 0.3
@@ -23,7 +23,7 @@ class BaselineEstimator(Canned):
     super().__init__(
       head,
       lambda features, mode: baseline_logits(features, head.logits_dimension),
-      minimizer(lambda: optimizer_of(optimizer, _RATE)),
+      self.face.minimizer(lambda: self.face.optimizer(optimizer, _RATE)),
       model_dir,
       config,
       None,
@@ -40,10 +40,11 @@ class BaselineClassifier(BaselineEstimator):
     weight_column: str | None = None,
     label_vocabulary: Sequence[str] | None = None,
     *,
-    loss_reduction: str = heads.SUM,
+    loss_reduction: str | None = None,
     **settings: Any,
   ):
-    head = heads.classification(n_classes, weight_column, label_vocabulary, loss_reduction)
+    reduction = loss_reduction or self.face.reduction
+    head = self.face.classification(n_classes, weight_column, label_vocabulary, reduction)
     super().__init__(head, model_dir, **settings)
 
 
@@ -56,9 +57,11 @@ class BaselineRegressor(BaselineEstimator):
     label_dimension: int = 1,
     weight_column: str | None = None,
     *,
-    loss_reduction: str = heads.SUM,
+    loss_reduction: str | None = None,
     **settings: Any,
   ):
     super().__init__(
-      heads.RegressionHead(label_dimension, weight_column, loss_reduction), model_dir, **settings
+      heads.RegressionHead(label_dimension, weight_column, loss_reduction or self.face.reduction),
+      model_dir,
+      **settings,
     )

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer.compat.v1 import summary
 from trainer.compat.v1.estimator import heads
-from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
+from trainer.compat.v1.estimator.canned.base import Canned
 from trainer.compat.v1.estimator.canned.networks import (
   dnn_logit_fn_builder,
   linear_logit_fn_builder,
@@ -56,10 +56,16 @@ class DNNLinearCombinedEstimator(Canned):
     linear_logits = linear_logit_fn_builder(units, linear, linear_sparse_combiner)
     minimizers = []
     if dnn:
-      minimizers.append(minimizer(lambda: optimizer_of(dnn_optimizer, _DNN_RATE), "dnn"))
+      minimizers.append(
+        self.face.minimizer(lambda: self.face.optimizer(dnn_optimizer, _DNN_RATE), "dnn")
+      )
     if linear:
       rate = min(_LINEAR_RATE, 1 / math.sqrt(len(linear)))
-      minimizers.append(minimizer(lambda: optimizer_of(linear_optimizer, rate), "linear"))
+      minimizers.append(
+        self.face.minimizer(
+          lambda: self.face.optimizer(linear_optimizer, rate), "linear", counts=not dnn
+        )
+      )
 
     def logits_fn(features: dict[str, Any], mode: str) -> tf.Tensor:
       found = []
@@ -90,10 +96,11 @@ class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
     weight_column: str | None = None,
     label_vocabulary: Sequence[str] | None = None,
     *,
-    loss_reduction: str = heads.SUM,
+    loss_reduction: str | None = None,
     **settings: Any,
   ):
-    head = heads.classification(n_classes, weight_column, label_vocabulary, loss_reduction)
+    reduction = loss_reduction or self.face.reduction
+    head = self.face.classification(n_classes, weight_column, label_vocabulary, reduction)
     super().__init__(head, model_dir, **settings)
 
 
@@ -106,9 +113,11 @@ class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
     label_dimension: int = 1,
     weight_column: str | None = None,
     *,
-    loss_reduction: str = heads.SUM,
+    loss_reduction: str | None = None,
     **settings: Any,
   ):
     super().__init__(
-      heads.RegressionHead(label_dimension, weight_column, loss_reduction), model_dir, **settings
+      heads.RegressionHead(label_dimension, weight_column, loss_reduction or self.face.reduction),
+      model_dir,
+      **settings,
     )

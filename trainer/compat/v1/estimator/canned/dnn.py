@@ -6,10 +6,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.v1.estimator import heads
-from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
+from trainer.compat.v1.estimator.canned.base import Canned
 from trainer.compat.v1.estimator.canned.networks import dnn_logit_fn_builder
-
-_RATE = 0.05
 
 
 class DNNEstimator(Canned):
@@ -41,7 +39,9 @@ class DNNEstimator(Canned):
     super().__init__(
       head,
       logit_fn,
-      minimizer(lambda: optimizer_of(optimizer, _RATE), slots="t_0/", within="dnn"),
+      self.face.minimizer(
+        lambda: self.face.optimizer(optimizer, self.face.dnn_rate), slots="t_0/", within="dnn"
+      ),
       model_dir,
       config,
       warm_start_from,
@@ -61,10 +61,11 @@ class DNNClassifier(DNNEstimator):
     weight_column: str | None = None,
     label_vocabulary: Sequence[str] | None = None,
     *,
-    loss_reduction: str = heads.SUM,
+    loss_reduction: str | None = None,
     **settings: Any,
   ):
-    head = heads.classification(n_classes, weight_column, label_vocabulary, loss_reduction)
+    reduction = loss_reduction or self.face.reduction
+    head = self.face.classification(n_classes, weight_column, label_vocabulary, reduction)
     super().__init__(head, hidden_units, feature_columns, model_dir, **settings)
 
 
@@ -79,8 +80,10 @@ class DNNRegressor(DNNEstimator):
     label_dimension: int = 1,
     weight_column: str | None = None,
     *,
-    loss_reduction: str = heads.SUM,
+    loss_reduction: str | None = None,
     **settings: Any,
   ):
-    head = heads.RegressionHead(label_dimension, weight_column, loss_reduction)
+    head = heads.RegressionHead(
+      label_dimension, weight_column, loss_reduction or self.face.reduction
+    )
     super().__init__(head, hidden_units, feature_columns, model_dir, **settings)

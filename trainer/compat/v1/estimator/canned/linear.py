@@ -1,14 +1,15 @@
 """Canned linear estimators."""
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from trainer.compat.v1.estimator import heads
-from trainer.compat.v1.estimator.canned.base import Canned, minimizer, optimizer_of
+from trainer.compat.v1.estimator.canned.base import Canned
 from trainer.compat.v1.estimator.canned.networks import linear_logit_fn_builder
 
-_RATE = 0.2  # at most
+_RATE = 0.2
 
 
 class LinearEstimator(Canned):
@@ -26,12 +27,16 @@ class LinearEstimator(Canned):
     warm_start_from: Any = None,
   ):
     del partitioner
-    rate = min(_RATE, 1 / math.sqrt(len(feature_columns)))
+    if optimizer is None:
+      rate = min(_RATE, 1 / math.sqrt(len(feature_columns)))
+      optimizer = functools.partial(self.face.optimizers["Ftrl"], rate)
     logit_fn = linear_logit_fn_builder(head.logits_dimension, feature_columns, sparse_combiner)
     super().__init__(
       head,
       lambda features, mode: logit_fn(features),
-      minimizer(lambda: optimizer_of(optimizer, rate), slots="part_0/", within="linear"),
+      self.face.minimizer(
+        lambda: self.face.optimizer(optimizer, _RATE), slots="part_0/", within="linear"
+      ),
       model_dir,
       config,
       warm_start_from,
@@ -50,10 +55,11 @@ class LinearClassifier(LinearEstimator):
     weight_column: str | None = None,
     label_vocabulary: Sequence[str] | None = None,
     *,
-    loss_reduction: str = heads.SUM,
+    loss_reduction: str | None = None,
     **settings: Any,
   ):
-    head = heads.classification(n_classes, weight_column, label_vocabulary, loss_reduction)
+    reduction = loss_reduction or self.face.reduction
+    head = self.face.classification(n_classes, weight_column, label_vocabulary, reduction)
     super().__init__(head, feature_columns, model_dir, **settings)
 
 
@@ -67,8 +73,10 @@ class LinearRegressor(LinearEstimator):
     label_dimension: int = 1,
     weight_column: str | None = None,
     *,
-    loss_reduction: str = heads.SUM,
+    loss_reduction: str | None = None,
     **settings: Any,
   ):
-    head = heads.RegressionHead(label_dimension, weight_column, loss_reduction)
+    head = heads.RegressionHead(
+      label_dimension, weight_column, loss_reduction or self.face.reduction
+    )
     super().__init__(head, feature_columns, model_dir, **settings)

@@ -196,6 +196,10 @@ def classification_outputs(
 
 def minimized(optimizer: Any, loss: tf.Tensor, variables: Any = None) -> Any:
   """The train_op of an optimizer of tf.train or of Keras; of all variables if none are given."""
+  if hasattr(optimizer, "get_updates"):  # as the heads of 2.15 do it
+    with tf.name_scope(""), tf.name_scope("training"):
+      given = v1.trainable_variables() if variables is None else variables
+      return optimizer.get_updates(loss, given)[0]
   if isinstance(optimizer, keras.optimizers.Optimizer):
     return trainer.minimize(optimizer, loss, var_list=variables)
   return optimizer.minimize(loss, v1.train.get_global_step(), variables)

@@ -1,0 +1,167 @@
+"""Programs of TensorFlow 2: names, meanings and numbers of TensorFlow 2.15."""
+
+import functools
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+import trainer.compat.v2 as tf
+from tests import long
+from tests.compat import v2_programs_2_15 as programs
+
+HERE = pathlib.Path(__file__).parent
+VALUES = json.loads((HERE / "v2_programs_2_15.json").read_text())
+KEPT = HERE / "v2_checkpoints_2_15"
+CANNED = [name for name in VALUES if name not in programs.PROGRAMS]
+
+
+def check(name, found):
+  wanted = VALUES[name]
+  for one, other in zip(found["results"], wanted["results"], strict=True):
+    assert one == pytest.approx(other, rel=1e-5, abs=1e-6), name
+    assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
+  return [one for one in found["names"] if one != "examples_seen"], wanted["names"]
+
+
+@pytest.mark.parametrize("name", long.except_for(["linear", "dnn_adam", "both"], CANNED))
+def test_a_canned_estimator_trains_as_in_2_15(tmp_path, name):
+  make, label = programs.canned(tf, tmp_path, device="cpu")[name]
+  made = make()
+  if name not in programs.WITHOUT_CHANCE:  # goes on with a checkpoint of 2.15
+    folder = pathlib.Path(made.model_dir)
+    shutil.copytree(KEPT / name, folder, dirs_exist_ok=True)
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"\n')
+  names, wanted = check(name, programs.run_canned(tf, name, made, label))
+  assert names == wanted
+
+
+@pytest.mark.parametrize("name", long.except_for(["updates", "by_head"], programs.PROGRAMS))
+def test_a_model_fn_trains_as_in_2_15(tmp_path, name):
+  names, wanted = check(name, programs.run_program(tf, name, tmp_path, device="cpu"))
+  if name not in ("new_optimizer", "keras"):  # names of Keras 3's own, and of 2.15's objects
+    assert names == wanted
+
+
+# Names of TensorFlow 2 that programs use beside tf.estimator, of each part of it.
+NAMES = (
+  "__version__",
+  "config.list_physical_devices",
+  "data.experimental.make_csv_dataset",
+  "initializers.GlorotUniform",
+  "io.parse_example",
+  "keras.backend.set_learning_phase",
+  "keras.estimator.model_to_estimator",
+  "keras.layers.DenseFeatures",
+  "keras.layers.experimental.preprocessing.Normalization",
+  "keras.losses.mean_squared_error",
+  "keras.optimizers.legacy.Adam",
+  "keras.optimizers.schedules.ExponentialDecay",
+  "keras.saving.load_model",
+  "lookup.StaticHashTable",
+  "losses.BinaryCrossentropy",
+  "losses.Reduction.NONE",
+  "losses.mean_squared_error",
+  "metrics.AUC",
+  "metrics.Mean",
+  "nn.compute_average_loss",
+  "optimizers.Adam",
+  "random.set_seed",
+  "saved_model.load",
+  "strings.split",
+  "summary.create_file_writer",
+  "train.Checkpoint",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_tensorflow_2_are_there(name):
+  functools.reduce(getattr, name.split("."), tf)
+
+
+def test_names_of_tensorflow_1_say_where_they_are():
+  for name in ("placeholder", "layers", "estimator.inputs"):
+    with pytest.raises(AttributeError, match=f"Use tf.compat.v1.{name}"):
+      functools.reduce(getattr, name.split("."), tf)
+  with pytest.raises(ImportError, match=r"trainer.compat.v2 has no layers.*tf.compat.v1.layers"):
+    from trainer.compat.v2 import layers  # noqa: F401
+
+
+# The public names of tf.estimator in TensorFlow 2.15 that tf.compat.v1.estimator has, too, and
+# means otherwise.
+CANNED_NAMES = [
+  f"{kind}{what}"
+  for kind in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+  for what in ("Classifier", "Estimator", "Regressor")
+]
+
+
+def test_canned_estimators_of_tensorflow_1_are_beside_those_of_2():
+  for name in CANNED_NAMES:
+    of_1, of_2 = getattr(tf.compat.v1.estimator, name), getattr(tf.estimator, name)
+    assert of_1 is not of_2
+    assert of_1.face is not of_2.face
+  assert tf.compat.v1.estimator.Estimator is tf.estimator.Estimator
+  assert tf.compat.v2 is tf
+
+
+def test_the_meanings_are_those_of_tensorflow_2(tmp_path):
+  """Dropout takes a rate, and resizing takes the middles of pixels: numbers of 2.15."""
+  images = np.arange(32, dtype=np.float32).reshape(1, 4, 8, 1)
+
+  def model_fn(features, labels, mode):
+    weight = tf.Variable(1.0, name="weight")
+    resized = tf.image.resize(features, [2, 3])
+    kept = tf.cast(tf.nn.dropout(tf.ones([1, 10000]), 0.1) > 0, tf.float32)
+    predictions = {"resized": resized, "kept": tf.reduce_mean(kept, axis=1)}
+    loss = tf.reduce_mean(weight * resized)
+    optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    train_op = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op)
+
+  def read():
+    return tf.data.Dataset.from_tensor_slices(images).repeat().batch(1)
+
+  config = tf.estimator.RunConfig(device="cpu")
+  made = tf.estimator.Estimator(model_fn, str(tmp_path), config).train(read, steps=1)
+  found = next(made.predict(read))
+  wanted = [4.8333335, 7.5, 10.166666, 20.833334, 23.5, 26.166666]
+  assert found["resized"].ravel() == pytest.approx(wanted, rel=1e-6)
+  assert found["kept"] == pytest.approx(0.9, abs=0.02)
+
+
+def test_an_optimizer_of_the_programs_own_kind_is_refused():
+  class Own(tf.keras.optimizers.Adam):
+    pass
+
+  from trainer.compat.v1 import legacy_optimizers
+
+  Own.__module__ = __name__
+  with pytest.raises(ValueError, match="Own cannot train as one of Keras 2"):
+    legacy_optimizers.like(Own(0.1))
+  with pytest.raises(ValueError, match="weight_decay"):
+    legacy_optimizers.like(tf.keras.optimizers.Adam(0.1, weight_decay=0.1))
+
+
+def test_an_optimizer_compiles_and_is_written_as_that_of_keras(tmp_path):
+  model = tf.keras.Sequential([tf.keras.layers.Input([1]), tf.keras.layers.Dense(1)])
+  model.compile(tf.keras.optimizers.Adam(0.5), loss="mse")
+  model.fit(np.ones([4, 1]), np.ones([4, 1]), verbose=0)
+  model.save(tmp_path / "model.keras")
+  import keras
+
+  found = keras.models.load_model(tmp_path / "model.keras")
+  assert type(found.optimizer) is keras.optimizers.Adam
+  assert float(found.optimizer.learning_rate.numpy()) == 0.5
+
+
+def test_one_core_and_two_train_alike(tmp_path):
+  found = [
+    programs.run_program(tf, "by_head", tmp_path / device, device=device)
+    for device in ("cpu", "cpu:2")
+  ]
+  assert found[0]["names"] == found[1]["names"]
+  for one, other in zip(*(each["results"] for each in found), strict=True):
+    assert one == pytest.approx(other, rel=1e-5)
