@@ -32,7 +32,7 @@ from absl import logging
 
 from trainer import __version__, config, errors, parts, run_config, spec
 from trainer import batch_sizes as batch_sizes_lib
-from trainer.checkpoints import directory, reader
+from trainer.checkpoints import directory, leases, reader
 from trainer.devices import device as device_lib
 from trainer.devices import tensorflow_behavior, workers
 from trainer.inputs import benchmark, call
@@ -206,11 +206,12 @@ class Estimator:
 
   def get_variable_names(self) -> list[str]:
     """Returns the names of the variables in the newest checkpoint, sorted."""
-    return sorted(set(reader.shapes(self._needed_checkpoint())) - reader.POSITION)
+    stored = leases.read(self._needed_checkpoint, reader.shapes)
+    return sorted(set(stored) - reader.POSITION)
 
   def get_variable_value(self, name: str) -> np.ndarray:
     """Returns the value of a variable in the newest checkpoint."""
-    return reader.read(self._needed_checkpoint(), [name])[name]
+    return leases.read(self._needed_checkpoint, lambda path: reader.read(path, [name])[name])
 
   def latest_checkpoint(self) -> str | None:
     """Returns the path of the newest checkpoint in model_dir that is not damaged, or None."""
@@ -498,8 +499,11 @@ class Estimator:
     """Returns the example at which a run of a kind would begin if it were started now."""
     if kind != Kind.TRAIN:
       return 0
-    latest, input_fn = self._parts.values.latest(), loop_input.input_fn_of(input_fn)
-    return self._parts.position.of(latest, input_fn, self._train_batch_size())
+    input_fn, batch_size = loop_input.input_fn_of(input_fn), self._train_batch_size()
+    return leases.read(
+      self._parts.values.latest,
+      lambda latest: self._parts.position.of(latest, input_fn, batch_size),
+    )
 
   def _train_batch_size(self):
     return self._batch_sizes.resolve(Kind.TRAIN, self.device.replicas).global_size

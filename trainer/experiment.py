@@ -36,7 +36,7 @@ from trainer import (
   scheduled_evaluations,
   train_evaluate,
 )
-from trainer.checkpoints import reader, retention
+from trainer.checkpoints import retention
 from trainer.config import gin_names
 
 # Gin files name these without an import: keras_model, the hooks.
@@ -290,7 +290,7 @@ def run(
     return runner.evaluate(input_fns[Kind.EVAL], steps=eval_steps)
   if mode == "predict":
     shown = dict(class_names=class_names, images=contact_sheet_images, shown=contact_sheet)
-    _predict(runner, input_fns[Kind.PREDICT], model_dir, shown)
+    _predict(runner, input_fns[Kind.PREDICT], shown)
     return None
   runner.export_saved_model(os.path.join(runner.model_dir, "export"))
   return None
@@ -342,11 +342,11 @@ def _check_model_dir(runner, mode):
     runner.check_values()
 
 
-def _predict(runner, input_fn, model_dir, shown):
-  # Looked up once: a training beside may write another at any moment.
-  latest = runner.latest_checkpoint()
-  path = os.path.join(model_dir, f"predictions-{reader.read_step(latest) if latest else 0}")
-  predicted = runner.predict(input_fn, with_examples=True, checkpoint_path=latest)
+def _predict(runner, input_fn, shown):
+  predicted = runner.predict(input_fn, with_examples=True)
+  # Of the checkpoint that predict has loaded: a training beside may write another at any moment.
+  step = int(runner.variables["global_step"].numpy())
+  path = os.path.join(runner.model_dir, f"predictions-{step}")
   predictions.save(path, predicted, **shown, seed=runner.config.tf_random_seed)
 
 

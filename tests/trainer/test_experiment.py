@@ -65,8 +65,9 @@ def test_predictions_are_of_the_checkpoint_in_their_name(tmp_path, monkeypatch):
   predict = estimator.Estimator.predict
 
   def later(self, *arguments, **more):
-    programs.estimator(tmp_path).train(programs.train_input, max_steps=9)
-    return predict(self, *arguments, **more)
+    predictions = predict(self, *arguments, **more)
+    programs.estimator(tmp_path, keep_checkpoint_max=1).train(programs.train_input, max_steps=9)
+    return predictions
 
   y = [row["y"] for row in programs.estimator(tmp_path).predict(programs.examples(11))]
   monkeypatch.setattr(estimator.Estimator, "predict", later)

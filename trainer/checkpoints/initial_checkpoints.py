@@ -9,6 +9,7 @@ run that continues, evaluates or exports its own checkpoint never opens the file
 """
 
 import difflib
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors, storage
-from trainer.checkpoints import own_names, reader
+from trainer.checkpoints import leases, own_names, reader
 from trainer.internals import patches, tensorflow_internals
 from trainer.tracing import variable_store
 
@@ -130,19 +131,26 @@ def apply(
   own = own_names.model_names(model)
   values: dict[str, Any] = {}
   for initializer in initializers:
-    path = _newest(initializer.path)
-    stored = reader.shapes(path)
-    resolved = initializer.resolve(own, stored)
-    for name, there in resolved.items():
-      _check_fits(path, name, model[name], there, *stored[there])
-    found = reader.read(path, sorted(set(resolved.values())))
-    values |= {name: found[there] for name, there in resolved.items()}
-    more = ", ..." if len(resolved) > _SHOWN else ""
-    names = ", ".join(list(resolved)[:_SHOWN])
-    logging.info("%d variables start from %s: %s%s", len(resolved), path, names, more)
+    values |= leases.read(
+      functools.partial(_newest, initializer.path),
+      functools.partial(_read, initializer, model, own),
+    )
   for name, value in values.items():
     model[name].assign(np.asarray(value).astype(model[name].dtype.base_dtype.as_numpy_dtype))
   return set(values)
+
+
+def _read(initializer, model, own, path):
+  """Reads the values of a noted call from a checkpoint; returns them by the variables' names."""
+  stored = reader.shapes(path)
+  resolved = initializer.resolve(own, stored)
+  for name, there in resolved.items():
+    _check_fits(path, name, model[name], there, *stored[there])
+  found = reader.read(path, sorted(set(resolved.values())))
+  more = ", ..." if len(resolved) > _SHOWN else ""
+  names = ", ".join(list(resolved)[:_SHOWN])
+  logging.info("%d variables start from %s: %s%s", len(resolved), path, names, more)
+  return {name: found[there] for name, there in resolved.items()}
 
 
 def name_of(variable: Any, present: Mapping[str, tf.Variable]) -> str | None:

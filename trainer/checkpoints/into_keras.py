@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from trainer import errors
-from trainer.checkpoints import directory, keras_weights, own_names, reader
+from trainer.checkpoints import directory, keras_weights, leases, own_names, reader
 from trainer.tracing import keras_scope
 
 
@@ -43,8 +43,10 @@ def load_into_keras(
     raise errors.SettingError(
       f"load_into_keras: the model {model.name!r} has no variables yet: build it, or call it once."
     )
-  path = directory.resolve(str(checkpoint_path))
-  reader.restore(path, variables, _stored_as(variables, reader.shapes(path)))
+  leases.read(
+    lambda: directory.resolve(str(checkpoint_path)),
+    lambda path: reader.restore(path, variables, _stored_as(variables, reader.shapes(path))),
+  )
   return model
 
 

@@ -68,47 +68,54 @@ def list_checkpoints(model_dir: str) -> list[str]:
     CheckpointNotFoundError: there are none.
   """
   folder = epath.Path(model_dir)  # which does without TensorFlow: a list is there at once
-  names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-  steps = file_names.steps(names)
-  if not steps:
-    raise errors.CheckpointNotFoundError(f"There is no checkpoint in {model_dir}.")
+  rows: list[list[str]] = []
+  while not rows:  # again, where a training has removed all that was there
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    steps = file_names.steps(names)
+    if not steps:
+      raise errors.CheckpointNotFoundError(f"There is no checkpoint in {model_dir}.")
+    rows = [row for step in steps if (row := _row(folder, names, step))]
   file = folder / file_names.STATE
   state = state_file.parse(file.read_bytes().decode(errors="replace")) if file.exists() else None
   named = state_file.step_in(state.newest) if state and state.may_go_back else None
-  rows = []
-  for step in steps:
-    mark = "newest" if step == steps[-1] else ""
-    prefix = f"{file_names.PREFIX}-{step}."
-    stats = [(folder / name).stat() for name in names if name.startswith(prefix)]
-    date = datetime.datetime.fromtimestamp(max(stat.mtime for stat in stats))
-    rows.append(
-      [
-        str(step),
-        formatting.size(sum(stat.length for stat in stats)),
-        f"{date:%Y-%m-%d %H:%M:%S}",
-        mark or ("goes back here" if step == named else ""),
-      ]
-    )
+  for row in rows:
+    row.append("goes back here" if row[0] == str(named) else "")
+  rows[-1][-1] = "newest"
   return formatting.table(["step", "size", "written", ""], rows, right=(0, 1)).splitlines()
+
+
+def _row(folder, names, step):
+  """Returns the step, size and date of a checkpoint; [] if it has been removed meanwhile."""
+  endings = (f"{file_names.PREFIX}-{step}.index", f"{file_names.PREFIX}-{step}.data-")
+  try:
+    stats = [(folder / name).stat() for name in names if name.startswith(endings)]
+  except FileNotFoundError:
+    return []
+  date = datetime.datetime.fromtimestamp(max(stat.mtime for stat in stats))
+  size = formatting.size(sum(stat.length for stat in stats))
+  return [str(step), size, f"{date:%Y-%m-%d %H:%M:%S}"]
 
 
 def show(path: str, stats: bool = False) -> list[str]:
   """Shows what a source contains.
 
   Args:
-    path: a source, see weight_sources.open_source.
+    path: a source, see weight_sources.read.
     stats: whether to add the mean and the standard deviation of each variable.
 
   Returns:
     The lines of a table: name, shape, dtype, number of values and size of each variable, sorted by
     name, and the sums.
   """
+  from trainer.checkpoints import weight_sources
+
+  return weight_sources.read(path, lambda source: _shown(source, stats))
+
+
+def _shown(source, stats):
   import numpy as np
   import tensorflow as tf
 
-  from trainer.checkpoints import weight_sources
-
-  source = weight_sources.open_source(path)
   rows, totals = [], [0, 0]
   for name, (shape, kind) in sorted(source.shapes.items()):
     dtype = tf.as_dtype(kind) if kind != "string" else None
@@ -131,18 +138,23 @@ def diff(one: str, other: str) -> list[str]:
   """Compares two sources.
 
   Args:
-    one: a source, see weight_sources.open_source.
+    one: a source, see weight_sources.read.
     other: another one.
 
   Returns:
     Lines: the variables that only one source has, those whose shapes differ, and the largest
     absolute difference of each variable whose values differ.
   """
-  import numpy as np
-
   from trainer.checkpoints import weight_sources
 
-  sources = [weight_sources.open_source(path) for path in (one, other)]
+  return weight_sources.read(
+    one, lambda first: weight_sources.read(other, lambda second: _differences([first, second]))
+  )
+
+
+def _differences(sources):
+  import numpy as np
+
   shapes, others = (source.shapes for source in sources)
   lines = [
     f"only in {sources[0].path}: {name} {_shape(shapes[name][0])}"
@@ -203,13 +215,17 @@ def export_weights(path: str, output: str | None, model: str | None = None) -> l
   if model:
     keras_weights.put(output, _as_saved_by_keras(path, _function(model)))
     return [f"Wrote {output}, the weights of {model} from {path}"]
-  source = weight_sources.open_source(path)
-  names = sorted(own_names.own_names(source.shapes, set(source.shapes)))
-  keras_weights.write(output, source.read(names))
+
+  def own_values(source):
+    names = sorted(own_names.own_names(source.shapes, set(source.shapes)))
+    return source.path, source.read(names)
+
+  found, values = weight_sources.read(path, own_values)
+  keras_weights.write(output, values)
   # Keras loads by the order of the layers in the model. The names tell the order in which the
   # layers were created. If these two differ, only the model can tell.
   return [
-    f"Wrote {output}, {len(names)} variables from {source.path}",
+    f"Wrote {output}, {len(values)} variables from {found}",
     "It is for a model whose layers of each class come in the order of their numbers (dense, "
     "dense_1, ...); else give --model.",
   ]

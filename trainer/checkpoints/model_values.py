@@ -1,14 +1,15 @@
 """Loads values into a model's variables, and remembers which values they have.
 
     values = ModelValues(store, checkpoint_directory, warm_start_settings)
-    values.load(values.source())           # to continue the training from there
-    with values.use(values.source()): ...  # to evaluate or predict: with the moving averages of the
-                                           # weights, if the training keeps them
+    values.load(values.source())     # to continue the training from there
+    with values.use() as source: ... # to evaluate or predict with the newest checkpoint: with the
+                                     # moving averages of the weights, if the training keeps them
 
 A source is the path of a checkpoint, or WARM_START while model_dir has no checkpoint.
 """
 
 import contextlib
+import functools
 import os
 from collections.abc import Collection, Iterator, Mapping
 
@@ -17,6 +18,7 @@ from trainer.checkpoints import (
   directory,
   former_names,
   initial_checkpoints,
+  leases,
   moving_averages,
   reader,
   warm_start,
@@ -29,6 +31,8 @@ WARM_START = "warm start"
 
 class ModelValues:
   """Loads values into the variables of a store, and never reads a source twice in a row.
+
+  What does not belong to a training of this process is read under a lease, see `leases`.
 
   Args:
     store: the model's variables; "global_step" is among them.
@@ -125,16 +129,40 @@ class ModelValues:
       self._is_training = False
 
   @contextlib.contextmanager
-  def use(self, source: str, names: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Loads a source for evaluation while the context is open.
+  def use(
+    self, path: str | os.PathLike | None = None, names: Mapping[str, str] | None = None
+  ) -> Iterator[str]:
+    """Loads a source for evaluation while the context is open, and holds it by a lease.
 
     Args:
-      source: the source.
+      path: see `source`.
       names: name of a variable → its name in checkpoints, as the model_fn's Saver says. None
         without a Saver: then moving averages are used if `averages` is set.
 
+    Yields:
+      The source.
+
     Raises:
       SettingError: a training is in progress, and its values are not those of the source.
+      CheckpointNotFoundError: see `source`.
+    """
+    with contextlib.ExitStack() as in_use:
+
+      def load(source):
+        in_use.close()  # of a source that was removed before it was held
+        in_use.enter_context(self.use_again(source, names))
+        return source
+
+      with leases.held(functools.partial(self.source, path), load) as source:
+        yield source
+
+  @contextlib.contextmanager
+  def use_again(self, source: str, names: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Loads a source as `use` does; does not look for it if the variables have its values.
+
+    Args:
+      source: what `use` has yielded.
+      names: see `use`.
     """
     wanted = self._wanted(source, names, self._store.variables)
     if self._has(source, wanted):
@@ -154,25 +182,37 @@ class ModelValues:
       yield
 
   def assign_to(
-    self, source: str, store: variable_store.VariableStore, names: Mapping[str, str] | None = None
-  ) -> None:
+    self,
+    store: variable_store.VariableStore,
+    path: str | os.PathLike | None = None,
+    names: Mapping[str, str] | None = None,
+  ) -> tuple[str, int]:
     """Loads a source into the variables of another store, as `use` does. For exports.
 
     Args:
-      source: the source.
       store: the variables of the exported model.
+      path: see `source`.
       names: see `use`.
+
+    Returns:
+      (source, step): the source and its global step.
     """
     variables = store.variables
-    if source == WARM_START:
-      self._begin(store)
-    else:
+
+    def load(source):
+      if source == WARM_START:
+        self._begin(store)
+        return source, 0
       earlier = former_names.stored_as(variables, reader.shapes(source))
       stored_as = {name: name for name in variables} | earlier
       stored_as |= self._wanted(source, names, variables)
       values = reader.read(source, list(stored_as.values()))
+      step = reader.read_step(source)
       for name, variable in variables.items():
         variable.assign(values[stored_as[name]])
+      return source, step
+
+    return leases.read(functools.partial(self.source, path), load)
 
   def _wanted(self, source, names, variables):
     """Maps each variable that takes the value of another name in the source to that name."""

@@ -189,7 +189,12 @@ def read(
   """
   settings = as_settings(settings)
   own = own_names.model_names(variables) if own is None else set(own)
-  source = weight_sources.open_source(settings.ckpt_to_initialize_from)
+  return weight_sources.read(
+    settings.ckpt_to_initialize_from, lambda source: _read(settings, source, variables, own)
+  )
+
+
+def _read(settings, source, variables, own):
   chosen = _chosen(settings, source, variables, own)
   previous = _previous_names(settings, source, variables, chosen)
   # All of the model's layers take part, also those that are not selected. Otherwise a layer of the

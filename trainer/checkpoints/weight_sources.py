@@ -1,9 +1,11 @@
 """Reads named values from checkpoints of any origin, SavedModels and Keras files.
 
-    source = weight_sources.open_source("out/digits")  # or model.ckpt-1000, export/1718000000,
-                                                       # mine.weights.h5, mine.keras
-    source.shapes  # {"dense/kernel": ((64, 128), "float32"), ...}
-    source.read(["dense/kernel"])["dense/kernel"]             # a numpy array
+    def kernel(source):
+      source.shapes                                          # {"dense/kernel": ((64, 128), ...)}
+      return source.read(["dense/kernel"])["dense/kernel"]   # a numpy array
+
+    weight_sources.read("out/digits", kernel)                # or model.ckpt-1000, mine.keras,
+                                                             # export/1718000000, mine.weights.h5
 
 The names of the values in each kind of source:
 
@@ -21,12 +23,15 @@ import dataclasses
 import os
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from trainer import errors, storage
-from trainer.checkpoints import directory, keras_weights, reader
+from trainer.checkpoints import directory, keras_weights, leases, reader
+
+_T = TypeVar("_T")
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ATTRIBUTE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -51,17 +56,19 @@ class Source:
   find: Callable
 
 
-def open_source(path: str | os.PathLike) -> Source:
-  """Opens a source. Of checkpoints and SavedModels it reads names and shapes only.
+def read(path: str | os.PathLike, load: Callable[[Source], _T]) -> _T:
+  """Opens a source and reads from it. A checkpoint is held by a lease meanwhile, see `leases`.
 
-  It reads values as well if an object-based checkpoint has the same name twice, to compare them.
+  Of checkpoints and SavedModels names and shapes are read, and the values that `load` asks for;
+  others if an object-based checkpoint has the same name twice, to compare them.
 
   Args:
     path: a checkpoint; a folder with checkpoints, whose newest is taken; a SavedModel; or a Keras
       `.weights.h5`, `.keras` or `.h5` file.
+    load: function of the Source. It is called again where a training has removed the checkpoint.
 
   Returns:
-    The source.
+    What `load` returns.
 
   Raises:
     CheckpointNotFoundError: there is nothing to read.
@@ -69,13 +76,13 @@ def open_source(path: str | os.PathLike) -> Source:
   """
   path = os.fspath(path)
   if path.endswith((".h5", ".hdf5", ".keras")):
-    return _keras(path)
+    return load(_keras(path))
   if path.endswith(".weights.json"):
     raise errors.CheckpointError(
       f"{path} is a Keras file in several parts, which is not read here: save it as one "
       ".weights.h5."
     )
-  return _checkpoint(_resolve(path))
+  return leases.read(lambda: _resolve(path), lambda found: load(_checkpoint(found)))
 
 
 def _resolve(path):

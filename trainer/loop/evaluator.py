@@ -80,7 +80,7 @@ class Evaluator:
       (values, hooks): what Estimator.evaluate returns, and the hooks, which have begun and are to
       be called.
     """
-    checkpoint = self._values.source(checkpoint_path)
+    self._values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
     eval_input = self._inputs.get(Kind.EVAL, source, name or "")
     names = self._program.calls.restored_names(Kind.EVAL)
     specification = eval_input.traced.step.specification
@@ -90,14 +90,11 @@ class Evaluator:
       self._watchdog.stage,
     )
     all_hooks.begin()
-    is_own = self._values.is_own(checkpoint)
     with (
       self._watchdog.stage("evaluation"),
       step_errors.of_step(self._program.calls.model_name, Kind.EVAL),
       call.translate_read_errors(eval_input.input_fn, Kind.EVAL),
-      # Else retention may remove the checkpoint while another process evaluates it.
-      leases.lease(checkpoint),
-      self._values.use(checkpoint, names),
+      self._values.use(checkpoint_path, names) as checkpoint,
     ):
       result = evaluation.run(
         self._loops, eval_input.traced, eval_input.iterator, name or "", steps, self._beat
@@ -117,6 +114,7 @@ class Evaluator:
     )
     # After the log line: the values are not lost where they cannot be written.
     if self._workers.device.is_chief:
+      is_own = self._values.is_own(checkpoint)
       self._record(name, values["global_step"], host_metrics.scalars(result.values), is_own)
     return values, all_hooks
 
@@ -126,6 +124,7 @@ class Evaluator:
 
   def _beat(self):
     self._watchdog.beat()
+    leases.renew()
     self._between_batches()
 
   def _record(self, name, step, scalars, is_own):

@@ -7,7 +7,7 @@ from typing import Any
 from absl import logging
 
 from trainer import run_config, spec
-from trainer.checkpoints import model_values, reader, retention
+from trainer.checkpoints import model_values, retention
 from trainer.inputs import decodable, feeder
 from trainer.kinds import Kind
 from trainer.outputs import completion, options, saved_model
@@ -53,7 +53,7 @@ class CheckpointExport:
     checkpoint_path: str | os.PathLike | None,
   ) -> str:
     """Writes a SavedModel; arguments, result and errors as of Estimator.export_saved_model."""
-    source = self._values.source(checkpoint_path)
+    self._values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
     kind, dataset = self._feeder.feature_dataset
     if dataset is None:
       feature_spec, decoders, sample = None, {}, None
@@ -64,9 +64,12 @@ class CheckpointExport:
       def sample(count):
         return saved_model.sample(dataset, kind, count)
 
+    about = completion.Completion(self._options, {}, decoders, sample)
+
     def give_values(program):
       names = program.calls.restored_names(Kind.PREDICT)
-      self._values.assign_to(source, program.store, names)
+      source, step = self._values.assign_to(program.store, checkpoint_path, names)
+      about.about = self._about(source, step)
 
     exported = saved_model.save(
       self._model_fn,
@@ -77,14 +80,13 @@ class CheckpointExport:
       export_dir_base=os.fspath(export_dir_base),
       serving_input_receiver_fn=serving_input_receiver_fn,
       assets_extra=assets_extra,
-      completion=completion.Completion(self._options, self._about(source), decoders, sample),
+      completion=about,
     )
-    logging.info("Exported %s to %s", source, exported)
+    logging.info("Exported %s to %s", about.about["checkpoint"], exported)
     return exported
 
-  def _about(self, source):
+  def _about(self, source, step):
     """What an export says of where it comes from."""
-    step = reader.read_step(source) if source != model_values.WARM_START else 0
     metrics = {}
     if self._values.is_own(source):
       metrics = retention.read_evaluations(self._model_dir, "").get(step, {})

@@ -1,5 +1,6 @@
 """Predictions of an Estimator, example by example, in the order of the input."""
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
-from trainer.checkpoints import model_values
+from trainer.checkpoints import leases, model_values, reader
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import call
 from trainer.kinds import Kind
@@ -71,53 +72,81 @@ class Predictor:
       one_by_one: whether to yield examples, or batches.
       with_examples: whether to yield pairs of a prediction and what it is for.
     """
-    checkpoint = self._values.source(checkpoint_path)
+    self._values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
     predict_input = self._inputs.get(Kind.PREDICT, source)
     specification = predict_input.traced.step.specification
     _check_keys(keys, specification.predictions)
-    with self._in_use(checkpoint):  # which finds what does not fit
-      pass
-    all_hooks = hook_list.HookList(
-      session_run.adapt([*(hooks or []), *(specification.prediction_hooks or [])], "predict"),
-      estimator,
-    )
-    groups = self._loops.predict.run(
-      predict_input.traced, predict_input.iterator, predict_input.elements, with_examples
-    )
-    return self._batches_or_examples(
-      predict_input.input_fn, groups, checkpoint, keys, one_by_one, with_examples, all_hooks
-    )
-
-  def _in_use(self, checkpoint):
-    return self._values.use(checkpoint, self._program.calls.restored_names(Kind.PREDICT))
+    names = self._program.calls.restored_names(Kind.PREDICT)
+    with contextlib.ExitStack() as reading:
+      with self._values.use(checkpoint_path, names) as checkpoint:  # which finds what does not fit
+        # Held until the generator ends: it reads the checkpoint again where others have used the
+        # variables between two batches.
+        reading.enter_context(leases.lease(checkpoint))
+      all_hooks = hook_list.HookList(
+        session_run.adapt([*(hooks or []), *(specification.prediction_hooks or [])], "predict"),
+        estimator,
+      )
+      groups = self._loops.predict.run(
+        predict_input.traced, predict_input.iterator, predict_input.elements, with_examples
+      )
+      stream = self._batches_or_examples(
+        predict_input.input_fn,
+        groups,
+        checkpoint,
+        keys,
+        one_by_one,
+        with_examples,
+        all_hooks,
+        reading.pop_all(),
+      )
+    # Python runs the end of a generator that nobody reads only if its beginning was run.
+    next(stream)
+    return stream
 
   def _batches_or_examples(
-    self, input_fn, groups, checkpoint, keys, one_by_one, with_examples, hooks
+    self, input_fn, groups, checkpoint, keys, one_by_one, with_examples, hooks, reading
   ):
-    hooks.begin()
-    while True:
-      with (
-        self._turns.take("predict"),
-        # Others may have used the variables since the last `next()`.
-        self._in_use(checkpoint),
-        step_errors.of_step(self._program.calls.model_name, Kind.PREDICT),
-        call.translate_read_errors(input_fn, Kind.PREDICT),
-        self._watchdog.stage("a batch to predict"),
-      ):
-        result = next(groups, None)
-        step = int(self._program.global_step.numpy())
-      if result is None:
-        break
-      predictions, element = result
-      if keys is not None:
-        predictions = {key: predictions[key] for key in keys}
-      batch = (predictions, element) if with_examples else predictions
-      if one_by_one:
-        yield from _examples(batch)
-      else:
-        yield batch
+    names = self._program.calls.restored_names(Kind.PREDICT)
+    with reading:
+      yield
+      hooks.begin()
+      while True:
+        leases.renew()
+        with (
+          self._turns.take("predict"),
+          _explain_gone(),
+          # Others may have used the variables since the last `next()`.
+          self._values.use_again(checkpoint, names),
+          step_errors.of_step(self._program.calls.model_name, Kind.PREDICT),
+          call.translate_read_errors(input_fn, Kind.PREDICT),
+          self._watchdog.stage("a batch to predict"),
+        ):
+          result = next(groups, None)
+          step = int(self._program.global_step.numpy())
+        if result is None:
+          break
+        predictions, element = result
+        if keys is not None:
+          predictions = {key: predictions[key] for key in keys}
+        batch = (predictions, element) if with_examples else predictions
+        if one_by_one:
+          yield from _examples(batch)
+        else:
+          yield batch
     hooks.call(step, {})
     hooks.end(step)
+
+
+@contextlib.contextmanager
+def _explain_gone():
+  """Says why a checkpoint is read again; it may be gone where this process can write no lease."""
+  try:
+    yield
+  except reader.GoneError as error:
+    raise errors.CheckpointNotFoundError(
+      f"predict: {error} It was to be read again, since another call has used this Estimator "
+      "between two predictions: use another Estimator for that call."
+    ) from error
 
 
 def _check_keys(keys, predictions):

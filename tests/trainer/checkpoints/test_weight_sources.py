@@ -14,9 +14,13 @@ from trainer.checkpoints import reader, warm_start, weight_sources
 v1 = tf.compat.v1
 
 
+def opened(path):
+  """The Source, for folders in which no training removes what it reads."""
+  return weight_sources.read(path, lambda source: source)
+
+
 def values(path):
-  source = weight_sources.open_source(path)
-  return source.read(list(source.shapes))
+  return weight_sources.read(path, lambda source: source.read(list(source.shapes)))
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def trained(tmp_path):
 
 @pytest.mark.parametrize("ending", ["", ".index", ".data-00000-of-00001"])
 def test_a_checkpoint_and_any_of_its_files(ending, trained):
-  source = weight_sources.open_source(trained.latest_checkpoint() + ending)
+  source = opened(trained.latest_checkpoint() + ending)
   assert source.path == trained.latest_checkpoint()
   assert source.shapes["w"] == ((3,), "float32")
   assert reader.EXAMPLES_SEEN not in source.shapes
@@ -78,7 +82,7 @@ def test_a_checkpoint_of_a_tf1_program(tmp_path):
     v1.train.MomentumOptimizer(0.1, 0.9).minimize(tf.reduce_sum(weights), step)
     session.run(v1.global_variables_initializer())
     v1.train.Saver().save(session, str(tmp_path / "model.ckpt"), 5)
-  source = weight_sources.open_source(str(tmp_path))
+  source = opened(str(tmp_path))
   assert source.shapes == {
     "resnet/conv1/weights": ((1, 2), "float32"),
     "resnet/conv1/weights/Momentum": ((1, 2), "float32"),
@@ -110,12 +114,12 @@ def test_a_checkpoint_by_objects_under_another_name(tmp_path):
 @pytest.mark.parametrize("name", ["nowhere", "nowhere.weights.h5", "nowhere.keras", "."])
 def test_nothing_is_there(name, tmp_path):
   with pytest.raises(errors.CheckpointNotFoundError, match="There (are no weights|is no file)"):
-    weight_sources.open_source(str(tmp_path / name))
+    opened(str(tmp_path / name))
 
 
 def test_keras_files_in_parts_are_not_read():
   with pytest.raises(errors.CheckpointError, match="save it as one .weights.h5"):
-    weight_sources.open_source("a.weights.json")
+    opened("a.weights.json")
 
 
 def test_a_damaged_checkpoint_is_said_to_be_one(trained):

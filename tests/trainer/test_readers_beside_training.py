@@ -1,0 +1,224 @@
+"""Whoever reads a model_dir is served while a training there goes on and keeps one checkpoint.
+
+tests/slow/readers_beside_training.py does it with a training in a process of its own.
+"""
+
+import os
+
+import pytest
+import tensorflow as tf
+
+import trainer
+from tests.trainer import programs
+from trainer import errors, storage
+from trainer.checkpoints import directory, initial_checkpoints, main, reader, retention, warm_start
+from trainer.outputs import description, options
+
+
+class Training:
+  """Saves checkpoints of steps 5, 10, ... and keeps one; the weights of each are its step."""
+
+  def __init__(self, folder):
+    self.folder = str(folder)
+    programs.estimator(folder).train(programs.train_input, steps=5)
+    (first,) = folder.glob("model.ckpt-5.index")
+    path = str(first.with_suffix(""))
+    self._values = reader.read(path, list(reader.shapes(path)))
+    self._checkpoints = directory.CheckpointDirectory(self.folder, retention.Retention(newest=1))
+    self.step = 5
+    self.save()
+
+  def save(self):
+    self.step += 5
+    values = {name: tf.constant(value) for name, value in self._values.items()}
+    values |= {
+      "global_step": tf.constant(self.step, tf.int64),
+      "w": tf.fill([programs.WIDTH], float(self.step)),
+      "b": tf.constant(0.0),
+    }
+    self._checkpoints.save(self.step, values)
+    self._checkpoints.wait()
+
+  def save_before_lease(self, monkeypatch, number):
+    """Saves just before a reader writes its lease of this number, so that it holds nothing."""
+    write, leases = storage.write, []
+
+    def later(path, content):
+      if ".lease-" in path:
+        leases.append(path)
+        if len(leases) == number + 1:
+          self.save()
+      write(path, content)
+
+    monkeypatch.setattr(storage, "write", later)
+
+  def leases(self):
+    return [name for name in os.listdir(self.folder) if ".lease-" in name]
+
+
+@pytest.fixture
+def training(tmp_path):
+  return Training(tmp_path / "model")
+
+
+def step_of(predictions):
+  """The step whose weights have made the predictions."""
+  x, _ = programs.arrays(len(predictions))
+  found = {round(float(row["y"] / sum(each)), 3) for row, each in zip(predictions, x, strict=True)}
+  (step,) = found
+  return step
+
+
+def _evaluate(folder, elsewhere):
+  return programs.estimator(folder).evaluate(programs.examples(8))["global_step"]
+
+
+def _predict(folder, elsewhere):
+  return step_of(list(programs.estimator(folder).predict(programs.examples(8))))
+
+
+def _export(folder, elsewhere):
+  estimator = trainer.Estimator(
+    programs.line,
+    folder,
+    trainer.RunConfig(device="cpu"),
+    eval_batch_size=8,
+    export_options=options.ExportOptions(verify=False),
+  )
+  estimator.trace("eval", programs.examples(8))
+  path = estimator.export_saved_model(str(elsewhere))
+  served = tf.saved_model.load(path).signatures["serving_default"](x=tf.ones([1, programs.WIDTH]))
+  step = description.read(path)["global_step"]
+  assert float(served["y"][0]) == step * programs.WIDTH
+  return step
+
+
+def _get_variable_value(folder, elsewhere):
+  return programs.estimator(folder).get_variable_value("w")[0]
+
+
+def _get_variable_names(folder, elsewhere):
+  assert "w" in programs.estimator(folder).get_variable_names()
+
+
+def _warm_start(folder, elsewhere):
+  w = tf.Variable(tf.zeros([programs.WIDTH]))
+  warm_start.apply(folder, {"w": w}, own={"w"})
+  return w.numpy()[0]
+
+
+def _init_from_checkpoint(folder, elsewhere):
+  w = tf.Variable(tf.zeros([programs.WIDTH]))
+  call = initial_checkpoints.CheckpointInitializer(folder, {"w": "w"}, {"w": w})
+  initial_checkpoints.apply([call], {"w": w})
+  return w.numpy()[0]
+
+
+def _show(folder, elsewhere):
+  main.list_checkpoints(folder)
+  return int(main.show(folder, stats=True)[0].rpartition("-")[2])
+
+
+def _diff(folder, elsewhere):
+  assert "variables in both are equal" in main.diff(folder, folder)[-1]
+
+
+def _start_of_a_dry_run(folder, elsewhere):
+  assert programs.estimator(folder).try_step("train", programs.train_input)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(
+  "read",
+  [
+    _evaluate,
+    _predict,
+    _export,
+    _get_variable_value,
+    _get_variable_names,
+    _warm_start,
+    _init_from_checkpoint,
+    _show,
+    _diff,
+    _start_of_a_dry_run,
+  ],
+)
+def test_a_reader_takes_another_where_the_chosen_one_is_gone(
+  read, number, training, tmp_path, monkeypatch
+):
+  """The training saves before the checkpoint that was chosen is held: by the lease of the check
+  that it is undamaged, or by that of the reading.
+  """
+  training.save_before_lease(monkeypatch, number)
+  assert read(training.folder, tmp_path / "elsewhere") in (training.step, None)
+  assert training.leases() == []
+
+
+def test_a_read_only_folder_is_read_and_nothing_is_said(training, monkeypatch, caplog):
+  write = storage.write
+
+  def refuse(path, content):
+    if ".lease-" in path:
+      training.save()
+      raise tf.errors.PermissionDeniedError(None, None, f"{path}; Read-only file system")
+    write(path, content)
+
+  def refuse_once(path, content):
+    monkeypatch.setattr(storage, "write", write)
+    refuse(path, content)
+
+  monkeypatch.setattr(storage, "write", refuse_once)
+  assert _get_variable_value(training.folder, None) == training.step == 15
+  assert "lease" not in caplog.text
+
+
+def test_predictions_are_of_one_checkpoint_whatever_comes_between(training):
+  estimator = programs.estimator(training.folder)
+  predictions = estimator.predict(programs.examples(24))
+  found = [next(predictions)]
+  training.save()
+  assert estimator.evaluate(programs.examples(8))["global_step"] == 15
+  training.save()
+  found += predictions
+  assert step_of(found) == 10
+  assert training.leases() == []
+  training.save()
+  assert directory.CheckpointDirectory(training.folder).steps() == [training.step]
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+@pytest.mark.parametrize("end", ["close", "forget"])
+def test_predictions_that_nobody_reads_to_the_end_hold_no_checkpoint(end, is_begun, training):
+  predictions = programs.estimator(training.folder).predict(programs.examples(24))
+  if is_begun:
+    next(predictions)
+  assert len(training.leases()) == 1
+  if end == "close":
+    predictions.close()
+  del predictions
+  assert training.leases() == []
+
+
+def test_predictions_that_cannot_begin_hold_no_checkpoint(training):
+  estimator = programs.estimator(training.folder)
+  with pytest.raises(errors.SettingError, match="hook"):
+    estimator.predict(programs.examples(24), hooks=["no hook"])
+  assert training.leases() == []
+
+
+def test_predictions_in_a_read_only_folder_say_why_they_cannot_go_on(training, monkeypatch):
+  write = storage.write
+
+  def refuse(path, content):
+    if ".lease-" in path:
+      raise tf.errors.PermissionDeniedError(None, None, "no")
+    write(path, content)
+
+  monkeypatch.setattr(storage, "write", refuse)
+  estimator = programs.estimator(training.folder)
+  predictions = estimator.predict(programs.examples(24))
+  next(predictions)
+  training.save()
+  estimator.evaluate(programs.examples(8))
+  with pytest.raises(errors.CheckpointNotFoundError, match="use another Estimator"):
+    list(predictions)
