@@ -84,7 +84,7 @@ class WorkerLostError(OctetError, ConnectionError):
 
 
 class NonFiniteError(OctetError, ArithmeticError):
-  """The loss became NaN or infinite."""
+  """The loss or a variable became NaN or infinite."""
 
 
 class VersionError(OctetError, ImportError):

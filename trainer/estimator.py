@@ -273,7 +273,7 @@ class Estimator:
     Raises:
       SettingError: arguments that cannot work.
       InputError: there is no input, or it cannot be used.
-      NonFiniteError: the loss became NaN or infinite.
+      NonFiniteError: the loss or a variable became NaN or infinite.
       OutputError: model_dir cannot be written.
       ModelDirBusyError: another training goes on there.
     """

@@ -207,8 +207,9 @@ class RunConfig:
       keep_checkpoint_max.
     on_checkpoint_failure: "raise", or "warn" to go on training if a checkpoint cannot be written.
       The last checkpoint of a training that cannot be written is an error in any case.
-    on_non_finite: what to do if the loss becomes NaN or infinite: "stop" raises an error;
-      "rollback" restores the last good checkpoint and goes on with the examples after the bad ones.
+    on_non_finite: what to do if the loss or a variable becomes NaN or infinite (see
+      `trainer.loop.variable_check`): "stop" raises an error; "rollback" restores the last good
+      checkpoint and goes on with the examples after the bad ones.
     stage_timeout_secs: seconds after which a stage (connecting, an input_fn, a device loop, a hook,
       saving, evaluating) counts as hung. The process then prints the stacks of all threads and
       ends. None for no limit.

@@ -126,7 +126,7 @@ def step() -> str:
   rest = [
     svg.Box(400, 420, "accumulate (accumulate_steps) → clip (clip_norm)", "", 620),
     svg.Box(400, 480, "apply: each core changes its copy of the variables alike", "", 620),
-    svg.Box(400, 540, "moving averages (ema_decay) → is the loss finite?", "", 620),
+    svg.Box(400, 540, "moving averages (ema_decay) → are loss and variables finite?", "", 620),
   ]
   chain = [reduce, *rest]
   parts += [svg.arrow(a, b) for a, b in itertools.pairwise(chain)]

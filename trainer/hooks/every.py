@@ -39,15 +39,18 @@ class Every:
     """Counts steps from this step, and seconds from now."""
     self._last_step, self._last_time = step, self._clock()
 
-  def due(self, step: int) -> bool:
-    """Whether the timer is due at this step; if so, it also restarts."""
+  def is_due(self, step: int) -> bool:
+    """Whether the timer is due at this step."""
     by_steps = self._steps is not None and step // self._steps > self._last_step // self._steps
     by_seconds = self._seconds is not None and self._clock() - self._last_time >= self._seconds
     by_list = any(self._last_step < at <= step for at in self._at)
-    if by_steps or by_seconds or by_list:
+    return by_steps or by_seconds or by_list
+
+  def due(self, step: int) -> bool:
+    """Whether the timer is due at this step; if so, it also restarts."""
+    if is_due := self.is_due(step):
       self.restart(step)
-      return True
-    return False
+    return is_due
 
   def next_step(self, step: int) -> int | None:
     """Returns the next step after this one at which the timer is due by steps, or None."""

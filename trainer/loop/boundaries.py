@@ -17,7 +17,7 @@ from trainer import run_config
 from trainer.checkpoints import saver as saver_lib
 from trainer.devices import workers as workers_lib
 from trainer.hooks import every, hook_list
-from trainer.loop import non_finite, outer_loop, preemption, training_report
+from trainer.loop import outer_loop, preemption, training_report, variable_check
 
 
 class Boundaries:
@@ -36,12 +36,15 @@ class Boundaries:
     report: the TrainingReport.
     workers: the Workers.
     preemption_watch: the preemption.Watch.
+    variables: the VariableCheck.
     start: the global step to start at.
     final_step: the one to end at, or None for the end of the input.
-    is_saved: whether the training goes on from a checkpoint, which need not be written again.
+    checkpoint: path of the checkpoint that the training goes on from, which need not be written
+      again, or None.
 
   Attributes:
     stopped: whether a hook ended the training before its first step.
+    has_stepped: whether this training has done a step.
   """
 
   def __init__(
@@ -57,9 +60,10 @@ class Boundaries:
     report: training_report.TrainingReport,
     workers: workers_lib.Workers,
     preemption_watch: preemption.Watch,
+    variables: variable_check.VariableCheck,
     start: int,
     final_step: int | None,
-    is_saved: bool,
+    checkpoint: str | None,
   ) -> None:
     self._model_dir = model_dir
     self._hooks = hooks
@@ -70,13 +74,15 @@ class Boundaries:
     self._report = report
     self._workers = workers
     self._preemption = preemption_watch
+    self._variables = variables
     self._start = start
     self._checkpoint_due = every.Every(
       steps=config.checkpoint_steps, seconds=config.checkpoint_seconds, start=start
     )
-    self._saved_at = start if is_saved else None
+    self._checkpoint = checkpoint
+    self._saved_at = start if checkpoint else None
     self._step = start
-    self._has_stepped = False  # since this training began
+    self.has_stepped = False
     cadences = [config.log_step_count_steps, config.checkpoint_steps]
     self._length = outer_loop.LoopLength(
       config.tpu_config.iterations_per_loop,
@@ -86,8 +92,13 @@ class Boundaries:
     self.stopped = False
 
   def begin(self) -> None:
-    """Begins hooks and listeners, and saves where the training does not go on from a checkpoint."""
+    """Begins hooks and listeners, and saves where the training does not go on from a checkpoint.
+
+    Raises:
+      NonFiniteError: a variable is NaN already.
+    """
     self.stopped = self._hooks.begin()
+    self._variables.begin(self._start, self._checkpoint)
     for listener in self._listeners:
       listener.begin()
     if self._saved_at is None:
@@ -98,7 +109,7 @@ class Boundaries:
     self._step = step
     self.leave_if_saved()
     length = self._workers.broadcast_from_chief(self._length(step, final_step))
-    self._preemption.begin_loop(at_stake=self._has_stepped or length > 1)
+    self._preemption.begin_loop(at_stake=self.has_stepped or length > 1)
     return length
 
   def after_loop(self, result: outer_loop.LoopResult) -> bool:
@@ -107,7 +118,7 @@ class Boundaries:
     The order is important.
 
     Raises:
-      NonFiniteLoss: a step's loss was NaN or infinite.
+      NonFinite: a step's loss, or a variable, is NaN or infinite.
       Preempted, Interrupted: the training was asked to end, and has saved.
     """
     # 0. What all workers have seen together.
@@ -116,10 +127,11 @@ class Boundaries:
     if workers.total(result.non_finite_step >= 0) and result.non_finite_step < 0:
       result = dataclasses.replace(result, non_finite_step=result.step)
     self._length.took(result.steps, result.seconds)
-    self._step, self._has_stepped = result.step, True
+    self._step, self.has_stepped = result.step, True
 
-    # 1. A loss that is no number: before anything is written or anyone is told.
-    non_finite.check(result)
+    # 1. What is no number: before anything is written or anyone is told.
+    saves = bool(workers.broadcast_from_chief(self._checkpoint_due.is_due(result.step)))
+    self._variables.after_loop(result, saves)
 
     # 2. The report, so that hooks can see what was logged.
     self._report.add(result)
@@ -128,7 +140,8 @@ class Boundaries:
     stop = self._hooks.call(result.step, dict(result.scalars, loss=result.loss))
 
     # 4. The checkpoint, of what the hooks have left, and its evaluation.
-    if workers.broadcast_from_chief(self._checkpoint_due.due(result.step)):
+    if saves:
+      self._checkpoint_due.restart(result.step)
       stop = self._save(result.step) or stop
 
     # 5. Whether the training is asked to end: by Ctrl-C, or because the machine is being taken
@@ -181,7 +194,12 @@ class Boundaries:
       step: the global step that was reached.
       data_ended: whether the place in the data is its beginning again, so that the checkpoint of
         the step has to be written again.
+
+    Raises:
+      NonFinite: a variable is NaN or infinite.
     """
+    if self._saved_at != step:
+      self._variables.require(step)  # before anyone is told
     self._report.flush(step)
     if self._saved_at != step:
       self._save(step)
@@ -205,7 +223,12 @@ class Boundaries:
       step: the global step.
       is_due: whether an undisturbed training would save here too. Then the checkpoint is evaluated.
       is_last: whether no save follows. Then one that fails is an error.
+
+    Raises:
+      NonFinite: a variable is NaN or infinite; nothing is written.
     """
+    # Here too: the look after the loop may have been left out, and hooks may change variables.
+    self._variables.require(step)
     for listener in self._listeners:
       listener.before_save(None, step)
     if self._before_checkpoint is not None and is_due and step:

@@ -1,8 +1,9 @@
-"""Explains a loss that became NaN or infinite: the step, the first such tensor, the batch.
+"""Explains a loss or a variable that became NaN or infinite: the step, the first tensor, the batch.
 
-The device loop reports the step only. To find the tensor, Octet trains again from the last
-checkpoint up to that step, with the same data and the same random numbers. Then it runs the step
-with a check of every tensor.
+The device loop reports the step of a loss, and `variable_check` some steps of which one changed a
+variable. To find the tensor, Octet trains again from the last checkpoint up to that step, with the
+same data and the same random numbers (see `rollback`). Then it runs the step with a check of every
+tensor.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -25,31 +26,38 @@ from trainer.tracing import user_frames
 ROLLBACKS = 3
 
 
-class NonFiniteLoss(Exception):
-  """The loss of a step is NaN or infinite.
+class NonFinite(Exception):
+  """The loss of a step, or a variable after it, is NaN or infinite.
 
   Args:
-    step: the global step.
-    loss: the mean loss of the device loop that contains the step.
+    step: the global step. For variables the last step that may have changed them.
+    good_step: the newest step after which all variables are known to be good. The same as `step`
+      if something beside the steps changed them.
+    loss: "NaN" or "infinite" for a loss; "" if the loss stayed finite.
+    variables: "NaN" or "infinite" for each such variable, by name.
 
   Attributes:
-    step: the global step.
-    kind: "NaN" or "infinite".
+    step, good_step, loss, variables: see Args.
   """
 
-  def __init__(self, step: int, loss: float) -> None:
+  def __init__(
+    self, step: int, good_step: int, loss: str = "", variables: Mapping[str, str] | None = None
+  ) -> None:
     super().__init__(step)
     self.step = step
-    self.kind = "infinite" if math.isinf(loss) else "NaN"
+    self.good_step = good_step
+    self.loss = loss
+    self.variables = dict(variables or {})
 
 
-def check(result: outer_loop.LoopResult) -> None:
-  """Raises NonFiniteLoss if a step of a device loop had a loss that is NaN or infinite."""
+def check_loss(result: outer_loop.LoopResult, good_step: int) -> None:
+  """Raises NonFinite if a step of a device loop had a loss that is NaN or infinite."""
   if result.non_finite_step >= 0:
-    raise NonFiniteLoss(result.non_finite_step, result.loss)
+    kind = "infinite" if math.isinf(result.loss) else "NaN"
+    raise NonFinite(result.non_finite_step, good_step, loss=kind)
 
 
-def message(found: NonFiniteLoss, checkpoint: str | None, explanation: str) -> str:
+def message(found: NonFinite, checkpoint: str | None, explanation: str) -> str:
   """Writes the message for the user.
 
   Args:
@@ -62,26 +70,69 @@ def message(found: NonFiniteLoss, checkpoint: str | None, explanation: str) -> s
   """
   kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "There is no checkpoint yet"
   return (
-    f"The loss became {found.kind} at step {found.step}. "
+    f"{_what_became(found)}. "
     f"{explanation}{' ' * bool(explanation)}{kept}; nothing was written since. A smaller "
     "learning rate, gradient clipping (gin: minimize.clip_norm) or a look at the input of that "
     "step may help."
   )
 
 
-def explain(program: step_lib.Program, batches: Sequence[tuple], step: int, directory: str) -> str:
+def message_at_start(variables: Mapping[str, str], checkpoint: str | None) -> str:
+  """Writes the message for a training that cannot begin, since variables are NaN already.
+
+  Args:
+    variables: the kind of each, by name.
+    checkpoint: path of the checkpoint that the training would go on from, or None.
+  """
+  if checkpoint is None:
+    return (
+      f"The {_named(variables)} NaN before the first step: look at the initial value, or at the "
+      "checkpoint of the warm start."
+    )
+  return (
+    f"The {_named(variables)} NaN in {checkpoint}: no training can go on from it. Move the files "
+    f"{os.path.basename(checkpoint)}.* away, to go on from the checkpoint before it."
+  )
+
+
+def _what_became(found):
+  if not found.variables:
+    return f"The loss became {found.loss} at step {found.step}"
+  if found.step == found.good_step:
+    when = f"after step {found.step}, by a hook"
+  elif found.step == found.good_step + 1:
+    when = f"at step {found.step}"
+  else:
+    when = f"between step {found.good_step + 1} and step {found.step}"
+  loss = f"and the loss became {found.loss} later" if found.loss else "while the loss stayed finite"
+  kind = next(iter(found.variables.values()))
+  return f"The {_named(found.variables, 'became')} {kind} {when}, {loss}"
+
+
+def _named(variables, verb=""):
+  """'variable dense/kernel and 2 others became': the subject of a sentence and its verb."""
+  first, *others = variables
+  if not others:
+    return f"variable {first} {verb or 'is'}"
+  several = "another one" if len(others) == 1 else f"{len(others)} others"
+  return f"variable {first} and {several} {verb or 'are'}"
+
+
+def explain(
+  program: step_lib.Program, batches: Sequence[tuple], found: NonFinite, directory: str
+) -> str:
   """Finds the first tensor of a training step that is not finite, and saves the step's batch.
 
   Args:
     program: the program. Its variables have the values before the step; the step changes them.
     batches: the step's batches, an element for each replica.
-    step: the global step.
+    found: what the step made; its `step` is exact.
     directory: folder for the batch, which is written to step-<step>.npz.
 
   Returns:
     Sentences for `message`.
   """
-  saved = os.path.join(directory, f"step-{step}.npz")
+  saved = os.path.join(directory, f"step-{found.step}.npz")
   arrays = {}
   for replica, element in enumerate(batches):
     for path, leaf in elements.named_leaves(element):
@@ -98,6 +149,8 @@ def explain(program: step_lib.Program, batches: Sequence[tuple], step: int, dire
   if ill:
     return f"{ill[0]} of its batch has values that are not finite; the batch is in {saved}."
   tensor = first_tensor(program, batches)
+  if tensor is None and found.variables:  # which the repeated step made, too
+    return f"All tensors of that step are finite, but its update is not; the batch is in {saved}."
   if tensor is None:
     return (
       "When Octet repeats that step from the last checkpoint, all numbers are finite: something in "

@@ -1,4 +1,4 @@
-"""Handles a loss that is NaN or infinite.
+"""Handles a loss or a variable that is NaN or infinite.
 
 The reason is looked for. Then the training ends, or goes back to its last checkpoint.
 """
@@ -13,18 +13,19 @@ from trainer import errors, run_config
 from trainer.checkpoints import data_position, model_values
 from trainer.devices import device as device_lib
 from trainer.kinds import Kind
-from trainer.loop import loop_input, non_finite
+from trainer.loop import loop_input, non_finite, variable_check
 from trainer.loop import step as step_lib
 
 
 class Rollback:
-  """Handles the non-finite losses of one training.
+  """Handles the non-finite losses and variables of one training.
 
   Args:
     config: the RunConfig, whose on_non_finite says what to do.
     model_dir: gets the batch of the step, in a folder non_finite/.
     device: the Device.
     program: the step.Program.
+    variables: the VariableCheck.
     values: the ModelValues.
     position: the DataPosition.
     inputs: the LoopInputs.
@@ -38,6 +39,7 @@ class Rollback:
     model_dir: str,
     device: device_lib.Device,
     program: step_lib.Program,
+    variables: variable_check.VariableCheck,
     values: model_values.ModelValues,
     position: data_position.DataPosition,
     inputs: loop_input.LoopInputs,
@@ -47,26 +49,30 @@ class Rollback:
     self._model_dir = model_dir
     self._device = device
     self._program = program
+    self._variables = variables
     self._values = values
     self._position = position
     self._inputs = inputs
     self._batch_size = batch_size
     self._counts: collections.Counter = collections.Counter()  # how often by checkpoint
+    # The example at which the training went on after it went back to a checkpoint.
+    self._went_on: dict[str, int] = {}
 
-  def handle(self, found: non_finite.NonFiniteLoss, input_fn: Callable) -> int:
+  def handle(self, found: non_finite.NonFinite, input_fn: Callable) -> int:
     """Goes back to the last good checkpoint where RunConfig.on_non_finite is "rollback".
 
     Returns the step of that checkpoint.
 
     Args:
-      found: the loss.
-      input_fn: the train input_fn, from which the step is done again to find the reason.
+      found: what is not finite.
+      input_fn: the train input_fn, from which steps are done again to find the reason.
 
     Raises:
       NonFiniteError: the policy is another one, or going back did not help.
     """
     latest = self._values.latest()
-    text = non_finite.message(found, latest, self._explain(found, latest, input_fn))
+    found, explanation = self._explain(found, latest, input_fn)
+    text = non_finite.message(found, latest, explanation)
     self._counts[latest] += 1
     if self._config.on_non_finite == "stop" or latest is None:
       raise errors.NonFiniteError(text)
@@ -76,7 +82,8 @@ class Rollback:
         f"{non_finite.ROLLBACKS} times; it does not help."
       )
     self._values.load(latest)
-    step = int(self._program.global_step.numpy())
+    self._went_on[latest] = self._position.examples
+    step = self._step()
     logging.warning(
       "%s Going back to step %d, and on with the examples that follow "
       "(RunConfig.on_non_finite = 'rollback').",
@@ -86,27 +93,60 @@ class Rollback:
     return step
 
   def _explain(self, found, latest, input_fn):
-    """Returns sentences on where the loss comes from, found by training again from a checkpoint.
+    """Finds the step and the reason by training again from a checkpoint.
 
-    They are "" where that cannot be done.
+    Returns:
+      (found, explanation): what was found first; sentences on where it comes from, "" where that
+      cannot be told.
     """
     # A TPU's compiler has no checks of tensors, and one worker alone cannot run a step of several.
-    if latest is None or self._device.is_multi_worker or self._device.kind == "tpu":
-      return ""
-    self._values.load(latest)
-    steps = found.step - 1 - int(self._program.global_step.numpy())
+    # A hook's change is in no step.
+    if (
+      latest is None
+      or self._device.is_multi_worker
+      or self._device.kind == "tpu"
+      or found.step == found.good_step
+    ):
+      return found, ""
     logging.info(
-      "Doing %d steps again from %s, to find what was not finite at step %d.",
-      steps,
-      latest,
-      found.step,
+      "Doing steps again from %s, to find what was not finite at step %d.", latest, found.step
     )
-    start = self._position.of(latest, input_fn, self._batch_size)
+    again = self._train_again(latest, input_fn, found.step - 1 if found.loss else found.good_step)
+    # Variables may be NaN for many steps before the loss is.
+    if not found.loss or self._variables.faults():
+      if found.loss:
+        again = self._train_again(latest, input_fn, found.good_step)
+      first = self._first_step(again, found)
+      if first is None:
+        return found, (
+          "When Octet repeats these steps from the last checkpoint, all variables stay finite: "
+          "something in them is not repeatable, or a hook changes variables."
+        )
+      found = first
+      again = self._train_again(latest, input_fn, found.step - 1)
+    batches = again.next_step(self._device.local_replicas)
+    folder = os.path.join(self._model_dir, "non_finite")
+    return found, non_finite.explain(self._program, batches, found, folder)
+
+  def _train_again(self, checkpoint, input_fn, last_step):
+    """Trains from a checkpoint up to a step; returns the LoopInput that has the next batch."""
+    self._values.load(checkpoint)
+    start = self._went_on.get(checkpoint)
+    if start is None:
+      start = self._position.of(checkpoint, input_fn, self._batch_size)
     again = self._inputs.get(Kind.TRAIN, input_fn, start=start)
     self._values.invalidate()
-    if steps:
-      again.traced.run(again.iterator, steps)
-    batches = again.next_step(self._device.local_replicas)
-    return non_finite.explain(
-      self._program, batches, found.step, os.path.join(self._model_dir, "non_finite")
-    )
+    if last_step > self._step():
+      again.traced.run(again.iterator, last_step - self._step())
+    return again
+
+  def _first_step(self, again, found):
+    """Does single steps up to found.step; returns a NonFinite of the first that has a fault."""
+    for step in range(self._step() + 1, found.step + 1):
+      again.traced.run(again.iterator, 1)
+      if variables := self._variables.faults():
+        return non_finite.NonFinite(step, step - 1, found.loss, variables)
+    return None
+
+  def _step(self):
+    return int(self._program.global_step.numpy())

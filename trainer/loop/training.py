@@ -29,6 +29,7 @@ from trainer.loop import (
   step_errors,
   training_lock,
   training_report,
+  variable_check,
 )
 from trainer.loop import step as step_lib
 from trainer.loop import watchdog as watchdog_lib
@@ -79,6 +80,7 @@ class Training:
     self._lock = lock
     self._workers = workers
     self._watchdog = watchdog
+    self._variables = variable_check.VariableCheck(program.store, workers)
     self._boundaries = None  # of the training that goes on
 
   def leave_if_asked(self) -> None:
@@ -234,57 +236,58 @@ class Training:
         report=report,
         workers=self._workers,
         preemption_watch=watch,
+        variables=self._variables,
         start=start,
         final_step=final_step,
-        is_saved=latest is not None,
+        checkpoint=latest,
       )
       at_boundaries.begin()
       self._boundaries = at_boundaries
       with self._values.kept_for_training():
-        reached, data_ended = self._loop(
-          at_boundaries, train_input, start, final_step, batch_size, report
+        self._loop(
+          at_boundaries, train_input, start, final_step, batch_size, report, ends_with_input
         )
-        if data_ended:
-          self._note_end(reached, train_input, start, final_step, ends_with_input)
-        at_boundaries.finish(reached, data_ended)
 
-  def _loop(self, at_boundaries, train_input, start, final_step, batch_size, report):
-    """Runs device loops to the final step, back from losses that are not finite.
-
-    Returns what outer_loop.train does.
-    """
+  def _loop(
+    self, at_boundaries, train_input, start, final_step, batch_size, report, ends_with_input
+  ):
+    """Runs device loops to the final step, back from what is not finite, and ends the training."""
     rollbacks = rollback.Rollback(
       config=self._config,
       model_dir=self._model_dir,
       device=self._workers.device,
       program=self._program,
+      variables=self._variables,
       values=self._values,
       position=self._position,
       inputs=self._inputs,
       batch_size=batch_size,
     )
     reached, data_ended = start, False
-    while not at_boundaries.stopped:
+    while True:
       try:
-        reached, data_ended = outer_loop.train(
-          functools.partial(self._run_device_loop, train_input, batch_size),
-          reached,
-          final_step or _NO_END,
-          at_boundaries.loop_length,
-          at_boundaries.after_loop,
-        )
-        break
-      except non_finite.NonFiniteLoss as found:
+        if not at_boundaries.stopped:
+          reached, data_ended = outer_loop.train(
+            functools.partial(self._run_device_loop, train_input, batch_size),
+            reached,
+            final_step or _NO_END,
+            at_boundaries.loop_length,
+            at_boundaries.after_loop,
+          )
+        if data_ended:
+          self._note_end(at_boundaries, reached, train_input, final_step, ends_with_input)
+        at_boundaries.finish(reached, data_ended)
+        return
+      except non_finite.NonFinite as found:
         with self._watchdog.stage("look for the tensor that is not finite"):
           reached = rollbacks.handle(found, train_input.input_fn)
         report.went_back_to(reached)
-    return reached, data_ended
 
-  def _note_end(self, reached, train_input, start, final_step, ends_with_input):
+  def _note_end(self, at_boundaries, reached, train_input, final_step, ends_with_input):
     """Says that the data has ended, and has the next checkpoint say so."""
     # A training that goes on from a checkpoint may find that it had seen all of the data: the
     # process before was ended between the last step and the checkpoint that says so.
-    if reached == start and not train_input.start:
+    if not at_boundaries.has_stepped and not train_input.start:
       raise errors.InputError(
         f"The train input_fn {spec.name_of(train_input.input_fn)} gave no batch for "
         "a step: its dataset is empty or too small."

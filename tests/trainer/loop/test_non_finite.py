@@ -22,15 +22,15 @@ def result(loss, step):
 
 
 def test_a_finite_loss_is_nothing_to_say():
-  assert non_finite.check(result(0.5, -1)) is None
+  assert non_finite.check_loss(result(0.5, -1), good_step=0) is None
 
 
 @pytest.mark.parametrize(
   "loss, word", [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "infinite")]
 )
 def test_the_step_and_the_last_good_checkpoint(loss, word):
-  with pytest.raises(non_finite.NonFiniteLoss) as found:
-    non_finite.check(result(loss, 7))
+  with pytest.raises(non_finite.NonFinite) as found:
+    non_finite.check_loss(result(loss, 7), good_step=5)
   text = non_finite.message(found.value, "/m/model.ckpt-5", "Because.")
   assert text.startswith(
     f"The loss became {word} at step 7. Because. The last good checkpoint is /m/model.ckpt-5; "
