@@ -35,7 +35,7 @@ from trainer import batch_sizes as batch_sizes_lib
 from trainer.checkpoints import directory, leases, reader
 from trainer.devices import device as device_lib
 from trainer.devices import tensorflow_behavior, workers
-from trainer.inputs import benchmark, call
+from trainer.inputs import benchmark, read_errors
 from trainer.kinds import Kind
 from trainer.loop import dry_run, loop_input, watchdog
 from trainer.outputs import completion
@@ -492,7 +492,7 @@ class Estimator:
       InputError: the input cannot be used, or there is none.
     """
     dataset, batch_size = self._parts.feeder.batches(kind, input_fn, self._start(kind, input_fn))
-    with call.translate_read_errors(input_fn, kind):
+    with read_errors.translate(input_fn, kind):
       return benchmark.benchmark(dataset, batch_size)
 
   def _start(self, kind, input_fn):

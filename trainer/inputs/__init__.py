@@ -14,6 +14,7 @@ __all__ = [
   "elements",
   "feeder",
   "groups",
+  "read_errors",
   "stacks",
   "tpu_tiles",
 ]

@@ -3,9 +3,8 @@
 The datasets that leave this file have elements as `trainer.inputs` describes them.
 """
 
-import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -121,40 +120,6 @@ def call(
       f"labels); its elements are tuples of {len(element)}."
     )
   return decodable.keep_mark(returned, dataset)
-
-
-@contextlib.contextmanager
-def translate_read_errors(
-  input_fn: Callable[..., tf.data.Dataset],
-  kind: str,
-  failed_in_input: Callable[[], bool | None] = lambda: None,
-) -> Iterator[None]:
-  """Turns errors of a dataset's operations into errors that name the input_fn.
-
-  Args:
-    input_fn: the function that made the dataset.
-    kind: "train", "eval" or "predict", for the message.
-    failed_in_input: returns whether an error came from the dataset (True) or from the step that
-      used its batches (False). None: unknown, so the error's own text decides.
-
-  Raises:
-    InputError: an operation of the dataset failed.
-  """
-  try:
-    yield
-  except tf.errors.OutOfRangeError:  # the end of the data is no failure
-    raise
-  except tf.errors.OpError as error:
-    if failed_in_input() is False or (
-      failed_in_input() is None and "IteratorGetNext" not in error.message
-    ):
-      raise
-    what = error.message.split("[[", maxsplit=1)[0].strip().removeprefix("{{function_node").strip()
-    lines = [line.strip() for line in what.splitlines() if line.strip()]
-    raise errors.InputError(
-      f"The {kind} input_fn {spec.name_of(input_fn)} failed while it was "
-      f"read: {' '.join(lines)[:500]}"
-    ) from error
 
 
 def _described(value):

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainer import errors, spec
 from trainer.checkpoints import model_values
-from trainer.inputs import call, elements
+from trainer.inputs import elements, read_errors
 from trainer.kinds import Kind
 from trainer.loop import device_loops, evaluation, loop_input, step_errors
 
@@ -44,7 +44,7 @@ def try_step(
   failed_in_input = batches.traced.failed_in_input if kind == Kind.TRAIN else lambda: None
   with (
     step_errors.of_step(model_name, Kind(kind)),
-    call.translate_read_errors(batches.input_fn, kind, failed_in_input),
+    read_errors.translate(batches.input_fn, kind, failed_in_input),
   ):
     what = run(loops, batches)
   if what is None:

@@ -10,7 +10,7 @@ from trainer import errors, files, spec
 from trainer.checkpoints import evaluation_record, leases, model_values
 from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
-from trainer.inputs import call
+from trainer.inputs import read_errors
 from trainer.kinds import Kind
 from trainer.loop import device_loops, evaluation, loop_input, step_errors
 from trainer.loop import step as step_lib
@@ -93,7 +93,7 @@ class Evaluator:
     with (
       self._watchdog.stage("evaluation"),
       step_errors.of_step(self._program.calls.model_name, Kind.EVAL),
-      call.translate_read_errors(eval_input.input_fn, Kind.EVAL),
+      read_errors.translate(eval_input.input_fn, Kind.EVAL),
       self._values.use(checkpoint_path, names) as checkpoint,
     ):
       result = evaluation.run(

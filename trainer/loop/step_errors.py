@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from trainer import command, errors, spec
-from trainer.inputs import elements
+from trainer.inputs import elements, read_errors
 from trainer.kinds import Kind
 from trainer.tracing import user_frames
 
@@ -50,26 +50,24 @@ def of_step(name: str, kind: Kind) -> Iterator[None]:
 
   Raises:
     ModelFnError: an operation rejected its input, such as a label that is out of range, an
-      assertion failed, or XLA has no such operation.
+      assertion failed, XLA has no such operation, or Python code raised that a tf.py_function
+      calls.
   """
   try:
     yield
-  except tf.errors.InvalidArgumentError as error:
+  except tf.errors.OpError as error:
+    found = read_errors.of_python(error)
+    if found is None and not isinstance(error, tf.errors.InvalidArgumentError):
+      raise
     where = user_frames.where(re.findall(r'File "(.+?)", line (\d+)', error.message))
     if absent := re.findall(r"(\w+) \(No registered", error.message):
       raise errors.ModelFnError(
         f"model_fn {name}, mode {spec.MODE_OF[kind]!r}{where}: XLA has no "
         f"{' and no '.join(dict.fromkeys(absent))}: take --xla away, or compute it in another way."
       ) from error
-    lines = [line.strip() for line in error.message.split("[[")[0].splitlines()]
-    what = [
-      line
-      for line in lines
-      if line and not line.startswith(("File ", "Detected at node", "Graph execution error"))
-    ]
+    where, said = found or (where, read_errors.of_operation(error))
     raise errors.ModelFnError(
-      f"model_fn {name} failed in a step, mode {spec.MODE_OF[kind]!r}{where}: "
-      f"{' '.join(what)[:500]}"
+      f"model_fn {name} failed in a step, mode {spec.MODE_OF[kind]!r}{where}: {said}"
     ) from error
 
 

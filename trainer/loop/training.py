@@ -17,7 +17,7 @@ from trainer.checkpoints import data_position, directory, model_values, reader, 
 from trainer.checkpoints import saver as saver_lib
 from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
-from trainer.inputs import call
+from trainer.inputs import read_errors
 from trainer.kinds import Kind
 from trainer.loop import (
   boundaries,
@@ -307,9 +307,7 @@ class Training:
       stage = "first training steps: first batch, compilation"
     with (
       step_errors.of_step(self._program.calls.model_name, Kind.TRAIN),
-      call.translate_read_errors(
-        train_input.input_fn, Kind.TRAIN, train_input.traced.failed_in_input
-      ),
+      read_errors.translate(train_input.input_fn, Kind.TRAIN, train_input.traced.failed_in_input),
       self._watchdog.stage(stage),
     ):
       result = train_input.traced.run(train_input.iterator, steps)

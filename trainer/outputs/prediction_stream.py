@@ -11,7 +11,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.checkpoints import leases, model_values, reader
 from trainer.hooks import hook_list, session_run
-from trainer.inputs import call
+from trainer.inputs import read_errors
 from trainer.kinds import Kind
 from trainer.loop import device_loops, loop_input, step_errors, turns
 from trainer.loop import step as step_lib
@@ -118,7 +118,7 @@ class Predictor:
           # Others may have used the variables since the last `next()`.
           self._values.use_again(checkpoint, names),
           step_errors.of_step(self._program.calls.model_name, Kind.PREDICT),
-          call.translate_read_errors(input_fn, Kind.PREDICT),
+          read_errors.translate(input_fn, Kind.PREDICT),
           self._watchdog.stage("a batch to predict"),
         ):
           result = next(groups, None)
