@@ -5,10 +5,15 @@ second one: `adam_w/iteration`, `adam_w_1/iteration`. Octet does so under every 
 did as the installed Keras, of which versions before 3.15 call some optimizers otherwise (`adamw`,
 `rmsprop`, `SGD`), and a second one like the first: its variables are `adamw/iteration_1`, and
 `adamw/second_kernel_momentum` where that name was free.
+
+Variables of Keras's layers in a program of `trainer.compat` are named as in a graph of TensorFlow,
+`dnn/dense/kernel`. Octet first named them by Keras's own scopes, `dense/kernel`.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+
+from trainer import optimizers
 
 # name → that of Keras before 3.15, where it is another one.
 _OPTIMIZERS = {
@@ -34,27 +39,51 @@ _ALIKE = [
 ]
 
 
-def stored_as(names: Iterable[str], found: Collection[str]) -> dict[str, str]:
+def stored_as(
+  names: Iterable[str], found: Collection[str], former: Mapping[str, str] | None = None
+) -> dict[str, str]:
   """Finds those variables of a model that a checkpoint has under an earlier name.
 
   Args:
     names: all variables of the model.
     found: all names in the checkpoint.
+    former: name of a variable → its name by Keras's scopes, see `VariableStore.former_names`.
 
   Returns:
-    name → the name in the checkpoint, of those that are there under an earlier name alone. No name
-    that the model has itself is one of them.
+    name → the name in the checkpoint, of those that are there under an earlier name.
   """
   names = list(names)
-  free = set(found) - set(names)
-  aliases = {}
+  aliases = _by_keras(names, found, former or {})
+  free = set(found) - set(names) - set(aliases.values())
   for name in names:
-    if name not in found:
+    if name not in found and name not in aliases:
       earlier = next((each for each in _earlier(name) if each in free), None)
       if earlier is not None:
         free.remove(earlier)
         aliases[name] = earlier
   return aliases
+
+
+def _by_keras(names, found, former):
+  """Maps names to those by Keras's scopes, if a checkpoint has these.
+
+  It has all of them or none: what is a variable's name now may have been another one's.
+  """
+  aliases = {name: _before(name, former) for name in names}
+  aliases = {name: before for name, before in aliases.items() if before != name}
+  found = set(found)
+  has_them = not aliases.keys() <= found and set(aliases.values()) <= found
+  return aliases if has_them else {}
+
+
+def _before(name, former):
+  # Slots are named by their variables (`dense/kernel/Adam`), averages too (`ema/dense/kernel`).
+  parts = name.split("/")
+  start = int(parts[0] in (optimizers.EMA_SCOPE, "accumulated"))
+  for end in range(len(parts), start, -1):
+    if (own := "/".join(parts[start:end])) in former:
+      return "/".join([*parts[:start], former[own], *parts[end:]])
+  return name
 
 
 def _earlier(name):

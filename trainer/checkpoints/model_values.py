@@ -203,7 +203,7 @@ class ModelValues:
       if source == WARM_START:
         self._begin(store)
         return source, 0
-      earlier = former_names.stored_as(variables, reader.shapes(source))
+      earlier = former_names.stored_as(variables, reader.shapes(source), store.former_names)
       stored_as = {name: name for name in variables} | earlier
       stored_as |= self._wanted(source, names, variables)
       values = reader.read(source, list(stored_as.values()))
@@ -242,7 +242,7 @@ class ModelValues:
     if source == WARM_START:
       self._begin(self._store)
     else:
-      reader.restore(source, self._store.variables, wanted)
+      reader.restore(source, self._store.variables, wanted, self._store.former_names)
     self._held, self._names, self._restored_as = (
       source,
       frozenset(self._store.variables),

@@ -268,7 +268,10 @@ def _difference(name, variable, shape, dtype):
 
 
 def restore(
-  path: str, variables: Mapping[str, tf.Variable], stored_as: Mapping[str, str] | None = None
+  path: str,
+  variables: Mapping[str, tf.Variable],
+  stored_as: Mapping[str, str] | None = None,
+  former: Mapping[str, str] | None = None,
 ) -> RestoreReport:
   """Restores variables from a checkpoint, all of them or none.
 
@@ -277,6 +280,7 @@ def restore(
     variables: name → variable.
     stored_as: name of a variable → its name in the checkpoint, where these differ. Names that an
       earlier version of Octet or of Keras gave, see `former_names`, need not be told.
+    former: see `former_names.stored_as`.
 
   Returns:
     What was matched. It is logged too.
@@ -286,10 +290,10 @@ def restore(
       the checkpoint is damaged. No variable was changed.
   """
   found = shapes(path)
-  earlier = former_names.stored_as(variables, found)
+  earlier = former_names.stored_as(variables, found, former)
   stored_as = {name: name for name in variables} | earlier | dict(stored_as or {})
   if earlier:
-    logging.info("%s has variables of optimizers under earlier names: %s", path, earlier)
+    logging.info("%s has variables under earlier names: %s", path, earlier)
   missing = [name for name in variables if stored_as[name] not in found]
   differing = [
     name

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from trainer.internals import private_names
 
@@ -22,6 +23,11 @@ SUM_GRADIENTS = private_names.member(
 # Makes each optimizer, and each layer: with what every subclass's own calls.
 MAKE_OPTIMIZER = private_names.member("keras.src.optimizers.base_optimizer.BaseOptimizer.__init__")
 MAKE_OPERATION = private_names.member("keras.src.ops.operation.Operation.__init__")
+
+# Makes each Keras variable, and enters each scope, of a layer and others. Up to Keras 3.6 the
+# public classes derive from these.
+MAKE_VARIABLE = private_names.member("keras.src.backend.Variable.__init__")
+ENTER_SCOPE = private_names.member("keras.src.backend.name_scope.__enter__")
 
 # Updates all variables; it calls `update_step` once for each.
 ADAM_UPDATE = private_names.member("keras.src.optimizers.adam.Adam._backend_update_step")
@@ -52,6 +58,7 @@ SCALE_LOSS = private_names.member(
 # Functions and classes that Octet calls.
 
 Functional = private_names.find("keras.src.models.functional.Functional")
+auto_name = private_names.find("keras.src.utils.naming.auto_name")
 to_snake_case = private_names.find("keras.src.utils.naming.to_snake_case")
 
 _CompileLoss = private_names.find("keras.src.trainers.compile_utils.CompileLoss")
@@ -80,6 +87,11 @@ def being_built() -> list[Any]:
   return [
     scope.caller for scope in _get_global("name_scope_stack") or [] if scope.caller is not None
   ]
+
+
+def set_scope_of_tensorflow(scope: keras.name_scope, name: str) -> None:
+  """Sets the tf.name_scope that a scope of Keras opens when it is entered."""
+  scope._tf_name_scope = tf.name_scope(name)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ step and replica, and, if wanted, the fast kernels for CPUs.
 import contextlib
 import contextvars
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -28,6 +28,12 @@ _scope = contextvars.ContextVar("Keras scope", default=None)
 # The step of the loop inside the replicas that is being traced; None: that of the KerasScope.
 _step: contextvars.ContextVar[tf.Tensor | None] = contextvars.ContextVar(
   "step inside the replicas", default=None
+)
+
+# The rule for the names of Keras's variables, see `named_by`.
+_Rule = Callable[[keras.Variable], tuple[str, str] | None]
+_rule: contextvars.ContextVar[_Rule | None] = contextvars.ContextVar(
+  "rule for the names of Keras variables", default=None
 )
 
 # Seeds for Keras objects that were given none: on the current replica, and for the initial value
@@ -62,6 +68,22 @@ def step_scope(step: tf.Tensor) -> contextlib.AbstractContextManager[None]:
   For a loop inside the replicas: the step of the KerasScope belongs to the graph around the loop.
   """
   return patches.set_context(_step, step)
+
+
+def named_by(rule: _Rule) -> contextlib.AbstractContextManager[None]:
+  """Returns a context in which a rule names Keras's variables.
+
+  Args:
+    rule: function of a variable that is being created. It returns `names` of the variable, or None
+      if the variable's path is its name.
+  """
+  return patches.set_context(_rule, rule)
+
+
+def names(variable: keras.Variable) -> tuple[str, str]:
+  """Returns the name of a Keras variable that is being created, and its name without any rule."""
+  rule = _rule.get()
+  return (rule(variable) if rule is not None else None) or (variable.path, variable.path)
 
 
 def seeds_drawn() -> list[int]:
@@ -171,7 +193,7 @@ class KerasScope:
     if not keras_internals.lacks_seed(initializer):
       return initializer
     seeded = initializer.clone()
-    seeded.seed = seeds.seed_for(self._seed, variable.path)
+    seeded.seed = seeds.seed_for(self._seed, names(variable)[0])
     return seeded
 
   def generator_seed(self) -> int:

@@ -69,6 +69,9 @@ class VariableStore:
     variables: name → tf.Variable, in the order of creation. The keys of checkpoints.
     initializers: the calls of `tf.compat.v1.train.init_from_checkpoint`, in order; see
       `trainer.checkpoints.initial_checkpoints`.
+    former_names: name of a variable → the name that it has in checkpoints that Octet wrote before
+      there were rules for the names of Keras's variables (`keras_scope.named_by`), where these
+      differ.
     averages: name of a moving average → name of the variable that it averages; see
       `trainer.checkpoints.moving_averages`.
   """
@@ -83,6 +86,7 @@ class VariableStore:
     self.strategy = strategy
     self.variables: dict[str, tf.Variable] = {}
     self.initializers: list[Any] = []
+    self.former_names: dict[str, str] = {}
     self.averages: dict[str, str] = {}
     self._precision = precision
     self._seed = seed
@@ -90,9 +94,9 @@ class VariableStore:
     self._initial_values: dict[str, initial_values.InitialValue] = {}
     # The keras.Variable around a tf.Variable, as the newest trace made it, by name.
     self._keras_variables: dict[str, keras.Variable] = {}
-    # Of the newest run: its names, the after_step requests of each replica, and the variables that
-    # it has asked for so far.
-    self._names = _Names()
+    # Of the newest run: its names, and those without a rule for Keras's variables; the after_step
+    # requests of each replica, and the variables that it has asked for so far.
+    self._names = _Names(), _Names()
     self._keras_state: keras_scope.KerasScope | None = None  # of the newest run
     self._after_step: list[list[tuple[Callable[[], None], int]]] = []
     self._present: dict[str, tf.Variable] = {}
@@ -150,8 +154,8 @@ class VariableStore:
       self._uses_cpu_kernels,
       before=self._keras_state if goes_on else None,
     )
-    names = self._names if goes_on else _Names()
-    self._names = names
+    names, former_names = self._names if goes_on else (_Names(), _Names())
+    self._names = names, former_names
     self._changed = self._changed if goes_on else []
     roots = []
     self._after_step = []
@@ -198,8 +202,14 @@ class VariableStore:
       maker = keras_state.variable_being_made
       if (made_before := keras_state.made_before()) is not None:
         outside_variables.made_by(made_before)
-      path = maker.path if maker is not None else _path(kwargs["name"], roots[0])
-      variable = self._get(next_creator, names.unique(path), maker, kwargs)
+      if maker is None:
+        path = former = _path(kwargs["name"], roots[0])
+      else:
+        path, former = keras_scope.names(maker)
+      name, former = names.unique(path), former_names.unique(former)
+      if name != former:
+        self.former_names[name] = former
+      variable = self._get(next_creator, name, maker, kwargs)
       own_collections.add_variable(variable, _collections(variable, kwargs))
       return variable
 

@@ -71,3 +71,12 @@ def test_a_model_gets_a_loss_and_tells_its_metrics():
   assert keras_internals.compiled_metrics(model) == ["mae"]
   metrics = keras_internals.updated_metrics(["mae"], y, model(x), None)
   assert {name: float(metric.result()) for name, metric in metrics.items()} == {"mae": 1.0}
+
+
+def test_a_scope_of_keras_opens_the_scope_of_tensorflow_that_it_is_told():
+  with tf.Graph().as_default(), tf.name_scope("outer"):
+    scope = keras.name_scope("inner")
+    keras_internals.set_scope_of_tensorflow(scope, "other/")
+    with scope:
+      assert tf.get_current_name_scope() == "other"
+    assert tf.get_current_name_scope() == "outer"

@@ -1,10 +1,9 @@
-"""tf.keras: Keras 3, with the learning phase of Keras 2, and its names of variables.
+"""tf.keras: Keras 3, with the learning phase of Keras 2.
 
 A program of graph mode says once in its model_fn whether it trains,
 `tf.keras.backend.set_learning_phase(is_training)`, and calls layers without `training`.
 
-A Sequential that knows the shape of its input is built when it is made: `dense/kernel`, not
-`sequential/dense/kernel`. So old checkpoints fit.
+Variables have the names that Keras 2 gave them, see `keras_names`.
 """
 
 import contextvars
@@ -25,9 +24,6 @@ _phases: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 # Whether a layer calls another one, which then does what the outer one was told.
 _is_inside: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_inside", default=False)
-
-# Whether a Sequential of the program is made, or gets a layer, and not called.
-_is_made: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_is_made", default=False)
 
 
 def learning_phase() -> int:
@@ -52,14 +48,6 @@ def _takes_training(call: Any) -> bool:
 
 @patches.replaces(keras.layers.Layer, "__call__")
 def _call(original, self, *args, **kwargs):
-  if not _is_made.get():
-    return _call_in_phase(original, self, *args, **kwargs)
-  outermost = keras.name_scope("", override_parent="", deduplicate=False)
-  with patches.set_context(_is_made, False), outermost:
-    return _call_in_phase(original, self, *args, **kwargs)
-
-
-def _call_in_phase(original, self, *args, **kwargs):
   phase = _phase()
   if phase is None or _is_inside.get():
     return original(self, *args, **kwargs)
@@ -67,15 +55,6 @@ def _call_in_phase(original, self, *args, **kwargs):
     kwargs["training"] = phase
   with patches.set_context(_is_inside, True):
     return original(self, *args, **kwargs)
-
-
-def _make(original, self, *args, **kwargs):
-  with patches.set_context(_is_made, habits.are_kept()):
-    return original(self, *args, **kwargs)
-
-
-patches.replaces(keras.Sequential, "__init__")(_make)
-patches.replaces(keras.Sequential, "add")(_make)
 
 
 backend = types.SimpleNamespace(

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.v1 import habits, keras, layer_updates, small_updates, summary
+from trainer.compat.v1 import habits, keras, keras_names, layer_updates, small_updates, summary
 from trainer.compat.v1.estimator import (
   fetches,
   host_calls,
@@ -67,7 +67,12 @@ def adapted(
     given = dict(
       features=features, labels=labels, mode=mode, params=make_params(params), config=config
     )
-    with habits.kept(), metric_pairs.deferred(mode != ModeKeys.TRAIN), summary.of_a_model_fn():
+    with (
+      habits.kept(),
+      keras_names.used(),
+      metric_pairs.deferred(mode != ModeKeys.TRAIN),
+      summary.of_a_model_fn(),
+    ):
       made = model_fn(**{name: given[name] for name in taken})
       return _octet_spec(made, mode, batch, given_hooks(mode))
 

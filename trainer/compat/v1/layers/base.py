@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from trainer import errors
+from trainer.compat.v1 import keras_names
 
 v1 = tf.compat.v1
 
@@ -80,6 +81,8 @@ class Layer(metaclass=Mixing):
     self.built = False
     self.input_spec: Any = None
     self._dtype = None if dtype is None else tf.as_dtype(dtype)
+    if name is None and _scope is None:
+      keras_names.count(type(self).__name__)
     self._base_name = name or snake_case(type(self).__name__)
     self._activity_regularizer = activity_regularizer
     self._reuse = _reuse
