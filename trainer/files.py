@@ -15,7 +15,9 @@ import re
 import socket
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -109,6 +111,33 @@ def matching(folder: str, pattern: str, names: Iterable[str] | None = None) -> l
   except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
     return []
   return [os.path.join(folder, name) for name in sorted(fnmatch.filter(names, pattern))]
+
+
+def next_number(taken: Iterable[int], clock: Callable[[], float] = time.time) -> int:
+  """Returns a number for a new file: the time, or one more than the largest number that is taken.
+
+  So the order of numbers is that of writing, also where the clock was set back.
+
+  Args:
+    taken: the numbers of the files that are there.
+    clock: returns the time in seconds since the epoch.
+  """
+  return max([int(clock()), *(number + 1 for number in taken)])
+
+
+def own_path(folder: str, pattern: str, clock: Callable[[], float] = time.time) -> str:
+  """Returns the path of a new file for this process alone, whose name sorts after earlier ones.
+
+  Args:
+    folder: of such files of all processes.
+    pattern: of their names, such as metrics-*.jsonl; the * stands for <number>-<id>.
+    clock: returns the time in seconds since the epoch.
+  """
+  before, after = map(re.escape, pattern.split("*"))
+  form = re.compile(rf"{before}(\d+)-\w+{after}")
+  matches = (form.fullmatch(os.path.basename(path)) for path in matching(folder, pattern))
+  number = next_number((int(match[1]) for match in matches if match), clock)
+  return os.path.join(folder, pattern.replace("*", f"{number}-{uuid.uuid4().hex[:8]}"))
 
 
 @contextlib.contextmanager

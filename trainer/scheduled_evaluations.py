@@ -33,7 +33,8 @@ class EvalSpec:
     name: keeps the summaries of several evaluations apart.
     throttle_secs: the least time between two evaluations; the last checkpoint is always evaluated.
       After a restart it is counted from the last evaluation of this name that metrics.jsonl tells
-      of, by the wall clock: the time in which no process ran counts as well.
+      of, by the wall clock: the time in which no process ran counts as well. If the clock was set
+      back since, the next checkpoint is evaluated.
     exporters: see trainer.outputs.exporters; asked after each evaluation.
 
   Raises:

@@ -294,7 +294,11 @@ def test_what_is_saved_because_the_training_must_end_owes_nothing(tmp_path, monk
   assert log == [(None, 10), (None, 20), (None, 30)]
 
 
-@pytest.mark.parametrize("ago, steps", [(50.0, [20]), (10000.0, [10, 20])])
+@pytest.mark.parametrize(
+  "ago, steps",
+  # The last one: the clock was set back by 30 days since.
+  [(50.0, [20]), (10000.0, [10, 20]), (-30 * 86400.0, [10, 20])],
+)
 def test_the_throttle_counts_from_an_earlier_process(ago, steps, tmp_path, monkeypatch):
   programs.estimator(tmp_path).train(programs.train_input, max_steps=5)
   append = metrics_file.append

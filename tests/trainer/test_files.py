@@ -1,5 +1,6 @@
 """A file is there as a whole, or not at all."""
 
+import os
 import socket
 import subprocess
 
@@ -106,3 +107,20 @@ def test_a_plain_path_leads_to_the_same_file(name, tmp_path):
 )
 def test_the_reason_of_an_error(error, expected):
   assert files.reason(error) == expected
+
+
+def test_numbers_grow_whatever_the_clock_says():
+  assert files.next_number([], lambda: 1000.9) == 1000
+  assert files.next_number([30, 1000], lambda: 1000.9) == 1001
+  assert files.next_number([5000], lambda: 1000.9) == 5001
+
+
+def test_a_file_of_this_process_sorts_after_those_of_earlier_ones(tmp_path):
+  folder, made = str(tmp_path), []
+  (tmp_path / "metrics-by-hand.jsonl").touch()
+  for time in (1700000000.0, 1600000000.0, 1800000000.0, 1700000000.0):
+    made.append(files.own_path(folder, "metrics-*.jsonl", lambda time=time: time))
+    open(made[-1], "w").close()
+  assert made == sorted(made)
+  numbers = [os.path.basename(path).split("-")[1] for path in made]
+  assert numbers == ["1700000000", "1700000001", "1800000000", "1800000001"]

@@ -52,7 +52,7 @@ class CheckpointDirectory:
     keep: which checkpoints to keep; default: the five newest.
     on_failure: what to do if a checkpoint cannot be written: "raise" an OutputError, or "warn" and
       train on until the next save. The last save of a training raises in any case, see `wait`.
-    clock: returns the time in seconds since the epoch.
+    clock: returns the time in seconds, as time.monotonic does.
     movers: they move the records of later steps when a training goes back, see `going_back`.
 
   Attributes:
@@ -64,7 +64,7 @@ class CheckpointDirectory:
     directory: str,
     keep: retention.Retention | None = None,
     on_failure: str = "raise",
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = time.monotonic,
     movers: Sequence[going_back.Mover] = (),
   ) -> None:
     self.directory = directory

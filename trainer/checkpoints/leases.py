@@ -10,7 +10,9 @@ Layout: beside a checkpoint,
     model.ckpt-100.lease-<number>-<writer>    a process reads it, see `files.writer`
 
 Retention keeps the checkpoint until the reader removes the file, until the reader's process has
-ended, or until the file is LEASE_SECONDS old.
+ended, or until the file has not changed for LEASE_SECONDS. The process that asks measures this time
+by its own clock, from when it first saw the file as it is: clocks that were set, or that differ
+between machines, do not count.
 """
 
 import contextlib
@@ -28,8 +30,8 @@ from trainer.checkpoints import file_names, reader
 
 _T = TypeVar("_T")
 
-# A lease older than this is void: its process was killed, on a machine that is not this one. A
-# process that reads for longer renews its leases, see `renew`.
+# A lease that does not change for so long is void: its process was killed, on a machine that is not
+# this one. A process that reads for longer renews its leases, see `renew`.
 LEASE_SECONDS = 600.0
 
 LEASE = ".lease-"
@@ -42,6 +44,10 @@ _numbers = itertools.count()
 
 # The leases of this process: file → when it was written, by time.monotonic.
 _open: dict[str, float] = {}
+
+# The leases of other processes, as `fresh` saw them: file → (time of writing in ns, when this
+# process first saw that, by its clock).
+_seen: dict[str, tuple[int, float]] = {}
 
 
 @contextlib.contextmanager
@@ -155,25 +161,31 @@ def until_served(attempt: Callable[[], _T]) -> _T:
     ) from error
 
 
-def fresh(directory: str, names: Iterable[str], clock: Callable[[], float] = time.time) -> set[str]:
+def fresh(
+  directory: str, names: Iterable[str], clock: Callable[[], float] = time.monotonic
+) -> set[str]:
   """Returns the names of the checkpoints that are being read; removes leases that are void.
 
   Args:
     directory: the model_dir.
     names: of its files.
-    clock: returns the time in seconds since the epoch.
+    clock: returns the time in seconds, as time.monotonic does.
   """
-  found = set()
+  found, now = set(), clock()
+  names = set(names)
+  for file in [file for file in _seen if os.path.dirname(file) == directory]:
+    if os.path.basename(file) not in names:
+      del _seen[file]
   for name in names:
     checkpoint, separator, _ = name.partition(LEASE)
     if not separator or not file_names.is_of_training(checkpoint):
       continue
     file = os.path.join(directory, name)
     try:
-      is_void = (
-        files.is_dead(name) or clock() - storage.stat(file).mtime_nsec / 1e9 >= LEASE_SECONDS
-      )
-      if is_void:
+      written = storage.stat(file).mtime_nsec
+      if _seen.get(file, (None,))[0] != written:
+        _seen[file] = written, now
+      if files.is_dead(name) or now - _seen[file][1] >= LEASE_SECONDS:
         storage.remove(file)
       else:
         found.add(checkpoint)

@@ -12,8 +12,8 @@ The metrics of evaluations, which tell the best checkpoints, are in these files:
 
     evaluations.json                    {name: {step: {metric: value}}}; one process at a time
                                         changes it, under a lock on evaluations.json.lock
-    evaluations-<time>-<id>.json        the same, from one process, on file systems without locks
-                                        (gs://); all such files together count
+    evaluations-<number>-<id>.json      the same, from one process, on file systems without locks
+                                        (gs://), see `files.own_path`; all such files together count
 
 An object store has no locks, and an object is always written as a whole. Two processes that write
 the same object would lose each other's entries, so each process has its own. On a local disk one
@@ -25,7 +25,6 @@ import dataclasses
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import tensorflow as tf
@@ -116,14 +115,15 @@ class Retention:
     if self.every_n_hours:
       last = float("-inf")
       for step in steps:
-        if written[step] - last >= self.every_n_hours * 3600:
+        # The distance: after a clock was set back, the hours count from the next checkpoint.
+        if abs(written[step] - last) >= self.every_n_hours * 3600:
           kept.add(step)
           last = written[step]
     return [step for step in steps if step not in kept]
 
 
 def held(
-  directory: str, names: Collection[str], clock: Callable[[], float] = time.time
+  directory: str, names: Collection[str], clock: Callable[[], float] = time.monotonic
 ) -> set[str]:
   """Returns the names of the checkpoints that must not be removed.
 
@@ -132,7 +132,7 @@ def held(
   Args:
     directory: the model_dir.
     names: of its files.
-    clock: returns the time in seconds since the epoch.
+    clock: returns the time in seconds, as time.monotonic does.
   """
   found = {name.removesuffix(_PINNED) for name in names if name.endswith(_PINNED)}
   found |= {name.partition(OWED)[0] for name in names if OWED in name}
@@ -192,7 +192,7 @@ def read_all_evaluations(
 
 
 def _files(directory, names=None):
-  # Sorted by time: the file of a later process overwrites earlier values.
+  # Sorted by name: the file of a later process overwrites earlier values.
   return [
     os.path.join(directory, _EVALUATIONS),
     *files.matching(directory, _OWN_EVALUATIONS, names),
@@ -278,8 +278,7 @@ def _locked(directory):
 def _note_in_own_file(directory, evaluation, step, metrics):
   with _own_lock:
     if directory not in _own:
-      name = _OWN_EVALUATIONS.replace("*", f"{int(time.time())}-{uuid.uuid4().hex[:8]}")
-      _own[directory] = os.path.join(directory, name)
+      _own[directory] = files.own_path(directory, _OWN_EVALUATIONS)
     path = _own[directory]
     # Read again: a training that went back may have taken later steps out.
     _add(path, _read(path), evaluation, step, metrics)

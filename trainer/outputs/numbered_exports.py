@@ -79,7 +79,7 @@ def _take(base, clock):
   """Makes the folder of a claim that nobody else has; returns the number and the folder."""
   storage.makedirs(base)
   taken = [int(name) for name in names(base)] + [number for number, _ in _claims(base)]
-  number = max([int(clock()), *(number + 1 for number in taken)])
+  number = files.next_number(taken, clock)
   while True:
     own = f"{files.WRITING}{number}-{uuid.uuid4().hex[:8]}-{files.writer()}"
     folder = os.path.join(base, own)

@@ -7,7 +7,8 @@
 Layout:
 
     <model_dir>/metrics.jsonl                on a local disk: several processes append to it
-    <model_dir>/metrics-<time>-<id>.jsonl    on other file systems (gs://): one file per process
+    <model_dir>/metrics-<number>-<id>.jsonl  on other file systems (gs://): one file per process,
+                                             see `files.own_path`
 
 A line is an object with "step" (int), "time" (seconds since the epoch), "kind" ("train", "eval",
 "eval_<name>") and the scalars by name; null stands for NaN and infinity. A scalar called step, time
@@ -18,7 +19,8 @@ with a later step come from a training that was cut off and then done again from
 
 An object store cannot append, and if two processes rewrote the same object, lines would be lost.
 So there each process has a file of its own and rewrites it at each report; `read` merges the files
-by time.
+by time. No line has an earlier time than the lines that its process found when it began: a machine
+whose clock was set back goes on from the newest one.
 """
 
 import json
@@ -26,7 +28,6 @@ import math
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,8 +43,8 @@ _START = "start"
 _RESERVED = ("step", "time", "kind")
 _FORM = {"step": int, "time": float, "kind": str, ...: float | None}
 
-# model_dir → (path of this process's own file, its text so far).
-_remote: dict[str, tuple[str, str]] = {}
+# model_dir → (path of this process's own file, its text so far, the newest time).
+_remote: dict[str, tuple[str, str, float]] = {}
 _remote_lock = threading.Lock()
 
 
@@ -77,11 +78,10 @@ def append(
     OutputError: the file cannot be written.
   """
   line = {"step": int(step), "time": round(clock(), 3), "kind": kind, **_scalars(values)}
-  text = json.dumps(line, allow_nan=False) + "\n"
   if _is_remote(model_dir):
-    _rewrite(model_dir, text)
+    _rewrite(model_dir, line)
   else:
-    _append(os.path.join(model_dir, NAME), text)
+    _append(os.path.join(model_dir, NAME), _text(line))
 
 
 def read(model_dir: str) -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ def has_line(model_dir: str, kind: str, step: int, values: Mapping[str, Any]) ->
 def seconds_since(
   model_dir: str, kind: str, clock: Callable[[], float] = time.time
 ) -> float | None:
-  """How long ago the newest line of a kind was written.
+  """How long ago the last line of a kind was written.
 
   Args:
     model_dir: see `append`.
@@ -139,13 +139,14 @@ def seconds_since(
     clock: seconds since the epoch.
 
   Returns:
-    Seconds, 0 where the clock was set back. None if there is no such line.
+    Seconds. None if there is no such line, or if its time is still to come: the clock was set back.
 
   Raises:
     SettingError: a file cannot be read.
   """
   times = [line["time"] for line in read(model_dir) if line["kind"] == kind]
-  return max(0.0, clock() - max(times)) if times else None
+  passed = clock() - times[-1] if times else -1.0
+  return None if passed < 0 else passed
 
 
 def _lines(model_dir):
@@ -163,6 +164,10 @@ def _lines(model_dir):
       except ValueError as error:
         logging.warning("%s: line %d is damaged (%s), and is left out.", path, number, error)
   return sorted(found, key=lambda line: line["time"]) if len(texts) > 1 else found
+
+
+def _text(line):
+  return json.dumps(line, allow_nan=False) + "\n"
 
 
 def _scalars(values):
@@ -222,17 +227,22 @@ def _read_local(path):
     raise errors.SettingError(f"Cannot read {path}: {error}") from error
 
 
-def _rewrite(model_dir, text):
+def _rewrite(model_dir, line):
   import tensorflow as tf
 
-  from trainer import storage
+  from trainer import files, storage
 
-  own = os.path.join(model_dir, f"metrics-{int(time.time())}-{uuid.uuid4().hex[:8]}.jsonl")
+  path = model_dir
   try:
     with _remote_lock:
-      path, written = _remote.get(model_dir, (own, ""))
-      _remote[model_dir] = path, written + text
-      storage.write(path, written + text)
+      if model_dir not in _remote:
+        newest = max((found["time"] for found in _lines(model_dir)), default=0.0)
+        _remote[model_dir] = files.own_path(model_dir, "metrics-*.jsonl"), "", newest
+      path, text, newest = _remote[model_dir]
+      time_ = max(line["time"], newest)
+      text += _text({**line, "time": time_})
+      _remote[model_dir] = path, text, time_
+      storage.write(path, text)
   except tf.errors.OpError as error:
     raise errors.OutputError(f"Cannot write {path} (--model_dir): {error.message}") from error
 

@@ -153,6 +153,7 @@ _open: collections.OrderedDict[str, "_File"] = collections.OrderedDict()
 _MOST_OPEN = 16
 _FLUSH_ONLY = 2**31 - 1  # events, and milliseconds, after which a file would be written by itself
 _BEGUN = re.compile(r"events\.out\.tfevents\.(\d+)\.")  # the second
+_CLOCKS_DIFFER_SECONDS = 60.0  # those of the machines that write in one folder
 _open_lock = threading.RLock()
 
 # model_dir → the step at which this process's newest training of it began.
@@ -211,10 +212,19 @@ def _wait_for_a_new_second(directory):
   """Waits while the clock shows the second in which another file of a folder was begun.
 
   TensorBoard reads files in the order of their names, which have the second and then a number: 10
-  comes before 9, and what was written first would be taken for a restart.
+  comes before 9, and what was written first would be taken for a restart. TensorFlow names the
+  files by the clock, so that after the clock was set back a warning is all that helps.
   """
   names = [os.path.basename(path) for path in files.matching(directory, "events.*")]
   begun = {int(match[1]) for match in map(_BEGUN.match, names) if match}
+  ahead = max(begun, default=0) - time.time()
+  if ahead > _CLOCKS_DIFFER_SECONDS:
+    logging.warning(
+      "TensorBoard will show %s in a wrong order: it has a file of a time that comes in %.0f s. "
+      "Was the machine's clock set back? metrics.jsonl has the right order.",
+      directory,
+      ahead,
+    )
   while int(time.time()) in begun:
     time.sleep(0.05)
 

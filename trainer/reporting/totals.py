@@ -40,7 +40,8 @@ class Totals:
       loss=self._loss / self._steps,
       steps_per_second=rate,
       examples_per_second=rate * self._batch_size,
-      input_wait=self._input_seconds / self._seconds,
+      # The device measures its wait by the wall clock, which may be set meanwhile.
+      input_wait=min(1.0, self._input_seconds / self._seconds),
     )
     self._clear()
     return report

@@ -93,7 +93,7 @@ class Run:
     self.arguments = arguments(common, sweep_dir, trial.number, [*settings.bindings, *own])
     self.pruned = "pruned_at" in trial.user_attrs
     self._size = -1  # of the metrics file at the last look
-    self._begin_time = time.time()
+    self._begin_time = time.monotonic()
 
   @property
   def command(self) -> str:
@@ -183,7 +183,7 @@ class Run:
     lines = metrics_file.read(self.model_dir)
     self.trial.set_user_attr("steps", max((line["step"] for line in lines), default=0))
     # A trial may be interrupted and continued: the seconds of all its processes are added.
-    seconds = self.trial.user_attrs.get("seconds", 0.0) + time.time() - self._begin_time
+    seconds = self.trial.user_attrs.get("seconds", 0.0) + time.monotonic() - self._begin_time
     self.trial.set_user_attr("seconds", round(seconds, 1))
     if self.pruned and code in (preemption.EXIT_CODE, -signal.SIGTERM):
       return "pruned", None

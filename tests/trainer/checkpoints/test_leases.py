@@ -1,5 +1,8 @@
 """Leases on checkpoints, and reading under them."""
 
+import os
+import time
+
 import pytest
 import tensorflow as tf
 
@@ -170,5 +173,25 @@ def test_void_leases_are_removed_and_others_stay(tmp_path):
     (tmp_path / name).touch()
   assert leases.fresh(str(tmp_path), names) == {"model.ckpt-2", "model.ckpt-3"}
   assert set(leased(tmp_path)) == set(names[1:])
-  assert leases.fresh(str(tmp_path), names, clock=lambda: 1e10) == set()
+
+
+@pytest.mark.parametrize("days", [-30, 0, 30])
+def test_clocks_that_differ_neither_end_a_lease_nor_keep_it(days, tmp_path):
+  """The reader's machine writes the lease with a clock that is days off."""
+  name = "model.ckpt-2.lease-0-elsewhere-1-1"
+  written = time.time() + days * 86400
+
+  def held_at(seconds):
+    return leases.fresh(str(tmp_path), [name], clock=lambda: 1000.0 + seconds) == {"model.ckpt-2"}
+
+  (tmp_path / name).touch()
+  os.utime(tmp_path / name, (written, written))
+  assert held_at(0)
+  assert held_at(leases.LEASE_SECONDS - 1)
+  os.utime(tmp_path / name, (written + 1, written + 1))  # is renewed
+  assert held_at(leases.LEASE_SECONDS + 1)
+  assert held_at(2 * leases.LEASE_SECONDS)
+  assert not held_at(2 * leases.LEASE_SECONDS + 1)
   assert leased(tmp_path) == []
+  leases.fresh(str(tmp_path), [])
+  assert not [file for file in leases._seen if file.startswith(str(tmp_path))]

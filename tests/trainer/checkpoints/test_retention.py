@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import errors, file_locks
+from trainer import errors, file_locks, files
 from trainer.checkpoints import directory as checkpoint
 from trainer.checkpoints import leases, retention
 
@@ -36,6 +36,14 @@ def kept(steps, metrics=None, **settings):
 def test_the_newest_and_those_that_have_a_reason(settings, expected):
   metrics = {2: 0.1, 3: 0.2, 5: 0.9, 7: 0.8, 8: 0.5}
   assert kept(list(range(10)), metrics, **settings) == expected
+
+
+def test_hours_go_on_after_the_clock_was_set_back():
+  """One checkpoint in three hours is kept; the clock goes back by 700 hours after step 4."""
+  hours = {step: step if step < 5 else step - 700 for step in range(10)}
+  written = {step: hour * HOUR for step, hour in hours.items()}
+  removed = retention.Retention(newest=1, every_n_hours=3).to_remove(written, {})
+  assert sorted(written.keys() - set(removed)) == [0, 3, 5, 8, 9]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +79,16 @@ def test_a_lease_holds_until_it_is_given_back(directory):
   assert save(directory, 4) == [4]
 
 
-def test_the_lease_of_a_process_elsewhere_that_was_killed_runs_out(directory, tmp_path):
+def test_the_lease_of_a_process_elsewhere_that_was_killed_runs_out(tmp_path):
+  now = [0.0]
+  directory = checkpoint.CheckpointDirectory(
+    str(tmp_path), retention.Retention(newest=1), clock=lambda: now[0]
+  )
   save(directory, 1)
   lease = tmp_path / "model.ckpt-1.lease-0-elsewhere-1-1"
   lease.touch()
   assert save(directory, 2) == [1, 2]
-  old = lease.stat().st_mtime - leases.LEASE_SECONDS - 1
-  os.utime(lease, (old, old))
+  now[0] = leases.LEASE_SECONDS
   assert save(directory, 3) == [3]
   assert not lease.exists()
 
@@ -154,6 +165,16 @@ def test_where_files_have_no_locks_each_process_has_one_of_its_own(where, reques
   assert noted(folder, "", "b") == {"": [5, 10, 20], "b": [20]}
   assert retention.read_metrics(folder, "", "loss") == {5: 5.0, 10: 10.0, 20: 20.0}
   assert len(tf.io.gfile.glob(folder + "/evaluations-*.json")) == 2
+
+
+def test_the_file_of_a_later_process_counts_also_where_the_clock_was_set_back(
+  no_locks, monkeypatch
+):
+  for time, loss in ((1700000000.0, 1.0), (1600000000.0, 2.0)):
+    monkeypatch.setattr(files.own_path, "__defaults__", (lambda time=time: time,))
+    monkeypatch.setattr(retention, "_own", {})  # another process
+    retention.note_evaluation(no_locks, "", 10, {"loss": loss})
+  assert retention.read_metrics(no_locks, "", "loss") == {10: 2.0}
 
 
 def test_evaluations_that_cannot_be_noted(tmp_path):

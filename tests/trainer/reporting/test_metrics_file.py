@@ -13,7 +13,7 @@ import pytest
 
 import trainer
 from tests.trainer import programs
-from trainer import errors
+from trainer import errors, files
 from trainer.reporting import metrics_file
 
 
@@ -225,6 +225,31 @@ def test_where_tensorflow_writes_each_process_has_a_file_of_its_own(monkeypatch)
     ("train", 10),
     ("eval", 10),
   ]
+
+
+def test_where_tensorflow_writes_a_clock_that_was_set_back_changes_no_order(monkeypatch):
+  folder = "ram://metrics_of_a_clock_set_back"
+  monkeypatch.setattr(files.own_path, "__defaults__", (lambda: 1700000000.0,))
+  metrics_file.begin(folder, 0, clock=lambda: 1000)
+  for step in (10, 20):
+    metrics_file.append(folder, "train", step, {"loss": 1.0}, clock=lambda: 1010)
+  monkeypatch.setattr(metrics_file, "_remote", {})  # another process, which goes on from step 10
+  monkeypatch.setattr(files.own_path, "__defaults__", (lambda: 1600000000.0,))
+  metrics_file.begin(folder, 10, clock=lambda: 500)
+  metrics_file.append(folder, "train", 20, {"loss": 2.0}, clock=lambda: 400)
+  assert losses(folder) == {10: 1.0, 20: 2.0}
+  assert [line["time"] for line in metrics_file.read(folder)] == [1010, 1010]
+  metrics_file.append(folder, "train", 30, {"loss": 3.0}, clock=lambda: 2000)
+  assert metrics_file.read(folder)[-1]["time"] == 2000
+
+
+def test_how_long_ago_is_not_known_where_the_clock_was_set_back(tmp_path):
+  for step, time_ in ((10, 5000), (20, 1000)):
+    metrics_file.append(str(tmp_path), "eval", step, {"loss": 1.0}, clock=lambda time_=time_: time_)
+  # The last line counts, not the largest time.
+  assert metrics_file.seconds_since(str(tmp_path), "eval", lambda: 1100) == 100
+  assert metrics_file.seconds_since(str(tmp_path), "eval", lambda: 900) is None
+  assert metrics_file.seconds_since(str(tmp_path), "train", lambda: 900) is None
 
 
 class SlowFile(io.FileIO):

@@ -3,6 +3,7 @@
 import collections
 import os
 import pathlib
+import time
 
 import pytest
 import tensorflow as tf
@@ -237,6 +238,14 @@ def test_files_that_are_begun_one_after_another_are_read_in_that_order(tmp_path,
     summaries.Writer(str(tmp_path)).scalars(step, {"loss": 0.5})
   seconds = [int(path.name.split(".")[3]) for path in tmp_path.iterdir()]
   assert len(set(seconds)) == 3
+
+
+@pytest.mark.parametrize("days, is_said", [(30, True), (0, False)])
+def test_a_clock_that_was_set_back_is_said(days, is_said, tmp_path, caplog):
+  second = int(time.time()) + days * 86400 - 1
+  (tmp_path / f"events.out.tfevents.{second}.here.1.0.v2").touch()
+  summaries.Writer(str(tmp_path)).open()
+  assert ("in a wrong order" in caplog.text) == is_said
 
 
 def test_few_files_are_open_at_a_time(tmp_path, monkeypatch):

@@ -29,6 +29,12 @@ def test_rates():
   ) == pytest.approx((4.0, 32.0, 0.25))
 
 
+def test_a_clock_that_is_set_forward_is_no_wait_of_days():
+  sums = totals.Totals(batch_size=8)
+  sums.add(result(4, 4, 1.0, seconds=2.0, input_seconds=30 * 86400.0))
+  assert sums.take()["input_wait"] == 1.0
+
+
 def test_scalars_are_the_newest():
   sums = totals.Totals(batch_size=8)
   sums.add(result(1, 1, 1.0, learning_rate=0.1))

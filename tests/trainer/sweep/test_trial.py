@@ -42,6 +42,14 @@ def test_evaluations_are_reported_once_and_the_last_one_counts(tmp_path):
   assert run.trial.user_attrs["steps"] == 20
 
 
+def test_a_clock_that_is_set_does_not_change_how_long_it_took(tmp_path, monkeypatch):
+  run = run_of(tmp_path)
+  report(run, 10, accuracy=0.4)
+  monkeypatch.setattr(trial_lib.time, "time", lambda: 0.0)
+  run.outcome(0)
+  assert 0 <= run.trial.user_attrs["seconds"] < 3600
+
+
 def test_the_metric_of_an_evaluation_with_a_name(tmp_path):
   run = run_of(tmp_path, programs.SPACE.replace("'accuracy'", "'hard/accuracy'"))
   report(run, 10, accuracy=0.9)
