@@ -280,7 +280,7 @@ def run(
     train_spec = train_evaluate.TrainSpec(input_fns[Kind.TRAIN], max_steps=max_steps, hooks=hooks)
     results = train_evaluate.train_and_evaluate(runner, train_spec, *all_eval_specs()).get(None)
     if results is not None:
-      _say_done(runner, model_dir, results, exporters)
+      _say_done(runner, results, exporters)
     return results
   if mode == "continuous_eval":
     return train_evaluate.evaluate_continuously(
@@ -350,7 +350,8 @@ def _predict(runner, input_fn, shown):
   predictions.save(path, predicted, **shown, seed=runner.config.tf_random_seed)
 
 
-def _say_done(runner, model_dir, results, exporters):
+def _say_done(runner, results, exporters):
+  model_dir = runner.model_dir
   shown = "\n".join(
     f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}"
     for name, value in results.items()

@@ -6,6 +6,7 @@ import enum
 import functools
 import numbers
 import os
+import posixpath
 import re
 import tempfile
 from typing import Any
@@ -395,16 +396,12 @@ def check_training_length(steps: int | None, max_steps: int | None) -> None:
 
 
 def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> str:
-  """The folder of a run: model_dir, or config.model_dir, or a new temporary one.
+  """The folder of a run: model_dir, or config.model_dir, or a new temporary one; absolute.
 
   Raises:
     SettingError: both are given, and differ.
   """
-  if (
-    model_dir
-    and config.model_dir
-    and os.path.normpath(model_dir) != os.path.normpath(config.model_dir)
-  ):
+  if model_dir and config.model_dir and absolute_dir(model_dir) != absolute_dir(config.model_dir):
     raise errors.SettingError(
       f"model_dir is {model_dir!r}, and config.model_dir is {config.model_dir!r}: set one of them."
     )
@@ -412,7 +409,22 @@ def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> 
   if not chosen:
     chosen = tempfile.mkdtemp()
     logging.warning("No model_dir was given; using the temporary folder %s", chosen)
-  return os.fspath(chosen)
+  return absolute_dir(chosen)
+
+
+def absolute_dir(path: str | os.PathLike) -> str:
+  """Returns the path of a folder from the root, without ".", ".." and "/" at its end.
+
+  It stays the same folder when the process changes its working directory.
+  """
+  path = os.fspath(path)
+  if "://" in path:
+    scheme, _, rest = path.partition("://")
+    if {".", ".."} & set(rest.split("/")):
+      rest = posixpath.normpath(rest)
+    return f"{scheme}://{rest.rstrip('/')}"
+  # Where x is a link to a folder elsewhere, x/.. is what that folder lies in.
+  return os.path.realpath(path) if ".." in path.split(os.sep) else os.path.abspath(path)
 
 
 def require_inner_path(path: Any, name: str) -> None:

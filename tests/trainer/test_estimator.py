@@ -13,6 +13,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
+from trainer.checkpoints import retention
 from trainer.loop import executor, predict_loop
 
 # ---------------------------------------------------------------- constructor
@@ -450,3 +451,20 @@ def test_what_a_function_changes_in_its_params_no_other_sees(tmp_path):
 def test_params_that_cannot_be_copied_are_said(tmp_path):
   with pytest.raises(errors.SettingError, match="params has a value that cannot be copied"):
     programs.estimator(tmp_path, params={"lock": threading.Lock()})
+
+
+def test_a_run_stays_in_its_folder_whatever_the_working_directory(tmp_path, monkeypatch):
+  (tmp_path / "elsewhere").mkdir()
+  monkeypatch.chdir(tmp_path)
+  estimator = programs.estimator("out/../run", save_checkpoints_steps=2)
+  estimator.train(programs.train_input, steps=2)
+  monkeypatch.chdir(tmp_path / "elsewhere")
+  estimator.train(programs.train_input, steps=2)
+  assert estimator.evaluate(programs.examples(8))["global_step"] == 4
+  assert estimator.model_dir == str(tmp_path / "run")
+  assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "run"]
+  assert not list((tmp_path / "elsewhere").iterdir())
+  # The checkpoint of the run itself, under another name: its evaluation is written down.
+  monkeypatch.chdir(tmp_path)
+  estimator.evaluate(programs.examples(8), checkpoint_path="run/model.ckpt-2")
+  assert retention.evaluated_steps(estimator.model_dir, "") == {2, 4}

@@ -128,3 +128,28 @@ def test_the_number_of_shards_is_that_of_the_device(tmp_path):
 def test_a_misspelt_setting_is_told_with_those_like_it(make, message):
   with pytest.raises(errors.SettingError, match=message):
     make()
+
+
+@pytest.mark.parametrize(
+  ("given", "expected"),
+  [
+    ("out/digits/", "{here}/out/digits"),
+    ("./out//digits", "{here}/out/digits"),
+    ("nowhere/../digits", "{here}/digits"),
+    ("/a/b", "/a/b"),
+    ("gs://bucket/run/", "gs://bucket/run"),
+    ("gs://bucket/x/../run/.", "gs://bucket/run"),
+    ("gs://bucket/a//b", "gs://bucket/a//b"),
+    ("gs://bucket", "gs://bucket"),
+  ],
+)
+def test_the_absolute_path_of_a_folder(given, expected, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert run_config.absolute_dir(given) == expected.format(here=tmp_path)
+
+
+def test_what_a_folder_behind_a_link_lies_in(tmp_path):
+  (tmp_path / "disk" / "runs").mkdir(parents=True)
+  (tmp_path / "runs").symlink_to(tmp_path / "disk" / "runs")
+  assert run_config.absolute_dir(tmp_path / "runs") == f"{tmp_path}/runs"
+  assert run_config.absolute_dir(tmp_path / "runs" / ".." / "digits") == f"{tmp_path}/disk/digits"

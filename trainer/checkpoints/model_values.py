@@ -13,7 +13,7 @@ import functools
 import os
 from collections.abc import Collection, Iterator, Mapping
 
-from trainer import errors, optimizers
+from trainer import errors, optimizers, run_config
 from trainer.checkpoints import (
   directory,
   former_names,
@@ -87,9 +87,9 @@ class ModelValues:
 
   def is_own(self, source: str) -> bool:
     """Returns whether a source is a checkpoint of this run."""
-    return source != WARM_START and os.path.normpath(os.path.dirname(source)) == os.path.normpath(
-      self._checkpoints.directory
-    )
+    return source != WARM_START and run_config.absolute_dir(
+      os.path.dirname(source)
+    ) == run_config.absolute_dir(self._checkpoints.directory)
 
   def invalidate(self) -> None:
     """Forgets which source the variables match. Call it when a training step changes them."""

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
+from trainer import run_config as octet_config
 from trainer.compat.v1 import notes
 from trainer.compat.v1.estimator import (
   fetches,
@@ -65,7 +66,8 @@ class Estimator(reading.Reading):
     self._params = params
     self.warm_start_from = warm_start_from
     config = _as_config(config)
-    if model_dir and config.model_dir and os.fspath(model_dir) != config.model_dir:
+    given = [octet_config.absolute_dir(each) for each in (model_dir, config.model_dir) if each]
+    if len(set(given)) > 1:
       raise ValueError(
         f"model_dir is {model_dir!r}, and config.model_dir is {config.model_dir!r}: set one."
       )
@@ -73,7 +75,7 @@ class Estimator(reading.Reading):
     if not chosen:
       chosen = tempfile.mkdtemp()
       notes.tell_once(f"Using temporary folder as model directory: {chosen}")
-    self._config = config.replace(model_dir=os.fspath(chosen))
+    self._config = config.replace(model_dir=octet_config.absolute_dir(chosen))
     _check_takes_params(model_fn, params)
     self._sizes: dict[str, int] = {}  # by kind, those of all cores together
     self._runners: dict[tuple, trainer.Estimator] = {}  # by sizes

@@ -1,6 +1,5 @@
 """The hooks of tf.train and tf.estimator, without sessions. Arguments as 2.15 has them."""
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
+from trainer import run_config as octet_config
 from trainer.compat.v1 import notes
 from trainer.compat.v1.estimator import listeners as listeners_lib
 from trainer.compat.v1.estimator.session_hooks import NativeHook
@@ -116,7 +116,7 @@ class CheckpointSaverHook(NativeHook):
     save_graph_def: bool = True,
   ):
     del saver, scaffold, save_graph_def
-    self._directory = checkpoint_dir
+    self._directory = octet_config.absolute_dir(checkpoint_dir)
     self._timer = Timer(save_steps, save_secs, "CheckpointSaverHook")
     self._given = list(listeners or [])
     self._listeners: list[Any] = []
@@ -124,7 +124,7 @@ class CheckpointSaverHook(NativeHook):
       notes.tell_once("CheckpointSaverHook: checkpoints are always called model.ckpt-<step>.")
 
   def start(self, estimator: Any) -> None:
-    if os.path.join(self._directory, "") != os.path.join(estimator.model_dir, ""):
+    if self._directory != estimator.model_dir:
       raise errors.SettingError(
         f"CheckpointSaverHook({self._directory!r}): checkpoints go to the model_dir, "
         f"{estimator.model_dir!r}; give that."
