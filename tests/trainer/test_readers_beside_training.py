@@ -52,6 +52,17 @@ class Training:
 
     monkeypatch.setattr(storage, "write", later)
 
+  def save_before_read(self, monkeypatch):
+    """Saves just before a reader opens a checkpoint."""
+    make = tf.compat.v1.train.NewCheckpointReader
+
+    def later(path):
+      if self.step == 10:
+        self.save()
+      return make(path)
+
+    monkeypatch.setattr(tf.compat.v1.train, "NewCheckpointReader", later)
+
   def leases(self):
     return [name for name in os.listdir(self.folder) if ".lease-" in name]
 
@@ -127,21 +138,33 @@ def _start_of_a_dry_run(folder, elsewhere):
   assert programs.estimator(folder).try_step("train", programs.train_input)
 
 
-@pytest.mark.parametrize("number", [0, 1])
+READS = (
+  _evaluate,
+  _predict,
+  _export,
+  _get_variable_value,
+  _get_variable_names,
+  _warm_start,
+  _init_from_checkpoint,
+  _show,
+  _diff,
+  _start_of_a_dry_run,
+)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_what_is_read_stays(read, training, tmp_path, monkeypatch):
+  training.save_before_read(monkeypatch)
+  # 15 where the check that there is a checkpoint was the first to read.
+  assert read(training.folder, tmp_path / "elsewhere") in (10, 15, None)
+  assert training.step == 15
+  assert training.leases() == []
+
+
+# A checkpoint for init_from_checkpoint is not checked before it is read: there is one lease.
 @pytest.mark.parametrize(
-  "read",
-  [
-    _evaluate,
-    _predict,
-    _export,
-    _get_variable_value,
-    _get_variable_names,
-    _warm_start,
-    _init_from_checkpoint,
-    _show,
-    _diff,
-    _start_of_a_dry_run,
-  ],
+  ("read", "number"),
+  [(read, number) for read in READS for number in range(1 + (read != _init_from_checkpoint))],
 )
 def test_a_reader_takes_another_where_the_chosen_one_is_gone(
   read, number, training, tmp_path, monkeypatch
@@ -150,7 +173,8 @@ def test_a_reader_takes_another_where_the_chosen_one_is_gone(
   that it is undamaged, or by that of the reading.
   """
   training.save_before_lease(monkeypatch, number)
-  assert read(training.folder, tmp_path / "elsewhere") in (training.step, None)
+  assert read(training.folder, tmp_path / "elsewhere") in (15, None)
+  assert training.step == 15
   assert training.leases() == []
 
 
