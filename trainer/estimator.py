@@ -125,7 +125,7 @@ class Estimator:
       eval_per_core_batch_size,
       predict_per_core_batch_size,
     )
-    self.watchdog = watchdog.Watchdog(self.config.stage_timeout_secs)
+    self.watchdog = watchdog.Watchdog(self.config.stage_seconds)
     self._is_introduced = False
     with (
       self.watchdog.stage("connect to the device"),
@@ -137,7 +137,7 @@ class Estimator:
         self.config.gpu_config,
         self.config.cluster,
         self._facts,
-        self.config.cluster_timeout_secs,
+        self.config.cluster_seconds,
       )
     self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
     self._batch_sizes.check(self.device.replicas)

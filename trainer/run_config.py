@@ -62,20 +62,23 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def seconds_of(duration: str, name: str) -> float:
+def seconds_of(duration: float | str, name: str, number: str = "seconds") -> float:
   """Converts "30s", "5m" or "1h" to seconds.
 
   Args:
-    duration: a number and one of the units s, m, h.
+    duration: a number of seconds; or a text, a number and one of the units s, m, h.
     name: the setting's gin name, for the error message.
+    number: what a number means in this setting, for the error message.
 
   Raises:
     SettingError: the text is not such a duration.
   """
+  if not isinstance(duration, str):
+    return duration
   match = _DURATION.fullmatch(duration)
   if not match:
     raise errors.SettingError(
-      f"{name} is {duration!r}: expected a number of steps, or a time such as '30s', '5m', '1h'."
+      f"{name} is {duration!r}: expected a number of {number}, or a time such as '30s', '5m', '1h'."
     )
   return float(match[1]) * _SECONDS[match[2]]
 
@@ -123,7 +126,7 @@ class TPUConfig:
   def __post_init__(self) -> None:
     loop = self.iterations_per_loop
     if isinstance(loop, str):
-      seconds_of(loop, "TPUConfig.iterations_per_loop")
+      seconds_of(loop, "TPUConfig.iterations_per_loop", "steps")
     elif loop is not None:
       require_positive_int(loop, "TPUConfig.iterations_per_loop")
     if self.num_shards is not None:
@@ -202,7 +205,8 @@ class RunConfig:
     tf_random_seed: the run's seed.
     save_checkpoints_steps: steps between two checkpoints. Set this or save_checkpoints_secs, not
       both. 0: only the first and the last checkpoint are saved.
-    save_checkpoints_secs: seconds between two checkpoints; 600 if neither is set. 0: as above.
+    save_checkpoints_secs: seconds between two checkpoints, or a time such as "10m"; 600 if neither
+      is set. 0: as above.
     keep_checkpoint_max: the number of newest checkpoints to keep; 0 keeps all.
     retention: a retention.Retention, which can keep further checkpoints; None to keep the newest
       keep_checkpoint_max.
@@ -211,9 +215,9 @@ class RunConfig:
     on_non_finite: what to do if the loss or a variable becomes NaN or infinite (see
       `trainer.loop.variable_check`): "stop" raises an error; "rollback" restores the last good
       checkpoint and goes on with the examples after the bad ones.
-    stage_timeout_secs: seconds after which a stage (connecting, an input_fn, a device loop, a hook,
-      saving, evaluating) counts as hung. The process then prints the stacks of all threads and
-      ends. None for no limit.
+    stage_timeout_secs: seconds, or a time such as "1h", after which a stage (connecting, an
+      input_fn, a device loop, a hook, saving, evaluating) counts as hung. The process then prints
+      the stacks of all threads and ends. None for no limit.
     evaluate_ema: whether evaluation, prediction and export use the moving averages of the weights,
       if the training keeps them (see ema_decay of trainer.minimize).
     save_summary_steps: steps between two summaries for TensorBoard and metrics.jsonl. From 100 on,
@@ -244,7 +248,7 @@ class RunConfig:
       `trainer.inputs.data_service`; "" to make it on the training's own hosts. `run` sets it to
       run.train_input_service.
     cluster_timeout_secs: how long to wait, when a run starts, for the other workers of the cluster,
-      and for the tf.data service.
+      and for the tf.data service: seconds, or a time such as "10m".
 
   Raises:
     SettingError: a value is of the wrong type or out of range, or two settings exclude each other.
@@ -257,12 +261,12 @@ class RunConfig:
   xla: bool = False
   tf_random_seed: int = 1
   save_checkpoints_steps: int | None = None
-  save_checkpoints_secs: float | None = None
+  save_checkpoints_secs: float | str | None = None
   keep_checkpoint_max: int = 5
   retention: Any = None
   on_checkpoint_failure: str = "raise"
   on_non_finite: str = "stop"
-  stage_timeout_secs: float | None = 3600.0
+  stage_timeout_secs: float | str | None = 3600.0
   evaluate_ema: bool = True
   save_summary_steps: int = 100
   log_step_count_steps: int = 100
@@ -276,7 +280,7 @@ class RunConfig:
   gpu_config: GPUConfig = dataclasses.field(default_factory=GPUConfig)
   cluster: str = ""
   train_input_service: str = ""
-  cluster_timeout_secs: float = 600.0
+  cluster_timeout_secs: float | str = 600.0
 
   def __post_init__(self) -> None:
     durations.TrainingLength(None, self.epoch_examples, self.train_steps)  # checks both
@@ -292,6 +296,8 @@ class RunConfig:
       ("keep_checkpoint_max", int),
     ):
       value = getattr(self, name)
+      if name.endswith("_secs"):
+        value = seconds_of(value, f"RunConfig.{name}")
       if value is not None and (
         isinstance(value, bool) or not isinstance(value, kinds) or value < 0
       ):
@@ -309,12 +315,12 @@ class RunConfig:
       raise errors.SettingError(
         f"RunConfig.on_non_finite is {self.on_non_finite!r}; expected 'stop' or 'rollback'."
       )
-    if self.stage_timeout_secs is not None and not self.stage_timeout_secs > 0:
+    if self.stage_seconds is not None and not self.stage_seconds > 0:
       raise errors.SettingError(
         "RunConfig.stage_timeout_secs must be greater than 0, or None for "
         f"no limit; got {self.stage_timeout_secs!r}."
       )
-    require_seconds(self.cluster_timeout_secs, "RunConfig.cluster_timeout_secs")
+    require_seconds(self.cluster_seconds, "RunConfig.cluster_timeout_secs")
     if self.precision not in ("float32", "bfloat16"):
       raise errors.SettingError(
         f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision)."
@@ -346,7 +352,19 @@ class RunConfig:
     """Seconds between checkpoints; None if time does not decide."""
     if self.save_checkpoints_steps is None and self.save_checkpoints_secs is None:
       return 600.0
-    return self.save_checkpoints_secs or None
+    return seconds_of(self.save_checkpoints_secs or 0, "RunConfig.save_checkpoints_secs") or None
+
+  @property
+  def stage_seconds(self) -> float | None:
+    """Seconds that a stage may take; None for no limit."""
+    if self.stage_timeout_secs is None:
+      return None
+    return seconds_of(self.stage_timeout_secs, "RunConfig.stage_timeout_secs")
+
+  @property
+  def cluster_seconds(self) -> float:
+    """Seconds to wait for the other workers of the cluster."""
+    return seconds_of(self.cluster_timeout_secs, "RunConfig.cluster_timeout_secs")
 
 
 def require_min_or_max(value: Any, name: str) -> None:

@@ -90,6 +90,28 @@ def test_durations(text, seconds):
   trainer.TPUConfig(iterations_per_loop=text)
 
 
+def test_settings_of_seconds_take_times():
+  config = trainer.RunConfig(
+    stage_timeout_secs="1h", save_checkpoints_secs="5m", cluster_timeout_secs="30s"
+  )
+  found = config.stage_seconds, config.checkpoint_seconds, config.cluster_seconds
+  assert found == (3600, 300, 30)
+  config = trainer.RunConfig(stage_timeout_secs=7, save_checkpoints_secs="0s")
+  assert (config.stage_seconds, config.checkpoint_seconds) == (7, None)
+  assert trainer.RunConfig(stage_timeout_secs=None).stage_seconds is None
+
+
+@pytest.mark.parametrize(
+  "name", ["stage_timeout_secs", "save_checkpoints_secs", "cluster_timeout_secs"]
+)
+def test_seconds_that_are_no_time_are_one_sentence(name):
+  with pytest.raises(
+    errors.SettingError,
+    match=f"RunConfig.{name} is 'soon': expected a number of seconds, or a time such as '30s'",
+  ):
+    trainer.RunConfig(**{name: "soon"})
+
+
 @pytest.mark.parametrize("text", ["", "s", "5", "5d", "-5s", "5s5", "fast"])
 def test_what_is_no_duration_is_an_error_that_shows_some(text):
   with pytest.raises(

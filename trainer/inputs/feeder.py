@@ -142,7 +142,7 @@ class Feeder:
       )
       if service:
         dataset = data_service.distribute(
-          dataset, service, layout.job, self._config.cluster_timeout_secs
+          dataset, service, layout.job, self._config.cluster_seconds
         )
     elements.check_shapes(dataset, batch_size, kind, layout.needs_static_shapes)
     return dataset, batch_size

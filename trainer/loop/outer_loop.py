@@ -55,7 +55,7 @@ class LoopLength:
       return
     limit = self.patience_seconds
     if loop is not None:
-      limit = run_config.seconds_of(loop, "iterations_per_loop")
+      limit = run_config.seconds_of(loop, "iterations_per_loop", "steps")
     fits = int(limit * steps / max(seconds, 1e-9))
     self._length = max(1, min(2 * max(self._length, steps), fits))
 
