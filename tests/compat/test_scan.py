@@ -11,15 +11,20 @@ from absl import flags
 from absl.testing import flagsaver
 
 from trainer.compat import __main__ as command
-from trainer.compat.scan import imports, report, source, verdicts
+from trainer.compat.scan import apis, imports, report, source, verdicts
 
 
-def changed(text):
+def changed(text, api="v1"):
   """The text of a program with its imports changed."""
   tree = source.ast.parse(textwrap.dedent(text))
   with_gin = source._uses_old_gin(tree)
   found = [one for node in source.ast.walk(tree) for one in source._imports(node, with_gin)]
-  return imports.changed(source.Source(None, textwrap.dedent(text), found, []))
+  return imports.changed(source.Source(None, textwrap.dedent(text), found, []), api)
+
+
+def rows_of(*paths):
+  """What is told of the names of files."""
+  return report.rows(apis.programs([source.read(path) for path in paths]))
 
 
 def test_imports_change_and_nothing_else():
@@ -58,6 +63,7 @@ def test_imports_that_stay():
     "import tensorflow_datasets as tfds\n",
     "from tensorflow.keras import layers\n",
     "from tensorflow.python.ops import math_ops\n",
+    "from tensorflow.compiler.tf2xla.python import xla\n",
     "import numpy as np\n",
     "from . import tensorflow\n",
     "import gin\n",
@@ -100,7 +106,7 @@ def test_verdicts_are_those_of_the_package():
 
 def test_what_cannot_work_comes_first(tmp_path):
   path = write(tmp_path, "import tensorflow as tf\ntf.reduce_sum\ntf.contrib.seq2seq.Helper\n")
-  rows = report.rows([source.read(path)])
+  rows = rows_of(path)
   assert [row["status"] for row in rows] == [verdicts.ABSENT, verdicts.WORKS]
   assert rows[0]["places"] == [f"{path}:3"]
   assert "1 that cannot work" in report.table(rows)
@@ -118,7 +124,7 @@ def test_names_inside_of_tensorflow_estimator_cannot_work_and_are_told_when_impo
     tpu_estimator.BatchConfig
     """,
   )
-  rows = {row["name"]: row for row in report.rows([source.read(path)])}
+  rows = {row["name"]: row for row in rows_of(path)}
   head = rows["estimator.head.regression_head"]
   assert (head["status"], head["places"]) == (verdicts.ABSENT, [f"{path}:3"])
   assert "inside of tensorflow_estimator" in head["advice"]
@@ -126,9 +132,9 @@ def test_names_inside_of_tensorflow_estimator_cannot_work_and_are_told_when_impo
   batch = rows["estimator.tpu.tpu_estimator.BatchConfig"]
   assert (batch["status"], batch["places"]) == (verdicts.ABSENT, [f"{path}:7"])
   assert "estimator.tpu.TPUEstimator" in batch["advice"]
-  estimator = rows["compat.v2.estimator.Estimator"]
+  estimator = rows["estimator.Estimator"]
   assert (estimator["status"], estimator["places"]) == (verdicts.SHIM, [f"{path}:6"])
-  assert rows["compat.v2.reduce_sum"]["status"] == verdicts.WORKS
+  assert (rows["reduce_sum"]["status"], rows["reduce_sum"]["api"]) == (verdicts.WORKS, "v2")
 
 
 def test_modules_inside_of_contrib_are_contribs(tmp_path):
@@ -145,7 +151,7 @@ def test_modules_inside_of_contrib_are_contribs(tmp_path):
     estimator._load_global_step_from_checkpoint_dir
     """,
   )
-  rows = {row["name"]: row["status"] for row in report.rows([source.read(path)])}
+  rows = {row["name"]: row["status"] for row in rows_of(path)}
   assert rows == {
     "contrib.tpu.python.tpu.tpu_config.InputPipelineConfig.PER_HOST_V2": verdicts.SHIM,
     "contrib.tpu.python.tpu.tpu_config.no_such_name": verdicts.ABSENT,
@@ -219,6 +225,137 @@ def test_a_package_trainer_of_the_program_hides_octet(tmp_path):
   ):
     task = folder / "task.py"
     task.write_text(text)
-    rows = report.rows([source.read(path) for path in source.files([str(tmp_path)])])
+    rows = rows_of(*source.files([str(tmp_path)]))
     assert [row["places"] for row in rows] == ([[f"{task}:1"]] if is_hidden else [])
     assert ("absent  trainer\n" in report.table(rows)) == is_hidden
+
+
+# ------------------------------------------------------------------ names of TensorFlow 1 or 2
+
+
+def programs(folder, **texts):
+  """The programs of files that are written into a folder, by the name of their first file."""
+  for name, text in texts.items():
+    (folder / f"{name}.py").write_text(textwrap.dedent(text))
+  found = apis.programs([source.read(path) for path in source.files([str(folder)])])
+  return {program.sources[0].path.stem: program for program in found}
+
+
+@pytest.mark.parametrize(
+  ("text", "api"),
+  [
+    ("tf.placeholder(tf.float32)", "v1"),
+    ("tf.contrib.gan.x", "v1"),
+    ("tf.disable_v2_behavior()", "v1"),
+    ("tf.train.AdamOptimizer(0.1); tf.nn.dropout(x, 0.1)", "v1"),
+    ("tf.nn.dropout(x, keep_prob=0.1)", "v1"),
+    ("tf.losses.mean_squared_error(y, x); tf.logging.info", "v1"),
+    ("tf.metrics.accuracy(y, x)", "v1"),
+    ("tf.estimator.inputs.numpy_input_fn; tf.estimator.DNNClassifier([3], c)", "v1"),
+    ("tf.compat.v1.logging.info('x'); tf.get_variable('w', [])", "v1"),
+    ("tf.reduce_sum(x)", "v1"),
+    ("tf.random.set_seed(1)", "v2"),
+    ("tf.losses.BinaryCrossentropy(); tf.nn.dropout(x, 0.1)", "v2"),
+    ("tf.metrics.Mean()", "v2"),
+    ("tf.optimizers.Adam()", "v2"),
+    ("tf.summary.scalar('loss', x, step=1)", "v2"),
+    ("tf.image.resize(x, [2, 3], antialias=True)", "v2"),
+    ("tf.compat.v1.train.get_global_step(); tf.estimator.DNNClassifier([3], c)", "v2"),
+    ("tf.compat.v1.disable_eager_execution(); tf.nn.dropout(x, 0.1)", "v2"),
+    ("tf.estimator.DNNClassifier([3], c, optimizer=tf.keras.optimizers.Adam(0.1))", "v2"),
+    ("v1 = tf.compat.v1; tf.nn.dropout(v1.get_variable('w', []), 0.1)", "v2"),
+    ("tf.newaxis", "v1"),
+    ("tf.nn.dropout(x, 0.1)", None),
+    ("tf.image.resize(x, [2, 3])", None),
+    ("tf.estimator.DNNClassifier([3], columns)", None),
+    ("tf.placeholder(tf.float32); tf.random.set_seed(1)", None),
+  ],
+)
+def test_a_program_says_which_names_it_means(tmp_path, text, api):
+  found = programs(tmp_path, program=f"import tensorflow as tf\n{text}\n")["program"]
+  assert found.api == api
+  sources = found.sources
+  assert imports.changed(sources[0], api).splitlines()[0] == (
+    f"import trainer.compat.{api} as tf" if api else "import tensorflow as tf"
+  )
+  told = "\n".join(report.choices([found]))
+  assert told.startswith("unsure " if api is None else f"{api} ")
+  if text not in ("tf.reduce_sum(x)", "tf.newaxis"):
+    assert "program.py:2)" in told
+  assert ("--api=v2" in told) == (api is None)
+
+
+def test_files_that_import_each_other_mean_the_same_names(tmp_path):
+  folder = tmp_path / "package"
+  folder.mkdir()
+  plain = "import tensorflow as tf\ntf.nn.dropout(x, 0.1)\n"
+  (folder / "__init__.py").write_text("")
+  (folder / "layers.py").write_text(plain)
+  (folder / "model.py").write_text("from . import layers\nimport tensorflow as tf\ntf.Session\n")
+  (tmp_path / "alone.py").write_text(plain)
+  (tmp_path / "of_2.py").write_text(plain + "tf.random.set_seed(1)\nfrom package.other import f\n")
+  (folder / "other.py").write_text(plain)
+  found = apis.programs([source.read(path) for path in source.files([str(tmp_path)])])
+  named = {frozenset(one.path.stem for one in program.sources): program.api for program in found}
+  assert named == {
+    frozenset({"__init__"}): "v1",
+    frozenset({"layers", "model"}): "v1",
+    frozenset({"alone"}): None,
+    frozenset({"of_2", "other"}): "v2",
+  }
+
+
+def test_an_import_that_says_its_names_needs_no_evidence(tmp_path):
+  text = """
+    try:
+      import tensorflow.compat.v1 as tf
+    except ImportError:
+      import tensorflow as tf
+    from tensorflow.compat import v2 as tf2
+    tf.nn.dropout(x, 0.1), tf2.nn.dropout(x, 0.1)
+  """
+  found = programs(tmp_path, program=text)["program"]
+  new = imports.changed(found.sources[0], found.api)
+  assert new.count("import trainer.compat.v1 as tf\n") == 2
+  assert "import trainer.compat.v2 as tf2\n" in new
+
+
+def test_keras_of_a_program_of_tensorflow_2_has_what_keras_3_lost():
+  text = "from tensorflow import keras\nfrom tensorflow.keras.layers import DenseFeatures\n"
+  assert changed(text) == text
+  assert changed(text, "v2") == (
+    "from trainer.compat.v2 import keras\n"
+    "from trainer.compat.v2.keras.layers import DenseFeatures\n"
+  )
+  kept = "from tensorflow.keras.applications import resnet\n"
+  assert changed(kept, "v2") == kept
+
+
+def run_command(*arguments):
+  line = [sys.executable, "-m", "trainer.compat", *map(str, arguments)]
+  return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_nothing_is_written_where_the_names_are_not_clear_until_it_is_said(tmp_path):
+  plain = "import tensorflow as tf\ntf.nn.dropout(x, 0.1)\n"
+  path = write(tmp_path, plain)
+  done = run_command("--write", path)
+  assert done.returncode == 1, done.stderr
+  assert f"unsure  {path}: not changed" in done.stdout
+  assert f"tf.nn.dropout ({path}:2) means otherwise in each" in done.stdout
+  assert path.read_text() == plain
+  done = run_command("--write", "--api=v2", path)
+  assert done.returncode == 0, done.stderr
+  assert path.read_text().startswith("import trainer.compat.v2 as tf\n")
+
+
+def test_a_file_of_python_2_does_not_stand_in_the_way_of_others(tmp_path):
+  (tmp_path / "a.py").write_text("import tensorflow as tf\n")
+  (tmp_path / "b.py").write_text('print "x"\n')
+  done = run_command("--write", tmp_path)
+  assert done.returncode == 1, done.stderr
+  assert f"unread  {tmp_path / 'b.py'}: not Python 3, not changed." in done.stdout
+  assert (tmp_path / "a.py").read_text() == "import trainer.compat.v1 as tf\n"
+  alone = run_command(tmp_path / "b.py")
+  assert alone.returncode == 2
+  assert "cannot be read as Python 3" in alone.stderr

@@ -1,8 +1,10 @@
 """python -m trainer.compat PATH...: what programs for TensorFlow 1 and 2.15 need to run on Octet.
 
-Reads the Python files, without running them, and prints the changes of their imports as a diff, and
-each name of TensorFlow that they use: whether it is TensorFlow's own, comes from trainer.compat.v1,
-or cannot work. Leaves with 1 where a name cannot work.
+Reads the Python files, without running them, and prints the changes of their imports as a diff,
+whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`, and each name that
+they use: whether it is TensorFlow's own, comes from trainer.compat, or cannot work. Leaves with 1
+where a name cannot work, where it cannot tell which names a program means, and where a file is no
+Python 3.
 """
 
 import os
@@ -14,33 +16,50 @@ from trainer import command, errors
 
 _WRITE = flags.DEFINE_bool("write", False, "Make the changes of the imports.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
+_API = flags.DEFINE_enum(
+  "api",
+  None,
+  ["v1", "v2"],
+  "What `import tensorflow` means: names of TensorFlow 1, or of TensorFlow 2. Default: what each "
+  "program says.",
+)
 
 
 def main(argv: list[str]) -> None:
-  from trainer.compat.scan import imports, report, source, verdicts
+  from trainer.compat.scan import apis, imports, report, source, verdicts
 
   if len(argv) < 2:
     raise errors.SettingError(
       "Which programs? Give files or folders: python -m trainer.compat PATH"
     )
-  sources = []
+  sources, unread = [], {}
   for path in source.files(argv[1:]):
     try:
       sources.append(source.read(path))
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
-      raise errors.SettingError(f"{path} cannot be read as Python 3: {error}") from error
-  found = report.rows(sources)
+      unread[str(path)] = str(error)
+  if unread and not sources:
+    path, why = next(iter(unread.items()))
+    raise errors.SettingError(f"{path} cannot be read as Python 3: {why}")
+  programs = apis.programs(sources, _API.value)
+  found = report.rows(programs)
   if _JSON.value:
-    told = report.as_json(sources, found) + "\n"
+    told = report.as_json(programs, found, unread) + "\n"
   else:
-    told = "".join(map(report.diff, sources)) + report.table(found) + "\n"
+    diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
+    lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
+    lines += [*report.choices(programs), report.table(found)]
+    told = "".join(diffs) + "".join(f"{line}\n" for line in lines)
   if _WRITE.value:  # before anything is told, for who reads it may stop: `... | head`
-    for one in sources:
-      changed = imports.changed(one)
-      if changed != one.text:
-        one.path.write_text(changed)
+    for program in programs:
+      for one in program.sources:
+        changed = imports.changed(one, program.api)
+        if changed != one.text:
+          one.path.write_text(changed)
   _tell(told)
-  sys.exit(any(row["status"] == verdicts.ABSENT for row in found))
+  is_unsure = any(program.api is None for program in programs)
+  is_absent = any(row["status"] == verdicts.ABSENT for row in found)
+  sys.exit(bool(unread) or is_unsure or is_absent)
 
 
 def _tell(text: str) -> None:

@@ -1,18 +1,29 @@
-"""The import statements of a program, changed to those of trainer.compat.v1."""
+"""The import statements of a program, changed to those of trainer.compat."""
 
 import ast
+from collections.abc import Callable
 
 from trainer.compat.scan import source as source_lib
 
-_PACKAGE = "trainer.compat.v1"
+_V1 = "trainer.compat.v1"
+
+# Modules of tf.keras that trainer.compat.v2 has, for names that Keras 3 lost.
+_KERAS_OF_V2 = ("", ".layers", ".losses", ".metrics", ".optimizers")
 
 
-def changed(source: source_lib.Source) -> str:
-  """The text of a file with its imports changed; nothing else is touched."""
+def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:
+  """The text of a file with its imports changed; nothing else is touched.
+
+  Args:
+    api: what a plain `tensorflow` means, "v1" or "v2"; None where that is not known: then nothing
+      is changed.
+  """
+  if api is None:
+    return source.text
   lines = source.text.splitlines(keepends=True)
   statements = {id(one.node): one.node for one in source.imports}
   for node in sorted(statements.values(), key=lambda node: -node.lineno):
-    new = _statement(node)
+    new = _statement(node, {one.bound: one.api for one in source.imports if one.api}, api)
     if new is None:
       continue
     first, last = node.lineno - 1, node.end_lineno - 1
@@ -23,52 +34,80 @@ def changed(source: source_lib.Source) -> str:
   return "".join(lines)
 
 
-def _statement(node: ast.Import | ast.ImportFrom) -> list[str] | None:
-  """The lines in the place of a statement, or None if it stays as it is."""
-  found = _import(node) if isinstance(node, ast.Import) else _import_from(node)
+def _statement(
+  node: ast.Import | ast.ImportFrom, explicit: dict[str, str], api: str
+) -> list[str] | None:
+  """The lines in the place of a statement, or None if it stays as it is.
+
+  Args:
+    explicit: by bound name, the package of an import that says it.
+    api: the package of all others.
+  """
+
+  def package(found: str, bound: str) -> str:
+    return f"trainer.compat.{found or explicit.get(bound, api)}"
+
+  found = (
+    _import(node, package, api)
+    if isinstance(node, ast.Import)
+    else _import_from(node, package, api)
+  )
   return None if found == [ast.unparse(node)] else found
 
 
-def _import(node: ast.Import) -> list[str]:
+def _import(node: ast.Import, package: Callable[[str, str], str], api: str) -> list[str]:
   lines = []
   for alias in node.names:
-    target = source_lib.target_of(alias.name)
+    target, own = _target(alias.name, "", api)
+    root = alias.name.split(".")[0]
     if (alias.name == "gin" or alias.name.startswith("gin.tf")) and alias.asname is None:
       name = "external_configurables"  # which registers names, and binds gin itself
       registers = [name] if alias.name.endswith(f".{name}") else []
-      lines.append(f"from {_PACKAGE} import {', '.join([*registers, 'gin'])}")
+      lines.append(f"from {_V1} import {', '.join([*registers, 'gin'])}")
     elif target is None:
       lines.append(_unchanged(node, alias))
     elif alias.asname is None:  # binds the root, whose names are looked for when they are used
-      lines.append(f"import {_PACKAGE} as {alias.name.split('.')[0]}")
+      own = source_lib.target_of(root)[1]
+      lines.append(f"import {package(own, root)} as {root}")
     elif not target:
-      lines.append(f"import {_PACKAGE} as {alias.asname}")
+      lines.append(f"import {package(own, alias.asname)} as {alias.asname}")
     else:
-      lines.append(_from(target, alias.asname))
+      lines.append(_from(package(own, alias.asname), target, alias.asname))
   return list(dict.fromkeys(lines))
 
 
-def _import_from(node: ast.ImportFrom) -> list[str]:
+def _import_from(node: ast.ImportFrom, package: Callable[[str, str], str], api: str) -> list[str]:
   lines = []
   for alias in node.names:
-    target = source_lib.target_of(node.module or "", alias.name)
+    target, own = _target(node.module or "", alias.name, api)
+    bound = alias.asname or alias.name
     if node.level or target is None:
       lines.append(_unchanged(node, alias))
     elif alias.name == "*":
-      lines.append(f"from {_PACKAGE} import *")
-    elif not target or target == "compat.v1":  # from tensorflow.compat import v1
-      lines.append(f"import {_PACKAGE} as {alias.asname or alias.name}")
+      lines.append(f"from {package(own, '')} import *")
+    elif not target:  # from tensorflow.compat import v1
+      lines.append(f"import {package(own, bound)} as {bound}")
     else:
-      lines.append(_from(target.removeprefix("compat.v1."), alias.asname or alias.name))
+      lines.append(_from(package(own, bound), target, bound))
   unchanged = [line for line in lines if f"from {node.module} import" in line]
   if len(unchanged) == len(lines):
     return [ast.unparse(node)]
   return lines
 
 
-def _from(target: str, bound: str) -> str:
+def _target(module: str, name: str, api: str) -> tuple[str | None, str]:
+  """As source.target_of; in a program of TensorFlow 2, with modules of tf.keras."""
+  target, own = source_lib.target_of(module, name)
+  keras = [f"tensorflow.keras{one}" for one in _KERAS_OF_V2]
+  full = f"{module}.{name}" if name else module
+  if target is None and api == source_lib.V2 and (full in keras or module in keras):
+    return full.removeprefix("tensorflow."), source_lib.V2
+  return target, own
+
+
+def _from(package: str, target: str, bound: str) -> str:
   outer, _, name = target.rpartition(".")
-  module = f"{_PACKAGE}.{outer}" if outer else _PACKAGE
+  module = f"{package}.{outer}" if outer else package
   return f"from {module} import {name}" + ("" if bound == name else f" as {bound}")
 
 

@@ -3,18 +3,24 @@
 import collections
 import difflib
 import json
+from collections.abc import Iterator
 
 from trainer.compat.scan import imports, verdicts
-from trainer.compat.scan.source import Source
+from trainer.compat.scan.apis import Program
+from trainer.compat.scan.source import PLAIN, V1, V2, Source
 
-_PLACES = 3  # of a name that the table shows
+_PLACES = 3  # of a name that the table shows, and lines that say which names a program means
 _OWN_PACKAGE = "trainer"
 _ORDER = {verdicts.ABSENT: 0, verdicts.SHIM: 1, verdicts.WORKS: 2}
 
 
-def diff(source: Source) -> str:
-  """The changes of a file's imports, as a unified diff; "" for none."""
-  new = imports.changed(source)
+def diff(source: Source, api: str | None = V1) -> str:
+  """The changes of a file's imports, as a unified diff; "" for none.
+
+  Args:
+    api: as imports.changed takes it.
+  """
+  new = imports.changed(source, api)
   path = str(source.path)
   return "".join(
     difflib.unified_diff(
@@ -23,30 +29,72 @@ def diff(source: Source) -> str:
   )
 
 
-def rows(sources: list[Source]) -> list[dict[str, object]]:
+def rows(programs: list[Program]) -> list[dict[str, object]]:
   """A row for each name that is used, or imported and cannot work: what cannot work first."""
-  places = collections.defaultdict(list)
-  for source in sources:
-    for use in source.uses:
-      places[use.name].append(f"{source.path}:{use.line}")
-    for one in source.imports:
-      if one.target and verdicts.of(one.target).status == verdicts.ABSENT:
+  places: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+  for program in programs:
+    for source in program.sources:
+      for use in source.uses:
+        key = use.name, _package(use.name, use.api, program.api)
+        places[key].append(f"{source.path}:{use.line}")
+      for one in source.imports:
+        if not one.target:
+          continue
+        api = _package(one.target, one.api, program.api)
         place = f"{source.path}:{one.node.lineno}"
-        if place not in places[one.target]:
-          places[one.target].append(place)
+        is_absent = verdicts.of(one.target, api).status == verdicts.ABSENT
+        if is_absent and place not in places[one.target, api]:
+          places[one.target, api].append(place)
   found = []
-  for name in sorted(places):
-    verdict = verdicts.of(name)
+  for name, api in sorted(key for key in places if places[key]):
+    verdict = verdicts.of(name, api)
     found.append(
       {
         "name": name,
+        "api": api,
         "status": verdict.status,
         "where": verdict.where,
         "advice": verdict.advice,
-        "places": places[name],
+        "places": places[name, api],
       }
     )
+  sources = [source for program in programs for source in program.sources]
   return sorted([*_own_package(sources), *found], key=lambda row: _ORDER[row["status"]])
+
+
+def _package(name: str, api: str, of_program: str | None) -> str:
+  """Of which package a name is; where that is not known, of one that has it."""
+  if api != PLAIN or of_program is not None:
+    return api if api != PLAIN else str(of_program)
+  return V1 if verdicts.of(name, V1).status != verdicts.ABSENT else V2
+
+
+def choices(programs: list[Program]) -> Iterator[str]:
+  """A paragraph for each program with a plain `tensorflow`: which names it means, and why."""
+  for program in programs:
+    files = [str(source.path) for source in program.sources if source.is_plain]
+    if not files:
+      continue
+    named = ", ".join(files[:_PLACES]) + (f" and {len(files) - 3} more" if files[3:] else "")
+    if program.api is None:
+      yield f"unsure  {named}: not changed. Which names `tensorflow` means is not clear:"
+      for api in (V1, V2, PLAIN):
+        yield from _shown(program, api)
+      yield "          Say it: --api=v1 (names of TensorFlow 1) or --api=v2 (of TensorFlow 2)."
+    else:
+      why = "--api says so" if program.is_given else ""
+      if not why and not program.of(program.api):
+        why = "nothing in it means otherwise in TensorFlow 1 and 2"
+      yield f"{program.api}      {named}" + (f": {why}" if why else "")
+      if not program.is_given:
+        yield from _shown(program, program.api)
+
+
+def _shown(program: Program, api: str) -> Iterator[str]:
+  evidence = program.of(api)
+  yield from (f"          {one}" for one in evidence[:_PLACES])
+  if evidence[_PLACES:]:
+    yield f"          ... ({len(evidence)} such lines)"
 
 
 def _own_package(sources: list[Source]) -> list[dict[str, object]]:
@@ -65,6 +113,7 @@ def _own_package(sources: list[Source]) -> list[dict[str, object]]:
   return [
     {
       "name": _OWN_PACKAGE,
+      "api": "",
       "status": verdicts.ABSENT,
       "where": "",
       "advice": "the program's own package has the name of Octet's, which it hides. Rename its "
@@ -91,12 +140,30 @@ def table(found: list[dict[str, object]]) -> str:
   counts = collections.Counter(row["status"] for row in found)
   lines.append(
     f"{len(found)} names: {counts[verdicts.WORKS]} of TensorFlow, {counts[verdicts.SHIM]} of "
-    f"trainer.compat.v1, {counts[verdicts.ABSENT]} that cannot work."
+    f"trainer.compat, {counts[verdicts.ABSENT]} that cannot work."
   )
   return "\n".join(lines)
 
 
-def as_json(sources: list[Source], found: list[dict[str, object]]) -> str:
-  """Both as JSON: {"names": [...], "diffs": {path: diff}}."""
-  diffs = {str(source.path): text for source in sources if (text := diff(source))}
-  return json.dumps({"names": found, "diffs": diffs}, indent=1)
+def as_json(programs: list[Program], found: list[dict[str, object]], unread: dict[str, str]) -> str:
+  """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why}}.
+
+  Args:
+    unread: by path, why a file could not be read.
+  """
+  told = [
+    {
+      "files": [str(source.path) for source in program.sources],
+      "api": program.api,
+      "why": [str(one) for one in program.evidence if program.api in (None, one.api)],
+    }
+    for program in programs
+    if any(source.is_plain for source in program.sources)
+  ]
+  diffs = {
+    str(source.path): text
+    for program in programs
+    for source in program.sources
+    if (text := diff(source, program.api))
+  }
+  return json.dumps({"programs": told, "names": found, "diffs": diffs, "unread": unread}, indent=1)

@@ -5,19 +5,27 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-# Modules whose names this package has, by the name that they are imported under. The longest that
-# fits is taken.
+# Which package of trainer.compat has a name: that of TensorFlow 1, that of TensorFlow 2, or the one
+# that the program means by a plain `tensorflow`.
+V1, V2, PLAIN = "v1", "v2", ""
+
+# Modules whose names trainer.compat has: (the name that they have there, of which package). The
+# longest that fits is taken.
 ROOTS = {
-  "tensorflow": "",
-  "tensorflow.compat.v1": "",
-  "tensorflow_estimator": "",
-  "tensorflow_estimator.python.estimator": "estimator",
-  "tensorflow.python.estimator": "estimator",
-  "tensorflow_hub": "hub",
-  "tf_slim": "contrib.slim",
-  "gin": "gin",
-  "gin.tf": "gin",
-  "tensorflow.python.tpu.tpu_function": "tpu_function",
+  "tensorflow": ("", PLAIN),
+  "tensorflow.compat.v1": ("", V1),
+  "tensorflow.compat.v2": ("", V2),
+  "tensorflow.contrib": ("contrib", V1),
+  "tensorflow.compat.v1.keras": ("keras", V1),
+  "tensorflow.compat.v2.keras": ("keras", V2),
+  "tensorflow_estimator": ("", PLAIN),
+  "tensorflow_estimator.python.estimator": ("estimator", V1),
+  "tensorflow.python.estimator": ("estimator", V1),
+  "tensorflow_hub": ("hub", V1),
+  "tf_slim": ("contrib.slim", V1),
+  "gin": ("gin", V1),
+  "gin.tf": ("gin", V1),
+  "tensorflow.python.tpu.tpu_function": ("tpu_function", V1),
 }
 
 # Modules inside of tf.estimator whose names are those of another one here.
@@ -31,17 +39,20 @@ _INSIDE = {
   "model_fn": "estimator",
 }
 ROOTS |= {
-  f"{package}.python.estimator.{module}": found
+  f"{package}.python.estimator.{module}": (found, V1)
   for package in ("tensorflow", "tensorflow_estimator")
   for module, found in _INSIDE.items()
 }
 
-# Modules of TensorFlow that programs import and that stay as they are.
+# Modules of TensorFlow that programs import and that stay as they are: TensorFlow still has them.
 KEPT = (
-  "tensorflow.compat.v2",
+  "tensorflow.compiler",
   "tensorflow.core",
+  "tensorflow.dtensor",
   "tensorflow.keras",
+  "tensorflow.lite.python",
   "tensorflow.python",
+  "tensorflow.tools",
   "tensorflow_addons",
   "tensorflow_datasets",
   "tensorflow_probability",
@@ -67,13 +78,13 @@ class Import:
 
   @property
   def target(self) -> str | None:
-    """The name in trainer.compat.v1 ("" for the package itself), or None if it stays."""
-    return target_of(self.module, self.name)
+    """The name in trainer.compat's package ("" for itself), or None if it stays."""
+    return target_of(self.module, self.name)[0]
 
   @property
-  def is_v2(self) -> bool:
-    """Whether it is tf.compat.v2, which stays, but has not all names that it had."""
-    return "tensorflow.compat.v2" in (self.module, f"{self.module}.{self.name}")
+  def api(self) -> str:
+    """The package that has it: V1, V2, or PLAIN."""
+    return target_of(self.module, self.name)[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +92,24 @@ class Use:
   """A name of TensorFlow that a file uses.
 
   Attributes:
-    name: as trainer.compat.v1 has it: `layers.dense`, `estimator.ModeKeys.TRAIN`.
+    name: as trainer.compat has it: `layers.dense`, `estimator.ModeKeys.TRAIN`.
     line: where.
+    api: the package that has it: V1, V2, or PLAIN.
+    of_plain: whether it is a name of TensorFlow 1 or 2 that is asked of a plain `tf`:
+      `tf.compat.v1.layers.dense`.
+    positional: how many arguments without a name it is called with; -1 where it is not called, or
+      with a `*`.
+    keywords: the names of the arguments that it is called with.
+    optimizers: names of TensorFlow in the arguments whose name ends in "optimizer".
   """
 
   name: str
   line: int
+  api: str = V1
+  of_plain: bool = False
+  positional: int = -1
+  keywords: tuple[str, ...] = ()
+  optimizers: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +120,7 @@ class Source:
     path, text: where it is, and what is in it.
     imports, uses: what it imports and uses of TensorFlow.
     of_trainer: by name of a module of a package `trainer` that it imports, the line.
+    modules: what it imports, as (dots in front, dotted name), each also with what comes from it.
   """
 
   path: pathlib.Path
@@ -104,19 +128,26 @@ class Source:
   imports: list[Import]
   uses: list[Use]
   of_trainer: dict[str, int] = dataclasses.field(default_factory=dict)
+  modules: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+
+  @property
+  def is_plain(self) -> bool:
+    """Whether it has names of which the program says otherwise whether they are v1 or v2."""
+    return any(one.target is not None and one.api == PLAIN for one in self.imports)
 
 
-def target_of(module: str, name: str = "") -> str | None:
-  """The name in trainer.compat.v1 of `module.name`, or None where it is none of its names."""
+def target_of(module: str, name: str = "") -> tuple[str | None, str]:
+  """(The name in trainer.compat of `module.name`, its package); (None, PLAIN) where it stays."""
   full = f"{module}.{name}" if name else module
   parts = full.split(".")
   for end in range(len(parts), 0, -1):
     root = ".".join(parts[:end])
     if root in KEPT:
-      return None
+      return None, PLAIN
     if root in ROOTS:
-      return ".".join(filter(None, [ROOTS[root], *parts[end:]]))
-  return None
+      target, api = ROOTS[root]
+      return ".".join(filter(None, [target, *parts[end:]])), api
+  return None, PLAIN
 
 
 def files(paths: list[str]) -> Iterator[pathlib.Path]:
@@ -132,11 +163,39 @@ def read(path: pathlib.Path) -> Source:
   tree = ast.parse(text, str(path))
   with_gin = _uses_old_gin(tree)
   imports = [found for node in ast.walk(tree) for found in _imports(node, with_gin)]
-  bound = {one.bound: one.target for one in imports if one.target is not None}
-  bound |= {one.bound: "compat.v2" for one in imports if one.is_v2}
+  bound: dict[str, tuple[str, str]] = {}
+  for one in imports:
+    # `try: import tensorflow.compat.v1 as tf`, `except: import tensorflow as tf` is v1.
+    if one.target is not None and (one.bound not in bound or one.api != PLAIN):
+      bound[one.bound] = one.target, one.api
+  for node in tree.body:
+    bound |= _alias(node, bound)
   uses = sorted(set(_uses(tree, bound)), key=lambda use: (use.line, use.name))
   of_trainer = {name: line for node in ast.walk(tree) for name, line in _of_trainer(node)}
-  return Source(path, text, imports, uses, of_trainer)
+  modules = [found for node in ast.walk(tree) for found in _modules(node)]
+  return Source(path, text, imports, uses, of_trainer, modules)
+
+
+def _alias(node: ast.stmt, bound: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+  """What `v1 = tf.compat.v1` binds; {} for another statement."""
+  if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
+    return {}
+  chain = _chain(node.value)
+  if len(chain) < 2 or chain[0] not in bound or len(node.targets) > 1:
+    return {}
+  target, api = bound[chain[0]]
+  return {node.targets[0].id: (".".join(filter(None, [target, *chain[1:]])), api)}
+
+
+def _modules(node: ast.AST) -> Iterator[tuple[int, str]]:
+  if isinstance(node, ast.Import):
+    yield from ((0, alias.name) for alias in node.names)
+  elif isinstance(node, ast.ImportFrom):
+    yield node.level, node.module or ""
+    yield from (
+      (node.level, f"{node.module}.{alias.name}" if node.module else alias.name)
+      for alias in node.names
+    )
 
 
 def _of_trainer(node: ast.AST) -> Iterator[tuple[str, int]]:
@@ -179,18 +238,45 @@ def _imports(node: ast.AST, with_gin: bool = False) -> Iterator[Import]:
         yield Import(alias.asname or alias.name, node.module, alias.name, node)
 
 
-def _uses(tree: ast.AST, bound: dict[str, str]) -> Iterator[Use]:
+def _uses(tree: ast.AST, bound: dict[str, tuple[str, str]]) -> Iterator[Use]:
   """Chains of attributes that begin with a bound name, each as long as it is."""
   inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+  calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
   for node in ast.walk(tree):
     if isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner:
-      chain = _chain(node)
-      if chain and chain[0] in bound:
-        parts = [part for part in bound[chain[0]].split(".") if part] + chain[1:]
-        if parts[:2] == ["compat", "v1"]:
-          parts = parts[2:]
-        if parts:
-          yield Use(".".join(parts), node.lineno)
+      name, api, of_plain = _resolved(node, bound)
+      if name:
+        called = _call(calls.get(id(node)), bound)
+        yield Use(name, node.lineno, api, of_plain, *called)
+
+
+def _resolved(node: ast.AST, bound: dict[str, tuple[str, str]]) -> tuple[str, str, bool]:
+  """(name, api, of_plain) of a chain of attributes, as Use has them; name is "" for none."""
+  chain = _chain(node)
+  if not chain or chain[0] not in bound:
+    return "", PLAIN, False
+  target, api = bound[chain[0]]
+  parts = [part for part in target.split(".") if part] + chain[1:]
+  if parts[:1] == ["compat"] and parts[1:2] in ([V1], [V2]):
+    return ".".join(parts[2:]), parts[1], api == PLAIN
+  return ".".join(parts), api, False
+
+
+def _call(
+  node: ast.Call | None, bound: dict[str, tuple[str, str]]
+) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+  """(positional, keywords, optimizers) of a call, as Use has them."""
+  if node is None:
+    return -1, (), ()
+  optimizers = {
+    _resolved(inside, bound)[0]
+    for keyword in node.keywords
+    if (keyword.arg or "").endswith("optimizer")
+    for inside in ast.walk(keyword.value)
+  }
+  starred = any(isinstance(one, ast.Starred) for one in node.args)
+  keywords = tuple(sorted(k.arg for k in node.keywords if k.arg))
+  return -1 if starred else len(node.args), keywords, tuple(sorted(optimizers - {""}))
 
 
 def _chain(node: ast.AST) -> list[str]:

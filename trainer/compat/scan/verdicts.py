@@ -1,12 +1,10 @@
-"""Whether a name of TensorFlow works in trainer.compat.v1: asked of the package itself."""
+"""Whether a name of TensorFlow works in a package of trainer.compat, which is asked itself."""
 
 import dataclasses
 import functools
 import importlib
 import types
 from typing import Any
-
-_PACKAGE = "trainer.compat.v1"
 
 WORKS = "works"
 SHIM = "shim"
@@ -38,19 +36,23 @@ class Verdict:
 
 
 @functools.cache
-def of(name: str) -> Verdict:
-  """The Verdict of a dotted name. Attributes of what is no module are not looked at."""
+def of(name: str, api: str = "v1") -> Verdict:
+  """The Verdict of a dotted name. Attributes of what is no module are not looked at.
+
+  Args:
+    api: the package of trainer.compat, "v1" or "v2".
+  """
   from trainer.compat.v1 import absent, absent_names
 
   advice = _ADVICE.get(name, "")
-  found: Any = importlib.import_module(_PACKAGE)
-  home = _PACKAGE
+  home = f"trainer.compat.{api}"
+  found: Any = importlib.import_module(home)
   for part in name.split("."):
     try:
       found = getattr(found, part)
     except AttributeError as error:
       if absent_names.is_known(name):
-        reason, replacement = absent_names.reason_and_replacement(name)
+        reason, replacement = absent_names.reason_and_replacement(name, api == "v2")
       elif isinstance(error, absent.AbsentNameError):
         reason, replacement = error.reason, error.replacement
       else:
@@ -59,7 +61,7 @@ def of(name: str) -> Verdict:
     if isinstance(found, types.ModuleType | types.SimpleNamespace):
       home = getattr(found, "__name__", home)
       continue
-    home = getattr(found, "__module__", None) or home
+    home = getattr(found, "__module__", None) or ""  # constants say nothing of where they are from
     break
   is_own = home.startswith("trainer") or getattr(found, "__wrapped__", None) is not None
   return Verdict(SHIM if is_own and home.startswith("trainer") else WORKS, home, advice)

@@ -84,6 +84,21 @@ def _class(name: str) -> type:
 _CLASSES = {name: _class(name) for name in legacy_optimizers.KINDS}
 globals().update(_CLASSES)
 
+
+def get(identifier: Any) -> Any:
+  """An optimizer by its name, its configuration, or itself; see keras.optimizers.get."""
+  if isinstance(identifier, str):
+    identifier = {"class_name": identifier, "config": {}}
+  if isinstance(identifier, dict):
+    name = str(identifier.get("class_name"))
+    kind = next((one for key, one in _CLASSES.items() if key.lower() == name.lower()), None)
+    if kind is not None:
+      return kind.from_config(identifier["config"])
+  return keras.optimizers.get(identifier)
+
+
+deserialize = get
+
 experimental = types.SimpleNamespace(
   Optimizer=keras.optimizers.Optimizer,
   AdamW=keras.optimizers.AdamW,

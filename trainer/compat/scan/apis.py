@@ -1,0 +1,225 @@
+"""Which names a program means by a plain `tensorflow`: those of TensorFlow 1, or of TensorFlow 2.
+
+A program is the files that import each other. What it says are names that only one of the two has
+(`tf.placeholder`, `tf.random.set_seed`), arguments that only one takes (`tf.nn.dropout(x,
+keep_prob=0.9)`), and `tf.compat.v1.NAME`, which a program of TensorFlow 1 has no need to write.
+"""
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import pathlib
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.compat.scan import source as source_lib
+from trainer.compat.scan import verdicts
+from trainer.compat.scan.source import PLAIN, V1, V2
+
+# Names that both have, and whose call without further arguments computes otherwise: an entry is
+# also that of all names below it.
+_CANNED = tuple(
+  f"estimator.{kind}{what}"
+  for kind in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+  for what in ("Classifier", "Estimator", "Regressor")
+)
+_MEAN_OTHERWISE = (
+  *_CANNED,
+  *("image.extract_glimpse", "image.resize", "image.resize_with_pad", "losses", "metrics"),
+  *("nn.ctc_beam_search_decoder", "nn.ctc_loss", "nn.dropout"),
+  *("nn.softmax_cross_entropy_with_logits", "saved_model.load", "saved_model.save"),
+  *("strings.split", "summary.histogram", "summary.image", "summary.scalar", "summary.text"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+  """What a line says of the program.
+
+  Attributes:
+    api: V1 or V2; PLAIN for a name that means otherwise in both, and does not say which.
+    name: the name, `tf.placeholder`.
+    place: `path:line`.
+    why: what of it is so.
+    is_weak: whether a program of TensorFlow 1 may say it as well.
+  """
+
+  api: str
+  name: str
+  place: str
+  why: str
+  is_weak: bool = False
+
+  def __str__(self) -> str:
+    return f"{self.name} ({self.place}) {self.why}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """Files that import each other, and which names they mean.
+
+  Attributes:
+    sources: the files, those that have a plain `tensorflow` or not.
+    api: V1 or V2; None where that cannot be told.
+    evidence: why: of V1, of V2, and of what means otherwise.
+    is_given: whether the api was given, and not found.
+  """
+
+  sources: tuple[source_lib.Source, ...]
+  api: str | None
+  evidence: tuple[Evidence, ...]
+  is_given: bool = False
+
+  def of(self, api: str) -> list[Evidence]:
+    return [one for one in self.evidence if one.api == api]
+
+
+def programs(sources: Sequence[source_lib.Source], given: str | None = None) -> list[Program]:
+  """The programs among files.
+
+  Args:
+    sources: all files that were read.
+    given: V1 or V2, for all of them; None to find out.
+  """
+  found = []
+  for group in _groups(sources):
+    evidence = tuple(one for source in group for one in _evidence(source))
+    if any(one.api == V1 for one in evidence):
+      evidence = tuple(one for one in evidence if not one.is_weak)
+    found.append(Program(tuple(group), given or _api(evidence), evidence, given is not None))
+  return found
+
+
+def _api(evidence: Sequence[Evidence]) -> str | None:
+  said = {one.api for one in evidence}
+  if {V1, V2} <= said:
+    return None
+  if PLAIN in said and len(said) == 1:
+    return None
+  return V2 if V2 in said else V1  # without any evidence, both mean the same
+
+
+def _evidence(source: source_lib.Source) -> list[Evidence]:
+  found = [
+    Evidence(V1, one.module, f"{source.path}:{one.node.lineno}", "left with TensorFlow 1")
+    for one in source.imports
+    if one.module.startswith(("tensorflow.contrib", "tf_slim"))
+    or (one.module, one.name) == ("tensorflow", "contrib")
+  ]
+  for use in source.uses:
+    place = f"{source.path}:{use.line}"
+    if use.of_plain:
+      name = f"tf.compat.{use.api}.{use.name}"
+      found.append(Evidence(V2, name, place, "stands beside plain names", is_weak=True))
+    elif use.api == PLAIN and (said := _said_by(use)) is not None:
+      api, why = said
+      found.append(Evidence(api, f"tf.{use.name}", place, why))
+  return found
+
+
+def _said_by(use: source_lib.Use) -> tuple[str, str] | None:
+  """(api, why) of a plain name; None where it says nothing."""
+  if use.name.split(".")[0] == "keras":  # which is the same in both
+    return None
+  in_v1, in_v2 = has(use.name, V1), has(use.name, V2)
+  if use.name.split(".")[0] == "contrib" or (in_v1 and not in_v2):
+    return V1, "is a name of TensorFlow 1"
+  if in_v2 and not in_v1:
+    return V2, "is a name of TensorFlow 2"
+  if not in_v1:
+    return None
+  if use.name in _CANNED and any("keras.optimizers" in one for one in use.optimizers):
+    return V2, "takes an optimizer of Keras in TensorFlow 2 alone"
+  of_v1, of_v2 = (_arguments(use.name, api) for api in (V1, V2))
+  if use.positional >= 0 and of_v1 is not None and of_v2 is not None:
+    for word in use.keywords:
+      if (word in of_v1) != (word in of_v2):
+        api = V1 if word in of_v1 else V2
+        return api, f"takes {word}= in TensorFlow {api[1]} alone"
+  if _means_otherwise(use):
+    return PLAIN, "means otherwise in each"
+  return None
+
+
+def _means_otherwise(use: source_lib.Use) -> bool:
+  parts = use.name.split(".")
+  if not any(".".join(parts[:end]) in _MEAN_OTHERWISE for end in range(1, len(parts) + 1)):
+    return False
+  # What both take by the same names is the same there.
+  return not (use.name == "nn.dropout" and use.positional in (0, 1) and "rate" in use.keywords)
+
+
+@functools.cache
+def has(name: str, api: str) -> bool:
+  """Whether a name is one of TensorFlow 1, or of TensorFlow 2, as 2.15 had them."""
+  if api == V2:
+    return verdicts.of(name, V2).status != verdicts.ABSENT
+  import tensorflow as tf
+
+  # trainer.compat.v1 has names of TensorFlow 2, too, which follow those of its own.
+  own = verdicts.of(name, V1)
+  return own.status == verdicts.SHIM or (
+    own.status == verdicts.WORKS and _found(tf.compat.v1, name) is not _MISSING
+  )
+
+
+_MISSING = object()
+
+
+def _found(module: Any, name: str) -> Any:
+  """What a dotted name is, or _MISSING. Attributes of classes are not looked at."""
+  for part in name.split("."):
+    try:
+      module = getattr(module, part)
+    except (AttributeError, ImportError):
+      return _MISSING
+    if not isinstance(module, types.ModuleType | types.SimpleNamespace):
+      break
+  return module
+
+
+@functools.cache
+def _arguments(name: str, api: str) -> frozenset[str] | None:
+  """The names of a function's or a class's arguments; None where it takes any, or is none."""
+  found = _found(importlib.import_module(f"trainer.compat.{api}"), name)
+  try:
+    parameters = inspect.signature(found).parameters.values()
+  except (TypeError, ValueError):
+    return None
+  if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    return None
+  return frozenset(one.name for one in parameters)
+
+
+# ------------------------------------------------------------------ files that import each other
+
+
+def _groups(sources: Sequence[source_lib.Source]) -> list[list[source_lib.Source]]:
+  """The files in groups, each in their order."""
+  by_path = {source.path.resolve(): source for source in sources}
+  group_of = {path: {path} for path in by_path}
+  for path, source in by_path.items():
+    for other in {found for one in source.modules if (found := _path(path, one, by_path))}:
+      if group_of[other] is not group_of[path]:
+        group_of[path] |= group_of[other]
+        for each in group_of[other]:
+          group_of[each] = group_of[path]
+  groups = {id(group): group for group in group_of.values()}.values()
+  return [[by_path[path] for path in by_path if path in group] for group in groups]
+
+
+def _path(
+  importer: pathlib.Path, module: tuple[int, str], known: dict[pathlib.Path, Any]
+) -> pathlib.Path | None:
+  """Which of the known files a module is, as one that a file imports."""
+  dots, name = module
+  parts = name.split(".") if name else []
+  folders = [importer.parents[dots - 1]] if dots else list(importer.parents)
+  for folder in folders:
+    place = folder.joinpath(*parts)
+    for path in (place.with_suffix(".py"), place / "__init__.py") if parts else ():
+      if path in known and path != importer:
+        return path
+  return None
