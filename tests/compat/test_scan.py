@@ -161,6 +161,15 @@ def test_modules_inside_of_contrib_are_contribs(tmp_path):
   }
 
 
+def test_a_module_inside_of_contrib_that_is_there_has_its_own_names(tmp_path):
+  text = "from tensorflow.contrib.tpu.python.tpu.tpu_function import get_tpu_context\n"
+  (row,) = rows_of(write(tmp_path, f"{text}get_tpu_context\n"))
+  assert row["status"] == verdicts.SHIM
+  found = {}
+  exec(changed(text), found)  # as the tool says, it is there
+  assert found["get_tpu_context"]().number_of_shards == 1
+
+
 def test_the_command_writes_and_tells_by_its_exit_code(tmp_path):
   path = write(tmp_path, "import tensorflow as tf\ntf.layers.dense\ntf.contrib.gan.x\n")
   arguments = [sys.executable, "-m", "trainer.compat", "--json", "--write", str(tmp_path)]

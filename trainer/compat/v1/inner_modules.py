@@ -30,6 +30,9 @@ class InnerModule(ModuleType):
     if name.startswith("__"):
       raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
     outer, depth = _outer_and_depth(self.__name__)
+    own = getattr(outer, self.__name__.rpartition(".")[2], None)
+    if depth and isinstance(own, ModuleType) and hasattr(own, name):
+      return getattr(own, name)  # as contrib.tpu has tpu_function
     if depth and hasattr(outer, name):
       return getattr(outer, name)
     if depth < _DEPTH and name.islower():
