@@ -14,6 +14,7 @@ An exporter is any object with `name` and `export(estimator, export_path, checkp
 eval_result, is_the_final_export)`. Its export_path is the folder of its name.
 """
 
+import contextlib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -94,8 +95,10 @@ class Exporter:
         export_path, self._receiver_fn, self._assets_extra, checkpoint_path
       )
     except (Exception, KeyboardInterrupt, SystemExit):
-      if begun.exported() is None:  # else the next process has to record it
-        begun.end()
+      # Else, or where the folder is out of reach now, the next process looks after it.
+      with contextlib.suppress(tf.errors.OpError, errors.OctetError):
+        if begun.exported() is None:
+          begun.end()
       raise
     self._record(begun, os.path.basename(exported))
     return exported

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from trainer import files, storage
+from trainer import errors, files, storage
 from trainer.outputs import description
 
 
@@ -53,7 +53,8 @@ def claim(base: str, clock: Callable[[], float] = time.time) -> Iterator[tuple[i
   try:
     yield number, folder
   finally:
-    with contextlib.suppress(tf.errors.NotFoundError):  # it was renamed
+    # It was renamed, or stays as litter, which blocks nothing.
+    with contextlib.suppress(tf.errors.OpError, errors.StorageError):
       storage.rmtree(folder)
 
 

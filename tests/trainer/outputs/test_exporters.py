@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.trainer import programs
 from trainer import errors, files
-from trainer.outputs import exporters
+from trainer.outputs import cut_off_exports, exporters
 from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 
 
@@ -138,6 +138,21 @@ def test_an_export_that_fails_leaves_no_note(error, tmp_path):
   with pytest.raises(type(error)):
     exporters.LatestExporter().export(Failing(), str(tmp_path), "ckpt-10", result, False)
   assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_is_one_also_where_the_folder_is_out_of_reach(tmp_path, monkeypatch):
+  class Interrupted:
+    def export_saved_model(self, *arguments):
+      raise KeyboardInterrupt
+
+  def fail(self):
+    raise errors.StorageError("It failed 7 times.")
+
+  monkeypatch.setattr(cut_off_exports.BegunExport, "exported", fail)
+  result = {"loss": 1.0, "global_step": 10}
+  with pytest.raises(KeyboardInterrupt):
+    exporters.LatestExporter().export(Interrupted(), str(tmp_path), "ckpt-10", result, False)
+  assert (tmp_path / "exporting.json").exists()
 
 
 class Noting:

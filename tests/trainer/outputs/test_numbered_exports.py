@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import test_files
-from trainer import files, storage
+from trainer import errors, files, storage
 from trainer.outputs import numbered_exports
 
 
@@ -93,6 +93,15 @@ def test_an_export_that_fails_gives_its_number_back(base):
   with pytest.raises(tf.errors.NotFoundError), numbered_exports.claim(base, lambda: 1000.0):
     storage.read(os.path.join(base, "nothing"))
   assert storage.listdir(base) == []
+
+
+def test_a_claim_that_cannot_be_removed_does_not_hide_how_the_export_ended(tmp_path, monkeypatch):
+  def fail(path):
+    raise errors.StorageError("It failed 7 times.")
+
+  monkeypatch.setattr(storage, "rmtree", fail)
+  with pytest.raises(KeyboardInterrupt), numbered_exports.claim(str(tmp_path)):
+    raise KeyboardInterrupt
 
 
 def publish_many(base, start, count, queue):
