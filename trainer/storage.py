@@ -44,6 +44,8 @@ TRANSIENT = (
   tf.errors.InternalError,
 )
 
+_PORTION_BYTES = 2**24  # of a file that is read
+
 # For so long what this process made or removed is compared with listings. Google Cloud Storage and
 # S3 list what is there; NFS shows what a folder had up to 60 s ago (acdirmax in nfs(5)).
 _LISTINGS_BEHIND_SECONDS = 600.0
@@ -268,10 +270,18 @@ def read(path: str, mode: str = "r", retries: Retries | None = None) -> Any:
   """Returns the content of a file: str, or bytes with mode "rb"."""
 
   def once():
-    with tf.io.gfile.GFile(path, mode) as file:
-      return file.read()
+    content = b""
+    with tf.io.gfile.GFile(path, "rb") as file:
+      # In portions: to read all, TensorFlow asks how long the file of this name is, which may be
+      # another file by then. The text of the opened one would be cut short.
+      while portion := file.read(_PORTION_BYTES):
+        content += portion
+        if len(portion) < _PORTION_BYTES:
+          break
+    return content
 
-  return retry("read", path, once, retries=retries)
+  content = retry("read", path, once, retries=retries)
+  return content if "b" in mode else content.decode()
 
 
 @contextlib.contextmanager

@@ -177,3 +177,23 @@ def test_a_bucket_that_may_not_be_used_is_told_at_the_start(monkeypatch, denied)
   )
   assert raised.value.exit_code == 2
   assert not steps
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(tmp_path, monkeypatch):
+  """TensorFlow takes the length of the file that has the name when it reads."""
+  path, new = tmp_path / "checkpoint", tmp_path / "new"
+  path.write_text("a long text of this file, für dich")
+  new.write_text("short")
+  monkeypatch.setattr(storage, "_PORTION_BYTES", 7)
+
+  class File(tf.io.gfile.GFile):
+    def read(self, *arguments):
+      self.tell()  # which opens it
+      if new.exists():
+        new.rename(path)
+      return super().read(*arguments)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(tf.io.gfile, "GFile", File)
+    assert storage.read(str(path)) == "a long text of this file, für dich"
+  assert storage.read(str(path)) == "short"

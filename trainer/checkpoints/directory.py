@@ -79,6 +79,7 @@ class CheckpointDirectory:
     # Why the newest save failed, if that was only a warning.
     self._failure: errors.OctetError | None = None
     self._swept = False
+    self._left: list[int] = []  # the steps of the checkpoints, as of the last listing of a save
     # path → (stamps of its files, what is wrong with it or None). A checkpoint that this process
     # has written or read need not be read again while its files stay the same.
     self._known: dict[str, tuple] = {}
@@ -132,6 +133,7 @@ class CheckpointDirectory:
     if later or state.aside:
       kept = [step for step in steps if step not in later]
       going_back.set_aside(self.directory, state, kept, later, self._movers, self._write_state)
+      self._left = kept
     elif not state.is_own:
       # Else a process that is killed between the next checkpoint and this file would leave one that
       # looks as if a person had gone back.
@@ -280,7 +282,7 @@ class CheckpointDirectory:
     _put_in_place(written, path)
     storage.rmtree(aside)
     self.mark_whole(path)
-    self._forget()
+    self._forget(step)
 
   def clean(self) -> None:
     """Cleans up after a process that was killed while writing, on the first call.
@@ -298,15 +300,12 @@ class CheckpointDirectory:
         _put_in_place(os.path.join(aside, own), os.path.join(self.directory, own))
       storage.rmtree(aside)
     files.remove_litter(self.directory)
+    self._left = file_names.steps(storage.listdir(self.directory))
     self._swept = True
 
-  def _forget(self):
+  def _forget(self, step):
     """Removes the checkpoints that need not be kept, and names the others in `checkpoint`."""
-    # All that follows knows from this listing what is there: a bucket takes a second for each 1,000
-    # names.
-    names = storage.listdir(self.directory)
     state = going_back.read(self.directory)
-    steps = self._steps_among(names, state)
     if self._is_written_here and state is not None and not state.is_own:
       text = os.path.join(self.directory, file_names.STATE)
       self._warn_once(
@@ -314,17 +313,30 @@ class CheckpointDirectory:
         "earlier checkpoint, end the training, change the file, and start it again.",
         text,
       )
+    # The order is important. A checkpoint that goes is no longer in the file `checkpoint` before
+    # leases are looked for, see `leases.held`; and TensorFlow finds no checkpoint at all where this
+    # file names one that is gone.
+    before = sorted({*self._left, step})
+    going = self._keep.to_remove({each: self._written_at(each) for each in before}, {})
+    named = self._write_state(sorted(set(before) - set(going) | {step}))
+    # All that follows knows from this listing what is there: a bucket takes a second for each 1,000
+    # names.
+    names = storage.listdir(self.directory)
+    steps = self._steps_among(names, state)
+    removable = set(self._removable(steps, names)) & set(going)
     held = retention.held(self.directory, names, self._clock)
-    removable = [step for step in self._removable(steps, names) if f"{PREFIX}-{step}" not in held]
-    # The order is important: TensorFlow finds no checkpoint at all where the file names one that is
-    # gone.
-    self._write_state(sorted(set(steps) - set(removable)))
+    removable = sorted(each for each in removable if f"{PREFIX}-{each}" not in held)
+    left = sorted(set(steps) - set(removable))
+    if self._names_of(left) != named:
+      self._write_state(left)
     data_files = collections.defaultdict(list)
     for name in names:
       data_files[name.partition(".data-")[0]].append(os.path.join(self.directory, name))
     with concurrent.futures.ThreadPoolExecutor(_REMOVERS) as removers:
       of_each = [data_files[f"{PREFIX}-{step}"] for step in removable]
-      list(removers.map(self._remove, map(self.path, removable), of_each))
+      is_removed = list(removers.map(self._remove, map(self.path, removable), of_each))
+    stay = [each for each, is_gone in zip(removable, is_removed, strict=True) if not is_gone]
+    self._left = sorted([*left, *stay])
 
   def _removable(self, steps, names):
     """Returns the steps of the checkpoints that need not be kept.
@@ -372,23 +384,30 @@ class CheckpointDirectory:
     return index.mtime_nsec / 1e9 if index else 0.0
 
   def _remove(self, path, data_files):
+    """Removes a checkpoint; returns whether that was possible."""
     try:
       remove(path, data_files)
     # Only a warning: the new checkpoint is complete, and the training can go on.
     except (tf.errors.OpError, errors.StorageError) as error:
       problem = f"The old checkpoint {path} cannot be removed: {files.reason(error)}."
       self._warn_once(f"{problem} It stays.", problem)
-    else:
-      self._known.pop(path, None)
+      return False
+    self._known.pop(path, None)
+    return True
 
-  def _write_state(self, steps, aside=""):
+  def _names_of(self, steps):
+    """Returns the names of checkpoints, without those known to be damaged."""
     paths = [self.path(step) for step in steps]
-    # All but those known to be damaged.
-    names = [
+    return [
       os.path.basename(path) for path in paths if self._known.get(path, (None, None))[1] is None
     ]
+
+  def _write_state(self, steps, aside=""):
+    """Writes the file `checkpoint`; returns the names of the checkpoints in it."""
+    names = self._names_of(steps)
     with files.write_atomically(os.path.join(self.directory, file_names.STATE)) as file:
       file.write(state_file.compose(names, aside))
+    return names
 
   def latest_whole(self) -> str | None:
     """Finds the newest checkpoint that can be read; logs a warning for each damaged one.

@@ -26,7 +26,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors, files, storage
-from trainer.checkpoints import file_names, reader
+from trainer.checkpoints import file_names, reader, state_file
 
 _T = TypeVar("_T")
 
@@ -122,14 +122,17 @@ def held(choose: Callable[[], str | None], load: Callable[[str], _T]) -> Iterato
     CheckpointNotFoundError: there is none, or each was gone before it was read.
   """
   with contextlib.ExitStack() as stack:
+    tried = []
 
     def attempt():
       with contextlib.ExitStack() as own:
         path = choose()
         is_held = own.enter_context(lease(path))
         loaded = load(path)
-        # A training that looked for leases just before this one was written has removed it.
-        if is_held and not storage.exists(f"{path}.index"):
+        # If this was the only choice, it is taken as long as it is there.
+        is_going = path not in tried and _is_going(path) if is_held else False
+        tried.append(path)
+        if is_going or (is_held and not storage.exists(f"{path}.index")):
           raise reader.GoneError(
             f"The checkpoint {path} is gone: it was removed while it was read."
           )
@@ -137,6 +140,20 @@ def held(choose: Callable[[], str | None], load: Callable[[str], _T]) -> Iterato
         return loaded
 
     yield until_served(attempt)
+
+
+def _is_going(path):
+  """Whether a training may have looked for leases on a checkpoint before there was this one.
+
+  A training first takes a checkpoint out of the file `checkpoint`, then looks for leases, and then
+  removes it. So a lease that was there before this file was read, and named it, is seen.
+  """
+  try:
+    text = storage.read(os.path.join(os.path.dirname(path), file_names.STATE))
+  except tf.errors.NotFoundError:
+    return False
+  named, step = state_file.parse(text).listed_steps(), state_file.step_in(path)
+  return bool(named) and step not in named and step < max(named)
 
 
 def read(choose: Callable[[], str | None], load: Callable[[str], _T]) -> _T:

@@ -126,6 +126,32 @@ def test_a_checkpoint_that_was_removed_before_its_lease_was_seen_is_not_held(dir
   assert tried == [1.0, 2.0]
 
 
+def test_a_checkpoint_that_the_training_is_about_to_remove_is_not_taken(directory, monkeypatch):
+  """Between the look for leases and the removal, a reader comes who could read it."""
+  remove, read = checkpoint.remove, []
+
+  def read_before(path, data_files):
+    if not read:
+      other = checkpoint.CheckpointDirectory(directory.directory)
+      chosen = iter([directory.path(1), other.latest_whole()])
+      read.append(leases.read(lambda: next(chosen), value))
+    remove(path, data_files)
+
+  monkeypatch.setattr(checkpoint, "remove", read_before)
+  save(directory, 2)
+  assert read == [2.0]
+
+
+def test_a_checkpoint_that_the_file_checkpoint_does_not_name_is_read_if_it_was_asked_for(directory):
+  path = directory.path(1)
+  with leases.lease(path):
+    save(directory, 2)
+  directory._write_state([2])
+  tried = []
+  assert leases.read(lambda: path, lambda path: tried.append(path) or value(path)) == 1.0
+  assert tried == [path, path]
+
+
 def test_a_reader_that_never_comes_in_time_says_so(directory, tmp_path, monkeypatch):
   refuse_leases(monkeypatch, tf.errors.PermissionDeniedError(None, None, "no"))
   monkeypatch.setattr(leases, "_TRIES", 3)
