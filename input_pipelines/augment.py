@@ -11,12 +11,14 @@ shape, uint8 or float32 in 0..255.
 import gin
 import tensorflow as tf
 
+import trainer
 from input_pipelines import randomness
 
 _GREY_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R BT.601
 
 
 @gin.configurable
+@trainer.check_settings
 def standard(
   images: tf.Tensor,
   draw: randomness.Draws,

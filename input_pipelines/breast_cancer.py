@@ -18,6 +18,7 @@ import gin
 import numpy as np
 import tensorflow as tf
 
+import trainer
 from input_pipelines import in_memory, tabular
 from trainer import errors
 
@@ -28,6 +29,7 @@ _EVERY = 5  # of so many rows, the first is for the test
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any], split: str = "train", training: bool = False, start: int = 0
 ) -> tf.data.Dataset:

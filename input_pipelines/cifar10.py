@@ -18,6 +18,7 @@ from typing import Any
 import gin
 import tensorflow as tf
 
+import trainer
 from input_pipelines import hosts, image_pipeline, tfds_images
 
 CLASS_NAMES = (
@@ -36,6 +37,7 @@ gin.constant("cifar10.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %cifar10.C
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   split: str = "train",

@@ -32,6 +32,7 @@ _WHITE = 16.0  # a pixel is the number of inked dots in a square of 4 × 4
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any], split: str = "train", training: bool = False, start: int = 0
 ) -> tf.data.Dataset:

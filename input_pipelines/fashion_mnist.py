@@ -59,6 +59,7 @@ _DOWNLOAD_HOST = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"  #
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   split: str = "train",

@@ -21,6 +21,7 @@ import gin
 import numpy as np
 import tensorflow as tf
 
+import trainer
 from input_pipelines import hosts, image_pipeline, images, in_memory, labelled_images
 from trainer import errors
 
@@ -30,6 +31,7 @@ _CHUNK = 64  # file names that are handled in one call
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   directory: str,
@@ -215,6 +217,7 @@ def list_images(directory: str) -> tuple[list[str], list[int], tuple[str, ...]]:
 
 
 @gin.configurable
+@trainer.check_settings
 def class_names(directory: str) -> tuple[str, ...]:
   """Returns the names of the classes, in the order of the labels.
 

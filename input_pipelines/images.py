@@ -14,6 +14,7 @@ from typing import Any
 import gin
 import tensorflow as tf
 
+import trainer
 from trainer import errors
 
 CROPS = ("central", "squash", "random")
@@ -172,6 +173,7 @@ def central_window(shape: tf.Tensor, ratio: float) -> tf.Tensor:
 
 
 @gin.configurable
+@trainer.check_settings
 def random_window(
   shape: tf.Tensor,
   ratio: float,

@@ -13,10 +13,12 @@ from typing import Any
 import gin
 import tensorflow as tf
 
+import trainer
 from trainer import errors
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   features: Mapping[str, Any],

@@ -28,6 +28,7 @@ import gin
 import numpy as np
 import tensorflow as tf
 
+import trainer
 from input_pipelines import hosts, in_memory
 from trainer import errors
 
@@ -37,6 +38,7 @@ Table = dict[str, np.ndarray]  # column → values [n]
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   path: str,
@@ -84,6 +86,7 @@ def input_fn(
 
 
 @gin.configurable
+@trainer.check_settings
 def vocabulary_sizes(training_path: str, schema: Mapping[str, str]) -> tuple[int, ...]:
   """Returns the number of ids of each category, in the order of the schema.
 

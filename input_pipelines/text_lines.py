@@ -24,6 +24,7 @@ import gin
 import numpy as np
 import tensorflow as tf
 
+import trainer
 from input_pipelines import hosts, in_memory
 from trainer import errors
 
@@ -33,6 +34,7 @@ _FIELD_LIMIT = 1 << 30  # characters in a field; csv's own limit is 128 KiB
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   path: str,

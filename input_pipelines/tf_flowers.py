@@ -18,6 +18,7 @@ from typing import Any
 import gin
 import tensorflow as tf
 
+import trainer
 from input_pipelines import hosts, image_pipeline, tfds_images
 from trainer import errors
 
@@ -27,6 +28,7 @@ SPLITS = {"train": "train[:85%]", "validation": "train[85%:]"}
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   split: str = "train",

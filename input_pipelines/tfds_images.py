@@ -19,11 +19,13 @@ from typing import Any
 import gin
 import tensorflow as tf
 
+import trainer
 from input_pipelines import hosts, image_pipeline, images, labelled_images, records
 from trainer import errors
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   name: str,
@@ -173,6 +175,7 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
 
 
 @gin.configurable
+@trainer.check_settings
 def class_names(name: str, data_dir: str | None = None) -> tuple[str, ...]:
   """Returns the names of the classes, in the order of the labels.
 

@@ -37,6 +37,7 @@ ON_DAMAGE = ("raise", "skip")
 
 
 @gin.configurable
+@trainer.check_settings
 def input_fn(
   params: dict[str, Any],
   path: str,

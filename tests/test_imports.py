@@ -99,6 +99,7 @@ def files(*folders):
 # The rooms of trainer/ from the bottom to the top: a room imports from those before it.
 ROOMS = (
   "errors",
+  "setting_types",
   "kinds",
   "user_code",
   "formatting",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
   from trainer.run_config import RunConfig as RunConfig
   from trainer.run_config import TPUConfig as TPUConfig
   from trainer.serving.predictor import Predictor as Predictor
+  from trainer.setting_types import check_settings as check_settings
   from trainer.spec import EstimatorSpec as EstimatorSpec
   from trainer.spec import ModeKeys as ModeKeys
   from trainer.spec import TPUEstimatorSpec as TPUEstimatorSpec
@@ -67,6 +68,7 @@ _HOMES = {
   "TPUEstimatorSpec": "trainer.spec",
   "TrainSpec": "trainer.train_evaluate",
   "WarmStartSettings": "trainer.checkpoints.warm_start",
+  "check_settings": "trainer.setting_types",
   "connect": "trainer.devices.device",
   "decoders_of": "trainer.inputs.decodable",
   "evaluate_continuously": "trainer.train_evaluate",

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from trainer import errors, formatting, run_config
+from trainer import errors, formatting, setting_types
 from trainer.kinds import Kind
 
 
@@ -48,10 +48,8 @@ class BatchSizes:
           f"{kind}_batch_size ({given}, of all cores together) and {kind}_per_core_batch_size "
           f"({per_core}) are both set: set one of them."
         )
-      if given is not None:
-        run_config.require_positive_int(given, f"{kind}_batch_size")
-      if per_core is not None:
-        run_config.require_positive_int(per_core, f"{kind}_per_core_batch_size")
+      for name, size in (("batch_size", given), ("per_core_batch_size", per_core)):
+        setting_types.check(size, setting_types.Count | None, f"{kind}_{name}")
 
   def check(self, replicas: int) -> None:
     """Raises SettingError if a global size is not divisible by the number of replicas."""

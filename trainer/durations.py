@@ -18,11 +18,9 @@ A step processes one global batch and adds 1 to the global step. Units may be in
 import dataclasses
 import math
 import re
+from typing import Annotated
 
-from trainer import errors
-
-# Steps are counted in an int64, and a loop counts on from one of them.
-MOST_STEPS = 2**62
+from trainer import errors, setting_types
 
 _PATTERN = re.compile(r"(\d+(?:_\d+)*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([a-z%]+)")
 _UNITS = {
@@ -68,8 +66,25 @@ def parse(duration: float | str, name: str) -> tuple[float, str]:
 
 def require_countable(steps: float, name: str) -> None:
   """Raises SettingError if a number of steps is too large to count them; `name` is its gin name."""
-  if steps >= MOST_STEPS:
-    raise errors.SettingError(f"{name} must be less than 2**62 = {MOST_STEPS}; got {steps!r}.")
+  if steps >= setting_types.MOST_STEPS:
+    raise errors.SettingError(
+      f"{name} must be less than 2**62 = {setting_types.MOST_STEPS}; got {steps!r}."
+    )
+
+
+def _is_length(value):
+  if not isinstance(value, str):
+    return True
+  number, unit = parse(value, "run.train_steps")
+  return number > 0 and unit != "percent"
+
+
+_Length = Annotated[
+  setting_types.Count | str | None,
+  setting_types.Rule(
+    "an int greater than 0, or a duration such as '50 epochs' or '2500000 examples'", _is_length
+  ),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,22 +108,8 @@ class TrainingLength:
   train_steps: int | str | None = None
 
   def __post_init__(self) -> None:
-    if isinstance(self.train_steps, str):
-      number, unit = parse(self.train_steps, "run.train_steps")
-      valid = number > 0 and unit != "percent"
-    else:
-      valid = self.train_steps is None or _is_positive_int(self.train_steps)
-    if not valid:
-      raise errors.SettingError(
-        "run.train_steps must be an int greater than 0, or a duration such as '50 epochs' or "
-        f"'2500000 examples'; got {self.train_steps!r}."
-      )
-    if not isinstance(self.train_steps, str | None):
-      require_countable(self.train_steps, "run.train_steps")
-    if self.epoch_examples is not None and not _is_positive_int(self.epoch_examples):
-      raise errors.SettingError(
-        f"RunConfig.epoch_examples must be an int greater than 0; got {self.epoch_examples!r}."
-      )
+    setting_types.check(self.epoch_examples, setting_types.Count | None, "RunConfig.epoch_examples")
+    setting_types.check(self.train_steps, _Length, "run.train_steps")
 
   def total(self) -> int | None:
     """Returns the steps of the whole training.
@@ -180,7 +181,3 @@ class TrainingLength:
         f"(without gin: {argument})."
       )
     return value
-
-
-def _is_positive_int(value):
-  return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -30,7 +30,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import __version__, config, errors, parts, run_config, spec
+from trainer import __version__, config, errors, parts, run_config, setting_types, spec
 from trainer import batch_sizes as batch_sizes_lib
 from trainer.checkpoints import directory, leases, reader
 from trainer.devices import device as device_lib
@@ -356,8 +356,7 @@ class Estimator:
       CheckpointNotFoundError: there is no checkpoint.
       InputError: there are no examples.
     """
-    if steps is not None:
-      run_config.require_positive_int(steps, "evaluate: steps")
+    setting_types.check(steps, setting_types.Count | None, "evaluate: steps")
     values, all_hooks = self._evaluate(
       input_fn, self, hooks, steps=steps, checkpoint_path=checkpoint_path, name=name
     )

@@ -21,7 +21,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import gin
 from absl import logging
@@ -34,6 +34,8 @@ from trainer import (
   keras_model,  # noqa: F401
   run_config,
   scheduled_evaluations,
+  setting_types,
+  storage,
   train_evaluate,
 )
 from trainer.checkpoints import retention
@@ -51,7 +53,7 @@ from trainer.kinds import Kind
 from trainer.loop import preemption
 from trainer.outputs import completion, options, predictions
 from trainer.outputs import exporters as exporters_lib
-from trainer.reporting import environment, summaries
+from trainer.reporting import environment, host_metrics, summaries
 
 MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export")
 
@@ -93,21 +95,21 @@ def run(
   predict_input_fn: Callable | None = None,
   params: Mapping[str, Any] | None = None,
   train_steps: int | str | None = None,
-  eval_steps: int | None = None,
-  eval_throttle_secs: float = 0,
-  eval_timeout_secs: float = 3600.0,
-  eval_specs: Sequence[train_evaluate.EvalSpec] = (),
-  exporters: Sequence[Any] | None = None,
-  train_batch_size: int | None = None,
-  eval_batch_size: int | None = None,
-  predict_batch_size: int | None = None,
-  train_per_core_batch_size: int | None = None,
-  eval_per_core_batch_size: int | None = None,
-  predict_per_core_batch_size: int | None = None,
-  train_hooks: Sequence[Any] = (),
-  class_names: Sequence[str] | None = None,
-  contact_sheet_images: int = 24,
-  contact_sheet: str = "spread",
+  eval_steps: setting_types.Count | None = None,
+  eval_throttle_secs: setting_types.NotNegative = 0,
+  eval_timeout_secs: setting_types.NotNegative = 3600.0,
+  eval_specs: Annotated[Sequence[train_evaluate.EvalSpec], "such as [@test/EvalSpec()]"] = (),
+  exporters: Annotated[Sequence[Any], "of exporters, such as [@BestExporter()]"] | None = None,
+  train_batch_size: setting_types.Count | None = None,
+  eval_batch_size: setting_types.Count | None = None,
+  predict_batch_size: setting_types.Count | None = None,
+  train_per_core_batch_size: setting_types.Count | None = None,
+  eval_per_core_batch_size: setting_types.Count | None = None,
+  predict_per_core_batch_size: setting_types.Count | None = None,
+  train_hooks: Annotated[Sequence[Any], "of hooks, such as [@EarlyStopping()]"] = (),
+  class_names: options.ClassNames | None = None,
+  contact_sheet_images: setting_types.Natural = 24,
+  contact_sheet: Annotated[str, setting_types.one_of(*predictions.SHOWN)] = "spread",
   warm_start_from: Any = None,
   export_options: options.ExportOptions | None = None,
   model_dir: str | None = None,
@@ -184,15 +186,8 @@ def run(
   # 1. What is asked for. Before anything is read or made.
   _check_mode(mode, model_dir, writes=not dry_run and not benchmark_input, profile=profile)
   durations.TrainingLength(train_steps=train_steps)
-  if eval_steps is not None:
-    run_config.require_positive_int(eval_steps, "run.eval_steps")
-  predictions.check_settings(class_names, contact_sheet_images, contact_sheet)
-  run_config.require_list(eval_specs, "run.eval_specs", "EvalSpecs, such as [@test/EvalSpec()]")
-  run_config.require_list(train_hooks, "run.train_hooks", "hooks")
-  if exporters is not None:
-    run_config.require_list(exporters, "run.exporters", "exporters, such as [@BestExporter()]")
-  run_config.require_seconds(eval_throttle_secs, "run.eval_throttle_secs")
-  run_config.require_seconds(eval_timeout_secs, "run.eval_timeout_secs")
+  if model_dir:
+    storage.check_answers(model_dir, "--model_dir")
   input_fns: dict[Kind, Any] = {
     Kind.TRAIN: train_input_fn,
     Kind.EVAL: eval_input_fn,
@@ -262,6 +257,10 @@ def run(
   with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
     for kind in kinds:
       input_fns[kind] = runner.trace(kind, input_fns[kind])
+
+  if Kind.EVAL in kinds:
+    hearing = train_hooks if Kind.TRAIN in kinds else ()
+    _check_awaited(input_fns[Kind.EVAL], runner.config.retention, all_eval_specs(), hearing)
 
   # 6. Bindings that nobody uses: after the tracing, which calls what the model_fn calls.
   _report_dead_bindings(strict_gin)
@@ -340,6 +339,18 @@ def _check_model_dir(runner, mode):
       pass
   elif mode != "continuous_eval":  # which waits for the first checkpoint
     runner.check_values()
+
+
+def _check_awaited(evaluation, keep, eval_specs, hooks):
+  """Raises SettingError if one waits for a metric that the traced evaluation does not give."""
+  names = evaluation.metric_names()
+  if names is None:
+    return
+  for waiting in [*(exporter for spec in eval_specs for exporter in spec.exporters), *hooks]:
+    if hasattr(waiting, "check_metrics"):
+      waiting.check_metrics(names)
+  if getattr(keep, "best", 0):
+    host_metrics.require(keep.metric, names, "Retention.metric")
 
 
 def _predict(runner, input_fn, shown):

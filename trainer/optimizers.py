@@ -13,12 +13,12 @@ replica with 8b examples. This also holds for optimizers that a model_fn calls d
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import tensorflow as tf
 
-from trainer import combined_gradients, errors
+from trainer import combined_gradients, errors, setting_types
 from trainer.config import gin_names
 from trainer.tracing import replica_updates, variable_store
 
@@ -33,15 +33,20 @@ def ema_name(name: str) -> str:
   return f"{EMA_SCOPE}/{name}"
 
 
+_Decay = Annotated[
+  float, setting_types.Rule("a number between 0 and 1", lambda value: 0 < value < 1)
+]
+
+
 @gin_names.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
 def minimize(
   optimizer: Any,
-  loss: tf.Tensor,
-  global_step: tf.Variable | None = None,
-  var_list: Sequence[Any] | None = None,
-  clip_norm: float | None = None,
-  accumulate_steps: int = 1,
-  ema_decay: float | None = None,
+  loss: Any,
+  global_step: Any = None,
+  var_list: Any = None,
+  clip_norm: setting_types.Positive | None = None,
+  accumulate_steps: setting_types.Count = 1,
+  ema_decay: _Decay | None = None,
 ) -> Any:
   """Makes the train_op of a step.
 
@@ -66,23 +71,6 @@ def minimize(
     ModelFnError: called outside of a model_fn, or the loss depends on no variable.
     SettingError: the optimizer is of neither kind, or a number is out of range.
   """
-  if clip_norm is not None and not clip_norm > 0:
-    raise errors.SettingError(
-      f"minimize: clip_norm must be greater than 0; got {clip_norm} (gin: minimize.clip_norm)."
-    )
-  if (
-    isinstance(accumulate_steps, bool)
-    or not isinstance(accumulate_steps, int)
-    or accumulate_steps < 1
-  ):
-    raise errors.SettingError(
-      "minimize: accumulate_steps must be an int greater than 0; got "
-      f"{accumulate_steps} (gin: minimize.accumulate_steps)."
-    )
-  if ema_decay is not None and not 0 < ema_decay < 1:
-    raise errors.SettingError(
-      f"minimize: ema_decay must be between 0 and 1; got {ema_decay} (gin: minimize.ema_decay)."
-    )
   if not isinstance(
     optimizer, keras.optimizers.Optimizer | v1.train.Optimizer | CrossShardOptimizer
   ):

@@ -1,19 +1,16 @@
 """RunConfig and TPUConfig: where a run writes, how often, and on which device it runs."""
 
 import dataclasses
-import difflib
 import enum
-import functools
-import numbers
 import os
 import posixpath
 import re
 import tempfile
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from absl import logging
 
-from trainer import durations, errors
+from trainer import durations, errors, setting_types
 from trainer.config import gin_names
 from trainer.devices import gpu_config
 
@@ -35,28 +32,16 @@ class InputPipelineConfig(enum.Enum):
   BROADCAST = "BROADCAST"
 
 
-def _refuse_unknown(cls: Any) -> Any:
-  """Decorates a dataclass: an argument that it does not have is a SettingError with its like."""
-  make = cls.__init__
-  known = [field.name for field in dataclasses.fields(cls)]
-
-  @functools.wraps(make)
-  def __init__(self, *args, **kwargs):
-    for name in kwargs:
-      if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
-        raise errors.SettingError(
-          f"{cls.__name__} has no setting {name!r}."
-          + (f" Did you mean {' or '.join(near)}?" if near else "")
-        )
-    make(self, *args, **kwargs)
-
-  cls.__init__ = __init__
-  return cls
-
-
 GPUConfig = gpu_config.GPUConfig
-gin_names.configurable(module="trainer")(_refuse_unknown(GPUConfig))
+gin_names.configurable(module="trainer")(GPUConfig)
+
+_Time = Annotated[str, "such as '30s', '5m', '1h'"]
+
+# Those of trainer.checkpoints.retention, which is above this room.
+_IS_RETENTION = setting_types.Rule(
+  "a Retention, @Retention() in gin",
+  lambda value: hasattr(value, "to_remove") and not isinstance(value, type),
+)
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -84,7 +69,6 @@ def seconds_of(duration: float | str, name: str, number: str = "seconds") -> flo
 
 
 @gin_names.configurable(module="trainer")
-@_refuse_unknown
 @dataclasses.dataclass(frozen=True)
 class TPUConfig:
   """The settings of RunConfig that TPUEstimator programs keep in a TPUConfig.
@@ -112,45 +96,24 @@ class TPUConfig:
     SettingError: a value is of the wrong type or out of range.
   """
 
-  iterations_per_loop: int | str | None = None
-  num_shards: int | None = None
-  per_host_input_for_training: InputPipelineConfig | bool = InputPipelineConfig.PER_HOST_V2
-  eval_training_input_configuration: InputPipelineConfig = InputPipelineConfig.PER_HOST_V2
-  host_call_every_n_steps: int = 1
-  steps_per_program: int | None = None
+  iterations_per_loop: setting_types.Count | str | None = None
+  num_shards: setting_types.Count | None = None
+  per_host_input_for_training: (
+    Literal[InputPipelineConfig.PER_HOST_V2, InputPipelineConfig.PER_HOST_V1] | bool
+  ) = InputPipelineConfig.PER_HOST_V2
+  eval_training_input_configuration: Literal[
+    InputPipelineConfig.PER_HOST_V2, InputPipelineConfig.BROADCAST
+  ] = InputPipelineConfig.PER_HOST_V2
+  host_call_every_n_steps: setting_types.Count = 1
+  steps_per_program: setting_types.Count | None = None
   # 64 MiB: twice that is under 2 % of the memory of the smallest core (v2, 7.5 GiB), and on a host
   # with eight cores a stack of 512 MiB. A step with larger batches takes so long that what the host
   # does between two programs does not count.
-  stacked_input_bytes: int = 64 * 2**20
+  stacked_input_bytes: setting_types.Count = 64 * 2**20
 
   def __post_init__(self) -> None:
-    loop = self.iterations_per_loop
-    if isinstance(loop, str):
-      seconds_of(loop, "TPUConfig.iterations_per_loop", "steps")
-    elif loop is not None:
-      require_positive_int(loop, "TPUConfig.iterations_per_loop")
-    if self.num_shards is not None:
-      require_positive_int(self.num_shards, "TPUConfig.num_shards")
-    require_positive_int(self.host_call_every_n_steps, "TPUConfig.host_call_every_n_steps")
-    if self.steps_per_program is not None:
-      require_positive_int(self.steps_per_program, "TPUConfig.steps_per_program")
-    require_positive_int(self.stacked_input_bytes, "TPUConfig.stacked_input_bytes")
-    if not isinstance(self.per_host_input_for_training, InputPipelineConfig | bool) or (
-      self.per_host_input_for_training == InputPipelineConfig.BROADCAST
-    ):
-      raise errors.SettingError(
-        f"TPUConfig.per_host_input_for_training is {self.per_host_input_for_training}: expected "
-        "InputPipelineConfig.PER_HOST_V2 or PER_HOST_V1."
-      )
-    if self.eval_training_input_configuration not in (
-      InputPipelineConfig.PER_HOST_V2,
-      InputPipelineConfig.BROADCAST,
-    ):
-      raise errors.SettingError(
-        "TPUConfig.eval_training_input_configuration is "
-        f"{self.eval_training_input_configuration}: expected InputPipelineConfig.PER_HOST_V2 or "
-        "BROADCAST."
-      )
+    if isinstance(self.iterations_per_loop, str):
+      seconds_of(self.iterations_per_loop, "TPUConfig.iterations_per_loop", "steps")
 
   def check_shards(self, replicas: int, device: str) -> None:
     """Raises SettingError if the program expects another number of replicas.
@@ -190,7 +153,6 @@ class TPUConfig:
     "train_input_service",
   ],
 )
-@_refuse_unknown
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
   """The configuration of an Estimator.
@@ -254,25 +216,27 @@ class RunConfig:
     SettingError: a value is of the wrong type or out of range, or two settings exclude each other.
   """
 
-  model_dir: str | None = None
+  model_dir: str | os.PathLike | None = None
   device: str = "auto"
   tpu: str = ""
-  precision: str = "float32"
-  xla: bool = False
-  tf_random_seed: int = 1
-  save_checkpoints_steps: int | None = None
-  save_checkpoints_secs: float | str | None = None
-  keep_checkpoint_max: int = 5
-  retention: Any = None
-  on_checkpoint_failure: str = "raise"
-  on_non_finite: str = "stop"
-  stage_timeout_secs: float | str | None = 3600.0
+  precision: Annotated[str, setting_types.one_of("float32", "bfloat16"), "(--precision)"] = (
+    "float32"
+  )
+  xla: Annotated[bool, "(--xla)"] = False
+  tf_random_seed: Annotated[int, "(--seed)"] = 1
+  save_checkpoints_steps: setting_types.Natural | None = None
+  save_checkpoints_secs: setting_types.NotNegative | _Time | None = None
+  keep_checkpoint_max: setting_types.Natural | None = 5
+  retention: Annotated[Any, _IS_RETENTION] | None = None
+  on_checkpoint_failure: Annotated[str, setting_types.one_of("raise", "warn")] = "raise"
+  on_non_finite: Annotated[str, setting_types.one_of("stop", "rollback")] = "stop"
+  stage_timeout_secs: setting_types.Positive | _Time | None = 3600.0
   evaluate_ema: bool = True
-  save_summary_steps: int = 100
-  log_step_count_steps: int = 100
+  save_summary_steps: setting_types.Count = 100
+  log_step_count_steps: setting_types.Count = 100
   show_progress: bool | None = None
   train_steps: int | str | None = None
-  epoch_examples: int | None = None
+  epoch_examples: setting_types.Count | None = None
   cpu_kernels: bool | None = None
   static_shapes: bool = True
   force: bool = False
@@ -280,7 +244,7 @@ class RunConfig:
   gpu_config: GPUConfig = dataclasses.field(default_factory=GPUConfig)
   cluster: str = ""
   train_input_service: str = ""
-  cluster_timeout_secs: float | str = 600.0
+  cluster_timeout_secs: setting_types.NotNegative | _Time = 600.0
 
   def __post_init__(self) -> None:
     durations.TrainingLength(None, self.epoch_examples, self.train_steps)  # checks both
@@ -288,59 +252,11 @@ class RunConfig:
       raise errors.SettingError(
         "RunConfig: set save_checkpoints_steps or save_checkpoints_secs, not both."
       )
-    for name in ("save_summary_steps", "log_step_count_steps"):
-      require_positive_int(getattr(self, name), f"RunConfig.{name}")
-    for name, kinds in (
-      ("save_checkpoints_steps", int),
-      ("save_checkpoints_secs", int | float),
-      ("keep_checkpoint_max", int),
-    ):
-      value = getattr(self, name)
-      if name.endswith("_secs"):
-        value = seconds_of(value, f"RunConfig.{name}")
-      if value is not None and (
-        isinstance(value, bool) or not isinstance(value, kinds) or value < 0
-      ):
-        raise errors.SettingError(
-          f"RunConfig.{name} must be "
-          f"{'an int' if kinds is int else 'a number'} of at least 0; got "
-          f"{value!r}."
-        )
-    if self.on_checkpoint_failure not in ("raise", "warn"):
-      raise errors.SettingError(
-        "RunConfig.on_checkpoint_failure is "
-        f"{self.on_checkpoint_failure!r}; expected 'raise' or 'warn'."
-      )
-    if self.on_non_finite not in ("stop", "rollback"):
-      raise errors.SettingError(
-        f"RunConfig.on_non_finite is {self.on_non_finite!r}; expected 'stop' or 'rollback'."
-      )
-    if self.stage_seconds is not None and not self.stage_seconds > 0:
-      raise errors.SettingError(
-        "RunConfig.stage_timeout_secs must be greater than 0, or None for "
-        f"no limit; got {self.stage_timeout_secs!r}."
-      )
-    require_seconds(self.cluster_seconds, "RunConfig.cluster_timeout_secs")
-    if self.precision not in ("float32", "bfloat16"):
-      raise errors.SettingError(
-        f"precision is {self.precision!r}; expected 'float32' or 'bfloat16' (--precision)."
-      )
-    if not isinstance(self.xla, bool):
-      raise errors.SettingError(f"RunConfig.xla is {self.xla!r}; expected True or False (--xla).")
-    if self.cpu_kernels not in (True, False, None):
-      raise errors.SettingError(
-        f"RunConfig.cpu_kernels is {self.cpu_kernels!r}; expected True, False, or None for the "
-        "device's default."
-      )
-    if self.show_progress not in (True, False, None):
-      raise errors.SettingError(
-        f"RunConfig.show_progress is {self.show_progress!r}; expected True, False, or None for "
-        "where someone looks."
-      )
-    if isinstance(self.tf_random_seed, bool) or not isinstance(self.tf_random_seed, int):
-      raise errors.SettingError(
-        f"RunConfig.tf_random_seed must be an int; got {self.tf_random_seed!r} (--seed)."
-      )
+    for name in ("save_checkpoints_secs", "stage_timeout_secs", "cluster_timeout_secs"):
+      seconds_of(getattr(self, name), f"RunConfig.{name}")
+    setting_types.check(
+      self.stage_seconds, setting_types.Positive | None, "RunConfig.stage_timeout_secs"
+    )
 
   @property
   def checkpoint_steps(self) -> int | None:
@@ -367,50 +283,12 @@ class RunConfig:
     return seconds_of(self.cluster_timeout_secs, "RunConfig.cluster_timeout_secs")
 
 
-def require_min_or_max(value: Any, name: str) -> None:
-  """Raises SettingError unless value is "min" or "max".
-
-  Args:
-    value: whether a lower or a higher metric is better.
-    name: the setting's gin name, for the error message.
-  """
-  if value not in ("min", "max"):
-    raise errors.SettingError(f"{name} is {value!r}; expected 'min' or 'max'.")
-
-
-def require_positive_int(value: Any, name: str) -> None:
-  """Raises SettingError unless value is an int > 0; `name` is the setting's gin name."""
-  # numbers.Integral includes numpy's integers. bool is a subclass of int, so it is excluded.
-  if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
-    raise errors.SettingError(f"{name} must be an int greater than 0; got {value!r}.")
-  durations.require_countable(int(value), name)
-
-
-def require_seconds(value: Any, name: str) -> None:
-  """Raises SettingError unless value is a number of at least 0; `name` is its gin name."""
-  if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-    raise errors.SettingError(f"{name} must be a number of seconds, at least 0; got {value!r}.")
-
-
-def require_list(value: Any, name: str, what: str) -> None:
-  """Raises SettingError unless value is a list or a tuple.
-
-  Args:
-    value: what was given.
-    name: the setting's gin name.
-    what: what the list is of, for the message.
-  """
-  if not isinstance(value, list | tuple):
-    raise errors.SettingError(f"{name} is {value!r}; expected a list of {what}.")
-
-
 def check_training_length(steps: int | None, max_steps: int | None) -> None:
   """Raises SettingError unless one of them at the most is given, an int > 0."""
   if steps is not None and max_steps is not None:
     raise errors.SettingError(f"train: set steps ({steps}) or max_steps ({max_steps}), not both.")
   for name, value in (("steps", steps), ("max_steps", max_steps)):
-    if value is not None:
-      require_positive_int(value, f"train: {name}")
+    setting_types.check(value, setting_types.Count | None, f"train: {name}")
 
 
 def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> str:
@@ -443,17 +321,3 @@ def absolute_dir(path: str | os.PathLike) -> str:
     return f"{scheme}://{rest.rstrip('/')}"
   # Where x is a link to a folder elsewhere, x/.. is what that folder lies in.
   return os.path.realpath(path) if ".." in path.split(os.sep) else os.path.abspath(path)
-
-
-def require_inner_path(path: Any, name: str) -> None:
-  """Raises SettingError unless a relative path stays in the folder that it is joined to.
-
-  Args:
-    path: str; its parts are separated by / or the system's separator.
-    name: the setting's, for the message.
-  """
-  parts = path.replace(os.sep, "/").split("/") if isinstance(path, str) else [".."]
-  if ".." in parts or os.path.isabs(path) or "://" in path or "\0" in path:
-    raise errors.SettingError(
-      f"{name} is {path!r}: expected a name, or a relative path that does not leave its folder."
-    )

@@ -16,9 +16,10 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, run_config
+from trainer import errors, setting_types
 from trainer.checkpoints import directory, leases, owed_evaluations, retention
 from trainer.config import gin_names
+from trainer.loop import loop_input
 from trainer.outputs import exporters as exporters_lib
 from trainer.reporting import metrics_file
 
@@ -41,19 +42,12 @@ class EvalSpec:
     SettingError: a value that cannot work.
   """
 
-  input_fn: Callable
-  steps: int | None = None
-  name: str | None = None
+  input_fn: loop_input.InputFn
+  steps: setting_types.Count | None = None
+  name: setting_types.InnerPath | None = None
   hooks: Sequence = ()
-  throttle_secs: float = 0
+  throttle_secs: setting_types.NotNegative = 0
   exporters: Sequence = ()
-
-  def __post_init__(self) -> None:
-    if self.steps is not None:
-      run_config.require_positive_int(self.steps, "EvalSpec.steps")
-    if self.name is not None:
-      run_config.require_inner_path(self.name, "EvalSpec.name")
-    run_config.require_seconds(self.throttle_secs, "EvalSpec.throttle_secs")
 
 
 def check_specs(eval_specs: Sequence[EvalSpec]) -> None:
@@ -73,9 +67,7 @@ def check_specs(eval_specs: Sequence[EvalSpec]) -> None:
     raise errors.SettingError(
       f"{len(repeated)} EvalSpecs have the name {repeated[0]!r}; give each its own."
     )
-  for spec in eval_specs:
-    run_config.require_list(spec.exporters, "EvalSpec.exporters", "exporters")
-  exporters_lib.check_folders(
+  exporters_lib.check_outputs(
     (exporter, f"the EvalSpec {spec.name!r}" if spec.name else "the EvalSpec without a name")
     for spec in eval_specs
     for exporter in spec.exporters

@@ -28,27 +28,33 @@ import contextvars
 import dataclasses
 import itertools
 import math
-import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
-from trainer import durations, errors
+from trainer import durations, errors, setting_types
 from trainer.config import gin_names
 from trainer.internals import patches
 
 # A number of steps, or a string such as "5 epochs".
 Duration: TypeAlias = float | str
 
+_Positive = Annotated[
+  float, setting_types.Rule("a number greater than 0", lambda value: 0 < value < math.inf)
+]
+_NotNegative = Annotated[
+  float, setting_types.Rule("a number of at least 0", lambda value: 0 <= value < math.inf)
+]
+
 
 @gin_names.configurable(module="schedules")
-def constant(learning_rate: float, warmup: Duration = 0) -> "Schedule":
+def constant(learning_rate: _Positive, warmup: Duration = 0) -> "Schedule":
   """Makes a schedule that is constant after the warm-up.
 
   Args:
-    learning_rate: float > 0.
+    learning_rate: _Positive > 0.
     warmup: length of the warm-up.
 
   Raises:
@@ -60,7 +66,10 @@ def constant(learning_rate: float, warmup: Duration = 0) -> "Schedule":
 
 @gin_names.configurable(module="schedules")
 def cosine(
-  learning_rate: float, warmup: Duration = 0, duration: Duration = "100 %", final: float = 0.0
+  learning_rate: _Positive,
+  warmup: Duration = 0,
+  duration: Duration = "100 %",
+  final: _NotNegative = 0.0,
 ) -> "Schedule":
   """Makes a schedule that falls from `learning_rate` to `final` along half a cosine.
 
@@ -68,7 +77,7 @@ def cosine(
   the restarts.
 
   Args:
-    learning_rate: float > 0, the rate at the end of the warm-up.
+    learning_rate: _Positive > 0, the rate at the end of the warm-up.
     warmup: length of the warm-up, which is a part of `duration`.
     duration: when `final` is reached, counted from the beginning of the training.
     final: float >= 0, the rate from there on.
@@ -84,7 +93,10 @@ def cosine(
 
 @gin_names.configurable(module="schedules")
 def linear(
-  learning_rate: float, warmup: Duration = 0, duration: Duration = "100 %", final: float = 0.0
+  learning_rate: _Positive,
+  warmup: Duration = 0,
+  duration: Duration = "100 %",
+  final: _NotNegative = 0.0,
 ) -> "Schedule":
   """Makes a schedule that falls from `learning_rate` to `final` along a line.
 
@@ -105,11 +117,11 @@ def linear(
 
 @gin_names.configurable(module="schedules")
 def polynomial(
-  learning_rate: float,
-  power: float = 2.0,
+  learning_rate: _Positive,
+  power: _Positive = 2.0,
   warmup: Duration = 0,
   duration: Duration = "100 %",
-  final: float = 0.0,
+  final: _NotNegative = 0.0,
 ) -> "Schedule":
   """Makes a schedule that falls from `learning_rate` to `final` by `(1 - progress) ** power`.
 
@@ -135,8 +147,8 @@ def polynomial(
 
 @gin_names.configurable(module="schedules")
 def exponential(
-  learning_rate: float,
-  factor: float,
+  learning_rate: _Positive,
+  factor: _Positive,
   every: Duration,
   staircase: bool = False,
   warmup: Duration = 0,
@@ -144,7 +156,7 @@ def exponential(
   """Makes the schedule `learning_rate × factor ** (steps since the warm-up / every)`.
 
   Args:
-    learning_rate: float > 0, the rate at the end of the warm-up.
+    learning_rate: _Positive > 0, the rate at the end of the warm-up.
     factor: float > 0.
     every: duration > 0, after which the rate has been multiplied by `factor`.
     staircase: True multiplies once, at the end of each `every`; False a little in each step.
@@ -165,7 +177,7 @@ def exponential(
 
 @gin_names.configurable(module="schedules")
 def piecewise(
-  learning_rates: Sequence[float], boundaries: Sequence[Duration], warmup: Duration = 0
+  learning_rates: Sequence[_NotNegative], boundaries: Sequence[Duration], warmup: Duration = 0
 ) -> "Schedule":
   """Makes a schedule of several constant rates.
 
@@ -203,16 +215,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       if name in ("warmup", "duration", "every"):
         number, _ = durations.parse(value, self._gin_name(name))
         self._require(name, "a duration greater than 0", name == "warmup" or number > 0)
-      elif name in ("learning_rate", "power", "factor"):
-        self._require(name, "a number greater than 0", _is_number(value) and value > 0)
-      elif name == "final":
-        self._require(name, "a number of at least 0", _is_number(value) and value >= 0)
-      elif name == "staircase":
-        self._require(name, "True or False", isinstance(value, bool))
       elif name == "learning_rates":
-        self._require(
-          name, "numbers of at least 0", all(_is_number(rate) and rate >= 0 for rate in value)
-        )
         wanted = len(self._arguments["boundaries"]) + 1
         self._require(name, f"{wanted} numbers, one more than boundaries", len(value) == wanted)
       elif name == "boundaries":
@@ -334,10 +337,6 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       raise errors.SettingError(
         f"{self._gin_name(argument)} must be {expected}; got {self._arguments[argument]!r}."
       )
-
-
-def _is_number(value):
-  return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -198,6 +198,33 @@ def _note(path, is_there):
     _changed[path] = is_there, now
 
 
+def check_answers(path: str, name: str) -> None:
+  """Checks, before anything is done there, that a folder can be listed or is not there yet.
+
+  What may pass is left to the operations that follow, which try again.
+
+  Args:
+    path: of the folder.
+    name: the flag's or argument's, for the message.
+
+  Raises:
+    SettingError: there is no such file system, it cannot be reached, or this account may not list
+      the folder.
+  """
+  try:
+    if is_remote(path):
+      tf.io.gfile.stat(path)
+    else:
+      os.listdir(path)
+  except (FileNotFoundError, NotADirectoryError, tf.errors.NotFoundError, *TRANSIENT):
+    return
+  except (OSError, tf.errors.OpError) as error:
+    if isinstance(error, tf.errors.PermissionDeniedError) and is_remote(path):
+      return  # some accounts may write below a folder that they may not look at
+    reason = getattr(error, "strerror", None) or errors.first_line(error)
+    raise errors.SettingError(f"{name}={path} cannot be read: {reason}.") from None
+
+
 def exists(path: str) -> bool:
   """Whether there is a file or a folder."""
   return retry("look for", path, lambda: tf.io.gfile.exists(path))

@@ -15,12 +15,13 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, run_config, scheduled_evaluations
-from trainer.loop import preemption
+from trainer import errors, scheduled_evaluations, setting_types
+from trainer.loop import loop_input, preemption
 
 EvalSpec = scheduled_evaluations.EvalSpec
 
 
+@setting_types.check_settings
 @dataclasses.dataclass(frozen=True)
 class TrainSpec:
   """What to train on; see Estimator.train.
@@ -29,14 +30,10 @@ class TrainSpec:
     SettingError: max_steps is no int > 0.
   """
 
-  input_fn: Callable
-  max_steps: int | None = None
+  input_fn: loop_input.InputFn
+  max_steps: setting_types.Count | None = None
   hooks: Sequence = ()
   saving_listeners: Sequence = ()
-
-  def __post_init__(self) -> None:
-    if self.max_steps is not None:
-      run_config.require_positive_int(self.max_steps, "TrainSpec.max_steps")
 
 
 def train_and_evaluate(

@@ -10,10 +10,10 @@ the versions, and there runs, with the newest Keras and then with the oldest,
 
 1. the README's first command, from the installed package, which must read more than 97 % of the
   digits;
-2. the tests of private names, and those of the checkpoints that version 0.1.0 wrote under Keras
-  3.15: restored, evaluated, predicted from, trained on, on one core and on eight, to the values of
-  then. With --conformance also the conformance tests, which take half an hour of a core for each
-  environment.
+2. the tests of private names, those of hostile gin files, and those of the checkpoints that version
+  0.1.0 wrote under Keras 3.15: restored, evaluated, predicted from, trained on, on one core and on
+  eight, to the values of then. With --conformance also the conformance tests, which take half an
+  hour of a core for each environment.
 
 All TensorFlows are tried with the first Python; each other Python with the oldest TensorFlow that
 is built for it, and with the newest. The table that it prints is that of docs/versions.md.
@@ -41,6 +41,7 @@ TESTS = (
   "tests/trainer/internals/test_keras_internals.py",
   "tests/trainer/internals/test_tensorflow_internals.py",
   "tests/golden/test_programs.py",
+  "tests/trainer/config/test_trust.py",
 )
 CONFORMANCE = ("tests/conformance",)
 

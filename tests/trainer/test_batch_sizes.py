@@ -27,7 +27,7 @@ def test_both_sizes_of_a_kind_are_an_error_that_names_them(kind):
 @pytest.mark.parametrize("value", [0, -8, 8.0, "8", True])
 @pytest.mark.parametrize("name", ["train", "eval_per_core"])
 def test_sizes_are_positive_ints(name, value):
-  with pytest.raises(errors.SettingError, match="batch_size must be an int greater than 0"):
+  with pytest.raises(errors.SettingError, match="batch_size is .*; expected an int greater than 0"):
     batch_sizes.BatchSizes(**{name: value})
 
 

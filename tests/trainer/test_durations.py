@@ -110,7 +110,7 @@ def test_the_whole_training_is_the_nearest_number_of_steps(train_steps, total):
 def test_what_is_no_length_of_a_training(train_steps):
   with pytest.raises(
     errors.SettingError,
-    match="run.train_steps must be an int greater than 0, or a duration such as '50 epochs'",
+    match="run.train_steps is .*; expected an int .*, or a duration such as '50 epochs'",
   ):
     durations.TrainingLength(train_steps=train_steps)
 
@@ -118,7 +118,7 @@ def test_what_is_no_length_of_a_training(train_steps):
 @pytest.mark.parametrize("examples", [0, -1, 2.0, "50000", True])
 def test_what_is_no_epoch(examples):
   with pytest.raises(
-    errors.SettingError, match="RunConfig.epoch_examples must be an int greater than 0"
+    errors.SettingError, match="RunConfig.epoch_examples is .*; expected an int greater than 0"
   ):
     durations.TrainingLength(epoch_examples=examples)
 

@@ -11,6 +11,7 @@ from absl import logging
 
 from tests.trainer import programs
 from trainer import config, errors, estimator, experiment, train_evaluate
+from trainer.hooks import early_stopping
 from trainer.outputs import exporters
 
 SETTINGS = dict(
@@ -236,22 +237,17 @@ MISTAKES = {
   "eval_steps": (
     dict(eval_steps=-1),
     errors.SettingError,
-    "steps must be an int greater than 0; got -1",
+    "steps is -1; expected an int greater than 0",
   ),
   "exporters": (
     dict(exporters=[3]),
     errors.SettingError,
     "the EvalSpec without a name has 3 among its exporters: expected exporters",
   ),
-  "exporters of one": (
-    dict(eval_specs=[train_evaluate.EvalSpec(programs.examples(3), name="a", exporters=3)]),
-    errors.SettingError,
-    "EvalSpec.exporters is 3; expected a list of exporters",
-  ),
   "throttle": (
     dict(eval_throttle_secs=-1),
     errors.SettingError,
-    "throttle_secs must be a number of seconds, at least 0",
+    "throttle_secs is .*; expected a number of at least 0",
   ),
   "input": (
     dict(eval_input_fn=lambda params: None),
@@ -448,6 +444,62 @@ def test_hooks_are_called(tmp_path):
   assert seen[-1] == 4
 
 
+@pytest.mark.parametrize(
+  ("settings", "named"),
+  [
+    (lambda: {"exporters": [exporters.BestExporter("accurcy")]}, "BestExporter.metric"),
+    (
+      lambda: {"train_hooks": [early_stopping.EarlyStopping("accurcy", patience=1)]},
+      "EarlyStopping.metric",
+    ),
+    (
+      lambda: {
+        "eval_specs": [
+          train_evaluate.EvalSpec(
+            programs.examples(3), name="a", exporters=[exporters.BestExporter("accurcy")]
+          )
+        ]
+      },
+      "BestExporter.metric",
+    ),
+  ],
+)
+def test_a_metric_that_is_waited_for_is_looked_for_before_the_training(tmp_path, settings, named):
+  with pytest.raises(
+    errors.SettingError, match=f"{named} is 'accurcy'; the evaluation gives absolute_error, loss"
+  ):
+    run(tmp_path / "m", "train_and_evaluate", **settings())
+  assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+  ("settings", "said"),
+  [
+    (lambda: {"model_dir": "foo://x/y"}, "--model_dir=foo://x/y cannot be read: File system sch"),
+    (
+      lambda: {"exporters": [exporters.BestExporter(assets_extra={"a": "/no/such"})]},
+      "BestExporter.assets_extra: there is no file /no/such to copy as a",
+    ),
+  ],
+)
+def test_what_cannot_be_written_or_copied_is_told_before_the_training(tmp_path, settings, said):
+  with pytest.raises(errors.SettingError, match=said):
+    run(**{"model_dir": tmp_path / "m", "mode": "train_and_evaluate", **settings()})
+  assert not (tmp_path / "m").exists()
+
+
+def test_the_metric_of_the_best_checkpoints_is_looked_for_before_the_training(tmp_path):
+  gin.parse_config(
+    "RunConfig.retention = @Retention()\nRetention.best = 1\nRetention.metric = 'accurcy'"
+  )
+  try:
+    with pytest.raises(errors.SettingError, match="Retention.metric is 'accurcy'; the evaluation"):
+      run(tmp_path / "m", "train_and_evaluate")
+  finally:
+    config.clear()
+  assert not (tmp_path / "m").exists()
+
+
 def test_the_seed_is_the_runs(tmp_path):
   def shuffled(params):
     x, y = programs.arrays(64)
@@ -468,16 +520,16 @@ def test_the_seed_is_the_runs(tmp_path):
 @pytest.mark.parametrize(
   "setting, value, message",
   [
-    ("eval_specs", [3], "3 is no EvalSpec"),
+    ("eval_specs", [3], r"run.eval_specs is .3.; expected a list .each: an EvalSpec. such as"),
     ("eval_specs", 3, r"run\.eval_specs is 3; expected a list"),
     ("exporters", 3, r"run\.exporters is 3; expected a list"),
     ("train_hooks", 3, r"run\.train_hooks is 3; expected a list"),
-    ("eval_throttle_secs", "x", r"run\.eval_throttle_secs must be a number of seconds"),
-    ("eval_timeout_secs", "x", r"run\.eval_timeout_secs must be a number of seconds"),
-    ("params", [1], r"params is \[1\]; expected a dict"),
-    ("train_steps", 2**62, r"run\.train_steps must be less than 2\*\*62"),
+    ("eval_throttle_secs", "x", r"run\.eval_throttle_secs is .x.; expected a number of at least 0"),
+    ("eval_timeout_secs", "x", r"run\.eval_timeout_secs is .x.; expected a number of at least 0"),
+    ("params", [1], r"run\.params is \[1\]; expected a dict"),
+    ("train_steps", 2**62, r"run\.train_steps is \d+; expected less than 2\*\*62"),
     ("train_steps", "1e30 steps", r"run\.train_steps must be less than 2\*\*62"),
-    ("eval_steps", 10**30, r"run\.eval_steps must be less than 2\*\*62"),
+    ("eval_steps", 10**30, r"run\.eval_steps is 1000.*; expected less than 2\*\*62"),
     ("device", "cpu:100000", r"--device=cpu:100000: a CPU rehearses at most 1024 virtual cores"),
   ],
 )

@@ -325,12 +325,12 @@ def test_the_learning_rate_is_told(make, tmp_path):
 @pytest.mark.parametrize(
   "arguments, message",
   [
-    ({"clip_norm": 0}, "clip_norm must be greater than 0; got 0"),
-    ({"clip_norm": -1.0}, "gin: minimize.clip_norm"),
-    ({"accumulate_steps": 0}, "accumulate_steps must be an int greater than 0; got 0"),
-    ({"accumulate_steps": 2.0}, "gin: minimize.accumulate_steps"),
-    ({"ema_decay": 1.0}, "ema_decay must be between 0 and 1; got 1.0"),
-    ({"ema_decay": 0}, "gin: minimize.ema_decay"),
+    ({"clip_norm": 0}, "clip_norm is 0; expected a number greater than 0"),
+    ({"clip_norm": -1.0}, "minimize.clip_norm is -1.0"),
+    ({"accumulate_steps": 0}, "accumulate_steps is 0; expected an int greater than 0"),
+    ({"accumulate_steps": 2.0}, "minimize.accumulate_steps is 2.0"),
+    ({"ema_decay": 1.0}, "ema_decay is 1.0; expected a number between 0 and 1"),
+    ({"ema_decay": 0}, "minimize.ema_decay is 0"),
   ],
 )
 def test_numbers_out_of_range(arguments, message):

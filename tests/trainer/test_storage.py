@@ -197,3 +197,45 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(tmp_path, monkey
     patch.setattr(tf.io.gfile, "GFile", File)
     assert storage.read(str(path)) == "a long text of this file, für dich"
   assert storage.read(str(path)) == "short"
+
+
+UNREACHABLE = tf.errors.FailedPreconditionError(
+  None, None, "Error executing an HTTP request: libcurl code 6 meaning 'Could not resolve hostname'"
+)
+
+
+@pytest.mark.parametrize(
+  ("path", "error", "said"),
+  [
+    ("foo://a/b", None, "--model_dir=foo://a/b cannot be read: File system scheme 'foo' not impl"),
+    ("gs://a/b", UNREACHABLE, "--model_dir=gs://a/b cannot be read: Error executing an HTTP requ"),
+    ("/a/b", PermissionError(13, "Permission denied"), "--model_dir=/a/b cannot be read: Permissi"),
+  ],
+)
+def test_a_folder_that_does_not_answer_is_one_sentence(path, error, said, monkeypatch):
+  def fail(path):
+    raise error
+
+  if error is not None:
+    monkeypatch.setattr(tf.io.gfile, "stat", fail)
+    monkeypatch.setattr(storage.os, "listdir", fail)
+  with pytest.raises(errors.SettingError, match=said):
+    storage.check_answers(path, "--model_dir")
+
+
+@pytest.mark.parametrize(
+  "error",
+  [
+    tf.errors.NotFoundError(None, None, ""),
+    tf.errors.UnavailableError(None, None, ""),
+    tf.errors.PermissionDeniedError(None, None, ""),
+  ],
+)
+def test_a_folder_that_is_not_there_or_may_answer_later_is_none(error, monkeypatch, tmp_path):
+  def fail(path):
+    raise error
+
+  monkeypatch.setattr(tf.io.gfile, "stat", fail)
+  storage.check_answers("gs://a/b", "--model_dir")
+  storage.check_answers(str(tmp_path / "new"), "--model_dir")
+  storage.check_answers(str(tmp_path), "--model_dir")

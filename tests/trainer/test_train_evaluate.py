@@ -146,15 +146,15 @@ def test_without_an_evaluation_it_is_a_training(tmp_path):
   [
     (
       lambda: TrainSpec(programs.train_input, max_steps=0),
-      "TrainSpec.max_steps must be an int greater than 0; got 0",
+      "TrainSpec.max_steps is 0; expected an int greater than 0",
     ),
     (
       lambda: EvalSpec(programs.examples(1), steps=1.5),
-      "EvalSpec.steps must be an int greater than 0; got 1.5",
+      "EvalSpec.steps is 1.5; expected an int greater than 0",
     ),
     (
       lambda: EvalSpec(programs.examples(1), throttle_secs=-1),
-      "EvalSpec.throttle_secs must be a number of seconds, at least 0; got -1",
+      "EvalSpec.throttle_secs is -1; expected a number of at least 0",
     ),
   ],
 )

@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import tensorflow as tf
 
-from trainer import errors, file_locks, files, json_form, run_config, storage
+from trainer import errors, file_locks, files, json_form, setting_types, storage
 from trainer.checkpoints import leases
 from trainer.config import gin_names
 
@@ -64,30 +64,13 @@ class Retention:
     SettingError: a value is invalid.
   """
 
-  newest: int = 5
-  best: int = 0
+  newest: setting_types.Natural | None = 5
+  best: setting_types.Natural = 0
   metric: str = "loss"
-  mode: str = "min"
+  mode: setting_types.MinOrMax = "min"
   evaluation: str = ""
-  every_n_steps: int | None = None
-  every_n_hours: float | None = None
-
-  def __post_init__(self) -> None:
-    run_config.require_min_or_max(self.mode, "Retention.mode")
-    for name, kinds in (
-      ("newest", int),
-      ("best", int),
-      ("every_n_steps", int),
-      ("every_n_hours", int | float),
-    ):
-      value = getattr(self, name)
-      if value is not None and (
-        isinstance(value, bool) or not isinstance(value, kinds) or value < 0
-      ):
-        raise errors.SettingError(
-          f"Retention.{name} must be {'an int' if kinds is int else 'a number'} of at least 0; "
-          f"got {value!r}."
-        )
+  every_n_steps: setting_types.Natural | None = None
+  every_n_hours: setting_types.NotNegative | None = None
 
   def to_remove(self, written: Mapping[int, float], metrics: Mapping[int, float]) -> list[int]:
     """Chooses the checkpoints to remove.

@@ -14,18 +14,26 @@ import dataclasses
 import difflib
 import os
 import re
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors
+from trainer import errors, setting_types
 from trainer.checkpoints import own_names, reader, weight_sources
 from trainer.config import gin_names
 
 _SHOWN = 20  # most names in a row of the table
+
+_IS_PATH = setting_types.Rule(
+  "the path of a checkpoint, folder or file", lambda path: bool(os.fspath(path))
+)
+_ARE_PATTERNS = setting_types.Rule("a regular expression, or a list of them", bool)
+_ARE_NAMES = setting_types.Rule(
+  "a dict of a variable's name to its name in ckpt_to_initialize_from", lambda names: True
+)
 
 
 @gin_names.configurable(module="trainer")
@@ -47,36 +55,13 @@ class WarmStartSettings:
     SettingError: a value has a wrong type or is not a regular expression.
   """
 
-  ckpt_to_initialize_from: str
-  vars_to_warm_start: Any = ".*"
-  var_name_to_prev_var_name: Any = dataclasses.field(default=None, kw_only=True)
+  ckpt_to_initialize_from: Annotated[str | os.PathLike, _IS_PATH]
+  vars_to_warm_start: Annotated[str | Sequence[str], _ARE_PATTERNS] = ".*"
+  var_name_to_prev_var_name: Annotated[Mapping[str, str], _ARE_NAMES] | None = dataclasses.field(
+    default=None, kw_only=True
+  )
 
   def __post_init__(self) -> None:
-    if not isinstance(self.ckpt_to_initialize_from, str | os.PathLike) or not os.fspath(
-      self.ckpt_to_initialize_from
-    ):
-      raise errors.SettingError(
-        f"WarmStartSettings.ckpt_to_initialize_from is {self.ckpt_to_initialize_from!r}: "
-        "expected the path of a checkpoint, folder or file."
-      )
-    patterns, renames = self.vars_to_warm_start, self.var_name_to_prev_var_name
-    if (
-      not isinstance(patterns, str | list | tuple)
-      or not patterns
-      or not all(isinstance(pattern, str) for pattern in patterns)
-    ):
-      raise errors.SettingError(
-        f"WarmStartSettings.vars_to_warm_start is {patterns!r}: expected a "
-        "regular expression, or a list of them."
-      )
-    if renames is not None and not (
-      isinstance(renames, dict)
-      and all(isinstance(name, str) for pair in renames.items() for name in pair)
-    ):
-      raise errors.SettingError(
-        f"WarmStartSettings.var_name_to_prev_var_name is {renames!r}: expected a dict of a "
-        "variable's name to its name in ckpt_to_initialize_from."
-      )
     for pattern in self.patterns:
       _compiled(pattern, "vars_to_warm_start")
 

@@ -13,13 +13,10 @@ sizes, or numbers of examples to predict, is a case.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from trainer import config, errors, run_config
+from trainer import config, errors, setting_types
 from trainer.config import gin_names, trust
-
-MODES = ("train", "predict")
-UNITS = ("step", "epoch", "run")
 
 
 @gin_names.configurable(module="trainer.compare")
@@ -50,25 +47,19 @@ class Workload:
   name: str
   gin_file: str
   bindings: Sequence[str] = ()
-  mode: str = "train"
-  batch_sizes: Sequence[int] = (128,)
-  examples: Sequence[int] = ()
-  slice_steps: int = 10
-  slices: int = 10
-  warm_slices: int = 2
-  epoch_examples: int | None = None
-  epochs: float | None = None
-  unit: str | None = None
+  mode: Annotated[str, setting_types.one_of("train", "predict")] = "train"
+  batch_sizes: Sequence[setting_types.Count] = (128,)
+  examples: Sequence[setting_types.Count] = ()
+  slice_steps: setting_types.Count = 10
+  slices: setting_types.Count = 10
+  warm_slices: setting_types.Count = 2
+  epoch_examples: setting_types.Count | None = None
+  epochs: setting_types.Positive | None = None
+  unit: Annotated[str, setting_types.one_of("step", "epoch", "run")] | None = None
   evaluate: bool = False
 
   def __post_init__(self) -> None:
     where = f"Workload {self.name!r}"
-    if self.mode not in MODES:
-      raise errors.SettingError(f"{where}: mode is {self.mode!r}; expected 'train' or 'predict'.")
-    if self.unit not in (None, *UNITS):
-      raise errors.SettingError(f"{where}: unit is {self.unit!r}; expected one of {UNITS}.")
-    for name in ("bindings", "batch_sizes", "examples"):
-      run_config.require_list(getattr(self, name), f"{where}: {name}", "values")
     if not self.batch_sizes or (self.mode == "predict") != bool(self.examples):
       raise errors.SettingError(
         f"{where}: batch_sizes are needed, and examples to predict and only then; got "
@@ -76,10 +67,6 @@ class Workload:
       )
     if self.epochs is not None and self.epoch_examples is None:
       raise errors.SettingError(f"{where}: epochs need epoch_examples.")
-    for name in ("slice_steps", "slices", "warm_slices"):
-      run_config.require_positive_int(getattr(self, name), f"{where}: {name}")
-    for size in (*self.batch_sizes, *self.examples):
-      run_config.require_positive_int(size, f"{where}: batch_sizes and examples")
 
   @property
   def shown_unit(self) -> str:
@@ -136,8 +123,7 @@ def compare(workloads: Sequence[Workload] = ()) -> list[Case]:
   Raises:
     SettingError: it is no list of Workloads, or two have the same name and mode.
   """
-  run_config.require_list(workloads, "compare.workloads", "Workloads, as [@conv_op/Workload()]")
-  if not workloads or not all(isinstance(each, Workload) for each in workloads):
+  if not workloads:
     raise errors.SettingError(
       f"compare.workloads is {workloads!r}; expected a list such as [@conv_op/Workload()]."
     )

@@ -118,6 +118,12 @@ def _import(scope, statement, place, allowed):
     scope.process_import(statement)
   except errors.OctetError:
     raise
+  except SystemExit as error:
+    raise errors.SettingError(
+      f"{place}: {statement.module} cannot be imported: it ends the program, by "
+      f"sys.exit({error.code!r}) in {_where_raised(error)}. Is it a script? What a "
+      'script does belongs below `if __name__ == "__main__":`.'
+    ) from None
   except Exception as error:
     name = statement.module
     if name.startswith("__gin__."):  # an option of gin's parser, not a module
@@ -135,9 +141,13 @@ def _import(scope, statement, place, allowed):
         f"{place}: there is no module {name}."
         f"{config_files.did_you_mean(name, _modules())}{_where_from(name)}"
       ) from None
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {error} ({os.path.basename(last.filename)}:{last.lineno})"
+    what = f"{type(error).__name__}: {error} ({_where_raised(error)})"
     raise errors.SettingError(f"{place}: {name} cannot be imported. {what}") from error
+
+
+def _where_raised(error):
+  last = traceback.extract_tb(error.__traceback__)[-1]
+  return f"{os.path.basename(last.filename)}:{last.lineno}"
 
 
 def _where_from(module):
@@ -175,7 +185,11 @@ def _bind(statement, place, allowed):
 def _resolve(value, place, allowed):
   """Replaces the references and macros in a value, as written, by gin's own."""
   if isinstance(value, config_files.Reference):
-    find(value.name.rpartition("/")[2], place, allowed)
+    found = find(value.name.rpartition("/")[2], place, allowed)
+    if value.evaluate and allowed.is_checked_call(found):
+      return gin_internals.CheckedCall(
+        value.name, lambda call: _checked(call, f"{place}: what @{value.name}() returns", allowed)
+      )
     return gin_internals.ConfigurableReference(value.name, value.evaluate)
   if isinstance(value, config_files.Macro):
     matches = gin_internals.constants(value.name)
@@ -191,6 +205,20 @@ def _resolve(value, place, allowed):
     }
   if isinstance(value, list | tuple):
     return type(value)(_resolve(item, place, allowed) for item in value)
+  return value
+
+
+def _checked(call, place, allowed):
+  """Calls something for a gin file, which only Keras and Octet's own code do not trust."""
+  if "keras" in sys.modules:
+    from trainer.internals import keras_internals
+
+    # A layer that copies itself, such as Bidirectional, deserializes outside of load_model.
+    with keras_internals.safe_mode():
+      value = call()
+  else:
+    value = call()
+  allowed.check_value(value, place)
   return value
 
 

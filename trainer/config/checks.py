@@ -21,11 +21,13 @@ def check(places: Mapping[gin_internals.Key, str], root: Any = None) -> None:
       parameters in its denylist, and no others.
 
   Raises:
-    SettingError: a macro has no value or refers to itself, a function is called to make its own
-      argument, or a required parameter is not set.
+    SettingError: a macro has no value or refers to itself, a macro of the command line, or one
+      that is written like a parameter, is not used, a function is called to make its own argument,
+      or a required parameter is not set.
   """
   _check_macros(places)
   _check_calls(places)
+  _check_use(places, root)
   bound = {(selector, name) for (_, selector, name), _ in gin_internals.each_binding()}
   for selector, name, place in _required(places, root):
     if (selector, name) not in bound:
@@ -60,6 +62,32 @@ def _check_macros(places):
       f"{places[unset[0]]}: {first} is required and not set: add `{first} = ...` to a gin file "
       f"or --gin_bindings.{more}"
     )
+
+
+def _check_use(places, root):
+  """Raises SettingError for a macro that was meant for another, or for a parameter.
+
+  A file may offer macros that an experiment does not need: `unused_bindings` reports those.
+  """
+  used = {
+    "/".join(reference.scopes)
+    for _, value in gin_internals.each_binding()
+    for reference in gin_internals.iterate_references(value)
+    if gin_internals.is_macro(reference)
+  }
+  for key, _ in gin_internals.each_binding():
+    name, selector, _ = key
+    if selector != "gin.macro" or any(f"{each}/".startswith(f"{name}/") for each in used):
+      continue
+    scope, _, last = name.rpartition("/")
+    known = [*used, *(f"run.{each}" for each in (binding.named_parameters(root) if root else ()))]
+    near = (
+      f" Did you mean {scope}.{last}?"
+      if scope
+      else files.did_you_mean(name, known) or files.did_you_mean(f"run.{name}", known)
+    )
+    if scope or places[key] == files.COMMAND_LINE:
+      raise errors.SettingError(f"{places[key]}: no binding uses the macro {name}.{near}")
 
 
 # Each use of a macro makes its value anew, so that ten macros of ten macros each would be 10^10.

@@ -10,7 +10,7 @@ registered under the same short name.
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from gin import config as gin_config
@@ -225,6 +225,34 @@ def is_macro(reference: Any) -> bool:
 def is_constant(reference: Any) -> bool:
   """Whether a ConfigurableReference is a constant."""
   return reference.configurable.wrapped is gin_config._retrieve_constant
+
+
+def key_of(key: Any) -> Any:
+  """Returns what a key of a dict in a binding becomes: a macro's or constant's value, or itself."""
+  while isinstance(key, ConfigurableReference) and key.evaluate and key.scopes:
+    name = "/".join(key.scopes)
+    if is_constant(key):
+      return gin_config._CONSTANTS[name]
+    if not is_macro(key):
+      break
+    key = bindings()[name, "gin.macro"]["value"]
+  return key
+
+
+class CheckedCall(gin_config.ConfigurableReference):
+  """@name() in a binding, whose result is checked before it is used.
+
+  Args:
+    name: the scope and the selector.
+    call: calls what it is given, and checks the result.
+  """
+
+  def __init__(self, name: str, call: Callable[[Callable[[], Any]], Any]) -> None:
+    super().__init__(name, True)
+    self._call = call
+
+  def __deepcopy__(self, memo: Any) -> Any:  # by which gin evaluates references
+    return self._call(lambda: super(CheckedCall, self).__deepcopy__(memo))
 
 
 def import_manager(configurables: Iterable[Any]) -> Any:

@@ -15,13 +15,28 @@ from typing import Any
 
 import gin
 
+from trainer import setting_types
+
 # gin.unlock_config changes a flag of the whole process and puts it back: one thread at a time.
 _lock = threading.Lock()
 
 
 def configurable(name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-  """Does what gin.configurable does with these arguments."""
-  return lambda fn_or_cls: _register(lambda: gin.configurable(name, **settings)(fn_or_cls))
+  """Does what gin.configurable does with these arguments, and checks settings by their types.
+
+  What it decorates raises SettingError for an argument that does not fit its annotation, whoever
+  gives it: see `trainer.setting_types`.
+  """
+
+  def decorate(fn_or_cls):
+    known_as = name or fn_or_cls.__name__
+    module = settings.get("module", "trainer")
+    if not f"{module}.".startswith("trainer."):
+      known_as = f"{module}.{known_as}"
+    checked = setting_types.check_settings(fn_or_cls, known_as)
+    return _register(lambda: gin.configurable(name, **settings)(checked))
+
+  return decorate
 
 
 def constants_from_enum(**settings: Any) -> Callable[[Any], Any]:

@@ -62,6 +62,8 @@ def load(
   for file in files:
     binding.apply(file, _places, allowed)
   checks.check(_places, configurable)
+  for key, value in gin_internals.each_binding():
+    allowed.check_value(value, f"{_places[key]}: {config_text.key_text(*key)}")
   gin.finalize()
 
 

@@ -1,4 +1,4 @@
-"""Which code a gin file may import and name.
+"""Which code a gin file may import and name, and which values it may give.
 
 A gin file imports modules and names functions that a run calls: one from elsewhere could run
 anything. `Allowed` is the limit, which is checked before a module is imported and before an object
@@ -7,18 +7,25 @@ is registered or referred to:
     limit = Allowed([".", "my_package"])            # the flag --gin_modules
     limit.check_import("os", "a.gin:1")             # SettingError
     limit.check_registered(configurable, "os.system", "a.gin:2")
+    limit.check_value({"class_name": "f", "module": "os", "config": {}}, "a.gin:3: x")
 
 What a gin file may name without any flag is what Octet's packages and the allowed ones have
 registered with gin, Keras's layers, and what `trainer.config.keras_names` registers of Keras and
 TensorFlow. With gin's dynamic registration it may also name what an allowed package defines itself,
 but of Octet's own packages no more than is registered: most of their functions write files.
+
+Where Keras takes a layer, an optimizer, a function and the like, it also takes a dict that
+describes one: it imports the module that the dict names, and calls what the dict names there. Such
+a dict is a name, too. Keras 3.5 to 3.8 call any function of any module for it, such as
+subprocess.Popen; later ones call what reads and writes files.
 """
 
+import importlib.machinery
 import importlib.util
 import os
 import sys
 import types
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from trainer import errors
@@ -57,9 +64,24 @@ _LIBRARY_MODULES = {
 # Names that gin itself gives to a file with dynamic registration, below `gin`.
 _GIN_BUILTINS = ("constant", "macro", "singleton")
 
-# A SavedModel's graph may do what TensorFlow can, write files among it; the others make objects of
-# what a file says.
-_LAYERS_THAT_LOAD = ("TFSMLayer", "deserialize", "get", "serialize")
+# A SavedModel's graph may do what TensorFlow can, write files among it. The layers around other
+# libraries' modules read pickles, Lambda reads marshalled code, and the look-up layers read a file
+# or an address.
+_LAYERS_THAT_LOAD = (
+  "FlaxLayer",
+  "IntegerLookup",
+  "JaxLayer",
+  "Lambda",
+  "StringLookup",
+  "TFSMLayer",
+  "TextVectorization",
+  "TorchModuleWrapper",
+)
+
+_PathFinder = importlib.machinery.PathFinder
+
+# With "class_name", what makes a dict the description of an object.
+_DESCRIBES = {"config", "module", "registered_name", "spec_name"}
 
 
 class Allowed:
@@ -76,6 +98,11 @@ class Allowed:
     given = [name.strip() for name in modules or ()]
     self._modules = tuple(name for name in given if name != FOLDER)
     self._folder = os.path.realpath(os.getcwd()) if FOLDER in given else None
+    for name in filter(None, self._modules):
+      if not _is_there(name):
+        raise errors.SettingError(
+          f"--gin_modules: there is no module {name}, neither installed nor in {os.getcwd()}."
+        )
 
   def check_import(self, module: str, place: str) -> None:
     """Raises SettingError if a gin file may not import a module, which is not imported here."""
@@ -124,6 +151,65 @@ class Allowed:
       f"{place}: {selector} is refused, which leads to {where}: {self._limit(where)}"
     )
 
+  def check_value(self, value: Any, place: str) -> None:
+    """Checks a bound value, or what a call in a gin file has returned.
+
+    What references in it are made of is not looked at: it is bound, or returned, elsewhere.
+
+    Args:
+      value: the value, with gin's references.
+      place: where it was given, and to what, for the error message.
+
+    Raises:
+      SettingError: it has a dict, or a string, of which Keras would make an object that the file
+        may not name.
+    """
+    todo = [] if self._everything else [value]
+    while todo:
+      value = todo.pop()
+      if isinstance(value, Mapping):
+        todo += [*value, *value.values()]
+        keys = {gin_internals.key_of(key): each for key, each in value.items()}
+        made = [key for key in keys if isinstance(key, gin_internals.ConfigurableReference)]
+        if any(key.evaluate for key in made):
+          raise errors.SettingError(
+            f"{place} has a dict with the key {made[0]}: write the key out."
+          )
+        if "class_name" in keys and _DESCRIBES & set(keys) and not self._may_describe(keys):
+          self._refuse_description(place, repr(keys["class_name"]), keys.get("module"))
+      elif isinstance(value, list | tuple | set | frozenset):
+        todo += value
+      elif isinstance(value, str) and ">" in value:  # Keras's name of what a library registered
+        known = _registered(value)
+        if known is not None and not self._is_free(known):
+          self._refuse_description(place, repr(value), known.__module__)
+
+  def is_checked_call(self, configurable: gin_internals.Configurable) -> bool:
+    """Whether what a call in a gin file returns is checked: not of code that one trusts."""
+    known = gin_internals.registrar(configurable.selector) or configurable.wrapped.__module__
+    return not self._everything and (_is_own(known) or not self._is_allowed(known))
+
+  def _may_describe(self, description: Mapping[Any, Any]) -> bool:
+    """Whether a file may name what a dict describes."""
+    module, name = description.get("module"), description["class_name"]
+    if name == "function":
+      name = description.get("config")
+    if not (isinstance(module, str) and isinstance(name, str)) or _is_special([name, module]):
+      return False
+    if _is_own(module) or not self._is_allowed(module):
+      return False
+    made = getattr(importlib.import_module(module), name, None)
+    registered = _registered(description.get("registered_name") or name)  # which Keras prefers
+    return self._is_free(made) and registered in (None, made)
+
+  def _refuse_description(self, place, name, module):
+    trust = f" If you trust it: {self._flag(module)}" if isinstance(module, str) else ""
+    raise errors.SettingError(
+      f"{place} is refused: Keras would make an object of {name}"
+      f"{f' of {module}' if isinstance(module, str) else ''}, which could run any code. In gin an "
+      f"object is written @keras.layers.NAME().{trust}"
+    )
+
   def _may_look_into(self, value: Any) -> bool:
     """Whether attributes of a value may be asked for: what a module imports is not part of it."""
     if not isinstance(value, types.ModuleType):
@@ -166,14 +252,31 @@ class Allowed:
     own = f"{', '.join(OWN)}, Keras's and TensorFlow's optimizers, layers and the like"
     folder = f", the packages of {self._folder}" if self._folder else ""
     given = f", {', '.join(self._modules)}" if self._modules else ""
-    add = ",".join([FOLDER] * bool(self._folder) + [*self._modules, (module or "NAME")])
     return (
-      f"a gin file may import and name {own}{folder}{given}. If you trust it: "
-      f"--gin_modules={add.replace('__main__', 'NAME')}"
+      f"a gin file may import and name {own}{folder}{given}. If you trust it: {self._flag(module)}"
     )
+
+  def _flag(self, module: str | None) -> str:
+    add = ",".join([FOLDER] * bool(self._folder) + [*self._modules, (module or "NAME")])
+    return f"--gin_modules={add.replace('__main__', 'NAME')}"
 
 
 EVERYTHING = Allowed(None)
+
+
+def _is_there(module: str) -> bool:
+  """Whether a module can be found, which is asked without importing its packages."""
+  path = None
+  for end in range(len(parts := module.split("."))):
+    name = ".".join(parts[: end + 1])
+    try:
+      spec = importlib.util.find_spec(name) if path is None else _PathFinder.find_spec(name, path)
+    except (ImportError, ValueError):
+      return module in sys.modules
+    if spec is None:
+      return module in sys.modules
+    path = list(spec.submodule_search_locations or ())
+  return True
 
 
 def _is_special(names: Iterable[str]) -> bool:
@@ -184,6 +287,12 @@ def _is_special(names: Iterable[str]) -> bool:
 def _is_own(module: str) -> bool:
   root = module.partition(".")[0]
   return root in OWN and set(_folders(root)) == {str(files.ROOT)}
+
+
+def _registered(name: Any) -> Any:
+  """What a library has registered with Keras under a name; None if it is not."""
+  keras = sys.modules.get("keras")
+  return (keras and isinstance(name, str) and keras.saving.get_registered_object(name)) or None
 
 
 def _is_layer(value: Any) -> bool:

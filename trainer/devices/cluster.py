@@ -137,12 +137,17 @@ def from_tf_config(text: str) -> Cluster:
       "TF_CONFIG makes this process a parameter server (ps), and there is none here: each worker "
       "holds all variables. Start the chief and the workers alone."
     )
+  if role not in (None, "chief", "worker"):
+    raise errors.SettingError(
+      f"TF_CONFIG has the task type {role!r}; expected 'chief', 'worker' or 'evaluator', as in "
+      '"task": {"type": "worker", "index": 0}.'
+    )
   if role is None and sum(map(len, jobs.values())) > 1:
     raise errors.SettingError(
       "TF_CONFIG describes several workers and does not say which one this process is: add "
       '"task": {"type": "worker", "index": 0}.'
     )
-  if role not in ("chief", "worker") or not any(jobs.values()):  # it trains alone
+  if role is None or not any(jobs.values()):  # it trains alone
     return Cluster("TF_CONFIG", has_evaluator=has_evaluator)
   return _checked("TF_CONFIG", jobs, role, index, has_evaluator)
 

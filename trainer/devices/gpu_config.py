@@ -1,10 +1,9 @@
 """The settings of GPUs. They can be made, and are checked, before TensorFlow is imported."""
 
 import dataclasses
+from typing import Annotated
 
-from trainer import errors
-
-ALL_REDUCES = ("nccl", "without_nccl")
+from trainer import setting_types
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,15 +32,4 @@ class GPUConfig:
   memory_growth: bool = True
   tensor_float_32: bool = True
   deterministic: bool = False
-  all_reduce: str = "nccl"
-
-  def __post_init__(self) -> None:
-    for name in ("memory_growth", "tensor_float_32", "deterministic"):
-      if not isinstance(getattr(self, name), bool):
-        raise errors.SettingError(
-          f"GPUConfig.{name} is {getattr(self, name)!r}; expected True or False."
-        )
-    if self.all_reduce not in ALL_REDUCES:
-      raise errors.SettingError(
-        f"GPUConfig.all_reduce is {self.all_reduce!r}; expected 'nccl' or 'without_nccl'."
-      )
+  all_reduce: Annotated[str, setting_types.one_of("nccl", "without_nccl")] = "nccl"

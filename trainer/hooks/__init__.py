@@ -11,6 +11,8 @@ it returns a true value, the training ends. A hook may also have these methods:
                                                   true result ends the training. Called again
                                                   after a restart, and after `begin`, if the process
                                                   was killed before the evaluation was done
+    check_metrics(names)                          called before a training, where evaluations
+                                                  follow, with the names of their metrics
     next_step(step)                               returns the next step at which the hook wants to
                                                   be called, or None. A loop then ends there, unless
                                                   iterations_per_loop is set

@@ -10,12 +10,12 @@ restart does not reset the patience, and the evaluations may come from another p
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from absl import logging
 
-from trainer import errors, run_config
+from trainer import errors, setting_types
 from trainer.checkpoints import retention
 from trainer.config import gin_names
 from trainer.hooks import every
@@ -40,29 +40,23 @@ class EarlyStopping:
     clock: returns seconds; None for time.monotonic.
 
   Raises:
-    SettingError: a value cannot work. At the first evaluation: the metric does not exist.
+    SettingError: a value cannot work. Later: the metric does not exist.
   """
 
   def __init__(
     self,
     metric: str = "loss",
-    mode: str = "min",
-    patience: int | None = None,
-    patience_steps: int | None = None,
-    min_delta: float = 0.0,
+    mode: setting_types.MinOrMax = "min",
+    patience: setting_types.Count | None = None,
+    patience_steps: setting_types.Count | None = None,
+    min_delta: setting_types.NotNegative = 0.0,
     evaluation: str = "",
     clock: Callable[[], float] | None = None,
   ) -> None:
-    run_config.require_min_or_max(mode, "EarlyStopping.mode")
     if (patience is None) == (patience_steps is None):
       raise errors.SettingError(
         "EarlyStopping: set patience (evaluations) or patience_steps, one of them."
       )
-    for name, value in (("patience", patience), ("patience_steps", patience_steps)):
-      if value is not None:
-        run_config.require_positive_int(value, f"EarlyStopping.{name}")
-    if min_delta < 0:
-      raise errors.SettingError(f"EarlyStopping.min_delta must be at least 0; got {min_delta}.")
     self._metric = metric
     self._mode = mode
     self._patience = patience
@@ -71,6 +65,10 @@ class EarlyStopping:
     self._evaluation = evaluation
     self._logged_step: int | None = None  # of the newest evaluation for which a line was logged
     self._look_due = every.Every(seconds=_LOOK_SECONDS, clock=clock or time.monotonic)
+
+  def check_metrics(self, names: Iterable[str]) -> None:
+    """Raises SettingError if the metric is not among those of an evaluation."""
+    metrics_lib.require(self._metric, names, "EarlyStopping.metric")
 
   def begin(self, estimator: Any) -> bool:
     """Whether the training has ended already, in an earlier process."""

@@ -8,7 +8,7 @@ Example:
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import run_config
+from trainer import setting_types
 from trainer.checkpoints import own_names
 from trainer.config import gin_names
 from trainer.hooks import every
@@ -29,8 +29,7 @@ class Histograms:
     SettingError: steps is not an int > 0.
   """
 
-  def __init__(self, steps: int = 500) -> None:
-    run_config.require_positive_int(steps, "Histograms.steps")
+  def __init__(self, steps: setting_types.Count = 500) -> None:
     self._timer = every.Every(steps=steps)
 
   def begin(self, estimator: Any) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainer import errors
+from trainer import errors, setting_types
 from trainer.config import gin_names
 from trainer.hooks import every
 
@@ -35,16 +35,12 @@ class Periodic:
   def __init__(
     self,
     what: Callable[[int, Mapping[str, float], Any], Any],
-    steps: int | None = None,
-    seconds: float | None = None,
-    at: Sequence[int] = (),
+    steps: setting_types.Count | None = None,
+    seconds: setting_types.Positive | None = None,
+    at: Sequence[setting_types.Natural] = (),
     at_end: bool = False,
     clock: Callable[[], float] | None = None,
   ) -> None:
-    if not callable(what):
-      raise errors.SettingError(
-        f"Periodic.what must be a function of (step, metrics, estimator); got {what!r}."
-      )
     if not (steps or seconds or at or at_end):
       raise errors.SettingError(
         "Periodic: set steps, seconds, at or at_end; as it is, it would never be called."

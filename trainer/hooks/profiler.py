@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, run_config
+from trainer import errors, setting_types
 from trainer.config import gin_names
 from trainer.reporting import step_times
 
@@ -35,9 +35,12 @@ class Profiler:
     SettingError: last is not greater than first.
   """
 
-  def __init__(self, first: int = 10, last: int = 20, directory: str | None = None) -> None:
-    run_config.require_positive_int(first, "Profiler.first")
-    run_config.require_positive_int(last, "Profiler.last")
+  def __init__(
+    self,
+    first: setting_types.Count = 10,
+    last: setting_types.Count = 20,
+    directory: str | None = None,
+  ) -> None:
     if last <= first:
       raise errors.SettingError(
         f"Profiler.last must be greater than Profiler.first; got {last} and {first}."

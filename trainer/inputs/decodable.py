@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from trainer import errors
+from trainer import setting_types
 
 # dataset → {feature: decoder}
 _decoders: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -36,28 +36,9 @@ def mark_decodable(dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -
   Raises:
     SettingError: decoders is not a dict of names and functions.
   """
-  check_decoders(decoders, "mark_decodable")
+  setting_types.check(decoders, Mapping[str, Callable], "mark_decodable: decoders")
   _decoders[dataset] = dict(decoders)
   return dataset
-
-
-def check_decoders(decoders: object, where: str) -> None:
-  """Checks that decoders is a dict of names and functions.
-
-  Args:
-    decoders: what was given.
-    where: the function or class that it was given to, for the message.
-
-  Raises:
-    SettingError: it is something else.
-  """
-  if not isinstance(decoders, Mapping) or not all(
-    isinstance(name, str) and callable(function) for name, function in decoders.items()
-  ):
-    raise errors.SettingError(
-      f"{where}: decoders are {decoders!r}: expected a dict of a feature's name and a function "
-      "of its bytes."
-    )
 
 
 def decoders_of(dataset: tf.data.Dataset) -> dict[str, Callable]:

@@ -57,6 +57,9 @@ SCALE_LOSS = private_names.member(
 
 # Functions and classes that Octet calls.
 
+# A context in which this thread deserializes in safe mode, whatever the process has set.
+safe_mode = private_names.find("keras.src.saving.serialization_lib.SafeModeScope")
+
 Functional = private_names.find("keras.src.models.functional.Functional")
 auto_name = private_names.find("keras.src.utils.naming.auto_name")
 to_snake_case = private_names.find("keras.src.utils.naming.to_snake_case")

@@ -2,14 +2,15 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
+from trainer import setting_types
 from trainer.inputs import feeder as feeder_lib
 from trainer.inputs import stacks
 from trainer.kinds import Kind
-from trainer.loop import device_loops, program_length
+from trainer.loop import device_loops, eval_loop, program_length
 
 
 @dataclasses.dataclass
@@ -50,6 +51,16 @@ class LoopInput:
       return self.iterator.next_step()
     return [next(self.iterator) for _ in range(replicas)]
 
+  def metric_names(self) -> list[str] | None:
+    """Returns the numbers that a traced evaluation gives.
+
+    None where several groups are one program: their metrics are made after it.
+    """
+    if not isinstance(self.traced, eval_loop.TracedEvaluation):
+      return None
+    metrics = self.traced.function.structured_outputs["metrics"]
+    return ["loss", *(name for name, value in metrics.items() if not value.shape.rank)]
+
   def take(self, kind: str, start: int) -> "LoopInput | None":
     """Hands itself over to a run of a kind that begins at an example.
 
@@ -60,6 +71,12 @@ class LoopInput:
     taken = dataclasses.replace(self)
     self.dataset = self.iterator = None  # which hold threads and memory for as long as they live
     return taken
+
+
+# An input_fn, or what `Estimator.trace` has made of one.
+InputFn = Annotated[
+  Callable | LoopInput, setting_types.Rule("a function", lambda given: not isinstance(given, type))
+]
 
 
 class LoopInputs:

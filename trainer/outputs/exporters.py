@@ -11,7 +11,8 @@ Layout, below the export path, which is <model_dir>/export:
     <name>/exporting.json     an export that has begun, see `cut_off_exports`
 
 An exporter is any object with `name` and `export(estimator, export_path, checkpoint_path,
-eval_result, is_the_final_export)`. Its export_path is the folder of its name.
+eval_result, is_the_final_export)`. Its export_path is the folder of its name. It may have
+`check_metrics(names)`, which is called with the names of an evaluation's metrics before a training.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, json_form, run_config, storage
+from trainer import errors, files, json_form, setting_types, storage
 from trainer.config import gin_names
 from trainer.outputs import cut_off_exports, numbered_exports
 from trainer.reporting import host_metrics
@@ -50,18 +51,23 @@ class Exporter:
 
   def __init__(
     self,
-    name: str,
+    name: setting_types.InnerPath,
     serving_input_receiver_fn: Callable | None = None,
-    assets_extra: Mapping[str, str] | None = None,
-    exports_to_keep: int | None = 5,
+    assets_extra: setting_types.Assets | None = None,
+    exports_to_keep: setting_types.Count | None = 5,
   ) -> None:
-    if exports_to_keep is not None:
-      run_config.require_positive_int(exports_to_keep, f"{type(self).__name__}.exports_to_keep")
-    run_config.require_inner_path(name, f"{type(self).__name__}.name")
     self.name = name
     self._receiver_fn = serving_input_receiver_fn
     self._assets_extra = assets_extra
     self._keep = exports_to_keep
+
+  def check_assets(self) -> None:
+    """Raises SettingError if a file of assets_extra is not there."""
+    for target, source in (self._assets_extra or {}).items():
+      if not storage.exists(os.fspath(source)):
+        raise errors.SettingError(
+          f"{type(self).__name__}.assets_extra: there is no file {source} to copy as {target}."
+        )
 
   def export(
     self,
@@ -142,10 +148,10 @@ class LatestExporter(Exporter):
 
   def __init__(
     self,
-    name: str = "latest",
+    name: setting_types.InnerPath = "latest",
     serving_input_receiver_fn: Callable | None = None,
-    assets_extra: Mapping[str, str] | None = None,
-    exports_to_keep: int | None = 5,
+    assets_extra: setting_types.Assets | None = None,
+    exports_to_keep: setting_types.Count | None = 5,
   ) -> None:
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
 
@@ -159,10 +165,10 @@ class FinalExporter(Exporter):
 
   def __init__(
     self,
-    name: str = "final",
+    name: setting_types.InnerPath = "final",
     serving_input_receiver_fn: Callable | None = None,
-    assets_extra: Mapping[str, str] | None = None,
-    exports_to_keep: int | None = None,
+    assets_extra: setting_types.Assets | None = None,
+    exports_to_keep: setting_types.Count | None = None,
   ) -> None:
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
 
@@ -183,22 +189,25 @@ class BestExporter(Exporter):
     exports_to_keep: see Exporter.
 
   Raises:
-    SettingError: mode is neither "min" nor "max". At the first evaluation: no such metric.
+    SettingError: mode is neither "min" nor "max". Later: there is no such metric.
   """
 
   def __init__(
     self,
     metric: str = "loss",
-    mode: str = "min",
-    name: str = "best",
+    mode: setting_types.MinOrMax = "min",
+    name: setting_types.InnerPath = "best",
     serving_input_receiver_fn: Callable | None = None,
-    assets_extra: Mapping[str, str] | None = None,
-    exports_to_keep: int | None = 5,
+    assets_extra: setting_types.Assets | None = None,
+    exports_to_keep: setting_types.Count | None = 5,
   ) -> None:
     super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
-    run_config.require_min_or_max(mode, "BestExporter.mode")
     self._metric = metric
     self._mode = mode
+
+  def check_metrics(self, names: Iterable[str]) -> None:
+    """Raises SettingError if the metric is not among those of an evaluation."""
+    host_metrics.require(self._metric, names, "BestExporter.metric")
 
   def _wants(self, record, result, final):
     value = host_metrics.scalar(result, self._metric, "BestExporter.metric")
@@ -217,8 +226,8 @@ class BestExporter(Exporter):
     return True
 
 
-def check_folders(exporters: Iterable[tuple[Any, str]]) -> None:
-  """Checks that no two exporters write to one folder.
+def check_outputs(exporters: Iterable[tuple[Any, str]]) -> None:
+  """Checks that no two exporters write to one folder, and that what they copy is there.
 
   They would share a record there: what is the best for the one, the other would have to beat.
 
@@ -243,7 +252,11 @@ def check_folders(exporters: Iterable[tuple[Any, str]]) -> None:
         f"{user} has {exporter!r} among its exporters: expected exporters, such as "
         "BestExporter(), or @BestExporter() in gin (run.exporters, EvalSpec.exporters)."
       )
-    run_config.require_inner_path(exporter.name, f"The name of {type(exporter).__name__}")
+    setting_types.check(
+      exporter.name, setting_types.InnerPath, f"The name of {type(exporter).__name__}"
+    )
+    if isinstance(exporter, Exporter):
+      exporter.check_assets()
     folder = os.path.normpath(os.path.join("export", exporter.name))
     this = f"{type(exporter).__name__}({exporter.name!r}) of {user}"
     if folder in users:

@@ -7,10 +7,15 @@ Example:
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
 
-from trainer import errors
+from trainer import setting_types
 from trainer.config import gin_names
-from trainer.inputs import decodable
+
+ClassNames = Annotated[
+  Sequence[str],
+  setting_types.Rule("a list of strings, the classes' names in the order of their numbers", bool),
+]
 
 
 @gin_names.configurable(module="trainer")
@@ -34,33 +39,15 @@ class ExportOptions:
     SettingError: a value is invalid.
   """
 
-  class_names: Sequence[str] | None = None
+  class_names: ClassNames | None = None
   decoders: Mapping[str, Callable] | None = None
   from_examples: bool = True
-  warm_up_batches: Sequence[int] = (1,)
+  warm_up_batches: Sequence[setting_types.Count] = (1,)
   runtimes: Sequence[str] = ()
   verify: bool = True
 
   def __post_init__(self) -> None:
-    if self.decoders is not None:
-      decodable.check_decoders(self.decoders, "ExportOptions")
-    sizes = self.warm_up_batches
-    if not isinstance(sizes, list | tuple) or not all(
-      type(size) is int and size > 0 for size in sizes
-    ):
-      raise errors.SettingError(
-        f"ExportOptions.warm_up_batches is {sizes!r}: expected numbers of "
-        "examples, such as (1, 32), or () for no requests."
-      )
     if self.runtimes:
       from trainer.outputs import runtimes  # imports TensorFlow Lite and others: only if needed
 
       runtimes.check_names(self.runtimes)
-    names = self.class_names
-    if names is not None and not (
-      isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names)
-    ):
-      raise errors.SettingError(
-        f"ExportOptions.class_names is {names!r}: expected a list of strings, the classes' names "
-        "in the order of their numbers."
-      )

@@ -27,38 +27,6 @@ _ROWS = 10  # examples in the table
 _NUMBERS = 3  # most values of an array in a cell of the table
 
 
-def check_settings(class_names: object, images: object, shown: object = "spread") -> None:
-  """Checks the settings run.class_names, run.contact_sheet_images and run.contact_sheet.
-
-  Args:
-    class_names: what was given: a list of strings, or None.
-    images: what was given: an int of at least 0.
-    shown: what was given: one of SHOWN.
-
-  Raises:
-    SettingError: one of them is invalid.
-  """
-  if class_names is not None and not (
-    isinstance(class_names, list | tuple)
-    and class_names
-    and all(isinstance(name, str) for name in class_names)
-  ):
-    raise errors.SettingError(
-      f"run.class_names is {class_names!r}: expected a list of strings, the classes' names in the "
-      "order of their numbers."
-    )
-  if isinstance(images, bool) or not isinstance(images, int) or images < 0:
-    raise errors.SettingError(
-      f"run.contact_sheet_images is {images!r}: expected how many images to show, or 0 for no "
-      "contact sheet."
-    )
-  if shown not in SHOWN:
-    raise errors.SettingError(
-      f'run.contact_sheet is {shown!r}: expected "spread" for examples of the whole set, or '
-      '"worst" for those that are predicted worst. How many there are is run.contact_sheet_images.'
-    )
-
-
 def save(
   path: str,
   pairs: Iterable[tuple[Any, tuple]],

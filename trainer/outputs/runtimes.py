@@ -32,7 +32,7 @@ _BATCH = 64
 Sample = Callable[[int], tuple[Mapping[str, np.ndarray], np.ndarray | None]]
 
 
-def check_names(names: object) -> None:
+def check_names(names: Sequence[str]) -> None:
   """Checks the setting ExportOptions.runtimes.
 
   Args:
@@ -41,7 +41,7 @@ def check_names(names: object) -> None:
   Raises:
     SettingError: a name is unknown, or a package that it needs is not installed.
   """
-  if not isinstance(names, list | tuple) or not set(names) <= set(NAMES):
+  if not set(names) <= set(NAMES):
     raise errors.SettingError(
       f"ExportOptions.runtimes is {names!r}: expected a list of some of {', '.join(NAMES)}."
     )

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, files, run_config, spec, storage
+from trainer import errors, files, run_config, setting_types, spec, storage
 from trainer.inputs import elements
 from trainer.loop import step
 from trainer.outputs import completion as completion_lib
@@ -279,8 +279,7 @@ def _receiver(serving_input_receiver_fn):
 
 
 def _write(module, signatures, base, assets_extra, clock, finish):
-  for relative in assets_extra or {}:
-    run_config.require_inner_path(relative, "assets_extra")
+  setting_types.check(assets_extra, setting_types.Assets | None, "assets_extra")
   files.remove_litter(base)
   path = base
   try:

@@ -1,6 +1,6 @@
 """Runs a metric_fn on the host: updates its metrics batch by batch and reads them at the end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -106,12 +106,17 @@ def scalar(result: Mapping[str, Any], metric: str, setting: str) -> float:
     SettingError: there is no such metric, or it is not a scalar.
   """
   found = scalars(result)
-  if metric not in found:
+  require(metric, found, setting)
+  return found[metric]
+
+
+def require(metric: str, names: Iterable[str], setting: str) -> None:
+  """Raises SettingError unless a metric is among the names; see `scalar`."""
+  if metric not in names:
     raise errors.SettingError(
       f"{setting} is {metric!r}; the evaluation gives "
-      f"{', '.join(sorted(set(found) - {'global_step'}))}."
+      f"{', '.join(sorted(set(names) - {'global_step'}))}."
     )
-  return found[metric]
 
 
 def _call(metric_fn, tensors):

@@ -109,8 +109,6 @@ def sweep(
       f"sweep.mode must be 'max' or 'min' for each of the {len(metrics)} "
       f"metrics in sweep.metric; got {mode!r}."
     )
-  if isinstance(seed, bool) or not isinstance(seed, int):
-    raise errors.SettingError(f"sweep.seed must be an int; got {seed!r}.")
   if grid is not None and sampler not in (None, "grid"):
     raise errors.SettingError(
       f"sweep.sampler = {sampler!r}: a sweep.grid is a list, of which nothing is sampled."
@@ -118,10 +116,6 @@ def sweep(
   varied = _varied(space, grid, sampler)
   sampler = sampler or ("grid" if grid is not None else "tpe" if len(metrics) == 1 else "nsgaii")
   optuna_parts.check(sampler, sampler_options or {}, pruner, pruner_options or {}, len(metrics))
-  if bindings is not None and not isinstance(bindings, dict):
-    raise errors.SettingError(
-      f"sweep.bindings must be a dict such as {{'run.train_steps': 300}}; got {bindings!r}."
-    )
   repeated = sorted(set(bindings or {}) & set(varied.keys))
   if repeated:
     raise errors.SettingError(f"sweep.bindings sets {repeated[0]!r}, which the sweep varies.")

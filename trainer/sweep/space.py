@@ -18,11 +18,14 @@ the values of a choice as gin text.
 import dataclasses
 import decimal
 import math
-from typing import Any
+from typing import Annotated, Any
 
-from trainer import errors
+from trainer import errors, setting_types
 from trainer.config import files, gin_names
 from trainer.sweep import gin_text
+
+_Bound = Annotated[float, setting_types.Rule("a number", math.isfinite)]
+_IS_POSITIVE = setting_types.Rule("a number greater than 0", lambda value: 0 < value < math.inf)
 
 
 @gin_names.configurable("choice", module="trainer.sweep")
@@ -75,8 +78,8 @@ class Uniform:
     SettingError: low > high, or a bound is not a number.
   """
 
-  low: float
-  high: float
+  low: _Bound
+  high: _Bound
   when: Any = None
   log = False
 
@@ -136,11 +139,6 @@ class IntUniform:
   when: Any = None
 
   def __post_init__(self) -> None:
-    for name in ("low", "high", "step"):
-      if not isinstance(getattr(self, name), int):
-        raise errors.SettingError(
-          f"int_uniform.{name} must be an int; got {getattr(self, name)!r}."
-        )
     _check_range(self, "int_uniform", positive=self.log)
     if self.step < 1 or (self.log and self.step != 1):
       raise errors.SettingError(
@@ -178,21 +176,13 @@ class Quantized:
     SettingError: low > high, or step is not greater than 0.
   """
 
-  low: float
-  high: float
-  step: float
+  low: _Bound
+  high: _Bound
+  step: Annotated[_Bound, _IS_POSITIVE]
   when: Any = None
 
   def __post_init__(self) -> None:
     _check_range(self, "quantized")
-    if (
-      isinstance(self.step, bool)
-      or not isinstance(self.step, int | float)
-      or not 0 < self.step < math.inf
-    ):
-      raise errors.SettingError(
-        f"quantized.step must be a number greater than 0; got {self.step!r}."
-      )
 
   # In decimal arithmetic: with floats, (0.3 - 0.1) / 0.1 is less than 2.
   @property
@@ -370,10 +360,6 @@ def _check_different(texts, name):
 
 
 def _check_range(distribution, name, positive=False):
-  for bound in ("low", "high"):
-    value = getattr(distribution, bound)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-      raise errors.SettingError(f"{name}.{bound} must be a number; got {value!r}.")
   if distribution.low > distribution.high:
     raise errors.SettingError(
       f"{name}: low must not be greater than high; got {distribution.low} and {distribution.high}."

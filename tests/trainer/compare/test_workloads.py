@@ -75,7 +75,7 @@ def test_each_size_is_a_case():
     ("Workload.batch_sizes = []", "batch_sizes are needed"),
     ("Workload.batch_sizes = [0]", "greater than 0"),
     ("Workload.examples = [8]", "examples to predict and only then"),
-    ("Workload.slices = 0", "slices must be an int greater than 0"),
+    ("Workload.slices = 0", "slices is .*; expected an int greater than 0"),
     ("Workload.epochs = 3", "epochs need epoch_examples"),
     ("Workload.slics = 3", "Did you mean slices"),
   ],

@@ -105,6 +105,19 @@ def test_a_module_that_fails_is_told_with_the_line_that_failed(tmp_path, monkeyp
     load("import module_that_explains", modules=None)
 
 
+@pytest.mark.parametrize("code", ["sys.exit(3)", "sys.exit('no')", "raise SystemExit(3)"])
+def test_a_module_that_ends_the_program_is_told(code, tmp_path, monkeypatch):
+  (tmp_path / "module_that_exits.py").write_text(f"import sys\n{code}\n")
+  (tmp_path / "a.gin").write_text("\nimport module_that_exits\n")
+  monkeypatch.syspath_prepend(tmp_path)
+  with pytest.raises(
+    errors.SettingError,
+    match=r"a\.gin:2: module_that_exits cannot be imported: it ends the program, by "
+    r"sys\.exit\((3|'no')\) in module_that_exits\.py:2\. Is it a script\?",
+  ):
+    config.load([tmp_path / "a.gin"], root=None, modules=None)
+
+
 def test_a_model_that_is_not_imported_is_told_by_its_import(tmp_path, monkeypatch):
   (tmp_path / "models").mkdir()
   (tmp_path / "models" / "lonely_net.py").write_text("")

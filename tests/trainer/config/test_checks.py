@@ -47,6 +47,29 @@ def test_what_is_not_set_is_told_with_the_binding_to_add(text, message):
 
 
 @pytest.mark.parametrize(
+  ("text", "message"),
+  [
+    ("start/steps = 3", r"^--gin_bindings: no binding uses the macro start/steps\. Did you mean "
+     r"start\.steps\?$"),
+    ("steps = 3", r"the macro steps\. Did you mean run\.steps\?$"),
+    ("STEP = 3\nSTEPS = 3\nstart.steps = %STEPS", r"the macro STEP\. Did you mean STEPS\?$"),
+    ("A = 1\nB = %A", r"the macro B\.$"),
+  ],
+)  # fmt: skip
+def test_a_macro_that_nobody_uses(text, message):
+  with pytest.raises(errors.SettingError, match=message):
+    load(text)
+
+
+def test_a_file_may_offer_macros_that_are_not_needed(tmp_path):
+  (tmp_path / "a.gin").write_text(f"{START}WIDTH = 3\na/b = 4\nstart.steps = %a/b\n")
+  config.load([tmp_path / "a.gin"], root=configurables.ROOT)
+  (tmp_path / "b.gin").write_text(f"{START}start/steps = 3\n")
+  with pytest.raises(errors.SettingError, match=r"b\.gin:3: no binding uses the macro start/steps"):
+    config.load([tmp_path / "b.gin"], root=configurables.ROOT)
+
+
+@pytest.mark.parametrize(
   "text",
   [
     "start.steps = %gin.REQUIRED\nstart.steps = 1",

@@ -63,13 +63,13 @@ def test_parsed_text_gives_the_same_bindings_imports_and_text(read_again):
 def test_operative_text_gives_the_same_run(read_again):
   config.load(
     [],
-    [FILE, "UNUSED = 1", "points.input_fn.training = True"],
+    [FILE, "unused/points.input_fn.split = 1", "points.input_fn.training = True"],
     root=configurables.ROOT,
     modules=None,
   )
   result = configurables.start()
   text = config.operative_text()
-  assert "UNUSED" not in text
+  assert "unused" not in text
   assert "line.layer.units = 1\n" in text  # a default that took effect
   read_again(text)
   again = configurables.start()

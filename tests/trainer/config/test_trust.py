@@ -13,6 +13,7 @@ import keras
 import pytest
 
 from tests.trainer import configurables
+from tests.trainer.config import hostile
 from trainer import config, errors
 from trainer.config import files, trust
 
@@ -172,7 +173,7 @@ TRIES = {
   ),
   "a layer of a function": (
     DYNAMIC + "import keras\nimport mine\n"
-    "X = @keras.layers.Lambda()\nkeras.layers.Lambda.function = @mine.os.system",
+    "X = @keras.layers.TimeDistributed()\nkeras.layers.TimeDistributed.layer = @mine.os.system",
     LINE % 5 + ".*leads to os",
   ),
   "a callback": (
@@ -253,16 +254,15 @@ def a_library_has_registered(tmp_path_factory):
   del sys.modules["strangers"]
 
 
-def run(text, modules=(".",)):
+def run(text, modules=(".",), limited=True):
   """What `start` is given by hostile.gin."""
   with open("hostile.gin", "w", encoding="utf-8") as file:
     file.write(f"{text}\n")
   # With dynamic registration, `start` would need another name in that file.
   mine = f"import {configurables.__name__}\nstart.model_fn = @line.model_fn\n"
-  use = "start.params = %X" if re.search(r"^X = @", text, re.M) else ""
-  config.load(
-    ["hostile.gin"], [mine + use], root=configurables.ROOT, modules=[*modules, "tests.trainer"]
-  )
+  use = "start.params = %X" if re.search(r"^X = ", text, re.M) else ""
+  allowed = [*modules, "tests.trainer"] if limited else None
+  config.load(["hostile.gin"], [mine + use], root=configurables.ROOT, modules=allowed)
   return configurables.start()["params"]
 
 
@@ -280,6 +280,92 @@ def test_a_hostile_configuration_is_refused_or_harmless(name, folder):
 
 def test_there_are_forty_tries():
   assert len(TRIES) >= 40
+
+
+def refusal(text, **settings):
+  """The message with which a file is refused; None where it is not, or something else is raised."""
+  try:
+    run(text, **settings)
+  except errors.SettingError as error:
+    return str(error).splitlines()[0]  # gin adds lines to what is raised in a call
+  except Exception:
+    return None
+  return None
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+def test_no_file_gives_keras_what_makes_an_object(step, folder):
+  keras.saving.get_custom_objects()["strangers>touch"] = sys.modules["strangers"].touch
+  before = {path.name for path in folder.iterdir()} | {"hostile.gin", "__pycache__"}
+  tried = list(hostile.files())[::step]
+  assert len(tried) >= 200
+  for name, text in tried:
+    said = refusal(text)
+    wanted = r"hostile\.gin:\d+: .* (is refused|has a dict with the key)"
+    assert re.match(wanted, str(said)), (name, said, text)
+  assert {path.name for path in folder.iterdir()} <= before
+
+
+def test_what_a_call_returns_is_checked_unless_ones_own_code_made_it(folder):
+  value = hostile.DESCRIPTIONS["a function"]
+  (folder / "gives.py").write_text(f"def give():\n  return [{value}]\n")
+  assert run(DYNAMIC + "import gives\nX = @gives.give()") == [eval(value)]
+  relu = "import keras\nX = @keras.activations.linear()\nkeras.activations.linear.x = %mine.GIVEN"
+  gin.constant("mine.GIVEN", eval(value))
+  with pytest.raises(
+    errors.SettingError, match=r"hostile\.gin:3: what @keras\.activations\.linear\(\) returns"
+  ):
+    run(DYNAMIC + relu)
+
+
+def test_safe_mode_is_on_while_gin_makes_an_object(folder, monkeypatch):
+  from keras.src.backend.common import global_state
+  from keras.src.saving import serialization_lib
+
+  seen = []
+  make = keras.layers.Dense.__init__
+  monkeypatch.setattr(
+    keras.layers.Dense,
+    "__init__",
+    lambda self, units: seen.append(serialization_lib.in_safe_mode()) or make(self, units),
+  )
+  keras.config.enable_unsafe_deserialization()
+  try:
+    run(DENSE)
+  finally:
+    global_state.set_global_attribute("safe_mode_saving", None)
+  assert seen == [True]
+
+
+DESCRIBED = (
+  "import keras\nX = @keras.layers.Dense()\nkeras.layers.Dense.units = 2\n"
+  "keras.layers.Dense.kernel_initializer = "
+)
+
+
+def test_a_description_of_what_one_trusts_is_taken(folder):
+  (folder / "theirs.py").write_text(
+    "import subprocess\nimport keras\n@keras.saving.register_keras_serializable('theirs')\n"
+    "class Init(keras.initializers.Ones):\n  pass\n"
+  )
+  given = '{"class_name": %r, "config": {}, "module": "theirs", "registered_name": %r}'
+  text = DYNAMIC + DESCRIBED + given
+  for modules in ([".",], ["theirs"]):  # fmt: skip
+    made = run(text % ("Init", "theirs>Init"), modules=modules).kernel_initializer
+    assert type(made).__module__ == "theirs"
+  for name, registered in (("subprocess", None), ("Popen", None), ("Init", "strangers>touch")):
+    assert "is refused" in refusal(text % (name, registered))
+  message = refusal(text % ("Init", "theirs>Init"), modules=[])
+  assert message.endswith("If you trust it: --gin_modules=tests.trainer,theirs")
+  run(text % ("Init", "theirs>Init"), limited=False)
+
+
+@pytest.mark.parametrize(
+  "value",
+  ['{"class_name": "label"}', '{"config": {}, "module": "os"}', '"a > b"', '{"a": [1, (2, {})]}'],
+)
+def test_values_that_describe_no_object(value, folder):
+  assert run(f"X = {value}") == eval(value)
 
 
 def test_what_is_allowed_by_default(folder):
@@ -318,6 +404,13 @@ def test_without_the_dot_the_working_directory_is_refused(folder):
 def test_none_allows_everything(folder):
   (folder / "a.gin").write_text("import strangers\nstart.model_fn = @strangers.touch")
   config.load(["a.gin"], root=configurables.ROOT, modules=None)
+
+
+@pytest.mark.parametrize("name", ["no_such_module", "email.no_such", "email.mime.no.such", "a b"])
+def test_a_module_that_is_not_there_cannot_be_allowed(name):
+  with pytest.raises(errors.SettingError, match=f"--gin_modules: there is no module {name}, "):
+    trust.Allowed([".", "email.mime", name])
+  trust.Allowed([".", "", "email.mime", "sys", "tests.trainer", "os.path"])
 
 
 def test_a_part_of_a_package_may_be_allowed():

@@ -43,7 +43,6 @@ def dead(text, call=False, roots=ROOTS):
       "line.model_fn.optimizer = @fast/Momentum\nfast/Momentum.rate = 1\nslow/Momentum.rate = 2",
       ["slow/optimize.Momentum.rate = 2"],
     ),
-    ("STEPS = 1", ["STEPS = 1"]),
     ("STEPS = 1\nstart.steps = %STEPS", []),
     ("A = 1\nB = %A\nMomentum.rate = %B", ["A = 1", "B = %A", "optimize.Momentum.rate = %B"]),
     (
@@ -92,11 +91,18 @@ def test_a_binding_that_every_caller_overrides_is_dead_but_not_for_a_root():
 
 
 def test_a_place_is_forgotten_with_its_binding():
-  config.load([], [f"{START}X = 1"], root=configurables.ROOT)
-  assert config.dead_bindings(ROOTS) == ["X = 1  (--gin_bindings)"]
+  text = f"{START}other/start.steps = 1"
+  config.load([], [text], root=configurables.ROOT)
+  assert config.dead_bindings(ROOTS) == ["other/program.start.steps = 1  (--gin_bindings)"]
   config.clear()
-  gin.parse_config(f"{START}X = 1")
-  assert config.dead_bindings(ROOTS) == ["X = 1"]
+  gin.parse_config(text)
+  assert config.dead_bindings(ROOTS) == ["other/program.start.steps = 1"]
+
+
+def test_a_macro_of_a_file_that_nobody_uses(tmp_path):
+  (tmp_path / "a.gin").write_text(f"{START}STEPS = 1\n")
+  config.load([tmp_path / "a.gin"], root=configurables.ROOT)
+  assert config.dead_bindings(ROOTS) == [f"STEPS = 1  ({tmp_path}/a.gin:4)"]
 
 
 def test_a_root_in_a_scope_is_not_the_root():
@@ -117,9 +123,9 @@ def test_scopes_that_are_entered_in_python_count():
 def test_the_line_says_where_the_binding_is_and_keeps_short(tmp_path):
   path = tmp_path / "a.gin"
   path.write_text(f"{START}\nMomentum:\n  rate = {list(range(50))}\n")
-  config.load([path], ["X = 1"], root=configurables.ROOT)
-  first, second = config.dead_bindings(ROOTS)
-  assert first == "X = 1  (--gin_bindings)"
+  config.load([path], ["other/start.steps = 1"], root=configurables.ROOT)
+  second, first = config.dead_bindings(ROOTS)
+  assert first == "other/program.start.steps = 1  (--gin_bindings)"
   assert second.startswith("optimize.Momentum.rate = [0, 1, 2")
   assert second.endswith(f"...  ({path}:6)")
   assert len(second) < 110 + len(str(path))

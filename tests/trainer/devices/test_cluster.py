@@ -77,6 +77,8 @@ def test_an_evaluator_works_alone():
     ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 2}, "the task is worker 2, and the"),
     ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": -1}, "the task is worker -1, and the"),
     ({"chief": ["a:1"], "ps": ["b:1"]}, {"type": "ps"}, "there is none here: each worker holds"),
+    ({"worker": ["a:1"]}, {"type": "boss"}, "the task type 'boss'; expected 'chief', 'worker' or"),
+    ({}, {"type": "wrker"}, "the task type 'wrker'"),
     ({"worker": ["a:1", "b:1"]}, {}, "does not say which one this process is"),
   ],
 )

@@ -24,6 +24,6 @@ def test_the_models_own_variables_at_their_steps(tmp_path, device):
 
 def test_values_that_cannot_work():
   with pytest.raises(
-    errors.SettingError, match="Histograms.steps must be an int greater than 0; got 0"
+    errors.SettingError, match="Histograms.steps is 0; expected an int greater than 0"
   ):
     Histograms(0)

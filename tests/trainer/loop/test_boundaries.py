@@ -33,10 +33,10 @@ def steps_of(estimator, **arguments):
   "arguments, message",
   [
     ({"steps": 5, "max_steps": 5}, r"train: set steps \(5\) or max_steps \(5\), not both"),
-    ({"steps": 0}, "train: steps must be an int greater than 0; got 0"),
-    ({"steps": 5.0}, "train: steps must be an int greater than 0; got 5.0"),
-    ({"max_steps": -1}, "train: max_steps must be an int greater than 0; got -1"),
-    ({"max_steps": True}, "train: max_steps must be an int greater than 0; got True"),
+    ({"steps": 0}, "train: steps is 0; expected an int greater than 0"),
+    ({"steps": 5.0}, "train: steps is 5.0; expected an int greater than 0"),
+    ({"max_steps": -1}, "train: max_steps is -1; expected an int greater than 0"),
+    ({"max_steps": True}, "train: max_steps is True; expected an int greater than 0"),
   ],
 )
 def test_steps_or_max_steps(arguments, message, tmp_path, device):

@@ -127,7 +127,7 @@ def test_an_empty_set_is_an_error(trained):
 @pytest.mark.parametrize("steps", [0, -1, 1.0, True])
 def test_steps_are_a_positive_int(one_core, steps):
   with pytest.raises(
-    errors.SettingError, match=f"evaluate: steps must be an int greater than 0; got {steps}"
+    errors.SettingError, match=f"evaluate: steps is {steps}; expected an int greater than 0"
   ):
     one_core.evaluate(programs.examples(16), steps=steps)
 

@@ -94,7 +94,7 @@ def test_a_metric_that_no_evaluation_gives_is_said_at_the_first(tmp_path):
     (lambda: exporters.BestExporter(mode="lowest"), "BestExporter.mode is 'lowest'"),
     (
       lambda: exporters.LatestExporter(exports_to_keep=0),
-      "LatestExporter.exports_to_keep must be an int greater than 0",
+      "LatestExporter.exports_to_keep is .*; expected an int greater than 0",
     ),
   ],
 )
@@ -219,8 +219,8 @@ def test_a_training_that_is_complete_exports_what_is_owed_and_no_more(tmp_path):
 def test_no_exporter_writes_outside_of_the_export_path():
   mine = type("Mine", (exporters.LatestExporter,), {})()
   mine.name = "../x"
-  with pytest.raises(errors.SettingError, match=r"The name of Mine is '\.\./x': expected a name"):
-    exporters.check_folders([(mine, "the EvalSpec")])
+  with pytest.raises(errors.SettingError, match=r"The name of Mine is '\.\./x'; expected a name"):
+    exporters.check_outputs([(mine, "the EvalSpec")])
 
 
 @pytest.mark.parametrize("given", [3, "best", None, type("Mine", (), {"name": "x"})()])
@@ -228,12 +228,12 @@ def test_what_is_no_exporter_is_told(given):
   with pytest.raises(
     errors.SettingError, match="the EvalSpec has .* among its exporters: expected"
   ):
-    exporters.check_folders([(given, "the EvalSpec")])
+    exporters.check_outputs([(given, "the EvalSpec")])
 
 
 def test_a_class_without_parentheses_is_told_before_anything_is_trained():
   with pytest.raises(errors.SettingError, match=r"x has the class BestExporter.*@BestExporter\(\)"):
-    exporters.check_folders([(exporters.BestExporter, "x")])
+    exporters.check_outputs([(exporters.BestExporter, "x")])
 
 
 def test_a_full_disk_is_told(tmp_path):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from trainer import errors
+from trainer import errors, experiment
 from trainer.outputs import predictions
 
 
@@ -253,30 +253,19 @@ def test_a_class_that_has_no_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "names, images, said",
+  "settings, said",
   [
-    ("ant", 1, "run.class_names is 'ant': expected a list of strings"),
-    ([0, 1], 1, "run.class_names is"),
-    ([], 1, "run.class_names is"),
-    (NAMES, -1, "run.contact_sheet_images is -1: expected how many images"),
-    (NAMES, True, "run.contact_sheet_images is True"),
+    ({"class_names": "ant"}, "run.class_names is 'ant'; expected a list of strings"),
+    ({"class_names": [0, 1]}, "run.class_names is"),
+    ({"class_names": []}, "run.class_names is"),
+    ({"contact_sheet_images": -1}, "run.contact_sheet_images is -1; expected an int of at least 0"),
+    ({"contact_sheet_images": True}, "run.contact_sheet_images is True"),
+    ({"contact_sheet": "wrong"}, "run.contact_sheet is 'wrong'; expected 'spread' or 'worst'"),
   ],
 )
-def test_settings_that_cannot_work(names, images, said):
+def test_settings_that_cannot_work(settings, said):
   with pytest.raises(errors.SettingError, match=said):
-    predictions.check_settings(names, images)
-
-
-def test_what_the_sheet_shows_has_two_names():
-  with pytest.raises(
-    errors.SettingError, match="run.contact_sheet is 'wrong': expected \"spread\""
-  ):
-    predictions.check_settings(None, 0, "wrong")
-
-
-def test_settings_that_work():
-  predictions.check_settings(None, 0, "worst")
-  predictions.check_settings(tuple(NAMES), 24)
+    experiment.run(model_fn=len, **settings)
 
 
 def test_nothing_to_show(tmp_path, capsys):

@@ -69,9 +69,7 @@ class Wrong:
 
 @pytest.mark.parametrize("names", ["tflite", ["torch"]])
 def test_names_that_are_none(names):
-  with pytest.raises(
-    errors.SettingError, match="ExportOptions.runtimes is .*expected a list of some"
-  ):
+  with pytest.raises(errors.SettingError, match="ExportOptions.runtimes is .*expected a list"):
     trainer.ExportOptions(runtimes=names)
 
 

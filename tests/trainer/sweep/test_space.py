@@ -101,8 +101,8 @@ def test_spaces_that_cannot_be(entries, message):
   [
     (lambda: space.LogUniform(0, 1), "log_uniform.low must be greater than 0"),
     (lambda: space.Uniform(2, 1), "low must not be greater than high"),
-    (lambda: space.Uniform("1", 2), "uniform.low must be a number"),
-    (lambda: space.IntUniform(1, 2.5), "int_uniform.high must be an int"),
+    (lambda: space.Uniform("1", 2), "uniform.low is .1.; expected a number"),
+    (lambda: space.IntUniform(1, 2.5), "int_uniform.high is 2.5; expected an int"),
     (lambda: space.IntUniform(1, 8, step=2, log=True), "step"),
     (lambda: space.Quantized(0, 1, 0), "quantized.step"),
     (lambda: space.Choice([1, 1]), "more than once"),
