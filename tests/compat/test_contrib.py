@@ -33,13 +33,13 @@ def test_hparams_are_params(tmp_path):
     return programs.tpu_model_fn(features, labels, mode, params)
 
   def input_fn(params):
-    assert params.context.num_hosts == 1
+    assert params.context.num_replicas == 2
     return programs.train_input_fn({"batch_size": params.batch_size})
 
   params = contrib.training.HParams(width=3)
-  estimator = programs.tpu_estimator(tmp_path, fn=model_fn, params=params)
+  estimator = programs.tpu_estimator(tmp_path, "cpu:2", model_fn, params, use_tpu=True)
   estimator.train(input_fn, steps=1)
-  assert seen == [(3, 16, False)]
+  assert set(seen) == {(3, 8, False)}
   assert params.values() == {"width": 3}
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tensorflow.compiler.tf2xla.python import xla
 
 import trainer.compat.v1 as tf
 from tests import long
@@ -70,7 +71,9 @@ def test_an_input_fn_gets_the_batch_size_of_its_configuration(tmp_path, kind, tr
     seen.append((params["batch_size"], params["context"].num_hosts))
     return programs.train_input_fn(params)
 
-  estimator = programs.tpu_estimator(tmp_path, "cpu:2", per_host_input_for_training=kind)
+  estimator = programs.tpu_estimator(
+    tmp_path, "cpu:2", use_tpu=True, per_host_input_for_training=kind
+  )
   estimator.train(train_input_fn, steps=1)
   estimator.evaluate(input_fn)
   assert set(seen) == {(train, 1), (evaluate, 2)}
@@ -98,11 +101,51 @@ def test_model_fn_gets_what_tpu_estimator_gave_it(tmp_path):
 
   estimator = programs.tpu_estimator(tmp_path, fn=model_fn, params={"width": 3})
   estimator.train(programs.train_input_fn, steps=1)
-  context = seen["params"].pop("context")
   assert seen["params"] == {"width": 3, "batch_size": 16, "use_tpu": False}
-  assert (context.num_replicas, context.num_hosts, context.current_host) == (1, 1, 0)
   assert seen["config"] is estimator.config
   assert seen["width"] == 6
+
+
+@pytest.mark.parametrize(
+  "device,use_tpu,is_given",
+  [("cpu", False, False), ("cpu", True, False), ("cpu:2", False, False), ("cpu:2", True, True)],
+)
+def test_a_context_is_given_where_cores_stand_in_for_a_tpu(tmp_path, device, use_tpu, is_given):
+  seen = {}
+
+  def model_fn(features, labels, mode, params):
+    at = "export" if "batch_size" not in params else mode
+    seen[f"model_fn {at}"] = getattr(params.get("context"), "num_replicas", None)
+    assert params["use_tpu"] is False
+    return programs.tpu_model_fn(features, labels, mode, params)
+
+  def input_fn(params):
+    seen["input_fn"] = getattr(params.get("context"), "num_replicas", None)
+    return programs.eval_input_fn(params)
+
+  estimator = programs.tpu_estimator(tmp_path, device, fn=model_fn, use_tpu=use_tpu)
+  estimator.train(lambda params: input_fn(params).repeat(), steps=1)
+  estimator.evaluate(input_fn)
+  next(estimator.predict(input_fn))
+  if is_given:
+    receiver = {"x": tf.placeholder(tf.float32, [None, 6])}
+    receiver_fn = tf_estimator.export.build_raw_serving_input_receiver_fn(receiver)
+    estimator.export_saved_model(str(tmp_path / "export"), receiver_fn)
+    assert seen.pop("model_fn export") is None
+  count = 2 if is_given else None
+  assert seen == dict.fromkeys(
+    ["input_fn", "model_fn train", "model_fn eval", "model_fn infer"], count
+  )
+
+
+def test_a_replica_id_of_xla_is_refused_and_does_not_end_the_process(tmp_path):
+  def model_fn(features, labels, mode, params):
+    features = {"x": features["x"] + tf.cast(xla.replica_id(), tf.float32)}
+    return programs.tpu_model_fn(features, labels, mode, params)
+
+  estimator = programs.tpu_estimator(tmp_path, "cpu:2", fn=model_fn, use_tpu=True)
+  with pytest.raises(errors.ModelFnError, match=r"xla.replica_id\(\) \(.*test_tpu_estimator.py:"):
+    estimator.train(programs.train_input_fn, steps=1)
 
 
 def test_arguments_that_stopped_programs_are_taken(tmp_path):

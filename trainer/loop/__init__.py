@@ -22,6 +22,7 @@ __all__ = [
   "program_length",
   "step",
   "step_errors",
+  "tpu_only",
   "training",
   "training_lock",
   "turns",

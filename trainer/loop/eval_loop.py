@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.loop import multi_group
+from trainer.loop import multi_group, tpu_only
 from trainer.loop import step as step_lib
 from trainer.reporting import host_metrics as metrics_lib
 
@@ -86,6 +86,7 @@ class EvalLoop:
     function = tf.function(evaluate, autograph=False).get_concrete_function(
       tf.data.IteratorSpec(group_spec), group_spec, tf.TensorSpec([], tf.int64)
     )
+    tpu_only.check(function, self._program.calls.model_name)
     return TracedEvaluation(function, found[-1])
 
   def _loop(self, iterator, group, steps, host_metrics):
@@ -126,6 +127,8 @@ class EvalLoop:
     Returns:
       A dict: "loss_sum" (float64) and "metrics" (dict of the metrics so far).
     """
+    traced = self._partial.get_concrete_function(element, name)
+    tpu_only.check(traced, self._program.calls.model_name)
     return self._partial(element, name)
 
   def _evaluate_partial(self, element, name):

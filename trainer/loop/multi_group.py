@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from trainer.inputs import stacks
 from trainer.kinds import Kind
-from trainer.loop import core_results
+from trainer.loop import core_results, tpu_only
 from trainer.loop import step as step_lib
 from trainer.reporting import host_metrics as metrics_lib
 
@@ -52,6 +52,7 @@ class GroupProgram:
     scalar = tf.TensorSpec([], tf.int32)
     function = tf.function(run, autograph=False)
     self.function = function.get_concrete_function(element_spec, scalar, scalar)
+    tpu_only.check(self.function, program.calls.model_name)
     self.step = found[-1]
     self.bytes_of_group = results.bytes_of_group
     self._results = tf.function(results.read, autograph=False)

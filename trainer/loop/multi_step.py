@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.loop import core_totals, host_call
+from trainer.loop import core_totals, host_call, tpu_only
 from trainer.loop import step as step_lib
 from trainer.reporting import step_times
 
@@ -51,6 +51,7 @@ class TracedProgram:
     count = tf.TensorSpec([], tf.int32)
     self._steps = tf.function(train_steps, autograph=False, jit_compile=xla or None)
     self.function = self._steps.get_concrete_function(element_spec, count, count)
+    tpu_only.check(self.function, program.calls.model_name)
     self.totals, self.step = found[-1]
     self._reset = tf.function(self.totals.reset, autograph=False)
     self._results = tf.function(self._read, autograph=False)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.loop import eval_loop, executor, multi_group
+from trainer.loop import eval_loop, executor, multi_group, tpu_only
 from trainer.loop import step as step_lib
 
 # Number of groups that one call predicts. For a light step (see `executor`) the point is to save
@@ -76,6 +76,7 @@ class PredictLoop:
       return predictions, rows, tf.nest.map_structure(_of_all_replicas, element)
 
     traced = tf.function(predict, autograph=False).get_concrete_function(iterator_spec)
+    tpu_only.check(traced, self._program.calls.model_name)
     at_once = _SMALL_GROUPS if executor.is_light(traced.graph) else _LARGE_GROUPS
     several = tf.function(functools.partial(_several, traced, at_once), autograph=False)
     return TracedPrediction(traced, found[-1], at_once, several)

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
-from trainer.loop import executor, host_call
+from trainer.loop import executor, host_call, tpu_only
 from trainer.loop import step as step_lib
 from trainer.reporting import step_times
 
@@ -108,6 +108,7 @@ class TrainLoop:
 
     function = tf.function(train, autograph=False)
     traced = function.get_concrete_function(iterator_spec, tf.TensorSpec([], tf.int64))
+    tpu_only.check(traced, self._program.calls.model_name)
     return TracedLoop(traced, *found[-1], self._waiting)
 
   def _loop(self, iterator, steps, endless):

@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from trainer import errors, files, run_config, setting_types, spec, storage
 from trainer.inputs import elements
-from trainer.loop import step
+from trainer.loop import step, tpu_only
 from trainer.outputs import completion as completion_lib
 from trainer.outputs import description, numbered_exports, tables
 from trainer.outputs import signatures as signatures_lib
@@ -180,7 +180,9 @@ def save(
     if serving_input_receiver_fn is not None:
       receive, feature_spec = _receiver(serving_input_receiver_fn)
     traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
-    outputs = traced.get_concrete_function().structured_outputs
+    concrete = traced.get_concrete_function()
+    tpu_only.check(concrete, program.calls.model_name)
+    outputs = concrete.structured_outputs
     methods = dict(found[-1].export_methods or {})
     if receive is None or not receive.takes_examples:  # as classify and regress do
       methods = {}

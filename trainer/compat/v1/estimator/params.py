@@ -10,7 +10,7 @@ from trainer.devices import device as device_lib
 
 @dataclasses.dataclass(frozen=True)
 class TPUContext:
-  """params["context"]: where a function of the program runs.
+  """params["context"]: on which cores of a TPU, or in its place, a function of the program runs.
 
   Attributes:
     num_replicas: cores that take part.

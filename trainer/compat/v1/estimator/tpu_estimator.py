@@ -17,7 +17,8 @@ class TPUEstimator(estimator.Estimator):
   """A program's TPUEstimator. Arguments, methods and results as in 2.15.
 
   Args:
-    use_tpu: whether the device is a TPU, where nothing else is said of it: see `run_config`.
+    use_tpu: whether the device is a TPU, where nothing else is said of it: see `run_config`. With
+      it, the functions get params["context"] on a TPU and on several cores, as in 2.15 on a TPU.
     train_batch_size, eval_batch_size, predict_batch_size: those of all cores together.
     batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu: have no effect; a feature whose last axis
       is the batch's, and not the first one, is known by its shape.
@@ -103,8 +104,13 @@ class TPUEstimator(estimator.Estimator):
     return params_lib.as_dict(self._params)
 
   def _make_params(self, params: dict[str, Any]) -> Any:
-    context = params_lib.context(self.octet.device)
-    return params_lib.like(self._params, dict(params, context=context))
+    given, device = dict(params), self.octet.device
+    # Programs take their TPU path by it. Several cores of a CPU stand in for those of a TPU.
+    if self._use_tpu and "batch_size" in given and (device.kind == "tpu" or device.replicas > 1):
+      given["context"] = params_lib.context(device)
+    if "batch_size" not in given and "use_tpu" in given:
+      given["use_tpu"] = False  # an export is for the CPU
+    return params_lib.like(self._params, given)
 
   def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
     params = {name: value for name, value in params.items() if name != "use_tpu"}
