@@ -30,8 +30,8 @@ from trainer.loop import non_finite, outer_loop
 from trainer.tracing import variable_store
 
 # The next look comes after this many times the duration of the last one. So the looks between
-# device loops take 0.5 % of a training, however short its loops and however large its variables.
-_PAUSE = 200
+# device loops take 0.25 % of a training, however short its loops and however large its variables.
+_PAUSE = 400
 
 
 class VariableCheck:

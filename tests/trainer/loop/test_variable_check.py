@@ -122,7 +122,7 @@ def result(step, steps, bad_step=-1):
   return outer_loop.LoopResult(step, steps, 1.0, loss, bad_step, 0.0, {}, False)
 
 
-def test_the_next_look_waits_for_200_times_the_duration_of_the_last_one():
+def test_the_next_look_waits_for_400_times_the_duration_of_the_last_one():
   w = tf.Variable(1.0)
   check, clock = check_of(w=w)
   check.begin(0, None)
@@ -131,7 +131,7 @@ def test_the_next_look_waits_for_200_times_the_duration_of_the_last_one():
   assert check.good_step == 1
   clock.tick = 0.0
   w.assign(math.nan)
-  clock.now += 99.0
+  clock.now += 199.0
   check.after_loop(result(2, 1), saves=False)
   assert check.good_step == 1
   clock.now += 1.0
