@@ -157,6 +157,7 @@ class CrossShardOptimizer:
       loss *= tf.distribute.get_strategy().num_replicas_in_sync
     of_tensorflow = [_tensorflow_variable(v) for v in trained]
     if isinstance(self._optimizer, keras.optimizers.Optimizer):
+      self._build_loss_scale(loss, trained, of_tensorflow)
       gradients = tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
     else:
       found = self._optimizer.compute_gradients(loss, var_list=of_tensorflow, **kwargs)
@@ -172,6 +173,25 @@ class CrossShardOptimizer:
         f"variables: {[v.name for v in trained][:10]}."
       )
     return pairs
+
+  def _build_loss_scale(self, loss, trained, of_tensorflow):
+    """Builds a LossScaleOptimizer, which else scales by its initial scale for ever.
+
+    A model_fn makes its optimizer anew in each trace. Keras scales the loss by the initial scale
+    until the optimizer is built, and divides the gradients by the scale of the moment.
+    """
+    if not isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
+      return
+    if not self._optimizer.built:
+      # For those alone that have a gradient, as `apply` would. TensorFlow prunes these gradients.
+      found = tf.gradients(loss, of_tensorflow)
+      self._optimizer.build(
+        [
+          variable
+          for variable, gradient in zip(trained, found, strict=True)
+          if gradient is not None
+        ]
+      )
 
   def apply_gradients(
     self,

@@ -158,6 +158,21 @@ def test_optimizers_that_decide_in_the_step_work_on_one_core(name, tmp_path):
   assert_close(estimator, expected(0.1, UPDATES_IN_TWO_STEPS[name]))
 
 
+def test_a_loss_is_scaled_by_the_scale_of_the_moment(tmp_path):
+  """Keras divides the gradients by it; a model_fn makes its optimizer anew in each trace."""
+
+  def train_op(loss):
+    optimizer = keras.optimizers.LossScaleOptimizer(
+      keras.optimizers.SGD(0.1), initial_scale=4.0, dynamic_growth_steps=1
+    )
+    return trainer.minimize(optimizer, loss)
+
+  estimator = trained(train_op, tmp_path, "cpu", steps=3)
+  assert_close(estimator, expected(0.1, 3))
+  (scale,) = (v.numpy() for name, v in estimator.variables.items() if "dynamic_scale" in name)
+  assert scale > 4
+
+
 @pytest.mark.parametrize("name", CONDITIONAL)
 def test_optimizers_that_decide_in_the_step_are_refused_on_several_cores(name, tmp_path):
   def direct(loss):
