@@ -31,6 +31,8 @@ MOST_STEPS = 2**62
 
 _LONGEST_SHOWN = 200
 
+_ANNOTATIONS = "octet_annotations"  # an attribute, which functools.wraps hands on
+
 _Made = TypeVar("_Made")
 
 
@@ -106,6 +108,12 @@ def check(value: Any, annotation: Any, name: str) -> None:
     raise errors.SettingError(f"{name} is {shown}; expected {expected}{hint}.")
 
 
+def annotations_of(made: Any) -> Mapping[str, Any]:
+  """Returns setting → annotation of what `check_settings` has decorated; nothing for others."""
+  function = vars(made).get("__init__") if isinstance(made, type) else made
+  return getattr(function, _ANNOTATIONS, dict)()
+
+
 def _checked(function, name):
   signature = inspect.signature(function)
   kinds = {key: parameter.kind for key, parameter in signature.parameters.items()}
@@ -135,6 +143,7 @@ def _checked(function, name):
 
   # gin asks for the arguments with inspect.getfullargspec, which does not follow __wrapped__.
   call.__signature__ = signature
+  setattr(call, _ANNOTATIONS, annotations)
   return call
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import gin
 
-from trainer import errors
+from trainer import errors, setting_types
 from trainer.config import binding, checks, gin_internals, trust
 from trainer.config import files as config_files
 from trainer.config import text as config_text
@@ -63,7 +63,12 @@ def load(
     binding.apply(file, _places, allowed)
   checks.check(_places, configurable)
   for key, value in gin_internals.each_binding():
-    allowed.check_value(value, f"{_places[key]}: {config_text.key_text(*key)}")
+    place = f"{_places[key]}: {config_text.key_text(*key)}"
+    allowed.check_value(value, place)
+    # What is written out is checked whether this run uses it or not.
+    known = setting_types.annotations_of(gin_internals.configurable(key[1]).wrapped)
+    if key[2] in known and not list(gin_internals.iterate_references(value)):
+      setting_types.check(value, known[key[2]], place)
   gin.finalize()
 
 

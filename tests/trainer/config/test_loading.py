@@ -12,6 +12,26 @@ from trainer.devices import tensorflow_package
 START = f"import {configurables.__name__}\nstart.model_fn = @line.model_fn\n"
 
 
+@pytest.mark.parametrize(
+  ("text", "said"),
+  [
+    (
+      "digits.input_fn.training = 'x'",
+      r"digits\.input_fn\.training is 'x'; expected True or False",
+    ),
+    ("a/RunConfig.evaluate_ema = 0.5", r"a/RunConfig\.evaluate_ema is 0\.5; expected"),
+    ("RunConfig.save_summary_steps = 0", r"save_summary_steps is 0; expected an int greater than"),
+  ],
+)
+def test_a_value_of_another_type_is_told_with_its_line_though_no_run_uses_it(text, said, tmp_path):
+  path = tmp_path / "a.gin"
+  path.write_text(f"import input_pipelines.digits\n{text}\n")
+  with pytest.raises(errors.SettingError, match=rf"a\.gin:2: .*{said}"):
+    config.load([path], ["run.model_fn = @digits.input_fn"])
+  path.write_text("import input_pipelines.digits\nB = True\ndigits.input_fn.training = %B\n")
+  config.load([path], ["run.model_fn = @digits.input_fn"])
+
+
 def test_later_files_and_bindings_win(tmp_path):
   (tmp_path / "a.gin").write_text(
     f"{START}start.steps = 1\nstart.params = 1\nSIZE = 1\nline.layer.units = %SIZE\n"
