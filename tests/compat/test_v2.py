@@ -105,6 +105,23 @@ def test_canned_estimators_of_tensorflow_1_are_beside_those_of_2():
     assert of_1.face is not of_2.face
   assert tf.compat.v1.estimator.Estimator is tf.estimator.Estimator
   assert tf.compat.v2 is tf
+  assert tf.compat.v1.keras.optimizers is tf.keras.optimizers
+
+
+def test_arguments_without_a_name_are_in_the_order_of_tensorflow_2(tmp_path):
+  """Where tf.compat.v1 has a partitioner before the configuration."""
+  config = tf.estimator.RunConfig(model_dir=str(tmp_path))
+  head, (wide, deep) = tf.estimator.RegressionHead(), programs.columns(tf)
+  made = [
+    tf.estimator.DNNEstimator(head, [3], deep, None, "Adagrad", tf.nn.relu, None, config),
+    tf.estimator.LinearEstimator(head, wide, None, "Ftrl", config, "mean"),
+    tf.estimator.DNNLinearCombinedEstimator(
+      head, None, wide, "Ftrl", deep, "Adagrad", [3], tf.nn.relu, None, config
+    ),
+  ]
+  assert [one.model_dir for one in made] == [str(tmp_path)] * 3
+  with pytest.raises(TypeError, match="LinearEstimator takes 7 arguments"):
+    tf.estimator.LinearEstimator(head, wide, None, "Ftrl", config, "mean", None, None)
 
 
 def test_the_meanings_are_those_of_tensorflow_2(tmp_path):

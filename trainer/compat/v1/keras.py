@@ -64,5 +64,9 @@ backend.learning_phase = learning_phase
 backend.set_learning_phase = set_learning_phase
 
 __getattr__, __dir__ = overlay.behind(
-  __name__, ("tensorflow.keras",), homes={"estimator": "trainer.compat.v1.keras_estimator"}
+  __name__,
+  ("tensorflow.keras",),
+  homes={"estimator": "trainer.compat.v1.keras_estimator"}
+  # Keras is the same under the names of TensorFlow 1 and 2.
+  | dict.fromkeys(("layers", "optimizers"), "trainer.compat.v2.keras"),
 )

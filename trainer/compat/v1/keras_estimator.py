@@ -70,9 +70,12 @@ def _model_fn(
   if unknown := sorted(set(export_outputs) - set(names)):
     raise ValueError(f"export_outputs has {unknown}; expected some of the outputs {names}.")
 
+  # Without what the model was compiled with: clone_model would read the optimizer's variables.
+  plain = type(model).from_config(model.get_config())
+
   def copy() -> keras.Model:
     with keras.saving.custom_object_scope(dict(custom_objects)):
-      return type(model).from_config(model.get_config())  # without what it was compiled with
+      return keras.models.clone_model(plain)
 
   def optimizer() -> legacy_optimizers.Optimizer:
     made = legacy_optimizers.like(model.optimizer)

@@ -4,7 +4,7 @@ Their loss is a mean over the batch, a named optimizer is one of `tf.keras.optim
 slots are called as in 2.15's checkpoints: `training/Adagrad/dnn/logits/kernel/accumulator`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -62,149 +62,44 @@ _FACE = Face(
 )
 
 
-class BaselineEstimator(canned.BaselineEstimator):
-  """A bias alone, which learns the mean of the labels."""
+def _of(of_v1: type, *names: str) -> type:
+  """The class of TensorFlow 2 for one of tf.compat.v1.
 
-  face = _FACE
+  Args:
+    names: of its arguments in their order, where that is another one.
+  """
 
+  def __init__(self: Any, *args: Any, **settings: Any):
+    if len(args) > len(names):
+      raise TypeError(f"{of_v1.__name__} takes {len(names)} arguments without a name: {names}.")
+    of_v1.__init__(self, **dict(zip(names, args, strict=False)), **settings)
 
-class BaselineClassifier(canned.BaselineClassifier):
-  """The frequencies of the classes."""
-
-  face = _FACE
-
-
-class BaselineRegressor(canned.BaselineRegressor):
-  """The mean of the labels."""
-
-  face = _FACE
+  own: dict[str, Any] = {"face": _FACE, "__doc__": of_v1.__doc__, "__module__": __name__}
+  return type(of_v1.__name__, (of_v1,), own | ({"__init__": __init__} if names else {}))
 
 
-class DNNEstimator(canned.DNNEstimator):
-  """A network of dense layers, with a head of its own."""
-
-  face = _FACE
-
-  def __init__(
-    self,
-    head: heads.Head,
-    hidden_units: Sequence[int],
-    feature_columns: Sequence[Any],
-    model_dir: str | None = None,
-    optimizer: Any = "Adagrad",
-    activation_fn: Any = tf.nn.relu,
-    dropout: float | None = None,
-    config: Any = None,
-    warm_start_from: Any = None,
-    batch_norm: bool = False,
-  ):
-    super().__init__(
-      head,
-      hidden_units,
-      feature_columns,
-      model_dir,
-      optimizer,
-      activation_fn,
-      dropout,
-      config=config,
-      warm_start_from=warm_start_from,
-      batch_norm=batch_norm,
-    )
-
-
-class DNNClassifier(canned.DNNClassifier):
-  """A classifier of dense layers."""
-
-  face = _FACE
-
-
-class DNNRegressor(canned.DNNRegressor):
-  """A regression by dense layers."""
-
-  face = _FACE
-
-
-class LinearEstimator(canned.LinearEstimator):
-  """A linear model, with a head of its own."""
-
-  face = _FACE
-
-  def __init__(
-    self,
-    head: heads.Head,
-    feature_columns: Sequence[Any],
-    model_dir: str | None = None,
-    optimizer: Any = "Ftrl",
-    config: Any = None,
-    sparse_combiner: str = "sum",
-    warm_start_from: Any = None,
-  ):
-    super().__init__(
-      head,
-      feature_columns,
-      model_dir,
-      optimizer,
-      config,
-      sparse_combiner=sparse_combiner,
-      warm_start_from=warm_start_from,
-    )
-
-
-class LinearClassifier(canned.LinearClassifier):
-  """A linear classifier."""
-
-  face = _FACE
-
-
-class LinearRegressor(canned.LinearRegressor):
-  """A linear regression."""
-
-  face = _FACE
-
-
-class DNNLinearCombinedEstimator(canned.DNNLinearCombinedEstimator):
-  """A linear model and dense layers together, each with an optimizer of its own."""
-
-  face = _FACE
-
-  def __init__(
-    self,
-    head: heads.Head,
-    model_dir: str | None = None,
-    linear_feature_columns: Sequence[Any] | None = None,
-    linear_optimizer: Any = "Ftrl",
-    dnn_feature_columns: Sequence[Any] | None = None,
-    dnn_optimizer: Any = "Adagrad",
-    dnn_hidden_units: Sequence[int] | None = None,
-    dnn_activation_fn: Any = tf.nn.relu,
-    dnn_dropout: float | None = None,
-    config: Any = None,
-    batch_norm: bool = False,
-    linear_sparse_combiner: str = "sum",
-  ):
-    super().__init__(
-      head,
-      model_dir,
-      linear_feature_columns,
-      linear_optimizer,
-      dnn_feature_columns,
-      dnn_optimizer,
-      dnn_hidden_units,
-      dnn_activation_fn,
-      dnn_dropout,
-      config=config,
-      batch_norm=batch_norm,
-      linear_sparse_combiner=linear_sparse_combiner,
-    )
-
-
-class DNNLinearCombinedClassifier(canned.DNNLinearCombinedClassifier):
-  """A classifier by both."""
-
-  face = _FACE
-
-
-class DNNLinearCombinedRegressor(canned.DNNLinearCombinedRegressor):
-  """A regression by both."""
-
-  face = _FACE
+BaselineClassifier = _of(canned.BaselineClassifier)
+BaselineEstimator = _of(canned.BaselineEstimator)
+BaselineRegressor = _of(canned.BaselineRegressor)
+DNNClassifier = _of(canned.DNNClassifier)
+DNNEstimator = _of(
+  canned.DNNEstimator,
+  *("head", "hidden_units", "feature_columns", "model_dir", "optimizer", "activation_fn"),
+  *("dropout", "config", "warm_start_from", "batch_norm"),
+)
+DNNLinearCombinedClassifier = _of(canned.DNNLinearCombinedClassifier)
+DNNLinearCombinedEstimator = _of(
+  canned.DNNLinearCombinedEstimator,
+  *("head", "model_dir", "linear_feature_columns", "linear_optimizer", "dnn_feature_columns"),
+  *("dnn_optimizer", "dnn_hidden_units", "dnn_activation_fn", "dnn_dropout", "config"),
+  *("batch_norm", "linear_sparse_combiner"),
+)
+DNNLinearCombinedRegressor = _of(canned.DNNLinearCombinedRegressor)
+DNNRegressor = _of(canned.DNNRegressor)
+LinearClassifier = _of(canned.LinearClassifier)
+LinearEstimator = _of(
+  canned.LinearEstimator,
+  *("head", "feature_columns", "model_dir", "optimizer", "config", "sparse_combiner"),
+  "warm_start_from",
+)
+LinearRegressor = _of(canned.LinearRegressor)
