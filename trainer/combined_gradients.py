@@ -25,7 +25,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.internals import keras_internals, patches, tensorflow_internals
 from trainer.reporting import summaries
-from trainer.tracing import variable_store
+from trainer.tracing import fetched_operations, variable_store
 
 v1 = tf.compat.v1
 
@@ -190,7 +190,11 @@ def _apply(original, optimizer, grads, trainable_variables=None):
   if _mode.get() == _TRAINING and not _combined.get():
     record_learning_rate(optimizer)
     grads = combine(grads)
-  return original(optimizer, grads, trainable_variables)
+  with fetched_operations.changes_made() as changes:
+    result = original(optimizer, grads, trainable_variables)
+  # Keras returns nothing that a train_op could be made of.
+  fetched_operations.fetch(changes)
+  return result
 
 
 @patches.replaces(keras.optimizers.LossScaleOptimizer, "apply")

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from trainer import combined_gradients, errors, setting_types
 from trainer.config import gin_names
-from trainer.tracing import replica_updates, variable_store
+from trainer.tracing import fetched_operations, replica_updates, variable_store
 
 v1 = tf.compat.v1
 
@@ -93,17 +93,18 @@ def minimize(
   def apply(gradients):
     if clip_norm is not None:
       gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
-    train_op = wrapped.apply_combined(list(zip(gradients, trained, strict=True)), global_step)
+    wrapped.apply_combined(list(zip(gradients, trained, strict=True)), global_step)
     if ema_decay is not None:
       _average(trained, ema_decay)
-    return train_op
 
-  if accumulate_steps == 1:
-    return apply(gradients)
-  # Clipping, too, happens once per update: what is clipped is the mean gradient of the steps.
-  totals = _accumulate(gradients, trained, accumulate_steps)
-  store.after_step(functools.partial(_apply_total, totals, apply), every=accumulate_steps)
-  return tf.no_op()
+  with fetched_operations.changes_made() as changes:
+    if accumulate_steps == 1:
+      apply(gradients)
+    else:
+      # Clipping, too, happens once per update: what is clipped is the mean gradient of the steps.
+      totals = _accumulate(gradients, trained, accumulate_steps)
+      store.after_step(functools.partial(_apply_total, totals, apply), every=accumulate_steps)
+  return fetched_operations.group(changes)
 
 
 class CrossShardOptimizer:
@@ -218,8 +219,9 @@ class CrossShardOptimizer:
       if isinstance(self._optimizer, v1.train.Optimizer):
         pairs = [(g, _tensorflow_variable(v)) for g, v in grads_and_vars]
         return self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
-      self._optimizer.apply(*zip(*grads_and_vars, strict=True))
-    return self._optimizer.iterations
+      with fetched_operations.changes_made() as changes:
+        self._optimizer.apply(*zip(*grads_and_vars, strict=True))
+    return fetched_operations.group(changes)
 
   def minimize(
     self, loss: tf.Tensor, global_step: tf.Variable | None = None, var_list: Any = None

@@ -94,6 +94,7 @@ class ModelValues:
   def invalidate(self) -> None:
     """Forgets which source the variables match. Call it when a training step changes them."""
     self._held: str | None = None  # the source
+    self._sessions = self._store.sessions  # that had run when the variables got its values
     self._names: frozenset[str] = frozenset()  # the variables that have its values
     self._restored_as: dict[str, str] = {}  # those that have the value of another name there
 
@@ -105,6 +106,7 @@ class ModelValues:
       names: the names of the variables in it.
     """
     self._held, self._names, self._restored_as = path, frozenset(names), {}
+    self._sessions = self._store.sessions
     self._found_averages = path, _averages(names) if self._use_averages else {}
 
   def load(self, source: str) -> None:
@@ -234,6 +236,7 @@ class ModelValues:
     """Whether all variables have the values of a source, those in `wanted` from other names."""
     return (
       self._held == source
+      and self._sessions == self._store.sessions
       and self._names >= self._store.variables.keys()
       and self._restored_as == wanted
     )
@@ -248,6 +251,7 @@ class ModelValues:
       frozenset(self._store.variables),
       dict(wanted),
     )
+    self._sessions = self._store.sessions
 
   def _begin(self, store):
     """Assigns the values of a new model. The order is important: later steps overwrite earlier."""

@@ -6,6 +6,7 @@ it returns a true value, the training ends. A hook may also have these methods:
 
     begin(estimator)                              called before the first loop; a true result ends
                                                   the training before it starts
+    before_loop()                                 called before every device loop
     end(step, estimator)                          called after the last loop
     evaluated(step, name, metrics, estimator)     called after an evaluation in this process; a
                                                   true result ends the training. Called again

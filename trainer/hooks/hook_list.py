@@ -35,6 +35,10 @@ class HookList:
     """Calls `begin` of those that have it; returns whether one of them stops the training."""
     return self._call_each("begin", self._estimator)
 
+  def before_loop(self) -> None:
+    """Calls `before_loop` of those that have it."""
+    self._call_each("before_loop")
+
   def call(self, step: int, metrics: Mapping[str, Any]) -> bool:
     """Calls all of them; returns whether one of them stops the training.
 

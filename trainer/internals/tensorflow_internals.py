@@ -16,6 +16,11 @@ CREATE_OPERATION = private_names.member(
   "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal"
 )
 
+# Ends the context in which a graph is traced, and adds control dependencies to its operations.
+ADD_CONTROL_DEPENDENCIES = private_names.member(
+  "tensorflow.python.framework.auto_control_deps.AutomaticControlDependencies.__exit__"
+)
+
 # Makes a tensor from outside of a function known in it; each one that is used there is given to it.
 CAPTURE = private_names.member("tensorflow.python.framework.func_graph.FuncGraph.capture")
 
@@ -59,6 +64,10 @@ INIT_FROM_CHECKPOINT = private_names.member(
 
 AutomaticControlDependencies = private_names.find(
   "tensorflow.python.framework.auto_control_deps.AutomaticControlDependencies"
+)
+# The graphs of branches and loops; functions have others.
+ControlFlowFuncGraph = private_names.find(
+  "tensorflow.python.ops.control_flow_v2_func_graphs.ControlFlowFuncGraph"
 )
 NoneTensorSpec = private_names.find("tensorflow.python.data.util.structure.NoneTensorSpec")
 OneDeviceExtended = private_names.find(
@@ -213,6 +222,11 @@ def function_named(graph: tf.Graph, name: str) -> Any:
     The function, with an attribute `graph`; None if the graph does not know it.
   """
   return graph._get_function(name)
+
+
+def returned_tensors(dependencies: Any) -> list[tf.Tensor]:
+  """Returns what a graph returns, of the AutomaticControlDependencies in which it is traced."""
+  return list(dependencies._returned_tensors)
 
 
 def swap_collections(graph: tf.Graph, collections: MutableMapping) -> MutableMapping:

@@ -109,6 +109,7 @@ class Boundaries:
     self._step = step
     self.leave_if_saved()
     length = self._workers.broadcast_from_chief(self._length(step, final_step))
+    self._hooks.before_loop()
     self._preemption.begin_loop(at_stake=self.has_stepped or length > 1)
     return length
 

@@ -10,8 +10,9 @@ from trainer import errors, run_config, spec
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
 from trainer.kinds import Kind
-from trainer.loop import step_errors, suspect_shapes
-from trainer.tracing import variable_store
+from trainer.loop import step_errors, suspect_shapes, unfetched
+from trainer.reporting import summaries
+from trainer.tracing import fetched_operations, variable_store
 
 
 class ModelCalls:
@@ -68,8 +69,19 @@ class ModelCalls:
     params = spec.copy_params(self._params)
     if kind in self._batch_sizes:
       params["batch_size"] = self._batch_sizes[kind]
-    with step_errors.of_model_fn(self.model_name, mode, element), self._around():
+    with (
+      fetched_operations.noted() as made,
+      step_errors.of_model_fn(self.model_name, mode, element),
+      self._around(),
+    ):
       result = self._model_fn(features, labels, mode, params, self._config)
+    made.fetch(result.train_op)
+    if kind == Kind.TRAIN:
+      pairs = [result.eval_metrics, result.host_call]
+      tensors = [pair[1] for pair in pairs if pair]
+      scalars = list(summaries.recorded().values())
+      fetched = [result.train_op, result.loss, result.predictions, tensors, scalars]
+      unfetched.warn(made, fetched, self.model_name)
     batch = elements.static_batch_size(features)
     _check(result, kind, batch, f"model_fn {self.model_name}, mode {mode!r}")
     suspect_shapes.warn(tf.compat.v1.get_default_graph(), batch, self.model_name)

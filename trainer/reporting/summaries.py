@@ -25,12 +25,9 @@ from tensorboard.compat.proto import event_pb2
 
 from trainer import errors, files, storage
 from trainer.internals import patches, tensorflow_internals
+from trainer.tracing import graph_collections
 
 v1 = tf.compat.v1
-
-# The name scopes outside of the model_fn, which depend on loops and replicas. VariableStore.run
-# opens the scope "model_fn".
-_OUTER_SCOPES = re.compile(r"^.*?\bmodel_fn(_\d+)?/")
 
 # Whether calls of tf.summary are recorded instead of written.
 _is_intercepted = contextvars.ContextVar("summaries are intercepted", default=False)
@@ -69,6 +66,11 @@ def record(tag: str, value: Any) -> None:
     scalars[tag] = tf.cast(tf.reshape(value, []), tf.float32)
 
 
+def recorded() -> dict[str, tf.Tensor]:
+  """Returns what the enclosing `collect_scalars` has received; what is taken out is not kept."""
+  return getattr(_collecting, "scalars", None) or {}
+
+
 def intercept_scalars() -> contextlib.AbstractContextManager[None]:
   """Makes `tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside a `with` block.
 
@@ -81,7 +83,9 @@ def _write(original, tag, tensor, step=None, metadata=None, name=None):
   if not _is_intercepted.get():
     return original(tag, tensor, step=step, metadata=metadata, name=name)
   if metadata is not None and metadata.plugin_data.plugin_name == "scalars":
-    record(_OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor)
+    record(
+      graph_collections.OUTER_SCOPES.sub("", tag, count=1), tensor() if callable(tensor) else tensor
+    )
     return tf.constant(True)
   written = original(tag, tensor, step=step, metadata=metadata, name=name)
   # A static value (it is False) means that there is no default writer. Otherwise the model_fn has
@@ -136,7 +140,7 @@ patches.replaces(tf.compat.v2.summary, "create_file_writer")(_create_file_writer
 
 
 def _tell(tag):
-  tag = _OUTER_SCOPES.sub("", tag, count=1)
+  tag = graph_collections.OUTER_SCOPES.sub("", tag, count=1)
   if getattr(_collecting, "scalars", None) is not None and tag not in _told:
     _told.add(tag)
     logging.warning(

@@ -2,6 +2,7 @@
 
 __all__ = [
   "assignments",
+  "fetched_operations",
   "graph_collections",
   "initial_values",
   "keras_scope",

@@ -39,8 +39,9 @@ _DRAWS_APART = 1 << 32
 class _Rule:
   """Decides which assignments a trace leaves out."""
 
-  def __init__(self, is_left_out):
+  def __init__(self, is_left_out, note):
     self.is_left_out = is_left_out
+    self.note = note
     self.draws = itertools.count()  # counts draws from generators whose state must not advance
     self.trace = object()  # identifies this trace in the cache keys of tf.functions
 
@@ -50,6 +51,7 @@ _rule = contextvars.ContextVar("which changes of variables are left out", defaul
 
 def leave_out(
   is_left_out: Callable[[tf.Tensor | None], bool],
+  note: Callable[[tf.Operation, tf.Tensor | None], None] = lambda operation, handle: None,
 ) -> contextlib.AbstractContextManager[None]:
   """Leaves assignments out of the graphs that are traced while the context is open.
 
@@ -57,11 +59,12 @@ def leave_out(
     is_left_out: called with the eager handle of the variable that an operation would change;
       returns whether to leave the operation out. The handle is None if it cannot be found: a
       function got the variable as an argument.
+    note: called with each operation that is not left out, and with the same handle.
 
   Returns:
     The context.
   """
-  return patches.set_context(_rule, _Rule(is_left_out))
+  return patches.set_context(_rule, _Rule(is_left_out, note))
 
 
 def allow() -> contextlib.AbstractContextManager[None]:
@@ -74,8 +77,11 @@ def _create_operation(original, graph, kind, inputs, *args, **kwargs):
   rule = _rule.get()
   if rule is None or not changes_a_variable(kind) or inputs[0].dtype != tf.resource:
     return original(graph, kind, inputs, *args, **kwargs)
-  if not rule.is_left_out(_outermost(inputs[0])):
-    return original(graph, kind, inputs, *args, **kwargs)
+  handle = eager_handle(inputs[0])
+  if not rule.is_left_out(handle):
+    operation = original(graph, kind, inputs, *args, **kwargs)
+    rule.note(operation, handle)
+    return operation
   if kind == _DRAW:
     # The generator's state stays as it is, so every batch of an evaluation draws the same numbers.
     # Keras's random layers behave in the same way. Each draw of a trace gets its own state.
@@ -105,7 +111,7 @@ def changes_a_variable(kind: str) -> bool:
   return bool(_CHANGES.fullmatch(kind) or kind == _DRAW or _INDISPENSABLE.fullmatch(kind))
 
 
-def _outermost(handle):
+def eager_handle(handle: tf.Tensor) -> tf.Tensor | None:
   """Follows a captured handle out of nested graphs to the eager handle; None if it is unknown."""
   while not hasattr(handle, "numpy"):
     if handle.op.type == "TPUReplicatedInput":

@@ -18,6 +18,7 @@ model_fn on that replica asks for it.
 import collections.abc
 import contextlib
 import contextvars
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,6 +27,10 @@ import tensorflow as tf
 from trainer.internals import patches, tensorflow_internals
 
 v1 = tf.compat.v1
+
+# The name scopes outside of the model_fn, which depend on loops and replicas. VariableStore.run
+# opens the scope "model_fn".
+OUTER_SCOPES = re.compile(r"^.*?\bmodel_fn(_\d+)?/")
 
 # The collections of the replica that this context traces; None in a merge_call.
 _own: contextvars.ContextVar[dict[Any, list] | None] = contextvars.ContextVar(
@@ -90,6 +95,30 @@ class GraphCollections(collections.abc.MutableMapping):
 
   def __len__(self) -> int:
     return len(self._current())
+
+
+@patches.replaces(tf.Graph, "get_collection")
+def _get_collection(original, graph, name, scope=None):
+  """Finds operations and tensors by the scopes of the model_fn, too.
+
+  A tf.Graph compares whole names, and around a model_fn are scopes of the loop and the replica.
+  """
+  if scope is None or _own.get() is None:
+    return original(graph, name, scope)
+  wanted = re.compile(scope)
+  return [
+    member
+    for member in original(graph, name)
+    if (found := _name(member)) is not None
+    and (wanted.match(found) or wanted.match(OUTER_SCOPES.sub("", found, count=1)))
+  ]
+
+
+def _name(member):
+  operation = getattr(member, "op", None)
+  if isinstance(member, tf.Variable) and isinstance(operation, tf.Operation):
+    return operation.name  # what an assignment returns has no name of its own
+  return getattr(member, "name", None)
 
 
 def copy_of_replica() -> dict[Any, list]:

@@ -27,6 +27,7 @@ from trainer import errors
 from trainer.internals import keras_internals, patches, tensorflow_internals
 from trainer.tracing import (
   assignments,
+  fetched_operations,
   graph_collections,
   initial_values,
   keras_scope,
@@ -74,6 +75,7 @@ class VariableStore:
       differ.
     averages: name of a moving average → name of the variable that it averages; see
       `trainer.checkpoints.moving_averages`.
+    sessions: how often a hook's session has run operations, which may have assigned variables.
   """
 
   def __init__(
@@ -88,6 +90,7 @@ class VariableStore:
     self.initializers: list[Any] = []
     self.former_names: dict[str, str] = {}
     self.averages: dict[str, str] = {}
+    self.sessions = 0
     self._precision = precision
     self._seed = seed
     self._uses_cpu_kernels = uses_cpu_kernels
@@ -100,8 +103,9 @@ class VariableStore:
     self._keras_state: keras_scope.KerasScope | None = None  # of the newest run
     self._after_step: list[list[tuple[Callable[[], None], int]]] = []
     self._present: dict[str, tf.Variable] = {}
-    # The handles of the variables that it changes; None stands for one that is not known.
-    self._changed: list[tf.Tensor | None] = []
+    # The operations that change variables, each with the variable's handle; None for a handle that
+    # is not known.
+    self._changed: list[tuple[tf.Operation, tf.Tensor | None]] = []
     # Variables that no checkpoint holds: those of scratch(), local variables (the counters of
     # tf.compat.v1.metrics), and the state of Keras's seed generators, which next_seed replaces.
     self._scratch: dict[str, tf.Variable] = {}
@@ -225,7 +229,6 @@ class VariableStore:
       return variable
 
     def is_left_out(handle):
-      self._changed.append(handle)
       if may_change == ANY:  # any but the global step, which the training loop counts
         return global_step is not None and _is_handle(handle, [global_step])
       return may_change == NOTHING or not _is_handle(handle, self._scratch.values())
@@ -240,7 +243,8 @@ class VariableStore:
       self._as_current(),
       keras_state.trace_scope(),
       graph_collections.replace(global_step) as own_collections,
-      assignments.leave_out(is_left_out),
+      fetched_operations.scope(),
+      assignments.leave_out(is_left_out, lambda *change: self._changed.append(change)),
       watch.scope(),
     ):
       try:
@@ -334,13 +338,15 @@ class VariableStore:
 
     It does not where there are none, nor where a variable is changed that cannot be told.
     """
-    if any(handle is None for handle in self._changed):
+    run = set(fetched_operations.that_run([operation for operation, _ in self._changed]))
+    changed = [handle for operation, handle in self._changed if operation in run]
+    if any(handle is None for handle in changed):
       return False
     trainable = [
       variable if isinstance(variable, tf.Variable) else variable.value
       for variable in self.trainable_variables()
     ]
-    return bool(trainable) and not any(_is_handle(handle, trainable) for handle in self._changed)
+    return bool(trainable) and not any(_is_handle(handle, trainable) for handle in changed)
 
   def local_variables(self) -> list[tf.Variable]:
     """Returns the variables that functions use and that no checkpoint holds."""

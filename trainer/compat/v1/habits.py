@@ -31,9 +31,14 @@ _has_dimensions = False
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
-  """Inside, on this thread, TensorFlow has the habits of graph mode."""
-  with patches.set_context(_graph, v1.get_default_graph()):
+def kept(graph: Any = None) -> Iterator[None]:
+  """Inside, on this thread, TensorFlow has the habits of graph mode.
+
+  Args:
+    graph: of a model_fn, for what a program does with its tensors later; default: the one that is
+      traced.
+  """
+  with patches.set_context(_graph, graph or v1.get_default_graph()):
     yield
 
 

@@ -11,15 +11,26 @@ import tensorflow as tf
 
 from trainer import errors, spec
 from trainer.compat.v1.estimator import session_hooks
+from trainer.tracing import fetched_operations
 
 v1 = tf.compat.v1
 
 
 class Fetched:
-  """A tensor of the step; after a loop, its value in the last step of the last replica."""
+  """A tensor of the step; after a loop, its value in the last step of the last replica.
 
-  def __init__(self, tensor: tf.Tensor):
-    self.tensor = tensor
+  Args:
+    what: a tensor; or an operation, which has no value.
+    changes: whether it is fetched for what it changes: the step runs it for no one else.
+
+  Attributes:
+    tensor: the tensor, or None.
+    changes: the argument.
+  """
+
+  def __init__(self, what: Any, changes: bool):
+    self.tensor = what if tf.is_tensor(what) else None
+    self.changes = changes
     self._kept: tf.Variable | None = None
     self._given: Any = None
 
@@ -53,35 +64,45 @@ class Step:
   Attributes:
     fetched: what they asked for.
     global_step: its variable.
+
+  Args:
+    spec: the program's spec.
   """
 
-  def __init__(self, loss: tf.Tensor):
+  def __init__(self, spec: Any):
     self._graph = v1.get_default_graph()
     self._scope = tf.get_current_name_scope()
-    self._loss = loss
+    self._loss = spec.loss
+    self._runs_anyway = fetched_operations.changes([spec.train_op, spec.loss])
     self.fetched: list[Fetched] = []
     self.global_step = v1.train.get_global_step()
 
   def fetch(self, what: Any, who: Any) -> Fetched:
-    """Asks for a tensor, a variable, or the name of a tensor.
+    """Asks for a tensor, an operation, a variable, or the name of a tensor or an operation.
 
     Raises:
       SettingError: there is none of this name.
     """
     if isinstance(what, str):
       what = self._named(what, who)
-    found = Fetched(tf.convert_to_tensor(what))
+    changes = fetched_operations.changes([what]) - self._runs_anyway
+    if isinstance(what, tf.Operation):
+      fetched_operations.fetch(what)
+    else:
+      what = tf.convert_to_tensor(what)
+    found = Fetched(what, bool(changes))
     self.fetched.append(found)
     return found
 
-  def _named(self, name: str, who: Any) -> tf.Tensor:
-    name = name if ":" in name else f"{name}:0"
-    for full in (f"{self._scope}/{name}", name):
+  def _named(self, name: str, who: Any) -> Any:
+    for full in (f"{self._scope}/{name}", name, f"{self._scope}/{name}:0", f"{name}:0"):
       try:
-        return self._graph.get_tensor_by_name(full)
+        found = self._graph.as_graph_element(full)
       except (KeyError, ValueError):
         continue
-    if name == "loss:0":
+      # LoggingTensorHook and its like call a tensor by the name of its operation.
+      return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found
+    if name in ("loss", "loss:0"):
       return self._loss
     raise errors.SettingError(
       f"The hook {spec.name_of(who)} asks for {name!r}, and the model_fn makes no tensor of this "
@@ -115,7 +136,7 @@ class GivenHooks:
 
 
 def attached(
-  host_call: Any, own_hooks: list[Any], train_hooks: GivenHooks, loss: tf.Tensor
+  host_call: Any, own_hooks: list[Any], train_hooks: GivenHooks, made: Any
 ) -> tuple[Any, list[Any]]:
   """Adds to a host_call what hooks fetch.
 
@@ -123,23 +144,23 @@ def attached(
     host_call: that of the spec, or None.
     own_hooks: the hooks of the spec.
     train_hooks: those that Estimator.train was given.
-    loss: the spec's loss, which hooks know by its name.
+    made: the program's spec, whose loss hooks know by its name.
 
   Returns:
     (host_call or None, the spec's hooks as Octet takes them).
   """
-  step = Step(loss)
+  step = Step(made)
   train_hooks.attach(step)
   adapted = session_hooks.adapted(own_hooks, train_hooks.every)
   for hook in adapted:
     session_hooks.attach(hook, step)
-  if not step.fetched:
+  if all(one.tensor is None for one in step.fetched):
     return host_call, adapted
   return _with_fetched(host_call, step.fetched), adapted
 
 
 def watched(
-  eval_metrics: Any, own_hooks: list[Any], given_hooks: GivenHooks, loss: tf.Tensor, batch: Any
+  eval_metrics: Any, own_hooks: list[Any], given_hooks: GivenHooks, made: Any, batch: Any
 ) -> tuple[Any, list[Any]]:
   """Adds to eval_metrics what hooks of an evaluation fetch; they are told of each batch.
 
@@ -147,13 +168,13 @@ def watched(
     eval_metrics: (metric_fn, dict or list of tensors), or None.
     own_hooks: the hooks of the spec.
     given_hooks: those that Estimator.evaluate was given.
-    loss: the spec's loss.
+    made: the program's spec.
     batch: the number of examples of the batch.
 
   Returns:
     (eval_metrics, the spec's hooks as Octet takes them).
   """
-  step = Step(loss)
+  step = Step(made)
   given_hooks.attach(step)
   adapted = session_hooks.adapted(own_hooks)
   for hook in adapted:
@@ -168,6 +189,7 @@ def watched(
     f"hook/{i}/{j}": tf.repeat(fetched.tensor[tf.newaxis], batch, 0)
     for i, hook in enumerate(watching)
     for j, fetched in enumerate(hook.see_batches())
+    if fetched.tensor is not None
   }
   global_step = step.global_step
 
@@ -185,7 +207,7 @@ def watched(
 def _with_fetched(host_call: Any, fetched: list[Fetched]) -> tuple[Callable, dict[str, tf.Tensor]]:
   fn, given = host_call or (None, [])
   tensors = _by_name(given, "host_call")
-  kept = {f"fetched/{i}": one for i, one in enumerate(fetched)}
+  kept = {f"fetched/{i}": one for i, one in enumerate(fetched) if one.tensor is not None}
 
   def call(**rows: tf.Tensor) -> None:
     for key, one in kept.items():

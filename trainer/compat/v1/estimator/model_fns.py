@@ -9,7 +9,15 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.v1 import habits, keras, keras_names, layer_updates, small_updates, summary
+from trainer.compat.v1 import (
+  habits,
+  keras,
+  keras_names,
+  layer_updates,
+  notes,
+  small_updates,
+  summary,
+)
 from trainer.compat.v1.estimator import (
   fetches,
   host_calls,
@@ -21,12 +29,15 @@ from trainer.compat.v1.estimator import (
 )
 from trainer.compat.v1.estimator.export import ExportOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
+from trainer.reporting import summaries
+from trainer.tracing import fetched_operations
 
 # Imported for what they replace: a program may first ask for tf.keras or tf.train in its model_fn,
 # and what is replaced then is so from the next training on.
 del keras, layer_updates, small_updates
 
 ModeKeys = trainer.ModeKeys
+v1 = tf.compat.v1
 
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
@@ -54,6 +65,7 @@ def adapted(
   parameters = inspect.signature(model_fn).parameters
   takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
   taken = [name for name in _ARGUMENTS if name in parameters or takes_any]
+  due: list[tuple[Any, Any]] = []  # what a Scaffold's init_fn runs
 
   def octet_model_fn(features, labels, mode, params):
     if labels is not None and "labels" not in taken:
@@ -73,31 +85,40 @@ def adapted(
       metric_pairs.deferred(mode != ModeKeys.TRAIN),
       summary.of_a_model_fn(),
     ):
+      fetched_operations.run_only_fetched()
       made = model_fn(**{name: given[name] for name in taken})
-      return _octet_spec(made, mode, batch, given_hooks(mode))
+      # A session ran them once, before the first step; here they run before each look-up.
+      fetched_operations.fetch(v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS))
+      return _octet_spec(made, mode, batch, given_hooks(mode), due)
 
   octet_model_fn.__qualname__ = spec.name_of(model_fn)
   return octet_model_fn
 
 
-def _octet_spec(made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHooks) -> Any:
+def _octet_spec(
+  made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHooks, due: list[tuple[Any, Any]]
+) -> Any:
   """The trainer.EstimatorSpec of what a model_fn returned; what is none is left to Octet."""
   if not isinstance(made, EstimatorSpec | TPUEstimatorSpec):
     return made
   eval_metrics = host_call = training_hooks = evaluation_hooks = None
+  scaffold_fn = scaffold_init.scaffold_fn(made, due)
   if mode == ModeKeys.EVAL:
     if made.eval_metrics is not None:
       eval_metrics = _by_example(made.eval_metrics, batch)
     elif made.eval_metric_ops:
       eval_metrics = metric_pairs.eval_metrics(made.eval_metric_ops, batch)
     eval_metrics, evaluation_hooks = fetches.watched(
-      eval_metrics, list(made.evaluation_hooks or ()), given_hooks, made.loss, batch
+      eval_metrics, list(made.evaluation_hooks or ()), given_hooks, made, batch
     )
   if mode == ModeKeys.TRAIN:
     hooks = [*(made.training_hooks or ()), *(made.training_chief_hooks or ())]
+    if scaffold_fn is not None:
+      hooks.insert(0, scaffold_init.RunsDue(due))
     host_call, training_hooks = fetches.attached(
-      host_calls.keeping_variables(made.host_call), hooks, given_hooks, made.loss
+      host_calls.keeping_variables(made.host_call), hooks, given_hooks, made
     )
+    _leave_out_scalars([made.train_op, made.loss, host_call and host_call[1]])
   predictions = made.predictions
   outputs = _outputs(made.export_outputs)
   if predictions is None and outputs and mode == ModeKeys.PREDICT:
@@ -110,12 +131,31 @@ def _octet_spec(made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHook
     eval_metrics=eval_metrics,
     export_outputs=outputs,
     export_methods=_methods(made.export_outputs),
-    scaffold_fn=scaffold_init.scaffold_fn(made),
+    scaffold_fn=scaffold_fn,
     host_call=host_call,
     training_hooks=training_hooks or None,
     evaluation_hooks=evaluation_hooks or None,
     prediction_hooks=session_hooks.adapted(made.prediction_hooks) or None,
   )
+
+
+def _leave_out_scalars(fetched: Any) -> None:
+  """Leaves out the scalars of summaries that would change variables in each step.
+
+  A session ran a summary every save_summary_steps, and one of a collection that nobody fetched
+  never.
+  """
+  scalars = summaries.recorded()
+  anyway = fetched_operations.changes(fetched)
+  if fetched_operations.changes(list(scalars.values())) <= anyway:
+    return
+  for tag, value in list(scalars.items()):
+    if more := fetched_operations.changes(value) - anyway:
+      del scalars[tag]
+      notes.tell_once(
+        f"The summary {tag!r} is not written: to compute it changes variables "
+        f"({next(iter(more)).name}), and train_op does not. Let train_op depend on that."
+      )
 
 
 def _batch(features: Any) -> Any:

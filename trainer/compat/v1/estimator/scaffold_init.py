@@ -3,18 +3,20 @@
     saver = tf.train.Saver(variables)
     tf.train.Scaffold(init_fn=lambda scaffold, session: saver.restore(session, path))
 
-A session called it when a training began without a checkpoint of its own. Here it is called with
-what stands for one, where a Saver's restore says that variables begin with a checkpoint's values,
-as tf.train.init_from_checkpoint does; so does contrib.framework.assign_from_checkpoint_fn.
+A session called it when a training began without a checkpoint of its own. Here it is called before
+the variables have values: a Saver's restore says that variables begin with a checkpoint's values,
+as tf.train.init_from_checkpoint does; so does contrib.framework.assign_from_checkpoint_fn. What it
+runs, as `session.run(w.assign(values))`, is run when they have them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from trainer import ModeKeys, errors
-from trainer.internals import patches, tensorflow_internals
+from trainer.compat.v1 import habits
+from trainer.compat.v1.estimator import session_hooks, sessions
 
 v1 = tf.compat.v1
 
@@ -32,34 +34,68 @@ _OTHERS = (
 
 
 class InitSession:
-  """What an init_fn gets for a session."""
+  """What an init_fn gets for a session, before the variables have values.
+
+  Args:
+    due: list to which it adds what the init_fn runs: (fetches, feed_dict).
+  """
 
   graph = None
 
-  def run(self, fetches: Any, feed_dict: Any = None) -> None:
-    """Raises SettingError: nothing can be run."""
-    del feed_dict
-    raise errors.SettingError(
-      f"A Scaffold's init_fn runs {fetches!r} in a session: there is none. Let it restore a "
-      "tf.train.Saver, or use tf.train.init_from_checkpoint in the model_fn."[:500]
-    )
+  def __init__(self, due: list[tuple[Any, Any]]) -> None:
+    self._due = due
+
+  def run(self, fetches: Any, feed_dict: Any = None, *unused: Any, **ignored: Any) -> None:
+    """Has operations run when the variables have their initial values.
+
+    Raises:
+      SettingError: the init_fn asks for a value.
+    """
+    for fetch in tf.nest.flatten(fetches):
+      if not isinstance(getattr(fetch, "op", fetch), tf.Operation):
+        raise errors.SettingError(
+          f"A Scaffold's init_fn asks for {fetch!r}, and variables have no values yet: let it run "
+          "assignments, or restore a tf.train.Saver."[:500]
+        )
+    self._due.append((fetches, feed_dict))
+
+  def restore(self, path: str, wanted: Mapping[str, Any] | None) -> None:
+    """Has variables begin with a checkpoint's values."""
+    if wanted is None:
+      wanted = {one.name.partition(":")[0]: one for one in v1.global_variables()}
+    v1.train.init_from_checkpoint(path, wanted)
 
 
-@patches.replaces(v1.train.Saver, "restore")
-def _restore(original, self, sess, save_path):
-  if not isinstance(sess, InitSession):
-    return original(self, sess, save_path)
-  wanted = tensorflow_internals.saved_by(self)
-  if wanted is None:
-    wanted = v1.global_variables()
-  if not isinstance(wanted, dict):
-    wanted = {one.name.partition(":")[0]: one for one in wanted}
-  v1.train.init_from_checkpoint(save_path, wanted)
-  return None
+class RunsDue(session_hooks.NativeHook):
+  """Runs what an init_fn has asked for, when a training begins.
+
+  Args:
+    due: what it is; empty afterwards, and where a training goes on from a checkpoint.
+  """
+
+  def __init__(self, due: list[tuple[Any, Any]]) -> None:
+    self._due = due
+    self._session = sessions.Session()
+
+  def attach(self, step: Any) -> None:
+    self._session.attach()
+
+  def start(self, estimator: Any) -> None:
+    while self._due:
+      self._session.run(*self._due.pop(0))
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return False
 
 
-def scaffold_fn(made: Any) -> Callable[[], Any] | None:
-  """The scaffold_fn for Octet of an EstimatorSpec or TPUEstimatorSpec; None for none."""
+def scaffold_fn(made: Any, due: list[tuple[Any, Any]]) -> Callable[[], Any] | None:
+  """The scaffold_fn for Octet of an EstimatorSpec or TPUEstimatorSpec; None for none.
+
+  Args:
+    made: the spec.
+    due: list to which it adds what an init_fn runs.
+  """
+  graph = habits.graph()
   if made.scaffold_fn is None and made.scaffold is None:
     return None
 
@@ -68,7 +104,8 @@ def scaffold_fn(made: Any) -> Callable[[], Any] | None:
     is_plain = type(scaffold) is v1.train.Scaffold
     if made.mode != ModeKeys.TRAIN or not is_plain or scaffold.init_fn is None:
       return scaffold
-    scaffold.init_fn(InitSession())  # the Scaffold gives itself
+    with habits.kept(graph):  # placeholders are keys of its feed_dict
+      scaffold.init_fn(InitSession(due))  # the Scaffold gives itself
     return v1.train.Scaffold(**{name: getattr(scaffold, name) for name in _OTHERS})
 
   return make

@@ -3,16 +3,17 @@
 | SessionRunHook                 | called                                                          |
 |--------------------------------|-----------------------------------------------------------------|
 | begin                          | while the step is traced, in the graph of the model_fn          |
-| after_create_session, the      | before the first loop                                           |
-| first before_run               |                                                                 |
-| after_run, the next before_run | after each step; on a TPU after each loop. After each batch of  |
-|                                | an evaluation                                                   |
+| after_create_session           | before the first loop                                           |
+| before_run, after_run          | before and after each step; on a TPU each loop. After each      |
+|                                | batch of an evaluation                                          |
 | end                            | after the last loop                                             |
 
-The session that they get can tell the value of a variable. What a hook fetches has to be known when
-the step is traced: a copy of it is asked then, by before_run.
+The session that they get runs what the model_fn or `begin` has made, see `sessions`. What a hook
+fetches from a step has to be known when the step is traced: a copy of it is asked then, by
+before_run.
 """
 
+import contextlib
 import copy
 from typing import Any
 
@@ -20,6 +21,8 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors, spec
+from trainer.compat.v1 import habits
+from trainer.compat.v1.estimator import sessions
 
 v1 = tf.compat.v1
 
@@ -52,26 +55,6 @@ class NativeHook(v1.train.SessionRunHook):
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
     raise NotImplementedError
-
-
-class Session:
-  """What stands for a session: `run` reads variables."""
-
-  graph = None
-
-  def run(self, fetches: Any, feed_dict: Any = None, options: Any = None) -> Any:
-    """Values of variables, in any structure."""
-    del feed_dict, options
-    return tf.nest.map_structure(_read, fetches)
-
-
-def _read(fetch: Any) -> Any:
-  if not isinstance(fetch, tf.Variable):
-    raise errors.SettingError(
-      f"A hook runs {fetch!r} in a session: there is none, and only variables have values outside "
-      "of a step. Fetch tensors by before_run."
-    )
-  return fetch.numpy()
 
 
 class _NoSession:
@@ -112,7 +95,7 @@ class _Foreign:
 
   def __init__(self, hook: Any, every: int | None):
     self.hook = hook
-    self._session = Session()
+    self._session = sessions.Session()
     self._context: Any = None
     self._fetches: Any = None
     self._fetched: list[tuple[Any, Any]] = []  # (what was asked for, the fetches.Fetched of it)
@@ -128,6 +111,7 @@ class _Foreign:
 
   def attach(self, step: Any) -> None:
     self._is_attached = True
+    self._session.attach()
     self._global_step = step.global_step
     self.hook.begin()
     self._fetched = [
@@ -139,8 +123,8 @@ class _Foreign:
   def begin(self, estimator: Any) -> None:
     if not self._is_attached:  # a hook of an evaluation or prediction
       self.hook.begin()
-    self.hook.after_create_session(self._session, None)
-    self._ask()
+    with self._in_graph():
+      self.hook.after_create_session(self._session, None)
 
   def see_batches(self) -> list[Any]:
     """From now on it is told of each batch, by `batch`; returns what it fetched."""
@@ -149,7 +133,8 @@ class _Foreign:
 
   def batch(self, step: int, *values: Any) -> None:
     """Tells it of a batch of an evaluation."""
-    for (_, fetched), value in zip(self._fetched, values, strict=True):
+    with_values = [fetched for _, fetched in self._fetched if fetched.tensor is not None]
+    for fetched, value in zip(with_values, values, strict=True):
       fetched.give(value)
     self._after_run(step, {})
 
@@ -167,30 +152,63 @@ class _Foreign:
       self._due = step + self._every
     return self._due
 
+  def before_loop(self) -> None:
+    """Asks it what it fetches, unless it was asked before a loop that it was not called after."""
+    if self._context is None:
+      self._ask()
+
   def _after_run(self, step: int, metrics: dict[str, float]) -> bool:
+    self.before_loop()  # nobody calls it in an evaluation
     results = None
     if self._fetches is not None:
       results = tf.nest.map_structure(
         lambda fetch: self._value(fetch, dict(metrics, global_step=step)), self._fetches
       )
     values = v1.train.SessionRunValues(results=results, options=None, run_metadata=None)
-    self.hook.after_run(self._context, values)
-    if self._context.stop_requested:
-      return True
-    self._ask()
-    return False
+    with self._in_graph():
+      self.hook.after_run(self._context, values)
+    stops, self._context = self._context.stop_requested, None
+    return stops
 
   def end(self, step: int, estimator: Any) -> None:
     if self._not_told is not None:
       self._after_run(step, self._not_told)
-    self.hook.end(self._session)
+    with self._in_graph():
+      self.hook.end(self._session)
+
+  def _in_graph(self) -> contextlib.AbstractContextManager[None]:
+    """A context in which placeholders can be keys of a feed_dict, if there is a graph."""
+    graph = self._session.graph
+    return contextlib.nullcontext() if graph is None else habits.kept(graph)
 
   def _ask(self) -> None:
     self._context = v1.train.SessionRunContext(
       original_args=v1.train.SessionRunArgs(None), session=self._session
     )
-    asked = self.hook.before_run(self._context)
+    with self._in_graph():
+      asked = self.hook.before_run(self._context)
     self._fetches = None if asked is None else asked.fetches
+    self._check(asked)
+
+  def _check(self, asked: Any) -> None:
+    """Refuses what a step that is traced already cannot do.
+
+    Raises:
+      SettingError: the hook feeds the step, or changes variables in some steps only.
+    """
+    who = f"The hook {spec.name_of(self.hook)}"
+    if asked is not None and asked.feed_dict:
+      raise errors.SettingError(
+        f"{who} gives {list(asked.feed_dict)!r} values in before_run: a step takes its batch "
+        "alone. Assign them to a variable by run_context.session.run."[:500]
+      )
+    wanted = set(map(id, _leaves(self._fetches)))
+    for fetch, fetched in self._fetched:
+      if fetched.changes and id(fetch) not in wanted:
+        raise errors.SettingError(
+          f"{who} fetches {fetch!r}, which changes variables, in some steps and not in others: "
+          "each step would run it. Let run_context.session.run do it where it is due."[:500]
+        )
 
   def _asked_early(self) -> Any:
     """What it will fetch, asked of a copy, so that it hears before_run as often as in TensorFlow.

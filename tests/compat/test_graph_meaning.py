@@ -1,0 +1,195 @@
+"""A model_fn runs what is fetched, as in a session: variables after five steps are those of 2.15.
+
+graphs_2_15.json has the values of TensorFlow 2.15, see graph_cases.py. `tests.slow.legacy_graphs`
+runs all cases in more ways.
+"""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import trainer.compat.v1 as tf
+from tests import long
+from tests.compat import graph_cases
+from trainer import errors
+
+EXPECTED = json.loads((pathlib.Path(__file__).parent / "graphs_2_15.json").read_text())
+
+# One of each kind of what is fetched and what is not.
+QUICK = [
+  "dict_of_kinds_of_optimizers",
+  "the_later_assignment_of_a_variable",
+  "a_gradient_through_a_loop",
+  "a_branch_that_waits",
+  "a_function_runs_all",
+  "python_code_for_nobody",
+  "batch_norm_of_one_scope_fetched",
+  "keras_batch_norm_fetched",
+  "a_merged_summary_for_nobody",
+  "a_hook_that_halves_the_rate",
+  "a_hook_that_fetches_an_operation",
+  "an_embedding_that_is_fed",
+  "an_init_fn_once_in_two_trainings",
+]
+QUICK_ON_TWO_CORES = ["dict_of_optimizers", "an_init_of_a_hook_in_each_training"]
+
+
+def check(name, device, tmp_path, monkeypatch):
+  monkeypatch.setenv("OCTET_DEVICE", device)
+  found = graph_cases.train(tf, name, str(tmp_path))
+  assert sorted(found) == sorted(EXPECTED[name])
+  for variable, value in EXPECTED[name].items():
+    np.testing.assert_allclose(found[variable], value, rtol=1e-5, atol=1e-6, err_msg=variable)
+
+
+@pytest.mark.parametrize("name", long.except_for(QUICK, graph_cases.CASES))
+def test_the_variables_are_those_of_2_15(name, tmp_path, monkeypatch):
+  check(name, "cpu", tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", long.except_for(QUICK_ON_TWO_CORES, graph_cases.CASES))
+def test_the_variables_are_those_of_2_15_on_two_cores(name, tmp_path, monkeypatch):
+  check(name, "cpu:2", tmp_path, monkeypatch)
+
+
+def train_with(tmp_path, hook, make):
+  """Trains for two steps, with a hook that `make` finished in the model_fn."""
+
+  def model_fn(features, labels, mode):
+    p = graph_cases.Program(tf, features, labels)
+    loss = p.loss(*p.weights())
+    train_op = p.sgd(loss)
+    make(p, loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
+
+  estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+  data = np.ones([4], np.float32)
+  estimator.train(lambda: tf.data.Dataset.from_tensors((data, data)).repeat(), steps=2)
+  return estimator
+
+
+class Hook(tf.train.SessionRunHook):
+  """A hook whose methods a test gives."""
+
+  def __init__(self, **methods):
+    vars(self).update(methods)
+
+
+def test_a_session_that_runs_what_needs_the_batch_is_refused(tmp_path):
+  hook = Hook()
+
+  def make(p, loss):
+    hook.after_create_session = lambda session, coord: session.run(loss)
+
+  with pytest.raises(errors.SettingError, match="which needs .* that has a value in a step alone"):
+    train_with(tmp_path, hook, make)
+
+
+def test_a_hook_that_feeds_a_step_is_refused(tmp_path):
+  hook = Hook()
+
+  def make(p, loss):
+    given = tf.placeholder(tf.float32, [])
+    hook.before_run = lambda context: tf.train.SessionRunArgs(loss, feed_dict={given: 1.0})
+
+  with pytest.raises(errors.SettingError, match="gives .* values in before_run"):
+    train_with(tmp_path, hook, make)
+
+
+def test_a_hook_that_changes_variables_in_some_steps_only_is_refused(tmp_path):
+  hook, asked = Hook(), []
+
+  def make(p, loss):
+    made = p.state("seen").assign_add(1.0)
+
+    def before_run(context):
+      asked.append(context)
+      return tf.train.SessionRunArgs(made) if len(asked) < 3 else None
+
+    hook.before_run = before_run
+
+  with pytest.raises(errors.SettingError, match="in some steps and not in others"):
+    train_with(tmp_path, hook, make)
+
+
+def test_a_session_returns_values_in_the_structure_of_its_fetches(tmp_path):
+  hook, found = Hook(), []
+
+  def make(p, loss):
+    state = p.state("state", 2.0)
+    other = p.state("other", 5.0)
+    fetches = {"op": tf.group(other.assign_add(1.0)), "more": [p.step, state.assign_add(1.0)]}
+    hook.end = lambda session: found.append(session.run(fetches))
+
+  train_with(tmp_path, hook, make)
+  assert found == [{"op": None, "more": [2, 3.0]}]
+
+
+def test_what_a_session_assigns_at_the_end_is_in_no_checkpoint_and_not_evaluated(tmp_path):
+  hook, found = Hook(), []
+
+  def model_fn(features, labels, mode):
+    p = graph_cases.Program(tf, features, labels)
+    w, b = p.weights()
+    reset, loss = w.assign(100.0), p.loss(w, b)
+    hook.end = lambda session: found.append(session.run(reset))
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=p.sgd(loss), training_hooks=[hook])
+
+  estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+  data = np.ones([4], np.float32)
+  estimator.train(lambda: tf.data.Dataset.from_tensors((data, data)).repeat(), steps=2)
+  assert found == [100.0]
+  assert estimator.get_variable_value("w") < 1
+  assert estimator.evaluate(lambda: tf.data.Dataset.from_tensors((data, data)))["loss"] < 1
+
+
+def test_a_hook_restores_a_checkpoint_in_its_session(tmp_path):
+  with tf.Graph().as_default(), tf.Session() as session:
+    tf.get_variable("there", initializer=7.0)
+    session.run(tf.global_variables_initializer())
+    path = tf.train.Saver().save(session, str(tmp_path / "first"))
+  hook = Hook()
+
+  def make(p, loss):
+    saver = tf.train.Saver({"there": p.state("state")})
+    hook.after_create_session = lambda session, coord: saver.restore(session, path)
+
+  assert train_with(tmp_path / "model", hook, make).get_variable_value("state") == 7.0
+
+
+def test_a_keras_layer_whose_updates_nobody_fetches_is_told(tmp_path, caplog):
+  def make(p, loss):
+    layer = tf.keras.layers.BatchNormalization(name="norm")
+    layer(p.x[:, None], training=True)
+
+  estimator = train_with(tmp_path, Hook(), make)
+  np.testing.assert_array_equal(estimator.get_variable_value("norm/moving_mean"), [0.0])
+  (told,) = [line for line in caplog.messages if "a Keras layer" in line]
+  assert "test_graph_meaning.py:" in told
+  assert "layer.updates" in told
+
+
+def test_a_summary_that_changes_variables_is_told_and_left_out(tmp_path, caplog):
+  def make(p, loss):
+    tf.summary.scalar("count", p.state("seen").assign_add(1.0))
+
+  estimator = train_with(tmp_path, Hook(), make)
+  assert estimator.get_variable_value("seen") == 0.0
+  assert any("The summary 'count' is not written" in line for line in caplog.messages)
+
+
+def test_an_optimizer_of_keras_runs_where_it_is_called(tmp_path):
+  def model_fn(features, labels, mode):
+    p = graph_cases.Program(tf, features, labels)
+    w = p.variable("w")
+    loss = p.loss(w)
+    optimizer = tf.keras.optimizers.SGD(0.1)
+    train_op = optimizer.apply_gradients(zip(tf.gradients(loss, [w]), [w], strict=True))
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+  data = np.ones([4], np.float32)
+  estimator.train(lambda: tf.data.Dataset.from_tensors((data, data)).repeat(), steps=1)
+  np.testing.assert_allclose(estimator.get_variable_value("w"), 0.2)

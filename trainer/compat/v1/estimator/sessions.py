@@ -1,0 +1,199 @@
+"""What a program gets for a session: it runs what a model_fn made and the steps leave out.
+
+    class Init(tf.train.SessionRunHook):
+      def after_create_session(self, session, coord):
+        session.run(init, feed_dict={placeholder: values})  # init = w.assign(placeholder)
+
+The operations are copied from the graph of the model_fn into a function of their own, which reads
+and assigns the variables. An operation that needs the batch has no values outside of a step.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.checkpoints import initial_checkpoints
+from trainer.compat.v1 import habits
+from trainer.internals import patches, tensorflow_internals
+from trainer.tracing import assignments, fetched_operations, variable_store
+
+v1 = tf.compat.v1
+
+# Reads a variable: it leaves the copies of the other replicas as they are.
+_READ = "ReadVariableOp"
+
+
+class Session:
+  """What a hook gets for a session.
+
+  Attributes:
+    graph: the graph of the model_fn; None for a hook that has not seen the step be traced.
+  """
+
+  def __init__(self) -> None:
+    self.graph: Any = None
+    self._store: variable_store.VariableStore | None = None
+    self._functions: dict[tuple, Callable] = {}  # by the identities of what is run and fed
+
+  def attach(self) -> None:
+    """Learns which graph a model_fn is traced in. Call it on the replica."""
+    self.graph, self._store = v1.get_default_graph(), variable_store.current()
+    self._functions = {}
+
+  def run(
+    self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *unused: Any, **ignored: Any
+  ) -> Any:
+    """Runs operations; returns the values of variables and tensors.
+
+    Args:
+      fetches: nest of variables, and of tensors and operations of the model_fn's graph.
+      feed_dict: placeholder → its value.
+      *unused: options and run_metadata, which have no meaning here.
+      **ignored: the same.
+
+    Raises:
+      SettingError: something has no value outside of a step.
+    """
+    with habits.kept(self.graph):
+      leaves = tf.nest.flatten(fetches)
+      targets = [_target(leaf) for leaf in leaves]
+      made = [target for target in targets if not isinstance(target, tf.Variable)]
+      values = iter(self._compute(made, dict(feed_dict or {})) if made else ())
+      found = [
+        target.numpy() if isinstance(target, tf.Variable) else next(values) for target in targets
+      ]
+      return tf.nest.pack_sequence_as(fetches, found)
+
+  def restore(self, path: str, wanted: Mapping[str, Any] | None) -> None:
+    """Assigns values of a checkpoint to variables.
+
+    Args:
+      path: the checkpoint.
+      wanted: name in the checkpoint → variable; None for all.
+    """
+    if self._store is None:
+      raise errors.SettingError(f"A hook restores {path} where no model_fn was traced.")
+    model = self._store.variables
+    wanted = {name: name for name in model} if wanted is None else wanted
+    initial_checkpoints.apply(
+      [initial_checkpoints.CheckpointInitializer(path, wanted, model)], model
+    )
+
+  def _compute(self, made: list[Any], fed: dict[Any, Any]) -> list[Any]:
+    key = tuple(map(id, made)), tuple(map(id, fed))
+    if key not in self._functions:
+      self._functions[key] = _Copy(made, list(fed))
+    copy = self._functions[key]
+    values = copy(list(fed.values()))
+    if self._store is not None:
+      copy.spread(self._store)
+      self._store.sessions += 1
+    return values
+
+
+class _Copy:
+  """A function of operations of a model_fn's graph.
+
+  Args:
+    made: tensors and operations.
+    fed: the placeholders that get values.
+
+  Raises:
+    SettingError: the operations need what has no value outside of a step.
+  """
+
+  def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
+    self._made, self._fed = made, fed
+    operations = fetched_operations.reached([getattr(one, "op", one) for one in made])
+    self._inner = [each for each in operations if not _is_source(each)]
+    self._captured = {
+      each.outputs[0].name: _value_of(each, made)
+      for each in operations
+      if _is_source(each) and all(each is not one.op for one in fed)
+    }
+    self._function = tf.function(self._run, autograph=False)
+
+  def __call__(self, fed: list[Any]) -> list[Any]:
+    values = [
+      tf.convert_to_tensor(value, one.dtype) for one, value in zip(self._fed, fed, strict=True)
+    ]
+    return [value.numpy() if tf.is_tensor(value) else None for value in self._function(values)]
+
+  def _run(self, fed: list[tf.Tensor]) -> list[Any]:
+    definition = v1.GraphDef()
+    definition.library.CopyFrom(self._inner[0].graph.as_graph_def().library)
+    for operation in self._inner:
+      node = definition.node.add()
+      node.CopyFrom(operation.node_def)
+      node.attr.pop("_class", None)
+      before = fetched_operations.control_inputs(operation)
+      given = [f"^{one.name}" for one in before if not _is_source(one)]
+      kept = [name for name in node.input if not name.startswith("^")]
+      node.ClearField("input")
+      node.input.extend(kept + given)
+    here = v1.get_default_graph()
+    inputs = {name: here.capture(value) for name, value in self._captured.items()}
+    inputs |= {one.name: value for one, value in zip(self._fed, fed, strict=True)}
+    found = tf.graph_util.import_graph_def(
+      definition, inputs, [one.name for one in self._made], name=""
+    )
+    return [value if tf.is_tensor(value) else None for value in found]
+
+  def spread(self, store: variable_store.VariableStore) -> None:
+    """Gives what was assigned on one replica to the copies of the others."""
+    changed = {
+      id(self._captured[tensor.name])
+      for operation in self._inner
+      if operation.type != _READ
+      for tensor in operation.inputs
+      if tensor.name in self._captured
+    }
+    for variable in store.variables.values():
+      copies = store.strategy.experimental_local_results(variable)
+      own = [copy for copy in copies if id(copy.handle) in changed]
+      if own and len(own) < len(copies):
+        for copy in copies:
+          copy.assign(own[0].read_value())
+
+
+def _target(leaf: Any) -> Any:
+  """What to compute for a fetch: a variable, a tensor or an operation."""
+  if isinstance(leaf, tf.Variable):
+    operation = getattr(leaf, "op", None)
+    if not isinstance(operation, tf.Operation):
+      return leaf
+    with operation.graph.as_default():  # what an assignment returns: the value after it
+      return tf.convert_to_tensor(leaf)
+  if isinstance(leaf, tf.Tensor | tf.Operation) and hasattr(leaf, "graph"):
+    return leaf
+  raise errors.SettingError(
+    f"A hook runs {leaf!r} in a session: expected a variable, or a tensor or an operation that the "
+    "model_fn or the hook's begin has made."[:500]
+  )
+
+
+def _is_source(operation: tf.Operation) -> bool:
+  return operation.type in ("Placeholder", "TPUReplicatedInput")
+
+
+def _value_of(operation: tf.Operation, made: list[Any]) -> tf.Tensor:
+  value = assignments.eager_handle(operation.outputs[0])
+  if value is None:
+    raise errors.SettingError(
+      f"A session runs {made!r}, which needs {operation.outputs[0]!r}: that has a value in a step "
+      "alone. Fetch it by before_run, or give the placeholder's value in feed_dict."[:600]
+    )
+  return value
+
+
+@patches.replaces(v1.train.Saver, "restore")
+def _restore(original, self, sess, save_path):
+  if not hasattr(sess, "restore"):
+    return original(self, sess, save_path)
+  wanted = tensorflow_internals.saved_by(self)
+  if wanted is not None and not isinstance(wanted, dict):
+    wanted = {one.name.partition(":")[0]: one for one in wanted}
+  sess.restore(save_path, wanted)
+  return None

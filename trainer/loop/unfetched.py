@@ -1,0 +1,76 @@
+"""Warns of assignments in a model_fn that nothing fetches: neither train_op nor loss needs them.
+
+In a native model_fn they run in each step all the same, such as the second one of two optimizers of
+which one is returned. In a model_fn of `trainer.compat.v1` they do not, and what a Keras layer
+assigns, such as moving averages, stays as it is unless `layer.updates` is fetched.
+"""
+
+import os
+from typing import Any
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from trainer import optimizers, spec, user_code
+from trainer.tracing import fetched_operations, user_frames
+
+_KERAS, _TENSORFLOW = (os.path.join(os.path.dirname(each.__file__), "") for each in (keras, tf))
+_KERAS_VARIABLES = os.path.join("backend", "common", "variables.py")
+
+_told: set[str] = set()  # the warnings that were given; once a process is enough
+
+
+def warn(made: fetched_operations.Made, fetched: Any, model_name: str) -> None:
+  """Warns of each line of the user's that makes such an assignment.
+
+  Args:
+    made: what the model_fn made.
+    fetched: nest of what the step fetches of it.
+    model_name: the model_fn's.
+  """
+  needed = fetched_operations.changes(fetched)
+  graph = tf.compat.v1.get_default_graph()
+  for operation in made.changes():
+    if operation in needed or operation.graph is not graph:  # a branch runs with its tf.cond
+      continue
+    frames = _frames(made.traceback(operation))
+    if not frames or _is_of_keras(frames) != made.runs_only_fetched:
+      continue
+    where = user_frames.where(frames)
+    if made.runs_only_fetched:
+      text = (
+        f"model_fn {model_name}: a Keras layer{where} changes variables when it is called, and "
+        "nothing fetches that: they stay as they are, as in TensorFlow 2.15. To change them, let "
+        "train_op depend on layer.updates."
+      )
+    else:
+      text = (
+        f"model_fn {model_name}: an assignment{where} runs in each step, and nothing fetches it: "
+        "train_op, loss and metrics do without it. Take it out, or add it to train_op by tf.group "
+        "if it is meant."
+      )
+    if text not in _told:
+      _told.add(text)
+      logging.warning("%s", text)
+
+
+def _frames(frames):
+  """The frames inside of the model_fn, the outermost first; none if no user's is among them."""
+  calls = [index for index, (file, _) in enumerate(frames) if file == spec.__file__]
+  inside = frames[calls[-1] + 1 :] if calls else []
+  return inside if any(user_code.is_users(file) for file, _ in inside) else []
+
+
+def _is_of_keras(frames):
+  """Whether a layer or an optimizer of Keras makes the assignment, and not the user's own code."""
+  files = [file for file, _ in frames]
+  innermost = max(index for index, file in enumerate(files) if user_code.is_users(file))
+  if any(file.startswith(_KERAS) for file in files[:innermost]):
+    return True  # the user's own layer
+  for file in files[innermost + 1 :]:
+    if file.startswith(_TENSORFLOW) or file == optimizers.__file__:
+      return False
+    if file.startswith(_KERAS):
+      return not file.endswith(_KERAS_VARIABLES)
+  return False
