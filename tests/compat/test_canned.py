@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 
 import trainer.compat.v1 as tf
@@ -120,3 +121,17 @@ def test_parsed_examples_with_sparse_features_are_served(tmp_path):
   asked = {"age": [row[0] for row in rows], "city": [*(row[1] for row in rows[:2]), b""]}
   wanted = made.predict(lambda: tf.data.Dataset.from_tensors(asked))
   assert found[:, 0] == pytest.approx([one["logistic"][0] for one in wanted])
+
+
+@pytest.mark.parametrize(("optimizer", "bias"), [("Ftrl", 0.19993058), (None, 0.18251082)])
+def test_an_optimizer_that_is_named_has_one_rate_for_any_number_of_columns(
+  tmp_path, optimizer, bias
+):
+  """Numbers of 2.15 after a step: 0.2, and 1/sqrt(30) for the one that nobody names."""
+  columns = [tf.feature_column.numeric_column(f"x{index}") for index in range(30)]
+  x = {column.key: np.linspace(0, 1, 4, dtype=np.float32) + i for i, column in enumerate(columns)}
+  config = estimator.RunConfig(device="cpu", model_dir=str(tmp_path))
+  made = estimator.LinearRegressor(columns, optimizer=optimizer, config=config)
+  made.train(lambda: tf.data.Dataset.from_tensors((x, np.arange(4, dtype=np.float32))), steps=1)
+  found = made.get_variable_value("linear/linear_model/bias_weights")
+  assert found == pytest.approx([bias], rel=1e-6)

@@ -342,3 +342,17 @@ def test_from_the_training_of_another_estimator(tmp_path, device):
   assert set(report.loaded) == {"w", "b"}
   np.testing.assert_array_equal(second.variables["w"].numpy(), first.get_variable_value("w"))
   assert second.variables["global_step"].numpy() == 0
+
+
+def test_variables_of_an_optimizer_of_keras_2_are_not_the_models_own():
+  own = {"dense/kernel", "dense/bias", "rnn/decay", "rnn/kernel"}
+  of_optimizers = {
+    "training/Adam/decay",
+    "training/Adam/learning_rate",
+    "training/Adam/dense/kernel/m",
+    "SGD/decay",
+    "SGD/momentum",
+    "mine/decay",
+    "mine/dense/bias/accumulator",
+  }
+  assert own_names.own_names(own | of_optimizers, {"dense/kernel", "dense/bias"}) == own
