@@ -190,11 +190,8 @@ def _apply(original, optimizer, grads, trainable_variables=None):
   if _mode.get() == _TRAINING and not _combined.get():
     record_learning_rate(optimizer)
     grads = combine(grads)
-  with fetched_operations.changes_made() as changes:
-    result = original(optimizer, grads, trainable_variables)
-  # Keras returns nothing that a train_op could be made of.
-  fetched_operations.fetch(changes)
-  return result
+  with fetched_operations.fetched_where_made():  # Keras returns nothing to make a train_op of
+    return original(optimizer, grads, trainable_variables)
 
 
 @patches.replaces(keras.optimizers.LossScaleOptimizer, "apply")
@@ -205,7 +202,8 @@ def _apply_scaled(original, optimizer, grads, trainable_variables=None):
     "keras.optimizers.LossScaleOptimizer",
     "train in bfloat16, which needs no loss scaling, with the optimizer that it wraps",
   )
-  return original(optimizer, grads, trainable_variables)
+  with fetched_operations.fetched_where_made():
+    return original(optimizer, grads, trainable_variables)
 
 
 def _refuse_on_several_cores(what, instead):

@@ -7,9 +7,11 @@ runs all cases in more ways.
 import json
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 
+import trainer
 import trainer.compat.v1 as tf
 from tests import long
 from tests.compat import graph_cases
@@ -180,14 +182,22 @@ def test_a_summary_that_changes_variables_is_told_and_left_out(tmp_path, caplog)
   assert any("The summary 'count' is not written" in line for line in caplog.messages)
 
 
-def test_an_optimizer_of_keras_runs_where_it_is_called(tmp_path):
+def apply(optimizer, loss, w):
+  optimizer.apply(tf.gradients(loss, [w]), [w])
+
+
+def minimize_scaled(optimizer, loss, w):
+  trainer.minimize(keras.optimizers.LossScaleOptimizer(optimizer), loss)  # in a branch
+
+
+@pytest.mark.parametrize("call", [apply, minimize_scaled])
+def test_an_optimizer_of_keras_runs_where_it_is_called(call, tmp_path):
   def model_fn(features, labels, mode):
     p = graph_cases.Program(tf, features, labels)
     w = p.variable("w")
     loss = p.loss(w)
-    optimizer = tf.keras.optimizers.SGD(0.1)
-    train_op = optimizer.apply_gradients(zip(tf.gradients(loss, [w]), [w], strict=True))
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    call(keras.optimizers.SGD(0.1), loss, w)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=p.count())
 
   estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
   data = np.ones([4], np.float32)

@@ -107,8 +107,12 @@ class Made:
 
   def changes(self, since: tuple[int, int] | None = None) -> list[tf.Operation]:
     """Returns what was made and changes variables; since a mark, or all of it."""
-    own, merged = since or (0, self._first_merged)
-    return _changes_of([*self._own[own:], *self._trace.merged[merged:]])
+    return _changes_of(self.operations(since or (0, self._first_merged)))
+
+  def operations(self, since: tuple[int, int]) -> list[tf.Operation]:
+    """Returns what was made since a mark."""
+    own, merged = since
+    return [*self._own[own:], *self._trace.merged[merged:]]
 
   def fetch(self, what: Any) -> None:
     """Has operations run.
@@ -154,6 +158,16 @@ def fetch(what: Any) -> None:
   """Has operations of the model_fn of this replica run, see `Made.fetch`."""
   if (made := _made.get()) is not None:
     made.fetch(what)
+
+
+@contextlib.contextmanager
+def fetched_where_made() -> Iterator[None]:
+  """Inside, what is made in a model_fn and has a state is fetched, branches too."""
+  made = _made.get()
+  mark = None if made is None else made.mark()
+  yield
+  if made is not None and made.runs_only_fetched:
+    made.fetch([each for each in made.operations(mark) if each.op_def.is_stateful])
 
 
 def run_only_fetched() -> None:
