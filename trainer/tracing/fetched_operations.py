@@ -164,10 +164,12 @@ def fetch(what: Any) -> None:
 def fetched_where_made() -> Iterator[None]:
   """Inside, what is made in a model_fn and has a state is fetched, branches too."""
   made = _made.get()
-  mark = None if made is None else made.mark()
+  if made is None or not made.runs_only_fetched:
+    yield
+    return
+  mark = made.mark()
   yield
-  if made is not None and made.runs_only_fetched:
-    made.fetch([each for each in made.operations(mark) if each.op_def.is_stateful])
+  made.fetch([each for each in made.operations(mark) if each.op_def.is_stateful])
 
 
 def run_only_fetched() -> None:
