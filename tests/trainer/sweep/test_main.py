@@ -111,7 +111,7 @@ def test_every_value_is_tried_out(tmp_path):
         "digits_mlp.model_fn.hidden_units = @digits_mpl.model_fn",
         "nothing is registered as digits_mpl.model_fn",
       ),
-      ("STEPS = 3", "The macro STEPS is set, and nothing in the experiment mentions %STEPS"),
+      ("STEPS = 3", "no binding uses the macro STEPS"),
       ("run.train_steps = %STEPS", "%STEPS has no value"),
       (
         "tset/digits.input_fn.start = 3",
