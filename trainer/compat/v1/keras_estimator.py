@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 import trainer
-from trainer.compat.v1 import legacy_optimizers, notes
+from trainer.compat.v1 import layer_updates, legacy_optimizers, notes
 from trainer.compat.v1.estimator.estimator import Estimator
 from trainer.compat.v1.estimator.export import PredictOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec
@@ -88,7 +88,10 @@ def _model_fn(
   )
 
   def model_fn(features: Any, labels: Any, mode: str) -> trainer.EstimatorSpec:
-    made = of_keras(features, labels, mode, {})
+    with layer_updates.changes() as updates:
+      made = of_keras(features, labels, mode, {})
+    if mode == trainer.ModeKeys.TRAIN:  # only what the train_op reaches runs
+      made.train_op = tf.group(made.train_op, *updates)
     if made.eval_metrics is not None and metric_names:
       made.eval_metrics = _renamed(made.eval_metrics, metric_names)
     if mode == trainer.ModeKeys.PREDICT:
