@@ -31,6 +31,7 @@ from trainer import (
   durations,
   errors,
   estimator,
+  files,
   keras_model,  # noqa: F401
   run_config,
   scheduled_evaluations,
@@ -362,7 +363,7 @@ def _predict(runner, input_fn, shown):
 
 
 def _say_done(runner, results, exporters):
-  model_dir = runner.model_dir
+  model_dir = files.shown(runner.model_dir)
   shown = "\n".join(
     f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}"
     for name, value in results.items()

@@ -157,6 +157,12 @@ def plain_path(path: str) -> Iterator[str]:
     yield os.path.join(link, name)
 
 
+def shown(path: str) -> str:
+  """Returns a path as a person would write it: below the working directory, without that."""
+  below = os.path.relpath(path) if "://" not in path else path
+  return path if below.startswith(os.pardir) else below
+
+
 def writer() -> str:
   """Names this machine, process and thread, for the names of what it is writing."""
   return f"{socket.gethostname()}-{os.getpid()}-{threading.get_native_id()}"

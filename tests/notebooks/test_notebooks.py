@@ -172,5 +172,5 @@ def test_the_first_cell_installs_from_the_place_that_it_names(path, place, monke
   ((*command, wanted),) = commands
   assert command == [sys.executable, "-m", "pip", "install", "-q"]
   assert re.fullmatch(
-    r"/clone\[\w+,plot\]" if place == "/clone" else rf"octet\[\w+,plot\] @ {place}", wanted
+    r"/clone\[\w+,plot\]" if place == "/clone" else rf"octet-trainer\[\w+,plot\] @ {place}", wanted
   )

@@ -124,3 +124,10 @@ def test_a_file_of_this_process_sorts_after_those_of_earlier_ones(tmp_path):
   assert made == sorted(made)
   numbers = [os.path.basename(path).split("-")[1] for path in made]
   assert numbers == ["1700000000", "1700000001", "1800000000", "1800000001"]
+
+
+def test_a_path_is_shown_as_one_would_write_it(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert files.shown(str(tmp_path / "out" / "digits")) == "out/digits"
+  assert files.shown("gs://bucket/digits") == "gs://bucket/digits"
+  assert files.shown("/elsewhere/digits") == "/elsewhere/digits"

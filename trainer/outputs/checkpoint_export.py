@@ -6,7 +6,7 @@ from typing import Any
 
 from absl import logging
 
-from trainer import run_config, spec
+from trainer import files, run_config, spec
 from trainer.checkpoints import model_values, retention
 from trainer.inputs import decodable, feeder
 from trainer.kinds import Kind
@@ -82,7 +82,8 @@ class CheckpointExport:
       assets_extra=assets_extra,
       completion=about,
     )
-    logging.info("Exported %s to %s", about.about["checkpoint"], exported)
+    source = files.shown(about.about["checkpoint"])
+    logging.info("Exported %s to %s", source, files.shown(exported))
     return exported
 
   def _about(self, source, step):

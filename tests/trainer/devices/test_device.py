@@ -3,12 +3,13 @@
 import importlib
 import json
 import os
+import re
 import sys
 
 import pytest
 import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.devices import device as device_lib
 from trainer.internals import libtpu_environment
 
@@ -105,7 +106,7 @@ def test_a_gpu_that_is_not_there_is_no_cpu(name):
   with pytest.raises(
     errors.SettingError,
     match=rf"--device={name}: 0 GPUs were found by "
-    r".*octet\[gpu\]",
+    f".*{re.escape(installation.command('gpu'))}",
   ):
     device_lib.connect(name)
 

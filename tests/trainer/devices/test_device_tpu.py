@@ -2,10 +2,12 @@
 order.
 """
 
+import re
+
 import pytest
 import tensorflow as tf
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.devices import device, tensorflow_package
 from trainer.internals import libtpu_environment
 
@@ -118,9 +120,7 @@ def test_a_named_tpu_is_never_replaced(calls):
   [
     (
       tf.errors.NotFoundError(None, None, "'ConfigureDistributedTPU' not registered"),
-      r"cannot "
-      r"drive a "
-      r"TPU.*octet\[tpu\]",
+      f"cannot drive a TPU.*{re.escape(installation.command('tpu'))}",
     ),
     (
       tf.errors.AbortedError(None, None, "The TPU is already in use by process with pid 7"),

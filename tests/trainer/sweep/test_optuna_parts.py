@@ -1,11 +1,12 @@
 """Optuna's samplers and pruners by their names, and what may be said of them in a sweep file."""
 
+import re
 import sys
 
 import optuna
 import pytest
 
-from trainer import errors
+from trainer import errors, installation
 from trainer.sweep import optuna_parts
 
 
@@ -94,5 +95,7 @@ def test_options_that_cannot_be(make, message):
 @pytest.mark.parametrize("package, name", [("optuna", "tpe"), ("cmaes", "cmaes")])
 def test_a_package_that_is_missing_is_told(package, name, monkeypatch):
   monkeypatch.setitem(sys.modules, package, None)
-  with pytest.raises(errors.SettingError, match=r"(?i)need.*" + package + r".*octet\[sweep\]"):
+  with pytest.raises(
+    errors.SettingError, match=f"(?i)need.*{package}.*{re.escape(installation.command('sweep'))}"
+  ):
     optuna_parts.sampler(name, {}, 0, 0)
