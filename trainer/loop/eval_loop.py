@@ -132,11 +132,11 @@ class EvalLoop:
     return self._partial(element, name)
 
   def _evaluate_partial(self, element, name):
-    size = tf.nest.flatten(element)[0].shape[0]
+    size = _sizes(tf.nest.flatten(element)[0])[0]
     losses, tensors, traced = self._program.evaluate([element] * self._replicas)
     readers = self.host_metrics(name).update(
       traced.metric_fn,
-      tf.nest.map_structure(lambda tensor: tensor[: tensor.shape[0] // self._replicas], tensors),
+      tf.nest.map_structure(lambda tensor: tensor[: _sizes(tensor)[0] // self._replicas], tensors),
     )
     return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=metrics_lib.read(readers))
 
@@ -147,7 +147,12 @@ def split(element: Any, replicas: int) -> list[Any]:
 
 
 def _batch_size(element):
-  return tf.nest.flatten(element)[0].shape[1]
+  return _sizes(tf.nest.flatten(element)[0])[1]
+
+
+def _sizes(tensor):
+  # A list also where a program has turned TensorFlow's new shapes off.
+  return tensor.shape.as_list()
 
 
 def _next_group(iterator, like):

@@ -105,9 +105,9 @@ def test_what_cannot_be_read_is_told(folder, name, make, message):
 
 def test_addresses_are_read_by_tensorflow(monkeypatch):
   def remote(path, mode):
-    if (path, mode) != ("gs://bucket/a.gin", "r"):
+    if (path, mode) != ("gs://bucket/a.gin", "rb"):
       raise tf.errors.NotFoundError(None, None, "The specified object does not exist.")
-    return io.StringIO("X = 1\n")
+    return io.BytesIO(b"X = 1\n")
 
   monkeypatch.setattr(tf.io.gfile, "GFile", remote)
   assert bindings(files.read("gs://bucket/a.gin")) == {("", "X", ""): 1}
