@@ -6,6 +6,7 @@ trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://.
 
 import dataclasses
 import datetime
+from typing import Any
 
 from trainer import errors
 from trainer.config import gin_names
@@ -30,7 +31,7 @@ class Price:
 
 
 @gin_names.configurable(module="trainer.preflight")
-def prices(table: dict[str, tuple] | None = None) -> dict[str, Price]:
+def prices(table: dict[str, Any] | None = None) -> dict[str, Price]:
   """Returns the price of each topology in the table.
 
   Args:
