@@ -1,13 +1,31 @@
-"""What setup.py declares."""
+"""What setup.py declares, and what commands take."""
 
 import functools
 import pathlib
+import re
 import runpy
 from unittest import mock
 
 from packaging.requirements import Requirement
 
 ROOT = pathlib.Path(__file__).parents[1]
+
+
+# Which file defines a command's flags.
+COMMANDS = {
+  "trainer.main": "trainer/main.py",
+  "trainer.serve": "trainer/serving/serve_main.py",
+  "trainer.sweep": "trainer/sweep/main.py",
+  "trainer.checkpoints": "trainer/checkpoints/main.py",
+  "trainer.compare": "trainer/compare/main.py",
+  "trainer.data_service": "trainer/inputs/data_service_main.py",
+  "trainer.devices": "trainer/devices/main.py",
+  "trainer.new": "trainer/new/main.py",
+  "trainer.plot": "trainer/plot/main.py",
+  "trainer.predict": "trainer/serving/predict_main.py",
+  "trainer.preflight": "trainer/preflight/main.py",
+  "trainer.sweep_report": "trainer/sweep/report_main.py",
+}
 
 
 @functools.cache
@@ -32,3 +50,12 @@ def lowest(requirement: Requirement) -> str:
   """The version from which on it is declared."""
   (version,) = [each.version for each in requirement.specifier if each.operator in (">=", "==")]
   return version
+
+
+def flags_of(command: str) -> set[str]:
+  """The names of a command's flags, but for --debug, which all have."""
+  source = (ROOT / COMMANDS[command]).read_text()
+  defined = set(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', source))
+  if "gin_flags" in source:
+    defined |= {"gin_file", "gin_bindings", "gin_modules"}
+  return defined

@@ -2,12 +2,13 @@
 
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
 import pytest
 import yaml
+
+from tests import declared
 
 ROOT = pathlib.Path(__file__).parents[1]
 MANIFESTS = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
@@ -61,9 +62,7 @@ def test_manifests_run_commands_and_flags_that_there_are(path):
     command = container["command"]
     if command[:2] != ["python", "-m"]:
       continue
-    folder = ROOT.joinpath(*command[2].split("."))
-    module = folder / "main.py" if folder.is_dir() else folder.with_suffix(".py")
-    known = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', module.read_text()))
+    known = declared.flags_of(command[2])
     for argument in container["args"]:
       name, _, value = argument.removeprefix("--").partition("=")
       assert name in known, argument

@@ -11,6 +11,7 @@ import pytest
 import trainer.compat.v2 as tf
 from tests import long
 from tests.compat import v2_programs_2_15 as programs
+from trainer import errors
 
 HERE = pathlib.Path(__file__).parent
 VALUES = json.loads((HERE / "v2_programs_2_15.json").read_text())
@@ -182,3 +183,10 @@ def test_one_core_and_two_train_alike(tmp_path):
   assert found[0]["names"] == found[1]["names"]
   for one, other in zip(*(each["results"] for each in found), strict=True):
     assert one == pytest.approx(other, rel=1e-5)
+
+
+def test_a_model_that_lies_in_a_file_is_loaded_by_the_program():
+  with pytest.raises(errors.SettingError, match=r"can hold code.*load_model\(keras_model_path\)"):
+    tf.keras.estimator.model_to_estimator(keras_model_path="model.h5")
+  with pytest.raises(ValueError, match="needs keras_model"):
+    tf.keras.estimator.model_to_estimator()

@@ -188,35 +188,19 @@ def test_log_lines_have_a_time_and_from_warnings_on_a_level(run):
   assert run(main)[1] == " 3 steps of trainer/a.py\n warning: 3 steps of tensorflow/b.py\n"
 
 
-# Which file defines a command's flags.
-COMMANDS = {
-  "trainer.main": "trainer/main.py",
-  "trainer.serve": "trainer/serving/serve_main.py",
-  "trainer.sweep": "trainer/sweep/main.py",
-  "trainer.checkpoints": "trainer/checkpoints/main.py",
-  "trainer.compare": "trainer/compare/main.py",
-  "trainer.data_service": "trainer/inputs/data_service_main.py",
-  "trainer.devices": "trainer/devices/main.py",
-  "trainer.new": "trainer/new/main.py",
-  "trainer.plot": "trainer/plot/main.py",
-  "trainer.predict": "trainer/serving/predict_main.py",
-  "trainer.preflight": "trainer/preflight/main.py",
-  "trainer.sweep_report": "trainer/sweep/report_main.py",
-}
 SHORT = ("trainer.main", "trainer.serve", "trainer.sweep")  # a module, a face and a package
 
 
 @pytest.mark.parametrize(
   "command",
-  [name if name in SHORT else pytest.param(name, marks=pytest.mark.long) for name in COMMANDS],
+  [
+    name if name in SHORT else pytest.param(name, marks=pytest.mark.long)
+    for name in declared.COMMANDS
+  ],
 )
 def test_help_lists_all_flags_of_a_command(command):
-  source = (declared.ROOT / COMMANDS[command]).read_text()
-  defined = set(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', source))
-  if "gin_flags" in source:
-    defined |= {"gin_file", "gin_bindings", "gin_modules"}
   done = subprocess.run(
     [sys.executable, "-m", command, "--help"], capture_output=True, text=True, check=True
   )
   listed = set(re.findall(r"^  --(?:\[no\])?(\w+)", done.stdout, re.MULTILINE))
-  assert listed == defined | {"debug"}
+  assert listed == declared.flags_of(command) | {"debug"}

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 import trainer
+from trainer import errors
 from trainer.compat.v1 import layer_updates, legacy_optimizers, notes
 from trainer.compat.v1.estimator.estimator import Estimator
 from trainer.compat.v1.estimator.export import PredictOutput
@@ -32,7 +33,7 @@ def model_to_estimator(
 
   Args:
     keras_model: a functional or Sequential model.
-    keras_model_path: where one is saved, in its place.
+    keras_model_path: refused. A file of a model can hold code: the program loads it itself.
     custom_objects: by name, classes that the model is made of.
     model_dir: where everything is written; default: config.model_dir, or a temporary folder.
     config: a RunConfig.
@@ -41,12 +42,21 @@ def model_to_estimator(
     export_outputs: by name of an output, the kind of its signature.
 
   Raises:
+    SettingError: keras_model_path is given.
     ValueError: there is no model, or it is not compiled.
   """
+  if keras_model_path is not None:
+    raise errors.SettingError(
+      f"model_to_estimator: keras_model_path={keras_model_path!r}: Octet reads no files of models, "
+      "since these can hold code. If you trust it: "
+      "keras_model=tf.keras.models.load_model(keras_model_path)."
+    )
   if checkpoint_format == "checkpoint":
     notes.tell_once("model_to_estimator: checkpoints have variables by name, not by object.")
   with keras.saving.custom_object_scope(dict(custom_objects or {})):
-    model = keras_model or keras.models.load_model(keras_model_path)
+    model = keras_model
+    if model is None:
+      raise ValueError("model_to_estimator needs keras_model, a compiled model of Keras.")
     if not model.optimizer:
       raise ValueError("The given keras model has not been compiled yet: call model.compile().")
     model_fn = _model_fn(model, custom_objects or {}, metric_names_map or {}, export_outputs or {})
