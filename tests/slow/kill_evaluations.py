@@ -2,6 +2,7 @@
 compares it with one that was left alone.
 
     python -m tests.slow.kill_evaluations --kills=30
+    python -m tests.slow.kill_evaluations --kills=40 --at_the_end=10
 
 Two in three kills come at a point that is chosen by chance among all that the undisturbed run came
 by: in a step, around the writing of a checkpoint, in an evaluation, between the files that tell of
@@ -9,6 +10,10 @@ it, around and in an export, in retention. The others come by the clock. In the 
 be as if nothing had happened, to the bit: each evaluation, where early stopping ended the training,
 the variables of the last checkpoint, and what the exporters have exported. No evaluation may be
 written down twice, and nothing half may be left.
+
+Kills --at_the_end are among the others: their trainings have no max_steps, and their data end. They
+are killed after the last checkpoint was first written: in its evaluations, in the checkpoint that
+says that the data have ended, in the last exports. No second epoch may be trained.
 
 The processes are forks of one that has imported TensorFlow and not used it, which saves the import.
 """
@@ -34,13 +39,16 @@ import trainer
 from trainer.checkpoints import directory, owed_evaluations, reader, retention, saver
 from trainer.hooks import early_stopping
 from trainer.loop import watchdog
-from trainer.outputs import cut_off_exports, exporters, options, saved_model
+from trainer.outputs import cut_off_exports, exporters, numbered_exports, options, saved_model
 from trainer.reporting import metrics_file, summaries
 
 _FORK = multiprocessing.get_context("fork")
 
 # What kills by the clock are shared out over, where the points do it for the others.
 _CLOCK = "by the clock"
+
+# Steps of trainings whose data end: where a checkpoint is due, and where none is.
+_ENDS = 30, 27
 
 
 # ------------------------------------------------------------------ the training
@@ -89,8 +97,12 @@ def other_input(params):
   return _examples(100, 160).batch(params["batch_size"])
 
 
-def train(model_dir):
-  """The training that is killed."""
+def train(model_dir, end=None):
+  """The training that is killed; with data that end at a step, or to an early stop."""
+
+  def ending_input(params):
+    return train_input(params).take(end)
+
   estimator = trainer.Estimator(
     model_fn,
     model_dir,
@@ -108,11 +120,10 @@ def train(model_dir):
     # The check of an export in another process is no part of what is killed here.
     export_options=options.ExportOptions(verify=False, warm_up_batches=()),
   )
+  stopping = [early_stopping.EarlyStopping(patience=4)]
   trainer.train_and_evaluate(
     estimator,
-    trainer.TrainSpec(
-      train_input, max_steps=1000, hooks=[early_stopping.EarlyStopping(patience=4)]
-    ),
+    trainer.TrainSpec(ending_input) if end else trainer.TrainSpec(train_input, 1000, stopping),
     trainer.EvalSpec(
       held_out_input,
       exporters=[exporters.BestExporter(exports_to_keep=2), exporters.FinalExporter()],
@@ -156,7 +167,7 @@ _POINTS = {
   "in retention": [
     (directory.CheckpointDirectory, "_forget"),
     (directory, "remove"),
-    (exporters.Exporter, "_remove_old"),
+    (numbered_exports, "remove_old"),
   ],
 }
 
@@ -168,9 +179,11 @@ def _install(at):
     at: (function's name, "before" or "after", which time), or None.
 
   Returns:
-    A counter of (where, function's name).
+    (a counter of (where, function's name), checkpoint → what the counter was when it was first
+    there).
   """
   seen = collections.Counter()
+  when_there = {}
 
   def wrapped(where, name, original):
     def call(*args, **kwargs):
@@ -179,17 +192,20 @@ def _install(at):
       if at == (name, "before", time_):
         os.kill(os.getpid(), signal.SIGKILL)
       result = original(*args, **kwargs)
+      if original is put_in_place:
+        when_there.setdefault(directory.step_of(args[1]), dict(seen))
       if at == (name, "after", time_):
         os.kill(os.getpid(), signal.SIGKILL)
       return result
 
     return call
 
+  put_in_place = directory._put_in_place
   for where, functions in _POINTS.items():
     for owner, function in functions:
       name = f"{owner.__name__.rpartition('.')[2]}.{function}"
       setattr(owner, function, wrapped(where, name, getattr(owner, function)))
-  return seen
+  return seen, when_there
 
 
 def _child(task, pipe, log):
@@ -228,13 +244,13 @@ def forked(task, log, kill_after=None):
   return result
 
 
-def run(model_dir, at=None, kill_after=None):
-  """Trains until it ends or is killed; a dict of point → how often it came by, or None."""
+def run(model_dir, at=None, kill_after=None, end=None):
+  """Trains until it ends or is killed; what `_install` returns, or None."""
 
   def task():
-    seen = _install(at)
-    train(model_dir)
-    return dict(seen)
+    seen, when_there = _install(at)
+    train(model_dir, end)
+    return dict(seen), when_there
 
   return forked(task, model_dir + ".log", kill_after)
 
@@ -345,7 +361,24 @@ def chosen(kills, seen, seed):
   return found
 
 
-def compare(number, kill, whole, expected, folder, seed):
+def chosen_at_the_end(kills, end, undisturbed, seed):
+  """The same, all after the last checkpoint was first there."""
+  randomness = random.Random(f"{seed} {end}")
+  seen, when_there = undisturbed
+  before = when_there[end]
+  times = {point: range(before.get(point, 0) + 1, count + 1) for point, count in seen.items()}
+  points = [point for point in times if times[point]]
+  places = sorted({where for where, _ in points})
+  found = []
+  for number in range(kills):
+    place = places[number % len(places)]
+    where, name = randomness.choice([point for point in points if point[0] == place])
+    when = randomness.choice(["before", "after"]), randomness.choice(times[where, name])
+    found.append((f"{where}, at the end", (name, *when)))
+  return found
+
+
+def compare(number, kill, whole, expected, folder, seed, end=None):
   """Kills one run as said, starts it again until it ends, and compares.
 
   Returns:
@@ -355,16 +388,16 @@ def compare(number, kill, whole, expected, folder, seed):
   model_dir = os.path.join(folder, f"killed-{number}")
   if where == _CLOCK:
     randomness = random.Random(f"{seed} {number}")
-    while run(model_dir, kill_after=at * whole) is not None:  # it was done before
+    while run(model_dir, kill_after=at * whole, end=end) is not None:  # it was done before
       tf.io.gfile.rmtree(model_dir)
       at = randomness.uniform(0.1, at)
     what = f"after {at * whole:.2f} s"
   else:
-    if run(model_dir, at) is not None:
+    if run(model_dir, at, end=end) is not None:
       raise RuntimeError(f"It did not come by {at}.")
     what = f"{at[1]} {at[0]}, time {at[2]}"
   newest = max(directory.CheckpointDirectory(model_dir).steps(), default=None)
-  while run(model_dir) is None:
+  while run(model_dir, end=end) is None:
     pass
   found = forked(lambda: outcome(model_dir), model_dir + ".log")
   return where, what, newest, [name for name in expected if found[name] != expected[name]]
@@ -373,6 +406,7 @@ def compare(number, kill, whole, expected, folder, seed):
 def main():
   parser = argparse.ArgumentParser()
   parser.add_argument("--kills", type=int, default=30)
+  parser.add_argument("--at_the_end", type=int, default=0, help="so many of the kills")
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--at_a_time", type=int, default=2)
   parser.add_argument("--folder", help="where to keep the runs; default: nowhere")
@@ -382,7 +416,7 @@ def main():
     os.makedirs(folder, exist_ok=True)
     alone = os.path.join(folder, "alone")
     start = time.monotonic()
-    seen = run(alone)
+    seen, _ = run(alone)
     whole = time.monotonic() - start
     expected = forked(lambda: outcome(alone), alone + ".log")
     steps = sorted(expected["evaluations.json"][""])
@@ -396,18 +430,30 @@ def main():
     assert not expected["what is owed or half"], expected["what is owed or half"]
     assert steps[0] < best < steps[-1], (steps, best)
 
+    kills = arguments.kills - arguments.at_the_end
+    to_do = [(kill, expected, None) for kill in chosen(kills, seen, arguments.seed)]
+    for number, end in enumerate(_ENDS if arguments.at_the_end else ()):
+      alone = os.path.join(folder, f"alone-{end}")
+      undisturbed = run(alone, end=end)
+      of_this = forked(lambda folder=alone: outcome(folder), alone + ".log")
+      assert of_this["the step of the stop"] == end
+      kills = len(range(number, arguments.at_the_end, len(_ENDS)))
+      to_do += [
+        (kill, of_this, end) for kill in chosen_at_the_end(kills, end, undisturbed, arguments.seed)
+      ]
+
     different = 0
-    print(f"{'kill':>4}  {'where':<28}{'newest':>7}  {'differs':<30}at", flush=True)
+    print(f"{'kill':>4}  {'where':<38}{'newest':>7}  {'differs':<30}at", flush=True)
     with concurrent.futures.ThreadPoolExecutor(arguments.at_a_time) as threads:
       done = [
-        threads.submit(compare, number, kill, whole, expected, folder, arguments.seed)
-        for number, kill in enumerate(chosen(arguments.kills, seen, arguments.seed), 1)
+        threads.submit(compare, number, kill, whole, outcome_, folder, arguments.seed, end)
+        for number, (kill, outcome_, end) in enumerate(to_do, 1)
       ]
       for number, future in enumerate(done, 1):
         where, what, newest, differs = future.result()
         different += bool(differs)
         shown = ", ".join(differs) or "nothing"
-        print(f"{number:>4}  {where:<28}{newest!s:>7}  {shown:<30}{what}", flush=True)
+        print(f"{number:>4}  {where:<38}{newest!s:>7}  {shown:<30}{what}", flush=True)
     print(f"{arguments.kills} kills: {arguments.kills - different} runs as the undisturbed one.")
   raise SystemExit(1 if different else 0)
 

@@ -303,6 +303,17 @@ class CheckpointDirectory:
     self._left = file_names.steps(storage.listdir(self.directory))
     self._swept = True
 
+  def finish_cut_off_save(self) -> None:
+    """Does what a process that was killed after it wrote a checkpoint had left to do.
+
+    It names the checkpoint in `checkpoint`, and removes those that need not be kept. Only the
+    process that writes checkpoints may call this.
+    """
+    state = going_back.read(self.directory)
+    steps = self.steps()
+    if steps and state is not None and not state.may_go_back and state.listed_steps() != {*steps}:
+      self._forget(steps[-1])
+
   def _forget(self, step):
     """Removes the checkpoints that need not be kept, and names the others in `checkpoint`."""
     state = going_back.read(self.directory)

@@ -170,6 +170,7 @@ class Training:
     #    and the weights, the step and the place in the data must be those of one.
     if device.is_chief:
       self._checkpoints.clean()
+      self._checkpoints.finish_cut_off_save()
     latest = self._values.latest()
     if max_steps is not None and latest and reader.read_step(latest) >= max_steps:
       logging.info(

@@ -462,3 +462,11 @@ def test_a_bucket_that_fails_for_a_moment(when, trained, tmp_path, monkeypatch):
   faults.inject(monkeypatch, faults.Clock(), fault)
   programs.estimator(url).go_back()
   assert (steps(url), steps(f"{url}/set_aside-1")) == ([0, 1, 2], [3, 4])
+
+
+def test_a_save_that_was_cut_off_is_finished_by_a_training_that_has_nothing_to_do(run):
+  """A process that was killed between the file and the removals left checkpoints of step 0 to 2."""
+  (run / "checkpoint").write_text(state_file.compose([name(3), name(4)]))
+  estimator = programs.estimator(run, keep_checkpoint_max=2)
+  estimator.train(programs.train_input, max_steps=4)
+  assert estimator.checkpoint_steps() == [3, 4]
