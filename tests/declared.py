@@ -55,7 +55,7 @@ def lowest(requirement: Requirement) -> str:
 def flags_of(command: str) -> set[str]:
   """The names of a command's flags, but for --debug, which all have."""
   source = (ROOT / COMMANDS[command]).read_text()
-  defined = set(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', source))
-  if "gin_flags" in source:
-    defined |= {"gin_file", "gin_bindings", "gin_modules"}
-  return defined
+  for shared in re.findall(r"adopt_module_key_flags\((\w+)\)", source):
+    (path,) = (ROOT / "trainer").rglob(f"{shared}.py")
+    source += path.read_text()
+  return set(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', source))

@@ -10,6 +10,8 @@ mistake in a flag.
 
 from absl import flags
 
+from trainer.serving import engine_flags
+
 _EXPORT = flags.DEFINE_string(
   "export", None, "A SavedModel's folder, or a folder of exports, of which the newest is taken."
 )
@@ -25,15 +27,7 @@ _OUTPUT = flags.DEFINE_string(
   "A file .jsonl, .csv or .png (a contact sheet); - for JSON lines on standard output.",
 )
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 128, "Examples of a call.", lower_bound=1)
-_ENGINE = flags.DEFINE_string(
-  "engine",
-  "auto",
-  "tensorflow, onnx, openvino, openvino_parts, tflite, tflite_int8, or auto for the fastest "
-  "installed one.",
-)
-_PRECISION = flags.DEFINE_string(
-  "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone."
-)
+flags.adopt_module_key_flags(engine_flags)
 _KEEP_GOING = flags.DEFINE_bool(
   "keep_going",
   False,
@@ -52,7 +46,7 @@ def main(argv: list[str]) -> int:
     _INPUT.value,
     _OUTPUT.value,
     batch_size=_BATCH_SIZE.value,
-    engine=_ENGINE.value,
-    precision=_PRECISION.value,
+    engine=engine_flags.ENGINE.value,
+    precision=engine_flags.PRECISION.value,
     keep_going=_KEEP_GOING.value,
   )

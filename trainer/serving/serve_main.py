@@ -9,6 +9,8 @@ the server.
 
 from absl import flags
 
+from trainer.serving import engine_flags
+
 _EXPORT_BASE = flags.DEFINE_string(
   "export_base", None, "A folder of exports, of which the newest is served; or one SavedModel."
 )
@@ -17,15 +19,7 @@ _HOST = flags.DEFINE_string(
   "host", "127.0.0.1", "The address to listen at; 0.0.0.0 for all networks of this machine."
 )
 _PORT = flags.DEFINE_integer("port", 8501, "The port.", lower_bound=0, upper_bound=65535)
-_ENGINE = flags.DEFINE_string(
-  "engine",
-  "auto",
-  "tensorflow, onnx, openvino, openvino_parts, tflite, tflite_int8, or auto for the fastest "
-  "installed one.",
-)
-_PRECISION = flags.DEFINE_string(
-  "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone."
-)
+flags.adopt_module_key_flags(engine_flags)
 _MAX_BATCH = flags.DEFINE_integer(
   "max_batch", 64, "Examples of a call, of requests that wait at the same time.", lower_bound=1
 )
@@ -54,8 +48,8 @@ def main(argv: list[str]) -> None:
     _NAME.value,
     host=_HOST.value,
     port=_PORT.value,
-    engine=_ENGINE.value,
-    precision=_PRECISION.value,
+    engine=engine_flags.ENGINE.value,
+    precision=engine_flags.PRECISION.value,
     max_batch=_MAX_BATCH.value,
     batch_wait_secs=_BATCH_WAIT_MS.value / 1000,
     reload_secs=_RELOAD_SECS.value,

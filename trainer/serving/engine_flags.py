@@ -1,0 +1,13 @@
+"""The flags of commands that run exports. Only the main files of commands import this."""
+
+from absl import flags
+
+ENGINE = flags.DEFINE_string(
+  "engine",
+  "auto",
+  "tensorflow, onnx, openvino, openvino_parts, tflite, tflite_int8, or auto for the fastest "
+  "installed one.",
+)
+PRECISION = flags.DEFINE_string(
+  "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone."
+)
