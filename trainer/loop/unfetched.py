@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from trainer import optimizers, spec, user_code
+from trainer import optimizers, user_code
 from trainer.tracing import fetched_operations, user_frames
 
 _KERAS, _TENSORFLOW = (os.path.join(os.path.dirname(each.__file__), "") for each in (keras, tf))
@@ -57,8 +57,7 @@ def warn(made: fetched_operations.Made, fetched: Any, model_name: str) -> None:
 
 def _frames(frames):
   """The frames inside of the model_fn, the outermost first; none if no user's is among them."""
-  calls = [index for index, (file, _) in enumerate(frames) if file == spec.__file__]
-  inside = frames[calls[-1] + 1 :] if calls else []
+  inside = user_frames.inside_model_fn(frames)
   return inside if any(user_code.is_users(file) for file, _ in inside) else []
 
 

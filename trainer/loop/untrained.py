@@ -8,7 +8,6 @@ from typing import Any
 
 from absl import logging
 
-from trainer import spec
 from trainer.tracing import user_frames, variable_store
 
 _told: set[str] = set()  # the warnings that were given; once a process is enough
@@ -43,6 +42,5 @@ def _where(train_op):
   """Where the model_fn made an op; "" for a variable, which says nothing of that."""
   operation = getattr(train_op, "op", train_op)
   frames = [(frame.filename, frame.lineno) for frame in getattr(operation, "traceback", ())]
-  calls = [index for index, (file, _) in enumerate(frames) if file == spec.__file__]
   # An op that was made between the replicas was not made inside of the call.
-  return user_frames.where(frames[calls[-1] :]) if calls else ""
+  return user_frames.where(user_frames.inside_model_fn(frames))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from trainer import user_code
+from trainer import spec, user_code
 
 
 def innermost(frames: Sequence[tuple[str, int | str]]) -> tuple[str, int | str]:
@@ -25,6 +25,16 @@ def innermost(frames: Sequence[tuple[str, int | str]]) -> tuple[str, int | str]:
     if not file.startswith("<") and user_code.is_users(file):
       return file, line
   return "", 0
+
+
+def inside_model_fn(frames: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
+  """Returns the frames below Octet's innermost call of a model_fn; none if there is no such call.
+
+  Args:
+    frames: (file, line) of each frame, the outermost first.
+  """
+  calls = [index for index, (file, _) in enumerate(frames) if file == spec.__file__]
+  return frames[calls[-1] + 1 :] if calls else []
 
 
 def where(frames: Sequence[tuple[str, int | str]]) -> str:
