@@ -11,7 +11,8 @@ not complete. `shard_index` describes the files that are written.
 
 from absl import flags
 
-from trainer import command, errors
+from trainer import errors
+from trainer.cli import command
 
 _SOURCE = flags.DEFINE_string("source", None, "tfds:NAME[:SPLIT] or folder:PATH.")
 _OUTPUT = flags.DEFINE_string("output", None, "The folder to write to, local or gs://...")

@@ -11,7 +11,8 @@ test has must not be known to the training.
 
 from absl import flags
 
-from trainer import command, errors
+from trainer import errors
+from trainer.cli import command
 
 _INPUT = flags.DEFINE_multi_string(
   "input", [], "A .csv, .tsv or .jsonl file or a glob, local or gs://...; may be repeated."

@@ -31,10 +31,13 @@ def private_uses(source):
 
   A command may be run as those of trainer are.
   """
-  public = PUBLIC | {"command"} if '__name__ == "__main__"' in source else PUBLIC
+  public = PUBLIC
+  is_command = '__name__ == "__main__"' in source
   for line, module, name in imports(source):
     if module == "trainer" and name is not None and name not in public:
       yield f"{line}: from trainer import {name}"
+    elif module == "trainer.cli" and name == "command" and is_command:
+      continue
     elif module.startswith("trainer.") and module != "trainer.errors":
       yield f"{line}: {module}"
   for node in ast.walk(ast.parse(source)):
@@ -74,8 +77,8 @@ def libraries_internals(source):
 # files writes whole files on a disk.
 _ONCE = ("tf.io.gfile", "tf.io.read_file", "tf.io.write_file", "tf.train.latest_checkpoint")
 MAY_FAIL_ONCE = {
-  "trainer/storage.py": _ONCE,
-  "trainer/files.py": ("tf.io.gfile",),
+  "trainer/io/storage.py": _ONCE,
+  "trainer/io/files.py": ("tf.io.gfile",),
   "trainer/checkpoints/reader.py": ("tf.train.latest_checkpoint",),
   "trainer/compat/v1/estimator/estimator.py": ("tf.train.latest_checkpoint",),
 }
@@ -99,36 +102,22 @@ def files(*folders):
 # The rooms of trainer/ from the bottom to the top: a room imports from those before it.
 ROOMS = (
   "errors",
-  "setting_types",
-  "kinds",
-  "user_code",
-  "formatting",
-  "installation",
-  "json_form",
-  "file_locks",
-  "processes",
-  "storage",
-  "files",
   "internals",
-  "command",
+  "cli",
+  "io",
+  "settings",
   "devices",
   "config",
-  "durations",
   "run_config",
-  "batch_sizes",
-  "schedules",
   "spec",
   "tracing",
   "inputs",
   "reporting",
-  "combined_gradients",
-  "optimizers",
+  "optimization",
   "checkpoints",
-  "keras_model",
   "hooks",
   "loop",
   "outputs",
-  "parts",
   "estimator",
   "scheduled_evaluations",
   "train_evaluate",
@@ -292,16 +281,18 @@ def test_the_rules_find_what_breaks_them():
     )
     == []
   )
-  assert list(private_uses("from trainer import command")) == ["1: from trainer import command"]
+  assert list(private_uses("from trainer.cli import command")) == ["1: trainer.cli"]
   assert (
     list(
-      private_uses('from trainer import command\nif __name__ == "__main__":\n  command.run(main)')
+      private_uses('from trainer.cli import command\nif __name__ == "__main__":\n  command.run()')
     )
     == []
   )
   assert list(private_uses("from trainer import estimator")) == ["1: from trainer import estimator"]
   assert list(private_uses("import trainer.loop")) == ["1: trainer.loop"]
-  assert list(private_uses("from trainer.optimizers import minimize")) == ["1: trainer.optimizers"]
+  assert list(private_uses("from trainer.optimization.optimizers import minimize")) == [
+    "1: trainer.optimization.optimizers"
+  ]
   assert list(private_uses("import trainer\n\ntrainer.step.run()")) == ["3: trainer.step"]
 
 

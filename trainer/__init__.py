@@ -13,17 +13,17 @@ if TYPE_CHECKING:
   from trainer.checkpoints.retention import Retention as Retention
   from trainer.checkpoints.warm_start import WarmStartSettings as WarmStartSettings
   from trainer.devices.device import connect as connect
-  from trainer.estimator import Estimator as Estimator
-  from trainer.estimator import TPUEstimator as TPUEstimator
+  from trainer.estimator.estimator import Estimator as Estimator
+  from trainer.estimator.estimator import TPUEstimator as TPUEstimator
+  from trainer.estimator.keras_model import model_fn_from_keras as model_fn_from_keras
   from trainer.hooks.early_stopping import EarlyStopping as EarlyStopping
   from trainer.hooks.histograms import Histograms as Histograms
   from trainer.hooks.periodic import Periodic as Periodic
   from trainer.hooks.profiler import Profiler as Profiler
   from trainer.inputs.decodable import decoders_of as decoders_of
   from trainer.inputs.decodable import mark_decodable as mark_decodable
-  from trainer.keras_model import model_fn_from_keras as model_fn_from_keras
-  from trainer.optimizers import CrossShardOptimizer as CrossShardOptimizer
-  from trainer.optimizers import minimize as minimize
+  from trainer.optimization.optimizers import CrossShardOptimizer as CrossShardOptimizer
+  from trainer.optimization.optimizers import minimize as minimize
   from trainer.outputs.exporters import BestExporter as BestExporter
   from trainer.outputs.exporters import FinalExporter as FinalExporter
   from trainer.outputs.exporters import LatestExporter as LatestExporter
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
   from trainer.run_config import RunConfig as RunConfig
   from trainer.run_config import TPUConfig as TPUConfig
   from trainer.serving.predictor import Predictor as Predictor
-  from trainer.setting_types import check_settings as check_settings
+  from trainer.settings.setting_types import check_settings as check_settings
   from trainer.spec import EstimatorSpec as EstimatorSpec
   from trainer.spec import ModeKeys as ModeKeys
   from trainer.spec import TPUEstimatorSpec as TPUEstimatorSpec
@@ -46,9 +46,9 @@ __version__ = "0.2.0"
 
 _HOMES = {
   "BestExporter": "trainer.outputs.exporters",
-  "CrossShardOptimizer": "trainer.optimizers",
+  "CrossShardOptimizer": "trainer.optimization.optimizers",
   "EarlyStopping": "trainer.hooks.early_stopping",
-  "Estimator": "trainer.estimator",
+  "Estimator": "trainer.estimator.estimator",
   "EstimatorSpec": "trainer.spec",
   "EvalSpec": "trainer.train_evaluate",
   "ExportOptions": "trainer.outputs.options",
@@ -64,18 +64,18 @@ _HOMES = {
   "Retention": "trainer.checkpoints.retention",
   "RunConfig": "trainer.run_config",
   "TPUConfig": "trainer.run_config",
-  "TPUEstimator": "trainer.estimator",
+  "TPUEstimator": "trainer.estimator.estimator",
   "TPUEstimatorSpec": "trainer.spec",
   "TrainSpec": "trainer.train_evaluate",
   "WarmStartSettings": "trainer.checkpoints.warm_start",
-  "check_settings": "trainer.setting_types",
+  "check_settings": "trainer.settings.setting_types",
   "connect": "trainer.devices.device",
   "decoders_of": "trainer.inputs.decodable",
   "evaluate_continuously": "trainer.train_evaluate",
   "load_into_keras": "trainer.checkpoints.into_keras",
   "mark_decodable": "trainer.inputs.decodable",
-  "minimize": "trainer.optimizers",
-  "model_fn_from_keras": "trainer.keras_model",
+  "minimize": "trainer.optimization.optimizers",
+  "model_fn_from_keras": "trainer.estimator.keras_model",
   "train_and_evaluate": "trainer.train_evaluate",
 }
 

@@ -3,7 +3,7 @@
 The command is in `trainer.inputs.data_service_main`.
 """
 
-from trainer import command
+from trainer.cli import command
 from trainer.inputs import data_service_main
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Each class also derives from the built-in exception for its kind of mistake, so that a program can
 catch either. A message says what was given, what was expected, and which flag, argument or gin
-name to change. Commands print the message without a traceback (see `trainer.command`).
+name to change. Commands print the message without a traceback (see `trainer.cli.command`).
 """
 
 import re

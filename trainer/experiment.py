@@ -26,21 +26,10 @@ from typing import Annotated, Any
 import gin
 from absl import logging
 
-from trainer import (
-  config,
-  durations,
-  errors,
-  estimator,
-  files,
-  keras_model,  # noqa: F401
-  run_config,
-  scheduled_evaluations,
-  setting_types,
-  storage,
-  train_evaluate,
-)
+from trainer import config, errors, run_config, scheduled_evaluations, train_evaluate
 from trainer.checkpoints import retention
 from trainer.config import gin_names
+from trainer.estimator import estimator
 
 # Gin files name these without an import: keras_model, the hooks.
 from trainer.hooks import (
@@ -50,11 +39,13 @@ from trainer.hooks import (
   profiler,
   session_run,
 )
-from trainer.kinds import Kind
+from trainer.io import files, storage
 from trainer.loop import preemption
 from trainer.outputs import completion, options, predictions
 from trainer.outputs import exporters as exporters_lib
 from trainer.reporting import environment, host_metrics, summaries
+from trainer.settings import durations, setting_types
+from trainer.settings.kinds import Kind
 
 MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export")
 
@@ -138,7 +129,7 @@ def run(
     predict_input_fn: that of predictions; default: eval_input_fn.
     params: dict for all of them.
     train_steps: the global step to end at, or a duration such as "50 epochs", see
-      `trainer.durations`; None for the end of the input.
+      `trainer.settings.durations`; None for the end of the input.
     eval_steps: global batches to evaluate; None for the whole set.
     eval_throttle_secs: the least time between two evaluations while training.
     eval_timeout_secs: of --mode=continuous_eval, which ends when no checkpoint has come for so

@@ -8,7 +8,8 @@ A run that is in --model_dir already goes on from its newest checkpoint.
 
 from absl import flags
 
-from trainer import command, errors
+from trainer import errors
+from trainer.cli import command
 from trainer.config import gin_flags
 from trainer.loop import preemption
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 
 from absl import logging
 
-from trainer import durations, errors, setting_types
+from trainer import errors
 from trainer.config import gin_names
 from trainer.devices import gpu_config
+from trainer.settings import durations, setting_types
 
 
 @gin_names.constants_from_enum(module="trainer")
@@ -189,8 +190,8 @@ class RunConfig:
       sizes, variables, steps), and whether a training has a bar. None: where the standard error
       output is a terminal or a notebook's. False: neither; the log lines of a command stay.
     train_steps: length of the whole training, for learning-rate schedules: a number of steps, or a
-      duration such as "50 epochs" (see `trainer.durations`). It does not end the training; the
-      arguments of Estimator.train do. `run` sets it to run.train_steps.
+      duration such as "50 epochs" (see `trainer.settings.durations`). It does not end the training;
+      the arguments of Estimator.train do. `run` sets it to run.train_steps.
     epoch_examples: examples in an epoch, for durations in epochs.
     cpu_kernels: whether Keras's Adam, BatchNormalization and dropout use faster versions on CPUs
       (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on `cpu`,

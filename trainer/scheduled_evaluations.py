@@ -16,12 +16,13 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, setting_types
+from trainer import errors
 from trainer.checkpoints import directory, leases, owed_evaluations, retention
 from trainer.config import gin_names
 from trainer.loop import loop_input
 from trainer.outputs import exporters as exporters_lib
 from trainer.reporting import metrics_file
+from trainer.settings import setting_types
 
 
 @gin_names.configurable(module="trainer")

@@ -3,7 +3,7 @@
 The command is in `trainer.serving.serve_main`.
 """
 
-from trainer import command
+from trainer.cli import command
 from trainer.serving import serve_main
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainer import errors
-from trainer.kinds import Kind
+from trainer.settings.kinds import Kind
 
 
 class ModeKeys:

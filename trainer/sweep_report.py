@@ -3,7 +3,7 @@
 The command is in `trainer.sweep.report_main`.
 """
 
-from trainer import command
+from trainer.cli import command
 from trainer.sweep import report_main
 
 if __name__ == "__main__":

@@ -41,10 +41,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import config, errors, estimator, experiment, run_config
+from trainer import config, errors, experiment, run_config
+from trainer.estimator import estimator
 from trainer.inputs import call
-from trainer.kinds import Kind
 from trainer.outputs import options, saved_model
+from trainer.settings.kinds import Kind
 
 _SHOWN = 8  # the most variables in a message
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, scheduled_evaluations, setting_types
+from trainer import errors, scheduled_evaluations
 from trainer.loop import loop_input, preemption
+from trainer.settings import setting_types
 
 EvalSpec = scheduled_evaluations.EvalSpec
 

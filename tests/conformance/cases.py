@@ -18,7 +18,7 @@ import tensorflow as tf
 import trainer
 from tests.conformance import optimizers
 from tests.trainer import programs
-from trainer import schedules
+from trainer.optimization import schedules
 
 v1 = tf.compat.v1
 ModeKeys = trainer.ModeKeys

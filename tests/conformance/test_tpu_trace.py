@@ -7,10 +7,11 @@ import pytest
 import trainer
 from tests import fake_tpu, long
 from tests.conformance import cases
-from trainer import kinds, spec
+from trainer import spec
 from trainer.inputs import groups, stacks
 from trainer.loop import device_loops, step
 from trainer.preflight import bridge, made_up_tpu
+from trainer.settings import kinds
 
 CORES, PER_CORE = 8, 2
 

@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests import declared
-from trainer import installation
+from trainer.cli import installation
 
 ROOT = declared.ROOT
 FOLDERS = (".github", "benchmarks", "deploy", "docs", "notebooks", "trainer")

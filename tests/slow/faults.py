@@ -53,7 +53,8 @@ import sklearn.datasets  # noqa: F401  imported once, for all forks
 
 import models.digits_mlp  # noqa: F401
 import trainer.main
-from trainer import command, experiment  # noqa: F401
+from trainer import experiment  # noqa: F401
+from trainer.cli import command
 
 _SECONDS = 300  # after which a command counts as hanging
 

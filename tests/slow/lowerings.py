@@ -14,8 +14,8 @@ import pathlib
 import sys
 
 from tests.slow import preflight_all
-from trainer import kinds
 from trainer.preflight import compiler, hlo, lower, program, topology
+from trainer.settings import kinds
 
 EXPERIMENTS = (
   "digits.gin",

@@ -18,8 +18,9 @@ import sys
 
 import gin
 
-from trainer import config, kinds
+from trainer import config
 from trainer.preflight import bindings, check, compiler, program, report, topology
+from trainer.settings import kinds
 
 ROOT = pathlib.Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "tpu_compile_results.md"

@@ -23,8 +23,9 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import errors, storage
+from trainer import errors
 from trainer.checkpoints import directory, main, warm_start
+from trainer.io import storage
 from trainer.outputs import options
 
 _PAUSE = 0.2  # seconds between two looks at what the training has written

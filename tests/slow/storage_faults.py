@@ -26,8 +26,10 @@ from tensorboard.compat.proto import event_pb2
 
 from tests.slow import faulty_storage
 from tests.trainer import programs
-from trainer import command, errors, storage
+from trainer import errors
 from trainer.checkpoints import directory
+from trainer.cli import command
+from trainer.io import storage
 from trainer.outputs import description
 from trainer.reporting import metrics_file
 

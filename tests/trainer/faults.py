@@ -12,7 +12,7 @@ import os
 
 import tensorflow as tf
 
-from trainer import storage
+from trainer.io import storage
 
 GFILE = ("exists", "stat", "listdir", "makedirs", "copy", "rename", "remove", "rmtree")
 

@@ -10,7 +10,8 @@ import tensorflow as tf
 from absl import logging
 
 from tests.trainer import programs
-from trainer import config, errors, estimator, experiment, train_evaluate
+from trainer import config, errors, experiment, train_evaluate
+from trainer.estimator import estimator
 from trainer.hooks import early_stopping
 from trainer.outputs import exporters
 

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import errors, storage
+from trainer import errors
 from trainer.checkpoints import directory, initial_checkpoints, main, reader, retention, warm_start
+from trainer.io import storage
 from trainer.outputs import description, options
 
 

@@ -30,8 +30,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, storage
+from trainer import errors
 from trainer.checkpoints import file_names, going_back, leases, reader, retention, state_file
+from trainer.io import files, storage
 
 PREFIX = file_names.PREFIX
 _WRITING = ".writing-"

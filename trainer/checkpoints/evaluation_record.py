@@ -15,8 +15,8 @@ import json
 import numpy as np
 import tensorflow as tf
 
-from trainer import files
 from trainer.checkpoints import retention
+from trainer.io import files
 from trainer.reporting import metrics_file, summaries
 
 

@@ -13,7 +13,7 @@ Variables of Keras's layers in a program of `trainer.compat` are named as in a g
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from trainer import optimizers
+from trainer.optimization import optimizers
 
 # name → that of Keras before 3.15, where it is another one.
 _OPTIMIZERS = {

@@ -21,8 +21,9 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, storage
+from trainer import errors
 from trainer.checkpoints import file_names, leases, state_file
+from trainer.io import files, storage
 
 _FOLDER = "set_aside-"
 

@@ -18,9 +18,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, storage
+from trainer import errors
 from trainer.checkpoints import leases, own_names, reader
 from trainer.internals import patches, tensorflow_internals
+from trainer.io import storage
 from trainer.tracing import variable_store
 
 _SHOWN = 10  # most names in a message

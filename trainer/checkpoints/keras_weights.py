@@ -30,8 +30,9 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, files, storage
+from trainer import errors
 from trainer.internals import keras_internals
+from trainer.io import files, storage
 
 _IN_ARCHIVE = "model.weights.h5"
 _NUMBERED = re.compile(r"(.+?)(?:_(\d+))?")

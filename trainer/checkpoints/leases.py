@@ -25,8 +25,9 @@ from typing import TypeVar
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, storage
+from trainer import errors
 from trainer.checkpoints import file_names, reader, state_file
+from trainer.io import files, storage
 
 _T = TypeVar("_T")
 

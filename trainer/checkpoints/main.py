@@ -22,8 +22,9 @@ from collections.abc import Callable, Sequence
 from absl import flags
 from etils import epath
 
-from trainer import errors, formatting
+from trainer import errors
 from trainer.checkpoints import file_names, state_file
+from trainer.cli import formatting
 
 _OUTPUT = flags.DEFINE_string("weights_file", None, "export-weights: the file, *.weights.h5.")
 _MODEL = flags.DEFINE_string(

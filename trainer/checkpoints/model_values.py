@@ -13,7 +13,7 @@ import functools
 import os
 from collections.abc import Collection, Iterator, Mapping
 
-from trainer import errors, optimizers, run_config
+from trainer import errors, run_config
 from trainer.checkpoints import (
   directory,
   former_names,
@@ -23,6 +23,7 @@ from trainer.checkpoints import (
   reader,
   warm_start,
 )
+from trainer.optimization import optimizers
 from trainer.tracing import variable_store
 
 # The source of a new model: its initial values, overwritten by those of a warm start.

@@ -24,9 +24,10 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from trainer import errors, storage
+from trainer import errors
 from trainer.checkpoints import directory as directory_lib
 from trainer.checkpoints import retention
+from trainer.io import storage
 
 _NOTE = re.compile(rf"{re.escape(directory_lib.PREFIX)}-(\d+){re.escape(retention.OWED)}(.*)")
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import tensorflow as tf
 
-from trainer import optimizers
+from trainer.optimization import optimizers
 
 
 def model_names(variables: Mapping[str, tf.Variable]) -> set[str]:

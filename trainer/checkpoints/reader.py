@@ -12,8 +12,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, storage
+from trainer import errors
 from trainer.checkpoints import file_names, former_names, own_names
+from trainer.io import files, storage
 
 # What a checkpoint holds beside variables: the place in the training data, and that the data ended
 # there. See `data_position`.

@@ -29,9 +29,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import tensorflow as tf
 
-from trainer import errors, file_locks, files, json_form, setting_types, storage
+from trainer import errors
 from trainer.checkpoints import leases
 from trainer.config import gin_names
+from trainer.io import file_locks, files, json_form, storage
+from trainer.settings import setting_types
 
 # Endings of the files beside a checkpoint that hold it; `leases` has a third one.
 _PINNED = ".pinned"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from trainer import formatting
 from trainer.checkpoints import own_names
+from trainer.cli import formatting
 
 # With more variables, the table has one row for each layer.
 _ROWS = 24

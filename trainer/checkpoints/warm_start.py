@@ -21,9 +21,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, setting_types
+from trainer import errors
 from trainer.checkpoints import own_names, reader, weight_sources
 from trainer.config import gin_names
+from trainer.settings import setting_types
 
 _SHOWN = 20  # most names in a row of the table
 

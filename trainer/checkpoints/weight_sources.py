@@ -28,8 +28,9 @@ from typing import TypeVar
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from trainer import errors, storage
+from trainer import errors
 from trainer.checkpoints import directory, keras_weights, leases, reader
+from trainer.io import storage
 
 _T = TypeVar("_T")
 

@@ -1,6 +1,6 @@
 """Runs `trainer.compare.main` as `python -m trainer.compare`."""
 
-from trainer import command
+from trainer.cli import command
 from trainer.compare import main
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import processes
+from trainer.cli import processes
 from trainer.compare import results, runner, workloads
 from trainer.preflight import compiler, topology
 

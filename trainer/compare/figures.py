@@ -13,7 +13,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from trainer import formatting
+from trainer.cli import formatting
 from trainer.compare import results, summary
 from trainer.plot import svg
 

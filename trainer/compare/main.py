@@ -11,7 +11,8 @@ import os
 
 from absl import flags
 
-from trainer import command, errors
+from trainer import errors
+from trainer.cli import command
 from trainer.compare import (
   estimates,
   prices,

@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainer import config, errors, estimator, run_config
+from trainer import config, errors, run_config
 from trainer.compare import machine, results
 from trainer.devices import device as device_lib
-from trainer.kinds import Kind
+from trainer.estimator import estimator
 from trainer.preflight import bindings
 from trainer.reporting import metrics_file
+from trainer.settings.kinds import Kind
 
 
 def measure(request: Mapping[str, Any]) -> dict[str, Any]:

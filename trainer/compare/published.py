@@ -7,7 +7,7 @@ was measured, never mixed with it.
 import dataclasses
 import pathlib
 
-from trainer import json_form
+from trainer.io import json_form
 
 _PATH = pathlib.Path(__file__).with_name("published.jsonl")
 

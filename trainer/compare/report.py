@@ -12,7 +12,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import errors, formatting
+from trainer import errors
+from trainer.cli import formatting
 from trainer.compare import advice, figures, results, summary
 from trainer.plot import html_page
 

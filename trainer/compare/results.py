@@ -14,7 +14,8 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from trainer import errors, json_form
+from trainer import errors
+from trainer.io import json_form
 
 MEASURED, ESTIMATED = "measured", "estimated"
 

@@ -16,7 +16,8 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
-from trainer import errors, formatting, processes
+from trainer import errors
+from trainer.cli import formatting, processes
 from trainer.compare import results, workloads
 
 _AUTO = ("cpu", "cpu:8", "gpu", "tpu")

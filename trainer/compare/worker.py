@@ -7,7 +7,8 @@ devices that nothing else has touched, and dies alone.
 import traceback
 from typing import Any
 
-from trainer import command, errors, processes
+from trainer import errors
+from trainer.cli import command, processes
 from trainer.compare import results
 
 

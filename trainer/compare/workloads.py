@@ -15,8 +15,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from trainer import config, errors, setting_types
+from trainer import config, errors
 from trainer.config import gin_names, trust
+from trainer.settings import setting_types
 
 
 @gin_names.configurable(module="trainer.compare")

@@ -12,7 +12,8 @@ import sys
 
 from absl import flags
 
-from trainer import command, errors
+from trainer import errors
+from trainer.cli import command
 
 _WRITE = flags.DEFINE_bool("write", False, "Make the changes of the imports.")
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")

@@ -7,7 +7,7 @@ Nothing is imported or bound yet; `trainer.config.binding` does that.
 
 A path is tried as it is given, and then below the folder in which `trainer` is installed, so that
 `gin_configs/digits.gin` is found from any working directory. Addresses such as gs://bucket/a.gin
-are read by `trainer.storage`; TensorFlow is imported only for those.
+are read by `trainer.io.storage`; TensorFlow is imported only for those.
 """
 
 import dataclasses
@@ -216,7 +216,7 @@ def _text(found, name):
       return pathlib.Path(found).read_text(encoding="utf-8")
     import tensorflow as tf
 
-    from trainer import storage
+    from trainer.io import storage
 
     try:
       return storage.read(found)

@@ -15,7 +15,7 @@ from typing import Any
 
 import gin
 
-from trainer import setting_types
+from trainer.settings import setting_types
 
 # gin.unlock_config changes a flag of the whole process and puts it back: one thread at a time.
 _lock = threading.Lock()
@@ -25,7 +25,7 @@ def configurable(name: str | None = None, **settings: Any) -> Callable[[Any], An
   """Does what gin.configurable does with these arguments, and checks settings by their types.
 
   What it decorates raises SettingError for an argument that does not fit its annotation, whoever
-  gives it: see `trainer.setting_types`.
+  gives it: see `trainer.settings.setting_types`.
   """
 
   def decorate(fn_or_cls):

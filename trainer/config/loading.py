@@ -12,12 +12,13 @@ from collections.abc import Sequence
 
 import gin
 
-from trainer import errors, setting_types
+from trainer import errors
 from trainer.config import binding, checks, gin_internals, trust
 from trainer.config import files as config_files
 from trainer.config import text as config_text
 from trainer.config import unused_bindings as dead
 from trainer.devices import tensorflow_package
+from trainer.settings import setting_types
 
 # Where each binding was made, "a.gin:12". It is global because gin's bindings are.
 _places: dict[gin_internals.Key, str] = {}
@@ -136,7 +137,7 @@ def save(path: str, text: str) -> None:
   """
   import tensorflow as tf
 
-  from trainer import files, storage
+  from trainer.io import files, storage
 
   try:
     storage.makedirs(os.path.dirname(path) or ".")

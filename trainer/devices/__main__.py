@@ -1,6 +1,6 @@
 """Runs `trainer.devices.main` as `python -m trainer.devices`."""
 
-from trainer import command
+from trainer.cli import command
 from trainer.devices import main
 
 if __name__ == "__main__":

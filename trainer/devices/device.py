@@ -25,7 +25,8 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.devices import cluster as cluster_lib
 from trainer.devices import early_tensors, gpu_config, gpus, roll_call, tensorflow_package
 from trainer.devices import link as link_lib

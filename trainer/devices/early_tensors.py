@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from trainer import user_code
+from trainer.cli import user_code
 
 _TENSORS = (tf.Tensor, tf.SparseTensor, tf.RaggedTensor, tf.Variable, keras.Variable)
 

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from trainer import setting_types
+from trainer.settings import setting_types
 
 
 @dataclasses.dataclass(frozen=True)

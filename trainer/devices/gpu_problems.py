@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 from packaging import requirements
 
-from trainer import installation
+from trainer.cli import installation
 from trainer.devices import nvidia_driver, tensorflow_package
 
 # The first drivers (Linux) of a major version of CUDA, which run all its minor versions.

@@ -3,7 +3,8 @@
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.devices import gpu_config, gpu_problems, nvidia_driver, tensorflow_package
 
 _IMPLEMENTATIONS = {

@@ -18,7 +18,8 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 
 # What Kubernetes and Compute Engine use where no port is given: that of TensorFlow's resolvers.
 PORT = 8470

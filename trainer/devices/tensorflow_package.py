@@ -10,7 +10,8 @@ import importlib.metadata
 import re
 from collections.abc import Callable
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 
 _PACKAGES = ("tensorflow-tpu", "tensorflow-cpu", "tensorflow")
 

@@ -15,11 +15,12 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, setting_types
+from trainer import errors
 from trainer.checkpoints import retention
 from trainer.config import gin_names
 from trainer.hooks import every
 from trainer.reporting import host_metrics as metrics_lib
+from trainer.settings import setting_types
 
 # Seconds between two checks for evaluations of another process.
 _LOOK_SECONDS = 10.0

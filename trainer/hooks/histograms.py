@@ -8,11 +8,11 @@ Example:
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import setting_types
 from trainer.checkpoints import own_names
 from trainer.config import gin_names
 from trainer.hooks import every
 from trainer.reporting import summaries
+from trainer.settings import setting_types
 
 
 @gin_names.configurable(module="trainer")

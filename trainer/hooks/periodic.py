@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainer import errors, setting_types
+from trainer import errors
 from trainer.config import gin_names
 from trainer.hooks import every
+from trainer.settings import setting_types
 
 
 @gin_names.configurable(module="trainer")

@@ -15,9 +15,10 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, setting_types
+from trainer import errors
 from trainer.config import gin_names
 from trainer.reporting import step_times
+from trainer.settings import setting_types
 
 
 @gin_names.configurable(module="trainer")

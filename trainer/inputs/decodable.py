@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from trainer import setting_types
+from trainer.settings import setting_types
 
 # dataset → {feature: decoder}
 _decoders: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

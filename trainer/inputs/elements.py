@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.internals import tensorflow_internals
-from trainer.kinds import Kind
+from trainer.settings.kinds import Kind
 
 
 def check_shapes(

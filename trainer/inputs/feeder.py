@@ -21,7 +21,7 @@ from absl import logging
 from trainer import run_config, spec
 from trainer.devices import device as device_lib
 from trainer.inputs import call, data_service, elements, groups, tpu_tiles
-from trainer.kinds import Kind
+from trainer.settings.kinds import Kind
 
 
 @dataclasses.dataclass(frozen=True)

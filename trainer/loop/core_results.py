@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors
-from trainer.kinds import Kind
+from trainer.settings.kinds import Kind
 from trainer.tracing import assignments, variable_store
 
 _WHAT = {Kind.EVAL: "eval_metrics", Kind.PREDICT: "predictions"}

@@ -6,16 +6,17 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, files, spec
+from trainer import errors, spec
 from trainer.checkpoints import evaluation_record, leases, model_values
 from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import read_errors
-from trainer.kinds import Kind
+from trainer.io import files
 from trainer.loop import device_loops, evaluation, loop_input, step_errors
 from trainer.loop import step as step_lib
 from trainer.loop import watchdog as watchdog_lib
 from trainer.reporting import host_metrics
+from trainer.settings.kinds import Kind
 
 
 class Evaluator:

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import tensorflow as tf
 
-from trainer import setting_types
 from trainer.inputs import feeder as feeder_lib
 from trainer.inputs import stacks
-from trainer.kinds import Kind
 from trainer.loop import device_loops, eval_loop, program_length
+from trainer.settings import setting_types
+from trainer.settings.kinds import Kind
 
 
 @dataclasses.dataclass

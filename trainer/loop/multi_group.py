@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.kinds import Kind
 from trainer.loop import core_results, tpu_only
 from trainer.loop import step as step_lib
 from trainer.reporting import host_metrics as metrics_lib
+from trainer.settings.kinds import Kind
 
 
 class GroupProgram:

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, storage
+from trainer import errors
 from trainer.inputs import elements
+from trainer.io import storage
 from trainer.loop import outer_loop
 from trainer.loop import step as step_lib
 from trainer.tracing import user_frames

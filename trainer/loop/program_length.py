@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from trainer import errors, formatting, run_config
+from trainer import errors, run_config
+from trainer.cli import formatting
 from trainer.devices import device as device_lib
 from trainer.inputs import stacks
 from trainer.loop import core_results

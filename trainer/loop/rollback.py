@@ -12,9 +12,9 @@ from absl import logging
 from trainer import errors, run_config
 from trainer.checkpoints import data_position, model_values
 from trainer.devices import device as device_lib
-from trainer.kinds import Kind
 from trainer.loop import loop_input, non_finite, variable_check
 from trainer.loop import step as step_lib
+from trainer.settings.kinds import Kind
 
 
 class Rollback:

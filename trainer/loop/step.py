@@ -1,8 +1,8 @@
 """One step of each kind: calls the model_fn on every replica, each with its own batch.
 
 The order inside a training step is fixed: forward → loss → gradients → combine over the replicas →
-clip → apply. The model_fn does the first three. `trainer.optimizers` does the rest, the same for
-every optimizer.
+clip → apply. The model_fn does the first three. `trainer.optimization.optimizers` does the rest,
+the same for every optimizer.
 """
 
 import dataclasses
@@ -12,10 +12,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import combined_gradients, durations, errors, run_config, schedules, spec
-from trainer.kinds import Kind
+from trainer import errors, run_config, spec
 from trainer.loop import core_results, core_totals, model_calls, untrained
+from trainer.optimization import combined_gradients, schedules
 from trainer.reporting import summaries
+from trainer.settings import durations
+from trainer.settings.kinds import Kind
 from trainer.tracing import assignments, replica_updates, variable_store
 
 # Which variables a step may change. A model_fn may create its train_op in every mode, but only

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from trainer import command, errors, spec
+from trainer import errors, spec
+from trainer.cli import command
 from trainer.inputs import elements, read_errors
-from trainer.kinds import Kind
+from trainer.settings.kinds import Kind
 from trainer.tracing import user_frames
 
 

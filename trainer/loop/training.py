@@ -12,13 +12,13 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, run_config, spec, storage
+from trainer import errors, run_config, spec
 from trainer.checkpoints import data_position, directory, model_values, reader, variable_table
 from trainer.checkpoints import saver as saver_lib
 from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import read_errors
-from trainer.kinds import Kind
+from trainer.io import storage
 from trainer.loop import (
   boundaries,
   loop_input,
@@ -33,6 +33,7 @@ from trainer.loop import (
 )
 from trainer.loop import step as step_lib
 from trainer.loop import watchdog as watchdog_lib
+from trainer.settings.kinds import Kind
 
 _NO_END = 2**62
 

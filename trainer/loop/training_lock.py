@@ -39,7 +39,9 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, processes, storage
+from trainer import errors
+from trainer.cli import processes
+from trainer.io import files, storage
 
 NAME = "training.lock"
 

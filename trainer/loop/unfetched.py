@@ -12,7 +12,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from trainer import optimizers, user_code
+from trainer.cli import user_code
+from trainer.optimization import optimizers
 from trainer.tracing import fetched_operations, user_frames
 
 _KERAS, _TENSORFLOW = (os.path.join(os.path.dirname(each.__file__), "") for each in (keras, tf))

@@ -1,6 +1,6 @@
 """Runs `trainer.new.main` as `python -m trainer.new`."""
 
-from trainer import command
+from trainer.cli import command
 from trainer.new import main
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 import jinja2
 
-from trainer import command, errors
+from trainer import errors
+from trainer.cli import command
 
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 

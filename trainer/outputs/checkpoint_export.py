@@ -6,11 +6,12 @@ from typing import Any
 
 from absl import logging
 
-from trainer import files, run_config, spec
+from trainer import run_config, spec
 from trainer.checkpoints import model_values, retention
 from trainer.inputs import decodable, feeder
-from trainer.kinds import Kind
+from trainer.io import files
 from trainer.outputs import completion, options, saved_model
+from trainer.settings.kinds import Kind
 
 
 class CheckpointExport:

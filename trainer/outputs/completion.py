@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, storage
+from trainer import errors
+from trainer.io import storage
 from trainer.outputs import checks as checks_lib
 from trainer.outputs import description, signatures, verification, warm_up
 from trainer.outputs import options as options_lib

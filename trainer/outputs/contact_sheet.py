@@ -14,7 +14,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, installation, storage
+from trainer import errors
+from trainer.cli import installation
+from trainer.io import storage
 
 _COLUMNS = 6
 _TILE = 1.7, 2.1  # inches, width and height of an image with its caption

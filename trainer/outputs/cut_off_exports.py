@@ -22,7 +22,8 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from trainer import errors, files, json_form, storage
+from trainer import errors
+from trainer.io import files, json_form, storage
 from trainer.outputs import description, numbered_exports
 
 BEGUN = "exporting.json"

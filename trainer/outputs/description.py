@@ -29,7 +29,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from trainer import errors, json_form, storage
+from trainer import errors
+from trainer.io import json_form, storage
 
 NAME = "octet.json"
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, files, json_form, storage
+from trainer import errors
 from trainer.checkpoints import retention
+from trainer.io import files, json_form, storage
 from trainer.outputs import cut_off_exports, description, numbered_exports
 
 _RECORD = "exported.json"  # {"folder": name, "metrics": {...}}, see `exporters`

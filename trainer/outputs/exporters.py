@@ -24,10 +24,12 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, json_form, setting_types, storage
+from trainer import errors
 from trainer.config import gin_names
+from trainer.io import files, json_form, storage
 from trainer.outputs import cut_off_exports, numbered_exports
 from trainer.reporting import host_metrics
+from trainer.settings import setting_types
 
 _RECORD = "exported.json"
 _FORM = {"folder": str, "metrics": {"global_step": float, ...: float}}

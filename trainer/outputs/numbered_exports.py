@@ -29,7 +29,8 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from trainer import errors, files, storage
+from trainer import errors
+from trainer.io import files, storage
 from trainer.outputs import description
 
 

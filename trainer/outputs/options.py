@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
-from trainer import setting_types
 from trainer.config import gin_names
+from trainer.settings import setting_types
 
 ClassNames = Annotated[
   Sequence[str],

@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files
+from trainer import errors
+from trainer.io import files
 from trainer.outputs import contact_sheet, samples
 
 SHOWN = ("spread", "worst")  # what run.contact_sheet may be

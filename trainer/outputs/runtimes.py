@@ -18,7 +18,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, installation, storage
+from trainer import errors
+from trainer.cli import installation
+from trainer.io import storage
 from trainer.outputs import freezing, verification
 from trainer.outputs.engines import choose, onnx_engine, openvino_engine, tflite_engine
 

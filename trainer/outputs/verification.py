@@ -23,7 +23,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trainer import errors, files
+from trainer import errors
+from trainer.io import files
 from trainer.outputs import check_saved_model
 
 TOLERANCE = 1e-5

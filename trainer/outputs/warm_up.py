@@ -16,7 +16,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
-from trainer import errors, storage
+from trainer import errors
+from trainer.io import storage
 
 NAME = "tf_serving_warmup_requests"
 MOST = 1000  # most requests that TensorFlow Serving accepts

@@ -1,6 +1,6 @@
 """Runs `trainer.plot.main` as `python -m trainer.plot`."""
 
-from trainer import command
+from trainer.cli import command
 from trainer.plot import main
 
 if __name__ == "__main__":

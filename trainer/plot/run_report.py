@@ -19,7 +19,9 @@ from collections.abc import Mapping, Sequence
 
 from etils import epath
 
-from trainer import errors, formatting, json_form
+from trainer import errors
+from trainer.cli import formatting
+from trainer.io import json_form
 from trainer.plot import curves, html_page
 from trainer.reporting import environment, metrics_file
 

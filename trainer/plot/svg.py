@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 
 # Stands for the text colour of the page that shows a picture. `element` replaces it by
 # currentColor, which matplotlib does not know.

@@ -1,6 +1,6 @@
 """Runs `trainer.preflight.main` as `python -m trainer.preflight`."""
 
-from trainer import command
+from trainer.cli import command
 from trainer.preflight import main
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from typing import Any
 
 import gin
 
-from trainer import batch_sizes, errors, experiment, run_config, spec
-from trainer.kinds import Kind
+from trainer import errors, experiment, run_config, spec
+from trainer.settings import batch_sizes
+from trainer.settings.kinds import Kind
 
 
 @dataclasses.dataclass(frozen=True)

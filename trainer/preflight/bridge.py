@@ -17,10 +17,10 @@ import tensorflow as tf
 
 from trainer import errors, spec
 from trainer.inputs import stacks
-from trainer.kinds import Kind
 from trainer.loop import device_loops, program_length
 from trainer.loop import step as step_lib
 from trainer.preflight import abstract_variables, bindings, cpu_lowering, made_up_tpu
+from trainer.settings.kinds import Kind
 
 _PIPELINE = "tf-replicated-clustering-bridge-v2"
 

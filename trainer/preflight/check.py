@@ -9,7 +9,8 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from trainer import command, errors, formatting
+from trainer import errors
+from trainer.cli import command, formatting
 from trainer.inputs import stacks
 from trainer.preflight import (
   bindings,

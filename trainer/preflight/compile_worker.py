@@ -21,7 +21,7 @@ from jax._src.lib import _jax, xla_client
 from jax.experimental import topologies
 from jaxlib.mlir import ir
 
-from trainer import processes
+from trainer.cli import processes
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import signal
 import tempfile
 from typing import TYPE_CHECKING
 
-from trainer import errors, installation, processes
+from trainer import errors
+from trainer.cli import installation, processes
 from trainer.devices import tensorflow_package
 from trainer.preflight import memory
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainer import batch_sizes, run_config
-from trainer.kinds import Kind
+from trainer import run_config
 from trainer.preflight import bindings, check, compiler
 from trainer.preflight import topology as topology_lib
+from trainer.settings import batch_sizes
+from trainer.settings.kinds import Kind
 
 
 def check_steps(

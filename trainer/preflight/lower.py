@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from trainer import errors, spec
 from trainer.inputs import elements, feeder, stacks
-from trainer.kinds import Kind
 from trainer.loop import core_results, program_length, step
 from trainer.preflight import abstract_variables, bindings, purify, replica, tpu_lowering
 from trainer.preflight import program as program_lib
+from trainer.settings.kinds import Kind
 from trainer.tracing import user_frames
 
 _METHODS: dict[str, str] = {Kind.TRAIN: "train", Kind.EVAL: "evaluate", Kind.PREDICT: "predict"}

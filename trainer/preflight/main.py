@@ -13,9 +13,9 @@ from absl import flags
 
 from trainer import errors
 from trainer.config import gin_flags
-from trainer.kinds import Kind
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
+from trainer.settings.kinds import Kind
 
 flags.adopt_module_key_flags(gin_flags)
 _TOPOLOGY = flags.DEFINE_multi_string(

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from trainer import formatting
+from trainer.cli import formatting
 
 if typing.TYPE_CHECKING:
   from trainer.preflight import compiler

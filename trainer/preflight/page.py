@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainer import formatting
+from trainer.cli import formatting
 from trainer.plot import html_page
 from trainer.preflight import report
 

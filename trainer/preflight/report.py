@@ -5,9 +5,9 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
-from trainer.formatting import memory_size as _size
-from trainer.kinds import Kind
+from trainer.cli.formatting import memory_size as _size
 from trainer.preflight import estimates, prices, program
+from trainer.settings.kinds import Kind
 
 if typing.TYPE_CHECKING:
   from trainer.preflight import check

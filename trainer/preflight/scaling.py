@@ -19,10 +19,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainer import batch_sizes, errors, formatting
-from trainer.kinds import Kind
+from trainer import errors
+from trainer.cli import formatting
 from trainer.preflight import bindings, prices
 from trainer.preflight import topology as topology_lib
+from trainer.settings import batch_sizes
+from trainer.settings.kinds import Kind
 
 if TYPE_CHECKING:
   from trainer.preflight import check

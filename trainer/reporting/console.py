@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from absl import logging as absl_logging
 from rich import console as rich_console
 
-from trainer import command
+from trainer.cli import command
 
-_OCTET = str(pathlib.Path(command.__file__).parent)
+_OCTET = str(pathlib.Path(command.__file__).parents[1])
 
 _lock = threading.Lock()
 _open = 0  # how many contexts show the lines

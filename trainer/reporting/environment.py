@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from trainer import config, json_form
+from trainer import config
+from trainer.io import json_form
 
 if TYPE_CHECKING:  # these import TensorFlow, which trainer.plot does without
   from trainer import run_config as run_config_lib
@@ -90,7 +91,7 @@ def _command():
 def _read(path):
   import tensorflow as tf
 
-  from trainer import storage
+  from trainer.io import storage
 
   if not storage.exists(path):
     return []

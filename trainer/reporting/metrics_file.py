@@ -34,7 +34,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from trainer import errors, file_locks, json_form
+from trainer import errors
+from trainer.io import file_locks, json_form
 
 NAME = "metrics.jsonl"
 
@@ -230,7 +231,7 @@ def _read_local(path):
 def _rewrite(model_dir, line):
   import tensorflow as tf
 
-  from trainer import files, storage
+  from trainer.io import files, storage
 
   path = model_dir
   try:
@@ -250,7 +251,7 @@ def _rewrite(model_dir, line):
 def _read_remote(model_dir):
   import tensorflow as tf
 
-  from trainer import files, storage
+  from trainer.io import files, storage
 
   try:
     return [(path, storage.read(path)) for path in files.matching(model_dir, "metrics*.jsonl")]

@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import files, storage
+from trainer.io import files, storage
 
 LOOP = "octet device loop"  # the name of the device loops in a profile
 _INPUT = "IteratorGetNextOp::DoCompute"  # TensorFlow's name for the wait for a batch

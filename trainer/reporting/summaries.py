@@ -23,8 +23,9 @@ import tensorflow as tf
 from absl import logging
 from tensorboard.compat.proto import event_pb2
 
-from trainer import errors, files, storage
+from trainer import errors
 from trainer.internals import patches, tensorflow_internals
+from trainer.io import files, storage
 from trainer.tracing import graph_collections
 
 v1 = tf.compat.v1

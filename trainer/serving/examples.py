@@ -20,7 +20,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import errors, storage
+from trainer import errors
+from trainer.io import storage
 from trainer.serving.loaded_model import LoadedModel
 
 IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")

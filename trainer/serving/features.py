@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, storage
+from trainer import errors
+from trainer.io import storage
 from trainer.outputs.engines import engine
 from trainer.serving.examples import Example, File
 from trainer.serving.loaded_model import LoadedModel

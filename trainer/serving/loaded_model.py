@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, storage
+from trainer import errors
+from trainer.io import files, storage
 from trainer.outputs import description as description_lib
 from trainer.outputs import engines, signatures, warm_up
 from trainer.outputs.engines import Engine  # the field `engines` hides the module

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from trainer import errors, storage
+from trainer import errors
+from trainer.io import storage
 from trainer.outputs import description, engines, numbered_exports
 from trainer.serving import loaded_model
 

@@ -18,7 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors, files, installation, storage
+from trainer import errors
+from trainer.cli import installation
+from trainer.io import files, storage
 from trainer.outputs import contact_sheet, predictions
 from trainer.serving.loaded_model import LoadedModel
 

@@ -6,7 +6,8 @@ import socket
 
 from absl import logging
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 
 
 def run(

@@ -1,6 +1,6 @@
 """Runs `trainer.sweep.main` as `python -m trainer.sweep`."""
 
-from trainer import command
+from trainer.cli import command
 from trainer.sweep import main
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from trainer import processes
+from trainer.cli import processes
 
 
 @dataclasses.dataclass(frozen=True)

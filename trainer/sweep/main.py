@@ -17,7 +17,8 @@ import tempfile
 
 from absl import flags, logging
 
-from trainer import command, config, errors
+from trainer import config, errors
+from trainer.cli import command
 from trainer.config import gin_flags
 from trainer.loop import preemption
 from trainer.sweep import engine, grid, machine, settings, study, trial, trial_server

@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.config import files
 
 SAMPLERS = {

@@ -333,7 +333,7 @@ def brief(value: Any) -> str:
 def write(path: str, text: str) -> None:
   """Writes a local text file completely or not at all.
 
-  `trainer.files` does the same, but imports TensorFlow, which a report does without.
+  `trainer.io.files` does the same, but imports TensorFlow, which a report does without.
 
   Raises:
     OutputError: the file cannot be written.

@@ -20,8 +20,9 @@ import decimal
 import math
 from typing import Annotated, Any
 
-from trainer import errors, setting_types
+from trainer import errors
 from trainer.config import files, gin_names
+from trainer.settings import setting_types
 from trainer.sweep import gin_text
 
 _Bound = Annotated[float, setting_types.Rule("a number", math.isfinite)]

@@ -29,7 +29,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer import command, errors, processes
+from trainer import errors
+from trainer.cli import command, processes
 
 
 class Starter:

@@ -3,7 +3,8 @@
 import os
 from collections.abc import Sequence
 
-from trainer import spec, user_code
+from trainer import spec
+from trainer.cli import user_code
 
 
 def innermost(frames: Sequence[tuple[str, int | str]]) -> tuple[str, int | str]:

@@ -11,9 +11,10 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import faults, programs
-from trainer import errors, storage
+from trainer import errors
 from trainer.checkpoints import directory as directory_lib
 from trainer.checkpoints import owed_evaluations, reader, retention, state_file
+from trainer.io import storage
 from trainer.outputs import exporters
 from trainer.train_evaluate import EvalSpec, TrainSpec, evaluate_continuously, train_and_evaluate
 

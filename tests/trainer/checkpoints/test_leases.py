@@ -7,9 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import test_files
-from trainer import errors, files, storage
+from trainer import errors
 from trainer.checkpoints import directory as checkpoint
 from trainer.checkpoints import leases, reader, retention
+from trainer.io import files, storage
 
 
 @pytest.fixture

@@ -11,10 +11,11 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import errors, keras_model
+from trainer import errors
 from trainer.checkpoints import directory as checkpoint
 from trainer.checkpoints import main
 from trainer.config import files
+from trainer.estimator import keras_model
 
 
 def save(path, step=7, **values):

@@ -9,9 +9,10 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import errors, file_locks, files
+from trainer import errors
 from trainer.checkpoints import directory as checkpoint
 from trainer.checkpoints import leases, retention
+from trainer.io import file_locks, files
 
 HOUR = 3600.0
 

@@ -75,16 +75,18 @@ SETTINGS = {
   "a learning rate": "keras.optimizers.Adam.learning_rate = VALUE\nX = @keras.optimizers.Adam()",
   "a scope": "a/keras.layers.Dense.activation = VALUE\n"
   "keras.layers.Dense.units = 2\nX = @a/keras.layers.Dense()",
-  "a function of Octet's": "trainer.keras_model.model_fn_from_keras.loss = VALUE\n"
-  "trainer.keras_model.model_fn_from_keras.build_model = @keras.layers.Dense\n"
-  "X = @trainer.keras_model.model_fn_from_keras()",
+  "a function of Octet's": "trainer.estimator.keras_model.model_fn_from_keras.loss = VALUE\n"
+  "trainer.estimator.keras_model.model_fn_from_keras.build_model = @keras.layers.Dense\n"
+  "X = @trainer.estimator.keras_model.model_fn_from_keras()",
   "a macro": "M = VALUE\nX = %M",
   "a macro of a macro": "M = [VALUE]\nN = {'a': %M}\nX = %N",
   "a singleton": "s/gin.singleton.constructor = @keras.layers.Dense\n"
   "keras.layers.Dense.dtype = VALUE\nkeras.layers.Dense.units = 2\nX = @s/gin.singleton()",
 }
 
-DYNAMIC = "from __gin__ import dynamic_registration\nimport keras\nimport trainer.keras_model\n"
+DYNAMIC = (
+  "from __gin__ import dynamic_registration\nimport keras\nimport trainer.estimator.keras_model\n"
+)
 
 # Values of other forms, whole files but for DYNAMIC.
 OTHERS = {

@@ -136,16 +136,16 @@ TRIES = {
     LINE % 3 + r"trainer\.config\.save is refused, which leads to trainer\.config\.loading",
   ),
   "a file writer": (
-    DYNAMIC + "import trainer.files\nX = @trainer.files.write_atomically()",
-    LINE % 3 + r"trainer\.files\.write_atomically is refused",
+    DYNAMIC + "import trainer.io.files\nX = @trainer.io.files.write_atomically()",
+    LINE % 3 + r"trainer\.io\.files\.write_atomically is refused",
   ),
   "a process": (
-    DYNAMIC + "import trainer.processes\nX = @trainer.processes.subprocess.run()",
+    DYNAMIC + "import trainer.cli.processes\nX = @trainer.cli.processes.subprocess.run()",
     LINE % 3 + ".*is refused, which leads to subprocess",
   ),
   "a function that runs commands": (
-    DYNAMIC + "import trainer.processes\nX = @trainer.processes.run()",
-    LINE % 3 + r"trainer\.processes\.run is refused",
+    DYNAMIC + "import trainer.cli.processes\nX = @trainer.cli.processes.run()",
+    LINE % 3 + r"trainer\.cli\.processes\.run is refused",
   ),
   "writes a SavedModel": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.saved_model.save()",

@@ -9,7 +9,8 @@ import sys
 import pytest
 import tensorflow as tf
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.devices import device as device_lib
 from trainer.internals import libtpu_environment
 

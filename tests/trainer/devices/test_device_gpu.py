@@ -13,7 +13,8 @@ from tensorflow.python.framework import config as tensorflow_config
 import trainer
 from tests import made_up_gpus
 from tests.trainer import programs
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.devices import device as device_lib
 from trainer.devices import nvidia_driver
 

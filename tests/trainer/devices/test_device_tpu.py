@@ -7,7 +7,8 @@ import re
 import pytest
 import tensorflow as tf
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.devices import device, tensorflow_package
 from trainer.internals import libtpu_environment
 

@@ -6,7 +6,7 @@ import types
 import pytest
 
 from tests.trainer.devices.test_nvidia_driver import H100, K80
-from trainer import installation
+from trainer.cli import installation
 from trainer.devices import gpu_problems, nvidia_driver
 
 DRIVER = nvidia_driver.Driver("580.159.04", (13, 0), (H100,))

@@ -4,7 +4,8 @@ import importlib.metadata
 
 import pytest
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.devices import tensorflow_package
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.trainer import programs
 from trainer import errors, run_config
 from trainer.inputs import data_service, feeder
-from trainer.kinds import Kind
+from trainer.settings.kinds import Kind
 
 
 @pytest.fixture(scope="module")

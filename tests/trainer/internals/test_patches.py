@@ -144,7 +144,7 @@ import sys
 import keras
 import numpy as np
 import tensorflow as tf
-import trainer.estimator
+import trainer.estimator.estimator
 from trainer.internals import patches
 
 v1 = tf.compat.v1

@@ -13,9 +13,10 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer import errors, schedules, testing
+from trainer import errors, testing
 from trainer.devices import device as devices
 from trainer.inputs import stacks
+from trainer.optimization import schedules
 
 PER_PROGRAM = 4
 

@@ -295,7 +295,7 @@ def test_what_a_terminal_sends_twice_is_one_press(tmp_path):
 
 PROGRAM = """
 import sys, threading
-from trainer import command
+from trainer.cli import command
 from trainer.loop import preemption
 
 what, model_dir = sys.argv.pop(1), sys.argv.pop(1)

@@ -10,7 +10,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.kinds import Kind
+from trainer.settings.kinds import Kind
 
 ModeKeys = trainer.ModeKeys
 

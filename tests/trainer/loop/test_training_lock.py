@@ -14,8 +14,10 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import errors, files, processes, storage
+from trainer import errors
 from trainer.checkpoints import directory
+from trainer.cli import processes
+from trainer.io import files, storage
 from trainer.loop import training_lock
 from trainer.loop.training_lock import TrainingLock
 

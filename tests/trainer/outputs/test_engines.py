@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from tests.trainer import programs
 from tests.trainer.serving import exported as exported_lib
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.outputs import engines
 from trainer.outputs.engines import choose, engine
 

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import errors, files
+from trainer import errors
+from trainer.io import files
 from trainer.outputs import cut_off_exports, exporters
 from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 

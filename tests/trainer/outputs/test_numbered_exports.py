@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import test_files
-from trainer import errors, files, storage
+from trainer import errors
+from trainer.io import files, storage
 from trainer.outputs import numbered_exports
 
 

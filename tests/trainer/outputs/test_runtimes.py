@@ -11,7 +11,8 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer.serving import exported as exported_lib
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.outputs import description, engines, runtimes, verification
 
 HAS = {"onnx": "tf2onnx", "openvino": "openvino"}

@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.plot import curves
 from trainer.reporting import metrics_file
 

@@ -4,8 +4,9 @@ import keras
 import tensorflow as tf
 
 import trainer
-from trainer import batch_sizes, kinds, run_config
+from trainer import run_config
 from trainer.preflight import bindings
+from trainer.settings import batch_sizes, kinds
 
 SIDE = 16
 

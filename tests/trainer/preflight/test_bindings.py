@@ -6,8 +6,9 @@ import gin
 import pytest
 
 from tests.trainer.preflight import programs
-from trainer import batch_sizes, errors, experiment
+from trainer import errors, experiment
 from trainer.preflight import bindings
+from trainer.settings import batch_sizes
 
 
 def eval_input_fn(params):

@@ -9,8 +9,9 @@ import pytest
 
 from tests import long
 from tests.slow import preflight_all
-from trainer import config, kinds
+from trainer import config
 from trainer.preflight import bindings, bridge, lower
+from trainer.settings import kinds
 
 CORES = 8
 # All but breast_cancer.gin, whose batches do not divide among eight cores.

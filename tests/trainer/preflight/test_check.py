@@ -6,8 +6,9 @@ import pytest
 
 import trainer
 from tests.trainer.preflight import programs
-from trainer import errors, kinds
+from trainer import errors
 from trainer.preflight import bridge, check, compiler, cpu_lowering, lower, topology
+from trainer.settings import kinds
 
 V3 = topology.find("v3-8")
 # What a core gives the host for a group of 8: labels and logits, with the loss, or the logits.

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from trainer import processes
+from trainer.cli import processes
 from trainer.devices import tensorflow_package
 from trainer.preflight import compiler, program, topology
 

@@ -4,8 +4,9 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.preflight import programs
-from trainer import errors, kinds
+from trainer import errors
 from trainer.preflight import cpu_lowering, lower, replica
+from trainer.settings import kinds
 from trainer.tracing import user_frames
 
 

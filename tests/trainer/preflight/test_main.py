@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.preflight import compiler
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from trainer import formatting
+from trainer.cli import formatting
 from trainer.preflight import compiler, memory
 
 # As libtpu 0.0.51 writes it, shortened.

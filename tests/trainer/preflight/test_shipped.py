@@ -6,8 +6,9 @@ All of them: `python -m tests.slow.preflight_all`.
 import pytest
 
 from tests.slow import preflight_all
-from trainer import config, kinds
+from trainer import config
 from trainer.preflight import bindings, check, topology
+from trainer.settings import kinds
 
 SMALL = ("digits.gin", "conv_op.gin", "fashion_mnist_cnn.gin")
 

@@ -13,7 +13,8 @@ import pytest
 
 import trainer
 from tests.trainer import programs
-from trainer import errors, files
+from trainer import errors
+from trainer.io import files
 from trainer.reporting import metrics_file
 
 

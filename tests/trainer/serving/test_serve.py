@@ -11,7 +11,8 @@ import urllib.request
 import pytest
 
 from tests.trainer.serving import exported as exported_lib
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.serving import serve as run_lib
 
 

@@ -6,7 +6,8 @@ import sys
 import optuna
 import pytest
 
-from trainer import errors, installation
+from trainer import errors
+from trainer.cli import installation
 from trainer.sweep import optuna_parts
 
 

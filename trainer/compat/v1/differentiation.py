@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainer import combined_gradients
+from trainer.optimization import combined_gradients
 
 v1 = tf.compat.v1
 

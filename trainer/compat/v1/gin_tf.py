@@ -6,8 +6,8 @@ from typing import Any
 import gin
 import tensorflow as tf
 
-from trainer import storage
 from trainer.compat.v1 import overlay
+from trainer.io import storage
 
 v1 = tf.compat.v1
 

@@ -10,7 +10,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from trainer import errors, files, installation, storage
+from trainer import errors
+from trainer.cli import installation
+from trainer.io import files, storage
 from trainer.outputs import description, freezing, verification
 from trainer.outputs.engines import (
   engine,

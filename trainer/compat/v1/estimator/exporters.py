@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from trainer import errors, files, json_form, storage
+from trainer import errors
+from trainer.io import files, json_form, storage
 from trainer.outputs import numbered_exports
 from trainer.reporting import host_metrics
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import files, storage
+from trainer.io import files, storage
 
 v1 = tf.compat.v1
 

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainer import combined_gradients
 from trainer.compat.v1.differentiation import tensorflow_variable
+from trainer.optimization import combined_gradients
 
 v1 = tf.compat.v1
 

@@ -1,0 +1,207 @@
+"""Commands tell mistakes without a traceback, and leave with a number that says which kind it
+was.
+"""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+
+import gin
+import pytest
+from absl import app
+from absl import logging as absl_logging
+from absl.testing import flagsaver
+
+from tests import declared
+from trainer import errors
+from trainer.cli import command
+from trainer.internals import import_noise
+from trainer.loop import preemption
+
+
+@gin.configurable(module="program")
+def configured(error):
+  raise error
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+  """Runs main with arguments; gives (exit code, stdout, stderr).
+
+  absl's own set-up, which is done once a process, is left out.
+  """
+
+  def with_absl(main, flags_parser):
+    sys.exit(main(flags_parser(sys.argv)))
+
+  monkeypatch.setattr(app, "run", with_absl)
+  handler = absl_logging.get_absl_handler()
+  formatter, filters = handler.python_handler.formatter, list(handler.filters)
+
+  def call(main, *arguments):
+    monkeypatch.setattr(sys, "argv", ["program", *arguments])
+    with flagsaver.flagsaver(), pytest.raises(SystemExit) as left:
+      command.run(main)
+    out, err = capsys.readouterr()
+    return left.value.code or 0, out, err
+
+  yield call
+  handler.setFormatter(formatter)
+  handler.filters[:] = filters
+
+
+def raiser(error):
+  def main(argv):
+    raise error
+
+  return main
+
+
+def test_a_program_that_ends_well(run):
+  assert run(lambda argv: print("argv", len(argv))) == (0, "argv 1\n", "")
+
+
+def test_a_mistake_is_one_line(run):
+  assert run(raiser(errors.SettingError("steps is -1: expected an int."))) == (
+    2,
+    "",
+    "error: steps is -1: expected an int.\n",
+  )
+
+
+def test_the_cause_is_one_more_line_unless_it_is_told(run):
+  def main(argv):
+    try:
+      raise KeyError("inner\nsecond line")
+    except KeyError as error:
+      raise errors.InputError("The input failed.") from error
+
+  assert run(main) == (
+    2,
+    "",
+    "error: The input failed.\n  caused by KeyError: 'inner\\nsecond line'\n",
+  )
+
+  def empty(argv):
+    raise errors.ModelFnError("A step failed.") from ValueError("Graph execution error:\nmore")
+
+  assert run(empty) == (2, "", "error: A step failed.\n")
+
+  def told(argv):
+    try:
+      raise ValueError("bad shape\nmore")
+    except ValueError as error:
+      raise errors.InputError("The input failed: bad shape.") from error
+
+  assert run(told) == (2, "", "error: The input failed: bad shape.\n")
+
+
+def test_what_gin_adds_to_a_message_is_left_out(run):
+  def main(argv):
+    configured(errors.SettingError("steps is -1."))
+
+  assert run(main) == (2, "", "error: steps is -1.\n")
+  # Which is what gin does.
+  with pytest.raises(errors.SettingError, match="In call to configurable"):
+    main(None)
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+  error = errors.SettingError("steps is -1.")
+  monkeypatch.setattr(app, "run", lambda main, flags_parser: main(flags_parser(sys.argv)))
+  monkeypatch.setattr(sys, "argv", ["program", "--debug"])
+  with flagsaver.flagsaver(), pytest.raises(errors.SettingError) as raised:
+    command.run(raiser(error))
+  assert raised.value is error
+
+
+def test_a_crash_keeps_its_traceback(monkeypatch):
+  monkeypatch.setattr(app, "run", lambda main, flags_parser: main(flags_parser(sys.argv)))
+  monkeypatch.setattr(sys, "argv", ["program"])
+  with flagsaver.flagsaver(), pytest.raises(ZeroDivisionError):
+    command.run(lambda argv: 1 / 0)
+
+
+def test_an_interrupt_is_one_line(run):
+  assert run(raiser(KeyboardInterrupt())) == (130, "", "interrupted\n")
+  assert run(raiser(preemption.Interrupted("saved at step 3"))) == (
+    130,
+    "",
+    "interrupted: saved at step 3\n",
+  )
+
+
+@pytest.mark.parametrize(
+  ("argument", "message"),
+  [
+    ("--debgu", "error: Unknown command line flag 'debgu'. Did you mean: debug ?"),
+    ("--debug=perhaps", "error: flag --debug=perhaps: "),
+    ("gin_configs/digits.gin", "error: unexpected argument 'gin_configs/digits.gin'"),
+  ],
+)
+def test_wrong_arguments_are_one_line(run, argument, message):
+  code, out, err = run(raiser(AssertionError("called")), argument)
+  assert (code, out) == (2, "")
+  assert err.startswith(message)
+  assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("argument", ["--help", "-h", "--helpfull"])
+def test_help_ends_well_and_lists_debug(run, argument):
+  code, out, err = run(raiser(AssertionError("called")), argument)
+  assert (code, err) == (0, "")
+  assert "--[no]debug: Show where" in out
+
+
+@pytest.fixture
+def hidden(monkeypatch):
+  """Whether the noise of TensorFlow's import is hidden: a list, with an item a time."""
+  calls = []
+  monkeypatch.setattr(import_noise, "hide", lambda: calls.append(True))
+  return calls
+
+
+def test_tensorflows_chatter_is_off_unless_asked_for(run, monkeypatch, hidden):
+  monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+  run(lambda argv: None)
+  assert (os.environ["TF_CPP_MIN_LOG_LEVEL"], hidden) == ("0", [])
+  monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+  run(lambda argv: None, "--debug")
+  assert ("TF_CPP_MIN_LOG_LEVEL" in os.environ, hidden) == (False, [])
+  run(lambda argv: None)
+  assert (os.environ["TF_CPP_MIN_LOG_LEVEL"], hidden) == ("2", [True])
+
+
+def test_log_lines_have_a_time_and_from_warnings_on_a_level(run):
+  def main(argv):
+    for level, path in (
+      (logging.INFO, "trainer/a.py"),
+      (logging.WARNING, "tensorflow/b.py"),
+      (logging.INFO, "lib/tensorflow/b.py"),
+    ):
+      handler = absl_logging.get_absl_handler()
+      record = logging.LogRecord("absl", level, path, 1, "%d steps of %s", (3, path), None)
+      if handler.filter(record):
+        print(handler.python_handler.formatter.format(record)[8:])
+
+  assert run(main)[1] == " 3 steps of trainer/a.py\n warning: 3 steps of tensorflow/b.py\n"
+
+
+SHORT = ("trainer.main", "trainer.serve", "trainer.sweep")  # a module, a face and a package
+
+
+@pytest.mark.parametrize(
+  "command",
+  [
+    name if name in SHORT else pytest.param(name, marks=pytest.mark.long)
+    for name in declared.COMMANDS
+  ],
+)
+def test_help_lists_all_flags_of_a_command(command):
+  done = subprocess.run(
+    [sys.executable, "-m", command, "--help"], capture_output=True, text=True, check=True
+  )
+  listed = set(re.findall(r"^  --(?:\[no\])?(\w+)", done.stdout, re.MULTILINE))
+  assert listed == declared.flags_of(command) | {"debug"}

@@ -1,0 +1,48 @@
+"""Sizes and tables as text."""
+
+import pytest
+import rich.console
+
+from trainer.cli import formatting
+
+
+@pytest.mark.parametrize(
+  "count, text",
+  [(0, "0 B"), (12, "12 B"), (3450, "3.45 kB"), (6.71e6, "6.71 MB"), (1.5e9, "1.5 GB")],
+)
+def test_a_size_on_a_disk(count, text):
+  assert formatting.size(count) == text
+
+
+@pytest.mark.parametrize(
+  "count, text", [(102, "0.1 KiB"), (5.25 * 2**20, "5.25 MiB"), (15.48 * 2**30, "15.48 GiB")]
+)
+def test_a_size_in_memory(count, text):
+  assert formatting.memory_size(count) == text
+
+
+@pytest.mark.parametrize(
+  "value, text",
+  [(0.12345, "0.123"), (4.5, "4.5"), (99.94, "99.9"), (99.96, "100"), (6789.4, "6,789")],
+)
+def test_a_number_with_three_digits(value, text):
+  assert formatting.three_digits(value) == text
+
+
+def test_a_table_with_numbers_to_the_right():
+  text = formatting.table(["name", "count"], [["a", 5], ["longer", 1234]], right=[1])
+  assert text.splitlines() == ["name    count", "a           5", "longer   1234"]
+
+
+def test_a_table_is_text_in_a_notebook_too(monkeypatch):
+  monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
+  assert formatting.table(None, [["a", 1]]) == "a  1"
+
+
+def test_a_table_without_titles():
+  assert formatting.table(None, [["a", 1], ["bb", 2]]).splitlines() == ["a   1", "bb  2"]
+
+
+def test_markup_in_a_cell_is_text_and_long_cells_are_not_wrapped():
+  cell = "[bold]x[/bold]" + "y" * 500
+  assert cell in formatting.table(["c"], [[cell]])

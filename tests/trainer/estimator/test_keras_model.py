@@ -1,0 +1,260 @@
+"""Keras models of every kind train as model_fns, count as Keras counts, and get their values
+back.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import trainer
+from trainer import errors
+from trainer.checkpoints import into_keras
+from trainer.estimator import keras_model
+
+EXAMPLES = 22
+
+
+def _data():
+  random = np.random.RandomState(0)
+  return {"image": random.randn(EXAMPLES, 4, 4, 1).astype(np.float32)}, random.randint(
+    0, 3, EXAMPLES
+  ).astype(np.int32)
+
+
+def _train_input_fn(params):
+  return (
+    tf.data.Dataset.from_tensor_slices(_data())
+    .repeat()
+    .batch(params["batch_size"], drop_remainder=True)
+  )
+
+
+def _eval_input_fn(params):
+  return tf.data.Dataset.from_tensor_slices(_data()).batch(params["batch_size"])
+
+
+def _estimator(model_fn, path, device="cpu"):
+  return trainer.Estimator(
+    model_fn, str(path), trainer.RunConfig(device=device), train_batch_size=16, eval_batch_size=16
+  )
+
+
+def _sequential():
+  return keras.Sequential(
+    [
+      keras.layers.Flatten(),
+      keras.layers.Dense(8, "relu"),
+      keras.layers.Dropout(0.1),
+      keras.layers.BatchNormalization(),
+      keras.layers.Dense(3),
+    ]
+  )
+
+
+def _functional():
+  image = keras.Input((4, 4, 1), name="image")
+  x = keras.layers.Dense(8, "relu", kernel_regularizer=keras.regularizers.L2(0.01))(
+    keras.layers.Flatten()(image)
+  )
+  return keras.Model(image, keras.layers.Dense(3)(x))
+
+
+class _Subclassed(keras.Model):
+  def __init__(self):
+    super().__init__()
+    self.flatten = keras.layers.Flatten()
+    self.dense = keras.layers.Dense(3)
+
+  def call(self, image):
+    x = self.dense(self.flatten(image))
+    self.add_loss(0.01 * tf.reduce_mean(x**2))
+    return x
+
+
+def _compiled():
+  model = _functional()
+  model.compile(
+    "adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
+  )
+  return model
+
+
+SETTINGS = dict(
+  loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+  optimizer="adam",
+  metrics=["accuracy"],
+)
+
+
+@pytest.mark.parametrize(
+  "build_model, settings",
+  [(_sequential, SETTINGS), (_functional, SETTINGS), (_Subclassed, SETTINGS), (_compiled, {})],
+  ids=["sequential", "functional", "subclassed", "compiled"],
+)
+def test_trains_as_keras_counts_and_goes_back_into_keras(tmp_path, build_model, settings):
+  estimator = _estimator(keras_model.model_fn_from_keras(build_model, **settings), tmp_path)
+  estimator.train(_train_input_fn, max_steps=1)
+  first = estimator.evaluate(_eval_input_fn)
+  estimator.train(_train_input_fn, max_steps=30)
+  last = estimator.evaluate(_eval_input_fn)
+  assert last["loss"] < first["loss"]
+
+  features, labels = _data()
+  build_model()  # whose layers take the names that come first
+  if build_model is _Subclassed or build_model is _sequential:
+
+    def build():
+      model = build_model()
+      model(tf.zeros([1, 4, 4, 1]))
+      return model
+  else:
+    build = build_model
+  model = into_keras.load_into_keras(tmp_path, build)
+  outputs = model(features["image"], training=False).numpy()
+  predicted = [prediction["output"] for prediction in estimator.predict(_eval_input_fn)]
+  np.testing.assert_allclose(outputs, predicted, rtol=1e-4, atol=1e-5)
+  cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)(
+    labels, outputs
+  ).numpy()
+  penalties = sum(float(loss) for loss in model.losses)
+  if build_model is not _Subclassed:  # whose penalty is that of each batch
+    assert last["loss"] == pytest.approx(cross_entropy + penalties, rel=1e-4)
+  assert last["accuracy"] == pytest.approx(np.mean(outputs.argmax(-1) == labels))
+
+  model.save_weights(tmp_path / "x.weights.h5")
+  again = build()
+  again.load_weights(tmp_path / "x.weights.h5")
+  np.testing.assert_allclose(again(features["image"], training=False), outputs, rtol=1e-6)
+
+
+def test_a_saved_keras_model_is_the_trained_one(tmp_path):
+  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
+  estimator.train(_train_input_fn, max_steps=2)
+  model = into_keras.load_into_keras(estimator.latest_checkpoint(), _functional)
+  model.save(tmp_path / "x.keras")
+  image = _data()[0]["image"]
+  np.testing.assert_allclose(
+    keras.models.load_model(tmp_path / "x.keras")(image), model(image), rtol=1e-6
+  )
+
+
+def test_objects_are_patterns(tmp_path):
+  keras.optimizers.SGD()  # the first one of the process has the name to itself
+  settings = dict(
+    SETTINGS,
+    optimizer=keras.optimizers.SGD(
+      keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5), momentum=0.9
+    ),
+    metrics=[keras.metrics.SparseTopKCategoricalAccuracy(2, name="top_2"), "accuracy"],
+  )
+  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **settings), tmp_path)
+  estimator.train(_train_input_fn, max_steps=2)
+  results = estimator.evaluate(_eval_input_fn)
+  assert results["top_2"] >= results["accuracy"]
+  assert {name.split("/")[0] for name in estimator.get_variable_names()} >= {
+    "dense",
+    "dense_1",
+    "sgd",
+  }
+
+
+def test_several_inputs_and_outputs(tmp_path):
+  def build_model():
+    inputs = {"a": keras.Input((3,), name="a"), "b": keras.Input((2,), name="b")}
+    x = keras.layers.Concatenate()([inputs["a"], inputs["b"]])
+    return keras.Model(
+      inputs,
+      {"sum": keras.layers.Dense(1, name="sum")(x), "kind": keras.layers.Dense(2, name="kind")(x)},
+    )
+
+  def input_fn(params):
+    random = np.random.RandomState(1)
+    features = {
+      "a": random.randn(8, 3).astype(np.float32),
+      "b": random.randn(8, 2).astype(np.float32),
+    }
+    labels = {
+      "sum": random.randn(8, 1).astype(np.float32),
+      "kind": random.randint(0, 2, 8).astype(np.int32),
+    }
+    return (
+      tf.data.Dataset.from_tensor_slices((features, labels))
+      .repeat(2)
+      .batch(params["batch_size"], drop_remainder=True)
+    )
+
+  model_fn = keras_model.model_fn_from_keras(
+    build_model,
+    loss={"sum": "mse", "kind": keras.losses.SparseCategoricalCrossentropy(from_logits=True)},
+    optimizer=keras.optimizers.Adam,
+    metrics={"sum": ["mae"], "kind": ["accuracy"]},
+  )
+  estimator = _estimator(model_fn, tmp_path)
+  estimator.train(input_fn, max_steps=1)
+  results = estimator.evaluate(input_fn)
+  assert {"loss", "sum_mae", "kind_accuracy"} <= set(results)
+  assert {key: value.shape for key, value in next(estimator.predict(input_fn)).items()} == {
+    "sum": (1,),
+    "kind": (2,),
+  }
+
+
+def test_one_core_and_two_agree(tmp_path):
+  values = []
+  for device in ("cpu", "cpu:2"):
+    estimator = _estimator(
+      keras_model.model_fn_from_keras(_functional, **dict(SETTINGS, optimizer="sgd")),
+      tmp_path / device,
+      device,
+    )
+    estimator.train(_train_input_fn, max_steps=3)
+    values.append(estimator.get_variable_value("dense/kernel"))
+  np.testing.assert_allclose(values[0], values[1], rtol=1e-4, atol=1e-6)
+
+
+def test_mistakes_are_named(tmp_path):
+  def fails_with(build_model, message, **settings):
+    with pytest.raises(errors.SettingError, match=message):
+      _estimator(keras_model.model_fn_from_keras(build_model, **settings), tmp_path).train(
+        _train_input_fn, max_steps=1
+      )
+
+  fails_with(_functional(), "a function that makes a keras.Model", **SETTINGS)
+  fails_with(lambda: 3, "a function that makes a keras.Model", **SETTINGS)
+  fails_with(_sequential, "without a loss", optimizer="adam")
+  fails_with(_sequential, "no optimizer", loss=SETTINGS["loss"])
+
+
+def test_layers_that_keras_has_numbered_on_get_their_values(tmp_path):
+  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
+  estimator.train(_train_input_fn, max_steps=1)
+  _functional()  # so that the next one starts at dense_2 at the least
+  model = _functional()
+  assert model.weights[0].path != "dense/kernel"
+  into_keras.load_into_keras(tmp_path, model)
+  for variable, name in zip(
+    model.weights, ["dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"], strict=True
+  ):
+    np.testing.assert_array_equal(variable.numpy(), estimator.get_variable_value(name))
+
+
+def test_a_model_with_fewer_layers_is_not_taken_for_a_renumbered_one(tmp_path):
+  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
+  estimator.train(_train_input_fn, max_steps=1)
+  _functional()
+  image = keras.Input((16,))
+  with pytest.raises(errors.CheckpointError, match=r"dense_\d+/kernel: not in the checkpoint"):
+    into_keras.load_into_keras(tmp_path, keras.Model(image, keras.layers.Dense(8)(image)))
+
+
+def test_what_a_checkpoint_lacks_is_named(tmp_path):
+  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
+  estimator.train(_train_input_fn, max_steps=1)
+  other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="other")])
+  before = other.get_weights()
+  with pytest.raises(errors.CheckpointError, match="other/kernel: not in the checkpoint"):
+    into_keras.load_into_keras(tmp_path, other)
+  np.testing.assert_array_equal(other.get_weights()[0], before[0])
+  with pytest.raises(errors.SettingError, match="no variables yet"):
+    into_keras.load_into_keras(tmp_path, _sequential())

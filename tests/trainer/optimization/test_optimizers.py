@@ -1,0 +1,408 @@
+"""train_ops against the arithmetic done by hand: combine, accumulate, clip, apply, average, on
+one core and on eight.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import trainer
+from tests.trainer import programs
+from trainer import errors
+from trainer.optimization import optimizers
+
+v1 = tf.compat.v1
+ROWS = 16
+
+
+def gradient(w, b, x, y):
+  """(gradient of w, gradient of b) of the mean squared error, in float64."""
+  error = x @ w + b - y
+  return 2 * x.T @ error / len(x), 2 * error.mean()
+
+
+def program(train_op, var_names=("w", "b")):
+  """A model_fn that trains a line by train_op(loss)."""
+
+  def model_fn(features, labels, mode, params):
+    w = tf.Variable(tf.zeros([programs.WIDTH]), name="w")
+    b = tf.Variable(0.0, name="b")
+    loss = tf.reduce_mean(tf.square(tf.linalg.matvec(features["x"], w) + b - labels))
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op(loss))
+
+  return model_fn
+
+
+def one_batch(params):
+  """The same 16 points in every step."""
+  x, y = programs.arrays(ROWS)
+  return (
+    tf.data.Dataset.from_tensor_slices(({"x": x}, y))
+    .repeat()
+    .batch(params["batch_size"], drop_remainder=True)
+  )
+
+
+def trained(train_op, tmp_path, device, steps=1, loop=2):
+  estimator = programs.estimator(
+    tmp_path, program(train_op), device, batch_size=ROWS, **programs.fixed_loops(loop)
+  )
+  return estimator.train(one_batch, steps=steps)
+
+
+def values(estimator):
+  return estimator.variables["w"].numpy(), estimator.variables["b"].numpy()
+
+
+def expected(rate, steps, transform=lambda w, b: (w, b)):
+  """(w, b) after steps of plain gradient descent on `transform`ed gradients."""
+  x, y = (array.astype(np.float64) for array in programs.arrays(ROWS))
+  w, b = np.zeros(programs.WIDTH), 0.0
+  for _ in range(steps):
+    gradient_w, gradient_b = transform(*gradient(w, b, x, y))
+    w, b = w - rate * gradient_w, b - rate * gradient_b
+  return w, b
+
+
+def assert_close(estimator, reference, tolerance=2e-6):
+  for found, wanted in zip(values(estimator), reference, strict=True):
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
+
+
+def clipped(norm):
+  def clip(gradient_w, gradient_b):
+    factor = min(1.0, norm / np.sqrt(np.sum(gradient_w**2) + gradient_b**2))
+    return gradient_w * factor, gradient_b * factor
+
+  return clip
+
+
+OPTIMIZERS = {
+  "keras": lambda: keras.optimizers.SGD(0.1),
+  "keras with a schedule": lambda: keras.optimizers.SGD(
+    keras.optimizers.schedules.PiecewiseConstantDecay([100], [0.1, 0.0])
+  ),
+  "v1": lambda: v1.train.GradientDescentOptimizer(0.1),
+  "cross shard": lambda: trainer.CrossShardOptimizer(v1.train.GradientDescentOptimizer(0.1)),
+  "cross shard of keras": lambda: trainer.CrossShardOptimizer(
+    keras.optimizers.SGD(0.1), reduction="weighted_mean"
+  ),
+}
+
+
+@pytest.mark.parametrize(
+  "name, on",
+  [
+    *((name, "cpu") for name in OPTIMIZERS),
+    ("keras", "cpu:2"),
+    ("v1", "cpu:2"),
+    ("cross shard", "cpu:2"),
+  ],
+)
+def test_a_step_follows_the_mean_gradient_of_the_global_batch(name, on, tmp_path):
+  assert_close(
+    trained(lambda loss: trainer.minimize(OPTIMIZERS[name](), loss), tmp_path, on, steps=2),
+    expected(0.1, 2),
+  )
+
+
+DIRECT = {
+  "keras": lambda loss: keras.optimizers.SGD(0.1).apply_gradients(
+    zip(tf.gradients(loss, _trainable()), _trainable(), strict=True)
+  ),
+  "v1": lambda loss: v1.train.GradientDescentOptimizer(0.1).minimize(
+    loss, v1.train.get_global_step()
+  ),
+}
+
+
+def _trainable():
+  return v1.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES)
+
+
+@pytest.mark.parametrize("train_op", DIRECT.values(), ids=DIRECT)
+def test_optimizers_that_are_called_directly_do_the_same(train_op, tmp_path):
+  estimator = trained(train_op, tmp_path, "cpu:2", steps=2)
+  assert_close(estimator, expected(0.1, 2))
+  assert estimator.latest_step() == 2
+
+
+@pytest.mark.parametrize("make", [OPTIMIZERS["keras"], OPTIMIZERS["v1"]], ids=["keras", "v1"])
+def test_clipping_is_of_the_combined_gradient(make, tmp_path, device):
+  estimator = trained(
+    lambda loss: trainer.minimize(make(), loss, clip_norm=0.5), tmp_path, device, steps=2
+  )
+  assert_close(estimator, expected(0.1, 2, clipped(0.5)))
+
+
+def test_clipping_leaves_small_gradients_alone(tmp_path):
+  estimator = trained(
+    lambda loss: trainer.minimize(keras.optimizers.SGD(0.1), loss, clip_norm=1e6), tmp_path, "cpu"
+  )
+  assert_close(estimator, expected(0.1, 1))
+
+
+# Keras applies their gradients under a condition.
+CONDITIONAL = {
+  "loss scale": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1)),
+  "accumulation": lambda: keras.optimizers.SGD(0.1, gradient_accumulation_steps=2),
+}
+UPDATES_IN_TWO_STEPS = {"loss scale": 2, "accumulation": 1}
+
+
+@pytest.mark.parametrize("name", CONDITIONAL)
+def test_optimizers_that_decide_in_the_step_work_on_one_core(name, tmp_path):
+  estimator = trained(
+    lambda loss: trainer.minimize(CONDITIONAL[name](), loss), tmp_path, "cpu", steps=2
+  )
+  assert_close(estimator, expected(0.1, UPDATES_IN_TWO_STEPS[name]))
+
+
+def test_a_loss_is_scaled_by_the_scale_of_the_moment(tmp_path):
+  """Keras divides the gradients by it; a model_fn makes its optimizer anew in each trace."""
+
+  def train_op(loss):
+    optimizer = keras.optimizers.LossScaleOptimizer(
+      keras.optimizers.SGD(0.1), initial_scale=4.0, dynamic_growth_steps=1
+    )
+    return trainer.minimize(optimizer, loss)
+
+  estimator = trained(train_op, tmp_path, "cpu", steps=3)
+  assert_close(estimator, expected(0.1, 3))
+  (scale,) = (v.numpy() for name, v in estimator.variables.items() if "dynamic_scale" in name)
+  assert scale > 4
+
+
+@pytest.mark.parametrize("name", CONDITIONAL)
+def test_optimizers_that_decide_in_the_step_are_refused_on_several_cores(name, tmp_path):
+  def direct(loss):
+    optimizer = CONDITIONAL[name]()
+    return optimizer.apply_gradients(
+      zip(tf.gradients(loss, _trainable()), _trainable(), strict=True)
+    )
+
+  for train_op in (lambda loss: trainer.minimize(CONDITIONAL[name](), loss), direct):
+    with pytest.raises(errors.ModelFnError, match="works on one core only. On several: "):
+      trained(train_op, tmp_path, "cpu:2")
+
+
+def test_the_clipping_of_a_keras_optimizer_is_of_the_combined_gradient_too(tmp_path, device):
+  estimator = trained(
+    lambda loss: trainer.minimize(keras.optimizers.SGD(0.1, global_clipnorm=0.5), loss),
+    tmp_path,
+    device,
+  )
+  assert_close(estimator, expected(0.1, 1, clipped(0.5)))
+
+
+@pytest.mark.long_on_several_cores
+def test_a_sum_over_the_replicas_is_that_many_means(tmp_path, device):
+  def train_op(loss):
+    return trainer.CrossShardOptimizer(
+      v1.train.GradientDescentOptimizer(0.01), reduction="sum"
+    ).minimize(loss)
+
+  replicas = int(device.partition(":")[2] or 1)
+  assert_close(trained(train_op, tmp_path, device), expected(0.01 * replicas, 1))
+
+
+def test_accumulated_gradients_are_applied_at_the_last_step_of_so_many(tmp_path, device):
+  def train_op(loss):
+    return trainer.minimize(keras.optimizers.SGD(0.1), loss, accumulate_steps=3)
+
+  estimator = trained(train_op, tmp_path, device, steps=2)
+  assert_close(estimator, expected(0.1, 0))
+  estimator.train(one_batch, steps=1)
+  assert_close(estimator, expected(0.1, 1))
+  estimator.train(one_batch, steps=4)
+  assert_close(estimator, expected(0.1, 2))
+  assert estimator.variables["sgd/iteration"].numpy() == 2
+  assert estimator.latest_step() == 7
+
+
+def test_accumulation_goes_on_where_a_checkpoint_left_it(tmp_path):
+  def train_op(loss):
+    return trainer.minimize(keras.optimizers.SGD(0.1), loss, accumulate_steps=3, clip_norm=0.5)
+
+  trained(train_op, tmp_path, "cpu", steps=2)
+  again = trained(train_op, tmp_path, "cpu", steps=1)
+  assert_close(again, expected(0.1, 1, clipped(0.5)))
+
+
+def test_moving_averages_start_at_the_first_values(tmp_path, device):
+  def train_op(loss):
+    return trainer.minimize(keras.optimizers.SGD(0.1), loss, ema_decay=0.75)
+
+  estimator = trained(train_op, tmp_path, device, steps=3)
+  average = expected(0.1, 1)[0]
+  for step in (2, 3):
+    average = 0.75 * average + 0.25 * expected(0.1, step)[0]
+  np.testing.assert_allclose(
+    estimator.variables[f"{optimizers.EMA_SCOPE}/w"].numpy(), average, atol=2e-6
+  )
+  assert_close(estimator, expected(0.1, 3))
+
+
+def test_var_list_is_all_that_is_trained(tmp_path):
+  def train_op(loss):
+    return trainer.minimize(
+      keras.optimizers.SGD(0.1),
+      loss,
+      var_list=[variable for variable in _trainable() if "w" in variable.name],
+    )
+
+  w, b = values(trained(train_op, tmp_path, "cpu"))
+  assert b == 0
+  assert w.any()
+
+
+def test_the_global_step_counts_once_however_it_is_given(tmp_path):
+  estimator = trained(
+    lambda loss: trainer.minimize(
+      v1.train.GradientDescentOptimizer(0.1), loss, v1.train.get_global_step()
+    ),
+    tmp_path,
+    "cpu",
+    steps=3,
+  )
+  assert estimator.latest_step() == 3
+
+
+EMBEDDINGS = {
+  "keras": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss),
+  "v1": lambda loss: trainer.minimize(v1.train.GradientDescentOptimizer(0.5), loss),
+  "clipped": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss, clip_norm=1e6),
+  "accumulated": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss, accumulate_steps=2),
+}
+
+
+@pytest.mark.parametrize("name, on", [*((name, "cpu") for name in EMBEDDINGS), ("v1", "cpu:2")])
+def test_gradients_of_a_few_rows(name, on, tmp_path):
+  """Embeddings have gradients that are tf.IndexedSlices."""
+
+  def model_fn(features, labels, mode, params):
+    table = tf.Variable(tf.ones([10, 2]), name="table")
+    loss = tf.reduce_mean(tf.square(tf.gather(table, features)))
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=EMBEDDINGS[name](loss))
+
+  def input_fn(params):
+    return (
+      tf.data.Dataset.from_tensor_slices([1, 2, 2, 5] * 4)
+      .repeat()
+      .batch(params["batch_size"], drop_remainder=True)
+    )
+
+  estimator = programs.estimator(
+    tmp_path, model_fn, on, batch_size=16, **programs.fixed_loops(2)
+  ).train(input_fn, steps=2)
+  applied = (
+    estimator.variables["sgd/iteration"].numpy() if "sgd/iteration" in estimator.variables else 2
+  )
+  table = np.ones([10, 2])
+  for _ in range(applied):
+    table -= 0.5 * np.array([0, 4, 8, 0, 0, 4, 0, 0, 0, 0])[:, None] / 16 * table
+  np.testing.assert_allclose(estimator.variables["table"].numpy(), table, atol=1e-6)
+
+
+def test_a_schedule_sees_the_steps(tmp_path):
+  rates = []
+  schedule = keras.optimizers.schedules.PiecewiseConstantDecay([1, 2], [0.5, 0.25, 0.125])
+  programs.estimator(
+    tmp_path,
+    program(lambda loss: trainer.minimize(keras.optimizers.SGD(schedule), loss)),
+    **programs.fixed_loops(1),
+  ).train(
+    programs.train_input,
+    steps=4,
+    hooks=[lambda step, metrics, _: rates.append(metrics["learning_rate"])],
+  )
+  assert rates == [0.5, 0.5, 0.25, 0.125]
+
+
+@pytest.mark.parametrize(
+  "make",
+  [OPTIMIZERS["keras"], OPTIMIZERS["v1"], OPTIMIZERS["cross shard"]],
+  ids=["keras", "v1", "cross shard"],
+)
+def test_the_learning_rate_is_told(make, tmp_path):
+  seen = []
+  programs.estimator(tmp_path, program(lambda loss: trainer.minimize(make(), loss))).train(
+    programs.train_input,
+    steps=1,
+    hooks=[lambda step, metrics, _: seen.append(metrics["learning_rate"])],
+  )
+  assert seen == pytest.approx([0.1])
+
+
+# ------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+  "arguments, message",
+  [
+    ({"clip_norm": 0}, "clip_norm is 0; expected a number greater than 0"),
+    ({"clip_norm": -1.0}, "minimize.clip_norm is -1.0"),
+    ({"accumulate_steps": 0}, "accumulate_steps is 0; expected an int greater than 0"),
+    ({"accumulate_steps": 2.0}, "minimize.accumulate_steps is 2.0"),
+    ({"ema_decay": 1.0}, "ema_decay is 1.0; expected a number between 0 and 1"),
+    ({"ema_decay": 0}, "minimize.ema_decay is 0"),
+  ],
+)
+def test_numbers_out_of_range(arguments, message):
+  with pytest.raises(errors.SettingError, match=message):
+    trainer.minimize(keras.optimizers.SGD(0.1), tf.constant(1.0), **arguments)
+
+
+@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, 0.1, "sgd", None])
+def test_what_is_no_optimizer(optimizer):
+  with pytest.raises(
+    errors.SettingError,
+    match="expected a Keras or a tf.compat.v1.train optimizer.*a class must be called first",
+  ):
+    trainer.minimize(optimizer, tf.constant(1.0))
+
+
+def test_minimize_is_for_model_fns():
+  with pytest.raises(errors.ModelFnError, match="inside a model_fn"):
+    trainer.minimize(keras.optimizers.SGD(0.1), tf.constant(1.0))
+
+
+@pytest.mark.parametrize("reduction", ["max", None])
+def test_reductions_are_two(reduction):
+  with pytest.raises(
+    errors.SettingError, match=f"reduction must be 'mean' or 'sum'; got {reduction!r}"
+  ):
+    trainer.CrossShardOptimizer(keras.optimizers.SGD(0.1), reduction=reduction)
+
+
+def test_a_loss_that_no_variable_has_a_part_in(tmp_path):
+  def model_fn(features, labels, mode, params):
+    tf.Variable(0.0, name="unused")
+    loss = tf.reduce_mean(labels)
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.1), loss)
+    )
+
+  with pytest.raises(
+    errors.ModelFnError,
+    match=r"depends on none of the 1 trainable variables: "
+    r"\['unused",
+  ):
+    programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)
+
+
+def test_a_variable_without_a_gradient_stays_as_it_is(tmp_path):
+  def model_fn(features, labels, mode, params):
+    unused = tf.Variable(3.0, name="unused")
+    del unused
+    return programs.line(features, labels, mode, params)
+
+  estimator = programs.estimator(tmp_path, model_fn, "cpu:2").train(programs.train_input, steps=2)
+  assert estimator.variables["unused"].numpy() == 3.0
+  assert estimator.variables["w"].numpy().any()
+
+
+def test_other_attributes_are_the_optimizers_own():
+  optimizer = keras.optimizers.SGD(0.25)
+  assert trainer.CrossShardOptimizer(optimizer).learning_rate is optimizer.learning_rate

@@ -1,0 +1,161 @@
+"""Processes on this machine: identifies them, runs one, asks one, and ends one with its parent."""
+
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
+
+_ROOT = str(pathlib.Path(__file__).resolve().parents[2])  # the folder that has Octet's packages
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def host_name() -> str:
+  """Returns the name of this machine, with its PID namespace where a container has its own."""
+  try:
+    return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
+  except OSError:
+    return socket.gethostname()
+
+
+def boot_id() -> str | None:
+  """Identifies this machine's current boot and the PID namespace of this process.
+
+  Process IDs can be compared only between processes that have the same boot_id.
+
+  Returns:
+    A string that differs between machines and between boots; None where the system has no boot ID.
+  """
+  try:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+      return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+  except OSError:
+    return None
+
+
+def start_time(pid: int) -> str | None:
+  """Returns when a process on this machine was started.
+
+  The system reuses process IDs. The start time tells a process from a later one with the same ID.
+
+  Returns:
+    Clock ticks from the machine's boot to the process's start, as text; None if no process with
+    this ID runs.
+  """
+  try:
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+      # The second field is the program's name in brackets, which may contain spaces and brackets.
+      fields = file.read().rpartition(")")[2].split()
+  except OSError:
+    return None
+  # Field 0 is the state. Z and X: the process has ended, and its parent has not yet waited for it.
+  # Field 19 is the start time. See proc(5).
+  return None if fields[0] in "ZX" else fields[19]
+
+
+def run(
+  command: Sequence[str], output: IO[bytes], timeout_seconds: float, environment: Mapping[str, str]
+) -> int | None:
+  """Runs a command, in which Octet's packages can be imported.
+
+  Args:
+    command: the words of the command.
+    output: the file that gets what it prints.
+    timeout_seconds: after this time the process is killed.
+    environment: variables beside those of this process.
+
+  Returns:
+    The exit status; None if the process was killed for its time.
+  """
+  python_path = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
+  process = subprocess.Popen(
+    command,
+    stdout=output,
+    stderr=subprocess.STDOUT,
+    env={**os.environ, "PYTHONPATH": python_path, **environment},
+  )
+  try:
+    return process.wait(timeout_seconds)
+  except subprocess.TimeoutExpired:
+    return None
+  finally:
+    if process.poll() is None:  # after a timeout, and when the user presses Ctrl-C
+      process.kill()
+      process.wait()
+
+
+def ask(
+  module: str,
+  request: Mapping[str, Any],
+  output: IO[bytes],
+  timeout_seconds: float,
+  environment: Mapping[str, str],
+) -> tuple[int | None, Any]:
+  """Has a module answer a request in a process of its own.
+
+  Args:
+    module: name of a module whose program is `processes.answer(function)`.
+    request: for the function; JSON can hold it.
+    output: see `run`.
+    timeout_seconds: see `run`.
+    environment: see `run`.
+
+  Returns:
+    The exit status, as of `run`, and the function's result; None if it gave none.
+  """
+  with tempfile.TemporaryDirectory(prefix="octet") as folder:
+    paths = [os.path.join(folder, name) for name in ("request", "answer")]
+    with open(paths[0], "w", encoding="utf-8") as file:
+      json.dump({"parent": os.getpid(), "request": dict(request)}, file)
+    status = run([sys.executable, "-m", module, *paths], output, timeout_seconds, environment)
+    # Also of a process that died afterwards, as a library may have it at its end.
+    if os.path.exists(paths[1]):
+      with open(paths[1], encoding="utf-8") as file:
+        return status, json.load(file)
+  return status, None
+
+
+def answer(function: Callable[[dict[str, Any]], Any]) -> None:
+  """Is the program of a module that `ask` starts: answers one request and ends with its parent.
+
+  Args:
+    function: of the request; JSON can hold its result.
+  """
+  with open(sys.argv[1], encoding="utf-8") as file:
+    asked = json.load(file)
+  end_with_parent(asked["parent"])
+  made = function(asked["request"])
+  unfinished = f"{sys.argv[2]}.part"
+  with open(unfinished, "w", encoding="utf-8") as file:
+    json.dump(made, file)
+  os.replace(unfinished, sys.argv[2])
+
+
+def end_with_parent(parent: int | None = None) -> None:
+  """Makes Linux kill this process when its parent ends, for whatever reason.
+
+  Otherwise a child goes on after its parent was killed: a compiler that holds gigabytes, or a trial
+  of a sweep that has ended. On other systems this function does nothing.
+
+  Args:
+    parent: process ID of the parent. If this process has another parent by now, the first one has
+      ended already, and this process exits at once. None: not checked.
+
+  Raises:
+    OSError: the system refused.
+  """
+  if sys.platform != "linux":
+    return
+  if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+    raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+  # The parent may have ended before the call above, which then has no effect. So this is checked
+  # after it, not before.
+  if parent is not None and os.getppid() != parent:
+    os._exit(1)

@@ -1,0 +1,529 @@
+"""Estimator: train, evaluate, predict and export a model_fn, on whatever device there is.
+
+Example:
+    estimator = Estimator(model_fn, "out/digits", train_batch_size=32, eval_batch_size=100)
+    estimator.train(train_input_fn, max_steps=2000)
+    estimator.evaluate(eval_input_fn)  # {"loss": ..., "accuracy": ..., "global_step": 2000}
+    for prediction in estimator.predict(eval_input_fn): ...
+    estimator.export_saved_model("out/digits/export")
+
+The work is done elsewhere: an Estimator makes the parts and hands a call on to one of them.
+
+| call                       | part                                                          |
+|----------------------------|---------------------------------------------------------------|
+| train                      | loop.training, which runs loop.outer_loop                     |
+| evaluate                   | loop.evaluator                                                |
+| predict                    | outputs.prediction_stream                                     |
+| export_saved_model         | outputs.saved_model                                           |
+| all: values of variables   | checkpoints.model_values; a step: loop.step; input: inputs.feeder |
+"""
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from trainer import __version__, config, errors, run_config, spec
+from trainer.checkpoints import directory, leases, reader
+from trainer.devices import device as device_lib
+from trainer.devices import tensorflow_behavior, workers
+from trainer.estimator import parts
+from trainer.inputs import benchmark, read_errors
+from trainer.loop import dry_run, loop_input, watchdog
+from trainer.outputs import completion
+from trainer.outputs import options as options_lib
+from trainer.reporting import console
+from trainer.settings import batch_sizes as batch_sizes_lib
+from trainer.settings import setting_types
+from trainer.settings.kinds import Kind
+
+# An input_fn, or what Estimator.trace has made of it.
+InputFn = Callable | loop_input.LoopInput
+
+
+def _in_turn(method):
+  """Wraps a method: no other thread uses the Estimator meanwhile, see `trainer.loop.turns`.
+
+  What the method logs is shown where someone looks, see `trainer.reporting.console`.
+  """
+
+  @functools.wraps(method)
+  def call_in_turn(estimator, *args, **kwargs):
+    name = method.__name__.removeprefix("_")
+    with (
+      estimator._parts.turns.take(name),
+      console.lines_shown(estimator.config.show_progress),
+      estimator.workers.watch(),
+    ):
+      estimator.introduce()
+      return method(estimator, *args, **kwargs)
+
+  return call_in_turn
+
+
+class Estimator:
+  """Runs a model_fn.
+
+  One thread at a time uses it: another waits, or hears that it should have an Estimator of its own
+  where the first one trains.
+
+  A run of a kind (train, eval, predict) needs its batch size, global or per core; the other follows
+  from the number of replicas.
+
+  Args:
+    model_fn: `model_fn(features, labels, mode, params, config)`, see `trainer.spec`.
+    model_dir: where everything is written; default: config.model_dir, or a new temporary folder.
+    config: a RunConfig.
+    params: dict that model_fn and the input_fns get, each a deep copy, with "batch_size" added
+      (their per-core batch). Keys "batch_size" and "context" are reserved.
+    train_batch_size, eval_batch_size, predict_batch_size: global sizes, of all replicas together.
+    train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: per-core
+      sizes, in place of the global ones.
+    warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`; for as long
+      as model_dir has no checkpoint, all methods start from it.
+    export_options: an ExportOptions, of the SavedModels that are exported.
+
+  Raises:
+    SettingError: an argument cannot work, or the device is not there.
+  """
+
+  def __init__(
+    self,
+    model_fn: Callable,
+    model_dir: str | os.PathLike | None = None,
+    config: run_config.RunConfig | None = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    train_batch_size: int | None = None,
+    eval_batch_size: int | None = None,
+    predict_batch_size: int | None = None,
+    train_per_core_batch_size: int | None = None,
+    eval_per_core_batch_size: int | None = None,
+    predict_per_core_batch_size: int | None = None,
+    warm_start_from: Any = None,
+    export_options: options_lib.ExportOptions | None = None,
+  ) -> None:
+    tensorflow_behavior.check()
+    self.config = config or run_config.RunConfig()
+    if not isinstance(self.config, run_config.RunConfig):
+      raise errors.SettingError(f"config must be a trainer.RunConfig; got {self.config!r}.")
+    options = completion.check_options(export_options)
+    checked_model_fn = spec.ModelFn(model_fn)
+    checked_model_fn.check_params(params)
+    self.params = spec.copy_params(params)
+    self.model_dir = run_config.choose_model_dir(model_dir, self.config)
+    self._batch_sizes = batch_sizes_lib.BatchSizes(
+      train_batch_size,
+      eval_batch_size,
+      predict_batch_size,
+      train_per_core_batch_size,
+      eval_per_core_batch_size,
+      predict_per_core_batch_size,
+    )
+    self.watchdog = watchdog.Watchdog(self.config.stage_seconds)
+    self._is_introduced = False
+    with (
+      self.watchdog.stage("connect to the device"),
+      console.lines_shown(self.config.show_progress),
+    ):
+      self.device = device_lib.connect(
+        self.config.device,
+        self.config.tpu,
+        self.config.gpu_config,
+        self.config.cluster,
+        self._facts,
+        self.config.cluster_seconds,
+      )
+    self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
+    self._batch_sizes.check(self.device.replicas)
+    self.workers = workers.Workers(self.device, self.model_dir)
+    with self.workers.watch():  # the first variables are made
+      self._parts = parts.make(
+        model_fn=checked_model_fn,
+        model_dir=self.model_dir,
+        config=self.config,
+        params=self.params,
+        batch_sizes=self._batch_sizes,
+        warm_start_from=warm_start_from,
+        export_options=options,
+        device=self.device,
+        workers=self.workers,
+        watching=self.watchdog,
+      )
+
+  def _facts(self):
+    """What must be the same on all workers of a cluster: else they would train different models."""
+    return {
+      "gin": config.parsed_text(),
+      "--precision": self.config.precision,
+      "--seed": str(self.config.tf_random_seed),
+      "the batch sizes": str(self._batch_sizes),
+      "the version of Octet": __version__,
+      "the version of TensorFlow": tf.__version__,
+      "the version of Keras": keras.__version__,
+      "the version of Python": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }
+
+  def batch_sizes(self) -> dict[Kind, batch_sizes_lib.BatchSize]:
+    """Returns the sizes by kind, of those kinds that have one."""
+    return self._batch_sizes.all_on(self.device.replicas)
+
+  def introduce(self, kinds: Collection[Kind] | None = None) -> None:
+    """Logs the device, the seed and the batch sizes, if they have not been logged.
+
+    Args:
+      kinds: those whose batch sizes are of interest; None for all.
+    """
+    if self._is_introduced:
+      return
+    self._is_introduced = True
+    sizes: dict[str, batch_sizes_lib.BatchSize] = {
+      kind: size for kind, size in self.batch_sizes().items() if kinds is None or kind in kinds
+    }
+    logging.info(
+      "Device: %s. Precision: %s%s. Seed: %d.\n%s",
+      self.device,
+      self.config.precision,
+      ", compiled by XLA" * self._parts.loops.xla,
+      self.config.tf_random_seed,
+      batch_sizes_lib.table(sizes, self.device.hosts),
+    )
+
+  @property
+  def variables(self) -> dict[str, tf.Variable]:
+    """The variables by name, of what was made so far."""
+    return dict(self._parts.program.store.variables)
+
+  @property
+  def traces(self) -> dict[Kind, int]:
+    """How often model_fn was called, by kind."""
+    return dict(self._parts.program.calls.traces)
+
+  def get_variable_names(self) -> list[str]:
+    """Returns the names of the variables in the newest checkpoint, sorted."""
+    stored = leases.read(self._needed_checkpoint, reader.shapes)
+    return sorted(set(stored) - reader.POSITION)
+
+  def get_variable_value(self, name: str) -> np.ndarray:
+    """Returns the value of a variable in the newest checkpoint."""
+    return leases.read(self._needed_checkpoint, lambda path: reader.read(path, [name])[name])
+
+  def latest_checkpoint(self) -> str | None:
+    """Returns the path of the newest checkpoint in model_dir that is not damaged, or None."""
+    return self._parts.values.latest()
+
+  def checkpoint_steps(self) -> list[int]:
+    """Returns the steps of the checkpoints in model_dir, oldest first.
+
+    Waits for a checkpoint that is being written.
+    """
+    self._parts.checkpoints.wait()
+    return self._parts.checkpoints.steps()
+
+  def checkpoint_path(self, step: int) -> str:
+    """Returns the path of the checkpoint of a step."""
+    return self._parts.checkpoints.path(step)
+
+  def latest_step(self) -> int | None:
+    """Returns the step of the newest checkpoint in model_dir that is not damaged, or None.
+
+    Waits for a checkpoint that is being written.
+    """
+    latest = self.latest_checkpoint()
+    return directory.step_of(latest) if latest else None
+
+  @_in_turn
+  def train(
+    self,
+    input_fn: InputFn,
+    hooks: Sequence[Any] | None = None,
+    steps: int | None = None,
+    max_steps: int | None = None,
+    saving_listeners: Sequence[Any] | None = None,
+    before_checkpoint: Callable[[int], None] | None = None,
+    after_checkpoint: Callable[[int], bool] | None = None,
+    ends_with_input: bool = False,
+  ) -> "Estimator":
+    """Trains.
+
+    Args:
+      input_fn: `input_fn(params)` → dataset of (features, labels), batches of params["batch_size"].
+      hooks: list of hooks, see `trainer.hooks`.
+      steps: int > 0, how many more steps.
+      max_steps: int > 0, the global step to end at. Neither: until the input ends.
+      saving_listeners: list of tf.compat.v1.train.CheckpointSaverListener or their like; they are
+        called without a session.
+      before_checkpoint: function of the global step, called before a checkpoint that is due is
+        written, but that of step 0: the place to note what it will owe.
+      after_checkpoint: function of the global step, called when a checkpoint that was due has been
+        written, but that of step 0: the place to evaluate it. A true result ends the training.
+      ends_with_input: True for a run that a restart completes, such as a command: the last
+        checkpoint records that the input has ended, and a call that finds this record, and the
+        same max_steps or none, does not train. False: each call reads the input from its
+        beginning once the call before has come to its end.
+
+    Returns:
+      self.
+
+    Raises:
+      SettingError: arguments that cannot work.
+      InputError: there is no input, or it cannot be used.
+      NonFiniteError: the loss or a variable became NaN or infinite.
+      OutputError: model_dir cannot be written.
+      ModelDirBusyError: another training goes on there.
+    """
+    run_config.check_training_length(steps, max_steps)
+    with self._parts.lock.hold():
+      self._parts.training.run(
+        input_fn,
+        self,
+        hooks,
+        self._train_batch_size(),
+        steps=steps,
+        max_steps=max_steps,
+        listeners=saving_listeners or (),
+        before_checkpoint=before_checkpoint,
+        after_checkpoint=after_checkpoint,
+        ends_with_input=ends_with_input,
+      )
+    return self
+
+  def alone_in_model_dir(self) -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which no other training has model_dir.
+
+    It is for what belongs to a training beside `train`. Where the folder is not there yet, the
+    context holds it from when `train` has made it.
+
+    Raises:
+      ModelDirBusyError: another training goes on there.
+    """
+    return self._parts.lock.hold()
+
+  def go_back(self) -> None:
+    """Moves aside what comes after the checkpoint that a person has named in `checkpoint`.
+
+    `train` does so when it begins. It is for what belongs to a training and comes before `train`.
+
+    Raises:
+      ModelDirBusyError: another training goes on in model_dir.
+      CheckpointNotFoundError: the named checkpoint is not there.
+      OutputError: something cannot be moved.
+    """
+    with self._parts.lock.hold():
+      if self.device.is_chief:
+        self._parts.checkpoints.go_back()
+
+  @_in_turn
+  def save_checkpoint(self) -> str:
+    """Writes the variables as they are, for hooks in a training; returns the checkpoint's path."""
+    return self._parts.saver.save()
+
+  def wait_for_checkpoint(self) -> None:
+    """Returns when no checkpoint is being written any more.
+
+    Raises:
+      OutputError: a checkpoint could not be written.
+    """
+    self._parts.saver.wait()
+
+  def evaluate(
+    self,
+    input_fn: InputFn,
+    steps: int | None = None,
+    hooks: Sequence[Any] | None = None,
+    checkpoint_path: str | os.PathLike | None = None,
+    name: str | None = None,
+  ) -> dict[str, Any]:
+    """Evaluates the whole set, or `steps` global batches of it. The last partial batch counts.
+
+    Args:
+      input_fn: `input_fn(params)` → dataset of (features, labels), with drop_remainder=False for
+        all examples to count.
+      steps: int > 0 or None.
+      hooks: list of hooks, called once at the end.
+      checkpoint_path: the checkpoint; default: the newest in model_dir.
+      name: evaluations with different names keep their summaries apart, in `eval_<name>`.
+
+    Returns:
+      dict: "loss", the mean over all examples, "global_step", and the metrics.
+
+    Raises:
+      CheckpointNotFoundError: there is no checkpoint.
+      InputError: there are no examples.
+    """
+    setting_types.check(steps, setting_types.Count | None, "evaluate: steps")
+    values, all_hooks = self._evaluate(
+      input_fn, self, hooks, steps=steps, checkpoint_path=checkpoint_path, name=name
+    )
+    # After the turn: a hook may take long, or ask another thread.
+    all_hooks.call(values["global_step"], values)
+    all_hooks.end(values["global_step"])
+    return values
+
+  @_in_turn
+  def _evaluate(self, *args, **kwargs):
+    return self._parts.evaluator.evaluate(*args, **kwargs)
+
+  def evaluation_dir(self, name: str | None = None) -> str:
+    """Returns the folder of the summaries of the evaluations of this name."""
+    return self._parts.evaluator.directory(name)
+
+  @_in_turn
+  def predict(
+    self,
+    input_fn: InputFn,
+    predict_keys: Sequence[str] | None = None,
+    hooks: Sequence[Any] | None = None,
+    checkpoint_path: str | os.PathLike | None = None,
+    yield_single_examples: bool = True,
+    with_examples: bool = False,
+  ) -> Iterator[Any]:
+    """Predicts for every example, in order.
+
+    Args:
+      input_fn: `input_fn(params)` → dataset of features or of (features, labels), whose labels are
+        not looked at.
+      predict_keys: list of keys of the predictions, or None for all.
+      hooks: list of hooks, called once at the end.
+      checkpoint_path: the checkpoint; default: the newest in model_dir.
+      yield_single_examples: whether to yield example by example, or batch by batch (of a global
+        batch at most).
+      with_examples: whether to yield pairs of a prediction and the (features,) or (features,
+        labels) that it is for.
+
+    Returns:
+      A generator of predictions as numpy arrays, in the structure that model_fn gives them.
+
+    Raises:
+      CheckpointNotFoundError: there is no checkpoint.
+      SettingError: predict_keys are none of the predictions'.
+
+    All errors are raised by this call, not by the first `next()`.
+    """
+    return self._parts.predictor.stream(
+      input_fn,
+      self,
+      hooks,
+      keys=predict_keys,
+      checkpoint_path=checkpoint_path,
+      one_by_one=yield_single_examples,
+      with_examples=with_examples,
+    )
+
+  def export_saved_model(
+    self,
+    export_dir_base: str | os.PathLike,
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: Mapping[str, str] | None = None,
+    checkpoint_path: str | os.PathLike | None = None,
+  ) -> str:
+    """Writes a SavedModel for the CPU to `<export_dir_base>/<number>`.
+
+    It is published once it was seen to give what the model gives, see ExportOptions.
+
+    Args:
+      export_dir_base: a folder, made if needed.
+      serving_input_receiver_fn: see `trainer.outputs.saved_model`; default: the features as the
+        input_fns of this Estimator give them.
+      assets_extra: dict of relative path → file to copy into the SavedModel.
+      checkpoint_path: the checkpoint; default: the newest in model_dir.
+
+    Returns:
+      The SavedModel's path.
+
+    Raises:
+      CheckpointNotFoundError: there is no checkpoint.
+      SettingError: no input_fn has been seen and no serving_input_receiver_fn is given.
+      ExportError: the SavedModel does not give what the model gives. What was exported before stays
+        as it is.
+      OutputError: it cannot be written.
+    """
+    self._parts.turns.check_process("export_saved_model")
+    with self._parts.training.leave_at_once():
+      return self._parts.export.save(
+        export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
+      )
+
+  @_in_turn
+  def trace(self, kind: Kind, input_fn: InputFn) -> loop_input.LoopInput:
+    """Makes the step of a kind without running it.
+
+    Calls input_fn, checks the shapes of its batches and traces model_fn.
+
+    Args:
+      kind: "train", "eval" or "predict".
+      input_fn: the input_fn of the kind.
+
+    Returns:
+      A LoopInput, which a call of that kind takes in place of the input_fn, so that nothing is
+      traced twice.
+    """
+    return self._parts.inputs.get(kind, input_fn, start=self._start(kind, input_fn))
+
+  @_in_turn
+  def try_step(self, kind: Kind, input_fn: InputFn) -> str:
+    """Runs one step of a kind on its first batch, and writes nothing; returns a sentence on it.
+
+    The variables have the values that they have at the time.
+    """
+    parts_, start = self._parts, self._start(kind, input_fn)
+    return dry_run.try_step(
+      kind,
+      input_fn,
+      parts_.inputs,
+      parts_.loops,
+      parts_.values,
+      parts_.program.calls.model_name,
+      start,
+    )
+
+  def time_input(self, kind: Kind, input_fn: Callable) -> benchmark.Report:
+    """Times the input of a kind by itself, with no step and no model.
+
+    A batch is that of one core.
+
+    Raises:
+      InputError: the input cannot be used, or there is none.
+    """
+    dataset, batch_size = self._parts.feeder.batches(kind, input_fn, self._start(kind, input_fn))
+    with read_errors.translate(input_fn, kind):
+      return benchmark.benchmark(dataset, batch_size)
+
+  def _start(self, kind, input_fn):
+    """Returns the example at which a run of a kind would begin if it were started now."""
+    if kind != Kind.TRAIN:
+      return 0
+    input_fn, batch_size = loop_input.input_fn_of(input_fn), self._train_batch_size()
+    return leases.read(
+      self._parts.values.latest,
+      lambda latest: self._parts.position.of(latest, input_fn, batch_size),
+    )
+
+  def _train_batch_size(self):
+    return self._batch_sizes.resolve(Kind.TRAIN, self.device.replicas).global_size
+
+  def check_values(self) -> None:
+    """Checks that there is something to evaluate, predict with or export.
+
+    Raises:
+      CheckpointNotFoundError: there is neither a checkpoint in model_dir nor a warm start.
+    """
+    self._parts.values.source()
+
+  def _needed_checkpoint(self):
+    latest = self._parts.values.latest()
+    if latest is None:
+      raise errors.CheckpointNotFoundError(
+        f"There is no checkpoint in {self.model_dir} (--model_dir): train first."
+      )
+    return latest
+
+
+TPUEstimator = Estimator

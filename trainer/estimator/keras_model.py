@@ -1,0 +1,161 @@
+"""Makes a model_fn from a Keras model.
+
+    model_fn = model_fn_from_keras(build_model, loss="mse", optimizer="adam")
+    estimator = Estimator(model_fn, model_dir="out/mine", train_batch_size=128)
+    estimator.train(input_fn, max_steps=1000)
+    load_into_keras("out/mine", build_model).save("mine.keras")
+
+`trainer.checkpoints.into_keras` loads a checkpoint back into a Keras model.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer import errors, spec
+from trainer.checkpoints import into_keras
+from trainer.config import gin_names
+from trainer.internals import keras_internals
+from trainer.optimization import optimizers
+
+ModeKeys = spec.ModeKeys
+
+
+@gin_names.configurable(module="trainer")
+def model_fn_from_keras(
+  build_model: Callable[[], keras.Model],
+  loss: Any = None,
+  optimizer: Any = None,
+  metrics: Any = None,
+) -> Callable[..., spec.EstimatorSpec]:
+  """Makes a model_fn from a Keras model.
+
+  Args:
+    build_model: makes a new model at each call: functional, sequential or subclassed, compiled or
+      not. Losses from regularizers and `add_loss` are added to the loss. A model's own
+      `compute_loss` is called; its own `train_step` is not. The variables that `compile` makes
+      ("loss/total", and those of metrics that are objects) are in the checkpoint and not used.
+    loss: as for `keras.Model.compile`; None for the loss that the model was compiled with.
+    optimizer: as for `keras.Model.compile`, or a function that makes an optimizer, such as its
+      class; None for the optimizer that the model was compiled with.
+    metrics: as for `keras.Model.compile`; None for those that the model was compiled with.
+      Optimizers and metrics that are objects are never used themselves: each step gets a copy.
+
+  Returns:
+    A model_fn. If the features are a dict with one entry and the model has one input, the model
+    gets that tensor; otherwise it gets the features as they are. The predictions are the model's
+    output: a dict as it is, a tensor as {"output": ...}, several as {"output_0": ..., ...}.
+
+  Raises:
+    SettingError: raised by the model_fn: build_model does not make a Keras model, or there is
+      neither a loss or optimizer here nor in the model.
+  """
+  make_optimizer = _maker(optimizer)
+
+  def model_fn(features, labels, mode, params):
+    del params
+    training = mode == ModeKeys.TRAIN
+    model = into_keras.build(build_model)
+    outputs = model(_inputs(model, features), training=training)
+    # With bfloat16 layers, losses and metrics are still computed in float32.
+    outputs = tf.nest.map_structure(
+      lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs
+    )
+    if mode == ModeKeys.PREDICT:
+      return spec.EstimatorSpec(mode, predictions=_named_outputs(outputs))
+    names = getattr(model, "output_names", None)
+    # Not by model.compile, which would also make metrics; their variables would become the model's.
+    if loss is not None:
+      keras_internals.set_loss(model, loss, names)
+    elif not model.compiled and not model.losses:
+      raise errors.SettingError(
+        f"model_fn_from_keras: {spec.name_of(build_model)} gives a model "
+        "without a loss: compile it with one, or give loss=."
+      )
+    total = model.compute_loss(features, labels, outputs, training=training)
+    if mode == ModeKeys.EVAL:
+      wanted = metrics or keras_internals.compiled_metrics(model)
+      return spec.EstimatorSpec(
+        mode, loss=total, eval_metrics=_eval_metrics(wanted, labels, outputs, names)
+      )
+    return spec.EstimatorSpec(
+      mode, loss=total, train_op=optimizers.minimize(make_optimizer(model), total)
+    )
+
+  return model_fn
+
+
+def _inputs(model, features):
+  """Returns the features in the form that the model takes."""
+  named = isinstance(model, keras_internals.Functional) and (
+    isinstance(model.input, dict) or len(model.inputs) > 1
+  )
+  return (
+    next(iter(features.values()))
+    if isinstance(features, dict) and len(features) == 1 and not named
+    else features
+  )
+
+
+def _named_outputs(outputs):
+  if isinstance(outputs, dict):
+    return outputs
+  if isinstance(outputs, list | tuple):
+    return {f"output_{index}": output for index, output in enumerate(outputs)}
+  return {"output": outputs}
+
+
+def _maker(optimizer):
+  """Returns a function that takes the model and makes a new optimizer.
+
+  `optimizer` is a name, a function, an optimizer to copy, or None for the optimizer that the model
+  was compiled with.
+  """
+  if optimizer is None:
+    return _compiled_optimizer
+  if isinstance(optimizer, keras.optimizers.Optimizer):
+    # get_config reads the value of the learning rate, which is not possible while a model_fn is
+    # traced. So it is called now.
+    config = optimizer.get_config()
+    own_name = keras_internals.to_snake_case(type(optimizer).__name__)
+    if re.fullmatch(rf"{own_name}(_\d+)?", config["name"]):
+      # Keras adds a number that depends on how many optimizers the process has made. Names in
+      # checkpoints must not depend on that.
+      config["name"] = own_name
+    return lambda model: type(optimizer).from_config(config)
+  return lambda model: (
+    keras.optimizers.get(optimizer) if isinstance(optimizer, str) else optimizer()
+  )
+
+
+def _compiled_optimizer(model):
+  optimizer = getattr(model, "optimizer", None)
+  if optimizer is None:
+    raise errors.SettingError(
+      "model_fn_from_keras: there is no optimizer: compile the model with one, or give optimizer=."
+    )
+  return optimizer
+
+
+def _eval_metrics(metrics, labels, outputs, output_names):
+  """Returns the eval_metrics of an EstimatorSpec; None if there are no metrics."""
+  if not metrics:
+    return None
+  if labels is None:
+    raise errors.SettingError(
+      f"model_fn_from_keras: the metrics {metrics!r} need labels, and the input_fn gives none."
+    )
+  structure = labels, outputs
+
+  def metric_fn(*tensors):
+    labels, outputs = tf.nest.pack_sequence_as(structure, tensors)
+    copies = tf.nest.map_structure(
+      lambda m: type(m).from_config(m.get_config()) if isinstance(m, keras.metrics.Metric) else m,
+      metrics,
+    )
+    return keras_internals.updated_metrics(copies, labels, outputs, output_names)
+
+  return metric_fn, tf.nest.flatten(structure)

@@ -1,0 +1,193 @@
+"""Writes files that appear complete or not at all.
+
+Paths may be local or on any file system that tf.io.gfile supports.
+
+Example:
+    with files.write_atomically("out/digits/evaluations.json") as file:
+      file.write(text)
+"""
+
+import contextlib
+import errno
+import fnmatch
+import os
+import re
+import socket
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer.cli import processes
+from trainer.io import storage
+
+# In the name of what is being written, before the name of its writer.
+WRITING = ".writing-"
+
+# What the system says of a file that this user may not write, and nobody on a read-only disk.
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+# What TensorFlow takes for a pattern in a path.
+_OF_PATTERNS = frozenset("*?[]\\")
+
+
+@contextlib.contextmanager
+def write_atomically(
+  path: str, mode: str = "w", retries: storage.Retries | None = None
+) -> Iterator[Any]:
+  """Yields a temporary file beside `path`, which replaces `path` if the block raises nothing.
+
+  The temporary file is `<path>.writing-<host>-<process>-<thread>`, so that two writers never share
+  one. The writer that finishes last wins. `remove_litter` removes what a killed process left.
+
+  Where the path is a URL, what is yielded is a file of this machine, which is copied in the end, so
+  that it can be copied once more.
+
+  Args:
+    path: the file to write or replace.
+    mode: "w" or "wb".
+    retries: where the path is a URL, when to give up; default: storage.RETRIES.
+
+  Raises:
+    OSError: the file cannot be written.
+    tf.errors.OpError: the file cannot be written.
+    StorageError: the storage of a URL failed for too long.
+  """
+  aside = f"{path}{WRITING}{writer()}"
+  try:
+    if storage.is_remote(path):
+      with tempfile.NamedTemporaryFile(mode, encoding=None if "b" in mode else "utf-8") as file:
+        yield file
+        file.flush()
+        storage.copy(file.name, aside, overwrite=True, retries=retries)
+    else:
+      with tf.io.gfile.GFile(aside, mode) as file:
+        # GFile creates the file at the first write. Without this one, an empty file would never
+        # exist, and the rename would fail.
+        file.write("" if mode == "w" else b"")
+        yield file
+    # Only after the file is closed: until then some of the text may be in a buffer.
+    storage.rename(aside, path, overwrite=True, retries=retries)
+  except BaseException:  # also KeyboardInterrupt, which would leave the temporary file behind
+    # It was never created, or the disk is gone.
+    with contextlib.suppress(tf.errors.OpError, errors.StorageError):
+      storage.remove(aside)
+    raise
+
+
+def is_forbidden(error: BaseException | None) -> bool:
+  """Whether an error says that a file may not be written, as on a read-only disk."""
+  if isinstance(error, tf.errors.PermissionDeniedError):
+    return True
+  return isinstance(error, OSError) and error.errno in _FORBIDDEN
+
+
+def reason(error: Exception) -> str:
+  """Returns why a file could not be written or read, without its path: "Disk quota exceeded"."""
+  if isinstance(error, OSError):
+    return error.strerror or str(error)
+  first, *_ = (getattr(error, "message", None) or str(error)).splitlines() or [""]
+  return re.sub(r" \[Op:\w+\]$", "", first).rpartition("; ")[2]
+
+
+def matching(folder: str, pattern: str, names: Iterable[str] | None = None) -> list[str]:
+  """Returns the paths of what lies in a folder and has a name like the pattern, sorted.
+
+  Unlike tf.io.gfile.glob, it takes the folder's name as it is, also with a star or brackets in it.
+
+  Args:
+    folder: which need not exist.
+    pattern: of the names, with * and ?.
+    names: of what lies there, where the caller has just listed it.
+  """
+  try:
+    if names is None:
+      names = [name.rstrip("/") for name in storage.listdir(folder or ".")]
+  except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+    return []
+  return [os.path.join(folder, name) for name in sorted(fnmatch.filter(names, pattern))]
+
+
+def next_number(taken: Iterable[int], clock: Callable[[], float] = time.time) -> int:
+  """Returns a number for a new file: the time, or one more than the largest number that is taken.
+
+  So the order of numbers is that of writing, also where the clock was set back.
+
+  Args:
+    taken: the numbers of the files that are there.
+    clock: returns the time in seconds since the epoch.
+  """
+  return max([int(clock()), *(number + 1 for number in taken)])
+
+
+def own_path(folder: str, pattern: str, clock: Callable[[], float] = time.time) -> str:
+  """Returns the path of a new file for this process alone, whose name sorts after earlier ones.
+
+  Args:
+    folder: of such files of all processes.
+    pattern: of their names, such as metrics-*.jsonl; the * stands for <number>-<id>.
+    clock: returns the time in seconds since the epoch.
+  """
+  before, after = map(re.escape, pattern.split("*"))
+  form = re.compile(rf"{before}(\d+)-\w+{after}")
+  matches = (form.fullmatch(os.path.basename(path)) for path in matching(folder, pattern))
+  number = next_number((int(match[1]) for match in matches if match), clock)
+  return os.path.join(folder, pattern.replace("*", f"{number}-{uuid.uuid4().hex[:8]}"))
+
+
+@contextlib.contextmanager
+def plain_path(path: str) -> Iterator[str]:
+  """Yields a path to the same file that TensorFlow does not take for a pattern.
+
+  TensorFlow looks for checkpoints by a pattern before it restores them, so that it finds none in a
+  folder a[b]. There the path leads through a link to the folder, while the context is open.
+  """
+  if storage.is_remote(path) or not _OF_PATTERNS.intersection(path):
+    yield path
+    return
+  folder, name = os.path.split(os.path.abspath(path))
+  with tempfile.TemporaryDirectory() as temporary:
+    link = os.path.join(temporary, "link")
+    os.symlink(folder, link)
+    yield os.path.join(link, name)
+
+
+def shown(path: str) -> str:
+  """Returns a path as a person would write it: below the working directory, without that."""
+  below = os.path.relpath(path) if "://" not in path else path
+  return path if below.startswith(os.pardir) else below
+
+
+def writer() -> str:
+  """Names this machine, process and thread, for the names of what it is writing."""
+  return f"{socket.gethostname()}-{os.getpid()}-{threading.get_native_id()}"
+
+
+def is_dead(name: str) -> bool:
+  """Whether a name ends in a `writer` of this machine whose process has ended."""
+  found = re.search(rf"(?:^|\d-|-){re.escape(socket.gethostname())}-(\d+)-\d+$", name)
+  return found is not None and processes.start_time(int(found[1])) is None
+
+
+def remove_litter(folder: str) -> None:
+  """Removes from a folder what processes of this machine were writing when they were killed.
+
+  These are files and folders with `.writing-` and a `writer` in their names. What another machine
+  was writing stays: whether its process is alive is not known here.
+  """
+  for path in matching(folder, f"*{WRITING}*"):
+    if not is_dead(path):
+      continue
+    try:
+      (storage.rmtree if storage.isdir(path) else storage.remove)(path)
+    except tf.errors.NotFoundError:
+      continue  # another process was faster
+    except tf.errors.OpError as error:
+      logging.warning("%s, which a killed process left, stays: %s", path, reason(error))

@@ -1,0 +1,3 @@
+"""From the gradients of a step to the next values of its variables."""
+
+__all__ = ["combined_gradients", "optimizers", "schedules"]

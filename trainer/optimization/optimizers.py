@@ -1,0 +1,300 @@
+"""Makes the train_op of a step: combines, accumulates, clips and applies gradients.
+
+    train_op = trainer.minimize(keras.optimizers.Adam(1e-3), loss, clip_norm=1.0)
+    optimizer = trainer.CrossShardOptimizer(tf.compat.v1.train.AdamOptimizer())
+    train_op = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
+
+A loss is the mean over a replica's batch. So the mean of the replicas' gradients is the gradient of
+the mean over the global batch, and 8 replicas with b examples each make the same update as 1
+replica with 8b examples. This also holds for optimizers that a model_fn calls directly
+(`keras.optimizers.Adam().apply_gradients(...)`,
+`tf.compat.v1.train.AdamOptimizer().minimize(...)`); see `trainer.optimization.combined_gradients`.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import keras
+import tensorflow as tf
+
+from trainer import errors
+from trainer.config import gin_names
+from trainer.optimization import combined_gradients
+from trainer.settings import setting_types
+from trainer.tracing import fetched_operations, replica_updates, variable_store
+
+v1 = tf.compat.v1
+
+# The names of the moving averages in a checkpoint start with it.
+EMA_SCOPE = "ema"
+
+
+def ema_name(name: str) -> str:
+  """Returns the name of a variable's moving average."""
+  return f"{EMA_SCOPE}/{name}"
+
+
+_Decay = Annotated[
+  float, setting_types.Rule("a number between 0 and 1", lambda value: 0 < value < 1)
+]
+
+
+@gin_names.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
+def minimize(
+  optimizer: Any,
+  loss: Any,
+  global_step: Any = None,
+  var_list: Any = None,
+  clip_norm: setting_types.Positive | None = None,
+  accumulate_steps: setting_types.Count = 1,
+  ema_decay: _Decay | None = None,
+) -> Any:
+  """Makes the train_op of a step.
+
+  The order is: gradients → combine over replicas → accumulate → clip → apply → moving averages.
+
+  Args:
+    optimizer: a Keras optimizer or a `tf.compat.v1.train` optimizer.
+    loss: scalar, the mean over this replica's batch.
+    global_step: not needed, since the training loop counts steps. It is accepted because the
+      minimize of `tf.compat.v1.train` optimizers has it.
+    var_list: the variables to train; None for all trainable variables of the model_fn.
+    clip_norm: float > 0, the largest global norm of the combined gradient; None for no clipping.
+    accumulate_steps: int > 0; the mean gradient of this many steps is applied at the last of them.
+      The optimizer counts how often it is applied; the global step counts every step.
+    ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, named
+      `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema).
+
+  Returns:
+    A train_op for EstimatorSpec.
+
+  Raises:
+    ModelFnError: called outside of a model_fn, or the loss depends on no variable.
+    SettingError: the optimizer is of neither kind, or a number is out of range.
+  """
+  if not isinstance(
+    optimizer, keras.optimizers.Optimizer | v1.train.Optimizer | CrossShardOptimizer
+  ):
+    raise errors.SettingError(
+      "minimize: expected a Keras or a tf.compat.v1.train optimizer, got "
+      f"{optimizer!r}; a class must be called first."
+    )
+  store = variable_store.current()
+  if store is None:
+    raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
+  if combined_gradients.is_idle():
+    return tf.no_op()
+  wrapped = (
+    optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
+  )
+  own_gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
+  # Before clipping: the norm is that of the global batch's gradient, whatever the replicas.
+  gradients = combined_gradients.combine(own_gradients)
+
+  def apply(gradients):
+    if clip_norm is not None:
+      gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
+    wrapped.apply_combined(list(zip(gradients, trained, strict=True)), global_step)
+    if ema_decay is not None:
+      _average(trained, ema_decay)
+
+  with fetched_operations.changes_made() as changes:
+    if accumulate_steps == 1:
+      apply(gradients)
+    else:
+      # Clipping, too, happens once per update: what is clipped is the mean gradient of the steps.
+      totals = _accumulate(gradients, trained, accumulate_steps)
+      store.after_step(functools.partial(_apply_total, totals, apply), every=accumulate_steps)
+  return fetched_operations.group(changes)
+
+
+class CrossShardOptimizer:
+  """Wraps an optimizer, for programs written for TPUs.
+
+  Those programs need it to combine the gradients of the cores. Here every optimizer combines them.
+
+  Args:
+    opt: a Keras or a `tf.compat.v1.train` optimizer.
+    reduction: how the replicas' gradients are combined: "mean" or "sum", or one of these in
+      `tf.compat.v1.losses.Reduction`.
+    name: not used.
+
+  Raises:
+    SettingError: reduction is neither.
+  """
+
+  def __init__(self, opt: Any, reduction: str = "mean", name: str = "CrossShardOptimizer") -> None:
+    del name
+    reduction = {"weighted_mean": "mean", "weighted_sum": "sum"}.get(reduction, reduction)
+    if reduction not in ("mean", "sum"):
+      raise errors.SettingError(
+        f"CrossShardOptimizer: reduction must be 'mean' or 'sum'; got {reduction!r}."
+      )
+    self._optimizer = opt
+    self._reduction = reduction
+
+  def compute_gradients(
+    self, loss: tf.Tensor, var_list: Any = None, **kwargs: Any
+  ) -> list[tuple[Any, Any]]:
+    """Computes this replica's gradients.
+
+    Args:
+      loss: scalar, the mean over this replica's batch.
+      var_list: nest of variables; None for all trainable variables of the model_fn.
+      **kwargs: for the wrapped optimizer, or for tf.gradients if that is Keras's.
+
+    Returns:
+      (gradient, variable) of each variable that has a gradient.
+
+    Raises:
+      ModelFnError: called outside of a model_fn, or no variable has a gradient.
+    """
+    store = variable_store.current()
+    if store is None:
+      raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
+    combined_gradients.record_learning_rate(self._optimizer)
+    trained = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
+    # apply_gradients takes the mean over the replicas: N times the mean is the sum.
+    if self._reduction == "sum":
+      loss *= tf.distribute.get_strategy().num_replicas_in_sync
+    of_tensorflow = [_tensorflow_variable(v) for v in trained]
+    if isinstance(self._optimizer, keras.optimizers.Optimizer):
+      self._build_loss_scale(loss, trained, of_tensorflow)
+      gradients = tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
+    else:
+      found = self._optimizer.compute_gradients(loss, var_list=of_tensorflow, **kwargs)
+      gradients = [gradient for gradient, _ in found]
+    pairs = [
+      (gradient, variable)
+      for gradient, variable in zip(gradients, trained, strict=True)
+      if gradient is not None
+    ]
+    if not pairs:
+      raise errors.ModelFnError(
+        f"The loss depends on none of the {len(trained)} trainable "
+        f"variables: {[v.name for v in trained][:10]}."
+      )
+    return pairs
+
+  def _build_loss_scale(self, loss, trained, of_tensorflow):
+    """Builds a LossScaleOptimizer, which else scales by its initial scale for ever.
+
+    A model_fn makes its optimizer anew in each trace. Keras scales the loss by the initial scale
+    until the optimizer is built, and divides the gradients by the scale of the moment.
+    """
+    if not isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
+      return
+    if not self._optimizer.built:
+      # For those alone that have a gradient, as `apply` would. TensorFlow prunes these gradients.
+      found = tf.gradients(loss, of_tensorflow)
+      self._optimizer.build(
+        [
+          variable
+          for variable, gradient in zip(trained, found, strict=True)
+          if gradient is not None
+        ]
+      )
+
+  def apply_gradients(
+    self,
+    grads_and_vars: Sequence[tuple[Any, Any]],
+    global_step: tf.Variable | None = None,
+    name: str | None = None,
+  ) -> Any:
+    """Combines gradients over the replicas and applies them; returns the train_op."""
+    gradients, trained = zip(*[(g, v) for g, v in grads_and_vars if g is not None], strict=True)
+    return self.apply_combined(
+      list(zip(combined_gradients.combine(gradients), trained, strict=True)), global_step, name
+    )
+
+  def apply_combined(
+    self,
+    grads_and_vars: Sequence[tuple[Any, Any]],
+    global_step: tf.Variable | None = None,
+    name: str | None = None,
+  ) -> Any:
+    """Applies gradients that are combined already; returns the train_op."""
+    if combined_gradients.is_idle():
+      return tf.no_op()
+    with combined_gradients.combined_scope():
+      if isinstance(self._optimizer, v1.train.Optimizer):
+        pairs = [(g, _tensorflow_variable(v)) for g, v in grads_and_vars]
+        return self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
+      with fetched_operations.changes_made() as changes:
+        self._optimizer.apply(*zip(*grads_and_vars, strict=True))
+    return fetched_operations.group(changes)
+
+  def minimize(
+    self, loss: tf.Tensor, global_step: tf.Variable | None = None, var_list: Any = None
+  ) -> Any:
+    """Computes, combines and applies the gradients; returns the train_op."""
+    return self.apply_gradients(self.compute_gradients(loss, var_list), global_step)
+
+  def __getattr__(self, name: str) -> Any:
+    """Returns other attributes, such as get_slot and variables, from the wrapped optimizer."""
+    # By __dict__, since self._optimizer would end up here again while an object is unpickled.
+    return getattr(self.__dict__["_optimizer"], name)
+
+
+def _mirrored(variable, scope, dtype=None):
+  """Makes a variable of zeros with a trained one's shape, and equal values on all replicas."""
+  name = getattr(variable, "path", variable.name).removesuffix(":0")
+  return tf.Variable(
+    tf.zeros(variable.shape, dtype or variable.dtype),
+    trainable=False,
+    name=f"{scope}/{name}",
+    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+  )
+
+
+def _accumulate(gradients, trained, count):
+  """Adds the gradients of a step, divided by the number of steps, to variables; returns those."""
+  # Outside of the model_fn's name scope, so that the variables' names do not depend on it.
+  with tf.name_scope(""):
+    totals = [_mirrored(variable, "accumulated") for variable in trained]
+  replica_updates.update_each(
+    lambda total, gradient: total.assign_add(gradient / count),
+    totals,
+    [tf.convert_to_tensor(gradient) for gradient in gradients],
+  )
+  return totals
+
+
+def _apply_total(totals, apply):
+  """Applies the accumulated gradients and sets them to 0; runs on each replica after the step."""
+  # tf.identity reads the values now, before the variables are set to 0.
+  apply([tf.identity(total) for total in totals])
+  replica_updates.update_each(lambda total: total.assign(tf.zeros_like(total)), totals)
+
+
+def _average(trained, decay):
+  """Updates the moving averages of the variables.
+
+  The first update copies the variables. Starting from 0 would bias the averages towards 0.
+  """
+  with tf.name_scope(""):
+    averages = [_mirrored(variable, EMA_SCOPE) for variable in trained]
+    updates = tf.Variable(
+      0,
+      trainable=False,
+      name=f"{EMA_SCOPE}/updates",
+      dtype=tf.int64,
+      aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+  def move(average, variable, updates):
+    kept = tf.where(tf.equal(updates, 0), 0.0, tf.constant(decay, average.dtype))
+    average.assign(kept * average + (1 - kept) * tf.convert_to_tensor(variable))
+
+  replica_updates.update_each(
+    move,
+    averages,
+    [_tensorflow_variable(variable) for variable in trained],
+    [updates] * len(averages),
+  )
+  replica_updates.update_each(lambda count: count.assign_add(1), [updates])
+
+
+def _tensorflow_variable(variable):
+  return variable if isinstance(variable, tf.Variable) else variable.value
