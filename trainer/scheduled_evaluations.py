@@ -19,8 +19,8 @@ from absl import logging
 from trainer import errors
 from trainer.checkpoints import directory, leases, owed_evaluations, retention
 from trainer.config import gin_names
-from trainer.loop import loop_input
 from trainer.outputs import exporters as exporters_lib
+from trainer.programs import loop_input
 from trainer.reporting import metrics_file
 from trainer.settings import setting_types
 

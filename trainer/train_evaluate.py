@@ -16,7 +16,8 @@ from typing import Any
 from absl import logging
 
 from trainer import errors, scheduled_evaluations
-from trainer.loop import loop_input, preemption
+from trainer.loop import preemption
+from trainer.programs import loop_input
 from trainer.settings import setting_types
 
 EvalSpec = scheduled_evaluations.EvalSpec

@@ -7,7 +7,7 @@ from tests import fake_tpu, made_up_gpus
 from tests.conformance import cases
 from trainer import spec
 from trainer.devices import device as device_lib
-from trainer.loop import device_loops, step
+from trainer.programs import device_loops, step
 
 GPUS, PER_CORE = 2, 8
 

@@ -11,8 +11,7 @@ from tests import long
 from tests.conformance import cases
 from trainer import spec
 from trainer.inputs import stacks
-from trainer.loop import step
-from trainer.preflight import purify, replica, tpu_lowering
+from trainer.programs import purify, replica, step, tpu_lowering
 
 STEPS, BATCH = 5, 16
 

@@ -9,8 +9,8 @@ from tests import fake_tpu, long
 from tests.conformance import cases
 from trainer import spec
 from trainer.inputs import groups, stacks
-from trainer.loop import device_loops, step
 from trainer.preflight import bridge, made_up_tpu
+from trainer.programs import device_loops, step
 from trainer.settings import kinds
 
 CORES, PER_CORE = 8, 2

@@ -14,7 +14,8 @@ import pathlib
 import sys
 
 from tests.slow import preflight_all
-from trainer.preflight import compiler, hlo, lower, program, topology
+from trainer.preflight import compiler, hlo, lower, topology
+from trainer.programs import hlo_program
 from trainer.settings import kinds
 
 EXPERIMENTS = (
@@ -48,7 +49,7 @@ def compare(folder):
   for path in sorted(folder.glob("*.hlo")):
     name, lowering = path.name.removesuffix(".hlo").rsplit(".", 1)
     aliases = json.loads(path.with_suffix(".aliases").read_text())
-    made = program.Program(path.read_bytes(), lowering, tuple(map(tuple, aliases)))
+    made = hlo_program.HloProgram(path.read_bytes(), lowering, tuple(map(tuple, aliases)))
     compiled = compiler.compile_program(made, V3, 3600)
     if not isinstance(compiled, compiler.Compiled):
       sys.exit(f"{path}: {compiled.message}")
@@ -57,7 +58,7 @@ def compare(folder):
     rows.append(
       [
         name.removesuffix(".gin"),
-        {program.TPU: "as a TPU does", program.CPU: "as for a CPU"}[lowering],
+        {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "as for a CPU"}[lowering],
         f"{compiled.listing.allocated_bytes / 2**20:,.1f} MiB",
         f"{compiled.aliased_bytes / 2**20:,.1f} MiB",
         f"{compiled.flops / 1e6:,.2f}",

@@ -19,7 +19,8 @@ import sys
 import gin
 
 from trainer import config
-from trainer.preflight import bindings, check, compiler, program, report, topology
+from trainer.preflight import bindings, check, compiler, report, topology
+from trainer.programs import hlo_program
 from trainer.settings import kinds
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -172,7 +173,7 @@ def _cells(step):
     step["topology"],
     str(step["per_core_batch"]),
     str(loop["steps_per_program"]) if loop else "",
-    {program.TPU: "as a TPU does", program.CPU: "as for a CPU"}.get(step["lowering"], ""),
+    {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "as for a CPU"}.get(step["lowering"], ""),
     "passed" if step["passed"] else f"**failed: {step['failed_stage']}**",
     f"{sum(step['stage_seconds'].values()):.0f}",
     f"{needed / 2**20:,.1f} MiB" if needed else "",

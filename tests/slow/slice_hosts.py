@@ -24,8 +24,8 @@ import tensorflow as tf
 from tests.slow import lost_workers
 from trainer import run_config
 from trainer.inputs import feeder
-from trainer.loop import loop_input, multi_step
 from trainer.preflight import made_up_tpu
+from trainer.programs import loop_input, multi_step
 
 HOSTS, CORES = 4, 8
 BATCH, STEPS = 2, 3  # of a core; in a stack

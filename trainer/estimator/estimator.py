@@ -36,9 +36,10 @@ from trainer.devices import device as device_lib
 from trainer.devices import tensorflow_behavior, workers
 from trainer.estimator import parts
 from trainer.inputs import benchmark, read_errors
-from trainer.loop import dry_run, loop_input, watchdog
+from trainer.loop import dry_run, watchdog
 from trainer.outputs import completion
 from trainer.outputs import options as options_lib
+from trainer.programs import loop_input
 from trainer.reporting import console
 from trainer.settings import batch_sizes as batch_sizes_lib
 from trainer.settings import setting_types

@@ -7,7 +7,8 @@ from typing import Any
 from trainer import errors, spec
 from trainer.checkpoints import model_values
 from trainer.inputs import elements, read_errors
-from trainer.loop import device_loops, evaluation, loop_input, step_errors
+from trainer.loop import evaluation
+from trainer.programs import device_loops, loop_input, step_errors
 from trainer.settings.kinds import Kind
 
 

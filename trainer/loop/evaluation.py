@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer.inputs import stacks
-from trainer.loop import device_loops, eval_loop, multi_group
+from trainer.programs import device_loops, eval_loop, multi_group
 
 # Most groups in one call of the device. Python handles Ctrl-C only between two calls.
 _LOOP = 64

@@ -12,9 +12,10 @@ from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import read_errors
 from trainer.io import files
-from trainer.loop import device_loops, evaluation, loop_input, step_errors
-from trainer.loop import step as step_lib
+from trainer.loop import evaluation
 from trainer.loop import watchdog as watchdog_lib
+from trainer.programs import device_loops, loop_input, step_errors
+from trainer.programs import step as step_lib
 from trainer.reporting import host_metrics
 from trainer.settings.kinds import Kind
 

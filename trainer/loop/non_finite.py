@@ -20,7 +20,7 @@ from trainer import errors
 from trainer.inputs import elements
 from trainer.io import storage
 from trainer.loop import outer_loop
-from trainer.loop import step as step_lib
+from trainer.programs import step as step_lib
 from trainer.tracing import user_frames
 
 # How often a training may go back to the same checkpoint before it gives up.

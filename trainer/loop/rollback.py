@@ -12,8 +12,9 @@ from absl import logging
 from trainer import errors, run_config
 from trainer.checkpoints import data_position, model_values
 from trainer.devices import device as device_lib
-from trainer.loop import loop_input, non_finite, variable_check
-from trainer.loop import step as step_lib
+from trainer.loop import non_finite, variable_check
+from trainer.programs import loop_input
+from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 

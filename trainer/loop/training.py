@@ -21,18 +21,17 @@ from trainer.inputs import read_errors
 from trainer.io import storage
 from trainer.loop import (
   boundaries,
-  loop_input,
   non_finite,
   outer_loop,
   preemption,
   rollback,
-  step_errors,
   training_lock,
   training_report,
   variable_check,
 )
-from trainer.loop import step as step_lib
 from trainer.loop import watchdog as watchdog_lib
+from trainer.programs import loop_input, step_errors
+from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 _NO_END = 2**62

@@ -12,9 +12,10 @@ from trainer import errors
 from trainer.checkpoints import leases, model_values, reader
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import read_errors
-from trainer.loop import device_loops, loop_input, step_errors, turns
-from trainer.loop import step as step_lib
+from trainer.loop import turns
 from trainer.loop import watchdog as watchdog_lib
+from trainer.programs import device_loops, loop_input, step_errors
+from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 

@@ -28,10 +28,10 @@ import tensorflow as tf
 from trainer import errors, run_config, spec
 from trainer.inputs import elements
 from trainer.io import files, storage
-from trainer.loop import step, tpu_only
 from trainer.outputs import completion as completion_lib
 from trainer.outputs import description, numbered_exports, tables
 from trainer.outputs import signatures as signatures_lib
+from trainer.programs import step, tpu_only
 from trainer.settings import setting_types
 
 v1 = tf.compat.v1

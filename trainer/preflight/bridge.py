@@ -17,9 +17,9 @@ import tensorflow as tf
 
 from trainer import errors, spec
 from trainer.inputs import stacks
-from trainer.loop import device_loops, program_length
-from trainer.loop import step as step_lib
-from trainer.preflight import abstract_variables, bindings, cpu_lowering, made_up_tpu
+from trainer.preflight import bindings, made_up_tpu
+from trainer.programs import abstract_variables, cpu_lowering, device_loops, program_length
+from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 _PIPELINE = "tf-replicated-clustering-bridge-v2"

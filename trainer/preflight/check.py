@@ -12,19 +12,9 @@ from collections.abc import Callable
 from trainer import errors
 from trainer.cli import command, formatting
 from trainer.inputs import stacks
-from trainer.preflight import (
-  bindings,
-  bridge,
-  compiler,
-  cpu_lowering,
-  estimates,
-  hlo,
-  lower,
-  memory,
-  search,
-)
-from trainer.preflight import program as program_lib
+from trainer.preflight import bindings, bridge, compiler, estimates, hlo, lower, memory, search
 from trainer.preflight import topology as topology_lib
+from trainer.programs import cpu_lowering, hlo_program
 
 STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
 
@@ -45,7 +35,8 @@ class StepReport:
     seconds: stage → seconds, of the stages that passed.
     failed: the stage that failed, or "".
     problem: why it failed.
-    lowering: `program.TPU` if the step was lowered as a TPU does, `program.CPU` if as for a CPU.
+    lowering: `hlo_program.TPU` if the step was lowered as a TPU does, `hlo_program.CPU` if as for a
+      CPU.
     warnings: sentences about figures that mislead.
     bridged: the device loop around the step, after TensorFlow's TPU bridge.
     compiled: the compiler's figures, if the step fits.
@@ -164,7 +155,7 @@ class Check:
         program,
         element,
         graph,
-        cpu_lowering.warnings(graph) if program.lowering == program_lib.CPU else [],
+        cpu_lowering.warnings(graph) if program.lowering == hlo_program.CPU else [],
         trainable,
         bridged,
         _next_input(arguments, element),
@@ -212,7 +203,7 @@ class Check:
     wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
     # Padding of less than 1 % of the step's memory is not worth a line.
     floor = max(2**20, result.listing.allocated_bytes // 100)
-    for_cpu = lowered.program.lowering == program_lib.CPU
+    for_cpu = lowered.program.lowering == hlo_program.CPU
     report.advice = [
       line
       for buffer in wasteful
@@ -262,7 +253,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class _Lowered:
-  program: program_lib.Program
+  program: hlo_program.HloProgram
   element: object
   graph: object
   warnings: list

@@ -15,8 +15,8 @@ from trainer.devices import tensorflow_package
 from trainer.preflight import memory
 
 if TYPE_CHECKING:
-  from trainer.preflight import program as program_lib
   from trainer.preflight import topology as topology_lib
+  from trainer.programs import hlo_program
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _EXTRA = ("jax", "jaxlib", "libtpu")
@@ -125,7 +125,7 @@ def require_extra() -> None:
 
 
 def compile_program(
-  program: "program_lib.Program", topology: "topology_lib.Topology", timeout_seconds: float
+  program: "hlo_program.HloProgram", topology: "topology_lib.Topology", timeout_seconds: float
 ) -> Compiled | OutOfMemory:
   """Compiles one replica's program.
 

@@ -8,9 +8,17 @@ import tensorflow as tf
 
 from trainer import errors, spec
 from trainer.inputs import elements, feeder, stacks
-from trainer.loop import core_results, program_length, step
-from trainer.preflight import abstract_variables, bindings, purify, replica, tpu_lowering
-from trainer.preflight import program as program_lib
+from trainer.preflight import bindings
+from trainer.programs import (
+  abstract_variables,
+  core_results,
+  hlo_program,
+  program_length,
+  purify,
+  replica,
+  step,
+  tpu_lowering,
+)
 from trainer.settings.kinds import Kind
 from trainer.tracing import user_frames
 
@@ -192,7 +200,7 @@ class Steps:
       function.get_concrete_function(*tf.nest.flatten(arguments))
     return function, arguments
 
-  def lower(self, function: Any, element: Any) -> program_lib.Program:
+  def lower(self, function: Any, element: Any) -> hlo_program.HloProgram:
     """Lowers a traced step: as a TPU does if tensorflow-tpu is installed, else as for a CPU.
 
     Raises:
@@ -203,7 +211,7 @@ class Steps:
     try:
       if not tpu_lowering.is_installed():
         hlo = function.experimental_get_compiler_ir(*flat)(stage="hlo_serialized")
-        return program_lib.Program(hlo, program_lib.CPU)
+        return hlo_program.HloProgram(hlo, hlo_program.CPU)
       lowering = tpu_lowering.Lowering(function.get_concrete_function(*flat))
       return lowering.lower()
     except purify.ImpureError as error:

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainer.cli.formatting import memory_size as _size
-from trainer.preflight import estimates, prices, program
+from trainer.preflight import estimates, prices
+from trainer.programs import hlo_program
 from trainer.settings.kinds import Kind
 
 if typing.TYPE_CHECKING:
   from trainer.preflight import check
 
 _LOWERED = {
-  program.TPU: "as a TPU does, by tensorflow-tpu",
-  program.CPU: "as for a CPU; the extras [tpu,preflight] lower as a TPU does",
+  hlo_program.TPU: "as a TPU does, by tensorflow-tpu",
+  hlo_program.CPU: "as for a CPU; the extras [tpu,preflight] lower as a TPU does",
 }
 
 

@@ -35,7 +35,7 @@ class StepTimes:
     host: between the end of a device loop and the start of the next one.
     operations: kind of operation → seconds on the CPU, summed over all threads, the longest first.
       It is empty if the profile has no operations, as for steps that run in a single thread (see
-      `trainer.loop.executor`).
+      `trainer.programs.executor`).
   """
 
   input: float

@@ -8,7 +8,7 @@ import pytest
 
 import trainer
 from trainer.cli import user_code
-from trainer.loop import step
+from trainer.programs import step
 
 
 @pytest.mark.parametrize("module", [json, np, step], ids=["Python", "installed", "Octet"])

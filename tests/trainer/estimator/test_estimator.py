@@ -14,7 +14,7 @@ import trainer
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import retention
-from trainer.loop import executor, predict_loop
+from trainer.programs import executor, predict_loop
 
 # ---------------------------------------------------------------- constructor
 

@@ -7,7 +7,7 @@ import trainer
 from tests.trainer import programs
 from trainer import errors
 from trainer.hooks.profiler import Profiler
-from trainer.loop import executor
+from trainer.programs import executor
 from trainer.reporting import step_times
 
 

@@ -7,7 +7,8 @@ import pytest
 import trainer
 from tests.trainer.preflight import programs
 from trainer import errors
-from trainer.preflight import bridge, check, compiler, cpu_lowering, lower, topology
+from trainer.preflight import bridge, check, compiler, lower, topology
+from trainer.programs import cpu_lowering
 from trainer.settings import kinds
 
 V3 = topology.find("v3-8")

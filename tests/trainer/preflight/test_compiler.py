@@ -6,7 +6,8 @@ import pytest
 
 from trainer.cli import processes
 from trainer.devices import tensorflow_package
-from trainer.preflight import compiler, program, topology
+from trainer.preflight import compiler, topology
+from trainer.programs import hlo_program
 
 V3 = topology.find("v3-8")
 
@@ -32,31 +33,31 @@ def answer(text):
 def test_compiler_that_aborts_is_an_error_with_its_last_words(in_its_place):
   in_its_place("echo 'F0101 topology.cc:7] Check failed: HasCore(3)'; echo other; kill -ABRT $$")
   with pytest.raises(compiler.CompileError, match=r"SIGABRT.*\n.*Check failed: HasCore\(3\)"):
-    compiler.compile_program(program.Program(b""), V3, 60)
+    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
 
 
 def test_compiler_that_the_machine_kills(in_its_place):
   in_its_place("kill -KILL $$")
   with pytest.raises(compiler.CompileError, match="SIGKILL.*out of memory"):
-    compiler.compile_program(program.Program(b""), V3, 60)
+    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
 
 
 def test_compiler_that_says_nothing(in_its_place):
   in_its_place("exit 3")
   with pytest.raises(compiler.CompileError, match="code 3 and no answer"):
-    compiler.compile_program(program.Program(b""), V3, 60)
+    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
 
 
 def test_compiler_that_takes_too_long_is_ended(in_its_place):
   in_its_place("exec sleep 1000")
   with pytest.raises(compiler.CompileError, match="0.2 s.*--timeout_seconds"):
-    compiler.compile_program(program.Program(b""), V3, timeout_seconds=0.2)
+    compiler.compile_program(hlo_program.HloProgram(b""), V3, timeout_seconds=0.2)
 
 
 def test_refusal_is_told_in_its_words(in_its_place):
   in_its_place(answer('{"error": "INVALID_ARGUMENT: no", "versions": {}}'))
   with pytest.raises(compiler.CompileError, match="refused the program: INVALID_ARGUMENT: no"):
-    compiler.compile_program(program.Program(b""), V3, 60)
+    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
 
 
 def test_refusal_of_the_older_compiler_beside_tensorflow_tpu_names_the_newer_one(
@@ -66,7 +67,7 @@ def test_refusal_of_the_older_compiler_beside_tensorflow_tpu_names_the_newer_one
   monkeypatch.setattr(tensorflow_package, "installed", lambda: found)
   in_its_place(answer('{"error": "INVALID_ARGUMENT: no such topology", "versions": {}}'))
   with pytest.raises(compiler.CompileError, match=r"0\.0\.31: in an env.*\[cpu,preflight\]"):
-    compiler.compile_program(program.Program(b""), V3, 60)
+    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
 
 
 def test_memory_that_is_far_too_small(in_its_place):
@@ -76,7 +77,7 @@ def test_memory_that_is_far_too_small(in_its_place):
       'exceeds available HBM (15.50G). HLO", "versions": {}}'
     )
   )
-  result = compiler.compile_program(program.Program(b""), V3, 60)
+  result = compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
   assert (result.needed_bytes, result.available_bytes) == (21.5 * 2**30, 15.5 * 2**30)
 
 
@@ -87,7 +88,7 @@ def test_memory_that_is_too_small_for_one_array(in_its_place):
       '(size=17179869184) :: #allocation112", "versions": {}}'
     )
   )
-  result = compiler.compile_program(program.Program(b""), V3, 60)
+  result = compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
   assert (result.needed_bytes, result.available_bytes) == (2**35, V3.memory_bytes)
 
 
@@ -98,5 +99,5 @@ def test_memory_that_is_just_too_small(in_its_place):
       'capacity by 235.0K.", "versions": {}}'
     )
   )
-  result = compiler.compile_program(program.Program(b""), V3, 60)
+  result = compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
   assert result.needed_bytes - result.available_bytes == 235 * 2**10

@@ -5,7 +5,8 @@ import tensorflow as tf
 
 from tests.trainer.preflight import programs
 from trainer import errors
-from trainer.preflight import cpu_lowering, lower, replica
+from trainer.preflight import lower
+from trainer.programs import cpu_lowering, replica
 from trainer.settings import kinds
 from trainer.tracing import user_frames
 

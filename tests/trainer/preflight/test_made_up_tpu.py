@@ -8,8 +8,9 @@ import tensorflow as tf
 from tests.trainer.preflight import programs
 from trainer import spec
 from trainer.inputs import stacks
-from trainer.loop import step as step_lib
-from trainer.preflight import abstract_variables, bridge, lower, made_up_tpu
+from trainer.preflight import bridge, lower, made_up_tpu
+from trainer.programs import abstract_variables
+from trainer.programs import step as step_lib
 
 
 def test_hosts_have_eight_cores_each():

@@ -4,7 +4,8 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.preflight import programs
-from trainer.preflight import compiler, lower, program, purify, topology, tpu_lowering
+from trainer.preflight import compiler, lower, topology
+from trainer.programs import hlo_program, purify, tpu_lowering
 
 needs_tpu = pytest.mark.skipif(
   not tpu_lowering.is_installed(),
@@ -67,7 +68,7 @@ def test_what_a_mask_leaves_is_found_by_sorting_and_compiles():
 def test_variables_of_many_steps_are_updated_in_place():
   steps = lower.Steps(programs.experiment(), 8, {"train": 8})
   made = steps.lower(*steps.trace_program("train", steps.contract("train")))
-  assert made.lowering == program.TPU
+  assert made.lowering == hlo_program.TPU
   assert made.hlo.count(b"all-reduce") > 0
   compiled = compiler.compile_program(made, topology.find("v3-8"), 300)
   variables = sum(
@@ -84,7 +85,7 @@ def test_a_result_takes_the_memory_of_a_parameter_if_asked_to():
   hlo = function.experimental_get_compiler_ir(spec, spec)(stage="hlo_serialized")
   v3 = topology.find("v3-8")
   aliased = [
-    compiler.compile_program(program.Program(hlo, aliases=aliases), v3, 300).aliased_bytes
+    compiler.compile_program(hlo_program.HloProgram(hlo, aliases=aliases), v3, 300).aliased_bytes
     for aliases in ((), ((1, 0),))
   ]
   assert aliased == [0, 4 * 2**20]
@@ -103,4 +104,4 @@ def test_what_cannot_be_made_pure_is_said_with_the_other_environment(monkeypatch
     with pytest.raises(lower.LowerError, match=r"RngReadAndSkip \(.*\[cpu,preflight\]"):
       steps.lower(function, spec)
   elif not tpu_lowering.tensorflow_package.installed().for_tpu:
-    assert steps.lower(function, spec).lowering == program.CPU
+    assert steps.lower(function, spec).lowering == hlo_program.CPU

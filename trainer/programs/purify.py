@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.internals import tensorflow_internals
-from trainer.preflight import cpu_lowering, variable_operations
+from trainer.programs import cpu_lowering, variable_operations
 
 _LOOPS = ("While", "StatelessWhile")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests import long
 from tests.conformance import cases
 from tests.trainer import programs
-from tests.trainer.loop import test_multi_step
+from tests.trainer.programs import test_multi_step
 from trainer import errors, testing
 from trainer.devices import device as device_lib
 

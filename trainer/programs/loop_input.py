@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer.inputs import feeder as feeder_lib
 from trainer.inputs import stacks
-from trainer.loop import device_loops, eval_loop, program_length
+from trainer.programs import device_loops, eval_loop, program_length
 from trainer.settings import setting_types
 from trainer.settings.kinds import Kind
 

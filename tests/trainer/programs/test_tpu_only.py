@@ -8,7 +8,7 @@ from tensorflow.compiler.tf2xla.python import xla
 
 from trainer import errors
 from trainer.internals import tensorflow_internals
-from trainer.loop import tpu_only
+from trainer.programs import tpu_only
 
 ids = {
   "at the top": lambda x: xla.replica_id(),

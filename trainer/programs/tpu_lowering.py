@@ -9,7 +9,7 @@ import re
 import tensorflow as tf
 
 from trainer.devices import tensorflow_package
-from trainer.preflight import program, purify
+from trainer.programs import hlo_program, purify
 
 
 def is_installed() -> bool:
@@ -34,7 +34,7 @@ class Lowering:
       for tensor in traced.graph.inputs[: len(traced.graph.inputs) - len(traced.graph.captures)]
     ]
 
-  def lower(self) -> program.Program:
+  def lower(self) -> hlo_program.HloProgram:
     """Lowers the function. A variable that it assigns is updated in place, as on a TPU.
 
     Raises:
@@ -57,7 +57,7 @@ class Lowering:
       if computed[position]
     )
     hlo = function.experimental_get_compiler_ir(*specs)(stage="hlo_serialized", platform_name="TPU")
-    return program.Program(hlo, program.TPU, aliases)
+    return hlo_program.HloProgram(hlo, hlo_program.TPU, aliases)
 
   def operation_in(self, message: str) -> tf.Operation | None:
     """Returns the operation of the traced function that an error message of XLA is about."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.preflight import purify
+from trainer.programs import purify
 
 SPEC = tf.TensorSpec([4], tf.float32)
 

@@ -9,7 +9,7 @@ from trainer import errors, run_config
 from trainer.cli import formatting
 from trainer.devices import device as device_lib
 from trainer.inputs import stacks
-from trainer.loop import core_results
+from trainer.programs import core_results
 
 # The most steps where nothing else bounds them: the first program has to wait for so many batches.
 _MOST = 1024

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.preflight import variable_operations
+from trainer.programs import variable_operations
 
 _SCALARS = {
   "lr_power": -0.5,

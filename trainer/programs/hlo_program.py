@@ -7,7 +7,7 @@ TPU, CPU = "tpu", "cpu"
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class HloProgram:
   """A program of one replica.
 
   Attributes:

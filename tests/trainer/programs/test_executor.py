@@ -9,7 +9,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.loop import executor
+from trainer.programs import executor
 
 
 def graph_of(fn, *specs):

@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
-from trainer.loop import executor, host_call, tpu_only
-from trainer.loop import step as step_lib
+from trainer.programs import executor, host_call, tpu_only
+from trainer.programs import step as step_lib
 from trainer.reporting import step_times
 
 

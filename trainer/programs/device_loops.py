@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from trainer.loop import eval_loop, host_call, multi_group, multi_step, predict_loop, train_loop
-from trainer.loop import step as step_lib
+from trainer.programs import eval_loop, host_call, multi_group, multi_step, predict_loop, train_loop
+from trainer.programs import step as step_lib
 
 
 @dataclasses.dataclass(frozen=True)

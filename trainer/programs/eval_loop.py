@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.loop import multi_group, tpu_only
-from trainer.loop import step as step_lib
+from trainer.programs import multi_group, tpu_only
+from trainer.programs import step as step_lib
 from trainer.reporting import host_metrics as metrics_lib
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors
-from trainer.loop import core_results, program_length
+from trainer.programs import core_results, program_length
 
 SPEC = (tf.TensorSpec([16, 256]),)  # 16 KiB
 

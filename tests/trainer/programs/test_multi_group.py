@@ -13,7 +13,7 @@ import trainer
 from tests import long
 from tests.trainer import programs
 from trainer import errors
-from trainer.loop import multi_group
+from trainer.programs import multi_group
 
 v1 = tf.compat.v1
 EXAMPLES = 99  # of which no batch size here is a divisor

@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.loop import core_totals, host_call, tpu_only
-from trainer.loop import step as step_lib
+from trainer.programs import core_totals, host_call, tpu_only
+from trainer.programs import step as step_lib
 from trainer.reporting import step_times
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors, run_config, spec
-from trainer.loop import core_results, core_totals, model_calls, untrained
 from trainer.optimization import combined_gradients, schedules
+from trainer.programs import core_results, core_totals, model_calls, untrained
 from trainer.reporting import summaries
 from trainer.settings import durations
 from trainer.settings.kinds import Kind

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tests.trainer import programs
 from trainer import EstimatorSpec
-from trainer.loop import suspect_shapes
+from trainer.programs import suspect_shapes
 
 
 def model_fn(squeeze, loss_of):

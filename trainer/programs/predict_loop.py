@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.loop import eval_loop, executor, multi_group, tpu_only
-from trainer.loop import step as step_lib
+from trainer.programs import eval_loop, executor, multi_group, tpu_only
+from trainer.programs import step as step_lib
 
 # Number of groups that one call predicts. For a light step (see `executor`) the point is to save
 # Python's overhead: the digits model gains nothing from 64. For a heavy step the point is that a

@@ -9,7 +9,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import EstimatorSpec
-from trainer.loop import untrained
+from trainer.programs import untrained
 
 
 def minimize(loss, w):

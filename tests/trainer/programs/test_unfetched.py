@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer.loop import unfetched
+from trainer.programs import unfetched
 
 v1 = tf.compat.v1
 

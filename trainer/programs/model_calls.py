@@ -9,7 +9,7 @@ import tensorflow as tf
 from trainer import errors, run_config, spec
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
-from trainer.loop import step_errors, suspect_shapes, unfetched
+from trainer.programs import step_errors, suspect_shapes, unfetched
 from trainer.reporting import summaries
 from trainer.settings.kinds import Kind
 from trainer.tracing import fetched_operations, variable_store
