@@ -53,6 +53,10 @@ class CheckpointDamagedError(CheckpointError):
   """A file of a checkpoint is missing, cut short or changed."""
 
 
+class FileDamagedError(OctetError, ValueError):
+  """A JSON file is damaged, or cannot be read."""
+
+
 class OutputError(OctetError, OSError):
   """A file or directory cannot be written."""
 

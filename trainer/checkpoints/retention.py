@@ -27,8 +27,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-import tensorflow as tf
-
 from trainer import errors
 from trainer.checkpoints import leases
 from trainer.config import gin_names
@@ -41,7 +39,7 @@ OWED = ".owed-"
 
 _EVALUATIONS = "evaluations.json"
 _OWN_EVALUATIONS = "evaluations-*.json"
-_FORM = dict[str, dict[str, dict[str, float]]]
+_FORM = dict[str, dict[int, dict[str, float]]]
 
 # directory → path of this process's own file.
 _own: dict[str, str] = {}
@@ -156,7 +154,7 @@ def read_evaluations(
     Step → {metric: value}.
 
   Raises:
-    CheckpointError: a file is damaged.
+    FileDamagedError: a file is damaged.
   """
   return read_all_evaluations(directory, names).get(evaluation, {})
 
@@ -172,7 +170,7 @@ def read_all_evaluations(
   found: dict[str, dict[int, dict[str, float]]] = {}
   for path in _files(directory, names):
     for evaluation, steps in _read(path).items():
-      found.setdefault(evaluation, {}).update({int(step): steps[step] for step in steps})
+      found.setdefault(evaluation, {}).update(steps)
   return found
 
 
@@ -197,14 +195,14 @@ def set_aside_evaluations(directory: str, step: int, folder: str) -> None:
     with _locked(directory) if storage.exists(path) else contextlib.nullcontext():
       noted, target = _read(path), os.path.join(folder, os.path.basename(path))
       later = {
-        evaluation: {at: steps[at] for at in steps if int(at) > step}
+        evaluation: {at: steps[at] for at in steps if at > step}
         for evaluation, steps in noted.items()
       }
       if not any(later.values()):
         continue
       # The order is important: an evaluation is in one of the files at any time.
-      _write(target, {name: _read(target).get(name, {}) | later[name] for name in later})
-      _write(path, {name: _without(noted[name], later[name]) for name in noted})
+      json_form.write(target, {name: _read(target).get(name, {}) | later[name] for name in later})
+      json_form.write(path, {name: _without(noted[name], later[name]) for name in noted})
 
 
 def _without(steps, others):
@@ -230,24 +228,14 @@ def note_evaluation(
   Raises:
     OutputError: they cannot be written.
   """
-  try:
-    if not _note_under_lock(directory, evaluation, step, metrics):
-      _note_in_own_file(directory, evaluation, step, metrics)
-  except (tf.errors.OpError, OSError) as error:
-    raise errors.OutputError(
-      f"The evaluation of step {step} cannot be noted in {directory} (--model_dir): "
-      f"{files.reason(error)}."
-    ) from error
-
-
-def _note_under_lock(directory, evaluation, step, metrics):
-  """Adds to the file that all processes share. Does nothing and returns False without locks."""
-  path = os.path.join(directory, _EVALUATIONS)
   with _locked(directory) as is_locked:
     if is_locked:
-      # Read inside the lock: another process may have added to it.
-      _add(path, _read(path), evaluation, step, metrics)
-  return is_locked
+      _add(os.path.join(directory, _EVALUATIONS), evaluation, step, metrics)
+      return
+  with _own_lock:
+    if directory not in _own:
+      _own[directory] = files.own_path(directory, _OWN_EVALUATIONS)
+    _add(_own[directory], evaluation, step, metrics)
 
 
 @contextlib.contextmanager
@@ -256,41 +244,25 @@ def _locked(directory):
   if storage.is_remote(directory):
     yield False
     return
-  with open(os.path.join(directory, _EVALUATIONS) + ".lock", "ab") as lock:
+  path = os.path.join(directory, f"{_EVALUATIONS}.lock")
+  with contextlib.ExitStack() as stack:
+    try:
+      lock = stack.enter_context(open(path, "ab"))
+    except OSError as error:
+      raise errors.OutputError(
+        f"{path} (in --model_dir) cannot be written: {files.reason(error)}."
+      ) from error
     yield file_locks.lock(lock)
 
 
-def _note_in_own_file(directory, evaluation, step, metrics):
-  with _own_lock:
-    if directory not in _own:
-      _own[directory] = files.own_path(directory, _OWN_EVALUATIONS)
-    path = _own[directory]
-    # Read again: a training that went back may have taken later steps out.
-    _add(path, _read(path), evaluation, step, metrics)
-
-
-def _add(path, noted, evaluation, step, metrics):
-  noted.setdefault(evaluation, {})[str(step)] = metrics
-  _write(path, noted)
-
-
-def _write(path, noted):
-  with files.write_atomically(path) as file:
-    file.write(json_form.dump(noted))
+def _add(path, evaluation, step, metrics):
+  # Read again: another process, or a training that went back, may have changed the file.
+  noted = _read(path)
+  noted.setdefault(evaluation, {})[step] = metrics
+  json_form.write(path, noted)
 
 
 def _read(path):
-  if not storage.exists(path):
-    return {}
-  try:
-    noted = json_form.parse(storage.read(path), _FORM)
-    for steps in noted.values():
-      for step in steps:
-        int(step)
-    return noted
-  except ValueError as error:
-    raise errors.CheckpointError(
-      f"{path} is damaged ({error}): remove it; the best checkpoints so far are then unknown."
-    ) from error
-  except tf.errors.OpError as error:
-    raise errors.CheckpointError(f"{path} cannot be read: {error.message}") from error
+  return (
+    json_form.read(path, _FORM, "remove it; the best checkpoints so far are then unknown") or {}
+  )

@@ -1,17 +1,9 @@
-"""The gin configuration of a run: reads files, binds, checks, and saves what took effect.
+"""The gin configuration of a run: reads files, binds, checks, and tells what took effect.
 
 config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
 """
 
-from trainer.config.loading import (
-  clear,
-  dead_bindings,
-  load,
-  modules,
-  operative_text,
-  parsed_text,
-  save,
-)
+from trainer.config.loading import clear, dead_bindings, load, modules, operative_text, parsed_text
 
 __all__ = [
   "binding",
@@ -27,7 +19,6 @@ __all__ = [
   "modules",
   "operative_text",
   "parsed_text",
-  "save",
   "text",
   "trust",
   "unused_bindings",

@@ -1,9 +1,9 @@
-"""Loads the gin configuration of a run, saves it, and lists the bindings that are never used.
+"""Loads the gin configuration of a run, and lists the bindings that are never used.
 
 Example:
     config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
     config.dead_bindings()   # ["evl/digits.input_fn.split = 'test'  (gin_configs/digits.gin:12)"]
-    config.save("out/digits/config.gin", config.parsed_text())
+    config.parsed_text()
 """
 
 import importlib
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import gin
 
-from trainer import errors
 from trainer.config import binding, checks, gin_internals, trust
 from trainer.config import files as config_files
 from trainer.config import text as config_text
@@ -123,27 +122,3 @@ def dead_bindings(used_roots: Sequence[str] = ("trainer.run", "trainer.RunConfig
     Sorted strings "scope/selector.parameter = value  (a.gin:12)".
   """
   return sorted(dead.describe(key, _places) for key in dead.find(used_roots))
-
-
-def save(path: str, text: str) -> None:
-  """Writes a text file, completely or not at all, and creates its folder.
-
-  Args:
-    path: local or on any file system that TensorFlow can write to, such as gs://.
-    text: the content.
-
-  Raises:
-    OutputError: the file cannot be written.
-  """
-  import tensorflow as tf
-
-  from trainer.io import files, storage
-
-  try:
-    storage.makedirs(os.path.dirname(path) or ".")
-    with files.write_atomically(path) as file:
-      file.write(text)
-  except (OSError, tf.errors.OpError) as error:
-    raise errors.OutputError(
-      f"Cannot write {path}: {getattr(error, 'message', error)} (--model_dir)"
-    ) from error

@@ -82,6 +82,21 @@ def write_atomically(
     raise
 
 
+def write_text(path: str, text: str) -> None:
+  """Writes a text file of the model_dir, completely or not at all.
+
+  Raises:
+    OutputError: the file cannot be written.
+  """
+  try:
+    with write_atomically(path) as file:
+      file.write(text)
+  except (OSError, tf.errors.OpError) as error:
+    raise errors.OutputError(
+      f"{path} (in --model_dir) cannot be written: {reason(error)}."
+    ) from error
+
+
 def is_forbidden(error: BaseException | None) -> bool:
   """Whether an error says that a file may not be written, as on a read-only disk."""
   if isinstance(error, tf.errors.PermissionDeniedError):

@@ -1,30 +1,127 @@
-"""Writes and parses JSON records so that a damaged file is told from a sound one at once.
+"""Reads and writes JSON files, so that a damaged file is told from a sound one at once.
 
-    text = json_form.dump({"": {"20": {"loss": 0.5}}})
-    json_form.parse(text, dict[str, dict[str, dict[str, float]]])
-    json_form.parse(text.replace("0.5", "0.7"), dict)              # ValueError
-    json_form.parse('{"folder": 3}', {"folder": str, ...: float})  # ValueError
+    metrics = json_form.read(path, dict[int, dict[str, float]], "remove it") or {}  # None: no file
+    json_form.write(path, {20: {"loss": 0.5}})
+    rows = json_form.parse_lines(text.splitlines(), {"step": int, ...: float}, path, "remove it")
+
+A damaged file is a FileDamagedError: "<path> is damaged (<what is wrong>): <remedy>."
 
 A record has its checksum under the key CHECKSUM: the SHA-256 of its other keys as compact JSON with
 sorted keys. So spaces, line ends and the order of the keys do not count. A record without a
 checksum, as earlier versions wrote it, is read as it is.
 
 A form is bool, int, float, str, dict or object; a union of these and None; list[form]; dict[str,
-form]; or a dict of the keys that must be there with their forms. `...` in such a dict gives the
-form of all other keys; without it there may be none.
+form]; dict[int, form], whose keys are read as ints; or a dict of the keys that must be there with
+their forms. `...` in such a dict gives the form of all other keys; without it there may be none.
 """
 
 import hashlib
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from absl import logging
+
+from trainer import errors
 
 # No name of an evaluation, which is a key beside this one: such names are relative paths.
 CHECKSUM = "/checksum"
 
 _SHOWN = 40  # letters of a value in a message
+
+
+def read(path: str, form: Any, remedy: str) -> Any:
+  """Reads a JSON file, and checks its checksum, if it has one, and its form.
+
+  Args:
+    path: local or a URL; TensorFlow is imported only for a URL.
+    form: see the module.
+    remedy: what to do if the file is damaged, for the message: "remove it".
+
+  Returns:
+    The value, without the checksum; None if there is no file.
+
+  Raises:
+    FileDamagedError: the file is no JSON, has another checksum or form, or cannot be read.
+  """
+  data = _content(path)
+  return None if data is None else _parsed(data, form, path, remedy)
+
+
+def parse_lines(
+  lines: Iterable[str], form: Any, path: str, remedy: str | None = None
+) -> Iterator[Any]:
+  """Parses JSON lines; empty ones are passed over.
+
+  Args:
+    lines: of the file, from the first one.
+    form: of each line, see the module.
+    path: of the file, for messages.
+    remedy: see `read`. None: a damaged line is left out, with a warning.
+
+  Yields:
+    The value of each line.
+
+  Raises:
+    FileDamagedError: a line is no JSON or has another form, and there is a remedy.
+  """
+  for number, line in enumerate(lines, 1):
+    if not line:
+      continue
+    try:
+      yield _parsed(line, form, f"{path}, line {number}", remedy or "it is left out")
+    except errors.FileDamagedError as error:
+      if remedy:
+        raise
+      logging.warning("%s", error)
+
+
+def write(path: str, record: Mapping[str, Any]) -> None:
+  """Writes a record with its checksum, completely or not at all.
+
+  Args:
+    path: local or a URL, in a folder that exists.
+    record: JSON can hold it.
+
+  Raises:
+    OutputError: the file cannot be written.
+  """
+  from trainer.io import files  # which imports TensorFlow
+
+  files.write_text(path, dump(record))
+
+
+def _content(path):
+  """Returns the bytes of a file; None if there is none."""
+  if "://" not in path:
+    try:
+      with open(path, "rb") as file:
+        return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+      return None
+    except OSError as error:
+      raise errors.FileDamagedError(f"{path} cannot be read: {error.strerror}.") from error
+  import tensorflow as tf
+
+  from trainer.io import storage
+
+  try:
+    return storage.read(path, "rb")
+  except tf.errors.NotFoundError:
+    return None
+  except storage.DeniedError:  # an OpError too, which already says what to do
+    raise
+  except tf.errors.OpError as error:
+    raise errors.FileDamagedError(f"{path} cannot be read: {errors.first_line(error)}.") from error
+
+
+def _parsed(text, form, source, remedy):
+  try:
+    return parse(text, form)
+  except ValueError as error:
+    raise errors.FileDamagedError(f"{source} is damaged ({error}): {remedy}.") from error
 
 
 def dump(record: Mapping[str, Any]) -> str:
@@ -35,14 +132,7 @@ def dump(record: Mapping[str, Any]) -> str:
 
 
 def parse(text: str | bytes, form: Any) -> Any:
-  """Parses JSON, and checks its checksum, if it has one, and its form.
-
-  Args:
-    text: the JSON.
-    form: see the module.
-
-  Returns:
-    The value, without the checksum.
+  """Parses JSON as `read` does.
 
   Raises:
     ValueError: the text is no JSON, or has another checksum or form.
@@ -56,8 +146,7 @@ def parse(text: str | bytes, form: Any) -> Any:
     raise ValueError(
       f"its content does not have its checksum; after an edit by hand, remove {CHECKSUM!r} from it"
     )
-  _check(value, form, "")
-  return value
+  return _checked(value, form, "")
 
 
 def _checksum(record):
@@ -65,33 +154,46 @@ def _checksum(record):
   return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _check(value, form, place):
+def _checked(value, form, place):
+  """Returns a value that has the form, with the keys of a dict[int, ...] as ints."""
   if isinstance(form, Mapping):
-    _check_keys(value, form, place)
-  elif isinstance(form, types.UnionType):
+    return _checked_keys(value, form, place)
+  if isinstance(form, types.UnionType):
     if not any(_is_a(value, one) for one in typing.get_args(form)):
       raise _wrong(value, form, place)
-  elif typing.get_origin(form) is list:
-    _require(value, list, place)
-    for index, item in enumerate(value):
-      _check(item, *typing.get_args(form), f"{place}[{index}]")
-  elif typing.get_origin(form) is dict:
-    _require(value, dict, place)
-    for key, item in value.items():
-      _check(item, typing.get_args(form)[1], f"{place}[{key!r}]")
-  else:
-    _require(value, form, place)
+    return value
+  kind = typing.get_origin(form) or form
+  _require(value, kind, place)
+  if kind is form:
+    return value
+  if kind is list:
+    (item,) = typing.get_args(form)
+    return [_checked(each, item, f"{place}[{index}]") for index, each in enumerate(value)]
+  key, item = typing.get_args(form)
+  return {
+    _key(name, key, place): _checked(each, item, f"{place}[{name!r}]")
+    for name, each in value.items()
+  }
 
 
-def _check_keys(value, form, place):
+def _key(name, kind, place):
+  try:
+    return kind(name)
+  except ValueError:
+    raise ValueError(f"{place or 'it'} has the key {name!r}, expected {kind.__name__}") from None
+
+
+def _checked_keys(value, form, place):
   _require(value, dict, place)
   missing = [key for key in form if key is not ... and key not in value]
   unknown = [] if ... in form else [key for key in value if key not in form]
   if missing or unknown:
     problem = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is not expected"
     raise ValueError(f"{problem} in {place or 'it'}")
-  for key, item in value.items():
-    _check(item, form[key] if key in form else form[...], f"{place}[{key!r}]")
+  return {
+    key: _checked(item, form[key] if key in form else form[...], f"{place}[{key!r}]")
+    for key, item in value.items()
+  }
 
 
 def _require(value, kind, place):

@@ -11,6 +11,7 @@ TensorFlow is needed only for a gs:// folder.
 import base64
 import datetime
 import fnmatch
+import itertools
 import json
 import math
 import re
@@ -61,7 +62,7 @@ def save(
     predictions=_predictions(folder),
     exports=_exports(folder),
     checkpoints=_checkpoints(folder),
-    environments=_environments(folder),
+    environments=environment.read(str(folder)),
     configs=_configs(folder),
   )
   try:
@@ -123,8 +124,8 @@ def _predictions(folder):
     return None
   step = max(by_step)
   with by_step[step].open() as file:
-    lines = [line for line, _ in zip(file, range(_ROWS), strict=False)]
-  rows = [_parsed(by_step[step], line, lambda text: json_form.parse(text, dict)) for line in lines]
+    lines = itertools.islice(file, _ROWS)
+    rows = list(json_form.parse_lines(lines, dict, str(by_step[step]), "remove it"))
   keys = list(dict.fromkeys(key for row in rows for key in row))
   picture = by_step[step].with_suffix(".png")
   return dict(
@@ -174,21 +175,6 @@ def _matching(folder, pattern):
   if not folder.is_dir():
     return []
   return [path for path in folder.iterdir() if fnmatch.fnmatchcase(path.name, pattern)]
-
-
-def _environments(folder):
-  """Returns the environment of each start of the training, the newest first."""
-  path = folder / environment.NAME
-  if not path.exists():
-    return []
-  return _parsed(path, path.read_bytes().decode(errors="replace"), environment.parse)
-
-
-def _parsed(path, text, parse):
-  try:
-    return parse(text)
-  except ValueError as error:
-    raise errors.SettingError(f"{path} is damaged ({error}): remove it.") from error
 
 
 def _configs(folder):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from trainer import config
+from trainer import errors
 from trainer.io import json_form
 
 if TYPE_CHECKING:  # these import TensorFlow, which trainer.plot does without
@@ -39,9 +39,13 @@ def save(
   Raises:
     OutputError: the file cannot be written.
   """
-  path = os.path.join(model_dir, NAME)
-  found = dict(describe(device, run_config), earlier=_read(path)[::-1])
-  config.save(path, json_form.dump(found))
+  try:
+    earlier = read(model_dir)
+  except errors.FileDamagedError as error:
+    logging.warning("%s What earlier trainings ran on is lost.", error)
+    earlier = []
+  found = dict(describe(device, run_config), earlier=earlier[::-1])
+  json_form.write(os.path.join(model_dir, NAME), found)
 
 
 def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig") -> dict[str, Any]:
@@ -71,14 +75,14 @@ def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig"
   }
 
 
-def parse(text: str) -> list[dict[str, Any]]:
-  """Returns the records in the text of an environment.json, the newest first.
+def read(model_dir: str) -> list[dict[str, Any]]:
+  """Returns the records of a run, the newest first; [] if there is no file.
 
   Raises:
-    ValueError: the text is damaged.
+    FileDamagedError: the file is damaged.
   """
-  newest = json_form.parse(text, _FORM)
-  return [newest, *reversed(newest.pop("earlier"))]
+  newest = json_form.read(os.path.join(model_dir, NAME), _FORM, "remove it")
+  return [newest, *reversed(newest.pop("earlier"))] if newest else []
 
 
 def _command():
@@ -86,17 +90,3 @@ def _command():
   spec = getattr(sys.modules["__main__"], "__spec__", None)
   program = ["-m", spec.name.removesuffix(".__main__")] if spec else sys.argv[:1]
   return shlex.join(["python", *program, *sys.argv[1:]])
-
-
-def _read(path):
-  import tensorflow as tf
-
-  from trainer.io import storage
-
-  if not storage.exists(path):
-    return []
-  try:
-    return parse(storage.read(path))
-  except (ValueError, tf.errors.OpError) as error:
-    logging.warning("%s is damaged (%s): what earlier trainings ran on is lost.", path, error)
-    return []

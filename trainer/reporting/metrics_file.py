@@ -32,7 +32,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from trainer import errors
 from trainer.io import file_locks, json_form
@@ -155,15 +154,9 @@ def _lines(model_dir):
   texts = (
     _read_remote(model_dir) if _is_remote(model_dir) else _read_local(os.path.join(model_dir, NAME))
   )
-  found = []
-  for path, text in texts:
-    for number, line in enumerate(text.splitlines(), 1):
-      if not line:
-        continue
-      try:
-        found.append(json_form.parse(line, _FORM))
-      except ValueError as error:
-        logging.warning("%s: line %d is damaged (%s), and is left out.", path, number, error)
+  found = [
+    line for path, text in texts for line in json_form.parse_lines(text.splitlines(), _FORM, path)
+  ]
   return sorted(found, key=lambda line: line["time"]) if len(texts) > 1 else found
 
 

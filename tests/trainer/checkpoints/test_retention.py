@@ -179,7 +179,9 @@ def test_the_file_of_a_later_process_counts_also_where_the_clock_was_set_back(
 
 
 def test_evaluations_that_cannot_be_noted(tmp_path):
-  with pytest.raises(errors.OutputError, match=r"of step 5 cannot be noted in .*: No such .*\.$"):
+  with pytest.raises(
+    errors.OutputError, match=r"evaluations\.json.* cannot be written: No such .*\.$"
+  ):
     note(tmp_path / "gone", "", [5])
 
 
@@ -218,9 +220,9 @@ def test_the_best_of_a_training_are_kept(tmp_path):
 )
 def test_damaged_evaluations_are_named_and_stay_as_they_are(text, tmp_path):
   (tmp_path / "evaluations.json").write_text(text)
-  with pytest.raises(errors.CheckpointError, match=r"evaluations\.json is damaged \(.*remove it"):
+  with pytest.raises(errors.FileDamagedError, match=r"evaluations\.json is damaged \(.*remove it"):
     retention.read_evaluations(str(tmp_path), "")
-  with pytest.raises(errors.CheckpointError, match="is damaged"):
+  with pytest.raises(errors.FileDamagedError, match="is damaged"):
     note(tmp_path, "", [5])
   assert (tmp_path / "evaluations.json").read_text() == text
 
@@ -229,7 +231,7 @@ def test_an_evaluation_with_another_digit_is_damaged(tmp_path):
   path = tmp_path / "evaluations.json"
   retention.note_evaluation(str(tmp_path), "", 20, {"accuracy": 0.9722})
   path.write_text(path.read_text().replace("0.9722", "0.9723"))
-  with pytest.raises(errors.CheckpointError, match=r"evaluations\.json is damaged \(.*checksum"):
+  with pytest.raises(errors.FileDamagedError, match=r"evaluations\.json is damaged \(.*checksum"):
     retention.read_evaluations(str(tmp_path), "")
 
 

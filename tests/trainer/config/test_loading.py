@@ -1,7 +1,5 @@
 """Files and bindings are loaded in order and locked; texts are saved."""
 
-import os
-
 import gin
 import pytest
 
@@ -91,17 +89,3 @@ def test_a_libtpu_that_would_abort_the_import_is_told_before_it(monkeypatch):
   )
   with pytest.raises(errors.SettingError, match=r"libtpu 0\.0\.51 does not fit"):
     config.load(root=configurables.ROOT)
-
-
-def test_save_makes_the_folder_and_writes(tmp_path):
-  path = os.path.join(tmp_path, "new", "folder", "config.gin")
-  config.save(path, "X = 'é'\n")
-  config.save(path, "Y = 'é'\n")
-  with open(path, encoding="utf-8") as file:
-    assert file.read() == "Y = 'é'\n"
-
-
-def test_a_place_that_cannot_be_written_is_told(tmp_path):
-  (tmp_path / "file").write_text("")
-  with pytest.raises(errors.OutputError, match=r"Cannot write .*config\.gin.*--model_dir"):
-    config.save(os.path.join(tmp_path, "file", "config.gin"), "")

@@ -1,4 +1,4 @@
-"""What JSON must look like, and what is said where it does not."""
+"""What a JSON file must look like, and the error where it does not."""
 
 import itertools
 import json
@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from trainer.io import json_form
+from trainer import errors
+from trainer.io import json_form, storage
 
 RECORD = {"folder": str, "metrics": dict[str, float], "there": list[str], ...: int | None}
 
@@ -84,3 +85,33 @@ def test_the_message_says_what_to_do_after_an_edit_by_hand():
   edited = json.loads(text)
   del edited["/checksum"]
   assert json_form.parse(json.dumps(edited), dict[str, float]) == {"loss": 0.9723}
+
+
+def test_a_file_is_written_and_read_and_damage_names_it(tmp_path):
+  for path in (f"{tmp_path}/a.json", "ram://json_form/a.json"):
+    assert json_form.read(path, dict, "remove it") is None
+    json_form.write(path, {20: {"loss": 0.5}})
+    assert json_form.read(path, dict[int, dict[str, float]], "remove it") == {20: {"loss": 0.5}}
+    storage.write(path, storage.read(path).replace("0.5", "0.7"))
+    with pytest.raises(errors.FileDamagedError, match=r"a\.json is damaged \(.*\): remove it\.$"):
+      json_form.read(path, dict, "remove it")
+
+
+def test_a_file_that_cannot_be_read_or_written(tmp_path):
+  with pytest.raises(errors.FileDamagedError, match=f"^{tmp_path} cannot be read: Is a directory"):
+    json_form.read(str(tmp_path), dict, "remove it")
+  with pytest.raises(errors.OutputError, match=r"a\.json .*cannot be written"):
+    json_form.write(f"{tmp_path}/gone/a.json", {})
+
+
+def test_a_key_that_is_no_number():
+  with pytest.raises(ValueError, match=r"\['eval'\] has the key 'last', expected int"):
+    json_form.parse('{"eval": {"last": 1}}', dict[str, dict[int, int]])
+
+
+def test_a_damaged_line_is_named_by_its_number_or_left_out(caplog):
+  lines = ['{"step": 1}', "", '{"step": "2"}', '{"step": 3}']
+  with pytest.raises(errors.FileDamagedError, match=r"a\.jsonl, line 3 is damaged .*: remove it"):
+    list(json_form.parse_lines(lines, {"step": int}, "a.jsonl", "remove it"))
+  assert list(json_form.parse_lines(lines, {"step": int}, "a.jsonl")) == [{"step": 1}, {"step": 3}]
+  assert "a.jsonl, line 3 is damaged" in caplog.text

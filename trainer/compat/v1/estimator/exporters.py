@@ -4,8 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from trainer import errors
-from trainer.io import files, json_form, storage
+from trainer.io import json_form
 from trainer.outputs import numbered_exports
 from trainer.reporting import host_metrics
 
@@ -135,20 +134,12 @@ class BestExporter(_SavedModelExporter):
     self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
   ) -> Any:
     path = os.path.join(export_path, _BEST)
-    if storage.exists(path):
-      best = _read(path)
-      if not self._is_better(best_eval_result=best, current_eval_result=eval_result):
-        return None
+    remedy = "remove it; the best result so far is then unknown"
+    best = json_form.read(path, dict[str, float], remedy)
+    if best is not None and not self._is_better(
+      best_eval_result=best, current_eval_result=eval_result
+    ):
+      return None
     exported = self._save(estimator, export_path, checkpoint_path)
-    with files.write_atomically(path) as file:
-      file.write(json_form.dump(host_metrics.scalars(eval_result)))
+    json_form.write(path, host_metrics.scalars(eval_result))
     return exported
-
-
-def _read(path):
-  try:
-    return json_form.parse(storage.read(path), dict[str, float])
-  except ValueError as error:
-    raise errors.OutputError(
-      f"{path} is damaged ({error}): remove it; the best result so far is then unknown."
-    ) from error
