@@ -111,7 +111,7 @@ class Evaluations:
     `tell_of_owed` finds out whether the training stops there.
 
     Raises:
-      CheckpointError: what is noted of evaluations is damaged, and would be at the first one.
+      FileDamagedError: what is noted of evaluations is damaged, and would be at the first one.
     """
     retention.read_evaluations(self.estimator.model_dir, "")
     owed = self._owed()

@@ -284,9 +284,9 @@ def test_mistakes_are_said_before_anything_is_written(settings, error, message, 
 
 def test_a_damaged_record_of_evaluations_is_told_before_anything_is_traced(tmp_path):
   (tmp_path / "evaluations.json").write_text("{")
-  with pytest.raises(errors.CheckpointError, match="evaluations.json"):
+  with pytest.raises(errors.FileDamagedError, match="evaluations.json"):
     run(tmp_path, "train_and_evaluate", model_fn=lambda features, labels, mode: pytest.fail("late"))
-  with pytest.raises(errors.CheckpointError, match="evaluations.json"):
+  with pytest.raises(errors.FileDamagedError, match="evaluations.json"):
     train_evaluate.train_and_evaluate(
       programs.estimator(tmp_path),
       train_evaluate.TrainSpec(programs.train_input, max_steps=2),
