@@ -127,7 +127,7 @@ def test_says_how_to_run_it(file):
 def test_runs_a_step_of_each_kind(file, device, caplog):
   config.load([f"gin_configs/{file}"], [*SIZES, *RUNS[file]])
   with caplog.at_level("INFO", logger="absl"):
-    experiment.run(dry_run=True, device=device)
+    experiment.run(experiment.Flags(dry_run=True, device=device))
   assert "one train step" in caplog.text
   assert "one eval step" in caplog.text
 

@@ -1,6 +1,6 @@
 """The story of a run: device → inputs → estimator → loop, by mode.
 
-`run` is the one function that a gin config must bind.
+`Experiment` is what a gin config binds, by the name `run`; `Flags` is what the command line says.
 
     run.model_fn = @digits_mlp.model_fn
     run.train_input_fn = @train/digits.input_fn
@@ -40,14 +40,12 @@ from trainer.hooks import (
   session_run,
 )
 from trainer.io import files, storage
-from trainer.loop import preemption
+from trainer.loop import loop_input, preemption
 from trainer.outputs import completion, options, predictions
 from trainer.outputs import exporters as exporters_lib
 from trainer.reporting import environment, host_metrics, summaries
-from trainer.settings import durations, setting_types
+from trainer.settings import batch_sizes, durations, setting_types
 from trainer.settings.kinds import Kind
-
-MODES = ("train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export")
 
 # What a mode does, by the kinds of step that it runs.
 _KINDS = {
@@ -59,68 +57,15 @@ _KINDS = {
   "export": (Kind.PREDICT,),
 }
 
+MODES = tuple(_KINDS)
 
-@gin_names.configurable(
-  module="trainer",
-  denylist=[
-    "model_dir",
-    "mode",
-    "device",
-    "tpu",
-    "cluster",
-    "precision",
-    "xla",
-    "seed",
-    "force",
-    "dry_run",
-    "benchmark_input",
-    "profile",
-    "strict_gin",
-  ],
-)
-def run(
-  *,
-  model_fn: Callable,
-  train_input_fn: Callable | None = None,
-  train_input_service: str = "",
-  eval_input_fn: Callable | None = None,
-  predict_input_fn: Callable | None = None,
-  params: Mapping[str, Any] | None = None,
-  train_steps: int | str | None = None,
-  eval_steps: setting_types.Count | None = None,
-  eval_throttle_secs: setting_types.NotNegative = 0,
-  eval_timeout_secs: setting_types.NotNegative = 3600.0,
-  eval_specs: Annotated[Sequence[train_evaluate.EvalSpec], "such as [@test/EvalSpec()]"] = (),
-  exporters: Annotated[Sequence[Any], "of exporters, such as [@BestExporter()]"] | None = None,
-  train_batch_size: setting_types.Count | None = None,
-  eval_batch_size: setting_types.Count | None = None,
-  predict_batch_size: setting_types.Count | None = None,
-  train_per_core_batch_size: setting_types.Count | None = None,
-  eval_per_core_batch_size: setting_types.Count | None = None,
-  predict_per_core_batch_size: setting_types.Count | None = None,
-  train_hooks: Annotated[Sequence[Any], "of hooks, such as [@EarlyStopping()]"] = (),
-  class_names: options.ClassNames | None = None,
-  contact_sheet_images: setting_types.Natural = 24,
-  contact_sheet: Annotated[str, setting_types.one_of(*predictions.SHOWN)] = "spread",
-  warm_start_from: Any = None,
-  export_options: options.ExportOptions | None = None,
-  model_dir: str | None = None,
-  mode: str = "train_and_evaluate",
-  device: str = "auto",
-  tpu: str = "",
-  cluster: str = "",
-  precision: str = "float32",
-  xla: bool = False,
-  seed: int | None = None,
-  force: bool = False,
-  dry_run: bool = False,
-  benchmark_input: bool = False,
-  profile: bool = False,
-  strict_gin: bool = False,
-) -> dict[str, Any] | None:
-  """Runs an experiment.
 
-  Args:
+@gin_names.configurable("run", module="trainer")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+  """What a gin file binds to `run`.
+
+  Attributes:
     model_fn: see `trainer.spec`.
     train_input_fn: the input_fn of the training, see `trainer.inputs`.
     train_input_service: "grpc://host:port" of a tf.data service on which the train_input_fn is run,
@@ -153,13 +98,83 @@ def run(
       the least probability first.
     warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`.
     export_options: an ExportOptions; by default it has the class_names above.
+
+  Raises:
+    SettingError: a value is of the wrong type or out of range.
+  """
+
+  model_fn: Callable
+  train_input_fn: Callable | None = None
+  train_input_service: str = ""
+  eval_input_fn: Callable | None = None
+  predict_input_fn: Callable | None = None
+  params: Mapping[str, Any] | None = None
+  train_steps: int | str | None = None
+  eval_steps: setting_types.Count | None = None
+  eval_throttle_secs: setting_types.NotNegative = 0
+  eval_timeout_secs: setting_types.NotNegative = 3600.0
+  eval_specs: Annotated[Sequence[train_evaluate.EvalSpec], "such as [@test/EvalSpec()]"] = ()
+  exporters: Annotated[Sequence[Any], "of exporters, such as [@BestExporter()]"] | None = None
+  train_batch_size: setting_types.Count | None = None
+  eval_batch_size: setting_types.Count | None = None
+  predict_batch_size: setting_types.Count | None = None
+  train_per_core_batch_size: setting_types.Count | None = None
+  eval_per_core_batch_size: setting_types.Count | None = None
+  predict_per_core_batch_size: setting_types.Count | None = None
+  train_hooks: Annotated[Sequence[Any], "of hooks, such as [@EarlyStopping()]"] = ()
+  class_names: options.ClassNames | None = None
+  contact_sheet_images: setting_types.Natural = 24
+  contact_sheet: Annotated[str, setting_types.one_of(*predictions.SHOWN)] = "spread"
+  warm_start_from: Any = None
+  export_options: options.ExportOptions | None = None
+
+  def __post_init__(self) -> None:
+    durations.TrainingLength(train_steps=self.train_steps)
+    session_run.adapt(self.train_hooks, "run.train_hooks")  # which raises for what is no hook
+
+  def input_fns(self) -> dict[Kind, Callable | None]:
+    """Returns the input_fn of each kind; None where there is none."""
+    return {
+      Kind.TRAIN: self.train_input_fn,
+      Kind.EVAL: self.eval_input_fn,
+      Kind.PREDICT: self.predict_input_fn or self.eval_input_fn,
+    }
+
+  def batch_sizes(self) -> batch_sizes.BatchSizes:
+    """Returns the batch sizes that are bound."""
+    return batch_sizes.BatchSizes(**{name: getattr(self, name) for name in batch_sizes.SETTINGS})
+
+  def all_exporters(self) -> Sequence[Any]:
+    """Returns the exporters: by default one, of a SavedModel at the end."""
+    return [exporters_lib.FinalExporter(name="")] if self.exporters is None else self.exporters
+
+  def all_eval_specs(self, input_fn: Any) -> list[train_evaluate.EvalSpec]:
+    """Returns what is evaluated: the evaluation set, and the further sets.
+
+    Args:
+      input_fn: eval_input_fn, or what was traced of it.
+    """
+    first = train_evaluate.EvalSpec(
+      input_fn,
+      steps=self.eval_steps,
+      throttle_secs=self.eval_throttle_secs,
+      exporters=self.all_exporters(),
+    )
+    return [first, *self.eval_specs]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flags:
+  """What the command line says of a run.
+
+  Attributes:
     model_dir: where everything is written.
     mode: one of MODES.
-    device: see run_config.RunConfig.
-    tpu: see run_config.RunConfig.
-    cluster: see run_config.RunConfig.
-    precision: see run_config.RunConfig.
-    xla: see run_config.RunConfig.
+    device: see run_config.RunConfig, also for the next four.
+    tpu: the same.
+    cluster: the same.
+    precision: the same.
+    xla: the same.
     seed: the run's seed; None for RunConfig.tf_random_seed.
     force: take model_dir from another training that goes on there.
     dry_run: run one step of each kind on one batch, say what was found, write nothing.
@@ -167,6 +182,42 @@ def run(
       stage is the slowest, write nothing.
     profile: say where the time of some training steps goes, with the hook Profiler.
     strict_gin: bindings that nobody uses are an error, not a warning.
+
+  Raises:
+    SettingError: the mode is none, has no model_dir, or nothing to profile.
+  """
+
+  model_dir: str | None = None
+  mode: str = "train_and_evaluate"
+  device: str = "auto"
+  tpu: str = ""
+  cluster: str = ""
+  precision: str = "float32"
+  xla: bool = False
+  seed: int | None = None
+  force: bool = False
+  dry_run: bool = False
+  benchmark_input: bool = False
+  profile: bool = False
+  strict_gin: bool = False
+
+  def __post_init__(self) -> None:
+    if self.mode not in MODES:
+      raise errors.SettingError(f"--mode={self.mode}: expected one of {', '.join(MODES)}.")
+    if not self.model_dir and not self.dry_run and not self.benchmark_input:
+      raise errors.SettingError(
+        "No model_dir: give --model_dir, the folder for checkpoints and summaries."
+      )
+    if self.profile and Kind.TRAIN not in _KINDS[self.mode]:
+      raise errors.SettingError(f"--profile is of training steps, and --mode={self.mode} has none.")
+
+
+def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
+  """Runs an experiment.
+
+  Args:
+    flags: the Flags.
+    asked: the Experiment; None for that of the gin configuration.
 
   Returns:
     The metrics of the last evaluation (dict) where there is one, else None.
@@ -176,64 +227,24 @@ def run(
       input_fn's shapes or a model_fn.
   """
   # 1. What is asked for. Before anything is read or made.
-  _check_mode(mode, model_dir, writes=not dry_run and not benchmark_input, profile=profile)
-  durations.TrainingLength(train_steps=train_steps)
-  if model_dir:
-    storage.check_answers(model_dir, "--model_dir")
-  input_fns: dict[Kind, Any] = {
-    Kind.TRAIN: train_input_fn,
-    Kind.EVAL: eval_input_fn,
-    Kind.PREDICT: predict_input_fn or eval_input_fn,
-  }
-  kinds = _KINDS[mode]
-  _require_input_fns(mode, input_fns)
-  exporters = [exporters_lib.FinalExporter(name="")] if exporters is None else exporters
-
-  def all_eval_specs():
-    first = train_evaluate.EvalSpec(
-      input_fns[Kind.EVAL], steps=eval_steps, throttle_secs=eval_throttle_secs, exporters=exporters
-    )
-    return [first, *eval_specs]
-
-  if Kind.EVAL in kinds:
-    scheduled_evaluations.check_specs(all_eval_specs())
-  session_run.adapt(train_hooks, "run.train_hooks")  # which raises for what is no hook
+  asked = asked or Experiment()  # type: ignore[call-arg]  # gin gives it the arguments
+  if flags.model_dir:
+    storage.check_answers(flags.model_dir, "--model_dir")
+  input_fns = asked.input_fns()
+  _require_input_fns(flags.mode, input_fns)
+  if Kind.EVAL in _KINDS[flags.mode]:
+    scheduled_evaluations.check_specs(asked.all_eval_specs(asked.eval_input_fn))
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
-  settings: dict[str, Any] = dict(
-    model_dir=model_dir or os.path.join(tempfile.gettempdir(), "dry_run"),
-    device=device,
-    tpu=tpu,
-    cluster=cluster,
-    train_input_service=train_input_service,
-    precision=precision,
-    xla=xla,
-    train_steps=train_steps,
-    force=force,
-  )
-  if seed is not None:
-    settings["tf_random_seed"] = seed
-  runner = estimator.Estimator(
-    model_fn,
-    config=run_config.RunConfig(**settings),
-    params=params,
-    train_batch_size=train_batch_size,
-    eval_batch_size=eval_batch_size,
-    predict_batch_size=predict_batch_size,
-    train_per_core_batch_size=train_per_core_batch_size,
-    eval_per_core_batch_size=eval_per_core_batch_size,
-    predict_per_core_batch_size=predict_per_core_batch_size,
-    warm_start_from=warm_start_from,
-    export_options=_with_class_names(export_options, class_names),
-  )
+  runner = _estimator(asked, flags)
+  mode = flags.mode
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
     mode = "continuous_eval"
-    kinds = _KINDS[mode]
+  kinds = _KINDS[mode]
   runner.introduce(kinds)
-  max_steps = _total_steps(runner, train_steps)
 
   # 3. The inputs alone, if that is asked for: neither a checkpoint nor the model is needed.
-  if benchmark_input:
+  if flags.benchmark_input:
     for kind in kinds:
       logging.info("The %s input. %s", kind, runner.time_input(kind, input_fns[kind]))
     logging.info("Nothing was trained or written.")
@@ -241,61 +252,124 @@ def run(
 
   # 4. What is the cheapest thing to miss: a checkpoint, where one is needed, or a folder that no
   #    other training is at work in.
-  if not dry_run:
+  if not flags.dry_run:
     _check_model_dir(runner, mode)
 
   # 5. Every step that will be run is traced, which finds mistakes in the input_fns and in all
   #    branches of the model_fn. What was traced takes the place of its input_fn.
+  traced: dict[Kind, Any] = dict(input_fns)
   with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
     for kind in kinds:
-      input_fns[kind] = runner.trace(kind, input_fns[kind])
-
+      traced[kind] = runner.trace(kind, input_fns[kind])
   if Kind.EVAL in kinds:
-    hearing = train_hooks if Kind.TRAIN in kinds else ()
-    _check_awaited(input_fns[Kind.EVAL], runner.config.retention, all_eval_specs(), hearing)
+    _check_awaited(traced, runner.config.retention, asked)
 
   # 6. Bindings that nobody uses: after the tracing, which calls what the model_fn calls.
-  _report_dead_bindings(strict_gin)
+  _report_dead_bindings(flags.strict_gin)
 
   # 7. The run itself.
-  if dry_run:
+  if flags.dry_run:
     for kind in kinds:
-      logging.info("Dry run: %s", runner.try_step(kind, input_fns[kind]))
+      logging.info("Dry run: %s", runner.try_step(kind, traced[kind]))
     logging.info("Dry run: nothing was written.")
     return None
-  hooks = [*train_hooks, *([profiler.Profiler()] if profile else []), _WriteConfiguration()]
-  if mode == "train":
-    runner.train(input_fns[Kind.TRAIN], hooks=hooks, max_steps=max_steps, ends_with_input=True)
-    return None
-  if mode == "train_and_evaluate":
-    train_spec = train_evaluate.TrainSpec(input_fns[Kind.TRAIN], max_steps=max_steps, hooks=hooks)
-    results = train_evaluate.train_and_evaluate(runner, train_spec, *all_eval_specs()).get(None)
-    if results is not None:
-      _say_done(runner, results, exporters)
-    return results
-  if mode == "continuous_eval":
-    return train_evaluate.evaluate_continuously(
-      runner, *all_eval_specs(), max_steps=max_steps, timeout_secs=eval_timeout_secs
-    ).get(None)
-  if mode == "evaluate":
-    return runner.evaluate(input_fns[Kind.EVAL], steps=eval_steps)
-  if mode == "predict":
-    shown = dict(class_names=class_names, images=contact_sheet_images, shown=contact_sheet)
-    _predict(runner, input_fns[Kind.PREDICT], shown)
-    return None
+  return _RUN[mode](runner, asked, traced, flags)
+
+
+def _estimator(asked, flags):
+  """Returns the Estimator of an Experiment on the device of the Flags."""
+  seed = {} if flags.seed is None else {"tf_random_seed": flags.seed}
+  return estimator.Estimator(
+    asked.model_fn,
+    config=run_config.RunConfig(
+      model_dir=flags.model_dir or os.path.join(tempfile.gettempdir(), "dry_run"),
+      device=flags.device,
+      tpu=flags.tpu,
+      cluster=flags.cluster,
+      train_input_service=asked.train_input_service,
+      precision=flags.precision,
+      xla=flags.xla,
+      train_steps=asked.train_steps,
+      force=flags.force,
+      **seed,
+    ),
+    params=asked.params,
+    warm_start_from=asked.warm_start_from,
+    export_options=_with_class_names(asked.export_options, asked.class_names),
+    **dataclasses.asdict(asked.batch_sizes()),
+  )
+
+
+def _train(runner, asked, traced, flags):
+  runner.train(
+    traced[Kind.TRAIN],
+    hooks=_hooks(asked, flags),
+    max_steps=_total_steps(runner, asked.train_steps),
+    ends_with_input=True,
+  )
+
+
+def _train_and_evaluate(runner, asked, traced, flags):
+  train_spec = train_evaluate.TrainSpec(
+    traced[Kind.TRAIN],
+    max_steps=_total_steps(runner, asked.train_steps),
+    hooks=_hooks(asked, flags),
+  )
+  eval_specs = asked.all_eval_specs(traced[Kind.EVAL])
+  results = train_evaluate.train_and_evaluate(runner, train_spec, *eval_specs).get(None)
+  if results is not None:
+    _say_done(runner, results, asked.all_exporters())
+  return results
+
+
+def _evaluate_continuously(runner, asked, traced, flags):
+  del flags
+  return train_evaluate.evaluate_continuously(
+    runner,
+    *asked.all_eval_specs(traced[Kind.EVAL]),
+    max_steps=_total_steps(runner, asked.train_steps),
+    timeout_secs=asked.eval_timeout_secs,
+  ).get(None)
+
+
+def _evaluate(runner, asked, traced, flags):
+  del flags
+  return runner.evaluate(traced[Kind.EVAL], steps=asked.eval_steps)
+
+
+def _predict(runner, asked, traced, flags):
+  del flags
+  predicted = runner.predict(traced[Kind.PREDICT], with_examples=True)
+  # Of the checkpoint that predict has loaded: a training beside may write another at any moment.
+  step = int(runner.variables["global_step"].numpy())
+  predictions.save(
+    os.path.join(runner.model_dir, f"predictions-{step}"),
+    predicted,
+    class_names=asked.class_names,
+    images=asked.contact_sheet_images,
+    shown=asked.contact_sheet,
+    seed=runner.config.tf_random_seed,
+  )
+
+
+def _export(runner, asked, traced, flags):
+  del asked, traced, flags
   runner.export_saved_model(os.path.join(runner.model_dir, "export"))
-  return None
 
 
-def _check_mode(mode, model_dir, writes, profile):
-  if mode not in MODES:
-    raise errors.SettingError(f"--mode={mode}: expected one of {', '.join(MODES)}.")
-  if not model_dir and writes:
-    raise errors.SettingError(
-      "No model_dir: give --model_dir, the folder for checkpoints and summaries."
-    )
-  if profile and Kind.TRAIN not in _KINDS[mode]:
-    raise errors.SettingError(f"--profile is of training steps, and --mode={mode} has none.")
+_RUN: dict[str, Callable[..., dict[str, Any] | None]] = {
+  "train": _train,
+  "evaluate": _evaluate,
+  "train_and_evaluate": _train_and_evaluate,
+  "continuous_eval": _evaluate_continuously,
+  "predict": _predict,
+  "export": _export,
+}
+
+
+def _hooks(asked, flags):
+  profiling = [profiler.Profiler()] if flags.profile else []
+  return [*asked.train_hooks, *profiling, _WriteConfiguration()]
 
 
 def _require_input_fns(mode, input_fns):
@@ -333,24 +407,20 @@ def _check_model_dir(runner, mode):
     runner.check_values()
 
 
-def _check_awaited(evaluation, keep, eval_specs, hooks):
+def _check_awaited(traced, keep, asked):
   """Raises SettingError if one waits for a metric that the traced evaluation does not give."""
-  names = evaluation.metric_names()
+  names = traced[Kind.EVAL].metric_names()
   if names is None:
     return
-  for waiting in [*(exporter for spec in eval_specs for exporter in spec.exporters), *hooks]:
-    if hasattr(waiting, "check_metrics"):
-      waiting.check_metrics(names)
+  eval_specs = asked.all_eval_specs(traced[Kind.EVAL])
+  waiting = [exporter for spec in eval_specs for exporter in spec.exporters]
+  if isinstance(traced[Kind.TRAIN], loop_input.LoopInput):  # the run trains, too
+    waiting += asked.train_hooks
+  for each in waiting:
+    if hasattr(each, "check_metrics"):
+      each.check_metrics(names)
   if getattr(keep, "best", 0):
     host_metrics.require(keep.metric, names, "Retention.metric")
-
-
-def _predict(runner, input_fn, shown):
-  predicted = runner.predict(input_fn, with_examples=True)
-  # Of the checkpoint that predict has loaded: a training beside may write another at any moment.
-  step = int(runner.variables["global_step"].numpy())
-  path = os.path.join(runner.model_dir, f"predictions-{step}")
-  predictions.save(path, predicted, **shown, seed=runner.config.tf_random_seed)
 
 
 def _say_done(runner, results, exporters):
@@ -376,7 +446,7 @@ def _next(runner, model_dir, exported):
   """Yields (what it is good for, the words of a shell command)."""
   yield "learning curves", ["tensorboard", "--logdir", model_dir]
   # A run that is configured in Python has no such file to go on with.
-  if "model_fn" in gin.get_bindings(run, resolve_references=False):
+  if "model_fn" in gin.get_bindings(Experiment, resolve_references=False):
     flags = [
       f"--gin_file={os.path.join(model_dir, 'config.gin')}",
       f"--model_dir={model_dir}",

@@ -92,19 +92,21 @@ def main(argv: list[str]) -> None:
     from trainer import experiment
 
     experiment.run(
-      model_dir=_MODEL_DIR.value,
-      mode=_MODE.value,
-      device=_DEVICE.value,
-      tpu=_TPU.value,
-      cluster=_CLUSTER.value,
-      precision=_PRECISION.value,
-      xla=_XLA.value,
-      seed=_SEED.value,
-      force=_FORCE.value,
-      dry_run=_DRY_RUN.value,
-      strict_gin=_STRICT_GIN.value,
-      benchmark_input=_BENCHMARK_INPUT.value,
-      profile=_PROFILE.value,
+      experiment.Flags(
+        model_dir=_MODEL_DIR.value,
+        mode=_MODE.value,
+        device=_DEVICE.value,
+        tpu=_TPU.value,
+        cluster=_CLUSTER.value,
+        precision=_PRECISION.value,
+        xla=_XLA.value,
+        seed=_SEED.value,
+        force=_FORCE.value,
+        dry_run=_DRY_RUN.value,
+        strict_gin=_STRICT_GIN.value,
+        benchmark_input=_BENCHMARK_INPUT.value,
+        profile=_PROFILE.value,
+      )
     )
 
 

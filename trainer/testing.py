@@ -82,7 +82,9 @@ def run_gin(
   try:
     with tempfile.TemporaryDirectory() as folder:
       return experiment.run(
-        model_dir=os.fspath(model_dir or folder), mode=mode, device=device, strict_gin=strict_gin
+        experiment.Flags(
+          model_dir=os.fspath(model_dir or folder), mode=mode, device=device, strict_gin=strict_gin
+        )
       )
   finally:
     config.clear()

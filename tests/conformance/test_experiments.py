@@ -61,7 +61,7 @@ def check(file, folder, bindings=(), cores="cpu:8"):
       [f"gin_configs/{file}"],
       [*shipped.SIZES, *shipped.RUNS.get(file, []), *bindings, f"run.train_steps = {steps}"],
     )
-    return experiment.run(model_dir=str(model_dir), mode=mode, device=device)
+    return experiment.run(experiment.Flags(model_dir=str(model_dir), mode=mode, device=device))
 
   run("train", cores, 2)
   assert sorted(path.stem for path in model_dir.glob("model.ckpt-*.index")) == [

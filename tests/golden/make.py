@@ -203,7 +203,7 @@ def _configs(folder):
       for name in ("train.tsv", "test.tsv"):
         pathlib.Path(name).write_text("text\tlabel\n" + "good\t1\nbad\t0\n" * 8)
       config.load([f"gin_configs/{file}"], bindings)
-      experiment.run(dry_run=True, device="cpu")
+      experiment.run(experiment.Flags(dry_run=True, device="cpu"))
       os.chdir(before)
     (folder / "operative" / file).write_text(config.operative_text())
 

@@ -77,7 +77,7 @@ def test_it_goes_on_by_its_own_config(version, tmp_path):
   run = shutil.copytree(version / "run", tmp_path / "run")
   earlier = of(run / "environment.json")
   config.load([str(run / "config.gin")], ["run.train_steps = 80"])
-  result = experiment.run(model_dir=str(run), device="cpu", seed=3)
+  result = experiment.run(experiment.Flags(model_dir=str(run), device="cpu", seed=3))
   assert result["global_step"] == 80
   assert of(run / "environment.json")["earlier"] == [*earlier.pop("earlier"), earlier]
   accuracies = retention.read_metrics(str(run), "", "accuracy")
@@ -100,6 +100,6 @@ def test_a_sweep_is_told_of_and_its_best_is_run(version, tmp_path, capsys):
   evaluations = of(sweep / "trials" / "0" / "evaluations.json")[""]
   config.load([str(sweep / "trials" / "0" / "config.gin")])
   trial = str(sweep / "trials" / "0")
-  assert experiment.run(model_dir=trial, mode="evaluate", device="cpu") == pytest.approx(
-    evaluations["20"] | {"global_step": 20}, abs=1e-6
-  )
+  assert experiment.run(
+    experiment.Flags(model_dir=trial, mode="evaluate", device="cpu")
+  ) == pytest.approx(evaluations["20"] | {"global_step": 20}, abs=1e-6)

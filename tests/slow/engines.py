@@ -70,7 +70,7 @@ def trained(file, folder, bindings, **export_options):
     exporters=[],
     export_options=options.ExportOptions(**export_options),
   )
-  return keep.estimator, gin.get_bindings(experiment.run)["eval_input_fn"]
+  return keep.estimator, gin.get_bindings(experiment.Experiment)["eval_input_fn"]
 
 
 def compare(file, folder):

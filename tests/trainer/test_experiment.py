@@ -27,7 +27,9 @@ SETTINGS = dict(
 
 
 def run(model_dir, mode, **settings):
-  return experiment.run(**{**SETTINGS, "model_dir": str(model_dir), "mode": mode, **settings})
+  return programs.run_experiment(
+    **{**SETTINGS, "model_dir": str(model_dir), "mode": mode, **settings}
+  )
 
 
 def names(folder):
@@ -278,7 +280,7 @@ MISTAKES = {
 )
 def test_mistakes_are_said_before_anything_is_written(settings, error, message, tmp_path):
   with pytest.raises(error, match=message):
-    experiment.run(**{**SETTINGS, "model_dir": str(tmp_path / "model"), **settings})
+    programs.run_experiment(**{**SETTINGS, "model_dir": str(tmp_path / "model"), **settings})
   assert not (tmp_path / "model").exists()
 
 

@@ -68,7 +68,7 @@ def spread(seconds: Sequence[float]) -> dict[str, Any]:
 
 def _estimator(experiment, request, folder):
   slice_steps = request["settings"]["slice_steps"] if request["mode"] == "train" else 1
-  evaluates = experiment.sizes.eval if Kind.EVAL in experiment.input_fns else None
+  evaluates = experiment.sizes.eval_batch_size if Kind.EVAL in experiment.input_fns else None
   return estimator.Estimator(
     experiment.model_fn,
     config=run_config.RunConfig(

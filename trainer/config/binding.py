@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 import gin
+from absl import flags
 from gin import config_parser
 
 from trainer import errors
@@ -235,12 +236,14 @@ def _why_not(configurable, selector, name):
     )
     # `run` passes these on to what it makes: RunConfig.train_steps, for one, comes from
     # run.train_steps.
-    if run and name in named_parameters(run) and name not in run.denylist:
+    if run and name in named_parameters(run):
       return f"{selector}.{name} is not set in gin: bind run.{name}."
     return (
       f"{selector}.{name} is not set in gin: give the flag --{name}, or the argument where "
       f"{selector} is called."
     )
+  if selector == "run" and name in flags.FLAGS:
+    return f"{selector}.{name} is not set in gin: give the flag --{name}."
   if name in known:
     return f"{selector}.{name} is not set in gin; these are: {', '.join(allowed)}."
   near = config_files.did_you_mean(name, allowed) or f" It has: {', '.join(allowed) or 'none'}."

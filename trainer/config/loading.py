@@ -29,7 +29,7 @@ _modules: list[Sequence[str] | None] = [(trust.FOLDER,)]
 def load(
   gin_files: Sequence[str | os.PathLike[str]] = (),
   gin_bindings: Sequence[str] = (),
-  root: str | None = "trainer.experiment.run",
+  root: str | None = "trainer.experiment.Experiment",
   modules: Sequence[str] | None = (trust.FOLDER,),
 ) -> None:
   """Loads gin files and then bindings, checks them, and locks the configuration.
@@ -39,8 +39,8 @@ def load(
   Args:
     gin_files: paths, see `trainer.config.files`.
     gin_bindings: strings of gin, such as "run.train_steps = 10".
-    root: module and name of the function that is configured. Its module is imported, and Keras's
-      names are registered (`trainer.config.keras_names`). None: neither is done.
+    root: module and name of what is configured. Its module is imported, and Keras's names are
+      registered (`trainer.config.keras_names`). None: neither is done.
     modules: the packages that the files may import and name beside Octet's own, Keras's and
       TensorFlow's optimizers, layers and the like (`trainer.config.trust`); "." for those of the
       working directory. None: everything.

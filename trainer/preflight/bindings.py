@@ -50,13 +50,12 @@ def from_gin(precision: str = "float32") -> Experiment:
   Raises:
     SettingError: the configuration has no model_fn.
   """
-  run = gin.get_bindings(experiment.run)
+  run = gin.get_bindings(experiment.Experiment)
   if "model_fn" not in run:
     raise errors.SettingError(
       "No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn."
     )
   input_fns = input_fns_of({kind: run.get(f"{kind}_input_fn") for kind in Kind})
-  sizes = {name: value for name, value in run.items() if name.endswith("batch_size")}
   return Experiment(
     model_fn=run["model_fn"],
     input_fns=input_fns,
@@ -65,7 +64,7 @@ def from_gin(precision: str = "float32") -> Experiment:
       device="tpu", precision=precision, train_steps=run.get("train_steps")
     ),
     sizes=batch_sizes.BatchSizes(
-      **{name.replace("_batch_size", ""): value for name, value in sizes.items()}
+      **{name: run[name] for name in batch_sizes.SETTINGS if name in run}
     ),
   )
 

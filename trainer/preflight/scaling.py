@@ -117,13 +117,13 @@ def experiments(
     return dataclasses.replace(experiment, sizes=batch_sizes.BatchSizes(**sizes))
 
   return {
-    PER_CORE: [(each, with_sizes(train_per_core=per_core)) for each in topologies],
+    PER_CORE: [(each, with_sizes(train_per_core_batch_size=per_core)) for each in topologies],
     GLOBAL: [
       (
         each,
         f"{whole:,} examples cannot be divided over {each.replicas:,} cores"
         if whole % each.replicas
-        else with_sizes(train=whole),
+        else with_sizes(train_batch_size=whole),
       )
       for each in topologies
     ],

@@ -35,28 +35,32 @@ class BatchSizes:
     SettingError: both are set for one kind, or a size is not an int > 0.
   """
 
-  train: int | None = None
-  eval: int | None = None
-  predict: int | None = None
-  train_per_core: int | None = None
-  eval_per_core: int | None = None
-  predict_per_core: int | None = None
+  train_batch_size: int | None = None
+  eval_batch_size: int | None = None
+  predict_batch_size: int | None = None
+  train_per_core_batch_size: int | None = None
+  eval_per_core_batch_size: int | None = None
+  predict_per_core_batch_size: int | None = None
 
   def __post_init__(self) -> None:
     for kind in Kind:
-      given, per_core = getattr(self, kind), getattr(self, f"{kind}_per_core")
+      given, per_core = self.given(kind)
       if given is not None and per_core is not None:
         raise errors.SettingError(
           f"{kind}_batch_size ({given}, of all cores together) and {kind}_per_core_batch_size "
           f"({per_core}) are both set: set one of them."
         )
-      for name, size in (("batch_size", given), ("per_core_batch_size", per_core)):
-        setting_types.check(size, setting_types.Count | None, f"{kind}_{name}")
+    for name in SETTINGS:
+      setting_types.check(getattr(self, name), setting_types.Count | None, name)
+
+  def given(self, kind: str) -> tuple[int | None, int | None]:
+    """Returns the global and the per-core size of a kind, of which one is set at most."""
+    return getattr(self, f"{kind}_batch_size"), getattr(self, f"{kind}_per_core_batch_size")
 
   def check(self, replicas: int) -> None:
     """Raises SettingError if a global size is not divisible by the number of replicas."""
     for kind in Kind:
-      size = getattr(self, kind)
+      size, _ = self.given(kind)
       if size is not None and size % replicas:
         raise errors.SettingError(
           f"{kind} batch size {size} must be divisible by number of replicas {replicas}"
@@ -76,10 +80,11 @@ class BatchSizes:
     """
     kinds = (kind, Kind.EVAL) if kind == Kind.PREDICT else (kind,)
     for name in kinds:
-      if getattr(self, name) is not None:
-        return BatchSize(getattr(self, name) // replicas, replicas)
-      if getattr(self, f"{name}_per_core") is not None:
-        return BatchSize(getattr(self, f"{name}_per_core"), replicas)
+      size, per_core = self.given(name)
+      if size is not None:
+        return BatchSize(size // replicas, replicas)
+      if per_core is not None:
+        return BatchSize(per_core, replicas)
     raise errors.SettingError(
       f"No {kind} batch size: set {kind}_batch_size (of all cores together) or "
       f"{kind}_per_core_batch_size (gin: run.{kind}_batch_size)."
@@ -87,7 +92,7 @@ class BatchSizes:
 
   def is_given(self, kind: str) -> bool:
     """Whether a size is set for this kind."""
-    return getattr(self, kind) is not None or getattr(self, f"{kind}_per_core") is not None
+    return self.given(kind) != (None, None)
 
   def kinds(self) -> list[Kind]:
     """The kinds that have a size."""
@@ -100,6 +105,10 @@ class BatchSizes:
   def all_on(self, replicas: int) -> dict[Kind, BatchSize]:
     """Returns kind → batch size on a number of replicas, for the kinds that have one."""
     return {kind: self.resolve(kind, replicas) for kind in self.kinds()}
+
+
+# The names by which Estimator, gin and preflight take the sizes.
+SETTINGS = tuple(field.name for field in dataclasses.fields(BatchSizes))
 
 
 def table(sizes: Mapping[str, BatchSize], hosts: int) -> str:

@@ -265,7 +265,7 @@ def test_a_class_that_has_no_name(tmp_path):
 )
 def test_settings_that_cannot_work(settings, said):
   with pytest.raises(errors.SettingError, match=said):
-    experiment.run(model_fn=len, **settings)
+    experiment.Experiment(model_fn=len, **settings)
 
 
 def test_nothing_to_show(tmp_path, capsys):

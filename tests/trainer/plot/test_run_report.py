@@ -10,7 +10,7 @@ import pytest
 from etils import epath
 
 from tests.trainer import programs
-from trainer import errors, experiment
+from trainer import errors
 from trainer.plot import curves, run_report
 from trainer.reporting import metrics_file
 
@@ -79,8 +79,8 @@ def finished(tmp_path_factory):
     device="cpu",
     model_dir=str(model_dir),
   )
-  experiment.run(mode="train_and_evaluate", **settings)
-  experiment.run(mode="predict", **settings)
+  programs.run_experiment(mode="train_and_evaluate", **settings)
+  programs.run_experiment(mode="predict", **settings)
   (model_dir / "predictions-4.png").write_bytes(PNG)
   return model_dir, *write(model_dir)
 

@@ -104,7 +104,7 @@ def experiment(model=model_fn, inputs=input_fn, per_core=8, precision="float32")
     model,
     dict.fromkeys(kinds.Kind, inputs),
     {},
-    batch_sizes.BatchSizes(train_per_core=per_core, eval_per_core=per_core),
+    batch_sizes.BatchSizes(train_per_core_batch_size=per_core, eval_per_core_batch_size=per_core),
     run_config.RunConfig(device="tpu", precision=precision),
   )
 

@@ -38,7 +38,7 @@ def test_what_a_configuration_binds_to_run_is_the_experiment():
     "predict": eval_input_fn,
   }
   assert found.params == {"width": 3}
-  assert found.sizes == batch_sizes.BatchSizes(train=64, eval_per_core=4)
+  assert found.sizes == batch_sizes.BatchSizes(train_batch_size=64, eval_per_core_batch_size=4)
   assert (found.config.device, found.config.precision) == ("tpu", "bfloat16")
   assert found.config.train_steps == "2 epochs"
 
@@ -77,7 +77,7 @@ def test_a_kind_needs_an_input_fn_and_a_size(input_fns, sizes, kinds):
     programs.model_fn,
     bindings.input_fns_of(input_fns),
     {},
-    batch_sizes.BatchSizes(**sizes),
+    batch_sizes.BatchSizes(**{f"{name}_batch_size": size for name, size in sizes.items()}),
     programs.experiment().config,
   )
   assert made.kinds() == kinds

@@ -1,10 +1,13 @@
 """The smallest programs that the unit tests train: a line through made-up points."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 import trainer
+from trainer import experiment
 from trainer.outputs import exporters
 
 ModeKeys = trainer.ModeKeys
@@ -115,3 +118,10 @@ def v1_checkpoint(folder, values):
       tf.compat.v1.get_variable(name, initializer=np.asarray(value, np.float32))
     session.run(tf.compat.v1.global_variables_initializer())
     return tf.compat.v1.train.Saver().save(session, f"{folder}/bert_model.ckpt")
+
+
+def run_experiment(**settings):
+  """Runs an experiment that is given as one dict: what gin binds, and flags."""
+  of_flags = {field.name for field in dataclasses.fields(experiment.Flags)} & set(settings)
+  flags = experiment.Flags(**{name: settings.pop(name) for name in of_flags})
+  return experiment.run(flags, experiment.Experiment(**settings))

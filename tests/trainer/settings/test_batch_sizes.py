@@ -9,8 +9,10 @@ from trainer.settings import batch_sizes, kinds
 
 
 def test_each_size_gives_the_other():
-  assert batch_sizes.BatchSizes(train=64).resolve("train", 8) == batch_sizes.BatchSize(8, 8)
-  size = batch_sizes.BatchSizes(train_per_core=8).resolve("train", 8)
+  assert batch_sizes.BatchSizes(train_batch_size=64).resolve("train", 8) == batch_sizes.BatchSize(
+    8, 8
+  )
+  size = batch_sizes.BatchSizes(train_per_core_batch_size=8).resolve("train", 8)
   assert (size.per_core, size.global_size) == (8, 64)
 
 
@@ -22,11 +24,11 @@ def test_both_sizes_of_a_kind_are_an_error_that_names_them(kind):
     rf"\(16.*{kind}_per_core_batch_size \(2\) are both "
     r"set",
   ):
-    batch_sizes.BatchSizes(**{kind: 16, f"{kind}_per_core": 2})
+    batch_sizes.BatchSizes(**{f"{kind}_batch_size": 16, f"{kind}_per_core_batch_size": 2})
 
 
 @pytest.mark.parametrize("value", [0, -8, 8.0, "8", True])
-@pytest.mark.parametrize("name", ["train", "eval_per_core"])
+@pytest.mark.parametrize("name", ["train_batch_size", "eval_per_core_batch_size"])
 def test_sizes_are_positive_ints(name, value):
   with pytest.raises(errors.SettingError, match="batch_size is .*; expected an int greater than 0"):
     batch_sizes.BatchSizes(**{name: value})
@@ -36,8 +38,8 @@ def test_the_global_size_divides_among_the_replicas():
   with pytest.raises(
     errors.SettingError, match="^train batch size 127 must be divisible by number of replicas 8$"
   ):
-    batch_sizes.BatchSizes(train=127).check(8)
-  batch_sizes.BatchSizes(train=128, eval_per_core=3).check(8)
+    batch_sizes.BatchSizes(train_batch_size=127).check(8)
+  batch_sizes.BatchSizes(train_batch_size=128, eval_per_core_batch_size=3).check(8)
 
 
 def test_the_constructor_checks_every_size_that_is_given(tmp_path):
@@ -61,10 +63,13 @@ def test_only_the_size_of_the_called_method_is_needed(tmp_path):
 
 
 def test_predict_falls_back_to_eval_and_to_nothing_else():
-  assert batch_sizes.BatchSizes(eval=32).resolve("predict", 4).per_core == 8
-  assert batch_sizes.BatchSizes(eval=32, predict=8).resolve("predict", 4).per_core == 2
+  assert batch_sizes.BatchSizes(eval_batch_size=32).resolve("predict", 4).per_core == 8
+  assert (
+    batch_sizes.BatchSizes(eval_batch_size=32, predict_batch_size=8).resolve("predict", 4).per_core
+    == 2
+  )
   with pytest.raises(errors.SettingError, match="No predict batch size"):
-    batch_sizes.BatchSizes(train=32).resolve("predict", 4)
+    batch_sizes.BatchSizes(train_batch_size=32).resolve("predict", 4)
 
 
 def test_the_table_has_a_line_for_each_kind_in_use():

@@ -192,7 +192,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "accumulate_steps": "count",
     "ema_decay": "positive?",
   },
-  experiment.run: {
+  experiment.Experiment: {
     "model_fn": "function",
     "train_input_fn": "function?",
     "train_input_service": "text",
@@ -216,12 +216,6 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "contact_sheet": "choice",
     "warm_start_from": "anything",
     "export_options": "other?",
-    **dict.fromkeys(("mode", "device", "tpu", "cluster", "precision"), "text"),
-    "model_dir": "path?",
-    "seed": "int?",
-    **dict.fromkeys(
-      ("xla", "force", "dry_run", "benchmark_input", "profile", "strict_gin"), "flag"
-    ),
   },
   breast_cancer.input_fn: {**COMMON, "split": "text"},
   cifar10.input_fn: {**COMMON, **IMAGES},
@@ -289,11 +283,13 @@ SETTINGS: dict[Any, dict[str, str]] = {
 
 
 # What else has to be given to come to the check.
-NEEDED = {experiment.run: {"model_fn": len, "model_dir": "x"}}
+NEEDED = {experiment.Experiment: {"model_fn": len}}
 
 
 def name_of(made):
-  if isinstance(made, type) or made in (experiment.run, optimizers.minimize):
+  if made is experiment.Experiment:
+    return "run"
+  if isinstance(made, type) or made is optimizers.minimize:
     return made.__name__
   return f"{made.__module__.rpartition('.')[2]}.{made.__name__}"
 
