@@ -1,3 +1,3 @@
 """How a command starts and prints, asks other processes, and says what to install."""
 
-__all__ = ["command", "formatting", "installation", "processes", "user_code"]
+__all__ = ["command", "formatting", "installation", "json_lines", "processes", "user_code"]

@@ -116,7 +116,7 @@ def _call(main, argv):
   if not _DEBUG.value:
     _hide_tensorflows_messages()
   handler = absl_logging.get_absl_handler()
-  handler.setFormatter(Lines())
+  handler.setFormatter(LineFormatter())
   handler.addFilter(_about_the_run)
   try:
     return main(argv)
@@ -152,7 +152,7 @@ def _about_the_run(record):
   )
 
 
-class Lines(logging.Formatter):
+class LineFormatter(logging.Formatter):
   """Formats a record as its time and message, with the level for warnings and errors."""
 
   def __init__(self) -> None:

@@ -10,38 +10,15 @@ the articles, which are old: a file of one's own comes in their place (--prices)
 
 import csv
 import dataclasses
-import datetime
-import math
 import pathlib
 from collections.abc import Sequence
 
 from trainer import errors
+from trainer.preflight.prices import Price
 
 SHIPPED = str(pathlib.Path(__file__).with_name("prices.csv"))
 
-_COLUMNS = ["hardware", "per_hour", "currency", "date", "source"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Price:
-  """A price.
-
-  Attributes:
-    hardware: a part of the name of the hardware that it is for.
-    per_hour: of the whole device, with all its cores.
-    currency: such as "USD".
-    date: the day on which the source had it, "YYYY-MM-DD"; "" if it is not known.
-    source: such as a URL.
-  """
-
-  hardware: str
-  per_hour: float
-  currency: str
-  date: str
-  source: str
-
-  def __str__(self) -> str:
-    return f"{self.hardware}: {self.per_hour:.2f} {self.currency} an hour"
+_COLUMNS = [field.name for field in dataclasses.fields(Price)]
 
 
 def read(path: str = SHIPPED) -> list[Price]:
@@ -62,19 +39,12 @@ def _price(path, number, row):
   try:
     if sorted(map(str, row)) != sorted(_COLUMNS) or None in row.values():
       raise ValueError(f"the columns are {', '.join(map(str, row))}")
-    price = Price(**{**row, "per_hour": float(row["per_hour"])})
-    if price.date:
-      datetime.date.fromisoformat(price.date)
-    if not 0 < price.per_hour < math.inf:
-      raise ValueError("a price is greater than 0")
-    if not (price.hardware and price.currency and price.source):
-      raise ValueError("a price has hardware, a currency and a source")
+    return Price(**{**row, "per_hour": float(row["per_hour"])})
   except ValueError as error:
     raise errors.SettingError(
       f"--prices={path}, line {number} ({error}): expected {','.join(_COLUMNS)}, with the day as "
       "YYYY-MM-DD or nothing."
     ) from error
-  return price
 
 
 def find(prices: Sequence[Price], hardware: str) -> Price | None:

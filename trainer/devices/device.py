@@ -28,7 +28,7 @@ from absl import logging
 from trainer import errors
 from trainer.cli import installation
 from trainer.devices import cluster as cluster_lib
-from trainer.devices import early_tensors, gpu_config, gpus, roll_call, tensorflow_package
+from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, tensorflow_package
 from trainer.devices import link as link_lib
 from trainer.internals import libtpu_environment
 
@@ -338,7 +338,7 @@ def _connect_workers(kind, own, cluster, joining, gpu):
   # The order is important: nobody waits inside of TensorFlow before all are known to be there, and
   # from then on a worker that is lost ends the others.
   gpus.set_memory_growth(gpu)
-  link = roll_call.gather(cluster, joining.facts(), joining.timeout)
+  link = rendezvous.gather(cluster, joining.facts(), joining.timeout)
   resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
     tf.train.ClusterSpec({job: list(addresses) for job, addresses in cluster.jobs}),
     task_type=cluster.role,

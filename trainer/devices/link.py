@@ -9,7 +9,7 @@ A worker that has lost another one raises WorkerLostError as soon as TensorFlow 
 ended after GRACE_SECONDS if that does not happen. In both cases the exit code is
 errors.TRY_AGAIN, so that whoever started the workers starts them again.
 
-What goes over a connection are lines of JSON, see `trainer.devices.roll_call`; then:
+What goes over a connection are lines of JSON, see `trainer.devices.rendezvous`; then:
 
 | from   | line                                              |
 |--------|---------------------------------------------------|
@@ -18,7 +18,6 @@ What goes over a connection are lines of JSON, see `trainer.devices.roll_call`; 
 """
 
 import atexit
-import json
 import os
 import selectors
 import socket
@@ -26,9 +25,10 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainer import errors
+from trainer.cli import json_lines
 
 if TYPE_CHECKING:
   from trainer.devices import cluster as cluster_lib
@@ -41,59 +41,13 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 _LONGEST_LINE = 1 << 24  # gin files, at the most
 
 
-class Lines:
-  """Lines of JSON over a connection.
-
-  Args:
-    connection: a connected socket.
-
-  Attributes:
-    unread: messages that were received together with one after which somebody else listens.
-  """
-
-  def __init__(self, connection: socket.socket) -> None:
-    self.connection = connection
-    self.unread: list[Any] = []
-    self._received = b""
-    self._sending = threading.Lock()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE:
-      if hasattr(socket, name):  # not on macOS
-        connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-  def send(self, message: Mapping[str, Any]) -> bool:
-    """Sends a message; returns whether that was possible. A reader hears of a broken connection."""
-    try:
-      with self._sending:
-        self.connection.sendall(json.dumps(message).encode() + b"\n")
-    except OSError:
-      return False
-    return True
-
-  def receive(self) -> list[Any] | None:
-    """Waits for something to come.
-
-    Returns:
-      The messages that are complete, maybe none; None if the other side has ended.
-
-    Raises:
-      OSError: the connection broke, or nothing came in time.
-      ValueError: what came is no JSON.
-    """
-    data = self.connection.recv(1 << 16)
-    if not data:
-      return None
-    *complete, self._received = (self._received + data).split(b"\n")
-    if len(self._received) > _LONGEST_LINE:
-      raise ValueError("a line without an end")
-    messages = [json.loads(line) for line in complete]
-    if not all(isinstance(message, dict) for message in messages):
-      raise ValueError("no JSON object")
-    return messages
-
-  def close(self) -> None:
-    """Closes the connection."""
-    self.connection.close()
+def open_to(connected: socket.socket) -> json_lines.Connection:
+  """Returns the connection over a socket, of which the kernel finds out if it is broken."""
+  connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+  for name, value in _KEEPALIVE:
+    if hasattr(socket, name):  # not on macOS
+      connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+  return json_lines.Connection(connected, _LONGEST_LINE)
 
 
 class Link:
@@ -101,7 +55,7 @@ class Link:
 
   Args:
     cluster: the cluster.
-    others: worker → Lines, which this object closes.
+    others: worker → connection, which this object closes.
     token: see below.
 
   Attributes:
@@ -109,7 +63,7 @@ class Link:
   """
 
   def __init__(
-    self, cluster: "cluster_lib.Cluster", others: Mapping[int, Lines], token: str
+    self, cluster: "cluster_lib.Cluster", others: Mapping[int, json_lines.Connection], token: str
   ) -> None:
     self.token = token
     self._cluster = cluster
@@ -117,8 +71,8 @@ class Link:
     self._lost: str | None = None
     self._is_lost = threading.Event()
     self._has_left = False
-    for lines in self._others.values():
-      lines.connection.settimeout(None)
+    for other in self._others.values():
+      other.socket.settimeout(None)
     threading.Thread(target=self._watch, name="link to the other workers", daemon=True).start()
     atexit.register(self.leave)
 
@@ -139,22 +93,22 @@ class Link:
     """
     if not self._has_left:
       self._has_left = True
-      for lines in self._others.values():
-        lines.send({"left": why})
+      for other in self._others.values():
+        other.send({"left": why})
 
   def _watch(self):
     """Hears from the others until all have left, or one is lost."""
     with selectors.DefaultSelector() as selector:
-      for number, lines in self._others.items():
-        selector.register(lines.connection, selectors.EVENT_READ, (number, lines))
-      for number, lines in self._others.items():
-        if not self._goes_on(number, lines.unread, selector):
+      for number, other in self._others.items():
+        selector.register(other, selectors.EVENT_READ, number)
+      for number, other in self._others.items():
+        if not self._goes_on(number, other.unread, selector):
           return
       while selector.get_map():
         for key, _ in selector.select():
-          number, lines = key.data
+          number = key.data
           try:
-            said = lines.receive()
+            said = self._others[number].receive()
           except (OSError, ValueError) as error:
             self._lose(number, f"is gone ({getattr(error, 'strerror', None) or error})")
             return
@@ -171,7 +125,7 @@ class Link:
         self._lose(number, f"has failed: {message['left']}")
         return False
       if "left" in message:
-        selector.unregister(self._others[number].connection)
+        selector.unregister(self._others[number])
         return True
     if said is None:
       self._lose(number, "has ended")
@@ -179,9 +133,9 @@ class Link:
     return True
 
   def _lose(self, number, why):
-    for other, lines in self._others.items():
+    for other, connection in self._others.items():
       if other != number:
-        lines.send({"lost": number, "why": why})
+        connection.send({"lost": number, "why": why})
     self._lost = f"{self._cluster.describe(number)} {why}"
     self._is_lost.set()
     time.sleep(GRACE_SECONDS)

@@ -68,10 +68,10 @@ class StepReport:
   found: search.BatchSearch | None = None
 
   @property
-  def listing(self) -> compiler.Listing:
+  def listing(self) -> memory.Listing:
     """The compiler's output about the program; empty if the step was not compiled."""
     result = self.compiled or self.out_of_memory
-    return result.listing if result else compiler.Listing()
+    return result.listing if result else memory.Listing()
 
 
 class Check:

@@ -37,21 +37,6 @@ class CompileError(errors.OctetError, RuntimeError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Listing:
-  """The compiler's output about a program, whether it fits or not.
-
-  Attributes:
-    hlo: text of the optimized HLO.
-    buffers: text of the buffer assignment, see `trainer.preflight.memory`.
-    allocated_bytes: memory of a core that the program takes, arguments included.
-  """
-
-  hlo: str = ""
-  buffers: str = ""
-  allocated_bytes: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
 class Compiled:
   """The compiler's figures of a program that fits; all of them are for one core.
 
@@ -84,7 +69,7 @@ class Compiled:
   bytes_accessed: float
   optimal_seconds: float | None
   versions: dict[str, str]
-  listing: Listing
+  listing: memory.Listing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +88,7 @@ class OutOfMemory:
   available_bytes: int
   message: str
   versions: dict[str, str]
-  listing: Listing
+  listing: memory.Listing
 
 
 def require_extra() -> None:
@@ -179,10 +164,10 @@ def _listing(folder):
     key=os.path.getsize,
   )
   if not buffers:
-    return Listing()
+    return memory.Listing()
   stem = buffers[-1].removesuffix("-buffer-assignment.txt")
   assigned = _read(buffers[-1])
-  return Listing(_read(stem + ".txt"), assigned, memory.allocated_bytes(assigned))
+  return memory.Listing(_read(stem + ".txt"), assigned, memory.allocated_bytes(assigned))
 
 
 def _out_of_memory(answer, listing, memory_bytes):

@@ -8,14 +8,10 @@ has the layout of each buffer and its size with padding.
 import dataclasses
 import math
 import re
-import typing
 from collections.abc import Callable
 from typing import Any
 
 from trainer.cli import formatting
-
-if typing.TYPE_CHECKING:
-  from trainer.preflight import compiler
 
 _BYTES = {"pred": 1, "s4": 1, "u4": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
 
@@ -25,6 +21,21 @@ _VALUE = re.compile(
   r"^ value: <\d+ ([^ {]+)(?:\{[\d,]*\})? @0> \(size=(\d+),offset=(\d+)\): "
   r"(\w+)\[([\d,]*)\](?:\{([\d,]*)[^}]*\})?$"
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+  """The compiler's output about a program, whether it fits or not.
+
+  Attributes:
+    hlo: text of the optimized HLO.
+    buffers: text of the buffer assignment, see the module.
+    allocated_bytes: memory of a core that the program takes, arguments included.
+  """
+
+  hlo: str = ""
+  buffers: str = ""
+  allocated_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +143,7 @@ def allocated_bytes(buffers: str) -> int:
 
 
 def largest(
-  listing: "compiler.Listing",
+  listing: Listing,
   limit: int = 8,
   key: Callable[[Buffer], float] = lambda buffer: buffer.size * buffer.count,
 ) -> list[Buffer]:

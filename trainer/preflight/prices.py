@@ -1,4 +1,4 @@
-"""Prices of TPUs, in a table in gin that has the source and the day of each price.
+"""Prices of hardware, each with its source and day; those of TPUs in a table in gin.
 
 import trainer.preflight.prices
 trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://...")}
@@ -6,6 +6,7 @@ trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://.
 
 import dataclasses
 import datetime
+import math
 from typing import Any
 
 from trainer import errors
@@ -18,16 +19,32 @@ class Price:
   """A price.
 
   Attributes:
-    per_hour: of the whole topology.
+    hardware: what it is for: a topology, or a part of the name of a device.
+    per_hour: of the whole device, with all its cores.
     currency: such as "USD".
-    date: the day on which the source had it, "YYYY-MM-DD".
+    date: the day on which the source had it, "YYYY-MM-DD"; "" if it is not known.
     source: such as a URL.
+
+  Raises:
+    ValueError: one of them cannot be that of a price.
   """
 
+  hardware: str
   per_hour: float
   currency: str
   date: str
   source: str
+
+  def __post_init__(self) -> None:
+    if self.date:
+      datetime.date.fromisoformat(self.date)
+    if not 0 < self.per_hour < math.inf:
+      raise ValueError("a price is greater than 0")
+    if not (self.hardware and self.currency and self.source):
+      raise ValueError("a price has hardware, a currency and a source")
+
+  def __str__(self) -> str:
+    return f"{self.hardware}: {self.per_hour:.2f} {self.currency} an hour"
 
 
 @gin_names.configurable(module="trainer.preflight")
@@ -48,15 +65,11 @@ def _price(name, entry):
   topology.find(name)
   try:
     per_hour, currency, date, source = entry
-    datetime.date.fromisoformat(date)
-    price = Price(float(per_hour), str(currency), date, str(source))
+    if not date:
+      raise ValueError("a price has a day")
+    return Price(name, float(per_hour), str(currency), date, str(source))
   except (TypeError, ValueError) as error:
     raise errors.SettingError(
-      f"prices.table[{name!r}] is {entry!r}; expected (price of an hour, "
+      f"prices.table[{name!r}] is {entry!r} ({error}); expected (price of an hour, "
       "currency, 'YYYY-MM-DD', source)."
     ) from error
-  if not price.per_hour > 0 or not price.source:
-    raise errors.SettingError(
-      f"prices.table[{name!r}] is {entry!r}; a price is greater than 0 and has a source."
-    )
-  return price

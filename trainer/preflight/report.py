@@ -123,9 +123,9 @@ def as_dict(
       low, high = estimates.epoch_cost(
         report.time, per_core * report.topology.replicas, epoch_examples, price
       )
-      result["estimated_epoch_cost"] = dict(
-        low=low, high=high, examples=epoch_examples, **dataclasses.asdict(price)
-      )
+      of_price = dataclasses.asdict(price)
+      del of_price["hardware"]  # which is the topology
+      result["estimated_epoch_cost"] = dict(low=low, high=high, examples=epoch_examples, **of_price)
   if report.found:
     result["batch_search"] = dict(
       largest=report.found.largest,

@@ -85,5 +85,5 @@ def _print(record):
     return True
   if record.pathname.startswith(_OCTET):
     # sys.stderr is looked up at each line, since a bar and a notebook replace it.
-    print(command.Lines().format(record), file=sys.stderr, flush=True)
+    print(command.LineFormatter().format(record), file=sys.stderr, flush=True)
   return False

@@ -17,7 +17,6 @@ Trials end when this process ends, and this process ends when its parent ends, e
 """
 
 import fcntl
-import json
 import os
 import runpy
 import selectors
@@ -30,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer import errors
-from trainer.cli import command, processes
+from trainer.cli import command, json_lines, processes
 
 
 class Starter:
@@ -61,7 +60,9 @@ class Starter:
         start_new_session=True,
       )
     self._log = log
-    self._lines = _Lines(ours)
+    self._server = json_lines.Connection(ours)
+    self._selector = selectors.DefaultSelector()
+    self._selector.register(self._server, selectors.EVENT_READ)
     self._checked: list[Any] | None = None
     self.ended: dict[str, int] = {}
 
@@ -81,7 +82,7 @@ class Starter:
     Raises:
       OutputError: the server process has ended.
     """
-    self._lines.send({"check": [list(gin_files), [list(row) for row in rows], list(modules)]})
+    self._server.send({"check": [list(gin_files), [list(row) for row in rows], list(modules)]})
     self._checked = None
     while self._checked is None:
       self.wait(None)
@@ -99,13 +100,13 @@ class Starter:
       lock: file that its process keeps locked. If another process has the lock, it waits.
       slot: the trial's share of the machine, see `machine.slots`.
     """
-    self._lines.send(
+    self._server.send(
       {"start": {"name": name, "arguments": arguments, "log": log, "lock": lock, **slot}}
     )
 
   def signal(self, name: str, number: int) -> None:
     """Sends a signal to a trial; does nothing if it has ended."""
-    self._lines.send({"signal": [name, int(number)]})
+    self._server.send({"signal": [name, int(number)]})
 
   def wait(self, seconds: float | None) -> None:
     """Waits for messages of the server process and updates `ended`.
@@ -116,13 +117,14 @@ class Starter:
     Raises:
       OutputError: the server process has ended.
     """
-    for message in self._lines.receive(seconds):
+    messages = _received(self._server) if self._selector.select(seconds) else []
+    for message in messages or ():
       if "ended" in message:
         name, code = message["ended"]
         self.ended[name] = code
       else:
         self._checked = message["checked"]
-    if self._lines.closed:
+    if messages is None:
       code = self._process.wait()
       with open(self._log, encoding="utf-8", errors="replace") as file:
         last = "\n".join(file.read().splitlines()[-15:])
@@ -133,43 +135,18 @@ class Starter:
 
   def close(self) -> None:
     """Kills the server process, and with it all trials."""
-    self._lines.close()
+    self._selector.close()
+    self._server.close()
     self._process.kill()
     self._process.wait()
 
 
-class _Lines:
-  """Sends and receives messages over a socket, each as a line of JSON."""
-
-  def __init__(self, connection):
-    self.connection = connection
-    self._selector = selectors.DefaultSelector()
-    self._selector.register(connection, selectors.EVENT_READ)
-    self._rest = b""
-    self.closed = False
-
-  def send(self, message):
-    try:
-      self.connection.sendall(json.dumps(message).encode() + b"\n")
-    except (BrokenPipeError, ConnectionResetError):
-      self.closed = True
-
-  def receive(self, seconds):
-    """Returns the messages that come within `seconds`; [] also if the other end was closed."""
-    if self.closed or not self._selector.select(seconds):
-      return []
-    try:
-      data = self.connection.recv(1 << 16)
-    except ConnectionResetError:
-      data = b""
-    self.closed = not data
-    *lines, self._rest = (self._rest + data).split(b"\n")
-    return [json.loads(line) for line in lines]
-
-  def close(self):
-    self.closed = True
-    self._selector.close()
-    self.connection.close()
+def _received(connection):
+  """Returns the messages that have come; None if the other process has ended."""
+  try:
+    return connection.receive()
+  except ConnectionResetError:
+    return None
 
 
 # -------------------------------------------------------------------- the server process
@@ -177,24 +154,30 @@ class _Lines:
 
 def _serve(connection, how, module):
   """Answers requests until the other end is closed."""
-  lines = _Lines(connection)
+  sweep = json_lines.Connection(connection)
   # When a child ends, SIGCHLD writes a byte to this pipe, which wakes the selector.
   reader, writer = os.pipe()
   os.set_blocking(reader, False)
   os.set_blocking(writer, False)
   signal.signal(signal.SIGCHLD, lambda *_: None)
   signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-  lines._selector.register(reader, selectors.EVENT_READ)
+  selector = selectors.DefaultSelector()
+  selector.register(sweep, selectors.EVENT_READ)
+  selector.register(reader, selectors.EVENT_READ)
   running = {}  # pid: name
-  while not lines.closed:
-    ready = [key.fileobj for key, _ in lines._selector.select()]
+  messages = []
+  while messages is not None:
+    ready = [key.fileobj for key, _ in selector.select()]
     if reader in ready:
-      _drain(reader)
-      for pid, code in _reap():
-        lines.send({"ended": [running.pop(pid), code]})
-    for message in lines.receive(0) if connection in ready else []:
+      os.read(reader, 4096)
+      for pid in list(running):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+          sweep.send({"ended": [running.pop(pid), os.waitstatus_to_exitcode(status)]})
+    messages = _received(sweep) if sweep in ready else []
+    for message in messages or ():
       if "check" in message:
-        lines.send({"checked": [_check(*message["check"])]})
+        sweep.send({"checked": [_check(*message["check"])]})
       elif "signal" in message:
         name, number = message["signal"]
         for pid, known in running.items():
@@ -202,27 +185,6 @@ def _serve(connection, how, module):
             os.kill(pid, number)
       else:
         running[_start(message["start"], how, module)] = message["start"]["name"]
-
-
-def _drain(reader):
-  try:
-    while os.read(reader, 4096):
-      continue
-  except BlockingIOError:
-    return
-
-
-def _reap():
-  """Returns (pid, exit code) of each child that has ended."""
-  found = []
-  while True:
-    try:
-      pid, status = os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-      return found
-    if not pid:
-      return found
-    found.append((pid, os.waitstatus_to_exitcode(status)))
 
 
 def _check(gin_files, rows, modules):

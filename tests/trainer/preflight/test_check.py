@@ -7,7 +7,7 @@ import pytest
 import trainer
 from tests.trainer.preflight import programs
 from trainer import errors
-from trainer.preflight import bridge, check, compiler, lower, topology
+from trainer.preflight import bridge, check, compiler, lower, memory, topology
 from trainer.programs import cpu_lowering
 from trainer.settings import kinds
 
@@ -18,7 +18,7 @@ EVALUATED, PREDICTED = 4 + 8 * (4 + 10 * 4), 8 * 10 * 4
 
 def compiled(allocated):
   return compiler.Compiled(
-    "TPU v3", 1.0, 1, 1, 1, 1, 1, allocated, 1e6, 1e6, None, {}, compiler.Listing("", "", allocated)
+    "TPU v3", 1.0, 1, 1, 1, 1, 1, allocated, 1e6, 1e6, None, {}, memory.Listing("", "", allocated)
   )
 
 
@@ -45,7 +45,7 @@ def made_up(monkeypatch):
 
 
 def out_of_memory():
-  return compiler.OutOfMemory(2**35, 2**34, "RESOURCE_EXHAUSTED", {}, compiler.Listing())
+  return compiler.OutOfMemory(2**35, 2**34, "RESOURCE_EXHAUSTED", {}, memory.Listing())
 
 
 def test_stages_are_told_as_they_pass(made_up):

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.trainer.preflight.test_report import V2, compiled
-from trainer.preflight import compiler, estimates, prices
+from trainer.preflight import estimates, memory, prices
 
 
 def cost_model(optimal_seconds, hlo=None):
   """The time by the compiler's cost model where the roofline is 1 ms."""
-  listing = {} if hlo is None else {"listing": compiler.Listing(hlo, "", 0)}
+  listing = {} if hlo is None else {"listing": memory.Listing(hlo, "", 0)}
   changed = compiled(optimal_seconds=optimal_seconds, **listing)
   return estimates.step_time(changed, V2).cost_model
 
@@ -57,6 +57,6 @@ def test_the_range_is_between_both_estimates(cost_model, low, high):
 @pytest.mark.parametrize("examples, steps", [(10_240, 10), (10_241, 11), (1, 1)])
 def test_an_epoch_costs_its_steps_with_a_partial_last_one(examples, steps):
   time = estimates.StepTime(0.001, 0.004, "compute")
-  price = prices.Price(3.6, "USD", "2018-10-08", "https://a.page")
+  price = prices.Price("v3-8", 3.6, "USD", "2018-10-08", "https://a.page")
   found = estimates.epoch_cost(time, 1024, examples, price)
   assert found == pytest.approx((steps * 0.001 * 0.001, steps * 0.004 * 0.001))

@@ -1,10 +1,10 @@
 import pytest
 
 from trainer.cli import formatting
-from trainer.preflight import compiler, memory
+from trainer.preflight import memory
 
 # As libtpu 0.0.51 writes it, shortened.
-LISTING = compiler.Listing(
+LISTING = memory.Listing(
   hlo="""
   %fusion.5 = f32[32,64,64,32]{3,0,2,1:T(8,128)} fusion(%a), kind=kOutput, metadata={op_name="model_fn/conv2d_1/convolution;reshape.25"}
   %fusion.8 = f32[32,10]{0,1:T(8,128)} fusion(%b), kind=kLoop, metadata={op_name="XLA_Args" source_file="x.py"}

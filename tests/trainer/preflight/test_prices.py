@@ -10,7 +10,7 @@ GOOD = (4.5, "USD", "2018-10-08", "https://example.com/prices")
 
 def test_a_table_of_prices():
   assert prices.prices({"v2-8": GOOD}) == {
-    "v2-8": prices.Price(4.5, "USD", "2018-10-08", "https://example.com/prices")
+    "v2-8": prices.Price("v2-8", 4.5, "USD", "2018-10-08", "https://example.com/prices")
   }
   assert prices.prices() == {}
 

@@ -35,7 +35,7 @@ def compiled(**changes):
     bytes_accessed=35e6,
     optimal_seconds=-0.996,
     versions={"libtpu": "0.0.51"},
-    listing=compiler.Listing("ENTRY\n\nENTRY %m {\n %a = f32[] custom-call()\n}", "", 5 * 2**20),
+    listing=memory.Listing("ENTRY\n\nENTRY %m {\n %a = f32[] custom-call()\n}", "", 5 * 2**20),
   )
   return compiler.Compiled(**{**values, **changes})
 
@@ -57,7 +57,7 @@ def passed():
 
 
 def too_large():
-  out_of_memory = compiler.OutOfMemory(2**34, 2**33, "RESOURCE_EXHAUSTED", {}, compiler.Listing())
+  out_of_memory = compiler.OutOfMemory(2**34, 2**33, "RESOURCE_EXHAUSTED", {}, memory.Listing())
   return check.StepReport(
     "eval",
     V2,
@@ -72,7 +72,7 @@ def too_large():
 
 
 def test_the_cost_of_an_epoch_names_its_source():
-  price = prices.Price(3.6, "USD", "2018-10-08", "https://a.page")
+  price = prices.Price("v3-8", 3.6, "USD", "2018-10-08", "https://a.page")
   text = report.text(passed(), price, 10_000)
   assert "https://a.page, 2018-10-08" in text
   assert "not a prediction: roofline of published peaks" in text

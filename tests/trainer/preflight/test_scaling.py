@@ -59,7 +59,7 @@ def test_learning_rate_grows_with_the_global_batch():
 
 
 def test_price_of_another_size_is_by_chips():
-  table = {"v3-8": prices.Price(8.0, "USD", "2018-10-08", "a page")}
+  table = {"v3-8": prices.Price("v3-8", 8.0, "USD", "2018-10-08", "a page")}
   assert scaling.price_of(V3_2048, table).per_hour == 8.0 * 256
   assert scaling.price_of(topology.find("v2-8"), table) is None
   row = scaling.row(scaling.PER_CORE, report(V3_8, step=3.6, size=0), scaling.price_of(V3_8, table))

@@ -35,6 +35,7 @@ from collections.abc import Callable, Mapping
 from absl import logging
 
 from trainer import errors
+from trainer.cli import json_lines
 from trainer.devices import cluster as cluster_lib
 from trainer.devices import link as link_lib
 
@@ -56,7 +57,7 @@ _SILENCE_SECONDS = 60.0
 class _Caller:
   """A worker that has called the chief."""
 
-  lines: link_lib.Lines
+  connection: json_lines.Connection
   who: str
   facts: Mapping[str, str]
 
@@ -86,7 +87,7 @@ def gather(
   facts = {**facts, _ADDRESSES: ", ".join(cluster.addresses)}
   deadline = clock() + timeout
   if cluster.number == 0:
-    gathered, go = _call_the_roll(cluster, who, facts, timeout, clock)
+    gathered, go = _wait_for_all(cluster, who, facts, timeout, clock)
   else:
     gathered, go = _answer(cluster, who, facts, timeout, clock, deadline)
   everyone = go["go"]
@@ -121,8 +122,8 @@ def differences(facts: Mapping[int, Mapping[str, str]]) -> str | None:
   return None
 
 
-def _call_the_roll(cluster, who, facts, timeout, clock):
-  """The chief's side: ({number: Lines}, the message to go)."""
+def _wait_for_all(cluster, who, facts, timeout, clock):
+  """The chief's side: ({number: connection}, the message to go)."""
   deadline = clock() + timeout
   count = len(cluster.addresses)
   callers: dict[int, _Caller] = {}
@@ -132,10 +133,9 @@ def _call_the_roll(cluster, who, facts, timeout, clock):
     while len(callers) < count - 1:
       for key, _ in selector.select(0.2):
         if key.fileobj is listener:
-          connection, _ = listener.accept()
-          selector.register(connection, selectors.EVENT_READ, link_lib.Lines(connection))
+          selector.register(link_lib.open_to(listener.accept()[0]), selectors.EVENT_READ)
         else:
-          _hear(key.data, callers, count, selector)
+          _hear(key.fileobj, callers, count, selector)
       missing = ", ".join(
         cluster.describe(number) for number in range(1, count) if number not in callers
       )
@@ -149,7 +149,7 @@ def _call_the_roll(cluster, who, facts, timeout, clock):
         _tell_all(callers, {"wait": missing})
     for connection in [key.fileobj for key in selector.get_map().values()]:
       if connection is not listener and all(
-        connection is not caller.lines.connection for caller in callers.values()
+        connection is not caller.connection for caller in callers.values()
       ):
         connection.close()
   told_by = {0: facts, **{number: each.facts for number, each in callers.items()}}
@@ -164,28 +164,30 @@ def _call_the_roll(cluster, who, facts, timeout, clock):
   everyone = [who, *(callers[number].who for number in range(1, count))]
   go = {"go": everyone, "token": uuid.uuid4().hex}
   _tell_all(callers, go)
-  return {number: caller.lines for number, caller in callers.items()}, go
+  return {number: caller.connection for number, caller in callers.items()}, go
 
 
-def _hear(lines, callers, count, selector):
+def _hear(connection, callers, count, selector):
   """Takes what a connection to the chief has to say: a call, an end, or nothing of this kind."""
-  known = next((number for number, caller in callers.items() if caller.lines is lines), None)
+  known = next(
+    (number for number, caller in callers.items() if caller.connection is connection), None
+  )
   try:
-    said = lines.receive()
+    said = connection.receive()
   except (OSError, ValueError):
     said = None
   if said == []:  # half a line
     return
   if said and known is None and _is_call(said[0], count) and said[0]["number"] not in callers:
-    callers[said[0]["number"]] = _Caller(lines, str(said[0]["who"]), said[0]["facts"])
-    lines.send({"octet": _VERSION})
+    callers[said[0]["number"]] = _Caller(connection, str(said[0]["who"]), said[0]["facts"])
+    connection.send({"octet": _VERSION})
     return
   # It has ended, or is something else, such as a probe, the TensorFlow of a training that has
   # ended, or a second process for the same worker, which calls again until its time is over.
   if known is not None:
     del callers[known]
-  selector.unregister(lines.connection)
-  lines.close()
+  selector.unregister(connection)
+  connection.close()
 
 
 def _is_call(said, count):
@@ -199,7 +201,7 @@ def _is_call(said, count):
 
 def _tell_all(callers, message):
   for caller in callers.values():
-    caller.lines.send(message)
+    caller.connection.send(message)
 
 
 def _listen(cluster, deadline, clock):
@@ -221,24 +223,24 @@ def _listen(cluster, deadline, clock):
 
 
 def _answer(cluster, who, facts, timeout, clock, deadline):
-  """A worker's side: ({0: Lines}, the chief's message to go)."""
+  """A worker's side: ({0: connection}, the chief's message to go)."""
   host, _, port = cluster.addresses[0].rpartition(":")
   call = {"octet": _VERSION, "number": cluster.number, "who": who, "facts": dict(facts)}
   told, missing = clock() - _TELL_SECONDS + _PATIENCE_SECONDS, cluster.describe(0)
   while True:
     reason = "it is there and does not answer: an earlier training there may be about to end"
     try:
-      connection = socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS)
-      lines = link_lib.Lines(connection)
+      connected = socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS)
+      connection = link_lib.open_to(connected)
       try:
-        lines.send(call)
-        go = _follow(lines, deadline, clock)
+        connection.send(call)
+        go = _follow(connection, deadline, clock)
       except BaseException:
-        lines.close()
+        connection.close()
         raise
       if go is not None:
-        return {0: lines}, go
-      lines.close()
+        return {0: connection}, go
+      connection.close()
     except errors.OctetError:  # the chief's word is final
       raise
     except _Missing as error:
@@ -260,12 +262,12 @@ class _Missing(Exception):
   """The time is over, and the chief still waits for those that the text names."""
 
 
-def _follow(lines, deadline, clock):
+def _follow(connection, deadline, clock):
   """Does what the chief says; returns its message to go, or None if the chief is gone."""
   answered, missing = False, ""
   while True:
-    lines.connection.settimeout(_SILENCE_SECONDS if answered else _ANSWER_SECONDS)
-    said = lines.receive()
+    connection.socket.settimeout(_SILENCE_SECONDS if answered else _ANSWER_SECONDS)
+    said = connection.receive()
     if said is None:
       return None
     for place, message in enumerate(said):
@@ -280,7 +282,7 @@ def _follow(lines, deadline, clock):
       elif "refused" in message:
         raise errors.SettingError(message["refused"])
       elif "go" in message:
-        lines.unread = said[place + 1 :]
+        connection.unread = said[place + 1 :]
         return message
     if missing and clock() > deadline:
       raise _Missing(missing)

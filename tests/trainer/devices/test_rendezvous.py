@@ -10,7 +10,7 @@ import pytest
 
 from trainer import errors
 from trainer.devices import cluster as cluster_lib
-from trainer.devices import roll_call
+from trainer.devices import rendezvous
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -18,8 +18,8 @@ def ended():
   """Gets the sentences of Links that would have ended this process."""
   sentences: queue.Queue = queue.Queue()
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(roll_call.link_lib, "_end", sentences.put)
-    patch.setattr(roll_call.link_lib, "GRACE_SECONDS", 0.0)
+    patch.setattr(rendezvous.link_lib, "_end", sentences.put)
+    patch.setattr(rendezvous.link_lib, "GRACE_SECONDS", 0.0)
     yield sentences
 
 
@@ -44,7 +44,7 @@ def gather_all(workers, facts=None, timeout=20.0):
   """What gather gives each worker: Links, or the error that it raised."""
   with concurrent.futures.ThreadPoolExecutor(len(workers)) as pool:
     calls = [
-      pool.submit(roll_call.gather, each, (facts or {}).get(each.number, {}), timeout)
+      pool.submit(rendezvous.gather, each, (facts or {}).get(each.number, {}), timeout)
       for each in workers
     ]
   return [call.exception() or call.result() for call in calls]
@@ -63,10 +63,10 @@ def linked(count):
 
 def cut(link):
   """Ends a worker's connections as the end of its process does."""
-  for lines in link._others.values():
-    lines.send = lambda message: False  # a process that has ended tells nobody of what it sees
-  for lines in link._others.values():
-    lines.connection.shutdown(socket.SHUT_RDWR)
+  for connection in link._others.values():
+    connection.send = lambda message: False  # a process that has ended tells nobody of what it sees
+  for connection in link._others.values():
+    connection.socket.shutdown(socket.SHUT_RDWR)
 
 
 def test_all_hear_who_is_lost():
@@ -97,7 +97,7 @@ def test_who_leaves_in_order_is_not_lost_and_who_fails_says_why():
 
 def test_the_chief_says_for_whom_it_waits_and_not_for_ever(monkeypatch, caplog):
   for name in ("_PATIENCE_SECONDS", "_TELL_SECONDS"):
-    monkeypatch.setattr(roll_call, name, 0.1)
+    monkeypatch.setattr(rendezvous, name, 0.1)
   workers = clusters(3)
   with caplog.at_level("INFO", logger="absl"):
     chief, first = gather_all(workers[:2], timeout=1.0)
@@ -155,22 +155,22 @@ def call(worker):
   host, port = worker.addresses[0].split(":")
   while True:
     with contextlib.suppress(ConnectionRefusedError):  # the chief does not listen yet
-      lines = roll_call.link_lib.Lines(socket.create_connection((host, int(port)), 5))
-      lines.send({"octet": 1, "number": worker.number, "who": "before", "facts": {}})
-      return lines
+      connection = rendezvous.link_lib.open_to(socket.create_connection((host, int(port)), 5))
+      connection.send({"octet": 1, "number": worker.number, "who": "before", "facts": {}})
+      return connection
 
 
 def test_strangers_and_a_second_process_for_a_worker_do_not_disturb():
   """A probe that says nothing, another protocol; a worker that has ended, and comes again."""
   workers = clusters(3)
   with concurrent.futures.ThreadPoolExecutor(3) as pool:
-    chief = pool.submit(roll_call.gather, workers[0], {}, 30.0)
+    chief = pool.submit(rendezvous.gather, workers[0], {}, 30.0)
     call(workers[1]).close()
     host, port = workers[0].addresses[0].split(":")
     for said in (b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"[]\n", b"{}\n"):
       with socket.create_connection((host, int(port)), 5) as stranger:
         stranger.sendall(said)
-    others = [pool.submit(roll_call.gather, each, {}, 30.0) for each in workers[1:]]
+    others = [pool.submit(rendezvous.gather, each, {}, 30.0) for each in workers[1:]]
     links = [each.result(30) for each in (chief, *others)]
   for each in links:
     each.leave()
@@ -179,11 +179,11 @@ def test_strangers_and_a_second_process_for_a_worker_do_not_disturb():
 def test_the_first_process_of_a_worker_counts_for_as_long_as_it_is_there():
   workers = clusters(3)
   with concurrent.futures.ThreadPoolExecutor(1) as pool:
-    chief = pool.submit(roll_call.gather, workers[0], {}, 3.0)
+    chief = pool.submit(rendezvous.gather, workers[0], {}, 3.0)
     first = call(workers[1])
     assert first.receive() == [{"octet": 1}]
     with pytest.raises(errors.WorkerLostError, match="does not answer"):
-      roll_call.gather(workers[1], {}, 0.1)
+      rendezvous.gather(workers[1], {}, 0.1)
     with pytest.raises(errors.WorkerLostError, match="worker 2 .* did not come"):
       chief.result(20)
   first.close()
