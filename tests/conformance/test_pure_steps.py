@@ -10,8 +10,9 @@ import trainer
 from tests import long
 from tests.conformance import cases
 from trainer import spec
+from trainer.devices import replica
 from trainer.inputs import stacks
-from trainer.programs import purify, replica, step, tpu_lowering
+from trainer.programs import functionalize, step, tpu_lowering
 
 STEPS, BATCH = 5, 16
 
@@ -46,8 +47,8 @@ def traced_steps(case, strategy):
 @parametrized
 def test_values_after_many_steps(case):
   program, traced = traced_steps(case, tf.distribute.OneDeviceStrategy("/cpu:0"))
-  made = purify.Pure(traced)
-  pure = tf.function(lambda values, given: made.run(values, given), autograph=False)
+  made = functionalize.Functionalized(traced)
+  pure = tf.function(lambda values, given: made.call(values, given), autograph=False)
   stack = traced.structured_input_signature[0][2:]
   given = [tf.constant(1), tf.constant(STEPS - 1), *map(_values, stack)]
   values = pure([_read(made, index) for index in range(len(made.handles))], given)

@@ -4,6 +4,7 @@ __all__ = [
   "cluster",
   "device",
   "gpu_config",
+  "replica",
   "tensorflow_behavior",
   "tensorflow_package",
   "workers",

@@ -7,15 +7,15 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors, spec
+from trainer.devices import replica
 from trainer.inputs import elements, feeder, stacks
 from trainer.preflight import bindings
 from trainer.programs import (
   abstract_variables,
   core_results,
+  functionalize,
   hlo_program,
   program_length,
-  purify,
-  replica,
   step,
   tpu_lowering,
 )
@@ -214,7 +214,7 @@ class Steps:
         return hlo_program.HloProgram(hlo, hlo_program.CPU)
       lowering = tpu_lowering.Lowering(function.get_concrete_function(*flat))
       return lowering.lower()
-    except purify.ImpureError as error:
+    except functionalize.ImpureError as error:
       raise LowerError(
         f"{error} In an environment with the extras [cpu,preflight] the step is lowered as "
         "for a CPU, which can do it"

@@ -3,9 +3,9 @@
 `step` is one step of each kind; it calls the model_fn by `model_calls`. `train_loop`, `eval_loop`
 and `predict_loop` run many steps in one call of the device; `multi_step` and, for evaluation and
 prediction, `multi_group` run them in one program of the device. `device_loops` holds one of each,
-and `loop_input` traces what fits an input. `replica` traces one replica of many, `purify` makes a
-traced function one without variables, and `tpu_lowering` lowers it to HLO. `loop/` runs these
-programs, and `preflight/` compiles them.
+and `loop_input` traces what fits an input. `functionalize` makes a traced function one without
+variables, and `tpu_lowering` lowers it to HLO. `loop/` runs these programs, and `preflight/`
+compiles them.
 """
 
 __all__ = [
@@ -15,12 +15,11 @@ __all__ = [
   "device_loops",
   "eval_loop",
   "executor",
+  "functionalize",
   "hlo_program",
   "loop_input",
   "multi_group",
   "program_length",
-  "purify",
-  "replica",
   "step",
   "step_errors",
   "tpu_lowering",

@@ -9,7 +9,7 @@ import re
 import tensorflow as tf
 
 from trainer.devices import tensorflow_package
-from trainer.programs import hlo_program, purify
+from trainer.programs import functionalize, hlo_program
 
 
 def is_installed() -> bool:
@@ -28,7 +28,7 @@ class Lowering:
   """
 
   def __init__(self, traced: tf.types.experimental.ConcreteFunction) -> None:
-    self._pure = purify.Pure(traced)
+    self._pure = functionalize.Functionalized(traced)
     self._arguments = [
       tf.TensorSpec(tensor.shape, tensor.dtype)
       for tensor in traced.graph.inputs[: len(traced.graph.inputs) - len(traced.graph.captures)]
@@ -44,7 +44,7 @@ class Lowering:
     count = len(self._pure.specs)
 
     def pure(*given):
-      return self._pure.run(given[:count], given[count:])
+      return self._pure.call(given[:count], given[count:])
 
     specs = [*self._pure.specs, *self._arguments]
     function = tf.function(pure, jit_compile=True, autograph=False)

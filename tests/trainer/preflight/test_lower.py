@@ -5,8 +5,9 @@ import tensorflow as tf
 
 from tests.trainer.preflight import programs
 from trainer import errors
+from trainer.devices import replica
 from trainer.preflight import lower
-from trainer.programs import cpu_lowering, replica
+from trainer.programs import cpu_lowering
 from trainer.settings import kinds
 from trainer.tracing import user_frames
 

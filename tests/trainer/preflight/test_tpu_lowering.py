@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tests.trainer.preflight import programs
 from trainer.preflight import compiler, lower, topology
-from trainer.programs import hlo_program, purify, tpu_lowering
+from trainer.programs import functionalize, hlo_program, tpu_lowering
 
 needs_tpu = pytest.mark.skipif(
   not tpu_lowering.is_installed(),
@@ -20,9 +20,11 @@ def lowered(function, *specs):
 
 def text_of(function, *specs):
   """The HLO of a function, as text."""
-  made = purify.Pure(tf.function(function, autograph=False).get_concrete_function(*specs))
+  made = functionalize.Functionalized(
+    tf.function(function, autograph=False).get_concrete_function(*specs)
+  )
   count = len(made.specs)
-  pure = tf.function(lambda *given: made.run(given[:count], given[count:]), jit_compile=True)
+  pure = tf.function(lambda *given: made.call(given[:count], given[count:]), jit_compile=True)
   return pure.experimental_get_compiler_ir(*made.specs, *specs)(stage="hlo", platform_name="TPU")
 
 

@@ -1,7 +1,7 @@
 """Makes a traced function pure: its variables become arguments, and their next values results.
 
-    made = purify.Pure(function.get_concrete_function(...))
-    results = made.run(values, arguments)  # made.assigned's next values, then the function's own
+    made = functionalize.Functionalized(function.get_concrete_function(...))
+    results = made.call(values, arguments)  # made.assigned's next values, then the function's own
 
 TensorFlow lowers a function as a TPU does without a TPU only if it has no variables. The traced
 graph is gone through in the order of the program: a read is the current value, and an assignment is
@@ -45,17 +45,17 @@ class _Handle:
   index: int
 
 
-class Pure:
+class Functionalized:
   """A traced function without variables.
 
   Args:
     traced: the function.
 
   Attributes:
-    handles: eager handles of the variables, in the order of their values in `run`.
+    handles: eager handles of the variables, in the order of their values in `call`.
     specs: tf.TensorSpec of each.
     assigned: indexes of the variables that the function assigns, in the order of their next values.
-    operations: name of an operation that `run` has made → that of the traced function.
+    operations: name of an operation that `call` has made → that of the traced function.
 
   Raises:
     ImpureError: an operation uses a resource in a way that is not known here.
@@ -78,7 +78,7 @@ class Pure:
     captured = [self._captured.get(tensor.ref()) for tensor in self._graph.inputs]
     self.assigned = sorted(_assigned(self._graph, captured))
 
-  def run(self, values: Sequence[tf.Tensor], arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+  def call(self, values: Sequence[tf.Tensor], arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Does what the traced function does. Call it while a tf.function is traced.
 
     Args:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.programs import purify
+from trainer.programs import functionalize
 
 SPEC = tf.TensorSpec([4], tf.float32)
 
@@ -83,10 +83,10 @@ def test_the_same_results_and_the_same_variables_afterwards(function):
   w = tf.Variable([1.0, 0.5, -0.25, 2.0])
   count = tf.Variable(3, dtype=tf.int64)
   traced = tf.function(lambda x: function(w, count, x), autograph=False).get_concrete_function(SPEC)
-  made = purify.Pure(traced)
+  made = functionalize.Functionalized(traced)
   first = [_read(made, index) for index in range(len(made.handles))]
   x = tf.constant([1.5, 1.0, 0.75, -3.0])
-  given = tf.function(lambda values, x: made.run(values, [x]), autograph=False)
+  given = tf.function(lambda values, x: made.call(values, [x]), autograph=False)
   *changed, result = given(first, x)
   for value, before in zip((_read(made, i) for i in range(len(first))), first, strict=True):
     np.testing.assert_array_equal(value, before)  # no variable has changed so far
@@ -105,9 +105,11 @@ def _read(made, index):
 def test_an_operation_without_a_rule_is_named_with_its_place():
   generator = tf.random.Generator.from_seed(1)
   traced = tf.function(lambda: generator.normal([2]), autograph=False).get_concrete_function()
-  made = purify.Pure(traced)
-  with pytest.raises(purify.ImpureError, match=rf"RngReadAndSkip \({__file__}:\d+\) uses a varia"):
-    tf.function(lambda values: made.run(values, []), autograph=False).get_concrete_function(
+  made = functionalize.Functionalized(traced)
+  with pytest.raises(
+    functionalize.ImpureError, match=rf"RngReadAndSkip \({__file__}:\d+\) uses a varia"
+  ):
+    tf.function(lambda values: made.call(values, []), autograph=False).get_concrete_function(
       made.specs
     )
 
@@ -119,6 +121,8 @@ def test_operations_are_found_by_the_names_that_errors_have():
     with tf.name_scope("inner"):
       return tf.sin(x, name="sine") * w
 
-  made = purify.Pure(tf.function(function, autograph=False).get_concrete_function(SPEC))
-  tf.function(made.run, autograph=False).get_concrete_function(made.specs, [SPEC])
+  made = functionalize.Functionalized(
+    tf.function(function, autograph=False).get_concrete_function(SPEC)
+  )
+  tf.function(made.call, autograph=False).get_concrete_function(made.specs, [SPEC])
   assert made.operations["inner/sine"].type == "Sin"
