@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import trainer
+from docs.tools import architecture
 
 ROOT = pathlib.Path(trainer.__file__).resolve().parents[1]
 PUBLIC = {"errors", *trainer.__all__}
@@ -100,43 +101,7 @@ def files(*folders):
 
 
 # The rooms of trainer/ from the bottom to the top: a room imports from those before it.
-ROOMS = (
-  "errors",
-  "internals",
-  "cli",
-  "io",
-  "settings",
-  "devices",
-  "config",
-  "run_config",
-  "spec",
-  "tracing",
-  "inputs",
-  "reporting",
-  "optimization",
-  "checkpoints",
-  "programs",
-  "hooks",
-  "loop",
-  "outputs",
-  "estimator",
-  "scheduled_evaluations",
-  "train_evaluate",
-  "experiment",
-  "testing",
-  "main",
-  "data_service",
-  "new",
-  "plot",
-  "sweep",
-  "sweep_report",
-  "preflight",
-  "compare",
-  "serving",
-  "predict",
-  "serve",
-  "compat",
-)
+ROOMS = architecture.rooms(architecture.PAGE.read_text())
 
 
 def imported_modules(source):
@@ -202,11 +167,6 @@ def test_the_room_rules_find_what_breaks_them():
     "1: checkpoints.keras_weights"
   ]
   assert list(names_past_the_face("checkpoints", "from trainer.checkpoints import reader")) == []
-
-
-def test_every_room_has_its_place():
-  rooms = {room_of(path) for path in files("trainer")} - {"__init__"}
-  assert rooms == set(ROOMS)
 
 
 @pytest.mark.parametrize("path", files("trainer"))

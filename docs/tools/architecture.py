@@ -1,0 +1,152 @@
+"""Holds docs/architecture.md against the tree, and counts what a redesign shall keep small.
+
+    python -m docs.tools.architecture
+
+The table of docs/architecture.md names the rooms of trainer/ from the bottom to the top: a room
+imports from those before it. The gate runs the same checks, see tests/docs/test_architecture.py.
+"""
+
+import ast
+import collections
+import pathlib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+from docs.tools import draw
+
+PAGE = draw.ROOT / "docs" / "architecture.md"
+TRAINER = draw.ROOT / "trainer"
+
+MOST_FILES_AT_THE_TOP = 12
+MOST_LINES_OF_A_FUNCTION = 60  # a screen; its docstring does not count
+
+
+def rooms(page: str) -> list[str]:
+  """Returns the rooms that the page's table names, from the bottom to the top."""
+  table = page.partition("From the bottom to the top:")[2].partition("\n## ")[0]
+  cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+  return [
+    name.removesuffix("/").removesuffix(".py")
+    for cell in cells
+    for name in re.findall(r"`([^`]+)`", cell)
+  ]
+
+
+def arrows_back(order: list[str], graph: Mapping[str, set[str]]) -> list[str]:
+  """Returns the imports of rooms that stand later in the order, as "room → room"."""
+  place = {room: index for index, room in enumerate(order)}
+  return [
+    f"{room} → {other}"
+    for room, others in sorted(graph.items())
+    for other in sorted(others)
+    if place[other] > place[room]
+  ]
+
+
+def imports_of_modules(folder: pathlib.Path) -> dict[str, set[str]]:
+  """Returns for each module of a package, by its dotted name, the modules that it imports.
+
+  A package's `__init__` does not count: it only shows what its modules have.
+  """
+  paths = {
+    ".".join(path.relative_to(folder.parent).with_suffix("").parts): path
+    for path in folder.rglob("*.py")
+    if path.name != "__init__.py"
+  }
+  return {
+    name: (set(_imported(path.read_text())) & set(paths)) - {name} for name, path in paths.items()
+  }
+
+
+def _imported(source: str) -> Iterator[str]:
+  for node in ast.walk(ast.parse(source)):
+    if isinstance(node, ast.Import):
+      yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+      yield str(node.module)
+      yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+  """Returns the groups of nodes that reach each other."""
+
+  def reached(start: str) -> set[str]:
+    found: set[str] = set()
+    work = [start]
+    while work:
+      new = graph[work.pop()] - found
+      found |= new
+      work += new
+    return found
+
+  reach = {node: reached(node) for node in graph}
+  groups = {
+    frozenset({node} | {other for other in reach[node] if node in reach[other]})
+    for node in graph
+    if node in reach[node]
+  }
+  return sorted(sorted(group) for group in groups)
+
+
+def long_functions(paths: Iterable[pathlib.Path]) -> list[str]:
+  """Returns the functions that are longer than a screen, as "path: name, lines"."""
+  found = []
+  for path in sorted(paths):
+    for node in ast.walk(ast.parse(path.read_text())):
+      if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        lines = _lines(node) - (_lines(node.body[0]) if ast.get_docstring(node) else 0)
+        if lines > MOST_LINES_OF_A_FUNCTION:
+          found.append(f"{path.relative_to(draw.ROOT)}: {node.name}, {lines} lines")
+  return found
+
+
+def _lines(node: ast.stmt) -> int:
+  return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def walks(page: str) -> dict[str, list[str]]:
+  """Returns for each walk of the page, by its first words, the files that it names in order."""
+  text = page.partition("walks\n")[2]
+  found = {}
+  for paragraph in text.split("\n\n"):
+    if title := re.match(r"\*\*(.+?)\*\*", paragraph):
+      found[title[1].rstrip(".")] = re.findall(r"`([\w/]+\.py)`", paragraph)
+  return found
+
+
+def wrong_steps(walk: list[str], trainer: pathlib.Path = TRAINER) -> list[str]:
+  """Returns what a walk names that is not there, and what it names twice."""
+  missing = [f"{name} is not there" for name in walk if not (trainer / name).exists()]
+  times = collections.Counter(walk)
+  return missing + [f"{name} is named {count} times" for name, count in times.items() if count > 1]
+
+
+def main() -> int:
+  """Prints the figures; returns 1 if one is not as it shall be."""
+  page = PAGE.read_text()
+  graph = draw.imports_of_rooms(TRAINER)
+  order = rooms(page)
+  files = list(TRAINER.rglob("*.py"))
+  own = [path for path in files if "compat" not in path.relative_to(TRAINER).parts[:1]]
+  top = sorted(path.name for path in TRAINER.glob("*.py"))
+  unlike = sorted(set(order) ^ set(graph))
+  back = arrows_back(order, graph) if not unlike else ["not known: the table is out of date"]
+  wrong = {
+    "rooms in the table or in the tree alone": unlike,
+    "arrows back": back,
+    "circles of modules": [" ↔ ".join(circle) for circle in circles(imports_of_modules(TRAINER))],
+    "functions over a screen": long_functions(files),
+    "wrong steps of walks": [step for walk in walks(page).values() for step in wrong_steps(walk)],
+    "files at the top beyond the limit": top[MOST_FILES_AT_THE_TOP:],
+  }
+  print(f"rooms {len(graph)}, arrows {sum(map(len, graph.values()))}, files at the top {len(top)}")
+  lines = [sum(len(path.read_text().splitlines()) for path in paths) for paths in (files, own)]
+  print(f"lines of trainer/ {lines[0]}, without compat/ {lines[1]}")
+  for what, found in wrong.items():
+    print(f"{what}: {len(found)}" + "".join(f"\n  {each}" for each in found))
+  return int(any(wrong.values()))
+
+
+if __name__ == "__main__":
+  sys.exit(main())
