@@ -16,6 +16,10 @@ if TYPE_CHECKING:
   from trainer.estimator.estimator import Estimator as Estimator
   from trainer.estimator.estimator import TPUEstimator as TPUEstimator
   from trainer.estimator.keras_model import model_fn_from_keras as model_fn_from_keras
+  from trainer.evaluation.train_evaluate import EvalSpec as EvalSpec
+  from trainer.evaluation.train_evaluate import TrainSpec as TrainSpec
+  from trainer.evaluation.train_evaluate import evaluate_continuously as evaluate_continuously
+  from trainer.evaluation.train_evaluate import train_and_evaluate as train_and_evaluate
   from trainer.hooks.early_stopping import EarlyStopping as EarlyStopping
   from trainer.hooks.histograms import Histograms as Histograms
   from trainer.hooks.periodic import Periodic as Periodic
@@ -37,10 +41,6 @@ if TYPE_CHECKING:
   from trainer.spec import EstimatorSpec as EstimatorSpec
   from trainer.spec import ModeKeys as ModeKeys
   from trainer.spec import TPUEstimatorSpec as TPUEstimatorSpec
-  from trainer.train_evaluate import EvalSpec as EvalSpec
-  from trainer.train_evaluate import TrainSpec as TrainSpec
-  from trainer.train_evaluate import evaluate_continuously as evaluate_continuously
-  from trainer.train_evaluate import train_and_evaluate as train_and_evaluate
 
 __version__ = "0.2.0"
 
@@ -50,7 +50,7 @@ _HOMES = {
   "EarlyStopping": "trainer.hooks.early_stopping",
   "Estimator": "trainer.estimator.estimator",
   "EstimatorSpec": "trainer.spec",
-  "EvalSpec": "trainer.train_evaluate",
+  "EvalSpec": "trainer.evaluation.train_evaluate",
   "ExportOptions": "trainer.outputs.options",
   "FinalExporter": "trainer.outputs.exporters",
   "GPUConfig": "trainer.run_config",
@@ -66,17 +66,17 @@ _HOMES = {
   "TPUConfig": "trainer.run_config",
   "TPUEstimator": "trainer.estimator.estimator",
   "TPUEstimatorSpec": "trainer.spec",
-  "TrainSpec": "trainer.train_evaluate",
+  "TrainSpec": "trainer.evaluation.train_evaluate",
   "WarmStartSettings": "trainer.checkpoints.warm_start",
   "check_settings": "trainer.settings.setting_types",
   "connect": "trainer.devices.device",
   "decoders_of": "trainer.inputs.decodable",
-  "evaluate_continuously": "trainer.train_evaluate",
+  "evaluate_continuously": "trainer.evaluation.train_evaluate",
   "load_into_keras": "trainer.checkpoints.into_keras",
   "mark_decodable": "trainer.inputs.decodable",
   "minimize": "trainer.optimization.optimizers",
   "model_fn_from_keras": "trainer.estimator.keras_model",
-  "train_and_evaluate": "trainer.train_evaluate",
+  "train_and_evaluate": "trainer.evaluation.train_evaluate",
 }
 
 __all__ = sorted(_HOMES)

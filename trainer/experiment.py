@@ -26,10 +26,11 @@ from typing import Annotated, Any
 import gin
 from absl import logging
 
-from trainer import config, errors, run_config, scheduled_evaluations, train_evaluate
+from trainer import config, errors, run_config
 from trainer.checkpoints import retention
 from trainer.config import gin_names
 from trainer.estimator import estimator
+from trainer.evaluation import schedule, train_evaluate
 
 # Gin files name these without an import: keras_model, the hooks.
 from trainer.hooks import (
@@ -40,9 +41,10 @@ from trainer.hooks import (
   session_run,
 )
 from trainer.io import files, storage
-from trainer.loop import loop_input, preemption
+from trainer.loop import preemption
 from trainer.outputs import completion, options, predictions
 from trainer.outputs import exporters as exporters_lib
+from trainer.programs import loop_input
 from trainer.reporting import environment, host_metrics, summaries
 from trainer.settings import batch_sizes, durations, setting_types
 from trainer.settings.kinds import Kind
@@ -233,7 +235,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   input_fns = asked.input_fns()
   _require_input_fns(flags.mode, input_fns)
   if Kind.EVAL in _KINDS[flags.mode]:
-    scheduled_evaluations.check_specs(asked.all_eval_specs(asked.eval_input_fn))
+    schedule.check_specs(asked.all_eval_specs(asked.eval_input_fn))
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
   runner = _estimator(asked, flags)

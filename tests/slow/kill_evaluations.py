@@ -36,7 +36,8 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from trainer.checkpoints import directory, owed_evaluations, reader, retention, saver
+from trainer.checkpoints import directory, reader, retention, saver
+from trainer.evaluation import pending
 from trainer.hooks import early_stopping
 from trainer.loop import watchdog
 from trainer.outputs import cut_off_exports, exporters, numbered_exports, options, saved_model
@@ -143,7 +144,7 @@ def train(model_dir, end=None):
 _POINTS = {
   "in training": [(saver.Saver, "save"), (early_stopping.EarlyStopping, "__call__")],
   "around a checkpoint": [
-    (owed_evaluations, "note"),
+    (pending, "note"),
     (directory, "_put_in_place"),
     (directory.CheckpointDirectory, "_write_state"),
   ],
@@ -153,10 +154,7 @@ _POINTS = {
     (summaries.Writer, "scalars"),
     (metrics_file, "append"),
   ],
-  "before or after hooks hear": [
-    (early_stopping.EarlyStopping, "evaluated"),
-    (owed_evaluations, "settle"),
-  ],
+  "before or after hooks hear": [(early_stopping.EarlyStopping, "evaluated"), (pending, "settle")],
   "around an export": [
     (exporters.Exporter, "export"),
     (trainer.Estimator, "export_saved_model"),

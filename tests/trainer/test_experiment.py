@@ -10,8 +10,9 @@ import tensorflow as tf
 from absl import logging
 
 from tests.trainer import programs
-from trainer import config, errors, experiment, train_evaluate
+from trainer import config, errors, experiment
 from trainer.estimator import estimator
+from trainer.evaluation import train_evaluate
 from trainer.hooks import early_stopping
 from trainer.outputs import exporters
 

@@ -2,21 +2,18 @@
 
 `directory` writes a run's checkpoints and describes their layout on disk. `reader` reads one.
 `retention` decides which ones stay, and `leases` holds one while it is read. `going_back` goes back
-to an earlier one that a person has named. `evaluation_record` writes down how one was evaluated,
-and `owed_evaluations` which evaluations are still to be done. `model_values` knows which values the
-model's variables have. `warm_start` takes values from elsewhere.
+to an earlier one that a person has named. `model_values` knows which values the model's variables
+have. `warm_start` takes values from elsewhere.
 """
 
 __all__ = [
   "data_position",
   "directory",
-  "evaluation_record",
   "initial_checkpoints",
   "into_keras",
   "leases",
   "model_values",
   "moving_averages",
-  "owed_evaluations",
   "own_names",
   "reader",
   "retention",

@@ -12,7 +12,7 @@ The work is done elsewhere: an Estimator makes the parts and hands a call on to 
 | call                       | part                                                          |
 |----------------------------|---------------------------------------------------------------|
 | train                      | loop.training, which runs loop.outer_loop                     |
-| evaluate                   | loop.evaluator                                                |
+| evaluate                   | evaluation.evaluator                                           |
 | predict                    | outputs.prediction_stream                                     |
 | export_saved_model         | outputs.saved_model                                           |
 | all: values of variables   | checkpoints.model_values; a step: loop.step; input: inputs.feeder |
@@ -34,9 +34,9 @@ from trainer import __version__, config, errors, run_config, spec
 from trainer.checkpoints import directory, leases, reader
 from trainer.devices import device as device_lib
 from trainer.devices import tensorflow_behavior, workers
-from trainer.estimator import parts
+from trainer.estimator import dry_run, parts
 from trainer.inputs import benchmark, read_errors
-from trainer.loop import dry_run, watchdog
+from trainer.loop import watchdog
 from trainer.outputs import completion
 from trainer.outputs import options as options_lib
 from trainer.programs import loop_input

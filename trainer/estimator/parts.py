@@ -11,8 +11,9 @@ from trainer import run_config, spec
 from trainer.checkpoints import data_position, directory, model_values, retention, saver, warm_start
 from trainer.devices import device as device_lib
 from trainer.devices import workers as workers_lib
+from trainer.evaluation import evaluator
 from trainer.inputs import feeder
-from trainer.loop import evaluator, training, training_lock, turns, watchdog
+from trainer.loop import training, training_lock, turns, watchdog
 from trainer.outputs import checkpoint_export, exported_records, options, prediction_stream
 from trainer.programs import device_loops, loop_input, program_length, step
 from trainer.settings import batch_sizes as batch_sizes_lib

@@ -1,14 +1,11 @@
 """Trains: device loops one after the other, and what is due between two of them.
 
 `outer_loop` calls the programs of `trainer.programs` from plain Python, and `boundaries` does what
-is due between two calls. `training` and `evaluator` use all of these for an Estimator.
+is due between two calls. `training` uses all of these for an Estimator.
 """
 
 __all__ = [
   "boundaries",
-  "dry_run",
-  "evaluation",
-  "evaluator",
   "non_finite",
   "outer_loop",
   "preemption",

@@ -5,8 +5,8 @@ import pytest
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import retention
+from trainer.evaluation.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 from trainer.hooks.early_stopping import EarlyStopping
-from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 
 
 def decisions(model_dir, values, evaluation="", **settings):

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from tests.trainer import programs
 from trainer import errors
+from trainer.evaluation.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 from trainer.io import files
 from trainer.outputs import cut_off_exports, exporters
-from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 
 
 class Recorder:

@@ -1,6 +1,6 @@
 """What is written down of an evaluation of a run's own checkpoint, each thing once.
 
-    evaluation_record.write("out/digits", "test", 100, {"loss": 0.5}, "out/digits/eval_test")
+    record.write("out/digits", "test", 100, {"loss": 0.5}, "out/digits/eval_test")
 
 A process may be killed between two of the files, and the evaluation is then done again. What it
 wrote the first time is not written a second time, what it did not is. An evaluation that gives

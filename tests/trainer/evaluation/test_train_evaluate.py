@@ -5,7 +5,7 @@ import pytest
 
 from tests.trainer import programs
 from trainer import errors
-from trainer.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+from trainer.evaluation.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 
 
 class Clock:

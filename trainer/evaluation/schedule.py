@@ -17,8 +17,9 @@ from typing import Any
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import directory, leases, owed_evaluations, retention
+from trainer.checkpoints import directory, leases, retention
 from trainer.config import gin_names
+from trainer.evaluation import pending
 from trainer.outputs import exporters as exporters_lib
 from trainer.programs import loop_input
 from trainer.reporting import metrics_file
@@ -168,7 +169,7 @@ class Evaluations:
     A checkpoint that is gone or damaged is passed over.
     """
     possible = [(step, spec.name or "") for spec in self._specs]
-    owed = owed_evaluations.read(self.estimator.model_dir, possible)
+    owed = pending.read(self.estimator.model_dir, possible)
     path = self.estimator.checkpoint_path(step)
     with leases.lease(path):  # for all EvalSpecs, and what they export
       for spec in self._specs:
@@ -216,7 +217,7 @@ class Evaluations:
       steps = self.estimator.checkpoint_steps()
       passed_over = checkpoints.passed_over()
       possible = itertools.product(steps, specs)
-      for step, name in owed_evaluations.read(self.estimator.model_dir, possible):
+      for step, name in pending.read(self.estimator.model_dir, possible):
         if step in passed_over:
           continue  # it is moved aside with its checkpoint
         if step in steps and name in specs:
@@ -229,7 +230,7 @@ class Evaluations:
             step,
             name,
           )
-        owed_evaluations.settle(self.estimator.checkpoint_path(step), name)
+        pending.settle(self.estimator.checkpoint_path(step), name)
     broadcast = self.estimator.workers.broadcast_from_chief
     count = broadcast(len(found))
     pairs = found or [(0, 0)] * count
@@ -250,11 +251,11 @@ class Evaluations:
 
   def _note(self, step, spec):
     if self.estimator.device.is_chief:
-      owed_evaluations.note(self.estimator.checkpoint_path(step), spec.name or "")
+      pending.note(self.estimator.checkpoint_path(step), spec.name or "")
 
   def _settle(self, step, spec):
     if self.estimator.device.is_chief:
-      owed_evaluations.settle(self.estimator.checkpoint_path(step), spec.name or "")
+      pending.settle(self.estimator.checkpoint_path(step), spec.name or "")
 
   def _tell(self, hooks, step, spec, result):
     """Tells each hook of an evaluation; returns whether one of them stops the training."""

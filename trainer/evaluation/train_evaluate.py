@@ -15,12 +15,13 @@ from typing import Any
 
 from absl import logging
 
-from trainer import errors, scheduled_evaluations
+from trainer import errors
+from trainer.evaluation import schedule
 from trainer.loop import preemption
 from trainer.programs import loop_input
 from trainer.settings import setting_types
 
-EvalSpec = scheduled_evaluations.EvalSpec
+EvalSpec = schedule.EvalSpec
 
 
 @setting_types.check_settings
@@ -69,7 +70,7 @@ def train_and_evaluate(
   Raises:
     SettingError: two EvalSpecs have one name, or two exporters one folder.
   """
-  evaluations = scheduled_evaluations.Evaluations(estimator, eval_specs, clock)
+  evaluations = schedule.Evaluations(estimator, eval_specs, clock)
   if estimator.device.role == "evaluator":
     return evaluate_continuously(estimator, *eval_specs, max_steps=train_spec.max_steps)
   ends_with_input = estimator.model_dir not in _completed
@@ -90,7 +91,7 @@ def train_and_evaluate(
       evaluations.do_owed()
     estimator.train(
       train_spec.input_fn,
-      hooks=[*train_spec.hooks, scheduled_evaluations.TellOfOwed(evaluations, train_spec.hooks)],
+      hooks=[*train_spec.hooks, schedule.TellOfOwed(evaluations, train_spec.hooks)],
       max_steps=train_spec.max_steps,
       saving_listeners=list(train_spec.saving_listeners),
       before_checkpoint=evaluations.before_save,
@@ -148,7 +149,7 @@ def evaluate_continuously(
     raise errors.SettingError(
       "evaluate_continuously: there is nothing to evaluate: give an EvalSpec."
     )
-  evaluations = scheduled_evaluations.Evaluations(estimator, eval_specs, clock)
+  evaluations = schedule.Evaluations(estimator, eval_specs, clock)
   last_time, last_step = clock(), 0
   said_at = float("-inf")  # when it last said that it waits
   seen: set[int] = set()

@@ -6,7 +6,8 @@ import math
 import pytest
 import tensorflow as tf
 
-from trainer.checkpoints import evaluation_record, retention
+from trainer.checkpoints import retention
+from trainer.evaluation import record
 from trainer.reporting import metrics_file, summaries
 
 SCALARS = {"loss": 0.1, "accuracy": 0.75, "nothing": math.nan}
@@ -17,7 +18,7 @@ class Killed(BaseException):
 
 
 def write(folder, scalars=SCALARS, step=20):
-  evaluation_record.write(str(folder), "small", step, scalars, str(folder / "eval_small"))
+  record.write(str(folder), "small", step, scalars, str(folder / "eval_small"))
 
 
 def written(folder):
@@ -49,7 +50,7 @@ def test_all_of_it(tmp_path):
   "owner, name",
   [
     (retention, "note_evaluation"),
-    (evaluation_record, "write_summaries"),
+    (record, "write_summaries"),
     (metrics_file, "append"),
     (None, None),  # killed after all of it
   ],
@@ -77,7 +78,7 @@ def test_an_evaluation_that_is_done_again_leaves_nothing_twice(
 
 def test_summaries_of_which_only_some_were_written(tmp_path):
   retention.note_evaluation(str(tmp_path), "small", 20, SCALARS)
-  evaluation_record.write_summaries(str(tmp_path / "eval_small"), 20, {"loss": 0.1})
+  record.write_summaries(str(tmp_path / "eval_small"), 20, {"loss": 0.1})
   (path,) = (tmp_path / "eval_small").glob("events.*")
   path.write_bytes(path.read_bytes() + b"half of one")
   write(tmp_path)

@@ -9,7 +9,12 @@ import pytest
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import retention
-from trainer.train_evaluate import EvalSpec, TrainSpec, evaluate_continuously, train_and_evaluate
+from trainer.evaluation.train_evaluate import (
+  EvalSpec,
+  TrainSpec,
+  evaluate_continuously,
+  train_and_evaluate,
+)
 
 
 class Training:

@@ -7,12 +7,12 @@ from typing import Any
 from absl import logging
 
 from trainer import errors, spec
-from trainer.checkpoints import evaluation_record, leases, model_values
+from trainer.checkpoints import leases, model_values
 from trainer.devices import workers as workers_lib
+from trainer.evaluation import batches, record
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import read_errors
 from trainer.io import files
-from trainer.loop import evaluation
 from trainer.loop import watchdog as watchdog_lib
 from trainer.programs import device_loops, loop_input, step_errors
 from trainer.programs import step as step_lib
@@ -98,7 +98,7 @@ class Evaluator:
       read_errors.translate(eval_input.input_fn, Kind.EVAL),
       self._values.use(checkpoint_path, names) as checkpoint,
     ):
-      result = evaluation.run(
+      result = batches.run(
         self._loops, eval_input.traced, eval_input.iterator, name or "", steps, self._beat
       )
     if not result.examples:
@@ -137,9 +137,9 @@ class Evaluator:
     """
     try:
       if is_own:
-        evaluation_record.write(self._model_dir, name or "", step, scalars, self.directory(name))
+        record.write(self._model_dir, name or "", step, scalars, self.directory(name))
       else:
-        evaluation_record.write_summaries(self.directory(name), step, scalars)
+        record.write_summaries(self.directory(name), step, scalars)
     except errors.OutputError as error:
       if not files.is_forbidden(error.__cause__):
         raise

@@ -6,8 +6,8 @@ from typing import Any
 
 from trainer import errors, spec
 from trainer.checkpoints import model_values
+from trainer.evaluation import batches as batches_lib
 from trainer.inputs import elements, read_errors
-from trainer.loop import evaluation
 from trainer.programs import device_loops, loop_input, step_errors
 from trainer.settings.kinds import Kind
 
@@ -62,7 +62,7 @@ def _train(_, batches):
 
 
 def _evaluate(loops, batches):
-  result = evaluation.run(loops, batches.traced, batches.iterator, "", steps=1)
+  result = batches_lib.run(loops, batches.traced, batches.iterator, "", steps=1)
   if not result.examples:
     return None
   return ", ".join(

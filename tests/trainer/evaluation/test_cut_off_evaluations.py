@@ -9,12 +9,18 @@ import pytest
 
 import trainer
 from tests.trainer import programs
-from trainer import errors, train_evaluate
-from trainer.checkpoints import directory, owed_evaluations, retention
+from trainer import errors
+from trainer.checkpoints import directory, retention
+from trainer.evaluation import pending, train_evaluate
+from trainer.evaluation.train_evaluate import (
+  EvalSpec,
+  TrainSpec,
+  evaluate_continuously,
+  train_and_evaluate,
+)
 from trainer.hooks.early_stopping import EarlyStopping
 from trainer.outputs import exporters
 from trainer.reporting import metrics_file
-from trainer.train_evaluate import EvalSpec, TrainSpec, evaluate_continuously, train_and_evaluate
 
 
 class Killed(BaseException):
@@ -49,7 +55,7 @@ class KilledAt:
 
 
 def owed(folder):
-  return owed_evaluations.read(str(folder))
+  return pending.read(str(folder))
 
 
 def run(folder, *specs, hooks=(), max_steps=30, every=10, **config):
@@ -116,7 +122,7 @@ def test_a_kill_right_after_the_checkpoint(tmp_path, monkeypatch):
 def test_a_kill_before_the_checkpoint_was_there_leaves_nothing_to_do(tmp_path):
   log = []
   run(tmp_path, spec(log), max_steps=10)
-  owed_evaluations.note(str(tmp_path / "model.ckpt-20"), "")
+  pending.note(str(tmp_path / "model.ckpt-20"), "")
   run(tmp_path, spec(log))
   assert log == [(None, 10), (None, 20), (None, 30)]
   assert owed(tmp_path) == []

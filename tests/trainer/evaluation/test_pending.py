@@ -5,7 +5,8 @@ import os
 import pytest
 
 from trainer import errors
-from trainer.checkpoints import owed_evaluations, retention
+from trainer.checkpoints import retention
+from trainer.evaluation import pending
 
 
 def paths(folder, *steps):
@@ -14,14 +15,14 @@ def paths(folder, *steps):
 
 def test_what_is_noted_is_owed_until_it_is_settled(tmp_path):
   first, second = paths(tmp_path, 9, 10)
-  owed_evaluations.note(second, "test")
-  owed_evaluations.note(second, "")
-  owed_evaluations.note(first, "test")
-  owed_evaluations.note(first, "test")
-  assert owed_evaluations.read(str(tmp_path)) == [(9, "test"), (10, ""), (10, "test")]
-  owed_evaluations.settle(second, "test")
-  owed_evaluations.settle(second, "test")
-  assert owed_evaluations.read(str(tmp_path)) == [(9, "test"), (10, "")]
+  pending.note(second, "test")
+  pending.note(second, "")
+  pending.note(first, "test")
+  pending.note(first, "test")
+  assert pending.read(str(tmp_path)) == [(9, "test"), (10, ""), (10, "test")]
+  pending.settle(second, "test")
+  pending.settle(second, "test")
+  assert pending.read(str(tmp_path)) == [(9, "test"), (10, "")]
 
 
 @pytest.mark.parametrize(
@@ -29,11 +30,11 @@ def test_what_is_noted_is_owed_until_it_is_settled(tmp_path):
 )
 def test_any_name(name, tmp_path):
   (path,) = paths(tmp_path, 3)
-  owed_evaluations.note(path, name)
-  assert owed_evaluations.read(str(tmp_path)) == [(3, name)]
+  pending.note(path, name)
+  assert pending.read(str(tmp_path)) == [(3, name)]
   held = retention.held(str(tmp_path), os.listdir(tmp_path), clock=lambda: 1e10)
   assert held == {os.path.basename(path)}
-  owed_evaluations.settle(path, name)
+  pending.settle(path, name)
   assert list(tmp_path.iterdir()) == []
 
 
@@ -45,10 +46,10 @@ def test_other_files_are_no_notes(tmp_path):
     "model.ckpt-x.owed-",
   ):
     (tmp_path / name).touch()
-  assert owed_evaluations.read(str(tmp_path)) == []
-  assert owed_evaluations.read(str(tmp_path / "nowhere")) == []
+  assert pending.read(str(tmp_path)) == []
+  assert pending.read(str(tmp_path / "nowhere")) == []
 
 
 def test_what_cannot_be_noted_is_said(tmp_path):
   with pytest.raises(errors.OutputError, match=r"model\.ckpt-3\.owed-a .* cannot be written"):
-    owed_evaluations.note(str(tmp_path / "nowhere" / "model.ckpt-3"), "a")
+    pending.note(str(tmp_path / "nowhere" / "model.ckpt-3"), "a")

@@ -1,10 +1,10 @@
 """Evaluations that are due and not done yet, so that a process that comes after a killed one knows.
 
 Example:
-    owed_evaluations.note("out/digits/model.ckpt-100", "test")    # before the checkpoint is written
+    pending.note("out/digits/model.ckpt-100", "test")    # before the checkpoint is written
     ...                                                           # evaluates, records, exports
-    owed_evaluations.settle("out/digits/model.ckpt-100", "test")
-    owed_evaluations.read("out/digits")                           # [] now; [(100, "test")] before
+    pending.settle("out/digits/model.ckpt-100", "test")
+    pending.read("out/digits")                           # [] now; [(100, "test")] before
 
 Layout: beside a checkpoint,
 
