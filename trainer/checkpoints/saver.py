@@ -47,7 +47,7 @@ class Saver:
       OutputError: the checkpoint before this one could not be written.
       ModelDirBusyError: another training has the folder now.
     """
-    values = self._store.snapshot()
+    values = self._store.synchronize_and_read()
     step = int(values["global_step"])
     path = self._checkpoints.path(step)
     if self._workers.device.is_chief:

@@ -25,7 +25,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.internals import keras_internals, patches, tensorflow_internals
 from trainer.reporting import summaries
-from trainer.tracing import fetched_operations, variable_store
+from trainer.tracing import fetched_operations, store_run, variable_creation
 
 v1 = tf.compat.v1
 
@@ -103,7 +103,7 @@ def combine(
   if context.num_replicas_in_sync == 1:
     return list(gradients)
   present = [g for g in gradients if g is not None and not _is_alike(g)]
-  graph: Any = variable_store.replica_graph()
+  graph: Any = store_run.replica_graph()
   if any(getattr(gradient, "graph", graph) is not graph for gradient in present):
     raise errors.ModelFnError(
       "Gradients that are computed under tf.cond or in a tf.function cannot be combined over "
@@ -134,7 +134,7 @@ def combine_at_source(gradients: Sequence[Any], variables: Sequence[Any]) -> lis
     or _combined.get()
     or context is None
     or context.num_replicas_in_sync == 1
-    or v1.get_default_graph() is not variable_store.replica_graph()
+    or v1.get_default_graph() is not store_run.replica_graph()
   ):
     return list(gradients)
   found = list(gradients)
@@ -270,7 +270,7 @@ def _apply_own(apply_gradients, grads_and_vars, *args, **kwargs):
   if is_idle():
     return tf.no_op()
   pairs = grads_and_vars if _combined.get() else _combined_pairs(grads_and_vars)
-  with combined_scope(), variable_store.changed_alike_scope():
+  with combined_scope(), variable_creation.changed_alike_scope():
     return apply_gradients(pairs, *args, **kwargs)
 
 
@@ -290,7 +290,7 @@ def _reduction() -> tf.distribute.ReduceOp:
   To a mean, because a loss is the mean over a replica's batch. To a sum if the newest loss of
   `tf.compat.v1.losses` was reduced to a sum, which is TensorFlow's own rule.
   """
-  is_sum = tensorflow_internals.newest_loss_is_sum(variable_store.replica_graph())
+  is_sum = tensorflow_internals.newest_loss_is_sum(store_run.replica_graph())
   return tf.distribute.ReduceOp.SUM if is_sum else tf.distribute.ReduceOp.MEAN
 
 

@@ -329,7 +329,7 @@ class Program:
 
   def _run_after_step(self, step):
     """Runs what the model_fn has asked for after some steps, if it is due after this one."""
-    for fn, every in self.store.take_after_step():
+    for fn, every in self.store.after_step_requests():
       self._run_if(tf.equal((step + 1) % every, 0), fn)
 
   def _run_if(self, condition, fn):

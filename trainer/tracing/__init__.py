@@ -9,7 +9,9 @@ __all__ = [
   "outside_variables",
   "replica_updates",
   "seeds",
+  "store_run",
   "user_frames",
+  "variable_creation",
   "variable_ops",
   "variable_store",
 ]

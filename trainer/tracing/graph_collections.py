@@ -5,7 +5,8 @@ functions that share the process's collections, and traces all replicas in one g
 that take turns. So each replica of each trace gets its own collections. What one replica adds is
 invisible to the others, to other traces and to the process.
 
-    with graph_collections.replace(global_step) as collections:
+    collections = graph_collections.GraphCollections(global_step)
+    with graph_collections.replace(graph, collections):
       ...
       with collections.replica_scope():  # on each replica, around the model_fn
         ...
@@ -15,7 +16,7 @@ All replicas share the same variables. A variable appears in a replica's collect
 model_fn on that replica asks for it.
 """
 
-import collections.abc
+import collections
 import contextlib
 import contextvars
 import re
@@ -28,8 +29,8 @@ from trainer.internals import patches, tensorflow_internals
 
 v1 = tf.compat.v1
 
-# The name scopes outside of the model_fn, which depend on loops and replicas. VariableStore.run
-# opens the scope "model_fn".
+# The name scopes outside of the model_fn, which depend on loops and replicas. StoreRun opens the
+# scope "model_fn".
 OUTER_SCOPES = re.compile(r"^.*?\bmodel_fn(_\d+)?/")
 
 # The collections of the replica that this context traces; None in a merge_call.
@@ -38,7 +39,7 @@ _own: contextvars.ContextVar[dict[Any, list] | None] = contextvars.ContextVar(
 )
 
 
-class GraphCollections(collections.abc.MutableMapping):
+class GraphCollections(collections.UserDict):
   """Replaces the collections of a graph; looks up keys in the collections of the current replica.
 
   A merge_call, in which a strategy acts for all replicas, has its own collections. They start
@@ -77,24 +78,11 @@ class GraphCollections(collections.abc.MutableMapping):
         if not any(member is variable for member in members):
           members.append(variable)
 
-  def _current(self):
+  @property
+  def data(self) -> dict[Any, list]:  # type: ignore[override]
+    """The collections of the current replica, or of the merge_call."""
     own = _own.get()
     return self._in_merge_call if own is None else own
-
-  def __getitem__(self, key: Any) -> list:
-    return self._current()[key]
-
-  def __setitem__(self, key: Any, members: list) -> None:
-    self._current()[key] = members
-
-  def __delitem__(self, key: Any) -> None:
-    del self._current()[key]
-
-  def __iter__(self) -> Iterator[Any]:
-    return iter(self._current())
-
-  def __len__(self) -> int:
-    return len(self._current())
 
 
 @patches.replaces(tf.Graph, "get_collection")
@@ -127,19 +115,10 @@ def copy_of_replica() -> dict[Any, list]:
 
 
 @contextlib.contextmanager
-def replace(global_step: tf.Variable | None = None) -> Iterator[GraphCollections]:
-  """Replaces the collections of the default graph while the context is open.
-
-  Args:
-    global_step: what `tf.compat.v1.train.get_global_step()` returns on each replica, or None.
-
-  Yields:
-    The GraphCollections that are in place.
-  """
-  graph = v1.get_default_graph()
-  made = GraphCollections(global_step)
-  before = tensorflow_internals.swap_collections(graph, made)
+def replace(graph: tf.Graph, collections: GraphCollections) -> Iterator[None]:
+  """Replaces the collections of a graph while the context is open."""
+  before = tensorflow_internals.swap_collections(graph, collections)
   try:
-    yield made
+    yield
   finally:
     tensorflow_internals.swap_collections(graph, before)

@@ -1,0 +1,192 @@
+"""One run of a function on the replicas of a strategy, with the variables of a VariableStore.
+
+TensorFlow calls the creators of a variable from the innermost scope to the outermost:
+
+| creator                       | called          | does                                           |
+|-------------------------------|-----------------|------------------------------------------------|
+| StoreRun._collect_on_replica  | on each replica | adds the variable to the replica's collections |
+| MirroredStrategy's of threads | on each replica | goes on for replica 0; else gives replica 0's  |
+| StoreRun._get_by_name         | on replica 0    | names the variable and asks the store for it   |
+| the strategy's of its scope   | on replica 0    | creates the variable, with copies for replicas |
+
+An optimizer makes slots between the replicas, in a merge_call. `_get_by_name` is the first there.
+"""
+
+import collections
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.internals import patches
+from trainer.tracing import (
+  assignments,
+  fetched_operations,
+  graph_collections,
+  keras_scope,
+  outside_variables,
+  variable_creation,
+)
+
+v1 = tf.compat.v1
+
+# A function without arguments, and after how many steps it is called.
+Request = tuple[Callable[[], None], int]
+
+# The graph that the current replica is traced in; None outside of replicas.
+_graph: ContextVar[Any] = ContextVar("graph of this replica", default=None)
+
+# The requests of the replica that this thread traces.
+_requests: ContextVar[list[Request]] = ContextVar("requests of this replica")
+
+
+class StoreRun:
+  """Traces a function on each replica.
+
+  Args:
+    strategy: the strategy whose replicas run the function.
+    keras_state: the state of Keras for this trace.
+    seed: the run's seed.
+    get: `get(next_creator, name, former_name, maker, kwargs)` returns the store's variable of a
+      name. `maker` is the keras.Variable around it, or None.
+    is_left_out: see `assignments.leave_out`.
+    global_step: what `tf.compat.v1.train.get_global_step()` returns inside, or None.
+    before: the StoreRun whose step this one continues, or None.
+
+  Attributes:
+    keras_state: the argument.
+    requests: the `after_step` requests of each replica, in the order of the replicas.
+    changed: the operations that change variables, each with the variable's handle, those of
+      `before` included; None for a handle that is not known.
+  """
+
+  def __init__(
+    self,
+    *,
+    strategy: tf.distribute.Strategy,
+    keras_state: keras_scope.KerasScope,
+    seed: int,
+    get: Callable[..., tf.Variable],
+    is_left_out: Callable[[tf.Tensor | None], bool],
+    global_step: tf.Variable | None,
+    before: "StoreRun | None",
+  ) -> None:
+    self.keras_state = keras_state
+    self.requests: list[list[Request]] = []
+    self.changed: list[tuple[tf.Operation, tf.Tensor | None]] = before.changed if before else []
+    self._strategy = strategy
+    self._seed = seed
+    self._get = get
+    self._is_left_out = is_left_out
+    self._collections = graph_collections.GraphCollections(global_step)
+    # A name that `before` has used gets a number, as a second use in one run does. Names without a
+    # rule for Keras's variables have numbers of their own: each is unique among its like.
+    self._names: _UniqueNames = before._names if before else _UniqueNames()
+    self._former_names: _UniqueNames = before._former_names if before else _UniqueNames()
+
+  def run(self, fn: Callable, args: tuple, loop: Callable[..., Any] | None = None) -> Any:
+    """Runs fn on each replica, or the loop over it; see `VariableStore.run`."""
+    on_replica = functools.partial(self._on_replica, fn)
+    if loop is not None:
+      on_replica = functools.partial(loop, functools.partial(self._one_step, fn))
+    graph = v1.get_default_graph()
+    # Without a graph seed, stateful random operations take one from the process's eager generator,
+    # which depends on what ran before.
+    graph.seed = self._seed
+    with (
+      self.keras_state.trace_scope(),
+      graph_collections.replace(graph, self._collections),
+      fetched_operations.scope(),
+      assignments.leave_out(self._is_left_out, lambda *change: self.changed.append(change)),
+      # The store's creator is inside of the strategy's scope, so that it is called first: the
+      # strategy would create a new variable.
+      self._strategy.scope(),
+      tf.variable_creator_scope(self._get_by_name),
+    ):
+      # MirroredStrategy traces each replica in a thread of its own, which has no context variables.
+      return self._strategy.run(patches.keep_context(on_replica), args)
+
+  def _on_replica(self, fn, *args):
+    """Calls fn on the current replica, with the names, seeds and collections of a new graph."""
+    self.requests.append(requests := [])
+    with (
+      self.keras_state.replica_scope(),
+      self._collections.replica_scope(),
+      # Variables are named by the scopes inside of this one. Those around it depend on the replica
+      # and the loop.
+      tf.name_scope("model_fn"),
+      tf.variable_creator_scope(self._collect_on_replica),
+      patches.set_context(_graph, v1.get_default_graph()),
+      patches.set_context(_requests, requests),
+    ):
+      return fn(*args)
+
+  def _one_step(self, fn, step, *args):
+    """Calls fn at a step of a loop on the replica, and then the requests that are due."""
+    with keras_scope.step_scope(step):
+      result = self._on_replica(fn, *args)
+      # Each pass of the loop is traced anew: what it requests is no request of the whole run.
+      for request, every in self.requests.pop():
+        is_due = tf.equal((step + 1) % every, 0)
+        tf.cond(is_due, functools.partial(self._call_request, request), lambda: False)
+    return result
+
+  def _call_request(self, request):
+    self._on_replica(request)
+    self.requests.pop()
+    return True  # a branch of tf.cond must return something
+
+  def _get_by_name(self, next_creator, **kwargs):
+    maker = self.keras_state.variable_being_made
+    if (made_before := self.keras_state.made_before()) is not None:
+      outside_variables.made_by(made_before)
+    if maker is None:
+      path = former = variable_creation.path(kwargs["name"])
+    else:
+      path, former = keras_scope.names(maker)
+    name, former = self._names.unique(path), self._former_names.unique(former)
+    variable = self._get(next_creator, name, former, maker, kwargs)
+    # In a merge_call no other creator of Octet is called: this adds to every replica's collections.
+    self._collections.add_variable(variable, variable_creation.collections_of(variable, kwargs))
+    return variable
+
+  def _collect_on_replica(self, next_creator, **kwargs):
+    # The name of a scope ends in a slash and has all scopes around it, also those of the replica.
+    # MirroredStrategy looks up replica 0's variable by this name.
+    if (kwargs.get("name") or "").endswith("/"):
+      kwargs["name"] = graph_collections.OUTER_SCOPES.sub("", kwargs["name"], count=1)
+    variable = next_creator(**kwargs)
+    self._collections.add_variable(variable, variable_creation.collections_of(variable, kwargs))
+    return variable
+
+
+class _UniqueNames:
+  """Numbers the names that one trace asks for more than once."""
+
+  def __init__(self):
+    self._asked_for = collections.Counter()
+    self._taken = set()
+
+  def unique(self, name):
+    """Returns `name` on the first call, then `name_1`, `name_2`: the same in every trace."""
+    found = name
+    while found in self._taken:
+      self._asked_for[name] += 1
+      found = f"{name}_{self._asked_for[name]}"
+    self._taken.add(found)
+    return found
+
+
+def replica_graph() -> tf.Graph | None:
+  """Returns the graph that the current replica is traced in, or None outside of replicas.
+
+  Inside a branch or an inner function this is not the default graph.
+  """
+  return _graph.get()
+
+
+def request_after_step(fn: Callable[[], None], every: int) -> None:
+  """Adds a request of the current replica; see `VariableStore.after_step`."""
+  _requests.get().append((fn, every))
