@@ -110,7 +110,7 @@ def walks(page: str) -> dict[str, list[str]]:
   text = page.partition("walks\n")[2]
   found = {}
   for paragraph in text.split("\n\n"):
-    if title := re.match(r"\*\*(.+?)\*\*", paragraph):
+    if title := re.match(r"\s*\*\*(.+?)\*\*", paragraph):
       found[title[1].rstrip(".")] = re.findall(r"`([\w/]+\.py)`", paragraph)
   return found
 
