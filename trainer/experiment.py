@@ -42,8 +42,8 @@ from trainer.hooks import (
 )
 from trainer.io import files, storage
 from trainer.loop import preemption
-from trainer.outputs import completion, options, predictions
 from trainer.outputs import exporters as exporters_lib
+from trainer.outputs import options, predictions
 from trainer.programs import loop_input
 from trainer.reporting import environment, host_metrics, summaries
 from trainer.settings import batch_sizes, durations, setting_types
@@ -384,7 +384,7 @@ def _require_input_fns(mode, input_fns):
 
 def _with_class_names(export_options, class_names):
   """The ExportOptions, which take the run's class names where they have none of their own."""
-  export_options = completion.check_options(export_options)
+  export_options = options.check(export_options)
   if export_options.class_names is None:
     export_options = dataclasses.replace(export_options, class_names=class_names)
   return export_options

@@ -44,7 +44,7 @@ import tensorflow as tf
 from trainer import config, errors, experiment, run_config
 from trainer.estimator import estimator
 from trainer.inputs import call
-from trainer.outputs import options, saved_model
+from trainer.outputs import options, served_inputs
 from trainer.settings.kinds import Kind
 
 _SHOWN = 8  # the most variables in a message
@@ -366,7 +366,7 @@ def assert_serves(path: str, features: Any, predictions: Any, tolerance: float =
   """
   serve = tf.saved_model.load(path).signatures["serving_default"]
   features = tf.nest.map_structure(tf.convert_to_tensor, features)
-  spec = saved_model.free_batch(
+  spec = served_inputs.free_batch(
     tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), features)
   )
   arguments = {

@@ -161,7 +161,7 @@ _POINTS = {
     (exporters, "_write"),
     (cut_off_exports.BegunExport, "end"),
   ],
-  "in an export": [(tf.saved_model, "save"), (saved_model, "_write")],
+  "in an export": [(tf.saved_model, "save"), (saved_model, "write")],
   "in retention": [
     (directory.CheckpointDirectory, "_forget"),
     (directory, "remove"),

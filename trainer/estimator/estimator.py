@@ -37,7 +37,6 @@ from trainer.devices import tensorflow_behavior, workers
 from trainer.estimator import dry_run, parts
 from trainer.inputs import benchmark, read_errors
 from trainer.loop import watchdog
-from trainer.outputs import completion
 from trainer.outputs import options as options_lib
 from trainer.programs import loop_input
 from trainer.reporting import console
@@ -115,7 +114,7 @@ class Estimator:
     self.config = config or run_config.RunConfig()
     if not isinstance(self.config, run_config.RunConfig):
       raise errors.SettingError(f"config must be a trainer.RunConfig; got {self.config!r}.")
-    options = completion.check_options(export_options)
+    options = options_lib.check(export_options)
     checked_model_fn = spec.ModelFn(model_fn)
     checked_model_fn.check_params(params)
     self.params = spec.copy_params(params)
@@ -431,8 +430,8 @@ class Estimator:
 
     Args:
       export_dir_base: a folder, made if needed.
-      serving_input_receiver_fn: see `trainer.outputs.saved_model`; default: the features as the
-        input_fns of this Estimator give them.
+      serving_input_receiver_fn: see `trainer.outputs.served_inputs`; default: the features as
+        the input_fns of this Estimator give them.
       assets_extra: dict of relative path → file to copy into the SavedModel.
       checkpoint_path: the checkpoint; default: the newest in model_dir.
 

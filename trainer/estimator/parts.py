@@ -14,7 +14,7 @@ from trainer.devices import workers as workers_lib
 from trainer.evaluation import evaluator
 from trainer.inputs import feeder
 from trainer.loop import training, training_lock, turns, watchdog
-from trainer.outputs import checkpoint_export, exported_records, options, prediction_stream
+from trainer.outputs import exported_records, options, prediction_stream, saved_model
 from trainer.programs import device_loops, loop_input, program_length, step
 from trainer.settings import batch_sizes as batch_sizes_lib
 
@@ -36,7 +36,7 @@ class Parts:
   training: training.Training
   evaluator: evaluator.Evaluator
   predictor: prediction_stream.Predictor
-  export: checkpoint_export.CheckpointExport
+  export: saved_model.SavedModelExport
 
 
 def make(
@@ -141,14 +141,8 @@ def make(
     **shared,
   )
   predicts = prediction_stream.Predictor(loops=loops, turns_=in_turns, **shared)
-  export = checkpoint_export.CheckpointExport(
-    model_fn=model_fn,
-    model_dir=model_dir,
-    config=config,
-    params=params,
-    values=values,
-    feeder_=feeding,
-    export_options=export_options,
+  export = saved_model.SavedModelExport(
+    model_fn, model_dir, config, params, values, feeding, export_options
   )
   return Parts(
     checkpoints,

@@ -1,8 +1,6 @@
 """Writes what leaves a run: SavedModels and predictions; has the engines that run an export."""
 
 __all__ = [
-  "checkpoint_export",
-  "completion",
   "contact_sheet",
   "description",
   "engines",
@@ -13,6 +11,7 @@ __all__ = [
   "prediction_stream",
   "predictions",
   "saved_model",
+  "served_inputs",
   "signatures",
   "verification",
   "warm_up",

@@ -5,12 +5,13 @@ through the input pipeline's own decoder and then through the model.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from trainer.outputs import signatures, verification
+from trainer.outputs import random_inputs, served_inputs, signatures, verification
 
 ROWS = 16  # most examples in a call
 _IMAGES = 3  # most examples in a call with encoded images
@@ -21,78 +22,70 @@ def input_name(name: str) -> str:
   return re.sub(r"\W", "_", name)
 
 
-def of_model(
-  call: Callable, names: list[str], arrays: Mapping[str, np.ndarray]
+def build(
+  call: Callable[[Mapping[str, np.ndarray]], Mapping[str, Any]],
+  own: Sequence[str],
+  beside: Collection[str],
+  inputs: served_inputs.ServedInputs,
+  class_names: Sequence[str] | None,
 ) -> list[verification.Check]:
-  """Builds a check for each of the model's own signatures.
+  """Builds a check for each signature for which there are inputs.
 
   Args:
     call: the model: function of a dict of name → array that returns {signature: outputs}, where
       outputs are a dict of tensors or one tensor.
-    names: the names of the signatures.
-    arrays: the inputs, name → array.
+    own: the names of the model's own signatures.
+    beside: those of the signatures beside them.
+    inputs: what the model takes.
+    class_names: the names of the classes, or None.
 
   Returns:
     The checks.
   """
+  arrays = inputs.sample(ROWS)[0] if inputs.sample else random_inputs.make(inputs.by_name)
+  if arrays is None:
+    return []
   # The other process makes a first call, this one uses its second: if a model draws random numbers,
   # they differ, and the check finds it.
   call(arrays)
   outputs = call(arrays)
-  inputs = {input_name(name): array for name, array in arrays.items()}
-  return [verification.Check(name, inputs, _arrays(outputs[name])) for name in names]
+  received = {input_name(name): array for name, array in arrays.items()}
+  checks = [verification.Check(name, received, _arrays(outputs[name])) for name in own]
+  return checks + _of_encoded(call, own, beside, arrays, inputs.decoders, class_names)
 
 
-def of_encoded(
-  call: Callable,
-  made: Mapping[str, Callable],
-  main: str,
-  arrays: Mapping[str, np.ndarray],
-  decoders: Mapping[str, Callable],
-  class_names: Sequence[str] | None,
-) -> list[verification.Check]:
-  """Builds checks for the signatures that `signatures.build` made.
+def _of_encoded(call, own, beside, arrays, decoders, class_names):
+  """Builds the checks of the signatures beside the model's own.
 
-  Args:
-    call: see `of_model`.
-    made: the signatures by name.
-    main: name of the model's own signature that they are built on.
-    arrays: see `of_model`.
-    decoders: feature → decoder of a string scalar.
-    class_names: the names of the classes, or None.
-
-  Returns:
-    The checks. Empty if a decoder makes something other than an image, since there are no bytes to
-    try it with.
+  There are none if a decoder makes something other than an image, since there are no bytes to try
+  it with.
   """
   rows = min(_IMAGES, *(len(array) for array in arrays.values())) if arrays else _IMAGES
   encoded = {name: _images(arrays[name].shape[1:], rows) for name in decoders}
-  if not made or any(files is None for files in encoded.values()):
+  if not beside or any(files is None for files in encoded.values()):
     return []
   features = {name: array[:rows] for name, array in arrays.items()}
   for name, files in encoded.items():
     features[name] = np.stack([decoders[name](tf.constant(file)).numpy() for file in files])
-  outputs = _arrays(call(features)[main])
-  received = {
-    name: _objects(encoded[name]) if name in encoded else array for name, array in features.items()
-  }
+  outputs = _arrays(call(features)[signatures.main_output(own)])
+  received = features | {name: _objects(files) for name, files in encoded.items()}
   examples = _objects(
     [serialise({name: array[row] for name, array in received.items()}) for row in range(rows)]
   )
-  checks = []
-  if signatures.FROM_BYTES in made:
-    inputs = {input_name(name): array for name, array in received.items()}
-    checks.append(verification.Check(signatures.FROM_BYTES, inputs, outputs))
-  if signatures.FROM_EXAMPLES in made:
-    inputs = {signatures.EXAMPLES: examples}
-    checks.append(verification.Check(signatures.FROM_EXAMPLES, inputs, outputs))
-  if signatures.CLASSIFY in made and class_names is not None:  # CLASSIFY needs them
+  calls = {
+    signatures.FROM_BYTES: {input_name(name): array for name, array in received.items()},
+    signatures.FROM_EXAMPLES: {signatures.EXAMPLES: examples},
+    signatures.CLASSIFY: {signatures.CLASSIFY_INPUTS: examples},
+  }
+  expected = dict.fromkeys(calls, outputs)
+  if signatures.CLASSIFY in beside:
     names = _objects([name.encode() for name in class_names] * rows).reshape(rows, -1)
-    expected = {"classes": names, "scores": outputs["probabilities"]}
-    checks.append(
-      verification.Check(signatures.CLASSIFY, {signatures.CLASSIFY_INPUTS: examples}, expected)
-    )
-  return checks
+    expected[signatures.CLASSIFY] = {"classes": names, "scores": outputs["probabilities"]}
+  return [
+    verification.Check(name, given, expected[name])
+    for name, given in calls.items()
+    if name in beside
+  ]
 
 
 def serialise(example: Mapping[str, np.ndarray]) -> bytes:
@@ -118,28 +111,6 @@ def serialise(example: Mapping[str, np.ndarray]) -> bytes:
     else:
       features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=map(int, values)))
   return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-
-
-def make_up_features(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray] | None:
-  """Makes up inputs for a serving_input_receiver_fn.
-
-  Args:
-    specs: name → spec of each received tensor.
-
-  Returns:
-    Name → random array. None if an input is a string or has an unknown size.
-  """
-  random = np.random.RandomState(1)
-  arrays = {}
-  for name, spec in specs.items():
-    if spec.dtype == tf.string or spec.shape.rank is None or None in spec.shape[1:].as_list():
-      return None
-    shape = [2 if size is None else size for size in spec.shape]
-    dtype = spec.dtype.as_numpy_dtype
-    arrays[name] = (
-      random.rand(*shape) if spec.dtype.is_floating else random.randint(0, 2, shape)
-    ).astype(dtype)
-  return arrays
 
 
 def _images(shape, count):

@@ -95,7 +95,7 @@ def _shape(shape):
 
 
 def describe(
-  signatures: Mapping[str, dict],
+  saved_model: str,
   about: Mapping[str, Any],
   class_names: Sequence[str] | None,
   decodes: Iterable[str],
@@ -103,7 +103,7 @@ def describe(
   """Makes the content of octet.json, without "runtimes" and "verified".
 
   Args:
-    signatures: see `signatures_of`.
+    saved_model: its folder.
     about: "model", "checkpoint", "global_step" and "metrics", as far as they are known.
     class_names: the names of the classes, or None.
     decodes: names of the features that can be decoded from bytes.
@@ -120,7 +120,7 @@ def describe(
     "format": FORMAT,
     **about,
     "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    "signatures": dict(signatures),
+    "signatures": signatures_of(saved_model),
     "decodes": sorted(decodes),
     "class_names": None if class_names is None else list(class_names),
     "gin_config": config.operative_text(),

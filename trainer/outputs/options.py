@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
+from trainer import errors
 from trainer.config import gin_names
 from trainer.settings import setting_types
 
@@ -51,3 +52,19 @@ class ExportOptions:
       from trainer.outputs import runtimes  # imports TensorFlow Lite and others: only if needed
 
       runtimes.check_names(self.runtimes)
+
+
+def check(options: object) -> ExportOptions:
+  """Returns the options, or the default options for None.
+
+  Raises:
+    SettingError: they are something else.
+  """
+  if options is None:
+    return ExportOptions()
+  if not isinstance(options, ExportOptions):
+    raise errors.SettingError(
+      f"export_options is {options!r}: expected a trainer.ExportOptions; in gin, "
+      "run.export_options = @ExportOptions()."
+    )
+  return options

@@ -1,4 +1,4 @@
-"""Writes SavedModels that serve on a CPU and need nothing but TensorFlow.
+"""Exports a checkpoint as a SavedModel, which serves on a CPU and needs nothing but TensorFlow.
 
     <export_dir_base>/<number>/    a SavedModel; its signature "serving_default" takes the features
                                    by name. The number: see `outputs.numbered_exports`
@@ -6,334 +6,326 @@
                                    its description, see `outputs.description`
 
 Other signatures take encoded images or serialised Examples, see `outputs.signatures`. Every
-signature takes any number of examples. An export is published only after another process, without
-Octet, has run it with the same results, see `outputs.verification`.
+signature takes any number of examples.
 
-The model is built anew, without a strategy and in float32, and gets the trained values by name. So
-nothing of the training device remains in it.
+An export is `build` → `trace` → `assign` → `write` → `verify` → `publish`, from the top of this
+file to its end. The model is built anew, without a strategy and in float32, and gets the trained
+values by name. So nothing of the training device remains in it. It is published only after another
+process, without Octet, has run it with the same results, see `outputs.verification`.
 """
 
 import contextlib
 import dataclasses
 import os
-import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from trainer import errors, run_config, spec
-from trainer.inputs import elements
+from trainer.checkpoints import model_values, retention
+from trainer.inputs import feeder
 from trainer.io import files, storage
-from trainer.outputs import completion as completion_lib
-from trainer.outputs import description, numbered_exports, tables
-from trainer.outputs import signatures as signatures_lib
-from trainer.programs import step, tpu_only
+from trainer.outputs import (
+  checks,
+  description,
+  numbered_exports,
+  options,
+  served_inputs,
+  signatures,
+  tables,
+  verification,
+  warm_up,
+)
+from trainer.programs import step as step_lib
+from trainer.programs import tpu_only
 from trainer.settings import setting_types
-
-v1 = tf.compat.v1
-
-
-def build_raw_serving_input_receiver_fn(
-  features: Mapping[str, tf.TensorSpec],
-) -> Callable[[], tuple]:
-  """Builds a serving_input_receiver_fn that takes the features themselves.
-
-  Args:
-    features: name → spec, with None for the batch.
-
-  Returns:
-    The function.
-  """
-
-  def serving_input_receiver_fn():
-    placeholders = {
-      name: v1.placeholder(spec.dtype, spec.shape, name) for name, spec in features.items()
-    }
-    return placeholders, placeholders
-
-  return serving_input_receiver_fn
+from trainer.settings.kinds import Kind
 
 
-def free_batch(feature_spec: Any) -> Any:
-  """Makes the batch axis of each spec unknown, and names it as it is served.
+@dataclasses.dataclass(frozen=True)
+class SavedModelExport:
+  """Exports the checkpoints of a run.
 
-  Args:
-    feature_spec: a nest of tf.TensorSpec.
-
-  Returns:
-    The same nest of new specs.
-  """
-  specs = [
-    tf.TensorSpec([None, *leaf.shape.as_list()[1:]], leaf.dtype, _served_name(path))
-    for path, leaf in elements.named_leaves((feature_spec,))
-  ]
-  return tf.nest.pack_sequence_as(feature_spec, specs)
-
-
-def sample(
-  dataset: tf.data.Dataset, kind: str, count: int
-) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-  """Reads the first examples of a dataset.
-
-  Args:
-    dataset: batches, see `trainer.inputs`.
-    kind: "eval" or "predict", for the message.
-    count: the most examples.
-
-  Returns:
-    (features by the names under which they are served, labels or None).
-
-  Raises:
-    InputError: the dataset is empty.
-  """
-  features: dict[str, list[np.ndarray]] = {}
-  labels, rows = [], 0
-  for element in dataset.as_numpy_iterator():
-    for path, array in elements.named_leaves(element[:1]):
-      features.setdefault(_served_name(path), []).append(array)
-    if len(element) == 2 and isinstance(element[1], np.ndarray):
-      labels.append(element[1])
-    rows += len(array)
-    if rows >= count:
-      break
-  if not rows:
-    raise errors.InputError(
-      f"The {kind} input_fn gives no batch, with which the export could be checked."
-    )
-  return {name: np.concatenate(parts)[:count] for name, parts in features.items()}, np.concatenate(
-    labels
-  )[:count] if labels else None
-
-
-def _served_name(path):
-  """Returns the name under which a leaf is served.
-
-  `image` for `features["image"]`, `pair_0` for `features["pair"][0]`, `features` for `features`.
-  """
-  name = ""
-  for key, index in re.findall(r'\["([^"]*)"\]|\[(\d+)\]', path):
-    name += f"_{index}" if index else f"/{key}"
-  return name.strip("/_") or path
-
-
-def save(
-  model_fn: spec.ModelFn,
-  *,
-  params: Mapping[str, Any],
-  config: run_config.RunConfig,
-  give_values: Callable[[step.Program], None],
-  feature_spec: Any,
-  export_dir_base: str,
-  serving_input_receiver_fn: Callable | None = None,
-  assets_extra: Mapping[str, str] | None = None,
-  clock: Callable[[], float] = time.time,
-  completion: completion_lib.Completion | None = None,
-) -> str:
-  """Writes a SavedModel.
-
-  Args:
+  Attributes:
     model_fn: the model_fn.
-    params: its params, without "batch_size".
+    model_dir: the folder of the run.
     config: the run's configuration. Its precision is replaced by float32.
-    give_values: function of the Program, after a trace of prediction. It assigns the trained values
-      to the variables.
-    feature_spec: nest of tf.TensorSpec: the features, unless there is a serving_input_receiver_fn.
-    export_dir_base: the folder for the new folder, which is named by a number.
-    serving_input_receiver_fn: as in TPUEstimator programs: a function that makes placeholders and
-      returns an object with `features` and `receiver_tensors`, or a pair of these.
-    assets_extra: relative path → file to copy to `assets.extra`.
-    clock: returns the time in seconds since the epoch.
-    completion: what to add before the export is published.
-
-  Returns:
-    The path of the SavedModel.
-
-  Raises:
-    SettingError: neither feature_spec nor serving_input_receiver_fn is given.
-    ExportError: the written model's outputs differ from the model's. It is not published.
-    OutputError: the files cannot be written. No incomplete export remains.
+    params: the params of the model_fn, without "batch_size".
+    values: the values of the run's checkpoints.
+    feeder: knows which features the model takes.
+    options: what an export contains, and how it is checked.
   """
-  completion = completion or completion_lib.Completion()
-  completion.prepare()
-  config = dataclasses.replace(config, precision="float32")
-  program = step.Program(
-    model_fn, strategy=tf.distribute.get_strategy(), params=params, batch_sizes={}, config=config
+
+  model_fn: spec.ModelFn
+  model_dir: str
+  config: run_config.RunConfig
+  params: Mapping[str, Any]
+  values: model_values.ModelValues
+  feeder: feeder.Feeder
+  options: options.ExportOptions
+
+  def save(
+    self,
+    export_dir_base: str | os.PathLike,
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: Mapping[str, str] | None = None,
+    checkpoint_path: str | os.PathLike | None = None,
+    clock: Callable[[], float] = time.time,
+  ) -> str:
+    """Writes a SavedModel; arguments, result and errors as of Estimator.export_saved_model.
+
+    `clock` returns the time in seconds since the epoch.
+    """
+    self.values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
+    setting_types.check(assets_extra, setting_types.Assets | None, "assets_extra")
+    if self.options.verify:
+      verification.prepare()  # the other process imports TensorFlow while this one traces
+    program = build(self.model_fn, self.params, self.config)
+    model = trace(program, self.feeder, serving_input_receiver_fn, self.options)
+    source, step = assign(model, self.values, checkpoint_path)
+    with _new_folder(os.fspath(export_dir_base), clock) as (folder, path):
+      calls = write(model, folder, assets_extra or {}, self.options)
+      verify(model, folder, calls, self._about(source, step), self.options)
+      publish(folder, path)
+    logging.info("Exported %s to %s", files.shown(source), files.shown(path))
+    return path
+
+  def _about(self, source, step):
+    """Says in octet.json where the values come from."""
+    metrics = {}
+    if self.values.is_own(source):
+      metrics = retention.read_evaluations(self.model_dir, "").get(step, {})
+    return {
+      "model": self.model_fn.full_name,
+      "checkpoint": source,
+      "global_step": step,
+      "metrics": metrics,
+    }
+
+
+def build(
+  model_fn: spec.ModelFn, params: Mapping[str, Any], config: run_config.RunConfig
+) -> step_lib.Program:
+  """Returns the model anew, for one CPU and in float32. It has no variables yet."""
+  return step_lib.Program(
+    model_fn,
+    strategy=tf.distribute.get_strategy(),
+    params=params,
+    batch_sizes={},
+    config=dataclasses.replace(config, precision="float32"),
   )
 
-  found = []
+
+@dataclasses.dataclass(frozen=True)
+class TracedModel:
+  """A model that was traced for an export.
+
+  Attributes:
+    program: has the variables.
+    inputs: what the model's own signatures take.
+    predict: tf.function of the features that returns the outputs, name of a signature → outputs.
+    own: names of the model's own signatures.
+    signatures: name → the traced signature, also of those beside the model's own.
+    methods: see `signatures.mark_methods`.
+    decoders: feature → tf.function that decodes it, for programs that decode by themselves.
+    tables: the look-up tables that the signatures use.
+  """
+
+  program: step_lib.Program
+  inputs: served_inputs.ServedInputs
+  predict: Callable
+  own: Sequence[str]
+  signatures: Mapping[str, Any]
+  methods: Mapping[str, str]
+  decoders: Mapping[str, Callable]
+  tables: Sequence[Any]
+
+  @property
+  def beside(self) -> list[str]:
+    """Names of the signatures beside the model's own."""
+    return [name for name in self.signatures if name not in self.own]
+
+  def outputs(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Returns what the model gives for inputs by name, by names of signatures."""
+    by_name = self.inputs.by_name
+    tensors = {name: tf.constant(arrays[name], spec.dtype) for name, spec in by_name.items()}
+    return self.predict(self.inputs.to_features(self.inputs.pack(tensors)))
+
+
+def trace(
+  program: step_lib.Program,
+  feeder_: feeder.Feeder,
+  serving_input_receiver_fn: Callable | None,
+  export_options: options.ExportOptions,
+) -> TracedModel:
+  """Traces the model and its signatures, which creates its variables.
+
+  Raises:
+    SettingError: neither the input_fns nor a serving_input_receiver_fn say what the model takes; or
+      a decoder does not fit the features.
+    ModelFnError: the model has an operation of TPUs alone.
+  """
+  with tables.remembered() as made:
+    inputs = (
+      served_inputs.of_dataset(*feeder_.feature_dataset, export_options.decoders)
+      if serving_input_receiver_fn is None
+      else served_inputs.of_receiver(serving_input_receiver_fn)
+    )
+    predict, outputs, methods = _trace_prediction(program, inputs)
+    functions: dict[str, Any] = signatures.of_model(predict, outputs, inputs, methods)
+    decoders = {}
+    if inputs.are_features:
+      decoders = {
+        name: signatures.build_decoder(name, decoder, inputs.by_name)
+        for name, decoder in inputs.decoders.items()
+      }
+      functions |= signatures.beside_model(
+        predict, outputs, inputs, decoders, export_options.class_names, export_options.from_examples
+      )
+    traced = {name: function.get_concrete_function() for name, function in functions.items()}
+  if signatures.CLASSIFY in traced and signatures.CLASSIFY not in outputs:
+    methods[signatures.CLASSIFY] = "classify"
+  used = tables.used_by([each.graph for each in traced.values()], made)
+  return TracedModel(program, inputs, predict, list(outputs), traced, methods, decoders, used)
+
+
+def _trace_prediction(program, inputs):
+  """Returns the tf.function of the features, the structure of its outputs, and their methods."""
+  found = []  # the EstimatorSpec is no tensor, so it leaves the trace through this list
 
   def predict(features):
-    predictions, step_traced = program.predict([(features,)])
-    found.append(step_traced.specification)
+    predictions, traced = program.predict([(features,)])
+    found.append(traced.specification)
     return dataclasses.replace(found[-1], predictions=predictions).served_outputs()
 
-  if serving_input_receiver_fn is None and feature_spec is None:
-    raise errors.SettingError(
-      "export_saved_model: nothing says which features the model takes: "
-      "give serving_input_receiver_fn, or evaluate first."
-    )
-  module = tf.Module()
-  with tables.remembered() as made:
-    receive = None
-    if serving_input_receiver_fn is not None:
-      receive, feature_spec = _receiver(serving_input_receiver_fn)
-    traced = tf.function(predict, input_signature=[feature_spec], autograph=False)
-    concrete = traced.get_concrete_function()
-    tpu_only.check(concrete, program.calls.model_name)
-    outputs = concrete.structured_outputs
-    methods = dict(found[-1].export_methods or {})
-    if receive is None or not receive.takes_examples:  # as classify and regress do
-      methods = {}
-    signatures = {
-      name: _signature(traced, name, receive, feature_spec, name in methods) for name in outputs
-    }
-    own = list(signatures)
-    if receive is None:
-      signatures |= completion.signatures(traced, outputs, feature_spec)
-      module.decoders = completion.decoder_functions(feature_spec)
-    signatures = {name: each.get_concrete_function() for name, each in signatures.items()}
-  module.tables = tables.used_by([each.graph for each in signatures.values()], made)
-  # The order is important: tracing above has created the variables that get their values here.
-  give_values(program)
-  # Local variables, such as counters, are in no checkpoint. They are served with initial values.
-  module.model_variables = [*program.store.variables.values(), *program.store.local_variables()]
-
-  def call(arrays):
-    """Returns the model's outputs for the inputs of its own signatures, by name."""
-    structure = feature_spec if receive is None else receive.spec
-    tensors = [tf.constant(arrays[leaf.name], leaf.dtype) for leaf in tf.nest.flatten(structure)]
-    nest = tf.nest.pack_sequence_as(structure, tensors)
-    return traced(nest if receive is None else receive(nest))
-
-  received = (
-    None if receive is None else {leaf.name: leaf for leaf in tf.nest.flatten(receive.spec)}
-  )
-
-  def finish(path):
-    signatures_lib.mark_methods(path, methods)
-    completion.finish(path, call, own, received)
-
-  return _write(module, signatures, export_dir_base, assets_extra, clock, finish)
+  function = tf.function(predict, input_signature=[inputs.feature_spec], autograph=False)
+  concrete = function.get_concrete_function()
+  tpu_only.check(concrete, program.calls.model_name)
+  leaves = tf.nest.flatten(inputs.spec)
+  takes_examples = not inputs.are_features and [leaf.dtype for leaf in leaves] == [tf.string]
+  methods = dict(found[-1].export_methods or {}) if takes_examples else {}
+  return function, concrete.structured_outputs, methods
 
 
-def _signature(traced, name, receive, feature_spec, takes_examples=False):
-  def serve(features):
-    outputs = traced(features)[name]
-    return outputs if isinstance(outputs, dict) else {"output": outputs}
-
-  if receive is None:
-    return tf.function(serve, input_signature=[feature_spec], autograph=False)
-
-  def serve_received(received):
-    return serve(receive(received))
-
-  if takes_examples:
-    (examples,) = tf.nest.flatten(receive.spec)
-    named = tf.TensorSpec(examples.shape, examples.dtype, signatures_lib.CLASSIFY_INPUTS)
-
-    def serve_examples(received):
-      return serve_received(tf.nest.pack_sequence_as(receive.spec, [received]))
-
-    return tf.function(serve_examples, input_signature=[named], autograph=False)
-  return tf.function(serve_received, input_signature=[receive.spec], autograph=False)
+def assign(
+  model: TracedModel, values: model_values.ModelValues, checkpoint_path: str | os.PathLike | None
+) -> tuple[str, int]:
+  """Assigns the values of a checkpoint to the model's variables; returns its path and its step."""
+  names = model.program.calls.restored_names(Kind.PREDICT)
+  return values.assign_to(model.program.store, checkpoint_path, names)
 
 
-class _Receiver:
-  """Maps received tensors to features, as the graph of a serving_input_receiver_fn does."""
+@contextlib.contextmanager
+def _new_folder(base: str, clock: Callable[[], float]) -> Iterator[tuple[str, str]]:
+  """Yields where a SavedModel is written and verified, and the path at which it is published.
 
-  def __init__(self, received, features, graph_function):
-    # Signatures take tensors by the names that the receiver gives them.
-    self.spec = (
-      {name: tf.TensorSpec(t.shape, t.dtype, name) for name, t in received.items()}
-      if isinstance(received, dict)
-      else tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype, t.op.name), received)
-    )
-    leaves = tf.nest.flatten(self.spec)
-    self.takes_examples = len(leaves) == 1 and leaves[0].dtype == tf.string
-    self._pruned = graph_function.prune(tf.nest.flatten(received), tf.nest.flatten(features))
-    self._features = features
+  It is beside the others on a disk. For another file system, such as gs://, it is on this machine's
+  disk: there a folder cannot be renamed, and the process that verifies it may have no access.
 
-  def __call__(self, received):
-    return tf.nest.pack_sequence_as(self._features, self._pruned(*tf.nest.flatten(received)))
-
-
-def _receiver(serving_input_receiver_fn):
-  made = []  # wrap_function returns flat tensors; the structure leaves `make` through this list
-
-  def make():
-    result = serving_input_receiver_fn()
-    features, received = (
-      result
-      if isinstance(result, tuple) and len(result) == 2
-      else (result.features, result.receiver_tensors)
-    )
-    if tf.is_tensor(received):
-      received = {"input": received}
-    made.append((features, received))
-    return tf.nest.flatten(features)
-
-  graph_function = v1.wrap_function(make, [])
-  features, received = made[0]
-  receiver = _Receiver(received, features, graph_function)
-  return receiver, tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), features)
-
-
-def _write(module, signatures, base, assets_extra, clock, finish):
-  setting_types.check(assets_extra, setting_types.Assets | None, "assets_extra")
+  Raises:
+    OutputError: the files cannot be written. No incomplete export remains.
+  """
   files.remove_litter(base)
   path = base
   try:
-    with _aside(base, clock) as (aside, path):
-      tf.saved_model.save(module, aside, signatures=signatures)
-      for relative, source in (assets_extra or {}).items():
-        target = os.path.join(aside, "assets.extra", relative)
-        storage.makedirs(os.path.dirname(target))
-        storage.copy(source, target)
-      finish(aside)
-      _publish(aside, path)
+    with contextlib.ExitStack() as stack:
+      number, folder = stack.enter_context(numbered_exports.claim(base, clock))
+      path = os.path.join(base, str(number))
+      if storage.is_remote(base):
+        here = stack.enter_context(tempfile.TemporaryDirectory())
+        folder = os.path.join(here, str(number))
+      yield folder, path
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
       f"The SavedModel cannot be written to {path}: {files.reason(error)}"
     ) from error
-  return path
 
 
-@contextlib.contextmanager
-def _aside(base, clock):
-  """Yields where a SavedModel is written and checked, and the path at which it is then published.
+def write(
+  model: TracedModel,
+  folder: str,
+  assets_extra: Mapping[str, str],
+  export_options: options.ExportOptions,
+) -> list[verification.Check]:
+  """Writes the SavedModel, with the files beside it and the requests to warm up with.
 
-  It is beside the others on a disk. For another file system, such as gs://, it is on this machine's
-  disk: there a folder cannot be renamed, and the process that checks it may have no access.
+  Returns:
+    Calls of the signatures, with what the model itself gives.
   """
-  with numbered_exports.claim(base, clock) as (number, claimed):
-    path = os.path.join(base, str(number))
-    if not storage.is_remote(base):
-      yield claimed, path
-      return
-    with tempfile.TemporaryDirectory() as folder:
-      yield os.path.join(folder, str(number)), path
+  module = tf.Module()
+  module.decoders = model.decoders
+  module.tables = model.tables
+  # Local variables, such as counters, are in no checkpoint. They are served with initial values.
+  store = model.program.store
+  module.model_variables = [*store.variables.values(), *store.local_variables()]
+  tf.saved_model.save(module, folder, signatures=model.signatures)
+  for relative, source in assets_extra.items():
+    target = os.path.join(folder, "assets.extra", relative)
+    storage.makedirs(os.path.dirname(target))
+    storage.copy(source, target)
+  signatures.mark_methods(folder, model.methods)
+  calls = checks.build(
+    model.outputs, model.own, model.beside, model.inputs, export_options.class_names
+  )
+  warm_up.write(folder, calls, export_options.warm_up_batches)
+  return calls
 
 
-def _publish(aside, path):
-  """Makes a SavedModel appear, whole, under its name."""
+def verify(
+  model: TracedModel,
+  folder: str,
+  calls: Sequence[verification.Check],
+  about: Mapping[str, Any],
+  export_options: options.ExportOptions,
+) -> None:
+  """Has another process run the SavedModel, adds other runtimes' files, and describes it all.
+
+  Raises:
+    ExportError: outputs differ from the model's.
+  """
+  described = description.describe(
+    folder, about, export_options.class_names, model.decoders if model.beside else ()
+  )
+  if export_options.verify:
+    described["verified"] = verification.verify(folder, calls)
+    loaded_only = set(described["signatures"]) - {call.signature for call in calls}
+    if loaded_only:
+      logging.warning(
+        "Exported signatures that were loaded and not run, since there is nothing to run them "
+        "with: %s.",
+        ", ".join(sorted(loaded_only)),
+      )
+  if export_options.runtimes:
+    from trainer.outputs import runtimes  # imports TensorFlow Lite and others: only if needed
+
+    default = next((call for call in calls if call.signature == "serving_default"), None)
+    described["runtimes"] = runtimes.add(
+      folder, export_options.runtimes, default, model.inputs.sample
+    )
+  description.write(folder, described)
+
+
+def publish(folder: str, path: str) -> None:
+  """Makes a SavedModel appear, whole, at its path."""
   if not storage.is_remote(path):
-    storage.rename(aside, path)
+    storage.rename(folder, path)
     return
   # What has no saved_model.pb is no SavedModel yet, so it comes last.
   names = [
-    os.path.relpath(os.path.join(folder, name), aside)
-    for folder, _, found in storage.walk(aside)
+    os.path.relpath(os.path.join(below, name), folder)
+    for below, _, found in storage.walk(folder)
     for name in found
   ]
   try:
     for name in sorted(names, key=lambda name: (name == description.SAVED_MODEL, name)):
       target = os.path.join(path, name)
       storage.makedirs(os.path.dirname(target))
-      storage.copy(os.path.join(aside, name), target, overwrite=True)
+      storage.copy(os.path.join(folder, name), target, overwrite=True)
   except BaseException:  # also KeyboardInterrupt, which would leave the half of a SavedModel
     with contextlib.suppress(tf.errors.OpError, errors.StorageError):
       storage.rmtree(path)

@@ -1,4 +1,4 @@
-"""Builds the signatures that an export has beside the model's own.
+"""Builds the signatures of an export: the model's own, and those beside them.
 
     from_bytes       takes the features; those with a decoder as encoded files,
                      {"image": string [n]}
@@ -12,12 +12,13 @@ its values. The features have the names under which they are served. The decoder
 own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from trainer import errors
+from trainer.outputs import served_inputs
 
 FROM_BYTES = "from_bytes"
 FROM_EXAMPLES = "from_examples"
@@ -28,70 +29,90 @@ CLASSIFY_INPUTS = "inputs"  # the name of classify's input; TensorFlow Serving r
 _PARALLEL_DECODINGS = 16  # files of a batch that are decoded at the same time
 
 
-def build(
+def of_model(
   predict: Callable,
   outputs: Mapping[str, Any],
-  feature_spec: Any,
-  decoders: Mapping[str, Callable],
-  class_names: Sequence[str] | None = None,
-  from_examples: bool = True,
+  inputs: served_inputs.ServedInputs,
+  methods: Mapping[str, str],
 ) -> dict[str, Callable]:
-  """Builds the signatures. The model's own signatures of the same names take precedence.
+  """Builds the model's own signatures.
 
   Args:
     predict: tf.function of the features that returns the outputs.
     outputs: the structure of what it returns: name of a signature → outputs.
-    feature_spec: nest of tf.TensorSpec with unknown batch size, named as they are served.
-    decoders: feature → decoder, see `trainer.mark_decodable`.
+    inputs: what the signatures take.
+    methods: signatures that TensorFlow Serving calls by another method than Predict, see
+      `mark_methods`. They take Examples under the name that the server gives them.
+
+  Returns:
+    Name → tf.function with one signature.
+  """
+
+  def build(name):
+    def serve(received):
+      return _by_name(predict(inputs.to_features(received))[name])
+
+    if name not in methods:
+      return _function(serve, inputs.spec)
+    (examples,) = tf.nest.flatten(inputs.spec)
+    named = tf.TensorSpec(examples.shape, examples.dtype, CLASSIFY_INPUTS)
+    return _function(
+      lambda received: serve(tf.nest.pack_sequence_as(inputs.spec, [received])), named
+    )
+
+  return {name: build(name) for name in outputs}
+
+
+def beside_model(
+  predict: Callable,
+  outputs: Mapping[str, Any],
+  inputs: served_inputs.ServedInputs,
+  decoders: Mapping[str, Callable],
+  class_names: Sequence[str] | None,
+  from_examples: bool,
+) -> dict[str, Callable]:
+  """Builds the other signatures. The model's own ones of the same names take precedence.
+
+  Args:
+    predict: see `of_model`.
+    outputs: see `of_model`.
+    inputs: what the model takes: the features themselves.
+    decoders: feature → what `build_decoder` made of its decoder.
     class_names: the names of the classes in order, or None.
     from_examples: whether to build the signatures that take Examples.
 
   Returns:
     Name → tf.function with one signature.
-
-  Raises:
-    SettingError: a decoder belongs to no feature, or returns another shape or dtype.
   """
-  specs = {spec.name: spec for spec in tf.nest.flatten(feature_spec)}
-  decoders = {name: build_decoder(name, decoder, specs) for name, decoder in decoders.items()}
-  main = _main_output(outputs)
+  main, specs = main_output(outputs), inputs.by_name
 
   def serve(by_name):
-    features = tf.nest.pack_sequence_as(feature_spec, [by_name[name] for name in specs])
-    found = predict(features)[main]
-    return found if isinstance(found, dict) else {"output": found}
+    return _by_name(predict(inputs.pack(by_name))[main])
+
+  def serve_bytes(tensors):
+    encoded = {name: decode(decoders[name], tensors[name], specs[name]) for name in decoders}
+    return serve({**tensors, **encoded})
+
+  def serve_examples(tensors):
+    return serve(parse(tensors[EXAMPLES], specs, decoders))
+
+  def classify(tensors):
+    return _classified(serve(parse(tensors[CLASSIFY_INPUTS], specs, decoders)), class_names)
 
   built = {}
   if decoders:
-    received = {
-      name: tf.TensorSpec([None], tf.string, name) if name in decoders else spec
-      for name, spec in specs.items()
-    }
-    built[FROM_BYTES] = _function(
-      lambda tensors: serve(
-        {
-          name: decode(decoders[name], tensor, specs[name]) if name in decoders else tensor
-          for name, tensor in tensors.items()
-        }
-      ),
-      received,
-    )
+    built[FROM_BYTES] = _function(serve_bytes, specs | _strings(*decoders))
   if from_examples and all(None not in spec.shape[1:].as_list() for spec in specs.values()):
-
-    def parse_examples(serialised):
-      return parse(serialised, specs, decoders)
-
-    built[FROM_EXAMPLES] = _function(
-      lambda tensors: serve(parse_examples(tensors[EXAMPLES])),
-      {EXAMPLES: tf.TensorSpec([None], tf.string, EXAMPLES)},
-    )
-    count = _classes(outputs[main])
-    if class_names is not None and count == len(class_names):
-      built[CLASSIFY] = _function(
-        lambda tensors: _classified(serve(parse_examples(tensors[CLASSIFY_INPUTS])), class_names),
-        {CLASSIFY_INPUTS: tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS)},
-      )
+    built[FROM_EXAMPLES] = _function(serve_examples, _strings(EXAMPLES))
+    if class_names is not None and _classes(outputs[main]) == len(class_names):
+      built[CLASSIFY] = _function(classify, _strings(CLASSIFY_INPUTS))
   return {name: function for name, function in built.items() if name not in outputs}
+
+
+def main_output(names: Iterable[str]) -> str:
+  """Returns the name of the model's own signature that the others are built on."""
+  names = list(names)
+  return "serving_default" if "serving_default" in names else names[0]
 
 
 def mark_methods(saved_model: str, methods: Mapping[str, str]) -> None:
@@ -201,8 +222,12 @@ def _function(function, received):
   return tf.function(function, input_signature=[received], autograph=False)
 
 
-def _main_output(outputs):
-  return "serving_default" if "serving_default" in outputs else next(iter(outputs))
+def _strings(*names):
+  return {name: tf.TensorSpec([None], tf.string, name) for name in names}
+
+
+def _by_name(output):
+  return output if isinstance(output, dict) else {"output": output}
 
 
 def _classes(output):

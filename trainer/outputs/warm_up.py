@@ -10,7 +10,7 @@ Buffers. Source: tensorflow_serving/apis/{prediction_log,predict,model}.proto.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +18,7 @@ from tensorflow.core.framework import tensor_pb2
 
 from trainer import errors
 from trainer.io import storage
+from trainer.outputs import verification
 
 NAME = "tf_serving_warmup_requests"
 MOST = 1000  # most requests that TensorFlow Serving accepts
@@ -33,18 +34,18 @@ _MODEL_NAME, _MODEL_SIGNATURE = 1, 3  # ModelSpec.name and signature_name
 _BYTES = 2  # the wire type of strings, bytes and messages
 
 
-def prediction_log(signature: str, inputs: Mapping[str, np.ndarray], model: str = "model") -> bytes:
+def prediction_log(signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
   """Serialises a predict request as a PredictionLog.
 
   Args:
     signature: the signature's name.
     inputs: name of an input → array.
-    model: any name: the server ignores it in a warm-up.
 
   Returns:
     The serialised PredictionLog.
   """
-  spec = _field(_MODEL_NAME, model.encode()) + _field(_MODEL_SIGNATURE, signature.encode())
+  # The server ignores the model's name in a warm-up.
+  spec = _field(_MODEL_NAME, b"model") + _field(_MODEL_SIGNATURE, signature.encode())
   request = _field(_REQUEST_MODEL, spec)
   for name, array in inputs.items():
     tensor = tf.make_tensor_proto(array).SerializeToString()
@@ -53,11 +54,39 @@ def prediction_log(signature: str, inputs: Mapping[str, np.ndarray], model: str 
   return _field(_LOG_PREDICT, _field(_PREDICT_REQUEST, request))
 
 
-def write(path: str, logs: list[bytes]) -> None:
-  """Writes serialised PredictionLogs to a file, the first `MOST` of them."""
-  with tf.io.TFRecordWriter(path) as writer:
-    for log in logs[:MOST]:
-      writer.write(log)
+def write(
+  saved_model: str, checks: Iterable[verification.Check], batch_sizes: Sequence[int]
+) -> None:
+  """Writes requests into a SavedModel: the calls of checks, for each batch size.
+
+  Args:
+    saved_model: its folder.
+    checks: the calls, whose examples are repeated or cut to a batch size.
+    batch_sizes: the sizes; the first `MOST` requests are written.
+  """
+  logs = [
+    prediction_log(
+      check.signature, {name: _resized(array, size) for name, array in check.inputs.items()}
+    )
+    for size in batch_sizes
+    for check in checks
+  ]
+  if logs:
+    path = path_of(saved_model)
+    storage.makedirs(os.path.dirname(path))
+    with tf.io.TFRecordWriter(path) as writer:
+      for log in logs[:MOST]:
+        writer.write(log)
+
+
+def _resized(array, size):
+  """Repeats or cuts the rows of an array to a number of them."""
+  return np.take(array, np.arange(size), axis=0, mode="wrap")
+
+
+def path_of(saved_model: str) -> str:
+  """Returns the path of the requests of a SavedModel."""
+  return os.path.join(saved_model, "assets.extra", NAME)
 
 
 def read(saved_model: str) -> list[tuple[str, dict[str, np.ndarray]]]:
@@ -72,7 +101,7 @@ def read(saved_model: str) -> list[tuple[str, dict[str, np.ndarray]]]:
   Raises:
     InputError: the file is damaged.
   """
-  path = os.path.join(saved_model, "assets.extra", NAME)
+  path = path_of(saved_model)
   if not storage.exists(path):
     return []
   try:

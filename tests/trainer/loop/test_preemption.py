@@ -132,7 +132,7 @@ def test_an_export_in_a_training_ends_at_once_and_leaves_nothing(
   number, stage, tmp_path, monkeypatch
 ):
   """All is saved; the same command evaluates and exports again."""
-  owner, name = {"graph": (saved_model, "_signature"), "check": (verification, "verify")}[stage]
+  owner, name = {"graph": (saved_model, "trace"), "check": (verification, "verify")}[stage]
   original, folders = getattr(owner, name), []
 
   def interrupted(*arguments):

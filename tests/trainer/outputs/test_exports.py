@@ -227,11 +227,11 @@ def test_requests_to_warm_up_with(exported, loaded):
 def test_requests_that_are_damaged(exported, tmp_path):
   (tmp_path / "assets.extra").mkdir()
   assert warm_up.read(str(tmp_path)) == []
-  path = tmp_path / "assets.extra" / warm_up.NAME
-  whole = os.path.join(exported[1], "assets.extra", warm_up.NAME)
+  path, whole = warm_up.path_of(str(tmp_path)), warm_up.path_of(exported[1])
   record = next(tf.data.TFRecordDataset(whole).as_numpy_iterator())
   for damaged in (record[:-9], b"\x30\x01", b"\xff"):
-    warm_up.write(str(path), [damaged])
+    with tf.io.TFRecordWriter(path) as writer:
+      writer.write(damaged)
     with pytest.raises(errors.InputError, match="tf_serving_warmup_requests is damaged"):
       warm_up.read(str(tmp_path))
 
@@ -317,6 +317,18 @@ def test_a_pipeline_that_goes_on_after_its_mark_has_none(tmp_path, exported):
   estimator.trace("eval", brighter)
   path = estimator.export_saved_model(tmp_path)
   assert "from_bytes" not in description.read(path)["signatures"]
+
+
+def test_a_receiver_takes_the_place_of_the_decoders(tmp_path, exported):
+  def receive():
+    pixels = tf.compat.v1.placeholder(tf.float32, [None, *SHAPE], "pixels")
+    return {"image": pixels, "scale": tf.ones(tf.shape(pixels)[:1])}, {"pixels": pixels}
+
+  estimator = make_estimator(exported[0].model_dir)
+  estimator.trace("eval", input_fn)
+  told = description.read(estimator.export_saved_model(tmp_path, receive))
+  assert set(told["signatures"]) == set(told["verified"]) == {"serving_default"}
+  assert told["decodes"] == []
 
 
 def test_a_mark_outlives_what_the_framework_does_to_a_dataset():

@@ -9,7 +9,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from tests.trainer import test_files
+from tests.trainer.io import test_files
 from trainer import errors
 from trainer.io import files, storage
 from trainer.outputs import numbered_exports

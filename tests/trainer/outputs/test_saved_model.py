@@ -10,9 +10,10 @@ import pytest
 import tensorflow as tf
 
 import trainer
-from tests.trainer import programs, test_files
+from tests.trainer import programs
+from tests.trainer.io import test_files
 from trainer import errors
-from trainer.outputs import saved_model
+from trainer.outputs import served_inputs
 
 v1 = tf.compat.v1
 
@@ -118,12 +119,12 @@ def test_somebody_says_which_features_there_are(trained, tmp_path):
 # ------------------------------------------------------------ what is received
 
 
-RECEIVERS = {
-  "raw": saved_model.build_raw_serving_input_receiver_fn(
-    {"x": tf.TensorSpec([None, 3], tf.float32)}
-  ),
-  "of doubles": lambda: _receive_doubles(),
-}
+RECEIVERS = {"raw": lambda: _receive_features(), "of doubles": lambda: _receive_doubles()}
+
+
+def _receive_features():
+  features = {"x": v1.placeholder(tf.float32, [None, 3], "x")}
+  return features, features
 
 
 def _receive_doubles():
@@ -290,10 +291,10 @@ def test_names_of_a_free_batch():
     "image": tf.TensorSpec([8, 4, 4], tf.float32),
     "more": {"ids": tf.TensorSpec([8], tf.int32)},
   }
-  free = saved_model.free_batch(specs)
+  free = served_inputs.free_batch(specs)
   assert free["image"] == tf.TensorSpec([None, 4, 4], tf.float32, "image")
   assert free["more"]["ids"] == tf.TensorSpec([None], tf.int32, "more/ids")
-  assert saved_model.free_batch(tf.TensorSpec([8, 2], tf.int32)) == tf.TensorSpec(
+  assert served_inputs.free_batch(tf.TensorSpec([8, 2], tf.int32)) == tf.TensorSpec(
     [None, 2], tf.int32, "features"
   )
 

@@ -1,0 +1,168 @@
+"""What a SavedModel takes: the features of an input_fn, or what a receiver function receives.
+
+    inputs = of_dataset("eval", dataset)             # {"image": float32 [None, 28, 28, 1]}
+    inputs = of_receiver(serving_input_receiver_fn)  # what its placeholders take
+
+A feature has the name by which the model_fn takes it: "image" for features["image"], "pair_0" for
+features["pair"][0], "features" where there is one tensor.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors
+from trainer.inputs import decodable, elements
+
+v1 = tf.compat.v1
+
+# Function of a number that returns at most so many examples: (features by the names under which
+# they are served, labels or None).
+Sample = Callable[[int], tuple[dict[str, np.ndarray], np.ndarray | None]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedInputs:
+  """What a SavedModel takes.
+
+  Attributes:
+    spec: nest of tf.TensorSpec, named as they are served, with None for the batch.
+    feature_spec: nest of tf.TensorSpec: the features of the model_fn.
+    to_features: function from tensors like `spec` to the features.
+    decoders: feature → function that decodes it from bytes; {} for a receiver function.
+    sample: reads examples of the data; None for a receiver function.
+  """
+
+  spec: Any
+  feature_spec: Any
+  to_features: Callable[[Any], Any] = lambda received: received
+  decoders: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
+  sample: Sample | None = None
+
+  @property
+  def are_features(self) -> bool:
+    """Whether the features themselves are taken, and no receiver function makes them."""
+    return self.spec is self.feature_spec
+
+  @property
+  def by_name(self) -> dict[str, tf.TensorSpec]:
+    """The specs by the names under which they are served."""
+    return {leaf.name: leaf for leaf in tf.nest.flatten(self.spec)}
+
+  def pack(self, by_name: Mapping[str, Any]) -> Any:
+    """Returns what is given by name in the structure of `spec`."""
+    return tf.nest.pack_sequence_as(self.spec, [by_name[name] for name in self.by_name])
+
+
+def of_dataset(
+  kind: str | None, dataset: tf.data.Dataset | None, decoders: Mapping[str, Callable] | None = None
+) -> ServedInputs:
+  """Returns the features of a dataset.
+
+  Args:
+    kind: that of the input_fn, see `Feeder.feature_dataset`.
+    dataset: see `Feeder.feature_dataset`.
+    decoders: feature → decoder, in place of those with which the dataset is marked.
+
+  Raises:
+    SettingError: there is no dataset.
+  """
+  if kind is None or dataset is None:
+    raise errors.SettingError(
+      "export_saved_model: nothing says which features the model takes: "
+      "give serving_input_receiver_fn, or evaluate first."
+    )
+  spec = free_batch(dataset.element_spec[0])
+  return ServedInputs(
+    spec,
+    spec,
+    decoders=decodable.decoders_of(dataset) if decoders is None else dict(decoders),
+    sample=lambda count: _read(dataset, kind, count),
+  )
+
+
+def free_batch(feature_spec: Any) -> Any:
+  """Makes the batch axis of each spec unknown, and names it as it is served.
+
+  Args:
+    feature_spec: a nest of tf.TensorSpec.
+
+  Returns:
+    The same nest of new specs.
+  """
+  specs = [
+    tf.TensorSpec([None, *leaf.shape.as_list()[1:]], leaf.dtype, _served_name(path))
+    for path, leaf in elements.named_leaves((feature_spec,))
+  ]
+  return tf.nest.pack_sequence_as(feature_spec, specs)
+
+
+def _served_name(path):
+  """Returns the name under which a leaf is served.
+
+  `image` for `features["image"]`, `pair_0` for `features["pair"][0]`, `features` for `features`.
+  """
+  name = ""
+  for key, index in re.findall(r'\["([^"]*)"\]|\[(\d+)\]', path):
+    name += f"_{index}" if index else f"/{key}"
+  return name.strip("/_") or path
+
+
+def _read(dataset, kind, count):
+  """Reads the first examples of a dataset, see `Sample`."""
+  features: dict[str, list[np.ndarray]] = {}
+  labels, rows = [], 0
+  for element in dataset.as_numpy_iterator():
+    for path, array in elements.named_leaves(element[:1]):
+      features.setdefault(_served_name(path), []).append(array)
+    if len(element) == 2 and isinstance(element[1], np.ndarray):
+      labels.append(element[1])
+    rows += len(array)
+    if rows >= count:
+      break
+  if not rows:
+    raise errors.InputError(
+      f"The {kind} input_fn gives no batch, with which the export could be checked."
+    )
+  return {name: np.concatenate(parts)[:count] for name, parts in features.items()}, (
+    np.concatenate(labels)[:count] if labels else None
+  )
+
+
+def of_receiver(serving_input_receiver_fn: Callable) -> ServedInputs:
+  """Traces a receiver function, as TPUEstimator programs write it.
+
+  Args:
+    serving_input_receiver_fn: makes placeholders and returns an object with `features` and
+      `receiver_tensors`, or a pair of these.
+  """
+  made = []  # wrap_function returns flat tensors; the structure leaves `make` through this list
+
+  def make():
+    result = serving_input_receiver_fn()
+    features, received = (
+      result
+      if isinstance(result, tuple) and len(result) == 2
+      else (result.features, result.receiver_tensors)
+    )
+    made.append((features, {"input": received} if tf.is_tensor(received) else received))
+    return tf.nest.flatten(features)
+
+  graph_function = v1.wrap_function(make, [])
+  features, received = made[0]
+  pruned = graph_function.prune(tf.nest.flatten(received), tf.nest.flatten(features))
+  # Signatures take tensors by the names that the function gives them.
+  spec = (
+    {name: tf.TensorSpec(t.shape, t.dtype, name) for name, t in received.items()}
+    if isinstance(received, dict)
+    else tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype, t.op.name), received)
+  )
+  return ServedInputs(
+    spec,
+    tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), features),
+    lambda tensors: tf.nest.pack_sequence_as(features, pruned(*tf.nest.flatten(tensors))),
+  )
