@@ -6,6 +6,7 @@ name to change. Commands print the message without a traceback (see `trainer.cli
 """
 
 import re
+from collections.abc import Iterator
 
 # The exit code that asks to be started again: EX_TEMPFAIL of BSD's sysexits.h, for a failure that
 # may be gone next time.
@@ -103,3 +104,10 @@ def first_line(error: BaseException) -> str:
   """
   line = next(iter((getattr(error, "message", None) or str(error)).splitlines()), "")
   return re.sub(r"\{\{.*?\}\} ?| \[Op:\w+\]$", "", line).rstrip(".") or type(error).__name__
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+  """Yields an exception, and then those that it was raised for."""
+  while error is not None:
+    yield error
+    error = error.__cause__ or error.__context__

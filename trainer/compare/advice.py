@@ -52,7 +52,7 @@ def _input_bound(found: summary.Summary) -> Iterator[str]:
   for row in _on_hardware(found):
     if (row.input_wait or 0) >= _MUCH_WAITING:
       yield (
-        f"{_title(row)} on {found.label(row)} is bound by its input: the device waits for "
+        f"{summary.title(row)} on {found.label(row)} is bound by its input: the device waits for "
         f"{row.input_wait:.0%} of the time. A faster input pipeline (--benchmark_input of "
         "trainer.main names its slowest stage) helps before a faster device does."
       )
@@ -77,7 +77,7 @@ def _small_batches(found: summary.Summary) -> Iterator[str]:
 def _padding(found: summary.Summary) -> Iterator[str]:
   for row in found.good(results.ESTIMATED):
     for sentence in row.advice:
-      yield f"{_title(row)} on {found.label(row)}, by the compiler: {sentence}"
+      yield f"{summary.title(row)} on {found.label(row)}, by the compiler: {sentence}"
 
 
 def _deadlines(found: summary.Summary) -> Iterator[str]:
@@ -107,10 +107,6 @@ def _start(found: summary.Summary) -> Iterator[str]:
     run = summary.seconds_of(row, "run") if row.mode == "train" else None
     if run and row.start_seconds and row.start_seconds > run[0]:
       yield (
-        f"{_title(row)} on {found.label(row)}: tracing and compiling take {row.start_seconds:.3g} "
-        f"s, longer than the {run[0]:.3g} s of the whole training. A faster device cannot help."
+        f"{summary.title(row)} on {found.label(row)}: tracing and compiling take "
+        f"{row.start_seconds:.3g} s, longer than the {run[0]:.3g} s of the whole training. A faster device cannot help."
       )
-
-
-def _title(row):
-  return summary.case_title(summary.case_of(row))

@@ -60,26 +60,8 @@ def fields(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(running, case, name, more):
-  return results.Row(
-    **{
-      "kind": results.ESTIMATED,
-      "workload": case.workload.name,
-      "mode": case.workload.mode,
-      "batch_size": case.batch_size,
-      "device": "tpu",
-      "hardware": f"TPU {name}",
-      "status": results.FAILED,
-      "precision": running.precision,
-      "unit": case.workload.shown_unit,
-      "epoch_examples": case.workload.epoch_examples,
-      "epochs": case.workload.epochs,
-      "settings": case.settings(),
-      # The compiler's figures do not hang on the machine that it runs on.
-      "machine": {},
-      "time": runner.now(),
-      **more,
-    }
-  )
+  known = {"kind": results.ESTIMATED, "hardware": f"TPU {name}", "status": results.FAILED}
+  return results.Row(**running.about(case, "tpu") | known | more)
 
 
 def _preflight(running, case, name):

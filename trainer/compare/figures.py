@@ -94,19 +94,8 @@ def speedups(found: summary.Summary) -> dict[str, list[Bar]]:
   """Returns the panels of the speed-ups, one for each case that has one."""
   panels: dict[str, list[Bar]] = {}
   for each in found.speedups():
-    case = summary.case_of(each.row)
-    bars = panels.setdefault(summary.case_title(case), [])
-    bars.append(
-      Bar(
-        found.label(each.row),
-        device_kind(each.row.device),
-        each.row.kind,
-        each.low,
-        each.high,
-        None,
-        ratio(each.low, each.high),
-      )
-    )
+    bar = _bar(found, each.row, (each.low, each.high), ratio(each.low, each.high))
+    panels.setdefault(summary.title(each.row), []).append(bar)
   for case in found.cases():
     figures = [
       _published_bar(figure, f"{_number(figure.value)} × the {figure.over}")
@@ -128,7 +117,7 @@ def batch_sizes(found: summary.Summary) -> dict[str, list[Bar]]:
   several = [workload for workload, each in sizes.items() if len(each) > 1]
   return {
     workload: [
-      _rate_bar(found, row, f"batch {row.batch_size:,}, {found.label(row)}")
+      _rate_bar(row, f"batch {row.batch_size:,}, {found.label(row)}")
       for row in sorted(found.good(), key=lambda row: (found.label(row), row.batch_size))
       if (row.workload, row.mode) == (workload, "train")
     ]
@@ -142,7 +131,7 @@ def predictions(found: summary.Summary) -> dict[str, list[Bar]]:
   for row in found.good():
     if row.mode == "predict" and row.examples is not None:
       label = f"{row.examples:,} examples, {found.label(row)}"
-      panels.setdefault(row.workload, []).append(_rate_bar(found, row, label))
+      panels.setdefault(row.workload, []).append(_rate_bar(row, label))
   return panels
 
 
@@ -158,8 +147,7 @@ def costs(found: summary.Summary) -> dict[str, list[Bar]]:
       if case[1] == "train" and row.unit != "step" and price and cost:
         title = f"{summary.case_title(case)}: {_UNIT_TITLES[row.unit]}, in {price.currency}"
         text = "–".join(dict.fromkeys(f"{each:.3g}" for each in cost))
-        bar = Bar(found.label(row), device_kind(row.device), row.kind, *cost, None, text)
-        panels.setdefault(title, []).append(bar)
+        panels.setdefault(title, []).append(_bar(found, row, cost, text))
   return panels
 
 
@@ -253,11 +241,14 @@ def _time_bar(found, row, unit):
   spread = None
   if row.kind == results.MEASURED and row.low is not None and row.high is not None:
     spread = (ends[0] * row.low / row.seconds, ends[0] * row.high / row.seconds)
-  text = durations(*ends)
+  return _bar(found, row, ends, durations(*ends), spread)
+
+
+def _bar(found, row, ends, text, spread=None):
   return Bar(found.label(row), device_kind(row.device), row.kind, *ends, spread, text)
 
 
-def _rate_bar(found, row, label):
+def _rate_bar(row, label):
   rate = row.examples_per_second
   spread = (row.size / row.high, row.size / row.low)
   text = f"{formatting.three_digits(rate)} /s"

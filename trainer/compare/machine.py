@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.devices import device as device_lib
+from trainer.devices import gpus
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -34,7 +35,7 @@ def describe() -> dict[str, Any]:
     "cpu_cores": os.cpu_count(),
     "memory_bytes": _memory_bytes(),
     "system": f"{platform.system()} {platform.machine()}",
-    "gpus": ", ".join(_gpu_names()),
+    "gpus": ", ".join(gpus.names()),
     "python": platform.python_version(),
     "tensorflow": tf.__version__,
     "keras": keras.__version__,
@@ -54,7 +55,7 @@ def hardware(device: device_lib.Device, tpu_type: str = "") -> str:
   if device.kind == "tpu":
     return f"TPU {tpu_type or os.environ.get('TPU_ACCELERATOR_TYPE', '')}".strip()
   if device.kind == "gpu":
-    names = _gpu_names()[: device.local_replicas]
+    names = gpus.names()[: device.local_replicas]
     return f"{len(names)} × {names[0]}" if len(names) > 1 else names[0]
   return processor()
 
@@ -99,13 +100,6 @@ def device_memory_bytes(device: device_lib.Device) -> int | None:
     tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"]
     for index in range(device.local_replicas)
   )
-
-
-def _gpu_names():
-  return [
-    tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
-    for gpu in tf.config.list_physical_devices("GPU")
-  ]
 
 
 def _memory_bytes():

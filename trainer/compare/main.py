@@ -7,8 +7,6 @@ The same command continues a comparison: what was measured is not measured again
 nothing: it brings the results of several machines into one report.
 """
 
-import os
-
 from absl import flags
 
 from trainer import errors
@@ -24,6 +22,7 @@ from trainer.compare import (
   workloads,
 )
 from trainer.config import gin_flags
+from trainer.io import local_files
 
 flags.adopt_module_key_flags(gin_flags)
 _DEVICES = flags.DEFINE_string(
@@ -89,10 +88,7 @@ def main(argv: list[str]) -> None:
     )
   command.require_local(_OUTPUT.value, "--output")
   price_table = prices.read(_PRICES.value)
-  try:
-    os.makedirs(_OUTPUT.value, exist_ok=True)
-  except OSError as error:
-    raise errors.OutputError(f"Cannot make the folder (--output): {error}") from error
+  local_files.make_folder(_OUTPUT.value, "--output")
 
   # 2. The rows.
   running = runner.Runner(

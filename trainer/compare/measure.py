@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from trainer import config, errors, run_config
 from trainer.compare import machine, results
 from trainer.devices import device as device_lib
@@ -136,7 +138,8 @@ def _predict(runner, experiment, request, folder):
     return whole(params).unbatch().take(examples).batch(params["batch_size"])
 
   def call():
-    return sum(len(_leaf(batch)) for batch in runner.predict(first_examples, **_BATCHES))
+    batches = runner.predict(first_examples, yield_single_examples=False)
+    return sum(len(tf.nest.flatten(batch)[0]) for batch in batches)
 
   calls = [_timed(call, examples) for _ in range(settings["warm_slices"] + settings["slices"])]
   found = spread(calls[settings["warm_slices"] :])
@@ -144,15 +147,6 @@ def _predict(runner, experiment, request, folder):
     "examples_per_second": examples / found["seconds"],
     "start_seconds": max(0.0, calls[0] - found["seconds"]),
   }
-
-
-_BATCHES = {"yield_single_examples": False}
-
-
-def _leaf(batch):
-  while isinstance(batch, Mapping):
-    batch = next(iter(batch.values()))
-  return batch
 
 
 def _timed(call: Callable[[], int], examples: int) -> float:

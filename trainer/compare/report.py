@@ -12,9 +12,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import errors
 from trainer.cli import formatting
 from trainer.compare import advice, figures, results, summary
+from trainer.io import local_files
 from trainer.plot import html_page
 
 _HEADER = (
@@ -82,17 +82,13 @@ def write(output: str, found: summary.Summary, skipped: Mapping[str, str]) -> li
     SettingError: matplotlib is not installed.
   """
   pictures = figures.charts(found)
-  texts = {
-    "report.html": page(found, pictures, skipped).encode(),
-    "results.csv": table(found).encode(),
+  texts: dict[str, str | bytes] = {
+    "report.html": page(found, pictures, skipped),
+    "results.csv": table(found),
     **{f"{name}.png": picture for name, picture in pictures.items()},
   }
-  try:
-    for name, text in texts.items():
-      with open(os.path.join(output, name), "wb") as file:
-        file.write(text)
-  except OSError as error:
-    raise errors.OutputError(f"Cannot write the report (--output={output}): {error}") from error
+  for name, text in texts.items():
+    local_files.write(os.path.join(output, name), text, "--output")
   return [os.path.join(output, name) for name in texts]
 
 
@@ -154,10 +150,7 @@ def page(found: summary.Summary, pictures: Mapping[str, bytes], skipped: Mapping
     estimated=[_cells(found, row) for row in found.good(results.ESTIMATED)],
     costs=[cells for row in found.rows if (cells := _costs(found, row))],
     published=[(*_published(each), sources.index(each.source) + 1) for each in found.published],
-    bad=[
-      (summary.case_title(summary.case_of(row)), found.label(row), row.status, row.problem)
-      for row in found.bad()
-    ],
+    bad=[(summary.title(row), found.label(row), row.status, row.problem) for row in found.bad()],
     skipped=list(skipped.items()),
     prices=[(*_price(each), sources.index(each.source) + 1) for each in found.prices],
     sources=sources,
@@ -175,13 +168,10 @@ def text(found: summary.Summary) -> str:
 
 
 def _choice(found, choice):
-  fastest = choice.fastest
-  time = ""
+  fastest, time = choice.fastest, ""
   if fastest is not None:
-    unit = fastest.unit if fastest.mode == "train" else "step"
-    ends = summary.seconds_of(fastest, unit)
-    what = {"step": "a step", "epoch": "an epoch", "run": "in all"}[unit]
-    time = f"{figures.duration(ends[0])} {what if fastest.mode == 'train' else 'a call'}"
+    unit, what = _unit(fastest)
+    time = f"{figures.duration(summary.seconds_of(fastest, unit)[0])} {what}"
   return (
     summary.case_title(choice.case),
     found.label(fastest) if fastest else _why_none(found, choice),
@@ -190,16 +180,21 @@ def _choice(found, choice):
   )
 
 
+def _unit(row):
+  """Returns the unit of time of a row, and the words for it."""
+  if row.mode == "predict":
+    return "step", "a call"
+  return row.unit, {"step": "a step", "epoch": "an epoch", "run": "in all"}[row.unit]
+
+
 def _why_none(found, choice):
   rehearsed = any(row.kind == results.MEASURED for row in found.cases()[choice.case])
   return "only rehearsed" if rehearsed else "not measured"
 
 
 def _cheapest(found, row):
-  unit = row.unit if row.mode == "train" else "step"
-  cost = found.cost(row, unit)
-  what = {"step": "a step", "epoch": "an epoch", "run": "in all"}[unit]
-  return f"{found.label(row)}: {cost[0]:.3g} {found.price(row).currency} {what}"
+  unit, what = _unit(row)
+  return f"{found.label(row)}: {found.cost(row, unit)[0]:.3g} {found.price(row).currency} {what}"
 
 
 def _cells(found, row):
@@ -211,9 +206,9 @@ def _cells(found, row):
       _time(row, "run"),
       _memory(row.device_memory_bytes),
     )
-    return (summary.case_title(summary.case_of(row)), found.label(row), *middle, row.source)
+    return (summary.title(row), found.label(row), *middle, row.source)
   return (
-    summary.case_title(summary.case_of(row)),
+    summary.title(row),
     found.label(row),
     figures.duration(row.seconds),
     figures.durations(row.low, row.high),
@@ -248,8 +243,7 @@ def _costs(found, row):
   if row.status != results.OK or price is None or row.mode != "train" or not row.epoch_examples:
     return None
   both = [_cost(found.cost(row, unit)) for unit in ("epoch", "run")]
-  title = summary.case_title(summary.case_of(row))
-  return (title, found.label(row), row.kind, *both, price.currency, str(price))
+  return (summary.title(row), found.label(row), row.kind, *both, price.currency, str(price))
 
 
 def _cost(ends):

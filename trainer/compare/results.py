@@ -10,12 +10,10 @@ and at most a part of one, which is ignored. Later rows of the same key replace 
 import dataclasses
 import json
 import os
-import types
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from trainer import errors
-from trainer.io import json_form
+from trainer.io import json_form, local_files
 
 MEASURED, ESTIMATED = "measured", "estimated"
 
@@ -90,7 +88,7 @@ class Row:
   accuracy_steps: int | None = None
   epoch_examples: int | None = None
   epochs: float | None = None
-  advice: list = dataclasses.field(default_factory=list)
+  advice: list[str] = dataclasses.field(default_factory=list)
   source: str = ""
 
   @property
@@ -107,25 +105,15 @@ class Row:
     return self.batch_size if self.examples is None else self.examples
 
 
-def _form():
-  found: dict[str, Any] = {}
-  for field in dataclasses.fields(Row):
-    kind: Any = field.type
-    found[field.name] = {...: types.NoneType | str | int | float | list} if kind is dict else kind
-    if kind is list:
-      found[field.name] = list[str]
-  found["settings"] = found["machine"] = dict
-  return found
-
-
-_FORM = _form()
+_FORM = {field.name: field.type for field in dataclasses.fields(Row)}
 
 
 def read(path: str) -> list[Row]:
   """Returns the rows of a file.
 
   Raises:
-    SettingError: the file is missing, cannot be read, or a line is damaged.
+    SettingError: the file is missing, or cannot be read.
+    FileDamagedError: a line is no row.
   """
   try:
     with open(path, encoding="utf-8") as file:
@@ -133,16 +121,8 @@ def read(path: str) -> list[Row]:
   except (OSError, UnicodeDecodeError) as error:
     raise errors.SettingError(f"Cannot read the results {path}: {error}") from error
   # What follows the last line break is a line that was being written when the process was killed.
-  return [_parsed(path, number, line) for number, line in enumerate(lines[:-1], 1) if line]
-
-
-def _parsed(path, number, line):
-  try:
-    return Row(**json_form.parse(line, _FORM))
-  except ValueError as error:
-    raise errors.SettingError(
-      f"{path}:{number} is no row of a comparison ({error}): remove the line, or the file."
-    ) from error
+  found = json_form.parse_lines(lines[:-1], _FORM, path, "remove the line, or the file")
+  return [Row(**fields) for fields in found]
 
 
 def read_if_there(path: str) -> list[Row]:
@@ -173,13 +153,7 @@ def write(path: str, rows: Iterable[Row]) -> None:
   Raises:
     OutputError: the file cannot be written.
   """
-  aside = f"{path}.writing-{os.getpid()}"
-  try:
-    with open(aside, "w", encoding="utf-8") as file:
-      file.writelines(map(_line, rows))
-    os.replace(aside, path)
-  except OSError as error:
-    raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error
+  local_files.write(path, "".join(map(_line, rows)), "--output")
 
 
 def _line(row):

@@ -19,6 +19,7 @@ from typing import IO, Any
 from trainer import errors
 from trainer.cli import formatting, processes
 from trainer.compare import results, workloads
+from trainer.io import local_files
 
 _AUTO = ("cpu", "cpu:8", "gpu", "tpu")
 _NAME = re.compile(r"cpu(:[1-9]\d*)?|gpu(:[1-9]\d*)?|tpu")
@@ -122,10 +123,10 @@ class Runner:
     # The CPU's rows shall not hang on a GPU, which TensorFlow would otherwise take into use.
     environment = {"CUDA_VISIBLE_DEVICES": "-1"} if device.startswith("cpu") else {}
     name = re.sub(r"[^\w]+", "_", f"{case.title} {case.workload.mode} {device} {self.precision}")
-    fields = self._ask(request, name, environment)
-    return results.Row(**{**self._about(case, device), **fields})
+    return results.Row(**self.about(case, device) | self._ask(request, name, environment))
 
-  def _about(self, case, device):
+  def about(self, case: workloads.Case, device: str) -> dict[str, Any]:
+    """Returns the fields of a row that are known before anything is measured."""
     return {
       "kind": results.MEASURED,
       "workload": case.workload.name,
@@ -145,7 +146,7 @@ class Runner:
 
   def _known(self, rows, case, device):
     """Returns the newest good row of a case on a device, as this comparison would measure it."""
-    wanted = self._about(case, device)
+    wanted = self.about(case, device)
     for row in reversed(rows):
       same = all(
         getattr(row, name) == value
@@ -172,8 +173,8 @@ def open_log(path: str) -> IO[bytes]:
   Raises:
     OutputError: it cannot be written.
   """
+  local_files.make_folder(os.path.dirname(path), "--output")
   try:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     return open(path, "wb")
   except OSError as error:
     raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error

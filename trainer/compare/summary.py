@@ -167,6 +167,11 @@ def case_title(case: Case) -> str:
   return f"{workload}, batch {batch_size:,}"
 
 
+def title(row: results.Row) -> str:
+  """Returns the case of a row in words."""
+  return case_title(case_of(row))
+
+
 def is_rehearsal(row: results.Row) -> bool:
   """Whether a row is of virtual cores, which rehearse a TPU and are nothing that one can buy."""
   return row.device.startswith("cpu:")

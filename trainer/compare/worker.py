@@ -25,9 +25,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
   # Every failure is a row of the table; the other cases go on.
   except Exception as error:
     traceback.print_exc()  # for the log
-    causes = list(_causes(error))
     memory = any(
-      isinstance(each, tf.errors.ResourceExhaustedError | MemoryError) for each in causes
+      isinstance(each, tf.errors.ResourceExhaustedError | MemoryError)
+      for each in errors.causes(error)
     )
     known = isinstance(error, errors.OctetError)
     text = command.message(error) if known else f"{type(error).__name__}: {error}"
@@ -36,12 +36,6 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
       "problem": " ".join(text.split())[:500],
       "machine": machine.describe(),
     }
-
-
-def _causes(error):
-  while error is not None:
-    yield error
-    error = error.__cause__ or error.__context__
 
 
 if __name__ == "__main__":

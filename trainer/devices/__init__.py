@@ -4,6 +4,7 @@ __all__ = [
   "cluster",
   "device",
   "gpu_config",
+  "gpus",
   "replica",
   "tensorflow_behavior",
   "tensorflow_package",

@@ -84,7 +84,7 @@ class Workers:
     try:
       yield
     except Exception as error:
-      causes = list(_causes(error))
+      causes = errors.causes(error)
       operation = next((each for each in causes if isinstance(each, _LOST + _MAYBE_LOST)), None)
       lost = link.lost(_NEWS_SECONDS) if operation else None
       if isinstance(error, errors.WorkerLostError) or (
@@ -97,13 +97,6 @@ class Workers:
         f"{lost or _first_line(operation)}. Start all workers "
         f"again with the same command: they go on from the newest checkpoint in {self._model_dir}."
       ) from error
-
-
-def _causes(error):
-  """Yields an exception and those that it was raised for."""
-  while error is not None:
-    yield error
-    error = error.__cause__ or error.__context__
 
 
 def _first_line(error):

@@ -1,0 +1,47 @@
+"""Folders and files of this machine that a command writes, without TensorFlow.
+
+    local_files.make_folder("out/sweep", "--sweep_dir")
+    local_files.write("out/sweep/trials.csv", text, "--sweep_dir")
+
+`trainer.io.files` writes to any file system, and imports TensorFlow, which takes seconds.
+"""
+
+import os
+
+from trainer import errors
+
+
+def make_folder(path: str, flag: str) -> None:
+  """Makes a folder, and those that it lies in, unless it is there.
+
+  Args:
+    path: the folder.
+    flag: that named it, for the message.
+
+  Raises:
+    OutputError: it cannot be made.
+  """
+  try:
+    os.makedirs(path, exist_ok=True)
+  except OSError as error:
+    raise errors.OutputError(f"Cannot make the folder {path} ({flag}): {error}") from error
+
+
+def write(path: str, content: str | bytes, flag: str) -> None:
+  """Writes a file completely or not at all.
+
+  Args:
+    path: the file.
+    content: all of it.
+    flag: that named the file or its folder, for the message.
+
+  Raises:
+    OutputError: it cannot be written.
+  """
+  aside = f"{path}.writing-{os.getpid()}"
+  try:
+    with open(aside, "wb") as file:
+      file.write(content.encode() if isinstance(content, str) else content)
+    os.replace(aside, path)
+  except OSError as error:
+    raise errors.OutputError(f"Cannot write {path} ({flag}): {error}") from error
