@@ -40,7 +40,7 @@ def test_a_line_that_was_cut_off_is_ignored_and_then_written_over(tmp_path):
 def test_a_damaged_line_is_named(tmp_path, change, problem):
   path = tmp_path / "results.jsonl"
   path.write_text(change(json.dumps(dataclasses.asdict(made_up.row()))) + "\n")
-  with pytest.raises(errors.SettingError, match=rf"results.jsonl:1 .*({problem})"):
+  with pytest.raises(errors.FileDamagedError, match=rf"results.jsonl, line 1 .*({problem})"):
     results.read(str(path))
 
 

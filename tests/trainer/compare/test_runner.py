@@ -128,5 +128,5 @@ def test_what_a_dead_process_said_is_told(tmp_path):
 
 def test_a_log_that_cannot_be_written(tmp_path):
   (tmp_path / "logs").write_text("")
-  with pytest.raises(errors.OutputError, match="Cannot write .*log.txt .--output."):
+  with pytest.raises(errors.OutputError, match="Cannot make the folder .*logs .--output."):
     runner.open_log(str(tmp_path / "logs" / "log.txt"))
