@@ -108,6 +108,6 @@ def _start(found: summary.Summary) -> Iterator[str]:
     if run and row.start_seconds and row.start_seconds > run[0]:
       yield (
         f"{summary.title(row)} on {found.label(row)}: tracing and compiling take "
-        f"{row.start_seconds:.3g} s, longer than the {run[0]:.3g} s of the whole training. A faster "
-        "device cannot help."
+        f"{row.start_seconds:.3g} s, longer than the {run[0]:.3g} s of the whole training. A "
+        "faster device cannot help."
       )
