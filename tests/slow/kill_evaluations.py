@@ -41,7 +41,7 @@ from trainer.evaluation import pending
 from trainer.hooks import early_stopping
 from trainer.loop import watchdog
 from trainer.outputs import cut_off_exports, exporters, numbered_exports, options, saved_model
-from trainer.reporting import metrics_file, summaries
+from trainer.reporting import evaluations_file, metrics_file, summaries
 
 _FORK = multiprocessing.get_context("fork")
 
@@ -150,7 +150,7 @@ _POINTS = {
   ],
   "in an evaluation": [(watchdog.Watchdog, "beat")],
   "between its files": [
-    (retention, "note_evaluation"),
+    (evaluations_file, "add"),
     (summaries.Writer, "scalars"),
     (metrics_file, "append"),
   ],
@@ -269,7 +269,7 @@ def outcome(model_dir):
   return {
     "the step of the stop": directory.step_of(path),
     "evaluations.json": {
-      name: retention.read_evaluations(model_dir, name) for name in ("", "other", "train")
+      name: evaluations_file.read(model_dir, name) for name in ("", "other", "train")
     },
     "the lines of evaluations": evaluated,
     "TensorBoard": sorted(

@@ -25,7 +25,7 @@ import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -55,6 +55,8 @@ class CheckpointDirectory:
       train on until the next save. The last save of a training raises in any case, see `wait`.
     clock: returns the time in seconds, as time.monotonic does.
     movers: they move the records of later steps when a training goes back, see `going_back`.
+    read_scores: function of the names of the folder's files that returns step → value of the metric
+      by which Retention.best chooses; without it no checkpoint is known to be among the best.
 
   Attributes:
     directory: the folder.
@@ -67,12 +69,14 @@ class CheckpointDirectory:
     on_failure: str = "raise",
     clock: Callable[[], float] = time.monotonic,
     movers: Sequence[going_back.Mover] = (),
+    read_scores: Callable[[Collection[str]], Mapping[int, float]] = lambda names: {},
   ) -> None:
     self.directory = directory
     self._keep = keep or retention.Retention()
     self._on_failure = on_failure
     self._clock = clock
     self._movers = movers
+    self._read_scores = read_scores
     self._is_written_here = False  # see `written_here`
     self._writer = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
     # (step, future, id of the thread that called save) of the save in progress.
@@ -357,11 +361,7 @@ class CheckpointDirectory:
     removed itself when its turn comes.
     """
     counted = {step: self._written_at(step) for step in steps}
-    metrics = (
-      retention.read_metrics(self.directory, self._keep.evaluation, self._keep.metric, names)
-      if self._keep.best
-      else {}
-    )
+    metrics = self._read_scores(names) if self._keep.best else {}
     there = set(names)
 
     def problem_of(step):

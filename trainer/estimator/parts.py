@@ -16,6 +16,7 @@ from trainer.inputs import feeder
 from trainer.loop import training, training_lock, turns, watchdog
 from trainer.outputs import exported_records, options, prediction_stream, saved_model
 from trainer.programs import device_loops, loop_input, program_length, step
+from trainer.reporting import evaluations_file
 from trainer.settings import batch_sizes as batch_sizes_lib
 
 
@@ -138,12 +139,16 @@ def make(given: Given) -> Parts:
 
 def _checkpoints(given):
   config = given.config
+  keep = config.retention or retention.Retention(newest=config.keep_checkpoint_max)
   return directory.CheckpointDirectory(
     given.model_dir,
-    config.retention or retention.Retention(newest=config.keep_checkpoint_max),
+    keep,
     config.on_checkpoint_failure,
     # The order is important: the exporters' records are understood by the evaluations.
-    movers=(exported_records.set_aside, retention.set_aside_evaluations),
+    movers=(exported_records.set_aside, evaluations_file.set_aside),
+    read_scores=functools.partial(
+      evaluations_file.read_metric, given.model_dir, keep.evaluation, keep.metric
+    ),
   )
 
 

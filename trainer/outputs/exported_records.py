@@ -12,9 +12,9 @@ from typing import Any
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import retention
 from trainer.io import files, json_form, storage
 from trainer.outputs import cut_off_exports, description, numbered_exports
+from trainer.reporting import evaluations_file
 
 _RECORD = "exported.json"  # {"folder": name, "metrics": {...}}, see `exporters`
 _BEST = "best.json"  # {metric: value}, of the BestExporter of trainer.compat.v1
@@ -80,7 +80,7 @@ def _earlier(model_dir, exports, metrics, step):
   later = int(metrics["global_step"])
   own = [
     values
-    for values in retention.read_all_evaluations(model_dir).values()
+    for values in evaluations_file.read_all(model_dir).values()
     if _text(values.get(later, {})) == _text(metrics)
   ]
   for name in reversed(numbered_exports.names(exports)):

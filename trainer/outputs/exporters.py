@@ -28,7 +28,7 @@ from trainer import errors
 from trainer.config import gin_names
 from trainer.io import files, json_form, storage
 from trainer.outputs import cut_off_exports, numbered_exports
-from trainer.reporting import host_metrics
+from trainer.reporting import metric_values
 from trainer.settings import setting_types
 
 _RECORD = "exported.json"
@@ -96,7 +96,7 @@ class Exporter:
     if not self._wants(record, eval_result, is_the_final_export):
       return None
     begun = cut_off_exports.BegunExport.begin(
-      export_path, checkpoint_path, host_metrics.scalars(eval_result)
+      export_path, checkpoint_path, metric_values.scalars(eval_result)
     )
     try:
       exported = estimator.export_saved_model(
@@ -209,10 +209,10 @@ class BestExporter(Exporter):
 
   def check_metrics(self, names: Iterable[str]) -> None:
     """Raises SettingError if the metric is not among those of an evaluation."""
-    host_metrics.require(self._metric, names, "BestExporter.metric")
+    metric_values.require(self._metric, names, "BestExporter.metric")
 
   def _wants(self, record, result, final):
-    value = host_metrics.scalar(result, self._metric, "BestExporter.metric")
+    value = metric_values.scalar(result, self._metric, "BestExporter.metric")
     if math.isnan(value):
       return False
     best = record["metrics"].get(self._metric) if record else None

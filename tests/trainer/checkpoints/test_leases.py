@@ -6,7 +6,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from tests.trainer import test_files
+from tests.trainer.io import test_files
 from trainer import errors
 from trainer.checkpoints import directory as checkpoint
 from trainer.checkpoints import leases, reader, retention
