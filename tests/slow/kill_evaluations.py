@@ -40,7 +40,7 @@ from trainer.checkpoints import directory, reader, retention, saver
 from trainer.evaluation import pending
 from trainer.hooks import early_stopping
 from trainer.loop import watchdog
-from trainer.outputs import cut_off_exports, exporters, numbered_exports, options, saved_model
+from trainer.outputs import exported_records, exporters, numbered_exports, options, saved_model
 from trainer.reporting import evaluations_file, metrics_file, summaries
 
 _FORK = multiprocessing.get_context("fork")
@@ -158,8 +158,8 @@ _POINTS = {
   "around an export": [
     (exporters.Exporter, "export"),
     (trainer.Estimator, "export_saved_model"),
-    (exporters, "_write"),
-    (cut_off_exports.BegunExport, "end"),
+    (exporters.Exporter, "_record"),
+    (exported_records.PendingExport, "end"),
   ],
   "in an export": [(tf.saved_model, "save"), (saved_model, "write")],
   "in retention": [

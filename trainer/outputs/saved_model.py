@@ -289,12 +289,13 @@ def verify(
   Raises:
     ExportError: outputs differ from the model's.
   """
+  found = description.signatures_of(folder)
   described = description.describe(
-    folder, about, export_options.class_names, model.decoders if model.beside else ()
+    found, about, export_options.class_names, model.decoders if model.beside else ()
   )
   if export_options.verify:
     described["verified"] = verification.verify(folder, calls)
-    loaded_only = set(described["signatures"]) - {call.signature for call in calls}
+    loaded_only = set(found) - {call.signature for call in calls}
     if loaded_only:
       logging.warning(
         "Exported signatures that were loaded and not run, since there is nothing to run them "
