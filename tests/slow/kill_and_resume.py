@@ -118,7 +118,7 @@ def losses(directory):
 
 
 def values(model_dir):
-  path = checkpoint.CheckpointDirectory(model_dir).latest()
+  path = checkpoint.CheckpointDirectory(model_dir).latest_valid()
   return reader.read(path, list(reader.shapes(path)))
 
 

@@ -36,12 +36,12 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from trainer.checkpoints import directory, reader, retention, saver
+from trainer.checkpoints import commit, directory, file_names, reader, removal, retention, saver
 from trainer.evaluation import pending
 from trainer.hooks import early_stopping
 from trainer.loop import watchdog
-from trainer.outputs import exported_records, exporters, numbered_exports, options, saved_model
-from trainer.reporting import evaluations_file, metrics_file, summaries
+from trainer.outputs import cut_off_exports, exporters, numbered_exports, options, saved_model
+from trainer.reporting import metrics_file, summaries
 
 _FORK = multiprocessing.get_context("fork")
 
@@ -143,14 +143,10 @@ def train(model_dir, end=None):
 # Functions before and after which the process may be killed, by where that is.
 _POINTS = {
   "in training": [(saver.Saver, "save"), (early_stopping.EarlyStopping, "__call__")],
-  "around a checkpoint": [
-    (pending, "note"),
-    (directory, "_put_in_place"),
-    (directory.CheckpointDirectory, "_write_state"),
-  ],
+  "around a checkpoint": [(pending, "note"), (commit, "commit"), (removal.Removal, "write_state")],
   "in an evaluation": [(watchdog.Watchdog, "beat")],
   "between its files": [
-    (evaluations_file, "add"),
+    (retention, "note_evaluation"),
     (summaries.Writer, "scalars"),
     (metrics_file, "append"),
   ],
@@ -158,13 +154,13 @@ _POINTS = {
   "around an export": [
     (exporters.Exporter, "export"),
     (trainer.Estimator, "export_saved_model"),
-    (exporters.Exporter, "_record"),
-    (exported_records.PendingExport, "end"),
+    (exporters, "_write"),
+    (cut_off_exports.BegunExport, "end"),
   ],
   "in an export": [(tf.saved_model, "save"), (saved_model, "write")],
   "in retention": [
-    (directory.CheckpointDirectory, "_forget"),
-    (directory, "remove"),
+    (removal.Removal, "remove_unneeded"),
+    (commit, "remove"),
     (numbered_exports, "remove_old"),
   ],
 }
@@ -190,15 +186,15 @@ def _install(at):
       if at == (name, "before", time_):
         os.kill(os.getpid(), signal.SIGKILL)
       result = original(*args, **kwargs)
-      if original is put_in_place:
-        when_there.setdefault(directory.step_of(args[1]), dict(seen))
+      if original is commit_:
+        when_there.setdefault(file_names.step_of(args[1]), dict(seen))
       if at == (name, "after", time_):
         os.kill(os.getpid(), signal.SIGKILL)
       return result
 
     return call
 
-  put_in_place = directory._put_in_place
+  commit_ = commit.commit
   for where, functions in _POINTS.items():
     for owner, function in functions:
       name = f"{owner.__name__.rpartition('.')[2]}.{function}"
@@ -258,7 +254,7 @@ def run(model_dir, at=None, kill_after=None, end=None):
 
 def outcome(model_dir):
   """All that must be as in the undisturbed run, by what it is."""
-  path = directory.CheckpointDirectory(model_dir).latest()
+  path = directory.CheckpointDirectory(model_dir).latest_valid()
   with open(os.path.join(model_dir, metrics_file.NAME)) as file:
     lines = [json.loads(line) for line in file]
   evaluated = sorted(
@@ -267,9 +263,9 @@ def outcome(model_dir):
     if line["kind"].startswith("eval")
   )
   return {
-    "the step of the stop": directory.step_of(path),
+    "the step of the stop": file_names.step_of(path),
     "evaluations.json": {
-      name: evaluations_file.read(model_dir, name) for name in ("", "other", "train")
+      name: retention.read_evaluations(model_dir, name) for name in ("", "other", "train")
     },
     "the lines of evaluations": evaluated,
     "TensorBoard": sorted(
@@ -324,7 +320,7 @@ def _exports(model_dir, name):
 
 def _leftovers(model_dir):
   whole = {
-    directory.PREFIX + f"-{step}" for step in directory.CheckpointDirectory(model_dir).steps()
+    file_names.PREFIX + f"-{step}" for step in directory.CheckpointDirectory(model_dir).steps()
   }
   for folder, folders, names in os.walk(model_dir):
     for name in [*folders, *names]:

@@ -144,7 +144,7 @@ class Workers:
 
 def values(model_dir):
   """name → array of the newest checkpoint."""
-  path = directory.CheckpointDirectory(model_dir).latest()
+  path = directory.CheckpointDirectory(model_dir).latest_valid()
   return reader.read(path, list(reader.shapes(path)))
 
 

@@ -1,14 +1,17 @@
 """Checkpoints: writes, reads and keeps them, and starts a model from the values of another.
 
-`directory` writes a run's checkpoints and describes their layout on disk. `reader` reads one.
-`retention` decides which ones stay, and `leases` holds one while it is read. `going_back` goes back
-to an earlier one that a person has named. `model_values` knows which values the model's variables
-have. `warm_start` takes values from elsewhere.
+`directory` has a run's checkpoints and describes their layout on disk. `saver` writes the variables
+of a training: `background_save` in a thread of its own, `commit` so that a checkpoint is there
+completely or not at all. `inspector` tells valid checkpoints from damaged ones, and `reader` reads
+one. `retention` decides which ones stay, `removal` removes the others, and `leases` holds one while
+it is read. `going_back` goes back to an earlier one that a person has named. `model_values` knows
+which values the model's variables have. `warm_start` takes values from elsewhere.
 """
 
 __all__ = [
   "data_position",
   "directory",
+  "file_names",
   "initial_checkpoints",
   "into_keras",
   "leases",

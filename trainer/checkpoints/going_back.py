@@ -28,27 +28,11 @@ from trainer.io import files, storage
 _FOLDER = "set_aside-"
 
 # directory → what its file `checkpoint` said when that was last logged.
-_told: dict[str, state_file.State] = {}
+_logged: dict[str, state_file.State] = {}
 
 # Moves one kind of records of steps after a step from a model_dir to a folder: function of
 # (model_dir, step, folder). A second call after a killed process moves what is left.
 Mover = Callable[[str, int, str], None]
-
-
-def read(directory: str) -> state_file.State | None:
-  """Reads the file `checkpoint` of a folder; None if there is none.
-
-  Raises:
-    CheckpointError: this user may not read it.
-  """
-  path = os.path.join(directory, file_names.STATE)
-  try:
-    text = storage.read(path, "rb")
-  except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
-    return None
-  except tf.errors.PermissionDeniedError as error:
-    raise errors.CheckpointError(f"{path} cannot be read: {files.reason(error)}.") from error
-  return state_file.parse(text.decode(errors="replace"))
 
 
 def asked_step(directory: str, state: state_file.State | None, steps: Sequence[int]) -> int | None:
@@ -67,7 +51,7 @@ def asked_step(directory: str, state: state_file.State | None, steps: Sequence[i
   """
   if state is None or not state.newest or not steps or not state.may_go_back:
     return None
-  step = state_file.step_in(state.newest)
+  step = file_names.step_of(state.newest)
   if step in steps and not _is_elsewhere(directory, state.newest):
     return None if step == steps[-1] else step
   # The newest checkpoints were removed since the file was written, or were not copied with it. Or
@@ -87,7 +71,7 @@ def asked_step(directory: str, state: state_file.State | None, steps: Sequence[i
   )
 
 
-def tell(
+def log_edit(
   directory: str, state: state_file.State | None, steps: Sequence[int], asked: int | None
 ) -> None:
   """Logs, once for each change, that a person has changed the file `checkpoint`.
@@ -99,11 +83,11 @@ def tell(
     asked: the result of `asked_step`.
   """
   if state is None or not steps or (asked is None and state.newest):
-    _told.pop(directory, None)
+    _logged.pop(directory, None)
     return
-  if _told.get(directory) == state:
+  if _logged.get(directory) == state:
     return
-  _told[directory] = state
+  _logged[directory] = state
   path = os.path.join(directory, file_names.STATE)
   if asked is None:
     logging.warning("%s names no checkpoint to go on from: the newest is taken.", path)
@@ -141,7 +125,7 @@ def set_aside(
   kept: Sequence[int],
   later: Sequence[int],
   movers: Sequence[Mover],
-  write_state: Callable[[Sequence[int], str], None],
+  write_state: Callable[[Sequence[int], str], object],
 ) -> None:
   """Moves what comes after a checkpoint aside.
 

@@ -1,6 +1,6 @@
 """Holds checkpoints while they are read, so that a training beside does not remove them.
 
-    value = leases.read(checkpoints.latest_whole, lambda path: reader.read(path, ["w"])["w"])
+    value = leases.read(checkpoints.latest_valid, lambda path: reader.read(path, ["w"])["w"])
 
 Every reader chooses and reads through `held` or `read`: a training that keeps few checkpoints may
 remove the chosen one before the lease is there, and then another one is chosen.
@@ -153,7 +153,7 @@ def _is_going(path):
     text = storage.read(os.path.join(os.path.dirname(path), file_names.STATE))
   except tf.errors.NotFoundError:
     return False
-  named, step = state_file.parse(text).listed_steps(), state_file.step_in(path)
+  named, step = state_file.parse(text).listed_steps(), file_names.step_of(path)
   return bool(named) and step not in named and step < max(named)
 
 

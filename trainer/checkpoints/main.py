@@ -78,7 +78,7 @@ def list_checkpoints(model_dir: str) -> list[str]:
     rows = [row for step in steps if (row := _row(folder, names, step))]
   file = folder / file_names.STATE
   state = state_file.parse(file.read_bytes().decode(errors="replace")) if file.exists() else None
-  named = state_file.step_in(state.newest) if state and state.may_go_back else None
+  named = file_names.step_of(state.newest) if state and state.may_go_back else None
   for row in rows:
     row.append("goes back here" if row[0] == str(named) else "")
   rows[-1][-1] = "newest"

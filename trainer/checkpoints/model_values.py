@@ -84,7 +84,7 @@ class ModelValues:
 
   def latest(self) -> str | None:
     """Returns the path of the run's newest undamaged checkpoint, or None."""
-    return self._checkpoints.latest_whole()
+    return self._checkpoints.latest_valid()
 
   def is_own(self, source: str) -> bool:
     """Returns whether a source is a checkpoint of this run."""

@@ -1,17 +1,22 @@
 """Saves the variables of a training, with the place in the data that belongs to them."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from trainer.checkpoints import data_position, directory, model_values
+from absl import logging
+
+from trainer import errors
+from trainer.checkpoints import data_position, directory, file_names, model_values
 from trainer.devices import workers as workers_lib
 from trainer.tracing import variable_store
 
 
+@dataclasses.dataclass(frozen=True)
 class Saver:
   """Writes checkpoints of a variable store.
 
-  Args:
+  Attributes:
     store: the VariableStore; "global_step" is among its variables.
     values: the ModelValues of the store, which hear that the values are those of a file now.
     position: the DataPosition of the training.
@@ -22,23 +27,13 @@ class Saver:
     stage: function of a sentence that makes a context manager, around what may take long.
   """
 
-  def __init__(
-    self,
-    store: variable_store.VariableStore,
-    values: model_values.ModelValues,
-    position: data_position.DataPosition,
-    checkpoints: directory.CheckpointDirectory,
-    workers: workers_lib.Workers,
-    check_lock: Callable[[], None],
-    stage: Callable[[str], Any],
-  ) -> None:
-    self._store = store
-    self._values = values
-    self._position = position
-    self._checkpoints = checkpoints
-    self._workers = workers
-    self._check_lock = check_lock
-    self._stage = stage
+  store: variable_store.VariableStore
+  values: model_values.ModelValues
+  position: data_position.DataPosition
+  checkpoints: directory.CheckpointDirectory
+  workers: workers_lib.Workers
+  check_lock: Callable[[], None]
+  stage: Callable[[str], Any]
 
   def save(self) -> str:
     """Writes the variables as they are, in the background on one machine; returns the path.
@@ -47,19 +42,19 @@ class Saver:
       OutputError: the checkpoint before this one could not be written.
       ModelDirBusyError: another training has the folder now.
     """
-    values = self._store.synchronize_and_read()
+    values = self.store.synchronize_and_read()
     step = int(values["global_step"])
-    path = self._checkpoints.path(step)
-    if self._workers.device.is_chief:
-      self._check_lock()
-      with self._stage("save a checkpoint"):  # which waits for the one before
-        self._checkpoints.save(step, {**values, **self._position.stored()})
-    if self._workers.device.is_multi_worker:
+    path = self.checkpoints.path(step)
+    if self.workers.device.is_chief:
+      self.check_lock()
+      with self.stage("save a checkpoint"):  # which waits for the one before
+        self.checkpoints.save(step, {**values, **self.position.stored()})
+    if self.workers.device.is_multi_worker:
       # No worker goes on before the file is there: after a restart all must find the same one.
       self.wait()
-      self._workers.broadcast_from_chief(step)
-      self._checkpoints.mark_whole(path)
-    self._values.mark_saved(path, values)
+      self.workers.broadcast_from_chief(step)
+      self.checkpoints.mark_valid(path)
+    self.values.mark_saved(path, values)
     return path
 
   def wait(self, is_last: bool = False) -> None:
@@ -71,8 +66,8 @@ class Saver:
     Raises:
       OutputError: one could not be written.
     """
-    with self._stage("save a checkpoint"):
-      self._checkpoints.wait(is_last)
+    with self.stage("save a checkpoint"):
+      self.checkpoints.wait(is_last)
 
   @property
   def has_failed(self) -> bool:
@@ -80,17 +75,19 @@ class Saver:
 
     All workers must ask.
     """
-    return self._workers.total(self._checkpoints.has_failed) > 0
+    return self.workers.total(self.checkpoints.has_failed) > 0
 
   def wait_and_warn(self) -> None:
-    """As `wait`, but an error is a warning: the training has ended for another reason."""
-    self._checkpoints.wait_and_warn()
+    """Waits until no checkpoint is being written, and logs its error.
 
-  def latest(self) -> str | None:
-    """The path of the newest checkpoint that is not damaged, or None."""
-    return self._checkpoints.latest_whole()
+    For a training that ends with another error, which must not be hidden.
+    """
+    try:
+      self.checkpoints.wait()
+    except (errors.OutputError, errors.StorageError) as error:
+      logging.warning("%s", error)
 
   def latest_step(self) -> int | None:
-    """The step of that checkpoint, or None."""
-    latest = self.latest()
-    return directory.step_of(latest) if latest else None
+    """The step of the newest checkpoint that is not damaged, or None."""
+    latest = self.checkpoints.latest_valid()
+    return file_names.step_of(latest) if latest else None

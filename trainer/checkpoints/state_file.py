@@ -22,7 +22,6 @@ from trainer.checkpoints import file_names
 
 _PATH = re.compile(r"""\b(model_checkpoint_path|all_model_checkpoint_paths)\s*:\s*(["'])(.*?)\2""")
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
-_STEP = re.compile(re.escape(file_names.PREFIX) + r"-(\d+)")
 _ASIDE = "# Octet moves later checkpoints to "
 _DIGEST = "# Octet wrote the lines above: "
 
@@ -50,7 +49,7 @@ class State:
 
   def listed_steps(self) -> set[int]:
     """Returns the steps of the listed checkpoints that have names as Octet gives them."""
-    return {step for step in map(step_in, self.listed) if step is not None}
+    return {step for step in map(file_names.step_of, self.listed) if step is not None}
 
   def names_its_newest(self) -> bool:
     """Whether the newest one is the last of the list, as every program writes it."""
@@ -83,12 +82,6 @@ def parse(text: str) -> State:
     aside[1] if aside else "",
     bool(body) and digest.strip() == _digest(body),
   )
-
-
-def step_in(path: str) -> int | None:
-  """Returns the step in the path of a checkpoint; None if it has no name as Octet gives it."""
-  found = _STEP.fullmatch(path.rpartition("/")[2])
-  return int(found[1]) if found else None
 
 
 def _digest(text):

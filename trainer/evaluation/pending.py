@@ -26,10 +26,10 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.checkpoints import directory as directory_lib
-from trainer.checkpoints import retention
+from trainer.checkpoints import file_names, retention
 from trainer.io import storage
 
-_NOTE = re.compile(rf"{re.escape(directory_lib.PREFIX)}-(\d+){re.escape(retention.OWED)}(.*)")
+_NOTE = re.compile(rf"{re.escape(file_names.PREFIX)}-(\d+){re.escape(retention.OWED)}(.*)")
 
 
 def note(path: str, evaluation: str) -> None:

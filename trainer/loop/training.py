@@ -169,7 +169,7 @@ class Training:
     # 1. Where to begin. The newest checkpoint is looked up once: another may appear at any moment,
     #    and the weights, the step and the place in the data must be those of one.
     if device.is_chief:
-      self._checkpoints.clean()
+      self._checkpoints.recover()
       self._checkpoints.finish_cut_off_save()
     latest = self._values.latest()
     if max_steps is not None and latest and reader.read_step(latest) >= max_steps:
@@ -219,7 +219,7 @@ class Training:
     watch = preemption.Watch()
     with (
       watch.handle_signals(),
-      self._checkpoints.written_here(),
+      self._checkpoints.ignore_edits(),
       contextlib.closing(
         training_report.TrainingReport(
           self._model_dir, self._config, start, final_step, batch_size, writes=device.is_chief

@@ -3,8 +3,7 @@
 __all__ = [
   "console",
   "environment",
-  "evaluations_file",
-  "metric_values",
+  "host_metrics",
   "metrics_file",
   "progress",
   "step_times",

@@ -1,6 +1,5 @@
 """Checkpoints: whole or not there, the newest kept, and strict about what they hold."""
 
-import functools
 import os
 import random
 import shutil
@@ -14,9 +13,8 @@ import tensorflow as tf
 from tests.trainer import programs
 from tests.trainer.io import test_files
 from trainer import errors
+from trainer.checkpoints import commit, reader, retention
 from trainer.checkpoints import directory as checkpoint
-from trainer.checkpoints import reader, retention
-from trainer.reporting import evaluations_file
 
 
 def values(step):
@@ -46,13 +44,13 @@ def directory(tmp_path):
 
 
 def test_nothing_is_there_before_the_first(directory, tmp_path):
-  assert (directory.steps(), directory.latest()) == ([], None)
+  assert (directory.steps(), directory.latest_valid()) == ([], None)
   assert not (tmp_path / "model").exists()
 
 
 def test_what_was_saved_is_read(directory):
   path = directory.save(7, values(7))
-  assert path == directory.path(7) == directory.latest()
+  assert path == directory.path(7) == directory.latest_valid()
   assert reader.read_step(path) == 7
   assert reader.shapes(path) == {
     "global_step": ((), tf.int64),
@@ -105,7 +103,7 @@ def test_what_a_run_that_was_killed_leaves_is_no_checkpoint(directory, tmp_path)
   (tmp_path / "model" / "model.ckpt-10.index").unlink()
   (tmp_path / "model" / ".writing-model.ckpt-15").mkdir()
   resumed = make(tmp_path / "model")
-  assert resumed.latest() == directory.path(5)
+  assert resumed.latest_valid() == directory.path(5)
   resumed.save(20, values(20))
   assert resumed.steps() == [5, 20]
   assert not (tmp_path / "model" / ".writing-model.ckpt-15").exists()
@@ -113,7 +111,7 @@ def test_what_a_run_that_was_killed_leaves_is_no_checkpoint(directory, tmp_path)
 
 def test_a_save_is_under_way_until_it_is_waited_for(directory):
   path = directory.save(5, values(5))
-  assert directory.latest() == path
+  assert directory.latest_valid() == path
   assert reader.read_step(path) == 5
 
 
@@ -130,15 +128,15 @@ def test_a_folder_moves_with_its_checkpoints(directory, tmp_path):
   directory.save(5, values(5))
   shutil.move(tmp_path / "model", tmp_path / "elsewhere")
   moved = checkpoint.CheckpointDirectory(str(tmp_path / "elsewhere"))
-  assert reader.read_step(moved.latest()) == 5
-  assert tf.train.latest_checkpoint(str(tmp_path / "elsewhere")) == moved.latest()
+  assert reader.read_step(moved.latest_valid()) == 5
+  assert tf.train.latest_checkpoint(str(tmp_path / "elsewhere")) == moved.latest_valid()
   assert str(tmp_path / "model") not in (tmp_path / "elsewhere" / "checkpoint").read_text()
 
 
 def test_a_file_in_the_way_of_the_folder(tmp_path):
   (tmp_path / "model").write_text("a file")
   directory = make(tmp_path / "model")
-  assert directory.latest() is None
+  assert directory.latest_valid() is None
   with pytest.raises(
     errors.OutputError,
     match=r"The checkpoint of step 5 cannot be written to "
@@ -154,7 +152,7 @@ def test_a_save_that_fails_leaves_the_others(directory, tmp_path):
   (tmp_path / "model" / "model.ckpt-10.index").mkdir()  # where the file should go
   with pytest.raises(errors.OutputError, match="step 10"):
     directory.save(10, values(10))
-  assert directory.latest_whole() == directory.path(5)
+  assert directory.latest_valid() == directory.path(5)
 
 
 def test_a_save_that_fails_is_told_to_the_thread_that_saves(tmp_path):
@@ -177,7 +175,7 @@ def test_a_save_that_fails_is_a_warning_where_that_is_asked_for(tmp_path, caplog
   directory.save(10, values(10))
   assert "step 10 cannot be written" in caplog.text
   directory.save(15, values(15))
-  assert directory.latest_whole() == directory.path(15)
+  assert directory.latest_valid() == directory.path(15)
 
 
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
@@ -241,7 +239,7 @@ def check_damaged(tmp_path, kind, seed):
   whole = reader.read(directory.path(2), ["global_step", "w", "b"])
   found = spoil(directory.path(2), kind, randomness)
   # Of a later process: this one knows what it has written.
-  used = make(tmp_path / str(seed)).latest_whole()
+  used = make(tmp_path / str(seed)).latest_valid()
   if used == directory.path(2):  # the change was where nothing is kept
     for name, value in whole.items():
       np.testing.assert_array_equal(reader.read(used, [name])[name], value)
@@ -262,7 +260,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(kind, tmp_path
 def test_a_state_file_that_names_nothing_does_not_matter(text, directory, tmp_path):
   directory.save(5, values(5))
   (tmp_path / "model" / "checkpoint").write_text(text)
-  assert directory.latest_whole() == directory.path(5)
+  assert directory.latest_valid() == directory.path(5)
 
 
 def test_no_whole_checkpoint_is_an_error_and_not_a_new_beginning(directory):
@@ -273,7 +271,7 @@ def test_no_whole_checkpoint_is_an_error_and_not_a_new_beginning(directory):
     errors.CheckpointDamagedError,
     match="model.ckpt-2 is damaged.*model.ckpt-1 is damaged.*from a backup",
   ):
-    directory.latest_whole()
+    directory.latest_valid()
 
 
 def test_a_training_beside_a_damaged_newest_checkpoint(tmp_path):
@@ -327,7 +325,7 @@ def test_a_damaged_newest_checkpoint_does_not_count_and_removes_none(tmp_path, c
     assert caplog.text.count("model.ckpt-30 is damaged") == 1
     assert "It does not count among those that are kept." in caplog.text
     assert (
-      tf.train.latest_checkpoint(str(tmp_path)) == directory.latest_whole() == directory.path(21)
+      tf.train.latest_checkpoint(str(tmp_path)) == directory.latest_valid() == directory.path(21)
     )
     caplog.clear()
 
@@ -341,10 +339,9 @@ def test_a_damaged_checkpoint_that_is_not_the_newest_does_not_count_either(tmp_p
 def test_a_damaged_best_checkpoint_does_not_count(tmp_path):
   saved(tmp_path, (10, 20, 30), newest=0)
   for step, loss in ((10, 0.3), (20, 0.1), (30, 0.5)):
-    evaluations_file.add(str(tmp_path), "", step, {"loss": loss})
+    retention.note_evaluation(str(tmp_path), "", step, {"loss": loss})
   cut(str(tmp_path / "model.ckpt-20"))
-  scores = functools.partial(evaluations_file.read_metric, str(tmp_path), "", "loss")
-  directory = Directory(str(tmp_path), retention.Retention(newest=1, best=1), read_scores=scores)
+  directory = Directory(str(tmp_path), retention.Retention(newest=1, best=1))
   directory.save(40, values(40))
   assert directory.steps() == [10, 20, 40]
 
@@ -354,7 +351,7 @@ def test_a_good_one_of_the_same_step_takes_the_place_of_a_damaged_one(tmp_path):
   cut(str(tmp_path / "model.ckpt-20"))
   directory = saved(tmp_path, (15, 20), newest=2)
   assert directory.steps() == [15, 20]
-  assert directory.latest_whole() == directory.path(20)
+  assert directory.latest_valid() == directory.path(20)
   assert reader.read_step(directory.path(20)) == 20
 
 
@@ -370,11 +367,11 @@ def test_a_checkpoint_is_read_once_to_know_that_it_is_whole(tmp_path, monkeypatc
   monkeypatch.setattr(reader, "verify", lambda path: (read.append(path), verify(path)))
   directory = make(tmp_path, newest=3)
   for step in (40, 50):
-    assert directory.latest_whole() is not None
+    assert directory.latest_valid() is not None
     directory.save(step, values(step))
   assert read == [directory.path(30), directory.path(20)]  # 10 went without a look at it
   cut(directory.path(50))
-  assert directory.latest_whole() == directory.path(40)
+  assert directory.latest_valid() == directory.path(40)
   assert read[2:] == [directory.path(50)]
 
 
@@ -400,7 +397,7 @@ def test_a_checkpoint_out_of_reach_is_not_damaged(tmp_path, monkeypatch, caplog)
     with pytest.raises(
       errors.CheckpointError, match="model.ckpt-30 cannot be read now: the network is down"
     ) as raised:
-      make(tmp_path).latest_whole()
+      make(tmp_path).latest_valid()
     assert not isinstance(raised.value, errors.CheckpointDamagedError)
     directory = saved(tmp_path, (40,), newest=2)
   assert "No checkpoint is removed this time" in caplog.text
@@ -432,9 +429,9 @@ def test_a_kill_while_a_checkpoint_is_put_in_its_place_loses_none(killed_at, tmp
     with pytest.raises(SystemExit):
       make(tmp_path, newest=0).save(20, {**values(20), "dense/kernel": tf.fill([2, 3], 21.0)})
   later = make(tmp_path, newest=0)
-  later.clean()
+  later.recover()
   assert later.steps() == [10, 20]
-  assert later.latest_whole() == later.path(20)
+  assert later.latest_valid() == later.path(20)
   assert reader.read(later.path(20), ["dense/kernel"])["dense/kernel"][0, 0] == 21
   assert not list(tmp_path.glob(".writing-*"))
 
@@ -446,7 +443,7 @@ def test_what_was_not_written_to_its_end_is_not_put_in_its_place(tmp_path):
   for ending in (".index", ".data-00000-of-00001"):
     shutil.move(str(tmp_path / "model.ckpt-20") + ending, aside)
   cut(str(aside / "model.ckpt-20"))
-  make(tmp_path).clean()
+  make(tmp_path).recover()
   assert names(tmp_path) == ["checkpoint"]
 
 
@@ -533,7 +530,7 @@ def test_a_folder_whose_name_looks_like_a_pattern(name, tmp_path):
   directory = make(tmp_path / name, newest=1)
   for step in (5, 10):
     path = directory.save(step, values(step))
-  assert make(tmp_path / name).latest_whole() == path
+  assert make(tmp_path / name).latest_valid() == path
   assert reader.read(path, ["dense/kernel"])["dense/kernel"][0, 0] == 10
   assert names(tmp_path / name) == ["checkpoint", *_files_of(10)]
 
@@ -545,17 +542,17 @@ def _files_of(step):
 def test_an_old_checkpoint_that_cannot_be_removed_is_a_warning(tmp_path, monkeypatch, caplog):
   directory = make(tmp_path, newest=1)
   directory.save(1, values(1))
-  remove = checkpoint.remove
+  remove = commit.remove
 
   def refuse(path, data_files):
     raise tf.errors.PermissionDeniedError(None, None, f"{path}.index; Operation not permitted")
 
-  monkeypatch.setattr(checkpoint, "remove", refuse)
+  monkeypatch.setattr(commit, "remove", refuse)
   for step in (2, 3):
     directory.save(step, values(step))
   assert directory.steps() == [1, 2, 3]
   assert caplog.text.count("model.ckpt-1 cannot be removed: Operation not permitted. It stays") == 1
-  monkeypatch.setattr(checkpoint, "remove", remove)
+  monkeypatch.setattr(commit, "remove", remove)
   directory.save(4, values(4))
   assert directory.steps() == [4]
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tests.trainer.io import test_files
 from trainer import errors
+from trainer.checkpoints import commit, leases, reader, retention
 from trainer.checkpoints import directory as checkpoint
-from trainer.checkpoints import leases, reader, retention
 from trainer.io import files, storage
 
 
@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(
   error, said, directory, monkeypatch, caplog
 ):
   refuse_leases(monkeypatch, error)
-  assert leases.read(directory.latest_whole, value) == 1.0
+  assert leases.read(directory.latest_valid, value) == 1.0
   assert ("may remove the checkpoint while it is read" in caplog.text) == said
 
 
@@ -90,7 +90,7 @@ def test_another_checkpoint_is_read_where_the_chosen_one_is_gone(
   later = checkpoint.CheckpointDirectory(str(tmp_path))
 
   def choose():
-    chosen = later.latest_whole()
+    chosen = later.latest_valid()
     if not is_read_only:
       save_next()
     return chosen
@@ -116,11 +116,11 @@ def test_a_checkpoint_that_was_removed_before_its_lease_was_seen_is_not_held(dir
   def load(path):
     tried.append(value(path))
     if len(tried) == 1:
-      checkpoint.remove(path, reader.data_files(path))
+      commit.remove(path, reader.data_files(path))
       save(directory, 2)
     return tried[-1]
 
-  with leases.held(directory.latest_whole, load) as loaded:
+  with leases.held(directory.latest_valid, load) as loaded:
     assert loaded == 2.0
     save(directory, 3)
     assert directory.steps() == [2, 3]
@@ -129,16 +129,16 @@ def test_a_checkpoint_that_was_removed_before_its_lease_was_seen_is_not_held(dir
 
 def test_a_checkpoint_that_the_training_is_about_to_remove_is_not_taken(directory, monkeypatch):
   """Between the look for leases and the removal, a reader comes who could read it."""
-  remove, read = checkpoint.remove, []
+  remove, read = commit.remove, []
 
   def read_before(path, data_files):
     if not read:
       other = checkpoint.CheckpointDirectory(directory.directory)
-      chosen = iter([directory.path(1), other.latest_whole()])
+      chosen = iter([directory.path(1), other.latest_valid()])
       read.append(leases.read(lambda: next(chosen), value))
     remove(path, data_files)
 
-  monkeypatch.setattr(checkpoint, "remove", read_before)
+  monkeypatch.setattr(commit, "remove", read_before)
   save(directory, 2)
   assert read == [2.0]
 
@@ -147,7 +147,7 @@ def test_a_checkpoint_that_the_file_checkpoint_does_not_name_is_read_if_it_was_a
   path = directory.path(1)
   with leases.lease(path):
     save(directory, 2)
-  directory._write_state([2])
+  directory._removal.write_state([2])
   tried = []
   assert leases.read(lambda: path, lambda path: tried.append(path) or value(path)) == 1.0
   assert tried == [path, path]
@@ -165,7 +165,7 @@ def test_a_reader_that_never_comes_in_time_says_so(directory, tmp_path, monkeypa
   with pytest.raises(
     errors.CheckpointNotFoundError, match=r"model.ckpt-3 is gone.* 2 others.*keep_checkpoint_max"
   ):
-    leases.read(directory.latest_whole, load)
+    leases.read(directory.latest_valid, load)
 
 
 def test_a_damaged_checkpoint_is_not_read_again_and_again(directory):
@@ -176,7 +176,7 @@ def test_a_damaged_checkpoint_is_not_read_again_and_again(directory):
     raise errors.CheckpointDamagedError("damaged")
 
   with pytest.raises(errors.CheckpointDamagedError):
-    leases.read(directory.latest_whole, load)
+    leases.read(directory.latest_valid, load)
   assert len(tried) == 1
 
 

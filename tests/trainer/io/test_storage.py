@@ -152,10 +152,10 @@ def test_a_save_that_fails_for_long_is_no_checkpoint(monkeypatch):
     writer.save(1, {"x": tf.constant(1.0)})
     with pytest.raises(errors.StorageError, match="Cannot write the checkpoint ram://interrupted/"):
       writer.wait()
-    assert directory.CheckpointDirectory(folder).latest_whole() is None
+    assert directory.CheckpointDirectory(folder).latest_valid() is None
   writer.save(2, {"x": tf.constant(2.0)})
   writer.wait()
-  assert directory.CheckpointDirectory(folder).latest_whole() == f"{folder}/model.ckpt-2"
+  assert directory.CheckpointDirectory(folder).latest_valid() == f"{folder}/model.ckpt-2"
   assert not [name for name in tf.io.gfile.listdir(folder) if "writing" in name]
 
 

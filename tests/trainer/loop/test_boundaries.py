@@ -13,7 +13,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.checkpoints import directory, reader
+from trainer.checkpoints import commit, reader
 from trainer.reporting import metrics_file
 
 
@@ -486,15 +486,15 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
 
 def fails_to_write(step, monkeypatch, times):
   """Lets the first `times` writes of a step's checkpoint fail."""
-  original, left = directory._put_in_place, [times]
+  original, left = commit.commit, [times]
 
-  def put_in_place(written, path):
+  def commit_once(written, path):
     if path.endswith(f"-{step}") and left[0]:
       left[0] -= 1
       raise OSError(28, "No space left on device")
     original(written, path)
 
-  monkeypatch.setattr(directory, "_put_in_place", put_in_place)
+  monkeypatch.setattr(commit, "commit", commit_once)
 
 
 @pytest.mark.parametrize("every", [2, 100])

@@ -23,7 +23,6 @@ from absl import logging
 from trainer import errors, spec
 from trainer.compat.v1 import habits
 from trainer.compat.v1.estimator import sessions
-from trainer.hooks import session_run
 
 v1 = tf.compat.v1
 
@@ -58,6 +57,15 @@ class NativeHook(v1.train.SessionRunHook):
     raise NotImplementedError
 
 
+class _NoSession:
+  """The session of a copy that is asked what it fetches."""
+
+  graph = None
+
+  def run(self, *args: Any, **kwargs: Any) -> Any:
+    raise errors.SettingError("There is no session before the first step.")
+
+
 class _Native:
   """A NativeHook for Octet's loop, which would take it for a SessionRunHook."""
 
@@ -77,7 +85,7 @@ class _Native:
     self.hook.stop(step, estimator)
 
 
-class _Foreign(session_run.SessionRunHookAdapter):
+class _Foreign:
   """A program's SessionRunHook for Octet's loop.
 
   Args:
@@ -86,7 +94,10 @@ class _Foreign(session_run.SessionRunHookAdapter):
   """
 
   def __init__(self, hook: Any, every: int | None):
-    super().__init__(hook, sessions.Session())
+    self.hook = hook
+    self._session = sessions.Session()
+    self._context: Any = None
+    self._fetches: Any = None
     self._fetched: list[tuple[Any, Any]] = []  # (what was asked for, the fetches.Fetched of it)
     self._global_step: Any = None
     self._is_attached = False
@@ -100,7 +111,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
 
   def attach(self, step: Any) -> None:
     self._is_attached = True
-    self.session.attach()
+    self._session.attach()
     self._global_step = step.global_step
     self.hook.begin()
     self._fetched = [
@@ -113,7 +124,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
     if not self._is_attached:  # a hook of an evaluation or prediction
       self.hook.begin()
     with self._in_graph():
-      self.hook.after_create_session(self.session, None)
+      self.hook.after_create_session(self._session, None)
 
   def see_batches(self) -> list[Any]:
     """From now on it is told of each batch, by `batch`; returns what it fetched."""
@@ -125,7 +136,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
     with_values = [fetched for _, fetched in self._fetched if fetched.tensor is not None]
     for fetched, value in zip(with_values, values, strict=True):
       fetched.give(value)
-    self._tell(step, {})
+    self._after_run(step, {})
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
     if self._sees_batches:
@@ -134,62 +145,80 @@ class _Foreign(session_run.SessionRunHookAdapter):
       self._not_told = metrics
       return False
     self._not_told = None
-    return self._tell(step, metrics)
-
-  def _tell(self, step: int, metrics: dict[str, float]) -> bool:
-    with self._in_graph():
-      return super().__call__(step, metrics, None)
+    return self._after_run(step, metrics)
 
   def _next_step(self, step: int) -> int:
     if step >= self._due:
       self._due = step + self._every
     return self._due
 
+  def before_loop(self) -> None:
+    """Asks it what it fetches, unless it was asked before a loop that it was not called after."""
+    if self._context is None:
+      self._ask()
+
+  def _after_run(self, step: int, metrics: dict[str, float]) -> bool:
+    self.before_loop()  # nobody calls it in an evaluation
+    results = None
+    if self._fetches is not None:
+      results = tf.nest.map_structure(
+        lambda fetch: self._value(fetch, dict(metrics, global_step=step)), self._fetches
+      )
+    values = v1.train.SessionRunValues(results=results, options=None, run_metadata=None)
+    with self._in_graph():
+      self.hook.after_run(self._context, values)
+    stops, self._context = self._context.stop_requested, None
+    return stops
+
   def end(self, step: int, estimator: Any) -> None:
     if self._not_told is not None:
-      self._tell(step, self._not_told)
+      self._after_run(step, self._not_told)
     with self._in_graph():
-      super().end(step, estimator)
+      self.hook.end(self._session)
 
   def _in_graph(self) -> contextlib.AbstractContextManager[None]:
     """A context in which placeholders can be keys of a feed_dict, if there is a graph."""
-    graph = self.session.graph
+    graph = self._session.graph
     return contextlib.nullcontext() if graph is None else habits.kept(graph)
 
-  def before_run(self, context: Any) -> Any:
-    """Asks it what it fetches.
+  def _ask(self) -> None:
+    self._context = v1.train.SessionRunContext(
+      original_args=v1.train.SessionRunArgs(None), session=self._session
+    )
+    with self._in_graph():
+      asked = self.hook.before_run(self._context)
+    self._fetches = None if asked is None else asked.fetches
+    self._check(asked)
+
+  def _check(self, asked: Any) -> None:
+    """Refuses what a step that is traced already cannot do.
 
     Raises:
-      SettingError: what a step that is traced already cannot do: the hook feeds the step, or
-        changes variables in some steps only.
+      SettingError: the hook feeds the step, or changes variables in some steps only.
     """
-    with self._in_graph():
-      asked = super().before_run(context)
     who = f"The hook {spec.name_of(self.hook)}"
     if asked is not None and asked.feed_dict:
       raise errors.SettingError(
         f"{who} gives {list(asked.feed_dict)!r} values in before_run: a step takes its batch "
         "alone. Assign them to a variable by run_context.session.run."[:500]
       )
-    wanted = set(map(id, _leaves(self.fetches)))
+    wanted = set(map(id, _leaves(self._fetches)))
     for fetch, fetched in self._fetched:
       if fetched.changes and id(fetch) not in wanted:
         raise errors.SettingError(
           f"{who} fetches {fetch!r}, which changes variables, in some steps and not in others: "
           "each step would run it. Let run_context.session.run do it where it is due."[:500]
         )
-    return asked
 
   def _asked_early(self) -> Any:
     """What it will fetch, asked of a copy, so that it hears before_run as often as in TensorFlow.
 
-    There is no session yet. A hook that needs one to tell, or what it is told with one, fetches
-    nothing.
+    One that needs a session to tell, or what it is told with one, fetches nothing.
     """
-    context = v1.train.SessionRunContext(v1.train.SessionRunArgs(None), session=None)
+    context = v1.train.SessionRunContext(v1.train.SessionRunArgs(None), _NoSession())
     try:
       asked = copy.copy(self.hook).before_run(context)
-    except Exception as error:  # of any kind: it is that of the hook's own code
+    except Exception as error:  # the hook itself may raise it in its turn
       logging.debug("%s cannot tell yet what it fetches: %r", spec.name_of(self.hook), error)
       return None
     return None if asked is None else asked.fetches
@@ -199,7 +228,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
       return fetch.removesuffix(":0") == "global_step"
     return fetch is self._global_step
 
-  def value(self, fetch: Any, known: dict[str, Any]) -> Any:
+  def _value(self, fetch: Any, known: dict[str, Any]) -> Any:
     if self._is_global_step(fetch):
       return known["global_step"]
     for asked, fetched in self._fetched:

@@ -1,0 +1,146 @@
+"""Removes the checkpoints that need not be kept, and names the others in the file `checkpoint`."""
+
+import collections
+import concurrent.futures
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer.checkpoints import commit, file_names, inspector, listing, retention, state_file
+from trainer.io import files, storage
+
+# A save looks whether so many of the newest checkpoints have changed since this process has written
+# or read them: a training goes on from these. The time does not grow with the number of others.
+_LOOKED_AT = 10
+
+# How many checkpoints are removed at a time: on a bucket, each takes a tenth of a second.
+_REMOVERS = 16
+
+
+@dataclasses.dataclass
+class Removal:
+  """Removes checkpoints of one folder.
+
+  Attributes:
+    directory: the folder.
+    keep: which checkpoints to keep.
+    inspected: tells which are damaged.
+    clock: returns the time in seconds, as time.monotonic does.
+    left: the steps of the checkpoints, as of the last listing.
+  """
+
+  directory: str
+  keep: retention.Retention
+  inspected: inspector.Inspector
+  clock: Callable[[], float]
+  left: list[int] = dataclasses.field(default_factory=list)
+
+  def remove_unneeded(self, step: int, state: state_file.State | None) -> None:
+    """Removes the checkpoints that need not be kept, and names the others in `checkpoint`.
+
+    Args:
+      step: that of the newest checkpoint.
+      state: what the file `checkpoint` says.
+    """
+    # The order is important. A checkpoint that goes is no longer in the file `checkpoint` before
+    # leases are looked for, see `leases.held`; and TensorFlow finds no checkpoint at all where this
+    # file names one that is gone.
+    before = sorted({*self.left, step})
+    going = self.keep.to_remove({each: self._written_at(each) for each in before}, {})
+    named = self.write_state(sorted(set(before) - set(going) | {step}))
+    # All that follows knows from this listing what is there: a bucket takes a second for each 1,000
+    # names.
+    names = storage.listdir(self.directory)
+    steps = listing.steps(self.directory, names, state)
+    removable = set(self._removable(steps, names)) & set(going)
+    held = retention.held(self.directory, names, self.clock)
+    unneeded = sorted(each for each in removable if f"{file_names.PREFIX}-{each}" not in held)
+    left = sorted(set(steps) - set(unneeded))
+    if self._undamaged(left) != named:
+      self.write_state(left)
+    data_files = collections.defaultdict(list)
+    for name in names:
+      data_files[name.partition(".data-")[0]].append(os.path.join(self.directory, name))
+    with concurrent.futures.ThreadPoolExecutor(_REMOVERS) as removers:
+      of_each = [data_files[f"{file_names.PREFIX}-{step}"] for step in unneeded]
+      is_removed = list(removers.map(self._remove, map(self._path, unneeded), of_each))
+    stay = [each for each, is_gone in zip(unneeded, is_removed, strict=True) if not is_gone]
+    self.left = sorted([*left, *stay])
+
+  def write_state(self, steps: Sequence[int], aside: str = "") -> list[str]:
+    """Writes the file `checkpoint`; returns the names of the checkpoints in it.
+
+    Args:
+      steps: of the checkpoints; those known to be damaged are left out.
+      aside: see state_file.State.
+    """
+    names = self._undamaged(steps)
+    listing.write_state(self.directory, names, aside)
+    return names
+
+  def _removable(self, steps, names):
+    """Returns the steps of the checkpoints that need not be kept.
+
+    The ones that stay are known to be undamaged: a damaged one does not count among them. It is
+    removed itself when its turn comes.
+    """
+    counted = {step: self._written_at(step) for step in steps}
+    metrics = (
+      retention.read_metrics(self.directory, self.keep.evaluation, self.keep.metric, names)
+      if self.keep.best
+      else {}
+    )
+    there = set(names)
+
+    def problem_of(step):
+      path = self._path(step)
+      is_known = self.inspected.has_seen(path) and os.path.basename(path) + file_names.DATA in there
+      if is_known and step < looked_at:
+        return self.inspected.known_problem(path)
+      return self.inspected.problem(path)
+
+    looked_at = steps[-_LOOKED_AT:][0]
+    # A damaged checkpoint among those that would stay leaves the count, and the choice is made
+    # again without it: an older one stays in its place.
+    while removable := self.keep.to_remove(counted, metrics):
+      try:
+        damaged = {
+          step: problem for step in counted.keys() - set(removable) if (problem := problem_of(step))
+        }
+      except (errors.CheckpointError, errors.CheckpointNotFoundError, errors.StorageError) as error:
+        logging.warning("%s No checkpoint is removed this time.", error)
+        return []
+      if not damaged:
+        break
+      for step, problem in damaged.items():
+        del counted[step]
+        self.inspected.warn(problem, "It does not count among those that are kept.")
+    return removable
+
+  def _path(self, step):
+    return listing.path(self.directory, step)
+
+  def _written_at(self, step):
+    return self.inspected.written_at(self._path(step)) if self.keep.every_n_hours else 0.0
+
+  def _undamaged(self, steps):
+    """Returns the names of checkpoints, without those known to be damaged."""
+    paths = map(self._path, steps)
+    return [os.path.basename(path) for path in paths if not self.inspected.known_problem(path)]
+
+  def _remove(self, path, data_files):
+    """Removes a checkpoint; returns whether that was possible."""
+    try:
+      commit.remove(path, data_files)
+    # Only a warning: the new checkpoint is complete, and the training can go on.
+    except (tf.errors.OpError, errors.StorageError) as error:
+      self.inspected.warn(
+        f"The old checkpoint {path} cannot be removed: {files.reason(error)}.", "It stays."
+      )
+      return False
+    self.inspected.mark_removed(path)
+    return True
