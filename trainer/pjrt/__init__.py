@@ -1,0 +1,15 @@
+"""Runs compiled programs on XLA devices by PJRT, the runtime of JAX. TensorFlow is not imported.
+
+connected = devices.connect("cpu", 8)
+executable = execution.Executable(saved_program.read("out/program").program, connected)
+"""
+
+__all__ = [
+  "device_values",
+  "devices",
+  "execution",
+  "installed",
+  "jaxlib_internals",
+  "program",
+  "saved_program",
+]

@@ -1,0 +1,186 @@
+"""The variables of programs, on the devices.
+
+    values = DeviceValues(connected)
+    values.put(program.variables, {"dense/kernel": kernel, "global_step": np.int64(0)})
+    executable.run(values, inputs, scalars)  # the values are the next ones
+    values.read(["dense/kernel"])["dense/kernel"]
+
+A program takes the values' memory for their next values. So nobody else has them: what the host
+wants to keep, it reads before the next program starts.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import jax
+import numpy as np
+
+from trainer import errors
+from trainer.pjrt import devices as devices_lib
+from trainer.pjrt import jaxlib_internals, program
+
+
+class ExecutionError(errors.OctetError, RuntimeError):
+  """A program failed on the devices, and its variables are lost with it."""
+
+
+class DeviceValues:
+  """Values of variables on devices, by name.
+
+  Args:
+    connected: the devices.
+  """
+
+  def __init__(self, connected: devices_lib.Devices) -> None:
+    self._connected = connected
+    self._placement = Placement(connected)
+    self._arrays: dict[str, jax.Array] = {}
+    self._differs: dict[str, bool] = {}  # each device has its own
+    self._lost = ""  # why there are no values
+
+  @property
+  def names(self) -> Collection[str]:
+    """The names of the variables that have values."""
+    return self._arrays.keys()
+
+  def put(
+    self,
+    arguments: Iterable[program.Argument],
+    values: Mapping[str, np.ndarray],
+    source: str = "The host",
+  ) -> None:
+    """Copies values to the devices; after `mark_lost`, all of them at once.
+
+    Args:
+      arguments: the variables.
+      values: by name, as of `program.whole_shape`.
+      source: where they come from, for messages.
+
+    Raises:
+      SettingError: a value is missing, or of another shape or dtype.
+    """
+    arguments = tuple(arguments)
+    program.check_values(arguments, self._connected.count, values, source)
+    made = {each.name: self._placement.put(each, values[each.name]) for each in arguments}
+    if self._lost:  # what another program still had belongs to another moment
+      self._arrays, self._lost = {}, ""
+    self._arrays.update(made)
+    self._differs.update({each.name: each.differs for each in arguments})
+
+  def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+    """Copies values to the host; waits for the program that makes them.
+
+    Args:
+      names: of the variables; None for all.
+
+    Returns:
+      name → the value, or [devices of this process, ...] where each device has its own.
+
+    Raises:
+      ExecutionError: the program that was to make them has failed.
+    """
+    self._require()
+    wanted = list(self._arrays if names is None else names)
+    try:
+      return {name: self._read(name) for name in wanted}
+    except jax.errors.JaxRuntimeError as error:
+      self.mark_lost(errors.first_line(error))
+      raise self.error() from error
+
+  def _read(self, name):
+    parts = read_each(self._arrays[name], self._differs[name])
+    return parts if self._differs[name] else parts[0]
+
+  def wait(self) -> None:
+    """Waits for the program that makes the values.
+
+    Raises:
+      ExecutionError: it has failed.
+    """
+    self._require()
+    try:
+      jax.block_until_ready(list(self._arrays.values()))
+    except jax.errors.JaxRuntimeError as error:
+      self.mark_lost(errors.first_line(error))
+      raise self.error() from error
+
+  def arrays(self, arguments: Iterable[program.Argument]) -> list[jax.Array]:
+    """Returns the arrays of variables, for an executable that runs now.
+
+    Raises:
+      ExecutionError: an earlier program has failed.
+      SettingError: a variable has no value.
+    """
+    self._require()
+    try:
+      return [self._arrays[argument.name] for argument in arguments]
+    except KeyError as error:
+      raise errors.SettingError(f"The variable {error} has no value on the devices.") from None
+
+  def replace(self, arrays: Mapping[str, jax.Array]) -> None:
+    """Takes the next values, which a program makes in the memory of the last ones."""
+    self._arrays.update(arrays)
+
+  def mark_lost(self, why: str) -> None:
+    """Notes that a program failed: the memory of its variables has been given away."""
+    self._lost = self._lost or why
+    self._arrays = {}
+
+  def _require(self):
+    if self._lost:
+      raise self.error()
+
+  def error(self) -> ExecutionError:
+    """Returns the error of who asks for values that are lost."""
+    return ExecutionError(
+      f"A program failed on the devices ({self._lost}). It had taken the memory of the variables: "
+      "their values come from a checkpoint."
+    )
+
+
+class Placement:
+  """Copies values from the host to devices.
+
+  Args:
+    connected: the devices.
+  """
+
+  def __init__(self, connected: devices_lib.Devices) -> None:
+    self._count = connected.count
+    self._local = connected.local
+    self._numbers = [connected.all.index(device) for device in self._local]
+    spec = jax.sharding.PartitionSpec
+    mesh = jax.sharding.Mesh(np.array(connected.all), ("replica",))
+    self.equal = jax.sharding.NamedSharding(mesh, spec())
+    self._split = jax.sharding.NamedSharding(mesh, spec("replica"))
+
+  def put(self, argument: program.Argument, value: np.ndarray) -> jax.Array:
+    """Copies the value of an argument to the devices, as of `program.whole_shape`."""
+    if argument.differs:
+      return self.put_each(argument, [value[number] for number in self._numbers])
+    values = [np.ascontiguousarray(value)] * len(self._local)
+    return jaxlib_internals.put(values, argument.shape, self.equal, self._local)
+
+  def put_each(self, argument: program.Argument, values: Sequence[np.ndarray]) -> jax.Array:
+    """Copies to each device of this process its own value."""
+    # ascontiguousarray makes a rank of 1 of a scalar.
+    values = [np.ascontiguousarray(value).reshape(argument.shape) for value in values]
+    if argument.shape:
+      whole = (self._count * argument.shape[0], *argument.shape[1:])
+      return jaxlib_internals.put(values, whole, self._split, self._local)
+    # No axis can be split. jax takes the parts as they are, and does not compare them.
+    parts = [
+      jaxlib_internals.put([value], (), jax.sharding.SingleDeviceSharding(device), [device])
+      for value, device in zip(values, self._local, strict=True)
+    ]
+    return jax.make_array_from_single_device_arrays((), self.equal, parts)
+
+
+def read_each(array: jax.Array, differs: bool = True) -> np.ndarray:
+  """Copies an array's parts to the host: [devices of this process, ...], or [1, ...] of the first.
+
+  Raises:
+    jax.errors.JaxRuntimeError: the program that was to make it has failed.
+  """
+  parts = array.addressable_shards
+  # A copy: on a CPU, jax shows the memory of the device itself, which the next program takes.
+  return np.stack([np.array(part.data) for part in (parts if differs else parts[:1])])

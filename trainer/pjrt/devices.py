@@ -1,0 +1,129 @@
+"""The XLA devices that PJRT finds: eight of a CPU as a rehearsal, or those of an accelerator.
+
+connected = connect("cpu", 8)
+"""
+
+import dataclasses
+import functools
+import os
+import platform as machine
+from typing import Any
+
+from trainer import errors
+from trainer.pjrt import installed
+
+# The platforms that have a plug-in of jax: the CPU's is built in, libtpu and CUDA bring theirs.
+PLATFORMS = ("cpu", "gpu", "tpu")
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+  """XLA devices of one platform, which run programs together.
+
+  Attributes:
+    platform: "cpu", "gpu" or "tpu".
+    all: jax's devices, one for each replica.
+    versions: those of jax, jaxlib and the platform.
+  """
+
+  platform: str
+  all: tuple[Any, ...]
+  versions: dict[str, str]
+
+  @property
+  def count(self) -> int:
+    """The number of devices, over all processes."""
+    return len(self.all)
+
+  @property
+  def local(self) -> tuple[Any, ...]:
+    """The devices of this process."""
+    own = self.all[0].client.process_index()
+    return tuple(device for device in self.all if device.process_index == own)
+
+  @functools.cached_property
+  def key(self) -> dict[str, str]:
+    """What a compiled form of a program depends on, beside the program."""
+    kinds = sorted({device.device_kind for device in self.all})
+    places = [list(getattr(device, "coords", [device.id])) for device in self.all]
+    key = {
+      "platform": self.platform,
+      "devices": ", ".join(kinds),
+      "topology": str(places),
+      **self.versions,
+    }
+    # The CPU's compiler uses the instructions of the machine that it runs on.
+    return {**key, "processor": _processor()} if self.platform == "cpu" else key
+
+  def __str__(self) -> str:
+    kind = self.all[0].device_kind
+    return f"{self.count} XLA device{'s' * (self.count > 1)} ({self.platform}, {kind})"
+
+
+def connect(platform: str = "cpu", count: int | None = None) -> Devices:
+  """Returns the first `count` devices of a platform.
+
+  jax makes its client once in a process, with as many devices of the CPU as were asked for by then.
+
+  Args:
+    platform: one of PLATFORMS.
+    count: the number of devices; None for all of them (of a CPU: one).
+
+  Raises:
+    SettingError: there is no such platform here, or it has too few devices.
+    VersionError: jax is not installed, or of a version that was not tried.
+  """
+  if platform not in PLATFORMS:
+    raise errors.SettingError(f"{platform!r} is no platform: expected {', '.join(PLATFORMS)}.")
+  versions = installed.require()
+  import jax
+
+  # global_step is an int64 and the sum of the losses a float64: jax would make 32 bits of them.
+  jax.config.update("jax_enable_x64", True)
+  if platform == "cpu":
+    _ask_for_cpu_devices(jax, count or 1)
+  try:
+    found = jax.devices(platform)
+  except RuntimeError as error:
+    raise errors.SettingError(
+      f"PJRT has no device of the platform {platform} here: {errors.first_line(error)}."
+    ) from error
+  count = count or len(found)
+  if len(found) < count:
+    raise errors.SettingError(
+      f"{count} XLA devices of the platform {platform} were asked for, and this process has "
+      f"{len(found)}."
+      + (
+        " jax was started before, with fewer: connect before the first use of jax, or in a new "
+        "process."
+        if platform == "cpu"
+        else ""
+      )
+    )
+  client = found[0].client
+  return Devices(
+    platform, tuple(found[:count]), {**versions, "runtime": str(client.platform_version)}
+  )
+
+
+def _ask_for_cpu_devices(jax, count):
+  """Asks for devices of the CPU, where jax has not made its client yet."""
+  try:
+    # Only the CPU: otherwise jax would start the plug-in of every accelerator, and take it.
+    if not os.environ.get("JAX_PLATFORMS") and not jax.config.jax_platforms:
+      jax.config.update("jax_platforms", "cpu")
+    if max(jax.config.jax_num_cpu_devices, 1) < count:
+      jax.config.update("jax_num_cpu_devices", count)
+  except RuntimeError:
+    return  # The client was made before; `connect` counts what it has.
+
+
+def _processor():
+  """Returns the name of the processor and the instructions that it has."""
+  try:
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+      lines = dict(line.split(":", 1) for line in file.read().split("\n\n")[0].splitlines())
+  except OSError:
+    return f"{machine.machine()} {machine.processor()}"
+  named = {key.strip(): value.strip() for key, value in lines.items()}
+  return f"{named.get('model name', machine.machine())} {named.get('flags', '')}".strip()

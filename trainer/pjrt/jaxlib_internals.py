@@ -1,0 +1,196 @@
+"""The inner names of jax and jaxlib that Octet uses; no other file has any.
+
+A compiled program of several replicas whose code comes from elsewhere is no public feature of jax.
+So the extra `pjrt` pins jax's version, see `installed`. Import this file only after
+`installed.require()`.
+"""
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src.interpreters import mlir as jax_mlir
+from jax._src.lib import _jax, xla_client
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+context = jax_mlir.make_ir_context
+
+
+def stablehlo_of_hlo(hlo: bytes) -> bytes:
+  """Returns the StableHLO of a serialized HloModuleProto, as a portable artifact."""
+  with context():
+    return portable_artifact(parse_hlo(hlo))
+
+
+def portable_artifact(module: Any) -> bytes:
+  """Returns a module in a form that later versions of jaxlib read, and those of 12 weeks before."""
+  oldest = stablehlo.get_version_from_compatibility_requirement(
+    stablehlo.StablehloCompatibilityRequirement.WEEK_12
+  )
+  code = io.BytesIO()
+  module.operation.write_bytecode(code)
+  return _jax.mlir.serialize_portable_artifact(code.getvalue(), oldest)
+
+
+def parse_hlo(hlo: bytes) -> Any:
+  """Returns the module of a serialized HloModuleProto. Call it in a `context`."""
+  return _without_copies(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(hlo)))
+
+
+def parse_stablehlo(code: bytes) -> Any:
+  """Returns the module of a portable artifact. Call it in a `context`."""
+  module = _jax.mlir.deserialize_portable_artifact(code)
+  return ir.Module.parse(module) if isinstance(module, str | bytes) else module  # str: jaxlib 0.8
+
+
+def _without_copies(module):
+  """Removes mhlo.copy, which TensorFlow writes and jaxlib does not know; it changes no value."""
+  # Erased after the walk: an operation must not be erased while the walk is at it.
+  copies = []
+
+  def visit(operation):
+    if operation.name == "mhlo.copy":
+      operation.results[0].replace_all_uses_with(operation.operands[0])
+      copies.append(operation)
+    return ir.WalkResult.ADVANCE
+
+  module.operation.walk(visit)
+  for copy in copies:
+    copy.erase()
+  return module
+
+
+def types_of(module: Any) -> tuple[list[str], list[str]]:
+  """Returns the types of a module's arguments and results, such as "tensor<2x3xf32>"."""
+  types = ir.FunctionType(_main(module).attributes["function_type"].value)
+  return [str(each) for each in types.inputs], [str(each) for each in types.results]
+
+
+def donate(module: Any, aliases: Iterable[tuple[int, int]]) -> None:
+  """Has results take the memory of arguments, as variables do that are updated in place.
+
+  Args:
+    module: the module; it changes.
+    aliases: pairs (number of a result, number of an argument).
+
+  Raises:
+    ValueError: a result and its argument differ in shape or dtype.
+  """
+  main = _main(module)
+  types = ir.FunctionType(main.attributes["function_type"].value)
+  attributes = [
+    {each[index].name: each[index].attr for index in range(len(each))}
+    for each in _argument_attributes(main, len(types.inputs))
+  ]
+  for result, argument in aliases:
+    if types.results[result] != types.inputs[argument]:
+      raise ValueError(
+        f"result {result} is {types.results[result]} and cannot take the memory of parameter "
+        f"{argument}, which is {types.inputs[argument]}"
+      )
+    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
+    attributes[argument]["tf.aliasing_output"] = number
+  main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in attributes])
+
+
+def _main(module):
+  (main,) = (each for each in module.body if each.attributes["sym_name"].value == "main")
+  return main
+
+
+def _argument_attributes(function, count):
+  if "arg_attrs" in function.attributes:
+    return list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+  return [ir.DictAttr.get({}) for _ in range(count)]
+
+
+def options_of_replicas(devices: Sequence[Any]) -> Any:
+  """Returns the compiler's options for one replica on each device."""
+  options = xla_client.CompileOptions()
+  build = options.executable_build_options
+  ids = np.array([device.id for device in devices], np.int32).reshape(len(devices), 1)
+  for part in (options, build):
+    part.num_replicas, part.num_partitions = len(devices), 1
+    part.device_assignment = xla_client.DeviceAssignment.create(ids)
+  return options
+
+
+def device_list(devices: Sequence[Any]) -> Any:
+  """Returns devices as the compiler takes them."""
+  return xla_client.DeviceList(tuple(devices))
+
+
+def compile_for(module: Any, devices: Sequence[Any]) -> Any:
+  """Compiles a module for one replica on each device; returns the loaded executable.
+
+  Raises:
+    jax.errors.JaxRuntimeError: XLA cannot compile it.
+  """
+  return devices[0].client.compile_and_load(
+    module, executable_devices=device_list(devices), compile_options=options_of_replicas(devices)
+  )
+
+
+def serialize(executable: Any) -> bytes:
+  """Returns the compiled form of a loaded executable."""
+  return executable.client.serialize_executable(executable)
+
+
+def load(compiled: bytes, devices: Sequence[Any]) -> Any:
+  """Returns the loaded executable of a compiled form.
+
+  Raises:
+    jax.errors.JaxRuntimeError: it is not one of these devices and this jaxlib.
+  """
+  return devices[0].client.deserialize_executable(
+    compiled, device_list(devices), options_of_replicas(devices)
+  )
+
+
+def put(
+  values: Sequence[np.ndarray], shape: Sequence[int], sharding: Any, devices: Sequence[Any]
+) -> jax.Array:
+  """Copies a value to each device. The caller may change the values afterwards.
+
+  Args:
+    values: a contiguous array for each device.
+    shape: of the whole array, whose parts on the devices they are.
+    sharding: of the whole array.
+    devices: of this process.
+  """
+  return xla_client.batched_device_put(
+    jax.core.ShapedArray(tuple(shape), values[0].dtype),
+    sharding,
+    values,
+    list(devices),
+    True,
+    # The default takes the memory of the numpy arrays, which a program must not overwrite when the
+    # value is donated to it.
+    host_buffer_semantics=xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL,
+  )
+
+
+def result_handler(shape: Sequence[int], dtype: Any, sharding: Any) -> Any:
+  """Returns what makes an array of one result of `execute`."""
+  return xla_client.array_result_handler(
+    jax.core.ShapedArray(tuple(shape), np.dtype(dtype)), sharding, True, True
+  )
+
+
+def execute(
+  executable: Any, arguments: Sequence[jax.Array], handlers: Sequence[Any]
+) -> list[jax.Array]:
+  """Starts an executable on all its devices; returns its results, which may not be there yet.
+
+  Args:
+    executable: a loaded executable.
+    arguments: an array for each argument, with a part on each device.
+    handlers: a `result_handler` for each result.
+
+  Raises:
+    jax.errors.JaxRuntimeError: it could not start.
+  """
+  return executable.execute_sharded(arguments).consume_with_handlers(handlers)

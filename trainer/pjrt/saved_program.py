@@ -1,0 +1,289 @@
+"""A program in a folder, which runs where there is jax alone.
+
+    saved_program.write("out/program", program, values, inputs)
+    saved = saved_program.read("out/program")
+    saved.program, saved.values, saved.inputs, saved.expected
+
+| file                  | what                                                                     |
+|-----------------------|--------------------------------------------------------------------------|
+| program.json          | arguments, results, replicas, versions, and the checksum of each file    |
+| program.stablehlo     | the code, a portable artifact                                            |
+| values.npz            | if there are any: a value for each variable and scalar                   |
+| inputs.npz            | if there are any: a value for each input, [replicas, ...]                |
+| expected.npz          | if there are any: what the first run gives, of variables and results     |
+| compiled/<key>.bin    | a compiled form, for the devices and versions in compiled/<key>.json     |
+
+The folder appears complete or not at all; a compiled form, which a run may add, too. A compiled
+form is machine code: run a program only if you trust whoever wrote its folder.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Mapping
+
+import numpy as np
+
+from trainer import __version__, errors
+from trainer.io import json_form
+from trainer.pjrt import program
+
+_FORMAT = 1
+_PROGRAM, _CODE = "program.json", "program.stablehlo"
+_ARRAYS = ("values", "inputs", "expected")
+_REMEDY = "save the program again"
+_RECOMPILE = "remove the folder compiled, and the program is compiled again"
+
+_FORM = {
+  "format": int,
+  "replicas": int,
+  "arguments": list[dict],
+  "results": list[dict],
+  "versions": dict[str, str],
+  "files": dict[str, str],
+}
+_COMPILED_FORM = {"key": dict[str, str], "sha256": str}
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedProgram:
+  """What a folder has.
+
+  Attributes:
+    folder: the folder.
+    program: the program.
+    versions: of Octet and of what made the program.
+    values: of variables and scalars, by name, as of `program.whole_shape`; {} if there are none.
+    inputs: of the inputs; {} if there are none.
+    expected: what the first run of the values with the inputs gives; {} if it is not known. For a
+      variable as in values, for another result [replicas, ...].
+  """
+
+  folder: pathlib.Path
+  program: program.Program
+  versions: dict[str, str]
+  values: dict[str, np.ndarray]
+  inputs: dict[str, np.ndarray]
+  expected: dict[str, np.ndarray]
+
+  def compiled_for(self, key: Mapping[str, str]) -> tuple[bytes | None, str]:
+    """Looks for a compiled form.
+
+    Args:
+      key: see `devices.Devices.key`.
+
+    Returns:
+      (form, why): the form, or None and why there is none that can be used.
+
+    Raises:
+      FileDamagedError: it is there and damaged.
+    """
+    path = self._compiled(key)
+    found = json_form.read(str(path.with_suffix(".json")), _COMPILED_FORM, _RECOMPILE)
+    if found is not None:
+      return _checked(path, found["sha256"], _RECOMPILE), ""
+    others = sorted(path.parent.glob("*.json"))
+    if not others:
+      return None, "the folder has no compiled form"
+    return None, "the compiled form is for another " + " and ".join(_differences(others, key))
+
+  def add_compiled(self, key: Mapping[str, str], form: bytes) -> None:
+    """Adds a compiled form to the folder.
+
+    Raises:
+      OutputError: it cannot be written.
+    """
+    path = self._compiled(key)
+    try:
+      path.parent.mkdir(exist_ok=True)
+      _replace(path, form)
+      # Last: a form without its key is never read.
+      record = {"key": dict(key), "sha256": _digest(form)}
+      _replace(path.with_suffix(".json"), json_form.dump(record).encode())
+    except OSError as error:
+      raise errors.OutputError(f"{path} cannot be written: {error.strerror}") from error
+
+  def _compiled(self, key):
+    # With the code: another program may have been written over this one.
+    text = json.dumps([dict(key), _digest(self.program.code)], sort_keys=True)
+    return self.folder / "compiled" / f"{_digest(text.encode())[:16]}.bin"
+
+
+def write(
+  folder: str | os.PathLike,
+  what: program.Program,
+  *,
+  values: Mapping[str, np.ndarray] | None = None,
+  inputs: Mapping[str, np.ndarray] | None = None,
+  expected: Mapping[str, np.ndarray] | None = None,
+  versions: Mapping[str, str] | None = None,
+) -> SavedProgram:
+  """Writes a program.
+
+  Args:
+    folder: which must not be there yet.
+    what: the program.
+    values: see SavedProgram.
+    inputs: see SavedProgram.
+    expected: see SavedProgram.
+    versions: of what made the program; Octet's is added.
+
+  Raises:
+    SettingError: the folder is there, or a value does not fit the program.
+    OutputError: it cannot be written.
+  """
+  folder = pathlib.Path(folder)
+  if folder.exists():
+    raise errors.SettingError(f"{folder} is there already: give another name, or remove it.")
+  given = dict(zip(_ARRAYS, (values, inputs, expected), strict=True))
+  kept = {name: dict(arrays) for name, arrays in given.items() if arrays}
+  _check(what, kept, "The given values")
+  files = {_CODE: what.code}
+  files |= {f"{name}.npz": _npz(arrays) for name, arrays in kept.items()}
+  versions = {"octet": __version__, **(versions or {})}
+  record = {
+    "format": _FORMAT,
+    "replicas": what.replicas,
+    "arguments": [dataclasses.asdict(argument) for argument in what.arguments],
+    "results": [dataclasses.asdict(result) for result in what.results],
+    "versions": versions,
+    "files": {name: _digest(content) for name, content in files.items()},
+  }
+  files[_PROGRAM] = json_form.dump(record).encode()
+  aside = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
+  try:
+    aside.mkdir(parents=True)
+    for name, content in files.items():
+      (aside / name).write_bytes(content)
+    aside.rename(folder)
+  except OSError as error:
+    shutil.rmtree(aside, ignore_errors=True)
+    raise errors.OutputError(f"{folder} cannot be written: {error.strerror}") from error
+  return SavedProgram(folder, what, versions, **{name: kept.get(name, {}) for name in _ARRAYS})
+
+
+def read(folder: str | os.PathLike) -> SavedProgram:
+  """Reads a program.
+
+  Raises:
+    SettingError: the folder has none, or one of a later Octet.
+    FileDamagedError: a file of it is missing, cut short or changed.
+  """
+  folder = pathlib.Path(folder)
+  path = str(folder / _PROGRAM)
+  # The format first: a later one may have another form.
+  record = json_form.read(path, {"format": int, ...: object}, _REMEDY)
+  if record is None:
+    raise errors.SettingError(f"{folder} has no saved program: there is no {path}.")
+  if record["format"] != _FORMAT:
+    raise errors.SettingError(
+      f"{folder} has a program of format {record['format']}, and this Octet reads format "
+      f"{_FORMAT}: {_REMEDY}, or take the Octet that wrote it."
+    )
+  record = json_form.read(path, _FORM, _REMEDY)
+  files = {name: _checked(folder / name, sha, _REMEDY) for name, sha in record["files"].items()}
+  try:
+    made = program.Program(
+      files[_CODE],
+      tuple(
+        program.Argument(**_spec(each), role=program.Role(each["role"]))
+        for each in record["arguments"]
+      ),
+      tuple(program.Result(**_spec(each), updates=each["updates"]) for each in record["results"]),
+      record["replicas"],
+    )
+  except (KeyError, ValueError, TypeError) as error:
+    raise errors.FileDamagedError(f"{path} is damaged ({error}): {_REMEDY}.") from error
+  kept = {
+    name: _arrays(folder / f"{name}.npz", files[f"{name}.npz"], made)
+    for name in _ARRAYS
+    if f"{name}.npz" in files
+  }
+  _check(made, kept, str(folder))
+  return SavedProgram(
+    folder, made, record["versions"], **{name: kept.get(name, {}) for name in _ARRAYS}
+  )
+
+
+def _spec(record):
+  return {"name": record["name"], "shape": tuple(record["shape"]), "dtype": record["dtype"]}
+
+
+def _check(what, kept, source):
+  """Checks that values and inputs are those of the program."""
+  if "values" in kept:
+    scalars = what.of_roles(program.Role.SCALAR)
+    program.check_values((*what.variables, *scalars), what.replicas, kept["values"], source)
+  if "inputs" in kept:
+    inputs = what.of_roles(program.Role.INPUT)
+    program.check_values(inputs, what.replicas, kept["inputs"], source)
+
+
+def _npz(arrays):
+  file = io.BytesIO()
+  # Without compression, which takes long and saves little of weights. Names may be those of
+  # np.savez's own arguments, so that the arrays get numbers, and the names are an array too.
+  names = np.array(list(arrays))
+  np.savez(file, names, *(np.asarray(array) for array in arrays.values()))
+  return file.getvalue()
+
+
+def _arrays(path, content, what):
+  """Returns the arrays of a file, by name."""
+  dtypes = {each.name: each.dtype for each in (*what.results, *what.arguments)}
+  try:
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+      names = file["arr_0"].tolist()
+      arrays = {name: file[f"arr_{index}"] for index, name in enumerate(names, 1)}
+  except (OSError, KeyError, ValueError, EOFError) as error:
+    raise errors.FileDamagedError(f"{path} is damaged ({error}): {_REMEDY}.") from error
+  # numpy knows bfloat16 in a file only by its size.
+  return {
+    name: array.view(np.dtype(dtypes.get(name, "V"))) if array.dtype.kind == "V" else array
+    for name, array in arrays.items()
+  }
+
+
+def _digest(content):
+  return hashlib.sha256(content).hexdigest()
+
+
+def _checked(path, sha256, remedy):
+  """Returns the content of a file that has a checksum."""
+  try:
+    content = path.read_bytes()
+  except OSError as error:
+    raise errors.FileDamagedError(f"{path} cannot be read ({error.strerror}): {remedy}.") from error
+  if _digest(content) != sha256:
+    raise errors.FileDamagedError(
+      f"{path} is damaged (its content does not have its checksum): {remedy}."
+    )
+  return content
+
+
+def _replace(path, content):
+  aside = path.with_name(f"{path.name}.writing-{os.getpid()}")
+  aside.write_bytes(content)
+  aside.replace(path)
+
+
+def _differences(others, key):
+  """Returns in what the nearest of the compiled forms differs from a key."""
+  found = []
+  for path in others:
+    record = json_form.read(str(path), _COMPILED_FORM, _RECOMPILE) or {"key": {}}
+    theirs = record["key"]
+    found.append(
+      [
+        name
+        if len(str(theirs.get(name)) + str(key.get(name))) > 60
+        else f"{name} ({theirs.get(name)}, here {key.get(name)})"
+        for name in sorted({*theirs, *key})
+        if theirs.get(name) != key.get(name)
+      ]
+    )
+  return min(found, key=len) or ["program"]
