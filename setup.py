@@ -18,6 +18,9 @@ TENSORFLOW = {
   "tpu": ["tensorflow-tpu>=2.18,<=2.20", "libtpu>=0.0.15,<=0.0.31"],
 }
 
+# Parts of jax that may change are called: both ends were tried, see docs/versions.md.
+PJRT = ["jax>=0.8.1,<=0.10.2", "jaxlib>=0.8.1,<=0.10.2"]
+
 # cmaes is for the sampler of that name; sqlalchemy is Optuna's way to its databases, and ours.
 SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2,<3"]
 
@@ -67,11 +70,12 @@ setuptools.setup(
   ],
   extras_require={
     **TENSORFLOW,
-    # The TPU compiler, for trainer.preflight, which calls parts of jax that may change: both ends
-    # were tried, see docs/versions.md. With [cpu] pip takes the newest; [tpu] asks for an older
-    # libtpu. libtpu is under Google Cloud's terms and is installed by whoever wants it; nothing of
-    # it is in this package.
-    "preflight": ["jax>=0.8.1,<=0.10.2", "jaxlib>=0.8.1,<=0.10.2", "libtpu>=0.0.30,<=0.0.51"],
+    # Runs compiled programs on XLA devices, those of a CPU at the least: trainer.pjrt.
+    "pjrt": PJRT,
+    # The TPU compiler, for trainer.preflight. With [cpu] pip takes the newest; [tpu] asks for an
+    # older libtpu. libtpu is under Google Cloud's terms and is installed by whoever wants it;
+    # nothing of it is in this package.
+    "preflight": [*PJRT, "libtpu>=0.0.30,<=0.0.51"],
     # Engines for exports on the CPU, which trainer.predict and trainer.serve try beside
     # TensorFlow: which is the fastest hangs on the model and the processor. TensorFlow Lite
     # needs no extra: TensorFlow has it.
@@ -93,6 +97,7 @@ setuptools.setup(
       "mkdocstrings[python]>=1",
     ],
     "test": [
+      *PJRT,
       *SWEEP,
       "fastapi>=0.110",
       "httpx",

@@ -21,6 +21,7 @@ COMMANDS = {
   "trainer.data_service": "trainer/inputs/data_service_main.py",
   "trainer.devices": "trainer/devices/main.py",
   "trainer.new": "trainer/new/main.py",
+  "trainer.pjrt": "trainer/pjrt/main.py",
   "trainer.plot": "trainer/plot/main.py",
   "trainer.predict": "trainer/serving/predict_main.py",
   "trainer.preflight": "trainer/preflight/main.py",

@@ -16,6 +16,7 @@ from tests import declared
 # do.
 EXTRAS = {
   "trainer/sweep": ["sweep"],
+  "trainer/pjrt": ["pjrt"],
   "trainer/preflight": ["preflight"],
   "trainer/compare": ["plot", "preflight"],
   "trainer/devices/resolvers.py": ["kubernetes", "gce"],

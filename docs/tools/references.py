@@ -29,6 +29,7 @@ COMMANDS = {
   "trainer.plot": "trainer/plot/main.py",
   "trainer.checkpoints": "trainer/checkpoints/main.py",
   "trainer.preflight": "trainer/preflight/main.py",
+  "trainer.pjrt": "trainer/pjrt/main.py",
   "trainer.compare": "trainer/compare/main.py",
   "trainer.sweep": "trainer/sweep/main.py",
   "trainer.sweep_report": "trainer/sweep/report_main.py",

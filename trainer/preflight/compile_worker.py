@@ -7,21 +7,18 @@ The compiler may abort its process, so it does not run in the caller's. TensorFl
 here.
 
 Compiling for a topology without having its chips is not a public feature of jax. So the extra pins
-the versions of jax, jaxlib and libtpu.
+the versions of jax, jaxlib and libtpu; `trainer.pjrt.jaxlib_internals` has the inner names.
 """
 
+import importlib.metadata
 import time
 from typing import Any
 
-import jaxlib
 import libtpu
-import numpy as np
-from jax._src.interpreters import mlir as jax_mlir
-from jax._src.lib import _jax, xla_client
 from jax.experimental import topologies
-from jaxlib.mlir import ir
 
 from trainer.cli import processes
+from trainer.pjrt import jaxlib_internals
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -31,7 +28,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
   # Every error of the compiler goes into the answer; the parent process tells them apart.
   except Exception as error:
     found = {"error": f"{type(error).__name__}: {error}"}
-  return {**found, "versions": {"jaxlib": jaxlib.__version__, "libtpu": libtpu.__version__}}
+  versions = {"jaxlib": importlib.metadata.version("jaxlib"), "libtpu": libtpu.__version__}
+  return {**found, "versions": versions}
 
 
 def _compile(request):
@@ -53,13 +51,13 @@ def _compile(request):
         "for"
       )
     }
-  with jax_mlir.make_ir_context():
-    module = _without_copies(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(hlo)))
-    _donate(module, request["aliases"])
+  with jaxlib_internals.context():
+    module = jaxlib_internals.parse_hlo(hlo)
+    jaxlib_internals.donate(module, request["aliases"])
   start = time.monotonic()
   executable = devices[0].client.compile(
     module,
-    executable_devices=xla_client.DeviceList(tuple(devices)),
+    executable_devices=jaxlib_internals.device_list(devices),
     compile_options=_options(devices, request["dump"]),
   )
   seconds = time.monotonic() - start
@@ -81,64 +79,10 @@ def _compile(request):
 
 def _options(devices, dump):
   """Returns the options for one replica on each core, in a program with all-reduces."""
-  options = xla_client.CompileOptions()
-  build = options.executable_build_options
-  ids = np.array([device.id for device in devices], np.int32).reshape(len(devices), 1)
-  for part in (options, build):
-    part.num_replicas, part.num_partitions = len(devices), 1
-    part.device_assignment = xla_client.DeviceAssignment.create(ids)
+  options = jaxlib_internals.options_of_replicas(devices)
   # The compiler dumps the program and its buffers there, even if they do not fit.
   options.env_option_overrides = [("xla_dump_to", dump)]
   return options
-
-
-def _without_copies(module):
-  """Removes mhlo.copy, which TensorFlow writes and jaxlib does not know; it changes no value."""
-  # Erased after the walk: an operation must not be erased while the walk is at it.
-  copies = []
-
-  def visit(operation):
-    if operation.name == "mhlo.copy":
-      operation.results[0].replace_all_uses_with(operation.operands[0])
-      copies.append(operation)
-    return ir.WalkResult.ADVANCE
-
-  module.operation.walk(visit)
-  for copy in copies:
-    copy.erase()
-  return module
-
-
-def _donate(module, aliases):
-  """Has results take the memory of parameters, as variables do that are updated in place.
-
-  Args:
-    module: the module; it changes.
-    aliases: pairs (number of a result, number of a parameter).
-  """
-  if not aliases:
-    return
-  (main,) = (each for each in module.body if each.attributes["sym_name"].value == "main")
-  types = ir.FunctionType(main.attributes["function_type"].value)
-  attributes = [
-    {each[index].name: each[index].attr for index in range(len(each))}
-    for each in _argument_attributes(main, len(types.inputs))
-  ]
-  for result, parameter in aliases:
-    if types.results[result] != types.inputs[parameter]:
-      raise ValueError(
-        f"result {result} is {types.results[result]} and cannot take the memory of parameter "
-        f"{parameter}, which is {types.inputs[parameter]}"
-      )
-    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
-    attributes[parameter]["tf.aliasing_output"] = number
-  main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in attributes])
-
-
-def _argument_attributes(function, count):
-  if "arg_attrs" in function.attributes:
-    return list(ir.ArrayAttr(function.attributes["arg_attrs"]))
-  return [ir.DictAttr.get({}) for _ in range(count)]
 
 
 if __name__ == "__main__":
