@@ -9,7 +9,7 @@ A run that is in --model_dir already goes on from its newest checkpoint.
 from absl import flags
 
 from trainer import errors
-from trainer.cli import command
+from trainer.cli import command, run_flags
 from trainer.config import gin_flags
 from trainer.loop import preemption
 
@@ -19,30 +19,21 @@ _MODEL_DIR = flags.DEFINE_string(
 )
 _MODES = ["train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export"]
 _MODE = flags.DEFINE_enum("mode", "train_and_evaluate", _MODES, "What to do.")
-_DEVICE = flags.DEFINE_string(
-  "device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N or tpu."
-)
-_TPU = flags.DEFINE_string(
-  "tpu", "", "The name or address of a TPU, where the environment does not give it."
-)
+_DEVICE = run_flags.define_device()
+_TPU = run_flags.define_tpu()
 _CLUSTER = flags.DEFINE_string(
   "cluster",
   "",
   "What tells which processes on several machines train together: tf_config (the default where "
   "TF_CONFIG is set), slurm, kubernetes or gce; with :PORT for another port.",
 )
-_PRECISION = flags.DEFINE_enum(
-  "precision",
-  "float32",
-  ["float32", "bfloat16"],
-  "What layers compute in. Variables are float32 in both.",
-)
+_PRECISION = run_flags.define_precision()
 _XLA = flags.DEFINE_bool(
   "xla",
   False,
   "Have XLA compile the training steps of one CPU or GPU, many in a program. TPUs always do.",
 )
-_SEED = flags.DEFINE_integer("seed", None, "The run's seed. Default: RunConfig.tf_random_seed.")
+_SEED = run_flags.define_seed()
 _FORCE = flags.DEFINE_bool(
   "force",
   False,

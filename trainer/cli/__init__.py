@@ -1,3 +1,11 @@
 """How a command starts and prints, asks other processes, and says what to install."""
 
-__all__ = ["command", "formatting", "installation", "json_lines", "processes", "user_code"]
+__all__ = [
+  "command",
+  "formatting",
+  "installation",
+  "json_lines",
+  "processes",
+  "run_flags",
+  "user_code",
+]

@@ -10,7 +10,7 @@ nothing: it brings the results of several machines into one report.
 from absl import flags
 
 from trainer import errors
-from trainer.cli import command
+from trainer.cli import command, run_flags
 from trainer.compare import (
   estimates,
   prices,
@@ -51,12 +51,8 @@ _PRICES = flags.DEFINE_string(
 _DEADLINE = flags.DEFINE_float(
   "deadline_minutes", None, "The longest that a training may take, for advice.", lower_bound=0.0
 )
-_PRECISION = flags.DEFINE_enum(
-  "precision", "float32", ["float32", "bfloat16"], "What layers compute in."
-)
-_TPU = flags.DEFINE_string(
-  "tpu", "", "The name or address of a TPU, where the environment does not give it."
-)
+_PRECISION = run_flags.define_precision()
+_TPU = run_flags.define_tpu()
 _TPU_TYPE = flags.DEFINE_string(
   "tpu_type", "", "Which TPU it is, such as v2-8, where the environment does not say: for prices."
 )

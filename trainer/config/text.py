@@ -1,11 +1,23 @@
 """Writes bindings as the text of a gin file, which can be parsed again."""
 
+import dataclasses
 import math
 from typing import Any
 
 from absl import logging
 
 from trainer.config import gin_internals
+
+
+@dataclasses.dataclass(frozen=True)
+class Verbatim:
+  """A reference or macro as written, such as `@keras.optimizers.Adam` or `%BATCH`.
+
+  It is looked up in the run that gets it, not while the file is read.
+  """
+
+  text: str
+
 
 _LITERALS = (bool, bytes, float, int, str, type(None))
 _OPEN: dict[type, str] = {list: "[", tuple: "(", dict: "{"}
@@ -84,6 +96,8 @@ def key_text(scope: str, selector: str, name: str, manager: Any = None) -> str:
 
 def value_text(value: Any, manager: Any = None) -> str | None:
   """Returns a value as gin writes it; None if gin has no literal for it."""
+  if isinstance(value, Verbatim):
+    return value.text
   if isinstance(value, gin_internals.ConfigurableReference):
     return _reference_text(value, manager)
   if type(value) in (list, tuple, dict):

@@ -6,14 +6,11 @@ python -m trainer.devices --device=tpu    the same; exit code 2 if there is no T
 
 from collections.abc import Sequence
 
-from absl import flags
-
+from trainer.cli import run_flags
 from trainer.devices import tensorflow_package
 
-_DEVICE = flags.DEFINE_string(
-  "device", "auto", "auto, cpu, cpu:8, gpu, gpu:N or tpu: the device to connect to."
-)
-_TPU = flags.DEFINE_string("tpu", "", "The name or address of a TPU.")
+_DEVICE = run_flags.define_device()
+_TPU = run_flags.define_tpu()
 
 
 def main(argv: Sequence[str]) -> None:

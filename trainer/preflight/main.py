@@ -12,6 +12,7 @@ import sys
 from absl import flags
 
 from trainer import errors
+from trainer.cli import run_flags
 from trainer.config import gin_flags
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
@@ -33,9 +34,7 @@ _STEPS = flags.DEFINE_list(
   "Which steps to compile: train, eval, predict. Default: "
   "all for which the configuration has an input_fn.",
 )
-_PRECISION = flags.DEFINE_enum(
-  "precision", "float32", ["float32", "bfloat16"], "As the run will have it."
-)
+_PRECISION = run_flags.define_precision()
 _SEARCH = flags.DEFINE_enum(
   "search",
   "auto",

@@ -7,6 +7,7 @@ process may be killed at any point.
 """
 
 import contextlib
+import dataclasses
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.25
 _IDLE_SECONDS = 2.0
 
+# Beats in the time of a lease: several may be late before it ends.
+_BEATS = 6
+
 
 class SweepInterrupted(Exception):
   """A signal ended the sweep, and its trials have saved.
@@ -38,10 +42,11 @@ class SweepInterrupted(Exception):
     self.number = number
 
 
+@dataclasses.dataclass
 class Engine:
   """Runs trials of a sweep in this process's workers.
 
-  Args:
+  Attributes:
     study: the trials.
     starter: starts the processes of trials.
     slots: each worker's share of the machine, see `machine.slots`; one trial runs in each.
@@ -52,28 +57,18 @@ class Engine:
     clock: returns seconds.
   """
 
-  def __init__(
-    self,
-    study: "study_lib.Study",
-    starter: "trial_server.Starter",
-    slots: Sequence[Mapping[str, Any]],
-    sweep_dir: str,
-    common: Sequence[str],
-    count: int,
-    lease_seconds: float = 60.0,
-    clock: Callable[[], float] = time.monotonic,
-  ) -> None:
-    self._study = study
-    self._starter = starter
-    self._slots = slots
-    self._sweep_dir = sweep_dir
-    self._common = common
-    self._count = count
-    self._beat_seconds = lease_seconds / 6  # several beats may be late before the lease ends
-    self._clock = clock
-    self._running: dict[int, trial_lib.Run] = {}  # by slot
-    self._signals: list[int] = []
-    self._last_beat = self._last_claim = float("-inf")
+  study: "study_lib.Study"
+  starter: "trial_server.Starter"
+  slots: Sequence[Mapping[str, Any]]
+  sweep_dir: str
+  common: Sequence[str]
+  count: int
+  lease_seconds: float = 60.0
+  clock: Callable[[], float] = time.monotonic
+  _running: dict[int, trial_lib.Run] = dataclasses.field(default_factory=dict, init=False)
+  _signals: list[int] = dataclasses.field(default_factory=list, init=False)
+  _last_beat: float = dataclasses.field(default=float("-inf"), init=False)
+  _last_claim: float = dataclasses.field(default=float("-inf"), init=False)
 
   def run(self) -> None:
     """Works until all trials are finished, also those of other processes.
@@ -101,12 +96,12 @@ class Engine:
     if self._signals:
       return False
     self._beat()
-    free = [slot for slot in range(len(self._slots)) if slot not in self._running]
-    if free and self._clock() - self._last_claim >= _IDLE_SECONDS:
+    free = [slot for slot in range(len(self.slots)) if slot not in self._running]
+    if free and self.clock() - self._last_claim >= _IDLE_SECONDS:
       self._take_trials(free)
-      if not self._running and not self._study.count_unfinished(self._count):
+      if not self._running and not self.study.count_unfinished(self.count):
         return False
-    self._starter.wait(_LOOK_SECONDS)
+    self.starter.wait(_LOOK_SECONDS)
     for slot, run in list(self._running.items()):
       if run.follow():
         logging.info(
@@ -114,20 +109,20 @@ class Engine:
           run.name,
           run.settings.pruner,
         )
-        self._starter.signal(run.name, signal.SIGTERM)
-      if run.name in self._starter.ended:
-        self._finish(slot, run, self._starter.ended.pop(run.name))
+        self.starter.signal(run.name, signal.SIGTERM)
+      if run.name in self.starter.ended:
+        self._finish(slot, run, self.starter.ended.pop(run.name))
     return True
 
   def _take_trials(self, free):
-    self._last_claim = self._clock()
-    if not self._study.make_trials(self._count):
+    self._last_claim = self.clock()
+    if not self.study.make_trials(self.count):
       return
     for slot in free:
-      trial = self._study.claim(self._count)
+      trial = self.study.claim(self.count)
       if trial is None:
         return
-      self._start(slot, trial_lib.Run(trial, self._study.settings, self._sweep_dir, self._common))
+      self._start(slot, trial_lib.Run(trial, self.study.settings, self.sweep_dir, self.common))
 
   def _start(self, slot, run):
     if run.pruned:  # a process decided to prune it, and was killed before it could record that
@@ -136,7 +131,7 @@ class Engine:
     again = "bindings" in run.trial.user_attrs
     run.prepare()
     logging.info("%s %s: %s", run.name, "goes on" if again else "starts", run.command)
-    self._starter.start(run.name, run.arguments, run.log, run.lock, self._slots[slot])
+    self.starter.start(run.name, run.arguments, run.log, run.lock, self.slots[slot])
     self._running[slot] = run
 
   def _finish(self, slot, run, code):
@@ -146,25 +141,25 @@ class Engine:
     self._last_claim = float("-inf")  # the slot is free: claim a trial at once
     if state == "interrupted":  # somebody else sent the trial a signal
       logging.info("%s was interrupted, and goes on", run.name)
-      self._study.leases.release(run.number)
+      self.study.leases.release(run.number)
       return
     self._tell(run, state, values)
 
   def _tell(self, run, state, values):
-    self._study.finish(run.trial, state, values)
+    self.study.finish(run.trial, state, values)
     if state == "fail":
       logging.warning("%s failed. %s", run.name, run.trial.user_attrs["error"])
     elif state == "complete":
       said = ", ".join(
         f"{name} {value:.5g}"
-        for name, value in zip(self._study.settings.metrics, values, strict=True)
+        for name, value in zip(self.study.settings.metrics, values, strict=True)
       )
       logging.info(
         "%s is complete: %s (%d of %d trials to go)",
         run.name,
         said,
-        self._study.count_unfinished(self._count),
-        self._count,
+        self.study.count_unfinished(self.count),
+        self.count,
       )
 
   def _beat(self):
@@ -173,16 +168,16 @@ class Engine:
     If another process has taken a trial meanwhile, because no beat reached it, the trial's process
     here is killed.
     """
-    if self._clock() - self._last_beat < self._beat_seconds:
+    if self.clock() - self._last_beat < self.lease_seconds / _BEATS:
       return
-    self._last_beat = self._clock()
-    kept = self._study.leases.beat()
+    self._last_beat = self.clock()
+    kept = self.study.leases.beat()
     for slot, run in list(self._running.items()):
       if run.number not in kept:
         logging.warning(
           "%s was taken by another process, which did not hear of this one.", run.name
         )
-        self._starter.signal(run.name, signal.SIGKILL)
+        self.starter.signal(run.name, signal.SIGKILL)
         del self._running[slot]
 
   def _stop_trials(self):
@@ -190,18 +185,18 @@ class Engine:
     names = [run.name for run in self._running.values()]
     for name in names:
       logging.info("%s: saving", name)
-      self._starter.signal(name, signal.SIGTERM)
+      self.starter.signal(name, signal.SIGTERM)
     killed = False
     # OutputError means that the trial server has ended, and with it all trials.
     with contextlib.suppress(errors.OutputError):
-      while not self._starter.ended.keys() >= set(names):
-        self._starter.wait(_LOOK_SECONDS)
+      while not self.starter.ended.keys() >= set(names):
+        self.starter.wait(_LOOK_SECONDS)
         if len(self._signals) > 1 and not killed:
           killed = True
           for name in names:
-            self._starter.signal(name, signal.SIGKILL)
+            self.starter.signal(name, signal.SIGKILL)
     for run in self._running.values():
-      self._study.leases.release(run.number)
+      self.study.leases.release(run.number)
     self._running.clear()
 
   @contextlib.contextmanager

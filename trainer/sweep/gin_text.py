@@ -2,10 +2,9 @@
 
 Example:
     text(("it's", 1e-3))                         # ("it's", 0.001)
-    text([Verbatim("@keras.optimizers.Adam")])    # [@keras.optimizers.Adam]
+    text([config_text.Verbatim("@keras.optimizers.Adam")])    # [@keras.optimizers.Adam]
 """
 
-import dataclasses
 from typing import Any
 
 from gin import config_parser
@@ -14,18 +13,6 @@ from trainer import errors
 from trainer.config import files
 from trainer.config import text as config_text
 
-_BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Verbatim:
-  """A reference or macro as written, such as `@keras.optimizers.Adam` or `%BATCH`.
-
-  It is looked up in the run that gets it, not while the sweep file is read.
-  """
-
-  text: str
-
 
 def text(value: Any) -> str:
   """Returns a value as gin text.
@@ -33,14 +20,6 @@ def text(value: Any) -> str:
   Raises:
     SettingError: gin has no literal for the value.
   """
-  if isinstance(value, Verbatim):
-    return value.text
-  if type(value) in _BRACKETS:
-    items = [
-      f"{text(key)}: {text(value[key])}" if isinstance(value, dict) else text(key) for key in value
-    ]
-    comma = "," if type(value) is tuple and len(items) == 1 else ""
-    return _BRACKETS[type(value)][0] + ", ".join(items) + comma + _BRACKETS[type(value)][1]
   written = config_text.value_text(value)
   if written is None:
     raise errors.SettingError(

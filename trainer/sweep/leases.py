@@ -32,13 +32,13 @@ class Holder:
     host: see processes.host_name.
     pid: process ID.
     started: see processes.start_time; "" if the system does not tell.
-    name: unique among all processes.
+    owner: a name of its own among all processes.
   """
 
   host: str
   pid: int
   started: str
-  name: str
+  owner: str
 
 
 def this_process() -> Holder:
@@ -80,15 +80,14 @@ class Leases:
     self._started = started
     # Trial number → ((owner, beat), when this process first saw that pair).
     self._seen: dict[int, tuple[tuple[str, int], float]] = {}
-    columns: list[Any] = [sqlalchemy.Column("study", sqlalchemy.String(512), primary_key=True)]
-    columns += [
-      sqlalchemy.Column("trial", sqlalchemy.Integer, primary_key=True, autoincrement=False)
-    ]
-    columns += [
-      sqlalchemy.Column(name, sqlalchemy.String(256)) for name in ("owner", "host", "started")
-    ]
-    columns += [sqlalchemy.Column(name, sqlalchemy.Integer) for name in ("pid", "beat")]
-    self._table = sqlalchemy.Table("octet_leases", sqlalchemy.MetaData(), *columns)
+    self._table = sqlalchemy.Table(
+      "octet_leases",
+      sqlalchemy.MetaData(),
+      sqlalchemy.Column("study", sqlalchemy.String(512), primary_key=True),
+      sqlalchemy.Column("trial", sqlalchemy.Integer, primary_key=True, autoincrement=False),
+      *(sqlalchemy.Column(name, sqlalchemy.String(256)) for name in ("owner", "host", "started")),
+      *(sqlalchemy.Column(name, sqlalchemy.Integer) for name in ("pid", "beat")),
+    )
     try:
       self._table.create(engine, checkfirst=True)
     except sqlalchemy.exc.DBAPIError:  # another process created it after the check
@@ -96,13 +95,8 @@ class Leases:
 
   def claim(self, number: int) -> bool:
     """Tries to take a trial; returns whether this process holds it now."""
-    row = self._row(number)
-    mine = {
-      "owner": self.holder.name,
-      "host": self.holder.host,
-      "pid": self.holder.pid,
-      "started": self.holder.started,
-    }
+    row = next(iter(self._rows(self._where(number))), None)
+    mine = dataclasses.asdict(self.holder)
     if row is None:
       try:
         with self._engine.begin() as connection:
@@ -131,7 +125,7 @@ class Leases:
 
   def beat(self) -> set[int]:
     """Renews the leases of this process; returns the numbers of the trials that it still holds."""
-    own = (self._table.c.study == self._study, self._table.c.owner == self.holder.name)
+    own = (self._table.c.study == self._study, self._table.c.owner == self.holder.owner)
     with self._engine.begin() as connection:
       connection.execute(self._table.update().where(*own).values(beat=self._table.c.beat + 1))
       return set(connection.execute(self._sql.select(self._table.c.trial).where(*own)).scalars())
@@ -140,14 +134,14 @@ class Leases:
     """Releases a trial if this process holds it."""
     with self._engine.begin() as connection:
       connection.execute(
-        self._table.delete().where(self._where(number), self._table.c.owner == self.holder.name)
+        self._table.delete().where(self._where(number), self._table.c.owner == self.holder.owner)
       )
 
   def other_pids(self) -> list[int]:
     """Returns the IDs of other live processes on this machine that hold a trial."""
     live = [row for row in self._rows() if not self.is_dead(row)]
     return sorted(
-      {row.pid for row in live if row.host == self.holder.host and row.owner != self.holder.name}
+      {row.pid for row in live if row.host == self.holder.host and row.owner != self.holder.owner}
     )
 
   def held(self) -> set[int]:
@@ -163,15 +157,10 @@ class Leases:
       self._seen[row.trial] = state, self._clock()
     return self._clock() - self._seen[row.trial][1] >= self._seconds
 
-  def _rows(self):
+  def _rows(self, *where):
+    chosen = self._sql.select(self._table).where(self._table.c.study == self._study, *where)
     with self._engine.connect() as connection:
-      return connection.execute(
-        self._sql.select(self._table).where(self._table.c.study == self._study)
-      ).all()
-
-  def _row(self, number):
-    with self._engine.connect() as connection:
-      return connection.execute(self._sql.select(self._table).where(self._where(number))).first()
+      return connection.execute(chosen).all()
 
   def _where(self, number):
     return self._sql.and_(self._table.c.study == self._study, self._table.c.trial == number)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer import errors
 from trainer.config import files
+from trainer.io import local_files
 from trainer.sweep import gin_text, optuna_parts
 from trainer.sweep import trial as trial_lib
 
@@ -182,7 +183,7 @@ class Report:
     header, rows = self.rows(self.trials)
     written = io.StringIO()
     csv.writer(written).writerows([header, *rows])
-    write(path, written.getvalue())
+    local_files.write(path, written.getvalue(), "--sweep_dir")
 
   def write_bindings(self, folder: str) -> list[str]:
     """Writes the bindings of the best trials as gin files.
@@ -202,7 +203,7 @@ class Report:
       os.path.join(folder, f"best_{trial.number}.gin" if several else "best.gin") for trial in best
     ]
     for path, trial in zip(paths, best, strict=True):
-      write(path, self.whole_gin(trial, folder, path))
+      local_files.write(path, self.whole_gin(trial, folder, path), "--sweep_dir")
     return paths
 
   def whole_gin(self, trial: Any, sweep_dir: str, path: str) -> str:
@@ -328,22 +329,6 @@ def brief(value: Any) -> str:
     return f"{float(value):.5g}" if number else str(value)
   except ValueError:
     return str(value)
-
-
-def write(path: str, text: str) -> None:
-  """Writes a local text file completely or not at all.
-
-  `trainer.io.files` does the same, but imports TensorFlow, which a report does without.
-
-  Raises:
-    OutputError: the file cannot be written.
-  """
-  try:
-    with open(f"{path}.writing", "w", encoding="utf-8", newline="") as file:
-      file.write(text)
-    os.replace(f"{path}.writing", path)
-  except OSError as error:
-    raise errors.OutputError(f"Cannot write {path}: {error} (--sweep_dir)") from error
 
 
 def _text(sweep_dir, trial, name):

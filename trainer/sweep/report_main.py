@@ -11,15 +11,10 @@ import os
 from absl import flags
 
 from trainer import errors
-from trainer.sweep import page, report, study
+from trainer.io import local_files
+from trainer.sweep import page, report, study, sweep_flags
 
-_SWEEP_DIR = flags.DEFINE_string(
-  "sweep_dir", None, "The folder of the sweep, as for trainer.sweep. The files are written there."
-)
-_STORAGE = flags.DEFINE_string("storage", "", "The database, where it is not that in --sweep_dir.")
-_STUDY = flags.DEFINE_string(
-  "study", "", "The sweep's name in the database. Default: the name of the folder --sweep_dir."
-)
+flags.adopt_module_key_flags(sweep_flags)
 
 
 def main(argv: list[str]) -> None:
@@ -30,24 +25,15 @@ def main(argv: list[str]) -> None:
     OutputError: a file cannot be written.
   """
   del argv
-  if not _SWEEP_DIR.value:
+  if not sweep_flags.SWEEP_DIR.value:
     raise errors.SettingError(
       "No --sweep_dir. Try: python -m trainer.sweep_report --sweep_dir=out/sweep"
     )
-  sweep_dir = os.path.abspath(_SWEEP_DIR.value)
-  found = report.Report(
-    *study.Study.read(
-      study.url_for(sweep_dir, _STORAGE.value), _STUDY.value or os.path.basename(sweep_dir)
-    )
-  )
+  sweep_dir = os.path.abspath(sweep_flags.SWEEP_DIR.value)
+  found = report.Report(*study.Study.read(*sweep_flags.database(sweep_dir)))
   found.print_table()
-  try:
-    os.makedirs(sweep_dir, exist_ok=True)
-  except OSError as error:
-    raise errors.OutputError(
-      f"Cannot make the folder {sweep_dir} (--sweep_dir): {error}"
-    ) from error
+  local_files.make_folder(sweep_dir, "--sweep_dir")
   written = [os.path.join(sweep_dir, "trials.csv"), os.path.join(sweep_dir, "report.html")]
   found.write_csv(written[0])
-  report.write(written[1], page.page(found, sweep_dir))
+  local_files.write(written[1], page.page(found, sweep_dir), "--sweep_dir")
   print("Wrote " + ", ".join([*written, *found.write_bindings(sweep_dir)]))

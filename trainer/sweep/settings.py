@@ -16,6 +16,7 @@ from gin import config_parser
 
 from trainer import config, errors
 from trainer.config import binding, checks, files, gin_internals, gin_names, trust, unused_bindings
+from trainer.config import text as config_text
 from trainer.sweep import gin_text, grid, optuna_parts, space
 
 _ROOT = "trainer.sweep"
@@ -185,7 +186,7 @@ def _macros(file):
 
 
 def _as_written(file, macros):
-  """Replaces references and macros of the experiment in a files.File by gin_text.Verbatim."""
+  """Replaces references and macros of the experiment in a files.File by config_text.Verbatim."""
   statements = []
   for statement in file.statements:
     if isinstance(statement, files.File):
@@ -224,10 +225,10 @@ def _value(value, macros):
     return (
       value
       if _is_own(value.name.rpartition("/")[2])
-      else gin_text.Verbatim(f"@{value.name}{'()' * value.evaluate}")
+      else config_text.Verbatim(f"@{value.name}{'()' * value.evaluate}")
     )
   if isinstance(value, files.Macro):
-    return value if value.name in macros else gin_text.Verbatim(f"%{value.name}")
+    return value if value.name in macros else config_text.Verbatim(f"%{value.name}")
   if isinstance(value, dict):
     return {_value(key, macros): _value(item, macros) for key, item in value.items()}
   if isinstance(value, list | tuple):

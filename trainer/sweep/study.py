@@ -91,10 +91,7 @@ class Study:
     if join:
       _require_file(url)
     storage = _storage(url)
-    names = [
-      summary.study_name
-      for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)
-    ]
+    names = optuna.get_all_study_names(storage)
     if join and name not in names:
       raise errors.SettingError(
         f"--join: there is no sweep {name!r} in {without_password(url)}; there are: "
@@ -145,13 +142,9 @@ class Study:
     try:
       definition = optuna.load_study(storage=storage, study_name=name).user_attrs[_DEFINITION]
     except KeyError:
-      names = [
-        summary.study_name
-        for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)
-      ]
+      names = ", ".join(optuna.get_all_study_names(storage)) or "none"
       raise errors.SettingError(
-        f"There is no sweep {name!r} in {without_password(url)}; there are: "
-        f"{', '.join(names) or 'none'} (--study)."
+        f"There is no sweep {name!r} in {without_password(url)}; there are: {names} (--study)."
       ) from None
     return cls(storage, name), definition
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from trainer import errors
+from trainer.io import local_files
 from trainer.loop import preemption
 from trainer.reporting import metrics_file
 from trainer.sweep import gin_text
@@ -125,12 +126,9 @@ class Run:
       )
     if known is None:
       self.trial.set_user_attr("bindings", self.own_bindings)
-    try:
-      os.makedirs(self.model_dir, exist_ok=True)
-      with open(os.path.join(self.model_dir, "command.txt"), "w", encoding="utf-8") as file:
-        file.write(self.command + "\n")
-    except OSError as error:
-      raise errors.OutputError(f"Cannot write {self.model_dir}: {error} (--sweep_dir)") from error
+    local_files.make_folder(self.model_dir, "--sweep_dir")
+    path = os.path.join(self.model_dir, "command.txt")
+    local_files.write(path, self.command + "\n", "--sweep_dir")
 
   def follow(self) -> bool:
     """Reports new evaluations to the pruner; returns whether the trial must end early.

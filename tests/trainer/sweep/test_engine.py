@@ -37,7 +37,7 @@ class Process:
   def __init__(self, folder, settings, dead=(), starter=None, workers=2):
     self.folder = str(folder)
     self.study = study.Study.open(study.url_for(self.folder), "s", settings, settings.definition())
-    names = {process.study.leases.holder.name for process in dead}
+    names = {process.study.leases.holder.owner for process in dead}
     alive = self.study.leases.is_dead
     self.study.leases.is_dead = lambda row: row.owner in names or alive(row)
     self.starter = starter or programs.Starter()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from trainer import errors
 from trainer.config import files
+from trainer.config import text as config_text
 from trainer.sweep import gin_text, trial
 
 _LEAVES = st.one_of(
@@ -57,7 +58,7 @@ def parsed(line):
 
 def as_read(value):
   """The value with references as config_files has them."""
-  if isinstance(value, gin_text.Verbatim):
+  if isinstance(value, config_text.Verbatim):
     if value.text.startswith("%"):
       return files.Macro(value.text[1:])
     return files.Reference(value.text[1:].removesuffix("()"), value.text.endswith("()"))
@@ -79,7 +80,7 @@ def test_a_value_is_read_back_as_it_was(value):
 
 @hypothesis.given(
   st.recursive(
-    st.one_of(_LEAVES, REFERENCES.map(gin_text.Verbatim)),
+    st.one_of(_LEAVES, REFERENCES.map(config_text.Verbatim)),
     lambda inner: st.one_of(
       st.lists(inner), st.lists(inner).map(tuple), st.dictionaries(st.text(), inner)
     ),

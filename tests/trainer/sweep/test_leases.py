@@ -18,7 +18,7 @@ class Machines:
 
   def process(self, host, pid, study="s"):
     """The Leases of a new process."""
-    holder = leases.Holder(host, pid, started=f"{host} {pid}", name=f"{host}/{pid}/{study}")
+    holder = leases.Holder(host, pid, started=f"{host} {pid}", owner=f"{host}/{pid}/{study}")
     self.alive[pid] = holder.started
     return leases.Leases(
       self._engine,

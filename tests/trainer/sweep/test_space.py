@@ -4,8 +4,8 @@ import optuna
 import pytest
 
 from trainer import errors
+from trainer.config.text import Verbatim
 from trainer.sweep import space
-from trainer.sweep.gin_text import Verbatim
 
 
 def suggested(varied, count=30):

@@ -20,7 +20,7 @@ def opened(tmp_path, settings, dead=(), **arguments):
   found = study.Study.open(
     study.url_for(tmp_path), "s", settings, settings.definition(), **arguments
   )
-  names = {other.leases.holder.name for other in dead}
+  names = {other.leases.holder.owner for other in dead}
   alive = found.leases.is_dead
   found.leases.is_dead = lambda row: row.owner in names or alive(row)
   return found
