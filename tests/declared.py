@@ -59,4 +59,5 @@ def flags_of(command: str) -> set[str]:
   for shared in re.findall(r"adopt_module_key_flags\((\w+)\)", source):
     (path,) = (ROOT / "trainer").rglob(f"{shared}.py")
     source += path.read_text()
-  return set(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', source))
+  own = re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', source)
+  return {*own, *re.findall(r"run_flags\.define_(\w+)\(", source)}

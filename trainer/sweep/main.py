@@ -81,8 +81,8 @@ def main(argv: list[str]) -> None:
   """
   del argv
   # 1. Check the flags and read the sweep file, before TensorFlow is imported.
-  sweep_dir = _checked_dir()
-  asked = settings.load(_SWEEP_FILE.value, gin_flags.GIN_MODULES.value)
+  sweep_dir, sweep_file = _checked_paths()
+  asked = settings.load(sweep_file, gin_flags.GIN_MODULES.value)
   points = len(asked.space.points) if isinstance(asked.space, grid.Grid) else None
   count = min(_TRIALS.value or points, points) if points else _TRIALS.value or 20
   slots = machine.slots(_WORKERS.value, _DEVICE.value)
@@ -127,8 +127,8 @@ def main(argv: list[str]) -> None:
   _show(report.Report(trials, definition), sweep_dir)
 
 
-def _checked_dir():
-  """Returns the absolute --sweep_dir; SettingError if a flag is missing, or it is a URL."""
+def _checked_paths():
+  """Returns the absolute --sweep_dir, and --sweep_file; SettingError if a flag is missing."""
   sweep_dir = sweep_flags.SWEEP_DIR.value
   if not gin_flags.GIN_FILE.value or not _SWEEP_FILE.value or not (sweep_dir or _DRY_RUN.value):
     raise errors.SettingError(
@@ -137,7 +137,7 @@ def _checked_dir():
       "--sweep_file=gin_configs/sweeps/digits.gin --sweep_dir=out/sweep --trials=40 --workers=2"
     )
   command.require_local(sweep_dir or "", "--sweep_dir")
-  return os.path.abspath(sweep_dir or "sweep")
+  return os.path.abspath(sweep_dir or "sweep"), _SWEEP_FILE.value
 
 
 def _common_flags():

@@ -97,6 +97,6 @@ def test_of_two_who_see_that_a_process_is_dead_one_gets_its_trial(machines):
 def test_the_holder_is_this_process():
   here = leases.this_process()
   assert leases.processes.start_time(here.pid) == here.started
-  assert leases.this_process().name != here.name
+  assert leases.this_process().owner != here.owner
   assert leases.processes.start_time(2**22 + 1) is None
   assert dataclasses.replace(here, pid=1) != here
