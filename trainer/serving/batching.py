@@ -81,7 +81,7 @@ class Batcher:
     request = _Request(engine, features, rows, loop, loop.create_future())
     with self._changed:
       if self._rows and self._rows + rows > self._max_waiting_rows:
-        raise BusyError(f"{self._rows} examples are waiting")
+        raise BusyError(f"The server is busy: {self._rows} examples are waiting. Try again later.")
       self._waiting.append(request)
       self._rows += rows
       self._changed.notify()
@@ -101,18 +101,15 @@ class Batcher:
         _answer(requests)
       # Engines raise errors of many kinds. The thread must survive all of them.
       except Exception as error:
-        if len(requests) > 1:
-          # One bad request must not fail the others of its batch, so each is tried alone.
-          for request in requests:
-            self._alone(request)
-        else:
+        if len(requests) == 1:
           _finish(requests[0], error=error)
-
-  def _alone(self, request):
-    try:
-      _answer([request])
-    except Exception as error:
-      _finish(request, error=error)
+          continue
+        # One bad request must not fail the others of its batch, so each is tried alone.
+        for request in requests:
+          try:
+            _answer([request])
+          except Exception as error_of_one:
+            _finish(request, error=error_of_one)
 
   def _take(self):
     """Waits for requests and takes those of the next call, the oldest first; [] at the end.

@@ -1,8 +1,10 @@
 """The story of a server: export → engine → port."""
 
+import contextlib
 import importlib.util
 import re
 import socket
+from typing import Any
 
 from absl import logging
 
@@ -10,7 +12,7 @@ from trainer import errors
 from trainer.cli import installation
 
 
-def run(
+def serve(
   export_base: str | None,
   name: str = "model",
   *,
@@ -19,9 +21,7 @@ def run(
   engine: str = "auto",
   precision: str = "float32",
   max_batch: int = 64,
-  batch_wait_secs: float = 0.0,
-  reload_secs: float = 5.0,
-  max_body: int = 16 << 20,
+  **settings: Any,
 ) -> None:
   """Serves until it is interrupted.
 
@@ -33,9 +33,7 @@ def run(
     engine: see `outputs.engines`.
     precision: see `outputs.engines`.
     max_batch: see `server.Service`.
-    batch_wait_secs: see `server.Service`.
-    reload_secs: see `server.Service`.
-    max_body: see `server.Service`.
+    **settings: others of `server.Service`.
 
   Raises:
     SettingError: a setting cannot work, the extra [serve] is missing, or the port is taken.
@@ -52,24 +50,21 @@ def run(
     raise errors.SettingError(
       f"trainer.serve needs {' and '.join(missing)}: `{installation.command('serve')}` brings it."
     )
-  listening = _listen(host, port)
-  try:
-    _serve(
-      listening,
-      export_base,
-      name,
-      engine,
-      precision,
-      max_batch,
-      batch_wait_secs,
-      reload_secs,
-      max_body,
-    )
-  finally:
-    listening.close()
+  with contextlib.closing(_bind(host, port)) as listening:
+    import uvicorn
+
+    from trainer.serving import predictor, server
+
+    batch_sizes = tuple(sorted({1, min(8, max_batch), max_batch}))
+    model = predictor.Predictor(export_base, engine, batch_sizes=batch_sizes, precision=precision)
+    app = server.make_app(server.Service(model, name, max_batch=max_batch, **settings))
+    listening.listen(2048)  # from here on nobody is refused, though the first answers take a moment
+    logging.info("Serving %s at http://%s:%d/", name, *listening.getsockname()[:2])
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=30)
+    uvicorn.Server(config).run(sockets=[listening])
 
 
-def _listen(host, port):
+def _bind(host, port):
   """A socket, taken before the model is loaded: a port that others have is the quickest mistake."""
   try:
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -79,33 +74,3 @@ def _listen(host, port):
   except OSError as error:
     raise errors.SettingError(f"--host={host} --port={port} cannot be had: {error}.") from error
   return listening
-
-
-def _serve(
-  listening, export_base, name, engine, precision, max_batch, batch_wait_secs, reload_secs, max_body
-):
-  import uvicorn
-
-  from trainer.serving import predictor, server
-
-  model = predictor.Predictor(
-    export_base,
-    engine,
-    batch_sizes=tuple(sorted({1, min(8, max_batch), max_batch})),
-    precision=precision,
-  )
-  service = server.Service(
-    model,
-    name,
-    max_batch=max_batch,
-    batch_wait_secs=batch_wait_secs,
-    reload_secs=reload_secs,
-    max_body=max_body,
-  )
-  listening.listen(2048)  # from here on nobody is refused, though the first answers take a moment
-  host, port = listening.getsockname()[:2]
-  logging.info("Serving %s at http://%s:%d/", name, host, port)
-  config = uvicorn.Config(
-    server.make_app(service), log_config=None, access_log=False, timeout_keep_alive=30
-  )
-  uvicorn.Server(config).run(sockets=[listening])

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
   # Imports TensorFlow, which takes seconds: only after the flags were parsed.
   from trainer.serving import serve
 
-  serve.run(
+  serve.serve(
     _EXPORT_BASE.value,
     _NAME.value,
     host=_HOST.value,

@@ -17,6 +17,7 @@ uvicorn come with the extra [serve].
 
 import asyncio
 import contextlib
+import dataclasses
 import threading
 import time
 from typing import Any
@@ -31,44 +32,42 @@ _ABOUT = ("model", "global_step", "exported", "class_names", "metrics", "decodes
 _LARGE = 1 << 16  # bytes; larger bodies are parsed in a thread, so that other requests go on
 
 
+@dataclasses.dataclass(eq=False)
 class Service:
   """A model that is served.
 
-  Args:
-    predictor_: predicts.
+  Attributes:
+    predictor: predicts.
     name: the model's name in the URLs.
     max_batch: see max_rows of `batching.Batcher`.
     batch_wait_secs: see max_wait_secs of `batching.Batcher`.
-    max_waiting: see max_waiting_rows of `batching.Batcher`.
     reload_secs: seconds between two checks for a newer export; 0 for none.
     max_body: the most bytes in the body of a request.
   """
 
-  def __init__(
-    self,
-    predictor_: predictor.Predictor,
-    name: str = "model",
-    *,
-    max_batch: int = 64,
-    batch_wait_secs: float = 0.0,
-    max_waiting: int = 4096,
-    reload_secs: float = 5.0,
-    max_body: int = 16 << 20,
-  ) -> None:
-    self.predictor, self.name, self.max_body = predictor_, name, max_body
+  predictor: predictor.Predictor
+  name: str = "model"
+  _: dataclasses.KW_ONLY
+  max_batch: int = 64
+  batch_wait_secs: float = 0.0
+  reload_secs: float = 5.0
+  max_body: int = 16 << 20
+
+  def __post_init__(self) -> None:
     self.measurements = measurements.Measurements()
     self._batcher = batching.Batcher(
-      max_batch, batch_wait_secs, max_waiting, self.measurements.add_batch
+      self.max_batch, self.batch_wait_secs, observe=self.measurements.add_batch
     )
     self._closing = threading.Event()
-    self._reload_secs = reload_secs
-    self._failed: str | None = None  # the last error of a reload, which is logged only once
+    self._failed: str | None = None  # the last error of a reload, which is logged once
     self._reloader: threading.Thread | None = None
 
   def start(self) -> None:
     """Starts the thread that looks for newer exports."""
-    if self._reload_secs:
-      self._reloader = threading.Thread(target=self._reload_in_turn, name="reloader", daemon=True)
+    if self.reload_secs:
+      self._reloader = threading.Thread(
+        target=self._reload_until_closed, name="reloader", daemon=True
+      )
       self._reloader.start()
 
   def close(self) -> None:
@@ -107,8 +106,7 @@ class Service:
     """
     loaded = self._loaded(version)
     request = await _aside(body, rest.predict_request, body, loaded)
-    engine = loaded.engines[request.signature]
-    outputs = await self._batcher.run(engine, request.features)
+    outputs = await self._batcher.run(loaded.engines[request.signature], request.features)
     return await _aside(body, rest.predict_answer, request, outputs)
 
   async def classify(self, body: bytes, version: str | None = None) -> bytes:
@@ -118,14 +116,40 @@ class Service:
     outputs = await self._batcher.run(loaded.engines[request.signature], request.features)
     return rest.classify_answer(outputs, loaded.description["class_names"])
 
+  def status(self) -> dict[str, Any]:
+    """Returns which version is loaded, as TensorFlow Serving tells it."""
+    loaded = {
+      "version": self.predictor.loaded.version,
+      "state": "AVAILABLE",
+      "status": {"error_code": "OK", "error_message": ""},
+    }
+    return {"model_version_status": [loaded]}
+
+  def metadata(self) -> dict[str, Any]:
+    """Returns the signatures, as TensorFlow Serving tells them."""
+    return rest.metadata(self.name, self.predictor.loaded)
+
+  def about(self) -> dict[str, Any]:
+    """Returns what the page shows of the model."""
+    loaded = self.predictor.loaded
+    # The page can send one image, so the model must take an image and nothing else.
+    takes_image = list(loaded.decoders) == list(loaded.inputs) and len(loaded.inputs) == 1
+    has_bytes = signatures.FROM_BYTES in loaded.description["signatures"]
+    return {
+      **{key: loaded.description.get(key) for key in _ABOUT},
+      "engine": loaded.engine.name,
+      "version": loaded.version,
+      "image": next(iter(loaded.inputs)) if takes_image and has_bytes else None,
+    }
+
   def _loaded(self, version):
     loaded = self.predictor.loaded
     if version not in (None, loaded.version):
       raise NotFoundError(f"Version {version} is not loaded; {loaded.version} is.")
     return loaded
 
-  def _reload_in_turn(self):
-    while not self._closing.wait(self._reload_secs):
+  def _reload_until_closed(self):
+    while not self._closing.wait(self.reload_secs):
       self.reload()
 
 
@@ -145,7 +169,33 @@ async def _aside(body, function, *arguments):
 def make_app(service: Service) -> Any:
   """Returns the FastAPI application of a service."""
   import fastapi
-  from fastapi import responses
+
+  app = fastapi.FastAPI(
+    title="Octet", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(service)
+  )
+
+  # FastAPI reads from these annotations what a path gives.
+  async def post(request: fastapi.Request, name: str, verb: str, version: str | None = None):
+    return await _answer_post(service, request, name, verb, version)
+
+  def add(path, function, method="GET"):
+    app.add_api_route(path, function, methods=[method])
+
+  add("/v1/models/{name}/versions/{version}:{verb}", post, "POST")
+  add("/v1/models/{name}:{verb}", post, "POST")
+  add("/v1/models/{name}", _for_model(service, service.status))
+  add("/v1/models/{name}/metadata", _for_model(service, service.metadata))
+  add("/v1/models/{name}/about", _for_model(service, service.about))
+  add("/metrics", lambda: _measured(service))
+  add("/monitoring/prometheus/metrics", lambda: _measured(service))
+  add("/healthz", lambda: {"status": "ok"})
+  add("/readyz", lambda: {"status": "ok"})
+  add("/", lambda: fastapi.responses.HTMLResponse(page.html(service.name)))
+  return app
+
+
+def _lifespan(service):
+  """Returns the context in which FastAPI runs an application: the service's threads run there."""
 
   @contextlib.asynccontextmanager
   async def lifespan(app):
@@ -154,92 +204,60 @@ def make_app(service: Service) -> Any:
     yield
     await asyncio.to_thread(service.close)
 
-  app = fastapi.FastAPI(
-    title="Octet", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
-  )
+  return lifespan
 
-  def refusal(code, text):
-    return responses.JSONResponse({"error": text}, code)
 
-  async def answer(verb, request, name, call):
-    start = time.perf_counter()
+async def _answer_post(service, request, name, verb, version):
+  """Answers a request to predict or to classify."""
+  from fastapi import responses
+
+  calls = {"predict": service.predict, "classify": service.classify}
+  if verb not in calls:
+    return _refusal(NotFoundError(f"There is no :{verb[:50]}: expected :predict or :classify."))
+  start = time.perf_counter()
+  try:
+    _check_name(name, service)
+    content = await calls[verb](await _body(request, service.max_body), version)
+    response = responses.Response(content, media_type="application/json")
+  except Exception as error:  # each has an answer
+    response = _refusal(error)
+  seconds = time.perf_counter() - start
+  service.measurements.add_request(verb, response.status_code, seconds)
+  return response
+
+
+def _for_model(service, function):
+  """Returns the handler of a GET request, which answers with what a function returns."""
+
+  def handle(name: str):
+    from fastapi import responses
+
     try:
       _check_name(name, service)
-      response = responses.Response(
-        await call(await _body(request, service.max_body)), media_type="application/json"
-      )
-    except _TooLarge as error:
-      response = refusal(413, str(error))
     except NotFoundError as error:
-      response = refusal(404, str(error))
-    except errors.OctetError as error:
-      response = refusal(400, str(error))
-    except batching.BusyError as error:
-      response = refusal(503, f"The server is busy: {error}. Try again later.")
-    except Exception:
-      logging.exception("A request failed.")
-      response = refusal(500, "The model failed; the server's log says why.")
-    service.measurements.add_request(verb, response.status_code, time.perf_counter() - start)
-    return response
+      return _refusal(error)
+    return responses.JSONResponse(function())
 
-  async def post(request: fastapi.Request, name: str, verb: str, version: str | None = None):
-    calls = {"predict": service.predict, "classify": service.classify}
-    if verb not in calls:
-      return refusal(404, f"There is no :{verb[:50]}: expected :predict or :classify.")
-    return await answer(verb, request, name, lambda body: calls[verb](body, version))
+  return handle
 
-  app.add_api_route("/v1/models/{name}/versions/{version}:{verb}", post, methods=["POST"])
-  app.add_api_route("/v1/models/{name}:{verb}", post, methods=["POST"])
 
-  def get(path, function):
-    def answered(name: str):
-      try:
-        _check_name(name, service)
-        return responses.JSONResponse(function())
-      except NotFoundError as error:
-        return refusal(404, str(error))
+def _measured(service):
+  from fastapi import responses
 
-    app.add_api_route(path, answered, methods=["GET"])
+  text = service.measurements.text(service.predictor.loaded.version)
+  return responses.PlainTextResponse(text, media_type=measurements.CONTENT_TYPE)
 
-  def status():
-    return {
-      "model_version_status": [
-        {
-          "version": service.predictor.loaded.version,
-          "state": "AVAILABLE",
-          "status": {"error_code": "OK", "error_message": ""},
-        }
-      ]
-    }
 
-  def about():
-    loaded = service.predictor.loaded
-    told = {key: loaded.description.get(key) for key in _ABOUT}
-    # The page can send one image, so the model must take an image and nothing else.
-    image = list(loaded.decoders) == list(loaded.inputs) and len(loaded.inputs) == 1
-    return dict(
-      told,
-      engine=loaded.engine.name,
-      version=loaded.version,
-      image=next(iter(loaded.inputs))
-      if image and signatures.FROM_BYTES in (loaded.description["signatures"])
-      else None,
-    )
+def _refusal(error):
+  """Returns the answer to a request that raised an error."""
+  from fastapi import responses
 
-  get("/v1/models/{name}", status)
-  get("/v1/models/{name}/metadata", lambda: rest.metadata(service.name, service.predictor.loaded))
-  get("/v1/models/{name}/about", about)
-
-  def measured():
-    text = service.measurements.text(service.predictor.loaded.version)
-    return responses.PlainTextResponse(text, media_type=measurements.CONTENT_TYPE)
-
-  app.add_api_route("/metrics", measured, methods=["GET"])
-  app.add_api_route("/monitoring/prometheus/metrics", measured, methods=["GET"])
-  app.add_api_route("/healthz", lambda: {"status": "ok"}, methods=["GET"])
-  app.add_api_route("/readyz", lambda: {"status": "ok"}, methods=["GET"])
-  app.add_api_route("/", lambda: responses.HTMLResponse(page.html(service.name)), methods=["GET"])
-  return app
+  code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), 500)
+  text = str(error)
+  if code == 500:
+    logging.error("A request failed.", exc_info=error)
+    text = "The model failed; the server's log says why."
+  return responses.JSONResponse({"error": text}, code)
 
 
 class _TooLarge(Exception):
@@ -260,6 +278,10 @@ async def _body(request, most):
     if size > most:
       raise _TooLarge(text)
   return b"".join(parts)
+
+
+# What a request raises → the HTTP status of the answer.
+_CODES = {_TooLarge: 413, NotFoundError: 404, errors.OctetError: 400, batching.BusyError: 503}
 
 
 def _check_name(name, service):

@@ -13,7 +13,7 @@ import pytest
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.cli import installation
-from trainer.serving import serve as run_lib
+from trainer.serving import serve as serve_lib
 
 
 @pytest.mark.parametrize(
@@ -27,18 +27,18 @@ from trainer.serving import serve as run_lib
 )
 def test_mistakes(settings, message, monkeypatch):
   if "nowhere" not in settings.values():
-    monkeypatch.setattr(run_lib.importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr(serve_lib.importlib.util, "find_spec", lambda name: True)
   else:
     pytest.importorskip("fastapi", reason="needs the extra [serve]")
     pytest.importorskip("uvicorn", reason="needs the extra [serve]")
   with pytest.raises(errors.OctetError, match=message):
-    run_lib.run(**settings)
+    serve_lib.serve(**settings)
 
 
 def test_the_extra_that_is_missing(monkeypatch):
-  monkeypatch.setattr(run_lib.importlib.util, "find_spec", lambda name: None)
+  monkeypatch.setattr(serve_lib.importlib.util, "find_spec", lambda name: None)
   with pytest.raises(errors.SettingError, match=re.escape(installation.command("serve"))):
-    run_lib.run("x")
+    serve_lib.serve("x")
 
 
 def test_it_answers_and_ends(tmp_path):
