@@ -27,7 +27,6 @@ import gin
 from absl import logging
 
 from trainer import config, errors, run_config
-from trainer.checkpoints import retention
 from trainer.config import gin_names
 from trainer.estimator import estimator
 from trainer.evaluation import schedule, train_evaluate
@@ -45,7 +44,7 @@ from trainer.loop import preemption
 from trainer.outputs import exporters as exporters_lib
 from trainer.outputs import options, predictions
 from trainer.programs import loop_input
-from trainer.reporting import environment, host_metrics, summaries
+from trainer.reporting import environment, evaluations_file, metric_values, summaries
 from trainer.settings import batch_sizes, durations, setting_types
 from trainer.settings.kinds import Kind
 
@@ -401,7 +400,7 @@ def _total_steps(runner: estimator.Estimator, train_steps: int | str | None) -> 
 
 def _check_model_dir(runner, mode):
   if Kind.EVAL in _KINDS[mode]:
-    retention.read_evaluations(runner.model_dir, "")  # which raises for a damaged file
+    evaluations_file.read(runner.model_dir, "")  # which raises for a damaged file
   if Kind.TRAIN in _KINDS[mode]:
     with runner.alone_in_model_dir():
       pass
@@ -422,7 +421,7 @@ def _check_awaited(traced, keep, asked):
     if hasattr(each, "check_metrics"):
       each.check_metrics(names)
   if getattr(keep, "best", 0):
-    host_metrics.require(keep.metric, names, "Retention.metric")
+    metric_values.require(keep.metric, names, "Retention.metric")
 
 
 def _say_done(runner, results, exporters):

@@ -128,7 +128,7 @@ def test_the_best_result_is_kept_with_a_checksum(tmp_path):
   assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
   best = tmp_path / "best.json"
   best.write_text(best.read_text().replace("0.5", "0.4"))
-  with pytest.raises(errors.OutputError, match=r"best\.json is damaged \(.*checksum"):
+  with pytest.raises(errors.FileDamagedError, match=r"best\.json is damaged \(.*checksum"):
     export(0.3)
 
 

@@ -8,9 +8,9 @@ import pytest
 import trainer
 from tests import golden
 from trainer import config, experiment
-from trainer.checkpoints import retention
 from trainer.hooks import early_stopping
 from trainer.plot import curves, run_report
+from trainer.reporting import evaluations_file
 from trainer.sweep import report as sweep_report
 from trainer.sweep import study
 
@@ -36,9 +36,9 @@ def test_its_metrics_are_drawn_and_told(version, tmp_path):
 
 def test_its_evaluations_count(version):
   run = str(version / "run")
-  accuracies = retention.read_metrics(run, "", "accuracy")
+  accuracies = evaluations_file.read_metric(run, "", "accuracy")
   assert list(accuracies) == [20, 40, 60]
-  assert retention.evaluated_steps(run, "train") == {20, 40, 60}
+  assert set(evaluations_file.read(run, "train")) == {20, 40, 60}
   drawn = next(c for c in curves.collect([run])["accuracy"] if c.kind == "eval")
   assert list(accuracies.values()) == pytest.approx(drawn.values)
 
@@ -80,7 +80,7 @@ def test_it_goes_on_by_its_own_config(version, tmp_path):
   result = experiment.run(experiment.Flags(model_dir=str(run), device="cpu", seed=3))
   assert result["global_step"] == 80
   assert of(run / "environment.json")["earlier"] == [*earlier.pop("earlier"), earlier]
-  accuracies = retention.read_metrics(str(run), "", "accuracy")
+  accuracies = evaluations_file.read_metric(str(run), "", "accuracy")
   assert list(accuracies) == [20, 40, 60, 80]
   assert result["accuracy"] == pytest.approx(accuracies[80])
   best = of(run / "export" / "best" / "exported.json")["metrics"]

@@ -40,8 +40,8 @@ from trainer.checkpoints import commit, directory, file_names, reader, removal, 
 from trainer.evaluation import pending
 from trainer.hooks import early_stopping
 from trainer.loop import watchdog
-from trainer.outputs import cut_off_exports, exporters, numbered_exports, options, saved_model
-from trainer.reporting import metrics_file, summaries
+from trainer.outputs import exported_records, exporters, numbered_exports, options, saved_model
+from trainer.reporting import evaluations_file, metrics_file, summaries
 
 _FORK = multiprocessing.get_context("fork")
 
@@ -146,7 +146,7 @@ _POINTS = {
   "around a checkpoint": [(pending, "note"), (commit, "commit"), (removal.Removal, "write_state")],
   "in an evaluation": [(watchdog.Watchdog, "beat")],
   "between its files": [
-    (retention, "note_evaluation"),
+    (evaluations_file, "add"),
     (summaries.Writer, "scalars"),
     (metrics_file, "append"),
   ],
@@ -154,8 +154,8 @@ _POINTS = {
   "around an export": [
     (exporters.Exporter, "export"),
     (trainer.Estimator, "export_saved_model"),
-    (exporters, "_write"),
-    (cut_off_exports.BegunExport, "end"),
+    (exporters.Exporter, "_record"),
+    (exported_records.PendingExport, "end"),
   ],
   "in an export": [(tf.saved_model, "save"), (saved_model, "write")],
   "in retention": [
@@ -265,7 +265,7 @@ def outcome(model_dir):
   return {
     "the step of the stop": file_names.step_of(path),
     "evaluations.json": {
-      name: retention.read_evaluations(model_dir, name) for name in ("", "other", "train")
+      name: evaluations_file.read(model_dir, name) for name in ("", "other", "train")
     },
     "the lines of evaluations": evaluated,
     "TensorBoard": sorted(

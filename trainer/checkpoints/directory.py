@@ -21,7 +21,7 @@ the training data, see `trainer.checkpoints.data_position`.
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -50,6 +50,8 @@ class CheckpointDirectory:
       train on until the next save. The last save of a training raises in any case, see `wait`.
     clock: returns the time in seconds, as time.monotonic does.
     movers: they move the records of later steps when a training goes back, see `going_back`.
+    read_scores: function of the names of the folder's files that returns step → value of the metric
+      by which Retention.best chooses; without it no checkpoint is known to be among the best.
 
   Attributes:
     directory: the folder.
@@ -62,6 +64,7 @@ class CheckpointDirectory:
     on_failure: str = "raise",
     clock: Callable[[], float] = time.monotonic,
     movers: Sequence[going_back.Mover] = (),
+    read_scores: Callable[[Collection[str]], Mapping[int, float]] = lambda names: {},
   ) -> None:
     self.directory = directory
     self._movers = movers
@@ -69,7 +72,7 @@ class CheckpointDirectory:
     self._is_recovered = False
     self._inspector = inspector.Inspector()
     self._removal = removal.Removal(
-      directory, keep or retention.Retention(), self._inspector, clock
+      directory, keep or retention.Retention(), self._inspector, clock, read_scores
     )
     self._background = background_save.BackgroundSave(
       f"{directory} (--model_dir)", on_failure, self._what_is_saved

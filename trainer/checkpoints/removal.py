@@ -4,7 +4,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -30,6 +30,7 @@ class Removal:
     keep: which checkpoints to keep.
     inspected: tells which are damaged.
     clock: returns the time in seconds, as time.monotonic does.
+    read_scores: see CheckpointDirectory.
     left: the steps of the checkpoints, as of the last listing.
   """
 
@@ -37,6 +38,7 @@ class Removal:
   keep: retention.Retention
   inspected: inspector.Inspector
   clock: Callable[[], float]
+  read_scores: Callable[[Collection[str]], Mapping[int, float]]
   left: list[int] = dataclasses.field(default_factory=list)
 
   def remove_unneeded(self, step: int, state: state_file.State | None) -> None:
@@ -89,11 +91,7 @@ class Removal:
     removed itself when its turn comes.
     """
     counted = {step: self._written_at(step) for step in steps}
-    metrics = (
-      retention.read_metrics(self.directory, self.keep.evaluation, self.keep.metric, names)
-      if self.keep.best
-      else {}
-    )
+    metrics = self.read_scores(names) if self.keep.best else {}
     there = set(names)
 
     def problem_of(step):

@@ -129,33 +129,36 @@ class Estimator:
     )
     self.watchdog = watchdog.Watchdog(self.config.stage_seconds)
     self._is_introduced = False
-    with (
-      self.watchdog.stage("connect to the device"),
-      console.lines_shown(self.config.show_progress),
-    ):
-      self.device = device_lib.connect(
-        self.config.device,
-        self.config.tpu,
-        self.config.gpu_config,
-        self.config.cluster,
-        self._facts,
-        self.config.cluster_seconds,
-      )
+    self.device = self._connect()
     self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
     self._batch_sizes.check(self.device.replicas)
     self.workers = workers.Workers(self.device, self.model_dir)
+    given = parts.Given(
+      model_fn=checked_model_fn,
+      model_dir=self.model_dir,
+      config=self.config,
+      params=self.params,
+      batch_sizes=self._batch_sizes,
+      warm_start_from=warm_start_from,
+      export_options=options,
+      device=self.device,
+      workers=self.workers,
+      watchdog=self.watchdog,
+    )
     with self.workers.watch():  # the first variables are made
-      self._parts = parts.make(
-        model_fn=checked_model_fn,
-        model_dir=self.model_dir,
-        config=self.config,
-        params=self.params,
-        batch_sizes=self._batch_sizes,
-        warm_start_from=warm_start_from,
-        export_options=options,
-        device=self.device,
-        workers=self.workers,
-        watching=self.watchdog,
+      self._parts = parts.make(given)
+
+  def _connect(self):
+    """Returns the Device that the config asks for."""
+    config = self.config
+    with self.watchdog.stage("connect to the device"), console.lines_shown(config.show_progress):
+      return device_lib.connect(
+        config.device,
+        config.tpu,
+        config.gpu_config,
+        config.cluster,
+        self._facts,
+        config.cluster_seconds,
       )
 
   def _facts(self):

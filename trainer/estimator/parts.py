@@ -16,6 +16,7 @@ from trainer.inputs import feeder
 from trainer.loop import training, training_lock, turns, watchdog
 from trainer.outputs import exported_records, options, prediction_stream, saved_model
 from trainer.programs import device_loops, loop_input, program_length, step
+from trainer.reporting import evaluations_file
 from trainer.settings import batch_sizes as batch_sizes_lib
 
 
@@ -39,22 +40,11 @@ class Parts:
   export: saved_model.SavedModelExport
 
 
-def make(
-  *,
-  model_fn: spec.ModelFn,
-  model_dir: str,
-  config: run_config.RunConfig,
-  params: dict[str, Any],
-  batch_sizes: batch_sizes_lib.BatchSizes,
-  warm_start_from: Any,
-  export_options: options.ExportOptions,
-  device: device_lib.Device,
-  workers: workers_lib.Workers,
-  watching: watchdog.Watchdog,
-) -> Parts:
-  """Makes the parts.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Given:
+  """What an Estimator was given, and the device that it found.
 
-  Args:
+  Attributes:
     model_fn: the ModelFn.
     model_dir: the folder.
     config: the RunConfig.
@@ -64,99 +54,162 @@ def make(
     export_options: an ExportOptions.
     device: the Device.
     workers: the Workers of the device.
-    watching: the Watchdog.
+    watchdog: the Watchdog.
+  """
+
+  model_fn: spec.ModelFn
+  model_dir: str
+  config: run_config.RunConfig
+  params: dict[str, Any]
+  batch_sizes: batch_sizes_lib.BatchSizes
+  warm_start_from: Any
+  export_options: options.ExportOptions
+  device: device_lib.Device
+  workers: workers_lib.Workers
+  watchdog: watchdog.Watchdog
+
+  @property
+  def all_params(self) -> dict[str, Any]:
+    """The params, with what the device adds."""
+    return dict(self.params, use_tpu=self.device.kind == "tpu")
+
+  @property
+  def uses_xla(self) -> bool:
+    """Whether XLA compiles the steps."""
+    return self.device.uses_xla(self.config.xla, self.config.static_shapes)
+
+
+def make(given: Given) -> Parts:
+  """Makes the parts.
 
   Raises:
     SettingError: warm_start_from cannot work.
   """
-  params = dict(params, use_tpu=device.kind == "tpu")
-  keep = config.retention or retention.Retention(newest=config.keep_checkpoint_max)
-  checkpoints = directory.CheckpointDirectory(
-    model_dir,
-    keep,
-    config.on_checkpoint_failure,
-    # The order is important: the exporters' records are understood by the evaluations.
-    movers=(exported_records.set_aside, retention.set_aside_evaluations),
+  lock = training_lock.TrainingLock(
+    given.model_dir, given.config.force, is_needed=given.device.is_chief
   )
-  lock = training_lock.TrainingLock(model_dir, config.force, is_needed=device.is_chief)
-  in_turns = turns.Turns(f"the Estimator of {model_dir}")
-
-  xla = device.uses_xla(config.xla, config.static_shapes)
-  sizes = batch_sizes.all_on(device.replicas)
-  program = step.Program(
-    model_fn,
-    strategy=device.strategy,
-    params=params,
-    batch_sizes={kind: size.per_core for kind, size in sizes.items()},
-    config=config,
-    # What they do for an operation, XLA does for the whole step.
-    uses_cpu_kernels=device.uses_cpu_kernels(False if xla else config.cpu_kernels),
-  )
-  settings = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
-  values = model_values.ModelValues(program.store, checkpoints, settings, config.evaluate_ema)
-  loops = device_loops.make(
-    program,
-    device.local_replicas,
-    config.tpu_config.host_call_every_n_steps,
-    on_one_cpu=device.kind == "cpu" and device.replicas == 1,
-    xla=xla,
-  )
-
-  feeding = feeder.Feeder(
-    feeder.layout_of(device, config),
-    lambda kind: batch_sizes.resolve(kind, device.replicas).per_core,
-    config,
-    params,
-    watching.stage,
-  )
-  inputs = loop_input.LoopInputs(
-    feeding,
-    loops,
-    functools.partial(program_length.steps_per_program, config, device),
-    functools.partial(program_length.groups_per_program, config, device),
-    results_bytes=config.tpu_config.stacked_input_bytes,
-    driven_hosts=device.driven_hosts,
-  )
+  in_turns = turns.Turns(f"the Estimator of {given.model_dir}")
+  checkpoints = _checkpoints(given)
+  program = _program(given)
+  values = _values(given, program, checkpoints)
+  loops = _loops(given, program)
+  feeding = _feeder(given)
+  inputs = _inputs(given, feeding, loops)
   position = data_position.DataPosition()
   saving = saver.Saver(
-    program.store, values, position, checkpoints, workers, lock.check, watching.stage
+    program.store, values, position, checkpoints, given.workers, lock.check, given.watchdog.stage
   )
-
-  shared: dict[str, Any] = dict(program=program, inputs=inputs, values=values, watchdog=watching)
+  shared: dict[str, Any] = dict(
+    program=program, inputs=inputs, values=values, watchdog=given.watchdog
+  )
   trains = training.Training(
-    config=config,
-    model_dir=model_dir,
+    config=given.config,
+    model_dir=given.model_dir,
     position=position,
     saver=saving,
     checkpoints=checkpoints,
     lock=lock,
-    workers=workers,
+    workers=given.workers,
     **shared,
   )
   evaluates = evaluator.Evaluator(
-    model_dir=model_dir,
+    model_dir=given.model_dir,
     loops=loops,
-    workers=workers,
+    workers=given.workers,
     between_batches=trains.leave_if_asked,
     **shared,
   )
-  predicts = prediction_stream.Predictor(loops=loops, turns_=in_turns, **shared)
-  export = saved_model.SavedModelExport(
-    model_fn, model_dir, config, params, values, feeding, export_options
-  )
   return Parts(
-    checkpoints,
-    lock,
-    in_turns,
+    checkpoints=checkpoints,
+    lock=lock,
+    turns=in_turns,
+    program=program,
+    values=values,
+    loops=loops,
+    feeder=feeding,
+    inputs=inputs,
+    position=position,
+    saver=saving,
+    training=trains,
+    evaluator=evaluates,
+    predictor=prediction_stream.Predictor(loops=loops, turns_=in_turns, **shared),
+    export=_export(given, values, feeding),
+  )
+
+
+def _checkpoints(given):
+  config = given.config
+  keep = config.retention or retention.Retention(newest=config.keep_checkpoint_max)
+  return directory.CheckpointDirectory(
+    given.model_dir,
+    keep,
+    config.on_checkpoint_failure,
+    # The order is important: the exporters' records are understood by the evaluations.
+    movers=(exported_records.set_aside, evaluations_file.set_aside),
+    read_scores=functools.partial(
+      evaluations_file.read_metric, given.model_dir, keep.evaluation, keep.metric
+    ),
+  )
+
+
+def _program(given):
+  device = given.device
+  sizes = given.batch_sizes.all_on(device.replicas)
+  return step.Program(
+    given.model_fn,
+    strategy=device.strategy,
+    params=given.all_params,
+    batch_sizes={kind: size.per_core for kind, size in sizes.items()},
+    config=given.config,
+    # What they do for an operation, XLA does for the whole step.
+    uses_cpu_kernels=device.uses_cpu_kernels(False if given.uses_xla else given.config.cpu_kernels),
+  )
+
+
+def _values(given, program, checkpoints):
+  warm = given.warm_start_from
+  settings = None if warm is None else warm_start.as_settings(warm)
+  return model_values.ModelValues(program.store, checkpoints, settings, given.config.evaluate_ema)
+
+
+def _loops(given, program):
+  return device_loops.make(
     program,
-    values,
-    loops,
+    given.device.local_replicas,
+    given.config.tpu_config.host_call_every_n_steps,
+    on_one_cpu=given.device.kind == "cpu" and given.device.replicas == 1,
+    xla=given.uses_xla,
+  )
+
+
+def _feeder(given):
+  return feeder.Feeder(
+    feeder.layout_of(given.device, given.config),
+    lambda kind: given.batch_sizes.resolve(kind, given.device.replicas).per_core,
+    given.config,
+    given.all_params,
+    given.watchdog.stage,
+  )
+
+
+def _inputs(given, feeding, loops):
+  return loop_input.LoopInputs(
     feeding,
-    inputs,
-    position,
-    saving,
-    trains,
-    evaluates,
-    predicts,
-    export,
+    loops,
+    functools.partial(program_length.steps_per_program, given.config, given.device),
+    functools.partial(program_length.groups_per_program, given.config, given.device),
+    results_bytes=given.config.tpu_config.stacked_input_bytes,
+    driven_hosts=given.device.driven_hosts,
+  )
+
+
+def _export(given, values, feeding):
+  return saved_model.SavedModelExport(
+    given.model_fn,
+    given.model_dir,
+    given.config,
+    given.all_params,
+    values,
+    feeding,
+    given.export_options,
   )

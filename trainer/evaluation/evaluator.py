@@ -16,7 +16,7 @@ from trainer.io import files
 from trainer.loop import watchdog as watchdog_lib
 from trainer.programs import device_loops, loop_input, step_errors
 from trainer.programs import step as step_lib
-from trainer.reporting import host_metrics
+from trainer.reporting import metric_values
 from trainer.settings.kinds import Kind
 
 
@@ -117,7 +117,7 @@ class Evaluator:
     # After the log line: the values are not lost where they cannot be written.
     if self._workers.device.is_chief:
       is_own = self._values.is_own(checkpoint)
-      self._record(name, values["global_step"], host_metrics.scalars(result.values), is_own)
+      self._record(name, values["global_step"], metric_values.scalars(result.values), is_own)
     return values, all_hooks
 
   def directory(self, name: str | None = None) -> str:

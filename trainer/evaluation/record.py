@@ -15,9 +15,8 @@ import json
 import numpy as np
 import tensorflow as tf
 
-from trainer.checkpoints import retention
 from trainer.io import files
-from trainer.reporting import metrics_file, summaries
+from trainer.reporting import evaluations_file, metrics_file, summaries
 
 
 def write(
@@ -35,10 +34,10 @@ def write(
   Raises:
     OutputError: something cannot be written.
   """
-  before = retention.read_evaluations(model_dir, evaluation).get(step)
+  before = evaluations_file.read(model_dir, evaluation).get(step)
   is_new = before is None or _text(before) != _text(scalars)
   if is_new:
-    retention.note_evaluation(model_dir, evaluation, step, scalars)
+    evaluations_file.add(model_dir, evaluation, step, scalars)
   there = set() if is_new else _summaries(summaries_dir, step)
   missing = {tag: value for tag, value in scalars.items() if _point(tag, value) not in there}
   if missing:

@@ -17,12 +17,12 @@ from typing import Any
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import directory, leases, retention
+from trainer.checkpoints import directory, leases
 from trainer.config import gin_names
 from trainer.evaluation import pending
 from trainer.outputs import exporters as exporters_lib
 from trainer.programs import loop_input
-from trainer.reporting import metrics_file
+from trainer.reporting import evaluations_file, metrics_file
 from trainer.settings import setting_types
 
 
@@ -114,7 +114,7 @@ class Evaluations:
     Raises:
       FileDamagedError: what is noted of evaluations is damaged, and would be at the first one.
     """
-    retention.read_evaluations(self.estimator.model_dir, "")
+    evaluations_file.read(self.estimator.model_dir, "")
     owed = self._owed()
     if owed:  # exporters compare them with what they remember, which may be of later steps
       self.estimator.go_back()
@@ -174,7 +174,7 @@ class Evaluations:
     with leases.lease(path):  # for all EvalSpecs, and what they export
       for spec in self._specs:
         name = spec.name or ""
-        done = retention.evaluated_steps(self.estimator.model_dir, name)
+        done = set(evaluations_file.read(self.estimator.model_dir, name))
         if step not in done or (step, name) in owed:
           self._note(step, spec)
           try:

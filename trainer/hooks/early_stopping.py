@@ -16,10 +16,9 @@ from typing import Any
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import retention
 from trainer.config import gin_names
 from trainer.hooks import every
-from trainer.reporting import host_metrics as metrics_lib
+from trainer.reporting import evaluations_file, metric_values
 from trainer.settings import setting_types
 
 # Seconds between two checks for evaluations of another process.
@@ -69,7 +68,7 @@ class EarlyStopping:
 
   def check_metrics(self, names: Iterable[str]) -> None:
     """Raises SettingError if the metric is not among those of an evaluation."""
-    metrics_lib.require(self._metric, names, "EarlyStopping.metric")
+    metric_values.require(self._metric, names, "EarlyStopping.metric")
 
   def begin(self, estimator: Any) -> bool:
     """Whether the training has ended already, in an earlier process."""
@@ -79,7 +78,7 @@ class EarlyStopping:
     """Whether to stop after an evaluation in this process."""
     if name != self._evaluation:
       return False
-    metrics_lib.scalar(metrics, self._metric, "EarlyStopping.metric")  # raises if it is missing
+    metric_values.scalar(metrics, self._metric, "EarlyStopping.metric")  # raises if it is missing
     return self._decide(estimator.model_dir, step)
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> bool:
@@ -91,7 +90,7 @@ class EarlyStopping:
 
     Evaluations of later steps come from a training that was cut off and now repeats these steps.
     """
-    values = retention.read_metrics(model_dir, self._evaluation, self._metric)
+    values = evaluations_file.read_metric(model_dir, self._evaluation, self._metric)
     evaluated = sorted(at for at in values if at <= step)
     if not evaluated:
       return False

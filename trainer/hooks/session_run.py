@@ -24,21 +24,36 @@ class SessionRunHookAdapter:
 
   Args:
     hook: a tf.compat.v1.train.SessionRunHook.
+    session: what it gets for a session.
   """
 
-  def __init__(self, hook: Any) -> None:
-    self._hook = hook
+  def __init__(self, hook: Any, session: Any = None) -> None:
+    self.hook = hook
+    self.session = session
+    self.fetches: Any = None  # what the hook asks the next loop for
+    # That of the before_run that no after_run has followed, or None.
     self._context: Any = None
-    self._fetches: Any = None
 
   def begin(self, estimator: Any) -> None:
-    """Calls begin, after_create_session, and before_run for the first loop."""
-    self._hook.begin()
-    self._hook.after_create_session(None, None)
-    self._before_run()
+    """Calls begin and after_create_session."""
+    self.hook.begin()
+    self.hook.after_create_session(self.session, None)
+
+  def before_loop(self) -> None:
+    """Calls before_run, unless the hook has not been told yet of what it asked for last."""
+    if self._context is None:
+      args = v1.train.SessionRunArgs(None)
+      self._context = v1.train.SessionRunContext(original_args=args, session=self.session)
+      self.before_run(self._context)
+
+  def before_run(self, context: Any) -> Any:
+    """Calls before_run of the hook, and returns what it asks for: SessionRunArgs or None."""
+    asked = self.hook.before_run(context)
+    self.fetches = None if asked is None else asked.fetches
+    return asked
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> bool:
-    """Calls after_run with the values that before_run asked for, then before_run.
+    """Calls after_run with the values that before_run asked for.
 
     Returns:
       Whether the hook asked for the end of the training.
@@ -46,36 +61,33 @@ class SessionRunHookAdapter:
     Raises:
       SettingError: the hook asked for a value that does not exist.
     """
+    self.before_loop()  # an evaluation calls hooks at its end only
     known = dict(metrics, global_step=step)
     results = (
       None
-      if self._fetches is None
-      else tf.nest.map_structure(lambda fetch: self._value(fetch, known), self._fetches)
+      if self.fetches is None
+      else tf.nest.map_structure(lambda fetch: self.value(fetch, known), self.fetches)
     )
-    self._hook.after_run(
-      self._context, v1.train.SessionRunValues(results=results, options=None, run_metadata=None)
-    )
-    if self._context.stop_requested:
-      return True
-    self._before_run()  # the next loop may begin at once, so its before_run is called now
-    return False
+    values = v1.train.SessionRunValues(results=results, options=None, run_metadata=None)
+    self.hook.after_run(self._context, values)
+    stops, self._context = self._context.stop_requested, None
+    return stops
 
   def end(self, step: int, estimator: Any) -> None:
     """Calls end."""
-    self._hook.end(None)
+    self.hook.end(self.session)
 
-  def _before_run(self):
-    self._context = v1.train.SessionRunContext(
-      original_args=v1.train.SessionRunArgs(None), session=None
-    )
-    asked = self._hook.before_run(self._context)
-    self._fetches = None if asked is None else asked.fetches
+  def value(self, fetch: Any, known: Mapping[str, Any]) -> Any:
+    """Returns the value of what the hook asked for.
 
-  def _value(self, fetch, known):
+    Args:
+      fetch: what it asked for.
+      known: name → value, of the loop.
+    """
     name = fetch.removesuffix(":0") if isinstance(fetch, str) else None
     if name not in known:
       raise errors.SettingError(
-        f"The hook {spec.name_of(self._hook)} asks for {fetch!r}; without a session there is "
+        f"The hook {spec.name_of(self.hook)} asks for {fetch!r}; without a session there is "
         f"{', '.join(sorted(known))}, by name. A tensor can be "
         "logged with tf.summary.scalar in the model_fn."
       )

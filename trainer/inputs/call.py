@@ -55,8 +55,8 @@ def call(
       f"run.{kind}_input_fn = @my_data.input_fn."
     )
   name = f"{kind} input_fn {spec.name_of(input_fn)}"
-  arguments: dict[str, Any] = {}
   parameters = inspect.signature(input_fn).parameters
+  arguments: dict[str, Any] = {}
   if "params" in parameters:
     arguments["params"] = spec.copy_params(params)
     if batch_size is not None:
@@ -65,15 +65,45 @@ def call(
     arguments["input_context"] = input_context or tf.distribute.InputContext()
   if "start" in parameters:
     arguments["start"] = start
+  # Dataset.shuffle and others use this seed if the input_fn gives them none.
+  with _seeds.set(input_fn, seed):
+    returned = _returned(input_fn, arguments, name)
+  tensorflow_behavior.check()  # an input_fn may import a module that changes it
+  if not isinstance(returned, tf.data.Dataset):
+    raise errors.SpecError(
+      f"The {name} must return a tf.data.Dataset of features or of (features, "
+      f"labels); it returned {_described(returned)}."
+    )
+  hosts = input_context.num_input_pipelines if input_context else 1
+  dataset = returned
+  if input_context is not None and hosts > 1 and "input_context" not in parameters:
+    # Every host's pipeline makes the same batches, and each host keeps every n-th. So a step gets
+    # the same examples as with one pipeline.
+    dataset = dataset.shard(hosts, input_context.input_pipeline_id)
+  if start and "start" not in parameters:
+    assert batch_size is not None  # only a training has a start, and it has a batch size
+    passed_over = start // (batch_size * hosts)
+    logging.info(
+      "The %s has no argument `start`: it is read from its beginning, and %d batches, "
+      "seen before, are passed over.",
+      name,
+      passed_over,
+    )
+    dataset = dataset.skip(passed_over)
+  return decodable.keep_mark(returned, _of_tuples(dataset, name))
+
+
+def _returned(input_fn, arguments, name):
+  """Returns what an input_fn returns; what it raises becomes an error that names it."""
   try:
-    # Dataset.shuffle and others use this seed if the input_fn gives them none.
-    with _seeds.set(input_fn, seed):
-      dataset = input_fn(**arguments)
+    return input_fn(**arguments)
   except errors.OctetError:
     raise
   except Exception as error:
     missing = [
-      each for each in spec.parameters_without_default(parameters) if each not in arguments
+      each
+      for each in spec.parameters_without_default(inspect.signature(input_fn).parameters)
+      if each not in arguments
     ]
     # gin may have given it, and another TypeError may come from inside of the input_fn.
     if missing and isinstance(error, TypeError) and "required" in str(error):
@@ -82,44 +112,21 @@ def call(
         "input_context, start, or a default value."
       ) from error
     raise errors.InputError(f"The {name} raised {type(error).__name__}: {error}") from error
-  tensorflow_behavior.check()  # an input_fn may import a module that changes it
-  if not isinstance(dataset, tf.data.Dataset):
-    raise errors.SpecError(
-      f"The {name} must return a tf.data.Dataset of features or of (features, "
-      f"labels); it returned {_described(dataset)}."
-    )
-  returned = dataset  # carries the mark of mark_decodable, if there is one
-  if (
-    input_context is not None
-    and input_context.num_input_pipelines > 1
-    and "input_context" not in parameters
-  ):
-    # Every host's pipeline makes the same batches, and each host keeps every n-th. So a step gets
-    # the same examples as with one pipeline.
-    dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
-  if start and "start" not in parameters:
-    assert batch_size is not None  # only a training has a start, and it has a batch size
-    passed_over = start // (
-      batch_size * (input_context.num_input_pipelines if input_context else 1)
-    )
-    logging.info(
-      "The %s has no argument `start`: it is read from its beginning, and %d batches, "
-      "seen before, are passed over.",
-      name,
-      passed_over,
-    )
-    dataset = dataset.skip(passed_over)
+
+
+def _of_tuples(dataset, name):
+  """Returns the dataset with elements (features,) or (features, labels)."""
   element = dataset.element_spec
   if not isinstance(element, tuple):
-    return decodable.keep_mark(returned, dataset.map(lambda features: (features,)))
+    return dataset.map(lambda features: (features,))
   if len(element) == 2 and isinstance(element[1], tensorflow_internals.NoneTensorSpec):
-    return decodable.keep_mark(returned, dataset.map(lambda features, labels: (features,)))
+    return dataset.map(lambda features, labels: (features,))
   if len(element) != 2:
     raise errors.SpecError(
       f"The {name} must return a dataset of features or of (features, "
       f"labels); its elements are tuples of {len(element)}."
     )
-  return decodable.keep_mark(returned, dataset)
+  return dataset
 
 
 def _described(value):

@@ -71,7 +71,8 @@ class VariableCheck:
     Raises:
       NonFiniteError: a weight, or a slot of an optimizer, is NaN already.
     """
-    self._at_start = self._kinds()
+    # Eager: to trace the sums would hold up the first step, for tens of milliseconds.
+    self._at_start = self._kinds(_sums_of_squares)
     ill = {
       name: kind
       for name, kind in self._at_start.items()
@@ -103,6 +104,7 @@ class VariableCheck:
     Raises:
       NonFinite: a variable has a fault.
     """
+    self._trace_sums()  # before the clock is read: the next look is late after a slow one
     started = self._clock()
     found = self.faults()
     ended = self._clock()
@@ -115,30 +117,43 @@ class VariableCheck:
     """Returns the kind of each variable that has a fault, "NaN" or "infinite", by its name."""
     return {
       name: kind
-      for name, kind in self._kinds().items()
+      for name, kind in self._kinds(self._trace_sums()).items()
       if (kind == "NaN" and self._at_start.get(name) != "NaN")
       or (kind == "infinite" and name not in self._at_start)
     }
 
-  def _kinds(self):
-    """Returns "NaN" or "infinite" for each variable that is so, by name.
-
-    Statistics are never "infinite".
-    """
-    variables = {
-      name: variable
-      for name, variable in self._store.variables.items()
-      if variable.dtype.is_floating or variable.dtype.is_complex
-    }
-    if not variables:
-      return {}
+  def _trace_sums(self):
+    """Returns a trace of `_sums_of_squares` of the variables, made when there are new ones."""
+    variables = self._numbers()
     if self._names != list(variables):
       self._names = list(variables)
       sums = tf.function(lambda: _sums_of_squares(list(variables.values())), autograph=False)
       # A tf.function would look its trace up each time, which takes as long as the sums.
       self._sums = sums.get_concrete_function()
+    return lambda variables: self._sums()
+
+  def _numbers(self):
+    """Returns the variables that can be NaN, by name."""
+    return {
+      name: variable
+      for name, variable in self._store.variables.items()
+      if variable.dtype.is_floating or variable.dtype.is_complex
+    }
+
+  def _kinds(self, sums_of):
+    """Returns "NaN" or "infinite" for each variable that is so, by name.
+
+    Statistics are never "infinite".
+
+    Args:
+      sums_of: `_sums_of_squares`, or its trace.
+    """
+    variables = self._numbers()
+    if not variables:
+      return {}
     kinds = {}
-    for (name, variable), total in zip(variables.items(), self._sums().numpy(), strict=True):
+    sums = sums_of(list(variables.values())).numpy()
+    for (name, variable), total in zip(variables.items(), sums, strict=True):
       if np.isnan(total):  # a sum of squares is NaN only if one of its terms is
         kinds[name] = "NaN"
       elif np.isinf(total) and not self._is_statistic(name) and _is_infinite(variable):

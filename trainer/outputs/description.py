@@ -95,7 +95,7 @@ def _shape(shape):
 
 
 def describe(
-  saved_model: str,
+  signatures: Mapping[str, dict],
   about: Mapping[str, Any],
   class_names: Sequence[str] | None,
   decodes: Iterable[str],
@@ -103,7 +103,7 @@ def describe(
   """Makes the content of octet.json, without "runtimes" and "verified".
 
   Args:
-    saved_model: its folder.
+    signatures: see `signatures_of`.
     about: "model", "checkpoint", "global_step" and "metrics", as far as they are known.
     class_names: the names of the classes, or None.
     decodes: names of the features that can be decoded from bytes.
@@ -120,7 +120,7 @@ def describe(
     "format": FORMAT,
     **about,
     "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    "signatures": signatures_of(saved_model),
+    "signatures": dict(signatures),
     "decodes": sorted(decodes),
     "class_names": None if class_names is None else list(class_names),
     "gin_config": config.operative_text(),
@@ -151,10 +151,12 @@ def read(saved_model: str) -> dict[str, Any]:
     The content of octet.json. Without that file, the description has only the signatures.
 
   Raises:
-    InputError: the file is damaged or has a later format, or the folder is no SavedModel.
+    FileDamagedError: the file is damaged.
+    InputError: it has a later format, or the folder is no SavedModel.
   """
   path = path_of(saved_model)
-  if not storage.exists(path):
+  found = json_form.read(path, _FORM, "export again")
+  if found is None:
     return {
       "format": FORMAT,
       "signatures": signatures_of(saved_model),
@@ -162,10 +164,6 @@ def read(saved_model: str) -> dict[str, Any]:
       "class_names": None,
       "metrics": {},
     }
-  try:
-    found = json_form.parse(storage.read(path), _FORM)
-  except (ValueError, tf.errors.OpError) as error:
-    raise errors.InputError(f"{path} is damaged ({error}): export again.") from error
   if found["format"] > FORMAT:
     raise errors.InputError(
       f"{path} has the format {found['format']}, and this version of Octet reads {FORMAT}: use "

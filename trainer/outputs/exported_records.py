@@ -1,30 +1,140 @@
-"""Moves aside what exporters remember of steps that a training has gone back before.
+"""The records of exporters, beside their SavedModels.
 
-An exporter's record tells the best metrics so far, or the step that was exported last. Of later
-steps it would keep a training that went back from exporting what is the best now. The SavedModels
-stay where they are: somebody may serve them.
+    exported.json     the newest SavedModel's folder, and its metrics with the step, for `exporters`
+    best.json         {metric: value}, of the BestExporter of trainer.compat.v1
+    exporting.json    {"checkpoint": name, "metrics": {...}, "there": [what the folder had before]},
+                      for as long as an export is pending
+
+A SavedModel and the record of it are two files. A process that is killed between them leaves a
+SavedModel that no record names, and without exporting.json the next process would export the same
+checkpoint once more:
+
+    pending = PendingExport.begin("out/digits/export/best", "out/digits/model.ckpt-100", metrics)
+    ...                                                      # exports, and records it
+    pending.end()
+
+    pending = PendingExport.find("out/digits/export/best")   # None, if it has ended
+    pending.exported()                                       # else the SavedModel, if there is one
 """
 
+import dataclasses
 import json
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Self
 
+import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import retention
 from trainer.io import files, json_form, storage
-from trainer.outputs import cut_off_exports, description, numbered_exports
+from trainer.outputs import description, numbered_exports
+from trainer.reporting import evaluations_file
 
-_RECORD = "exported.json"  # {"folder": name, "metrics": {...}}, see `exporters`
-_BEST = "best.json"  # {metric: value}, of the BestExporter of trainer.compat.v1
-_BEGUN = cut_off_exports.BEGUN
+EXPORTED = "exported.json"
+_BEST = "best.json"
+_PENDING = "exporting.json"
+
+_METRICS = {"global_step": float, ...: float}
+_FORM = {"checkpoint": str, "metrics": _METRICS, "there": list[str]}
+
+
+def read(folder: str) -> dict[str, Any] | None:
+  """Reads exported.json: {"folder": name, "metrics": {...}}; None if nothing was exported.
+
+  Raises:
+    FileDamagedError: the file is damaged.
+  """
+  return json_form.read(
+    os.path.join(folder, EXPORTED),
+    {"folder": str, "metrics": _METRICS},
+    "remove it; what was exported so far is then unknown",
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class PendingExport:
+  """An export that has begun and not ended.
+
+  Attributes:
+    folder: that of the SavedModels.
+    checkpoint: the name of the checkpoint, without its folder.
+    metrics: those of its evaluation.
+    there: the names of what the folder had before.
+  """
+
+  folder: str
+  checkpoint: str
+  metrics: dict[str, float]
+  there: list[str]
+
+  @classmethod
+  def begin(cls, folder: str, checkpoint: str, metrics: dict[str, float]) -> Self:
+    """Records that a checkpoint (its path) is about to be exported.
+
+    Raises:
+      OutputError: that cannot be written.
+    """
+    path = os.path.join(folder, _PENDING)
+    try:
+      storage.makedirs(folder)
+      there = sorted(numbered_exports.listed(folder))
+    except (tf.errors.OpError, OSError) as error:
+      raise errors.OutputError(
+        f"{path} (in --model_dir) cannot be written: {files.reason(error)}."
+      ) from error
+    pending = cls(folder, os.path.basename(checkpoint), metrics, there)
+    json_form.write(path, {name: getattr(pending, name) for name in _FORM})
+    return pending
+
+  @classmethod
+  def find(cls, folder: str) -> Self | None:
+    """Returns the export to a folder that has not ended.
+
+    Raises:
+      FileDamagedError: its record is damaged.
+    """
+    found = json_form.read(os.path.join(folder, _PENDING), _FORM, "remove it")
+    return None if found is None else cls(folder, **found)
+
+  def new(self) -> list[str]:
+    """Returns the names of what has come into the folder since it began."""
+    return [name for name in numbered_exports.listed(self.folder) if name not in self.there]
+
+  def exported(self) -> str | None:
+    """Returns the name of the whole SavedModel of the checkpoint that has come since it began."""
+    for name in numbered_exports.sort(self.new()):
+      folder = os.path.join(self.folder, name)
+      if description.is_whole(folder):
+        found = description.read(folder).get("checkpoint", "")
+        if os.path.basename(found) == self.checkpoint:
+          return name
+    return None
+
+  def remove_incomplete(self) -> None:
+    """Removes SavedModels that were not written to their end."""
+    new = self.new()
+    # Where a folder cannot be renamed, as on gs://, its files come one by one.
+    exports = [os.path.join(self.folder, name) for name in numbered_exports.sort(new)]
+    incomplete = [folder for folder in exports if not description.is_whole(folder)]
+    unpublished = [
+      os.path.join(self.folder, name) for name in new if name.startswith(files.WRITING)
+    ]
+    for folder in incomplete + unpublished:
+      storage.rmtree(folder)
+
+  def end(self) -> None:
+    """Removes the record: nothing is left to do."""
+    storage.remove(os.path.join(self.folder, _PENDING))
 
 
 def set_aside(model_dir: str, step: int, folder: str) -> None:
-  """Moves the records of later steps; see going_back.Mover.
+  """Moves aside the records of steps that a training has gone back before; see going_back.Mover.
 
-  A record is replaced by that of the newest earlier export, if its evaluation is known.
+  A record tells the best metrics so far, or the step that was exported last. A record of later
+  steps would keep a training that went back from exporting what is the best now. The newest earlier
+  export takes its place, if its evaluation is known. The SavedModels stay where they are: somebody
+  may serve them.
 
   Args:
     model_dir: the model_dir.
@@ -32,55 +142,41 @@ def set_aside(model_dir: str, step: int, folder: str) -> None:
     folder: where the records go, below export/.
   """
   for exports in _folders(os.path.join(model_dir, "export")):
-    for name in (_BEGUN, _RECORD, _BEST):
+    for name in (_PENDING, EXPORTED, _BEST):
       path = os.path.join(exports, name)
-      record = _read(path)
+      record = json_form.read(path, dict, "remove it") or {}
       metrics = record.get("metrics", record)
       if metrics.get("global_step", 0) <= step:
         continue
       target = os.path.join(folder, os.path.relpath(path, model_dir))
       storage.makedirs(os.path.dirname(target))
       storage.copy(path, target, overwrite=True)
-      earlier = None if name == _BEGUN else _earlier(model_dir, exports, metrics, step)
+      earlier = None if name == _PENDING else _earlier(model_dir, exports, metrics, step)
       if earlier is None:
         storage.remove(path)
-        continue
-      earlier_name, earlier_metrics = earlier
-      of_earlier = {"folder": earlier_name, "metrics": earlier_metrics}
-      with files.write_atomically(path) as file:
-        file.write(json_form.dump(earlier_metrics if name == _BEST else of_earlier))
+      else:
+        json_form.write(path, earlier["metrics"] if name == _BEST else earlier)
 
 
-def _folders(base):
+def _folders(base: str) -> Iterator[str]:
   """Yields the folders of exporters: one that is named "" uses `export` itself."""
   if not storage.isdir(base):
     return
   yield base
-  for name in [name.rstrip("/") for name in storage.listdir(base)]:
-    below = os.path.join(base, name)
+  for name in numbered_exports.listed(base):
     if not name.isdigit() and not name.startswith("."):
-      yield from _folders(below)
-
-
-def _read(path: str) -> dict[str, Any]:
-  """Returns the content of a record; {} if there is none."""
-  if not storage.exists(path):
-    return {}
-  try:
-    return json_form.parse(storage.read(path), dict)
-  except ValueError as error:
-    raise errors.OutputError(f"{path} is damaged ({error}): remove it.") from error
+      yield from _folders(os.path.join(base, name))
 
 
 def _earlier(model_dir, exports, metrics, step):
-  """Returns (folder, metrics) of the newest export up to a step, or None.
+  """Returns exported.json's content of the newest export up to a step, or None.
 
   The evaluations of the exporter's EvalSpec are those that have the metrics of the record.
   """
   later = int(metrics["global_step"])
   own = [
     values
-    for values in retention.read_all_evaluations(model_dir).values()
+    for values in evaluations_file.read_all(model_dir).values()
     if _text(values.get(later, {})) == _text(metrics)
   ]
   for name in reversed(numbered_exports.names(exports)):
@@ -91,7 +187,7 @@ def _earlier(model_dir, exports, metrics, step):
     if exported is not None and exported <= step:
       found = [values[exported] for values in own if exported in values]
       if found:
-        return name, {**found[0], "global_step": exported}
+        return {"folder": name, "metrics": {**found[0], "global_step": exported}}
       break
   logging.warning(
     "%s: what was exported up to step %d has no evaluation that is known. The next evaluation is "

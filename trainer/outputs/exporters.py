@@ -6,9 +6,8 @@
 
 Layout, below the export path, which is <model_dir>/export:
 
-    <name>/<number>/          SavedModels, see `numbered_exports`
-    <name>/exported.json      the newest SavedModel's folder, and its metrics with the step
-    <name>/exporting.json     an export that has begun, see `cut_off_exports`
+    <name>/<number>/                        SavedModels, see `numbered_exports`
+    <name>/exported.json, exporting.json    what was exported last, see `exported_records`
 
 An exporter is any object with `name` and `export(estimator, export_path, checkpoint_path,
 eval_result, is_the_final_export)`. Its export_path is the folder of its name. It may have
@@ -16,56 +15,58 @@ eval_result, is_the_final_export)`. Its export_path is the folder of its name. I
 """
 
 import contextlib
+import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 from absl import logging
 
 from trainer import errors
 from trainer.config import gin_names
-from trainer.io import files, json_form, storage
-from trainer.outputs import cut_off_exports, numbered_exports
-from trainer.reporting import host_metrics
+from trainer.io import json_form, storage
+from trainer.outputs import exported_records, numbered_exports
+from trainer.reporting import metric_values
 from trainer.settings import setting_types
 
-_RECORD = "exported.json"
-_FORM = {"folder": str, "metrics": {"global_step": float, ...: float}}
+
+class Exports(Protocol):
+  """What an exporter asks of an Estimator."""
+
+  def export_saved_model(
+    self,
+    export_dir_base: str,
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: setting_types.Assets | None = None,
+    checkpoint_path: str | None = None,
+  ) -> str:
+    """Writes a SavedModel, see Estimator.export_saved_model."""
 
 
+@dataclasses.dataclass(eq=False)
 class Exporter:
   """The base class of the exporters. A subclass decides when to export.
 
-  Args:
+  Attributes:
     name: the folder for the exports, below the export path; "" for the export path itself.
     serving_input_receiver_fn: see Estimator.export_saved_model.
     assets_extra: see Estimator.export_saved_model.
     exports_to_keep: number of newest exports to keep; None keeps all.
 
-  Attributes:
-    name: the name.
-
   Raises:
     SettingError: a value is invalid.
   """
 
-  def __init__(
-    self,
-    name: setting_types.InnerPath,
-    serving_input_receiver_fn: Callable | None = None,
-    assets_extra: setting_types.Assets | None = None,
-    exports_to_keep: setting_types.Count | None = 5,
-  ) -> None:
-    self.name = name
-    self._receiver_fn = serving_input_receiver_fn
-    self._assets_extra = assets_extra
-    self._keep = exports_to_keep
+  name: setting_types.InnerPath
+  serving_input_receiver_fn: Callable | None = None
+  assets_extra: setting_types.Assets | None = None
+  exports_to_keep: setting_types.Count | None = 5
 
   def check_assets(self) -> None:
     """Raises SettingError if a file of assets_extra is not there."""
-    for target, source in (self._assets_extra or {}).items():
+    for target, source in (self.assets_extra or {}).items():
       if not storage.exists(os.fspath(source)):
         raise errors.SettingError(
           f"{type(self).__name__}.assets_extra: there is no file {source} to copy as {target}."
@@ -73,7 +74,7 @@ class Exporter:
 
   def export(
     self,
-    estimator: Any,
+    estimator: Exports,
     export_path: str,
     checkpoint_path: str,
     eval_result: Mapping[str, Any],
@@ -91,91 +92,78 @@ class Exporter:
     Returns:
       The path of the SavedModel, or None if nothing was exported.
     """
-    self._complete(export_path)
-    record = _read(export_path)
-    if not self._wants(record, eval_result, is_the_final_export):
+    self._recover(export_path)
+    if not self._wants(exported_records.read(export_path), eval_result, is_the_final_export):
       return None
-    begun = cut_off_exports.BegunExport.begin(
-      export_path, checkpoint_path, host_metrics.scalars(eval_result)
+    pending = exported_records.PendingExport.begin(
+      export_path, checkpoint_path, metric_values.scalars(eval_result)
     )
     try:
       exported = estimator.export_saved_model(
-        export_path, self._receiver_fn, self._assets_extra, checkpoint_path
+        export_path, self.serving_input_receiver_fn, self.assets_extra, checkpoint_path
       )
     except (Exception, KeyboardInterrupt, SystemExit):
-      # Else, or where the folder is out of reach now, the next process looks after it.
+      # Else, or where the folder is out of reach now, the next process recovers.
       with contextlib.suppress(tf.errors.OpError, errors.OctetError):
-        if begun.exported() is None:
-          begun.end()
+        if pending.exported() is None:
+          pending.end()
       raise
-    self._record(begun, os.path.basename(exported))
+    self._record(pending, os.path.basename(exported))
     return exported
 
-  def _complete(self, export_path):
+  def _recover(self, export_path):
     """Does what a process that was killed in an export had left to do."""
-    begun = cut_off_exports.BegunExport.find(export_path)
-    if begun is None:
+    pending = exported_records.PendingExport.find(export_path)
+    if pending is None:
       return
-    record = _read(export_path)
-    is_recorded = record is not None and record["folder"] in begun.new()
-    folder = record["folder"] if is_recorded else begun.exported()
+    record = exported_records.read(export_path)
+    is_recorded = record is not None and record["folder"] in pending.new()
+    folder = record["folder"] if is_recorded else pending.exported()
     if self.name:  # else the folder is also that of --mode=export, which may be at work there
-      begun.remove_what_is_half()
+      pending.remove_incomplete()
     if folder is None:
-      begun.end()  # it is exported again if it is still wanted
+      pending.end()  # it is exported again if it is still wanted
     else:
-      self._record(begun, folder)
+      self._record(pending, folder)
 
-  def _record(self, begun, folder):
-    """Does what follows on the SavedModel."""
-    # The order is important: once the export has ended, nobody looks after it again.
-    _write(begun.folder, {"folder": folder, "metrics": begun.metrics})
-    numbered_exports.remove_old(begun.folder, self._keep, folder)
-    begun.end()
+  def _record(self, pending, folder):
+    """Records a SavedModel, removes old ones, and ends the export."""
+    # The order is important: once the export has ended, no process recovers it.
+    path = os.path.join(pending.folder, exported_records.EXPORTED)
+    json_form.write(path, {"folder": folder, "metrics": pending.metrics})
+    numbered_exports.remove_old(pending.folder, self.exports_to_keep, folder)
+    pending.end()
 
   def _wants(self, record, result, final):
-    """Whether to export the evaluated model.
+    """Whether to export the evaluated model. Here: each one that was not exported last.
 
     Args:
       record: the content of exported.json, or None before the first export.
       result: the metrics of the evaluation.
       final: whether the training has ended.
     """
-    raise NotImplementedError
-
-
-@gin_names.configurable(module="trainer")
-class LatestExporter(Exporter):
-  """Exports every evaluated checkpoint. For the arguments see Exporter."""
-
-  def __init__(
-    self,
-    name: setting_types.InnerPath = "latest",
-    serving_input_receiver_fn: Callable | None = None,
-    assets_extra: setting_types.Assets | None = None,
-    exports_to_keep: setting_types.Count | None = 5,
-  ) -> None:
-    super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
-
-  def _wants(self, record, result, final):
+    del final
     return record is None or record["metrics"]["global_step"] != result["global_step"]
 
 
 @gin_names.configurable(module="trainer")
+@dataclasses.dataclass(eq=False)
+class LatestExporter(Exporter):
+  """Exports every evaluated checkpoint. For the arguments see Exporter."""
+
+  name: setting_types.InnerPath = "latest"
+
+
+@gin_names.configurable(module="trainer")
+@dataclasses.dataclass(eq=False)
 class FinalExporter(Exporter):
   """Exports the model at the end of a training, once per step. For the arguments see Exporter."""
 
-  def __init__(
-    self,
-    name: setting_types.InnerPath = "final",
-    serving_input_receiver_fn: Callable | None = None,
-    assets_extra: setting_types.Assets | None = None,
-    exports_to_keep: setting_types.Count | None = None,
-  ) -> None:
-    super().__init__(name, serving_input_receiver_fn, assets_extra, exports_to_keep)
+  name: setting_types.InnerPath = "final"
+  exports_to_keep: setting_types.Count | None = None
 
   def _wants(self, record, result, final):
-    return final and (record is None or record["metrics"]["global_step"] != result["global_step"])
+    return final and super()._wants(record, result, final)
 
 
 @gin_names.configurable(module="trainer")
@@ -209,10 +197,10 @@ class BestExporter(Exporter):
 
   def check_metrics(self, names: Iterable[str]) -> None:
     """Raises SettingError if the metric is not among those of an evaluation."""
-    host_metrics.require(self._metric, names, "BestExporter.metric")
+    metric_values.require(self._metric, names, "BestExporter.metric")
 
   def _wants(self, record, result, final):
-    value = host_metrics.scalar(result, self._metric, "BestExporter.metric")
+    value = metric_values.scalar(result, self._metric, "BestExporter.metric")
     if math.isnan(value):
       return False
     best = record["metrics"].get(self._metric) if record else None
@@ -271,30 +259,5 @@ def check_outputs(exporters: Iterable[tuple[Any, str]]) -> None:
 
 def newest(export_path: str) -> str | None:
   """Returns the path of an exporter's newest SavedModel, or None. Takes the exporter's folder."""
-  record = _read(export_path)
-  return record and os.path.join(export_path, record["folder"])
-
-
-def _read(export_path):
-  path = os.path.join(export_path, _RECORD)
-  if not storage.exists(path):
-    return None
-  try:
-    return json_form.parse(storage.read(path), _FORM)
-  except ValueError as error:
-    raise errors.OutputError(
-      f"{path} is damaged ({error}): remove it; what was exported so far is then unknown."
-    ) from error
-  except tf.errors.OpError as error:
-    raise errors.OutputError(f"{path} (in --model_dir) cannot be read: {error.message}") from error
-
-
-def _write(export_path, record):
-  path = os.path.join(export_path, _RECORD)
-  try:
-    with files.write_atomically(path) as file:
-      file.write(json_form.dump(record))
-  except (tf.errors.OpError, OSError) as error:
-    raise errors.OutputError(
-      f"{path} (in --model_dir) cannot be written: {files.reason(error)}."
-    ) from error
+  record = exported_records.read(export_path)
+  return None if record is None else os.path.join(export_path, record["folder"])

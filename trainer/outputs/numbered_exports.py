@@ -25,7 +25,7 @@ import contextlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import tensorflow as tf
 
@@ -36,7 +36,17 @@ from trainer.outputs import description
 
 def names(base: str) -> list[str]:
   """Returns the names of the exports in a folder, also of incomplete ones, oldest first."""
-  return sorted(filter(_is_number, _listed(base)), key=int)
+  return sort(listed(base))
+
+
+def sort(found: Iterable[str]) -> list[str]:
+  """Returns those of some names that are exports', oldest first."""
+  return sorted(filter(_is_number, found), key=int)
+
+
+def listed(base: str) -> list[str]:
+  """Returns the names of all that a folder has."""
+  return [name.rstrip("/") for name in storage.listdir(base)]
 
 
 @contextlib.contextmanager
@@ -99,14 +109,10 @@ def _claims(base):
   """Returns (number, name of the folder) of the claims in a folder."""
   found = [
     (name.removeprefix(files.WRITING).partition("-")[0], name)
-    for name in _listed(base)
+    for name in listed(base)
     if name.startswith(files.WRITING)
   ]
   return [(int(number), name) for number, name in found if _is_number(number)]
-
-
-def _listed(base):
-  return [name.rstrip("/") for name in storage.listdir(base)]
 
 
 def _is_number(name):

@@ -27,7 +27,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors, run_config, spec
-from trainer.checkpoints import model_values, retention
+from trainer.checkpoints import model_values
 from trainer.inputs import feeder
 from trainer.io import files, storage
 from trainer.outputs import (
@@ -43,6 +43,7 @@ from trainer.outputs import (
 )
 from trainer.programs import step as step_lib
 from trainer.programs import tpu_only
+from trainer.reporting import evaluations_file
 from trainer.settings import setting_types
 from trainer.settings.kinds import Kind
 
@@ -99,7 +100,7 @@ class SavedModelExport:
     """Says in octet.json where the values come from."""
     metrics = {}
     if self.values.is_own(source):
-      metrics = retention.read_evaluations(self.model_dir, "").get(step, {})
+      metrics = evaluations_file.read(self.model_dir, "").get(step, {})
     return {
       "model": self.model_fn.full_name,
       "checkpoint": source,
@@ -288,12 +289,13 @@ def verify(
   Raises:
     ExportError: outputs differ from the model's.
   """
+  found = description.signatures_of(folder)
   described = description.describe(
-    folder, about, export_options.class_names, model.decoders if model.beside else ()
+    found, about, export_options.class_names, model.decoders if model.beside else ()
   )
   if export_options.verify:
     described["verified"] = verification.verify(folder, calls)
-    loaded_only = set(described["signatures"]) - {call.signature for call in calls}
+    loaded_only = set(found) - {call.signature for call in calls}
     if loaded_only:
       logging.warning(
         "Exported signatures that were loaded and not run, since there is nothing to run them "

@@ -5,9 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.programs import host_metrics as metrics_lib
 from trainer.programs import multi_group, tpu_only
 from trainer.programs import step as step_lib
-from trainer.reporting import host_metrics as metrics_lib
 
 
 @dataclasses.dataclass(frozen=True)

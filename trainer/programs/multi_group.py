@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from trainer.inputs import stacks
 from trainer.programs import core_results, tpu_only
+from trainer.programs import host_metrics as metrics_lib
 from trainer.programs import step as step_lib
-from trainer.reporting import host_metrics as metrics_lib
 from trainer.settings.kinds import Kind
 
 

@@ -3,7 +3,8 @@
 __all__ = [
   "console",
   "environment",
-  "host_metrics",
+  "evaluations_file",
+  "metric_values",
   "metrics_file",
   "progress",
   "step_times",

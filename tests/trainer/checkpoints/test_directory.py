@@ -1,5 +1,6 @@
 """Checkpoints: whole or not there, the newest kept, and strict about what they hold."""
 
+import functools
 import os
 import random
 import shutil
@@ -15,6 +16,7 @@ from tests.trainer.io import test_files
 from trainer import errors
 from trainer.checkpoints import commit, reader, retention
 from trainer.checkpoints import directory as checkpoint
+from trainer.reporting import evaluations_file
 
 
 def values(step):
@@ -339,9 +341,10 @@ def test_a_damaged_checkpoint_that_is_not_the_newest_does_not_count_either(tmp_p
 def test_a_damaged_best_checkpoint_does_not_count(tmp_path):
   saved(tmp_path, (10, 20, 30), newest=0)
   for step, loss in ((10, 0.3), (20, 0.1), (30, 0.5)):
-    retention.note_evaluation(str(tmp_path), "", step, {"loss": loss})
+    evaluations_file.add(str(tmp_path), "", step, {"loss": loss})
   cut(str(tmp_path / "model.ckpt-20"))
-  directory = Directory(str(tmp_path), retention.Retention(newest=1, best=1))
+  scores = functools.partial(evaluations_file.read_metric, str(tmp_path), "", "loss")
+  directory = Directory(str(tmp_path), retention.Retention(newest=1, best=1), read_scores=scores)
   directory.save(40, values(40))
   assert directory.steps() == [10, 20, 40]
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import faults, programs
 from trainer import errors
-from trainer.checkpoints import commit, reader, retention, state_file
+from trainer.checkpoints import commit, reader, state_file
 from trainer.checkpoints import directory as directory_lib
 from trainer.evaluation import pending
 from trainer.evaluation.train_evaluate import (
@@ -23,6 +23,7 @@ from trainer.evaluation.train_evaluate import (
 )
 from trainer.io import storage
 from trainer.outputs import exporters
+from trainer.reporting import evaluations_file
 
 
 class Killed(BaseException):
@@ -322,9 +323,9 @@ def test_records_of_later_steps_are_moved_aside_with_the_best_so_far(evaluated, 
   log = []
   evaluate_each(run, 4, log)
   assert log == [4]
-  assert sorted(retention.read_evaluations(str(run), "")) == [2, 4]
+  assert sorted(evaluations_file.read(str(run), "")) == [2, 4]
   aside = run / "set_aside-1"
-  assert sorted(retention.read_evaluations(str(aside), "")) == [4, 6]
+  assert sorted(evaluations_file.read(str(aside), "")) == [4, 6]
   assert record(aside)["metrics"]["global_step"] == 6
   assert record(run)["metrics"]["global_step"] == 4  # better than that of step 2
   exports = [path.name for path in (run / "export" / "best").iterdir() if path.name.isdigit()]
@@ -337,7 +338,7 @@ def test_the_best_before_is_remembered(evaluated, tmp_path):
   edit(run, name(4), name(4))
   programs.estimator(run).go_back()
   remembered = record(run)
-  expected = retention.read_evaluations(str(evaluated), "")[4]
+  expected = evaluations_file.read(str(evaluated), "")[4]
   assert remembered["metrics"] == {**expected, "global_step": 4}
   folder = run / "export" / "best" / remembered["folder"]
   described = json.loads((folder / "assets.extra" / "octet.json").read_text())
@@ -438,8 +439,8 @@ def test_a_kill_between_any_two_writes(by, evaluated, tmp_path):
     assert not storage.exists(f"{where}/set_aside-2")
     aside = directory_lib.CheckpointDirectory(f"{where}/set_aside-1")
     assert all(reader.verify(aside.path(step)) is None for step in (4, 6))
-    assert sorted(retention.read_evaluations(where, "")) == [2]
-    assert sorted(retention.read_evaluations(f"{where}/set_aside-1", "")) == [4, 6]
+    assert sorted(evaluations_file.read(where, "")) == [2]
+    assert sorted(evaluations_file.read(f"{where}/set_aside-1", "")) == [4, 6]
     found = json.loads(storage.read(f"{where}/export/best/exported.json"))
     assert found["metrics"]["global_step"] == 2
     text = storage.read(f"{where}/checkpoint")

@@ -13,8 +13,8 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.checkpoints import retention
 from trainer.programs import executor, predict_loop
+from trainer.reporting import evaluations_file
 
 # ---------------------------------------------------------------- constructor
 
@@ -467,4 +467,4 @@ def test_a_run_stays_in_its_folder_whatever_the_working_directory(tmp_path, monk
   # The checkpoint of the run itself, under another name: its evaluation is written down.
   monkeypatch.chdir(tmp_path)
   estimator.evaluate(programs.examples(8), checkpoint_path="run/model.ckpt-2")
-  assert retention.evaluated_steps(estimator.model_dir, "") == {2, 4}
+  assert set(evaluations_file.read(estimator.model_dir, "")) == {2, 4}

@@ -10,7 +10,7 @@ import pytest
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.checkpoints import directory, retention
+from trainer.checkpoints import directory
 from trainer.evaluation import pending, train_evaluate
 from trainer.evaluation.train_evaluate import (
   EvalSpec,
@@ -20,7 +20,7 @@ from trainer.evaluation.train_evaluate import (
 )
 from trainer.hooks.early_stopping import EarlyStopping
 from trainer.outputs import exporters
-from trainer.reporting import metrics_file
+from trainer.reporting import evaluations_file, metrics_file
 
 
 class Killed(BaseException):
@@ -154,8 +154,8 @@ def test_with_its_own_checkpoint_though_there_are_newer_ones(tmp_path):
   assert log == [(None, 10), (None, 10), (None, 40)]
   alone, _ = run(tmp_path / "alone", spec([]), max_steps=40)
   assert (estimator.get_variable_value("w") == alone.get_variable_value("w")).all()
-  noted = retention.read_evaluations(str(tmp_path), "")
-  undisturbed = retention.read_evaluations(str(tmp_path / "alone"), "")
+  noted = evaluations_file.read(str(tmp_path), "")
+  undisturbed = evaluations_file.read(str(tmp_path / "alone"), "")
   assert noted == {step: undisturbed[step] for step in (10, 40)}
   assert results[None]["global_step"] == 40
 

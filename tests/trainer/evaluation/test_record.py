@@ -6,9 +6,8 @@ import math
 import pytest
 import tensorflow as tf
 
-from trainer.checkpoints import retention
 from trainer.evaluation import record
-from trainer.reporting import metrics_file, summaries
+from trainer.reporting import evaluations_file, metrics_file, summaries
 
 SCALARS = {"loss": 0.1, "accuracy": 0.75, "nothing": math.nan}
 
@@ -31,7 +30,7 @@ def written(folder):
     for value in event.summary.value
   ]
   lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-  noted = sorted(retention.evaluated_steps(str(folder), "small"))
+  noted = sorted(set(evaluations_file.read(str(folder), "small")))
   return noted, [(line["step"], line["kind"]) for line in lines], sorted(points)
 
 
@@ -43,13 +42,13 @@ def test_all_of_it(tmp_path):
   assert written(tmp_path) == ONCE
   (line,) = metrics_file.read(str(tmp_path))
   assert (line["loss"], line["accuracy"], line["nothing"]) == (0.1, 0.75, None)
-  assert retention.read_metrics(str(tmp_path), "small", "accuracy") == {20: 0.75}
+  assert evaluations_file.read_metric(str(tmp_path), "small", "accuracy") == {20: 0.75}
 
 
 @pytest.mark.parametrize(
   "owner, name",
   [
-    (retention, "note_evaluation"),
+    (evaluations_file, "add"),
     (record, "write_summaries"),
     (metrics_file, "append"),
     (None, None),  # killed after all of it
@@ -77,7 +76,7 @@ def test_an_evaluation_that_is_done_again_leaves_nothing_twice(
 
 
 def test_summaries_of_which_only_some_were_written(tmp_path):
-  retention.note_evaluation(str(tmp_path), "small", 20, SCALARS)
+  evaluations_file.add(str(tmp_path), "small", 20, SCALARS)
   record.write_summaries(str(tmp_path / "eval_small"), 20, {"loss": 0.1})
   (path,) = (tmp_path / "eval_small").glob("events.*")
   path.write_bytes(path.read_bytes() + b"half of one")
@@ -94,7 +93,7 @@ def test_other_values_are_another_evaluation(tmp_path):
   assert points.count((20, "loss")) == 2
   (line,) = metrics_file.read(str(tmp_path))
   assert line["loss"] == 0.2
-  assert retention.read_evaluations(str(tmp_path), "small") == {20: {"loss": 0.2}}
+  assert evaluations_file.read(str(tmp_path), "small") == {20: {"loss": 0.2}}
 
 
 def test_a_line_of_a_training_that_went_back_does_not_count(tmp_path):

@@ -4,9 +4,9 @@ import pytest
 
 from tests.trainer import programs
 from trainer import errors
-from trainer.checkpoints import retention
 from trainer.evaluation.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 from trainer.hooks.early_stopping import EarlyStopping
+from trainer.reporting import evaluations_file
 
 
 def decisions(model_dir, values, evaluation="", **settings):
@@ -16,7 +16,7 @@ def decisions(model_dir, values, evaluation="", **settings):
   said = []
   for index, value in enumerate(values):
     step = 10 * (index + 1)
-    retention.note_evaluation(str(model_dir), evaluation, step, {"m": value})
+    evaluations_file.add(str(model_dir), evaluation, step, {"m": value})
     said.append(EarlyStopping("m", evaluation=evaluation, **settings)._decide(str(model_dir), step))
   return said
 

@@ -67,7 +67,6 @@ def test_in_an_evaluation(tmp_path):
     ("session", None, None),
     "before",
     ("after", True, 3),
-    "before",
     ("end", None),
   ]
 

@@ -16,10 +16,10 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer.checkpoints import retention
 from trainer.config import files
 from trainer.loop import preemption
 from trainer.outputs import saved_model, verification
+from trainer.reporting import evaluations_file
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 
@@ -169,7 +169,7 @@ def test_an_evaluation_in_a_training_is_left_as_it_is(number, tmp_path, caplog):
     )
   assert "ending here; step 2 is saved" in caplog.text
   assert estimator.latest_step() == 2
-  assert retention.evaluated_steps(str(tmp_path), "") == set()
+  assert set(evaluations_file.read(str(tmp_path), "")) == set()
 
 
 @BOTH

@@ -48,6 +48,14 @@ def statistic(value):
   return tf.Variable(value, trainable=False, synchronization=on_read)
 
 
+def test_nothing_is_traced_before_the_first_step(monkeypatch):
+  check, _ = check_of(w=tf.Variable([1.0]))
+  with monkeypatch.context() as patched:
+    patched.setattr(tf, "function", None)
+    check.begin(0, None)
+  assert check.faults() == {}
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "complex64"])
 def test_each_kind_of_number_is_looked_at(dtype):
   variable = tf.Variable(tf.cast([1.0, 2.0], dtype))

@@ -80,7 +80,7 @@ def test_a_description_with_another_letter_is_damaged(tmp_path):
   description.write(str(tmp_path), description.describe({}, {}, ["cat", "dog"], []))
   path = tmp_path / "assets.extra" / "octet.json"
   path.write_text(path.read_text().replace("dog", "dig"))
-  with pytest.raises(errors.InputError, match=r"octet\.json is damaged \(.*checksum"):
+  with pytest.raises(errors.FileDamagedError, match=r"octet\.json is damaged \(.*checksum"):
     description.read(str(tmp_path))
 
 
@@ -93,7 +93,7 @@ def test_a_model_without_names_of_classes():
 )
 def test_a_damaged_description_is_told(text, tmp_path):
   path = write_description(tmp_path, text)
-  with pytest.raises(errors.InputError, match=r"octet\.json is damaged .*: export again"):
+  with pytest.raises(errors.FileDamagedError, match=r"octet\.json is damaged .*: export again"):
     description.read(path)
 
 

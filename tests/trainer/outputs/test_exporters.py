@@ -10,7 +10,7 @@ from tests.trainer import programs
 from trainer import errors
 from trainer.evaluation.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
 from trainer.io import files
-from trainer.outputs import cut_off_exports, exporters
+from trainer.outputs import exported_records, exporters
 
 
 class Recorder:
@@ -117,7 +117,7 @@ def test_values_that_cannot_work(make, message):
 )
 def test_a_damaged_record_is_named(text, tmp_path):
   (tmp_path / "exported.json").write_text(text)
-  with pytest.raises(errors.OutputError, match="exported.json is damaged"):
+  with pytest.raises(errors.FileDamagedError, match="exported.json is damaged"):
     told(exporters.LatestExporter(), tmp_path, [1.0])
 
 
@@ -125,7 +125,7 @@ def test_a_record_with_another_digit_is_damaged(tmp_path):
   told(exporters.BestExporter(), tmp_path, [0.9722])
   path = tmp_path / "exported.json"
   path.write_text(path.read_text().replace("0.9722", "0.9723"))
-  with pytest.raises(errors.OutputError, match=r"exported\.json is damaged \(.*checksum"):
+  with pytest.raises(errors.FileDamagedError, match=r"exported\.json is damaged \(.*checksum"):
     told(exporters.BestExporter(), tmp_path, [0.5])
 
 
@@ -149,7 +149,7 @@ def test_an_interrupt_is_one_also_where_the_folder_is_out_of_reach(tmp_path, mon
   def fail(self):
     raise errors.StorageError("It failed 7 times.")
 
-  monkeypatch.setattr(cut_off_exports.BegunExport, "exported", fail)
+  monkeypatch.setattr(exported_records.PendingExport, "exported", fail)
   result = {"loss": 1.0, "global_step": 10}
   with pytest.raises(KeyboardInterrupt):
     exporters.LatestExporter().export(Interrupted(), str(tmp_path), "ckpt-10", result, False)

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainer.io import json_form
 from trainer.outputs import numbered_exports
-from trainer.reporting import host_metrics
+from trainer.reporting import metric_values
 
 _BEST = "best.json"
 
@@ -141,5 +141,5 @@ class BestExporter(_SavedModelExporter):
     ):
       return None
     exported = self._save(estimator, export_path, checkpoint_path)
-    json_form.write(path, host_metrics.scalars(eval_result))
+    json_form.write(path, metric_values.scalars(eval_result))
     return exported

@@ -9,12 +9,12 @@ as tf.train.init_from_checkpoint does; so does contrib.framework.assign_from_che
 runs, as `session.run(w.assign(values))`, is run when they have them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from trainer import ModeKeys, errors
+from trainer import ModeKeys
 from trainer.compat.v1 import habits
 from trainer.compat.v1.estimator import session_hooks, sessions
 
@@ -31,39 +31,6 @@ _OTHERS = (
   "summary_op",
   "saver",
 )
-
-
-class InitSession:
-  """What an init_fn gets for a session, before the variables have values.
-
-  Args:
-    due: list to which it adds what the init_fn runs: (fetches, feed_dict).
-  """
-
-  graph = None
-
-  def __init__(self, due: list[tuple[Any, Any]]) -> None:
-    self._due = due
-
-  def run(self, fetches: Any, feed_dict: Any = None, *unused: Any, **ignored: Any) -> None:
-    """Has operations run when the variables have their initial values.
-
-    Raises:
-      SettingError: the init_fn asks for a value.
-    """
-    for fetch in tf.nest.flatten(fetches):
-      if not isinstance(getattr(fetch, "op", fetch), tf.Operation):
-        raise errors.SettingError(
-          f"A Scaffold's init_fn asks for {fetch!r}, and variables have no values yet: let it run "
-          "assignments, or restore a tf.train.Saver."[:500]
-        )
-    self._due.append((fetches, feed_dict))
-
-  def restore(self, path: str, wanted: Mapping[str, Any] | None) -> None:
-    """Has variables begin with a checkpoint's values."""
-    if wanted is None:
-      wanted = {one.name.partition(":")[0]: one for one in v1.global_variables()}
-    v1.train.init_from_checkpoint(path, wanted)
 
 
 class RunsDue(session_hooks.NativeHook):
@@ -105,7 +72,7 @@ def scaffold_fn(made: Any, due: list[tuple[Any, Any]]) -> Callable[[], Any] | No
     if made.mode != ModeKeys.TRAIN or not is_plain or scaffold.init_fn is None:
       return scaffold
     with habits.kept(graph):  # placeholders are keys of its feed_dict
-      scaffold.init_fn(InitSession(due))  # the Scaffold gives itself
+      scaffold.init_fn(sessions.Session(due=due))  # the Scaffold gives itself
     return v1.train.Scaffold(**{name: getattr(scaffold, name) for name in _OTHERS})
 
   return make

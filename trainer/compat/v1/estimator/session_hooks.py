@@ -23,6 +23,7 @@ from absl import logging
 from trainer import errors, spec
 from trainer.compat.v1 import habits
 from trainer.compat.v1.estimator import sessions
+from trainer.hooks import session_run
 
 v1 = tf.compat.v1
 
@@ -57,15 +58,6 @@ class NativeHook(v1.train.SessionRunHook):
     raise NotImplementedError
 
 
-class _NoSession:
-  """The session of a copy that is asked what it fetches."""
-
-  graph = None
-
-  def run(self, *args: Any, **kwargs: Any) -> Any:
-    raise errors.SettingError("There is no session before the first step.")
-
-
 class _Native:
   """A NativeHook for Octet's loop, which would take it for a SessionRunHook."""
 
@@ -85,7 +77,7 @@ class _Native:
     self.hook.stop(step, estimator)
 
 
-class _Foreign:
+class _Foreign(session_run.SessionRunHookAdapter):
   """A program's SessionRunHook for Octet's loop.
 
   Args:
@@ -94,10 +86,7 @@ class _Foreign:
   """
 
   def __init__(self, hook: Any, every: int | None):
-    self.hook = hook
-    self._session = sessions.Session()
-    self._context: Any = None
-    self._fetches: Any = None
+    super().__init__(hook, sessions.Session())
     self._fetched: list[tuple[Any, Any]] = []  # (what was asked for, the fetches.Fetched of it)
     self._global_step: Any = None
     self._is_attached = False
@@ -111,7 +100,7 @@ class _Foreign:
 
   def attach(self, step: Any) -> None:
     self._is_attached = True
-    self._session.attach()
+    self.session.attach()
     self._global_step = step.global_step
     self.hook.begin()
     self._fetched = [
@@ -124,7 +113,7 @@ class _Foreign:
     if not self._is_attached:  # a hook of an evaluation or prediction
       self.hook.begin()
     with self._in_graph():
-      self.hook.after_create_session(self._session, None)
+      self.hook.after_create_session(self.session, None)
 
   def see_batches(self) -> list[Any]:
     """From now on it is told of each batch, by `batch`; returns what it fetched."""
@@ -136,7 +125,7 @@ class _Foreign:
     with_values = [fetched for _, fetched in self._fetched if fetched.tensor is not None]
     for fetched, value in zip(with_values, values, strict=True):
       fetched.give(value)
-    self._after_run(step, {})
+    self._tell(step, {})
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
     if self._sees_batches:
@@ -145,80 +134,62 @@ class _Foreign:
       self._not_told = metrics
       return False
     self._not_told = None
-    return self._after_run(step, metrics)
+    return self._tell(step, metrics)
+
+  def _tell(self, step: int, metrics: dict[str, float]) -> bool:
+    with self._in_graph():
+      return super().__call__(step, metrics, None)
 
   def _next_step(self, step: int) -> int:
     if step >= self._due:
       self._due = step + self._every
     return self._due
 
-  def before_loop(self) -> None:
-    """Asks it what it fetches, unless it was asked before a loop that it was not called after."""
-    if self._context is None:
-      self._ask()
-
-  def _after_run(self, step: int, metrics: dict[str, float]) -> bool:
-    self.before_loop()  # nobody calls it in an evaluation
-    results = None
-    if self._fetches is not None:
-      results = tf.nest.map_structure(
-        lambda fetch: self._value(fetch, dict(metrics, global_step=step)), self._fetches
-      )
-    values = v1.train.SessionRunValues(results=results, options=None, run_metadata=None)
-    with self._in_graph():
-      self.hook.after_run(self._context, values)
-    stops, self._context = self._context.stop_requested, None
-    return stops
-
   def end(self, step: int, estimator: Any) -> None:
     if self._not_told is not None:
-      self._after_run(step, self._not_told)
+      self._tell(step, self._not_told)
     with self._in_graph():
-      self.hook.end(self._session)
+      super().end(step, estimator)
 
   def _in_graph(self) -> contextlib.AbstractContextManager[None]:
     """A context in which placeholders can be keys of a feed_dict, if there is a graph."""
-    graph = self._session.graph
+    graph = self.session.graph
     return contextlib.nullcontext() if graph is None else habits.kept(graph)
 
-  def _ask(self) -> None:
-    self._context = v1.train.SessionRunContext(
-      original_args=v1.train.SessionRunArgs(None), session=self._session
-    )
-    with self._in_graph():
-      asked = self.hook.before_run(self._context)
-    self._fetches = None if asked is None else asked.fetches
-    self._check(asked)
-
-  def _check(self, asked: Any) -> None:
-    """Refuses what a step that is traced already cannot do.
+  def before_run(self, context: Any) -> Any:
+    """Asks it what it fetches.
 
     Raises:
-      SettingError: the hook feeds the step, or changes variables in some steps only.
+      SettingError: what a step that is traced already cannot do: the hook feeds the step, or
+        changes variables in some steps only.
     """
+    with self._in_graph():
+      asked = super().before_run(context)
     who = f"The hook {spec.name_of(self.hook)}"
     if asked is not None and asked.feed_dict:
       raise errors.SettingError(
         f"{who} gives {list(asked.feed_dict)!r} values in before_run: a step takes its batch "
         "alone. Assign them to a variable by run_context.session.run."[:500]
       )
-    wanted = set(map(id, _leaves(self._fetches)))
+    wanted = set(map(id, _leaves(self.fetches)))
     for fetch, fetched in self._fetched:
       if fetched.changes and id(fetch) not in wanted:
         raise errors.SettingError(
           f"{who} fetches {fetch!r}, which changes variables, in some steps and not in others: "
           "each step would run it. Let run_context.session.run do it where it is due."[:500]
         )
+    return asked
 
   def _asked_early(self) -> Any:
     """What it will fetch, asked of a copy, so that it hears before_run as often as in TensorFlow.
 
-    One that needs a session to tell, or what it is told with one, fetches nothing.
+    There is no session yet. A hook that needs one to tell, or what it is told with one, fetches
+    nothing.
     """
-    context = v1.train.SessionRunContext(v1.train.SessionRunArgs(None), _NoSession())
+    context = v1.train.SessionRunContext(v1.train.SessionRunArgs(None), session=None)
     try:
       asked = copy.copy(self.hook).before_run(context)
-    except Exception as error:  # the hook itself may raise it in its turn
+    except Exception as error:  # of any kind: it is that of the hook's own code
       logging.debug("%s cannot tell yet what it fetches: %r", spec.name_of(self.hook), error)
       return None
     return None if asked is None else asked.fetches
@@ -228,7 +199,7 @@ class _Foreign:
       return fetch.removesuffix(":0") == "global_step"
     return fetch is self._global_step
 
-  def _value(self, fetch: Any, known: dict[str, Any]) -> Any:
+  def value(self, fetch: Any, known: dict[str, Any]) -> Any:
     if self._is_global_step(fetch):
       return known["global_step"]
     for asked, fetched in self._fetched:

@@ -26,21 +26,29 @@ _READ = "ReadVariableOp"
 
 
 class Session:
-  """What a hook gets for a session.
+  """What a hook, a listener or an init_fn gets for a session.
+
+  Args:
+    graph: the graph whose operations it runs; None: that of `attach`.
+    due: for an init_fn, which is called before the variables have values: the list that gets what
+      it runs, (fetches, feed_dict). None: it runs at once.
 
   Attributes:
-    graph: the graph of the model_fn; None for a hook that has not seen the step be traced.
+    graph: the graph; None for a hook that has not seen the step be traced.
   """
 
-  def __init__(self) -> None:
-    self.graph: Any = None
+  def __init__(self, graph: Any = None, due: list[tuple[Any, Any]] | None = None) -> None:
+    self.graph = graph
+    self._due = due
     self._store: variable_store.VariableStore | None = None
     self._functions: dict[tuple, Callable] = {}  # by the identities of what is run and fed
+    # By the identity of what an assignment returned: that, and the tensor of its value.
+    self._assigned: dict[int, tuple[Any, tf.Tensor]] = {}
 
   def attach(self) -> None:
     """Learns which graph a model_fn is traced in. Call it on the replica."""
     self.graph, self._store = v1.get_default_graph(), variable_store.current()
-    self._functions = {}
+    self._functions, self._assigned = {}, {}
 
   def run(
     self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *unused: Any, **ignored: Any
@@ -48,17 +56,21 @@ class Session:
     """Runs operations; returns the values of variables and tensors.
 
     Args:
-      fetches: nest of variables, and of tensors and operations of the model_fn's graph.
+      fetches: nest of variables, and of tensors and operations of the graph or their names.
       feed_dict: placeholder → its value.
       *unused: options and run_metadata, which have no meaning here.
       **ignored: the same.
 
     Raises:
-      SettingError: something has no value outside of a step.
+      SettingError: something has no value outside of a step, or not yet.
     """
+    leaves = tf.nest.flatten(fetches)
+    if self._due is not None:
+      _require_operations(leaves)
+      self._due.append((fetches, feed_dict))
+      return None
     with habits.kept(self.graph):
-      leaves = tf.nest.flatten(fetches)
-      targets = [_target(leaf) for leaf in leaves]
+      targets = [self._target(leaf) for leaf in leaves]
       made = [target for target in targets if not isinstance(target, tf.Variable)]
       values = iter(self._compute(made, dict(feed_dict or {})) if made else ())
       found = [
@@ -73,6 +85,11 @@ class Session:
       path: the checkpoint.
       wanted: name in the checkpoint → variable; None for all.
     """
+    if self._due is not None:  # the variables begin with these values
+      if wanted is None:
+        wanted = {one.name.partition(":")[0]: one for one in v1.global_variables()}
+      v1.train.init_from_checkpoint(path, wanted)
+      return
     if self._store is None:
       raise errors.SettingError(f"A hook restores {path} where no model_fn was traced.")
     model = self._store.variables
@@ -91,6 +108,25 @@ class Session:
       copy.spread(self._store)
       self._store.sessions += 1
     return values
+
+  def _target(self, leaf: Any) -> Any:
+    """What to compute for a fetch: a variable, a tensor or an operation."""
+    if isinstance(leaf, str) and self.graph is not None:
+      return self.graph.as_graph_element(leaf)
+    if isinstance(leaf, tf.Variable):
+      operation = getattr(leaf, "op", None)
+      if not isinstance(operation, tf.Operation):
+        return leaf
+      if id(leaf) not in self._assigned:  # each read would be one more operation of the graph
+        with operation.graph.as_default():
+          self._assigned[id(leaf)] = leaf, tf.convert_to_tensor(leaf)
+      return self._assigned[id(leaf)][1]
+    if isinstance(leaf, tf.Tensor | tf.Operation) and hasattr(leaf, "graph"):
+      return leaf
+    raise errors.SettingError(
+      f"A hook runs {leaf!r} in a session: expected a variable, or a tensor or an operation that "
+      "the model_fn or the hook's begin has made."[:500]
+    )
 
 
 class _Copy:
@@ -158,20 +194,13 @@ class _Copy:
           copy.assign(own[0].read_value())
 
 
-def _target(leaf: Any) -> Any:
-  """What to compute for a fetch: a variable, a tensor or an operation."""
-  if isinstance(leaf, tf.Variable):
-    operation = getattr(leaf, "op", None)
-    if not isinstance(operation, tf.Operation):
-      return leaf
-    with operation.graph.as_default():  # what an assignment returns: the value after it
-      return tf.convert_to_tensor(leaf)
-  if isinstance(leaf, tf.Tensor | tf.Operation) and hasattr(leaf, "graph"):
-    return leaf
-  raise errors.SettingError(
-    f"A hook runs {leaf!r} in a session: expected a variable, or a tensor or an operation that the "
-    "model_fn or the hook's begin has made."[:500]
-  )
+def _require_operations(leaves: list[Any]) -> None:
+  for leaf in leaves:
+    if not isinstance(getattr(leaf, "op", leaf), tf.Operation):
+      raise errors.SettingError(
+        f"A Scaffold's init_fn asks for {leaf!r}, and variables have no values yet: let it run "
+        "assignments, or restore a tf.train.Saver."[:500]
+      )
 
 
 def _is_source(operation: tf.Operation) -> bool:

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from trainer import errors
-from trainer.outputs import cut_off_exports, exporters
+from trainer.io import json_form
+from trainer.outputs import exported_records, exporters
 
 
 class Killed(BaseException):
@@ -83,14 +84,16 @@ def test_killed_in_the_export(killed_at, tmp_path):
   assert {path.name for path in tmp_path.iterdir() if not path.name.isdigit()} == {"exported.json"}
 
 
-@pytest.mark.parametrize("owner, name", [(exporters, "_write"), (tf.io.gfile, "rmtree")])
+@pytest.mark.parametrize("owner, name", [(json_form, "write"), (tf.io.gfile, "rmtree")])
 @pytest.mark.parametrize("is_done", [False, True])
 def test_killed_after_the_export(owner, name, is_done, tmp_path, monkeypatch):
   original = getattr(owner, name)
 
-  def killed(*arguments):
+  def killed(path, *arguments):
+    if path.endswith("exporting.json"):
+      return original(path, *arguments)
     if is_done:
-      original(*arguments)
+      original(path, *arguments)
     raise Killed
 
   export(tmp_path, 10)
@@ -129,11 +132,11 @@ def test_a_folder_that_was_not_copied_to_its_end_does_not_count_and_is_removed(t
   with pytest.raises(Killed):
     export(tmp_path, 10, "before it is recorded")
   (path,) = tmp_path.glob("1*")
-  begun = cut_off_exports.BegunExport.find(str(tmp_path))
+  begun = exported_records.PendingExport.find(str(tmp_path))
   assert begun.exported() == path.name
   (path / "saved_model.pb").unlink()
   assert begun.exported() is None
-  begun.remove_what_is_half()
+  begun.remove_incomplete()
   assert not path.exists()
 
 
@@ -151,7 +154,7 @@ def test_a_record_whose_model_is_gone_is_not_that_of_the_export(tmp_path):
 )
 def test_a_damaged_note_is_named(text, tmp_path):
   (tmp_path / "exporting.json").write_text(text)
-  with pytest.raises(errors.OutputError, match=r"exporting\.json is damaged"):
+  with pytest.raises(errors.FileDamagedError, match=r"exporting\.json is damaged"):
     export(tmp_path, 10)
 
 
@@ -160,7 +163,7 @@ def test_a_note_with_another_digit_is_damaged(tmp_path):
     export(tmp_path, 10, "while it writes")
   path = tmp_path / "exporting.json"
   path.write_text(path.read_text().replace("0.1", "0.2"))
-  with pytest.raises(errors.OutputError, match=r"exporting\.json is damaged \(.*checksum"):
+  with pytest.raises(errors.FileDamagedError, match=r"exporting\.json is damaged \(.*checksum"):
     export(tmp_path, 10)
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.reporting import host_metrics as metrics
+from trainer.programs import host_metrics as metrics
 
 v1 = tf.compat.v1
 COUNT = 43

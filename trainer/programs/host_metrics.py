@@ -1,6 +1,6 @@
 """Runs a metric_fn on the host: updates its metrics batch by batch and reads them at the end."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -87,36 +87,6 @@ class HostMetrics:
 def read(readers: Mapping[str, Callable[[], tf.Tensor]]) -> dict[str, tf.Tensor]:
   """Returns the values of the metrics whose readers HostMetrics.update returned."""
   return {name: reader() for name, reader in readers.items()}
-
-
-def scalars(result: Mapping[str, Any]) -> dict[str, float]:
-  """Returns those metrics in an evaluation's result that are numbers, not arrays."""
-  return {name: value for name, value in result.items() if isinstance(value, int | float)}
-
-
-def scalar(result: Mapping[str, Any], metric: str, setting: str) -> float:
-  """Returns the value of a metric in the result of an evaluation.
-
-  Args:
-    result: name → value.
-    metric: name of the metric.
-    setting: gin name of the setting that names the metric, for the error message.
-
-  Raises:
-    SettingError: there is no such metric, or it is not a scalar.
-  """
-  found = scalars(result)
-  require(metric, found, setting)
-  return found[metric]
-
-
-def require(metric: str, names: Iterable[str], setting: str) -> None:
-  """Raises SettingError unless a metric is among the names; see `scalar`."""
-  if metric not in names:
-    raise errors.SettingError(
-      f"{setting} is {metric!r}; the evaluation gives "
-      f"{', '.join(sorted(set(names) - {'global_step'}))}."
-    )
 
 
 def _call(metric_fn, tensors):
