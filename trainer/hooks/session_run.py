@@ -84,7 +84,7 @@ class SessionRunHookAdapter:
       fetch: what it asked for.
       known: name → value, of the loop.
     """
-    name = fetch.removesuffix(":0") if isinstance(fetch, str) else None
+    name = fetch.removesuffix(":0") if isinstance(fetch, str) else ""
     if name not in known:
       raise errors.SettingError(
         f"The hook {spec.name_of(self.hook)} asks for {fetch!r}; without a session there is "

@@ -12,11 +12,12 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors
-from trainer.compat.v1 import layer_updates, legacy_optimizers, notes
+from trainer.compat.v1 import legacy_optimizers, notes
 from trainer.compat.v1.estimator.estimator import Estimator
 from trainer.compat.v1.estimator.export import PredictOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec
 from trainer.internals import keras_internals
+from trainer.tracing import fetched_operations
 
 
 def model_to_estimator(
@@ -98,10 +99,10 @@ def _model_fn(
   )
 
   def model_fn(features: Any, labels: Any, mode: str) -> trainer.EstimatorSpec:
-    with layer_updates.changes() as updates:
+    with fetched_operations.changes_made() as updates:
       made = of_keras(features, labels, mode, {})
     if mode == trainer.ModeKeys.TRAIN:  # only what the train_op reaches runs
-      made.train_op = tf.group(made.train_op, *updates)
+      made.train_op = tf.group(made.train_op, fetched_operations.group(updates))
     if made.eval_metrics is not None and metric_names:
       made.eval_metrics = _renamed(made.eval_metrics, metric_names)
     if mode == trainer.ModeKeys.PREDICT:

@@ -7,9 +7,8 @@ Keras 3 layers assign their statistics when they are called. The operations that
 of the program's model_fn are the layer's updates.
 """
 
-import contextlib
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -17,50 +16,32 @@ import tensorflow as tf
 
 from trainer.compat.v1 import habits
 from trainer.internals import patches
+from trainer.tracing import fetched_operations
 
-_ASSIGNS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
-
-# Layer → [(weak reference to a graph, where the operations of a call begin and end in it)].
-_calls: weakref.WeakKeyDictionary[Any, list[tuple[Any, int, int]]] = weakref.WeakKeyDictionary()
+# Layer → (weak reference to a graph, names of the operations by which a call changes variables).
+# No operations: they keep their graph, which may keep the layer.
+_calls: weakref.WeakKeyDictionary[Any, list[tuple[Any, list[str]]]] = weakref.WeakKeyDictionary()
 
 
 @patches.replaces(keras.layers.Layer, "__call__")
 def _call(original, self, *args, **kwargs):
   if not habits.are_kept():
     return original(self, *args, **kwargs)
+  with fetched_operations.changes_made() as changes:
+    found = original(self, *args, **kwargs)
   graph = tf.compat.v1.get_default_graph()
-  begin = len(graph.get_operations())
-  found = original(self, *args, **kwargs)
-  _calls.setdefault(self, []).append((weakref.ref(graph), begin, len(graph.get_operations())))
+  names = [one.name for one in changes if one.graph is graph]
+  _calls.setdefault(self, []).append((weakref.ref(graph), names))
   return found
-
-
-@contextlib.contextmanager
-def changes() -> Iterator[list[tf.Operation]]:
-  """Gives a list, which has at the end the operations made inside that change variables."""
-  found: list[tf.Operation] = []
-  if not habits.are_kept():
-    yield found
-    return
-  graph = tf.compat.v1.get_default_graph()
-  begin = len(graph.get_operations())
-  yield found
-  found += [one for one in graph.get_operations()[begin:] if one.type in _ASSIGNS]
 
 
 def updates(layer: keras.layers.Layer) -> list[tf.Operation]:
   """The operations of the graph that is built here by which a layer's calls change variables."""
-  if not habits.are_kept():
-    return []
   graph = tf.compat.v1.get_default_graph()
-  operations = graph.get_operations()
-  numbers = {
-    number
-    for reference, begin, end in _calls.get(layer, ())
-    if reference() is graph
-    for number in range(begin, end)
-  }
-  return [operations[number] for number in sorted(numbers) if operations[number].type in _ASSIGNS]
+  names = [
+    name for reference, made in _calls.get(layer, ()) if reference() is graph for name in made
+  ]
+  return [graph.get_operation_by_name(name) for name in dict.fromkeys(names)]
 
 
 def get_updates_for(layer: keras.layers.Layer, inputs: Any) -> list[tf.Operation]:

@@ -8,9 +8,9 @@ import types
 from typing import Any
 
 import keras
-import tensorflow as tf
 
-from trainer.compat.v1 import habits, layer_updates, legacy_optimizers, overlay
+from trainer.compat.v1 import habits, legacy_optimizers, overlay
+from trainer.tracing import fetched_operations
 
 legacy = types.SimpleNamespace(
   Optimizer=legacy_optimizers.Optimizer, **legacy_optimizers.KINDS, __name__=f"{__name__}.legacy"
@@ -66,9 +66,9 @@ class _ForEstimators:
 
   def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
     """As Keras's; in a model_fn, the train_op."""
-    with layer_updates.changes() as found:
+    with fetched_operations.changes_made() as found:
       made = super().apply_gradients(grads_and_vars, *args, **kwargs)
-    return tf.group(*found) if habits.are_kept() else made
+    return fetched_operations.group(found) if habits.are_kept() else made
 
 
 def _class(name: str) -> type:
