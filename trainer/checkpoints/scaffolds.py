@@ -53,7 +53,7 @@ class ScaffoldFn:
   _names: dict[str, str] | None = None
   _is_called: bool = False
 
-  def names(
+  def call_once(
     self, store: variable_store.VariableStore, config: run_config.RunConfig
   ) -> dict[str, str] | None:
     """Calls the scaffold_fn, once, and returns the names that its Saver gives to variables.
@@ -75,7 +75,7 @@ class ScaffoldFn:
       self._check(scaffold)
       saver = scaffold.saver
       if saver is not None:
-        self._names = self._restored_names(saver, store.variables)
+        self._names = self._saved_names(saver, store.variables)
         if self.mode == spec.ModeKeys.TRAIN:
           self._check_saver(saver, config)
       self._is_called = True
@@ -114,7 +114,7 @@ class ScaffoldFn:
         "tables initialize themselves; scalars for summaries go to tf.summary.scalar."
       )
 
-  def _restored_names(self, saver, model):
+  def _saved_names(self, saver, model):
     wanted = tensorflow_internals.saved_by(saver)
     if wanted is None:
       return {}

@@ -60,7 +60,7 @@ def start_time(pid: int) -> str | None:
   return None if fields[0] in "ZX" else fields[19]
 
 
-def run(
+def run_command(
   command: Sequence[str], output: IO[bytes], timeout_seconds: float, environment: Mapping[str, str]
 ) -> int | None:
   """Runs a command, in which Octet's packages can be imported.
@@ -103,18 +103,20 @@ def ask(
   Args:
     module: name of a module whose program is `processes.answer(function)`.
     request: for the function; JSON can hold it.
-    output: see `run`.
-    timeout_seconds: see `run`.
-    environment: see `run`.
+    output: see `run_command`.
+    timeout_seconds: see `run_command`.
+    environment: see `run_command`.
 
   Returns:
-    The exit status, as of `run`, and the function's result; None if it gave none.
+    The exit status, as of `run_command`, and the function's result; None if it gave none.
   """
   with tempfile.TemporaryDirectory(prefix="octet") as folder:
     paths = [os.path.join(folder, name) for name in ("request", "answer")]
     with open(paths[0], "w", encoding="utf-8") as file:
       json.dump({"parent": os.getpid(), "request": dict(request)}, file)
-    status = run([sys.executable, "-m", module, *paths], output, timeout_seconds, environment)
+    status = run_command(
+      [sys.executable, "-m", module, *paths], output, timeout_seconds, environment
+    )
     # Also of a process that died afterwards, as a library may have it at its end.
     if os.path.exists(paths[1]):
       with open(paths[1], encoding="utf-8") as file:

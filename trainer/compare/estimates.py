@@ -78,7 +78,7 @@ def _preflight(running, case, name):
       *(f"--gin_bindings={binding}" for binding in bindings),
     ]
     with runner.open_log(log) as output:
-      status = processes.run(command, output, running.timeout_seconds, {})
+      status = processes.run_command(command, output, running.timeout_seconds, {})
     if not os.path.exists(path):
       return runner.failure(status, log, running.timeout_seconds)
     with open(path, encoding="utf-8") as file:

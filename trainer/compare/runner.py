@@ -184,7 +184,7 @@ def failure(status: int | None, log: str, timeout_seconds: float) -> dict[str, A
   """Returns the fields of a row for a process that gave no answer.
 
   Args:
-    status: what `processes.run` returned.
+    status: what `processes.run_command` returned.
     log: the file with the process's output.
     timeout_seconds: its limit.
   """

@@ -84,7 +84,7 @@ class Evaluator:
     """
     self._values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
     eval_input = self._inputs.get(Kind.EVAL, source, name or "")
-    names = self._program.calls.restored_names(Kind.EVAL)
+    names = self._program.calls.call_scaffold_fn(Kind.EVAL)
     specification = eval_input.traced.step.specification
     all_hooks = hook_list.HookList(
       session_run.adapt([*(hooks or []), *(specification.evaluation_hooks or [])], "evaluate"),

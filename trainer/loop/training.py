@@ -198,7 +198,7 @@ class Training:
     hooks = [*hooks, *session_run.adapt(specification.training_hooks, "training_hooks")]
     if latest is None:
       # A scaffold_fn may ask for initial values from a checkpoint.
-      self._program.calls.restored_names(Kind.TRAIN)
+      self._program.calls.call_scaffold_fn(Kind.TRAIN)
     self._values.load(latest or model_values.WARM_START)
     start = int(self._program.global_step.numpy())
     final_step = start + steps if steps is not None else max_steps

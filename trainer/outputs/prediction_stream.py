@@ -77,7 +77,7 @@ class Predictor:
     predict_input = self._inputs.get(Kind.PREDICT, source)
     specification = predict_input.traced.step.specification
     _check_keys(keys, specification.predictions)
-    names = self._program.calls.restored_names(Kind.PREDICT)
+    names = self._program.calls.call_scaffold_fn(Kind.PREDICT)
     with contextlib.ExitStack() as reading:
       with self._values.use(checkpoint_path, names) as checkpoint:  # which finds what does not fit
         # Held until the generator ends: it reads the checkpoint again where others have used the
@@ -107,7 +107,7 @@ class Predictor:
   def _batches_or_examples(
     self, input_fn, groups, checkpoint, keys, one_by_one, with_examples, hooks, reading
   ):
-    names = self._program.calls.restored_names(Kind.PREDICT)
+    names = self._program.calls.call_scaffold_fn(Kind.PREDICT)
     with reading:
       yield
       hooks.begin()

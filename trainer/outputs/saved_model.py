@@ -217,7 +217,7 @@ def assign(
   model: TracedModel, values: model_values.ModelValues, checkpoint_path: str | os.PathLike | None
 ) -> tuple[str, int]:
   """Assigns the values of a checkpoint to the model's variables; returns its path and its step."""
-  names = model.program.calls.restored_names(Kind.PREDICT)
+  names = model.program.calls.call_scaffold_fn(Kind.PREDICT)
   return values.assign_to(model.program.store, checkpoint_path, names)
 
 

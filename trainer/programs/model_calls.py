@@ -90,7 +90,7 @@ class ModelCalls:
       self._scaffold_fns[kind] = scaffolds.note_scaffold_fn(result, self.model_name)
     return result
 
-  def restored_names(self, kind: Kind) -> dict[str, str] | None:
+  def call_scaffold_fn(self, kind: Kind) -> dict[str, str] | None:
     """Calls the scaffold_fn of a kind, once, and returns the names by which its Saver restores.
 
     Args:
@@ -105,7 +105,7 @@ class ModelCalls:
       SettingError: the Scaffold asks for something that Octet does not support.
     """
     scaffold_fn = self._scaffold_fns.get(kind)
-    return None if scaffold_fn is None else scaffold_fn.names(self._store, self._config)
+    return None if scaffold_fn is None else scaffold_fn.call_once(self._store, self._config)
 
   @contextlib.contextmanager
   def wrapped(self, context: Callable[[], contextlib.AbstractContextManager]) -> Iterator[None]:

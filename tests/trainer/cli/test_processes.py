@@ -33,7 +33,7 @@ def test_child_ends_with_a_parent_that_is_killed():
 
 def run(code, tmp_path, seconds=60, **environment):
   with (tmp_path / "log.txt").open("wb") as output:
-    return processes.run([sys.executable, "-c", code], output, seconds, environment)
+    return processes.run_command([sys.executable, "-c", code], output, seconds, environment)
 
 
 def test_a_process_that_takes_too_long_is_killed(tmp_path):

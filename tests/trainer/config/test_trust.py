@@ -144,8 +144,8 @@ TRIES = {
     LINE % 3 + ".*is refused, which leads to subprocess",
   ),
   "a function that runs commands": (
-    DYNAMIC + "import trainer.cli.processes\nX = @trainer.cli.processes.run()",
-    LINE % 3 + r"trainer\.cli\.processes\.run is refused",
+    DYNAMIC + "import trainer.cli.processes\nX = @trainer.cli.processes.run_command()",
+    LINE % 3 + r"trainer\.cli\.processes\.run_command is refused",
   ),
   "writes a SavedModel": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.saved_model.save()",
