@@ -8,10 +8,9 @@ Example:
                            shows the range of every tensor
 """
 
-import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,19 +18,15 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.cli import installation
 from trainer.io import storage
-from trainer.outputs import freezing, verification
+from trainer.outputs import freezing, served_inputs, verification
 from trainer.outputs.engines import choose, onnx_engine, openvino_engine, tflite_engine
 
 INT8 = "tflite_int8"
 NAMES = ("onnx", "openvino", "tflite", INT8)
-_NEEDS = {"onnx": ("onnxruntime", "tf2onnx"), "openvino": ("openvino",)}
 _SAMPLE = 128  # examples that show the ranges for int8
 _MEASURED = 512  # examples for the comparison of accuracies
 _BATCH = 64
-
-Sample = Callable[[int], tuple[Mapping[str, np.ndarray], np.ndarray | None]]
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -48,16 +43,15 @@ def check_names(names: Sequence[str]) -> None:
       f"ExportOptions.runtimes is {names!r}: expected a list of some of {', '.join(NAMES)}."
     )
   for name in names:
-    missing = [package for package in _NEEDS.get(name, ()) if not importlib.util.find_spec(package)]
-    if missing:
-      raise errors.SettingError(
-        f"ExportOptions.runtimes has {name!r}, which needs {', '.join(missing)}: "
-        f"`{installation.command(name)}` brings it."
-      )
+    needs = choose.REQUIREMENTS[name]
+    choose.check_installed(f"ExportOptions.runtimes has {name!r}, which needs", needs, True)
 
 
 def add(
-  saved_model: str, names: Sequence[str], check: verification.Check | None, sample: Sample | None
+  saved_model: str,
+  names: Sequence[str],
+  check: verification.Check | None,
+  sample: served_inputs.Sample | None,
 ) -> dict[str, dict]:
   """Writes the files of runtimes into an export that is not published yet.
 
@@ -79,7 +73,7 @@ def add(
   frozen = freezing.freeze(choose.load_signature(saved_model))
   told: dict[str, dict[str, Any]] = {}
   for name in names:
-    file = choose.FILES[name]
+    needs = choose.REQUIREMENTS[name]
     try:
       contents, engine = _convert(name, frozen, sample)
     except errors.OctetError:
@@ -90,19 +84,19 @@ def add(
         f"ExportOptions.runtimes: the model cannot be converted for {name!r}: "
         f"{type(error).__name__}: {line}"
       ) from error
-    told[name] = {"file": file}
-    if name == INT8:
+    told[name] = {"file": needs.file}
+    if needs.tolerance is None:
       told[name] |= _compare_int8(frozen, engine, sample)
     elif check is not None:
       told[name]["differences"] = verification.compare(
         check.expected,
         engine.predict_batch(check.inputs),
         f"The export for {name!r}",
-        choose.TOLERANCE[name],
+        needs.tolerance,
       )
     # Files are written last: an engine that disagrees with the model leaves none.
     for ending, content in contents.items():
-      path = os.path.join(saved_model, "assets.extra", os.path.splitext(file)[0] + ending)
+      path = os.path.join(saved_model, "assets.extra", os.path.splitext(needs.file)[0] + ending)
       storage.makedirs(os.path.dirname(path))
       storage.write(path, content)
   return told
@@ -132,7 +126,7 @@ def _convert(name, frozen, sample):
   return {".tflite": content}, tflite_engine.TfliteEngine(content)
 
 
-def _one_by_one(sample: Sample) -> Iterator[dict[str, np.ndarray]]:
+def _one_by_one(sample):
   features, _ = sample(_SAMPLE)
   for row in range(len(next(iter(features.values())))):
     yield {name: array[row : row + 1] for name, array in features.items()}

@@ -17,7 +17,7 @@ from absl import logging
 from trainer import errors
 from trainer.io import files, storage
 from trainer.outputs import description as description_lib
-from trainer.outputs import engines, signatures, warm_up
+from trainer.outputs import engines, random_inputs, signatures, warm_up
 from trainer.outputs.engines import Engine  # the field `engines` hides the module
 
 DEFAULT = "serving_default"
@@ -203,24 +203,14 @@ def _warm_up(loaded):
 
   A first call compiles, and no user shall wait for it.
   """
-  requests = warm_up.read(loaded.path) or _made_up_request(loaded)
+  requests = warm_up.read(loaded.path)
+  if not requests:
+    specs = {name: tf.TensorSpec(one["shape"], one["dtype"]) for name, one in loaded.inputs.items()}
+    features = random_inputs.make(specs, examples=1)
+    requests = [] if features is None else [(DEFAULT, features)]
   for signature, inputs in requests:
     if signature in loaded.engines:
       loaded.engines[signature].predict_batch(inputs)
-
-
-def _made_up_request(loaded):
-  """A list of one request of zeros; empty for texts and features of a free size."""
-  if any(
-    spec["dtype"] == "string" or not spec["shape"] or None in spec["shape"][1:]
-    for spec in loaded.inputs.values()
-  ):
-    return []
-  zeros = {
-    name: np.zeros([1, *spec["shape"][1:]], tf.as_dtype(spec["dtype"]).as_numpy_dtype)
-    for name, spec in loaded.inputs.items()
-  }
-  return [(DEFAULT, zeros)]
 
 
 def _batch_decoders(path, described):

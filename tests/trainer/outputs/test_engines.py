@@ -149,7 +149,7 @@ def test_what_counts_is_the_usual_time_of_a_call_after_one_of_the_same_engine():
 def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
   clock = Clock()
   made = {"onnx": Timed("onnx", clock, 0, 0.1), "openvino": Timed("openvino", clock, 0.15, 0.09)}
-  monkeypatch.setattr(choose, "_missing", lambda name, has_file=True: [])
+  monkeypatch.setattr(choose.Requirements, "missing", lambda self, converts: [])
   monkeypatch.setattr(choose, "_MEASURED", ("tensorflow", *made))
   monkeypatch.setattr(choose, "_make_engine", lambda name, *_: made[name])
   for engine_ in made.values():
@@ -200,7 +200,8 @@ def test_settings_that_cannot_work(name, precision, message):
 
 
 def test_an_engine_that_is_not_installed(monkeypatch):
-  monkeypatch.setitem(choose._NEEDS, "onnx", ("no_such_package",))
+  needs = choose.Requirements("model.onnx", None, "onnx", "no_such_package")
+  monkeypatch.setitem(choose.REQUIREMENTS, "onnx", needs)
   with pytest.raises(
     errors.SettingError, match=f"needs no_such_package: `{re.escape(installation.command('onnx'))}`"
   ):

@@ -75,7 +75,8 @@ def test_names_that_are_none(names):
 
 
 def test_what_is_missing_is_said_at_once(monkeypatch):
-  monkeypatch.setitem(runtimes._NEEDS, "onnx", ("no_such_package",))
+  needs = engines.choose.Requirements("model.onnx", None, "onnx", "no_such_package")
+  monkeypatch.setitem(engines.choose.REQUIREMENTS, "onnx", needs)
   with pytest.raises(
     errors.SettingError, match=f"needs no_such_package: `{re.escape(installation.command('onnx'))}`"
   ):

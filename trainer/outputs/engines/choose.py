@@ -1,5 +1,6 @@
 """Loads an engine by name, or the fastest one."""
 
+import dataclasses
 import importlib.util
 import os
 import statistics
@@ -13,7 +14,7 @@ from absl import logging
 from trainer import errors
 from trainer.cli import installation
 from trainer.io import files, storage
-from trainer.outputs import description, freezing, verification
+from trainer.outputs import description, freezing, random_inputs, verification
 from trainer.outputs.engines import (
   engine,
   onnx_engine,
@@ -26,21 +27,39 @@ NAMES = ("auto", "tensorflow", "onnx", "openvino", "openvino_parts", "tflite", "
 PRECISIONS = ("float32", "bfloat16")
 SIGNATURE = "serving_default"
 
-# Files that an export may have for an engine, below assets.extra: ExportOptions.runtimes.
-FILES = {
-  "onnx": "model.onnx",
-  "openvino": "model.xml",
-  "openvino_parts": "model.xml",
-  "tflite": "model.tflite",
-  "tflite_int8": "model_int8.tflite",
+
+@dataclasses.dataclass(frozen=True)
+class Requirements:
+  """What an engine needs, and what it promises.
+
+  Attributes:
+    file: that an export may have for it, below assets.extra: ExportOptions.runtimes.
+    tolerance: how far its outputs may be from TensorFlow's, see `verification.compare`; None: they
+      are not compared.
+    extra: installs the packages; "" if TensorFlow has all.
+    package: runs the engine.
+    converter: makes the file.
+  """
+
+  file: str
+  tolerance: float | None
+  extra: str = ""
+  package: str | None = None
+  converter: str | None = None
+
+  def missing(self, converts: bool) -> list[str]:
+    """Returns the packages that are not installed; with the converter where the file is made."""
+    wanted = [self.package, self.converter if converts else None]
+    return [each for each in wanted if each and importlib.util.find_spec(each) is None]
+
+
+REQUIREMENTS = {
+  "onnx": Requirements("model.onnx", 1e-4, "onnx", "onnxruntime", "tf2onnx"),
+  "openvino": Requirements("model.xml", 1e-4, "openvino", "openvino"),
+  "openvino_parts": Requirements("model.xml", 1e-4, "openvino", "openvino"),
+  "tflite": Requirements("model.tflite", 1e-3),
+  "tflite_int8": Requirements("model_int8.tflite", None),
 }
-
-# How far an engine's outputs may be from TensorFlow's, see `verification.compare`.
-TOLERANCE = {"onnx": 1e-4, "openvino": 1e-4, "openvino_parts": 1e-4, "tflite": 1e-3}
-
-_EXTRAS = {"onnx": "onnx", "openvino": "openvino", "openvino_parts": "openvino"}
-_NEEDS = {"onnx": ("onnxruntime",), "openvino": ("openvino",), "openvino_parts": ("openvino",)}
-_CONVERTER = {"onnx": "tf2onnx"}
 _MEASURED = ("tensorflow", "onnx", "openvino", "openvino_parts")
 _ROUNDS = 5  # the fewest rounds of a measurement
 _MEASURING_SECS = 1.0  # the shortest time of a measurement
@@ -64,22 +83,21 @@ def check_name(name: str, precision: str = "float32") -> None:
     raise errors.SettingError(f"--engine={name}: expected one of {', '.join(NAMES)}.")
   if precision not in PRECISIONS:
     raise errors.SettingError(f"--precision={precision}: expected one of {', '.join(PRECISIONS)}.")
-  if precision != "float32" and _EXTRAS.get(name) != "openvino":
+  needs = REQUIREMENTS.get(name)
+  if precision != "float32" and (needs is None or needs.extra != "openvino"):
     raise errors.SettingError(
       f"--precision={precision} is OpenVINO's alone here: give --engine=openvino with it."
     )
-  if name in _NEEDS and _missing(name):
+  if needs is not None:
+    check_installed(f"--engine={name} needs", needs, converts=False)
+
+
+def check_installed(what_needs: str, needs: Requirements, converts: bool) -> None:
+  """Raises SettingError if a package is missing; `what_needs` begins the message."""
+  if missing := needs.missing(converts):
     raise errors.SettingError(
-      f"--engine={name} needs {', '.join(_missing(name))}: "
-      f"`{installation.command(_EXTRAS[name])}` brings it."
+      f"{what_needs} {', '.join(missing)}: `{installation.command(needs.extra)}` brings it."
     )
-
-
-def _missing(name, has_file=True):
-  wanted = [*_NEEDS.get(name, ())]
-  if not has_file and name in _CONVERTER:
-    wanted.append(_CONVERTER[name])
-  return [package for package in wanted if importlib.util.find_spec(package) is None]
 
 
 def load(
@@ -154,49 +172,28 @@ def load_signature(
   return function
 
 
-def make_up_features(frozen: freezing.Frozen, examples: int) -> dict[str, np.ndarray] | None:
-  """Makes up random inputs.
-
-  Args:
-    frozen: the model.
-    examples: the batch size.
-
-  Returns:
-    Name → array. None if an input is a string or has an unknown size.
-  """
-  random = np.random.RandomState(3)
-  features = {}
-  for name, tensor in zip(frozen.inputs, frozen.function.inputs, strict=True):
-    if tensor.dtype == tf.string or tensor.shape.rank is None or None in tensor.shape[1:]:
-      return None
-    shape = [examples, *tensor.shape[1:]]
-    if tensor.dtype.is_floating:
-      features[name] = random.rand(*shape).astype(tensor.dtype.as_numpy_dtype)
-    else:
-      features[name] = random.randint(0, 2, shape).astype(tensor.dtype.as_numpy_dtype)
-  return features
+def _random_features(frozen, examples):
+  specs = dict(zip(frozen.inputs, frozen.function.inputs, strict=True))
+  return random_inputs.make(specs, examples)
 
 
 def _make_engine(name, saved_model, frozen, reference, precision, threads):
   """Makes an engine, from the export's file if there is one, and compares it with TensorFlow."""
-  features = make_up_features(frozen, _CHECKED_EXAMPLES)
+  features = _random_features(frozen, _CHECKED_EXAMPLES)
   if features is None:
     raise errors.SettingError(
       f"--engine={name} cannot run {saved_model}: its inputs are texts, or their sizes are free. "
       "Use --engine=tensorflow."
     )
-  file = os.path.join(saved_model, "assets.extra", FILES[name])
+  needs = REQUIREMENTS[name]
+  file = os.path.join(saved_model, "assets.extra", needs.file)
   has_file = storage.exists(file)
   if name == "tflite_int8" and not has_file:
     raise errors.SettingError(
-      f"--engine=tflite_int8: {saved_model} has no {FILES[name]}. It is made of a sample of the "
+      f"--engine=tflite_int8: {saved_model} has no {needs.file}. It is made of a sample of the "
       'data at export: ExportOptions.runtimes = ["tflite_int8"].'
     )
-  if missing := _missing(name, has_file):
-    raise errors.SettingError(
-      f"--engine={name} needs {', '.join(missing)} to convert the export: "
-      f"`{installation.command(_EXTRAS[name])}` brings it."
-    )
+  check_installed(f"--engine={name}, to convert the export, needs", needs, not has_file)
   try:
     made = _load_engine(name, file if has_file else None, frozen, precision, threads)
     found = made.predict_batch(features)
@@ -207,14 +204,14 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
     raise errors.SettingError(
       f"--engine={name} cannot run {saved_model}: {type(error).__name__}: {line}"
     ) from error
-  if precision == "float32" and name in TOLERANCE:
+  if precision == "float32" and needs.tolerance is not None:
     expected = reference.predict_batch(features)
-    verification.compare(expected, found, f"{saved_model} in the engine {name!r}", TOLERANCE[name])
+    verification.compare(expected, found, f"{saved_model} in the engine {name!r}", needs.tolerance)
   return made
 
 
 def _load_engine(name, file, frozen, precision, threads):
-  if _EXTRAS.get(name) == "openvino":
+  if name in ("openvino", "openvino_parts"):
     return openvino_engine.OpenVinoEngine(
       file or openvino_engine.read(frozen), threads, precision, in_parts=name == "openvino_parts"
     )
@@ -244,13 +241,13 @@ class FastestEngine(engine.Engine):
 
 
 def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
-  if make_up_features(frozen, 1) is None:
+  if _random_features(frozen, 1) is None:
     logging.info("Engine: tensorflow, since the model takes texts, or features of a free size.")
     return reference
   candidates = [reference]
   for name in _MEASURED[1:]:
-    if missing := _missing(name):
-      if name == _EXTRAS[name]:  # said once for an extra
+    if missing := REQUIREMENTS[name].missing(converts=False):
+      if name == REQUIREMENTS[name].extra:  # said once for an extra
         logging.info(
           "%s is not installed; `%s` brings an engine that may be faster.",
           missing[0],
@@ -267,7 +264,7 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
   by_size = {}
   for size in batch_sizes:
     measured = min(size, most)
-    seconds = measure(candidates, make_up_features(frozen, measured), clock)
+    seconds = measure(candidates, _random_features(frozen, measured), clock)
     by_size[size] = min(candidates, key=lambda candidate: seconds[candidate.name])
     logging.info(
       "Engine for batches of %d: %s; %d examples take %s.",
@@ -281,7 +278,7 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
 
 def _most_examples(candidates, frozen, clock):
   """Returns the largest batch size for which no measured call takes too long."""
-  seconds = measure(candidates, make_up_features(frozen, 1), clock, at_least=0.0)
+  seconds = measure(candidates, _random_features(frozen, 1), clock, at_least=0.0)
   return max(1, int(_LONGEST_SECS / max(*seconds.values(), 1e-9)))
 
 
