@@ -8,6 +8,10 @@ import setuptools
 ROOT = pathlib.Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "trainer" / "__init__.py").read_text())[1]
 
+# Installed, these folders lie below a package of Octet's own: a program may have a models/ too.
+SHIPPED = ("gin_configs", "input_pipelines", "models")
+SHIPPED_PACKAGES = setuptools.find_namespace_packages(include=[f"{folder}*" for folder in SHIPPED])
+
 # tensorflow, tensorflow-cpu and tensorflow-tpu are different packages that overwrite each other, so
 # that TensorFlow comes by an extra, one of three.
 TENSORFLOW = {
@@ -34,11 +38,13 @@ setuptools.setup(
   long_description=(ROOT / "README.md").read_text(),
   long_description_content_type="text/markdown",
   python_requires=">=3.11,<3.14",
-  packages=setuptools.find_namespace_packages(
-    include=["trainer*", "models*", "input_pipelines*", "gin_configs*"]
-  ),
+  packages=[
+    *setuptools.find_namespace_packages(include=["trainer*"]),
+    *(f"octet_trainer.{package}" for package in SHIPPED_PACKAGES),
+  ],
+  package_dir={f"octet_trainer.{folder}": folder for folder in SHIPPED},
   package_data={
-    "gin_configs": ["*.gin", "**/*.gin"],
+    "octet_trainer.gin_configs": ["*.gin", "**/*.gin"],
     # py.typed tells type checkers that the annotations are meant for users.
     "trainer": [
       "py.typed",

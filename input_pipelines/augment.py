@@ -12,7 +12,8 @@ import gin
 import tensorflow as tf
 
 import trainer
-from input_pipelines import randomness
+
+from . import randomness
 
 _GREY_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R BT.601
 

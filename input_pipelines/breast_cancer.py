@@ -19,8 +19,9 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from input_pipelines import in_memory, tabular
 from trainer import errors
+
+from . import in_memory, tabular
 
 CLASS_NAMES = ("malignant", "benign")
 gin.constant("breast_cancer.CLASS_NAMES", CLASS_NAMES)

@@ -19,7 +19,8 @@ import gin
 import tensorflow as tf
 
 import trainer
-from input_pipelines import hosts, image_pipeline, tfds_images
+
+from . import hosts, image_pipeline, tfds_images
 
 CLASS_NAMES = (
   "airplane",

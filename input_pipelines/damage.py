@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
-from input_pipelines import records
 from trainer import errors
+
+from . import records
 
 _HEADER = 12  # bytes: the length of a record and its checksum
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed

@@ -19,9 +19,10 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from input_pipelines import images as image_files
-from input_pipelines import in_memory
 from trainer import errors
+
+from . import images as image_files
+from . import in_memory
 
 CLASS_NAMES = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 gin.constant("digits.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %digits.CLASS_NAMES

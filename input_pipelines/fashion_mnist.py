@@ -30,9 +30,10 @@ import tensorflow as tf
 from absl import logging
 
 import trainer
-from input_pipelines import images as image_files
-from input_pipelines import in_memory
 from trainer import errors
+
+from . import images as image_files
+from . import in_memory
 
 CLASS_NAMES = (
   "T-shirt/top",

@@ -21,8 +21,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from input_pipelines import images, labelled_images
 from trainer import errors
+
+from . import images, labelled_images
 
 # Key → (pixels, labels). Each evaluation of a run calls its input_fn again.
 _in_memory: dict[str, tuple[Any, np.ndarray]] = {}

@@ -22,8 +22,9 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from input_pipelines import hosts, image_pipeline, images, in_memory, labelled_images
 from trainer import errors
+
+from . import hosts, image_pipeline, images, in_memory, labelled_images
 
 SPLITS = ("train", "validation", "all")
 ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")

@@ -11,8 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 import trainer
-from input_pipelines import image_cache, images, in_memory, labelled_images, randomness
 from trainer import errors
+
+from . import image_cache, images, in_memory, labelled_images, randomness
 
 
 def batches(

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
         f"No --{flag.name}. Try: --source=folder:/photos/birds --output=/data/birds --shards=8"
       )
   # Imports TensorFlow, which takes seconds: only after the flags were checked.
-  from input_pipelines import shard_writer
+  from . import shard_writer
 
   shard_writer.write(
     shard_writer.parse_source(str(_SOURCE.value), _DATA_DIR.value, _CHANNELS.value),

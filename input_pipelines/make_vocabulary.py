@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
   if not _INPUT.value:
     raise errors.SettingError("No --input. Try: --input=train.tsv --output=vocabulary.txt")
   # Imports TensorFlow, which takes seconds: only after the flags were checked.
-  from input_pipelines import vocabulary
+  from . import vocabulary
 
   counted = vocabulary.count_words(_INPUT.value, _TEXT_KEY.value)
   words = vocabulary.most_frequent(counted, _SIZE.value, _MIN_COUNT.value)

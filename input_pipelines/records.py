@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from input_pipelines import hosts, randomness
 from trainer import errors
+
+from . import hosts, randomness
 
 FRAME = 16  # bytes of a frame that are not data
 _CHUNK = 128  # the most records that are parsed in one call

@@ -12,8 +12,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from input_pipelines import image_folder, labelled_images, shard_index, tfds_images
 from trainer import errors
+
+from . import image_folder, labelled_images, shard_index, tfds_images
 
 _FEATURES = {"image": "image", "label": [[], "int64"]}
 _ORDER_SEED = 0

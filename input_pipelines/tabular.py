@@ -29,8 +29,9 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from input_pipelines import hosts, in_memory
 from trainer import errors
+
+from . import hosts, in_memory
 
 KINDS = ("number", "category", "label")
 

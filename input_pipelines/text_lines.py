@@ -25,8 +25,9 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from input_pipelines import hosts, in_memory
 from trainer import errors
+
+from . import hosts, in_memory
 
 PAD_ID = 0
 _SPLIT = r"[[:punct:]]|[^[:punct:][:space:]]+"

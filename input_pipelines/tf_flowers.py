@@ -19,8 +19,9 @@ import gin
 import tensorflow as tf
 
 import trainer
-from input_pipelines import hosts, image_pipeline, tfds_images
 from trainer import errors
+
+from . import hosts, image_pipeline, tfds_images
 
 CLASS_NAMES = ("dandelion", "daisy", "tulips", "sunflowers", "roses")
 gin.constant("tf_flowers.CLASS_NAMES", CLASS_NAMES)  # run.class_names = %tf_flowers.CLASS_NAMES

@@ -20,8 +20,9 @@ import gin
 import tensorflow as tf
 
 import trainer
-from input_pipelines import hosts, image_pipeline, images, labelled_images, records
 from trainer import errors
+
+from . import hosts, image_pipeline, images, labelled_images, records
 
 
 @gin.configurable

@@ -21,16 +21,9 @@ import tensorflow as tf
 from absl import logging
 
 import trainer
-from input_pipelines import (
-  damage,
-  hosts,
-  image_pipeline,
-  images,
-  labelled_images,
-  records,
-  shard_index,
-)
 from trainer import errors
+
+from . import damage, hosts, image_pipeline, images, labelled_images, records, shard_index
 
 IMAGE = ("image", "jpeg")  # in a feature spec: an encoded image of any format
 ON_DAMAGE = ("raise", "skip")

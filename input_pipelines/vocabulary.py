@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from input_pipelines import text_lines
 from trainer import errors
+
+from . import text_lines
 
 _CHUNK = 1024  # texts that are split in one call
 

@@ -14,7 +14,8 @@ import keras
 import tensorflow as tf
 
 import trainer
-from models import classification
+
+from . import classification
 
 
 @gin.configurable

@@ -13,8 +13,9 @@ import keras
 import tensorflow as tf
 
 import trainer
-from models import classification
 from trainer import errors
+
+from . import classification
 
 
 def convolve(

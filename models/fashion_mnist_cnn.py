@@ -15,7 +15,8 @@ import keras
 import tensorflow as tf
 
 import trainer
-from models import classification
+
+from . import classification
 
 
 @gin.configurable

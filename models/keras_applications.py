@@ -23,8 +23,9 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from models import classification
 from trainer import errors
+
+from . import classification
 
 
 @gin.configurable

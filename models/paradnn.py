@@ -23,8 +23,9 @@ import keras
 import tensorflow as tf
 
 import trainer
-from models import classification
 from trainer import errors
+
+from . import classification
 
 _CELLS = {"rnn": keras.layers.SimpleRNN, "lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
 FAMILIES = ("fully_connected", "residual", "bottleneck", *_CELLS)

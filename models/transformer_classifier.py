@@ -17,8 +17,9 @@ import keras
 import tensorflow as tf
 
 import trainer
-from models import classification
 from trainer import errors
+
+from . import classification
 
 PADDING = 0
 

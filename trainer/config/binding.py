@@ -114,6 +114,7 @@ def _import(scope, statement, place, allowed):
   if statement.module in _GIN_TF and statement.module not in sys.modules:
     return
   if not statement.module.startswith("__gin__."):
+    statement = statement._replace(module=_importable(statement.module))
     allowed.check_import(statement.module, place)
   try:
     scope.process_import(statement)
@@ -146,6 +147,19 @@ def _import(scope, statement, place, allowed):
     raise errors.SettingError(f"{place}: {name} cannot be imported. {what}") from error
 
 
+def _importable(module):
+  """Returns the name by which a module is imported, which Octet ships under one of two names.
+
+  A program's own package of the name `models` or `input_pipelines` comes first, as far as it goes.
+  """
+  short = module.removeprefix(f"{config_files.PACKAGE}.")
+  if short.partition(".")[0] not in ("input_pipelines", "models"):
+    return module
+  long = f"{config_files.PACKAGE}.{short}"
+  names = (long, short) if module == long and not trust.is_own(short) else (short, long)
+  return next(filter(trust.is_there, names), module)
+
+
 def _where_raised(error):
   last = traceback.extract_tb(error.__traceback__)[-1]
   return f"{os.path.basename(last.filename)}:{last.lineno}"
@@ -158,7 +172,9 @@ def _where_from(module):
   if spec is None or not spec.submodule_search_locations:
     return ""
   here = [os.path.realpath(path) for path in spec.submodule_search_locations]
-  others = [os.path.realpath(os.path.join(path, root)) for path in (os.getcwd(), config_files.ROOT)]
+  others = [
+    os.path.realpath(os.path.join(path, root)) for path in (os.getcwd(), config_files.SHIPPED)
+  ]
   hidden = [path for path in others if path not in here and os.path.isdir(path)]
   text = f" {root} was imported from {here[0]}"
   if hidden:
@@ -252,9 +268,9 @@ def _why_not(configurable, selector, name):
 
 def _modules():
   """Returns the names of Octet's own modules that a gin file may import."""
-  folders = [config_files.ROOT / name for name in ("input_pipelines", "models", "trainer")]
-  files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+  roots = {"input_pipelines": config_files.SHIPPED, "models": config_files.SHIPPED}
   return [
-    ".".join(file.relative_to(config_files.ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for file in files
+    ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+    for name, root in {**roots, "trainer": config_files.ROOT}.items()
+    for file in sorted((root / name).rglob("*.py"))
   ]

@@ -5,7 +5,7 @@ Nothing is imported or bound yet; `trainer.config.binding` does that.
     read("gin_configs/digits.gin").statements   # bindings, imports, block headers; a File for
                                                 # each include
 
-A path is tried as it is given, and then below the folder in which `trainer` is installed, so that
+A path is tried as it is given, and then below the folder in which Octet's own files are, so that
 `gin_configs/digits.gin` is found from any working directory. Addresses such as gs://bucket/a.gin
 are read by `trainer.io.storage`; TensorFlow is imported only for those.
 """
@@ -23,7 +23,13 @@ from gin import config_parser
 
 from trainer import errors
 
+# The folder of the package trainer.
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# The folder of Octet's gin_configs, models and input_pipelines: the same in a clone. Where Octet is
+# installed they lie below a package of their own, since a program may have a models/, too.
+PACKAGE = "octet_trainer"
+SHIPPED = ROOT / PACKAGE if (ROOT / PACKAGE).is_dir() else ROOT
 
 # Stands for the file's name where a binding comes from the command line.
 COMMAND_LINE = "--gin_bindings"
@@ -192,18 +198,18 @@ def _find(path, included_from):
   """Returns the path to open, or raises SettingError with the folders that were searched."""
   if _is_remote(path):
     return path
-  for candidate in (path, os.path.join(ROOT, path)):
+  for candidate in (path, os.path.join(SHIPPED, path)):
     if os.path.isfile(candidate):
       return candidate
   by = f" (included at {included_from[-1]})" if included_from else ""
   if os.path.isdir(path):
     raise errors.SettingError(f"--gin_file={path}{by} is a folder: give the file.")
-  shipped = [str(file.relative_to(ROOT)) for file in ROOT.glob("gin_configs/**/*.gin")]
+  shipped = [str(file.relative_to(SHIPPED)) for file in SHIPPED.glob("gin_configs/**/*.gin")]
   near = did_you_mean(path, shipped) or did_you_mean(
     f"gin_configs/{os.path.basename(path)}", shipped
   )
   folders = (
-    [os.path.dirname(path)] if os.path.isabs(path) else dict.fromkeys([os.getcwd(), str(ROOT)])
+    [os.path.dirname(path)] if os.path.isabs(path) else dict.fromkeys([os.getcwd(), str(SHIPPED)])
   )
   raise errors.SettingError(
     f"There is no gin file {path}{by}. Looked in {' and in '.join(folders)}.{near} (--gin_file)"

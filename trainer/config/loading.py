@@ -8,6 +8,7 @@ Example:
 
 import importlib
 import os
+import sys
 from collections.abc import Sequence
 
 import gin
@@ -48,6 +49,8 @@ def load(
   Raises:
     SettingError: names the file and line, what was found there, and similar names.
   """
+  if str(config_files.SHIPPED) not in sys.path:
+    sys.path.append(str(config_files.SHIPPED))  # last: a program's own models/ comes first
   # Read all files before the root is imported: a missing file or a syntax error is then reported
   # at once and does not wait for the import of TensorFlow.
   files = [config_files.read(path) for path in gin_files] + [

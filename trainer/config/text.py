@@ -6,7 +6,7 @@ from typing import Any
 
 from absl import logging
 
-from trainer.config import gin_internals
+from trainer.config import files, gin_internals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +143,8 @@ def _name(configurable, manager):
   """
   if manager and manager.dynamic_registration:
     return manager.minimal_selector(configurable)
-  package, _, rest = configurable.selector.partition(".")
+  selector = configurable.selector.removeprefix(f"{files.PACKAGE}.")
+  package, _, rest = selector.partition(".")
   return (
     rest
     if package in _OMITTED_PACKAGES

@@ -34,7 +34,7 @@ from trainer.config import files, gin_internals
 # The word in --gin_modules for the folder that the command runs in.
 FOLDER = "."
 
-OWN = ("input_pipelines", "models", "trainer")
+OWN = ("input_pipelines", "models", "trainer", files.PACKAGE)
 
 # What may be imported of them; what may be named is another matter.
 _LIBRARIES = ("keras", "tensorflow")
@@ -99,7 +99,7 @@ class Allowed:
     self._modules = tuple(name for name in given if name != FOLDER)
     self._folder = os.path.realpath(os.getcwd()) if FOLDER in given else None
     for name in filter(None, self._modules):
-      if not _is_there(name):
+      if not is_there(name):
         raise errors.SettingError(
           f"--gin_modules: there is no module {name}, neither installed nor in {os.getcwd()}."
         )
@@ -187,7 +187,7 @@ class Allowed:
   def is_checked_call(self, configurable: gin_internals.Configurable) -> bool:
     """Whether what a call in a gin file returns is checked: not of code that one trusts."""
     known = gin_internals.registrar(configurable.selector) or configurable.wrapped.__module__
-    return not self._everything and (_is_own(known) or not self._is_allowed(known))
+    return not self._everything and (is_own(known) or not self._is_allowed(known))
 
   def _may_describe(self, description: Mapping[Any, Any]) -> bool:
     """Whether a file may name what a dict describes."""
@@ -196,7 +196,7 @@ class Allowed:
       name = description.get("config")
     if not (isinstance(module, str) and isinstance(name, str)) or _is_special([name, module]):
       return False
-    if _is_own(module) or not self._is_allowed(module):
+    if is_own(module) or not self._is_allowed(module):
       return False
     made = getattr(importlib.import_module(module), name, None)
     registered = _registered(description.get("registered_name") or name)  # which Keras prefers
@@ -237,19 +237,19 @@ class Allowed:
     module = getattr(value, "__module__", None)
     if not isinstance(module, str) or not self._is_allowed(module):
       return False
-    return not _is_own(module) or self._is_given(module)
+    return not is_own(module) or self._is_given(module)
 
   def _is_allowed(self, module: str) -> bool:
     if module == "__main__" or self._is_given(module):  # the program itself, or what it was told
       return True
     folders = set(_folders(module.partition(".")[0]))
-    return _is_own(module) or folders == {self._folder}
+    return is_own(module) or folders == {self._folder}
 
   def _is_given(self, module: str) -> bool:
     return any(f"{module}.".startswith(f"{name}.") for name in self._modules)
 
   def _limit(self, module: str | None) -> str:
-    own = f"{', '.join(OWN)}, Keras's and TensorFlow's optimizers, layers and the like"
+    own = f"{', '.join(OWN[:-1])}, Keras's and TensorFlow's optimizers, layers and the like"
     folder = f", the packages of {self._folder}" if self._folder else ""
     given = f", {', '.join(self._modules)}" if self._modules else ""
     return (
@@ -264,7 +264,7 @@ class Allowed:
 EVERYTHING = Allowed(None)
 
 
-def _is_there(module: str) -> bool:
+def is_there(module: str) -> bool:
   """Whether a module can be found, which is asked without importing its packages."""
   path = None
   for end in range(len(parts := module.split("."))):
@@ -284,9 +284,10 @@ def _is_special(names: Iterable[str]) -> bool:
   return any(name.startswith("__") for name in names)
 
 
-def _is_own(module: str) -> bool:
+def is_own(module: str) -> bool:
+  """Returns whether a module is Octet's own, and no other of the same name."""
   root = module.partition(".")[0]
-  return root in OWN and set(_folders(root)) == {str(files.ROOT)}
+  return root in OWN and set(_folders(root)) in ({str(files.ROOT)}, {str(files.SHIPPED)})
 
 
 def _registered(name: Any) -> Any:

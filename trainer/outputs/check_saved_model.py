@@ -21,7 +21,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-_REFUSED = ("trainer", "models", "input_pipelines", "gin_configs")
+_REFUSED = ("trainer", "octet_trainer", "models", "input_pipelines", "gin_configs")
 _IDLE_SECS = 600.0
 
 

@@ -345,4 +345,4 @@ def _text(sweep_dir, trial, name):
 
 def _findable(path):
   """Returns a gin file's path in a form that works from any working directory."""
-  return path if "://" in path or (files.ROOT / path).is_file() else os.path.abspath(path)
+  return path if "://" in path or (files.SHIPPED / path).is_file() else os.path.abspath(path)

@@ -121,7 +121,7 @@ def test_a_module_that_ends_the_program_is_told(code, tmp_path, monkeypatch):
 def test_a_model_that_is_not_imported_is_told_by_its_import(tmp_path, monkeypatch):
   (tmp_path / "models").mkdir()
   (tmp_path / "models" / "lonely_net.py").write_text("")
-  monkeypatch.setattr(files, "ROOT", tmp_path)
+  monkeypatch.setattr(files, "SHIPPED", tmp_path)
   with pytest.raises(
     errors.SettingError,
     match=r"registered as lonely_net\.model_fn\. Add `import "
@@ -174,6 +174,13 @@ def test_a_folder_with_the_name_of_a_package_of_octet_is_named(folder):
   message = rf"no module models\.mine\. .*models, and {folder}/models of the same name is hidden"
   with pytest.raises(errors.SettingError, match=message):
     config.load([], ["import models.mine"], root=None)
+
+
+def test_a_file_for_an_installed_octet_finds_the_modules_of_a_clone():
+  text = "import octet_trainer.models.digits_mlp\nx/digits_mlp.model_fn.dropout = 0.5"
+  config.load([], [text], root=None)
+  assert "octet_trainer" not in sys.modules
+  assert "import models.digits_mlp" in config.parsed_text()
 
 
 def test_a_package_without_init_is_found(folder):

@@ -59,7 +59,7 @@ def test_a_file_is_found_where_the_packages_are_installed(folder, monkeypatch):
   (installed / "gin_configs").mkdir(parents=True)
   (installed / "gin_configs" / "a.gin").write_text("include 'gin_configs/b.gin'\nX = 'installed'\n")
   (installed / "gin_configs" / "b.gin").write_text("Y = 1\n")
-  monkeypatch.setattr(files, "ROOT", installed)
+  monkeypatch.setattr(files, "SHIPPED", installed)
   assert bindings(files.read("gin_configs/a.gin")) == {("", "X", ""): "installed"}
   (folder / "gin_configs").mkdir()
   (folder / "gin_configs" / "a.gin").write_text("X = 'here'\n")
@@ -69,7 +69,7 @@ def test_a_file_is_found_where_the_packages_are_installed(folder, monkeypatch):
 def test_a_missing_file_is_told_with_the_places_searched_and_near_names(folder, monkeypatch):
   (folder / "gin_configs").mkdir()
   (folder / "gin_configs" / "digits.gin").write_text("")
-  monkeypatch.setattr(files, "ROOT", folder)
+  monkeypatch.setattr(files, "SHIPPED", folder)
   for given_path in ("gin_configs/digts.gin", "digits.gin", "configs/digits.gin"):
     with pytest.raises(errors.SettingError, match="Did you mean gin_configs/digits.gin?") as raised:
       files.read(given_path)
