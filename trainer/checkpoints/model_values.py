@@ -2,13 +2,15 @@
 
     values = ModelValues(store, checkpoint_directory, warm_start_settings)
     values.load(values.source())     # to continue the training from there
-    with values.use() as source: ... # to evaluate or predict with the newest checkpoint: with the
+    with values.load_for_inference() as source:
+      ...                            # to evaluate or predict with the newest checkpoint: with the
                                      # moving averages of the weights, if the training keeps them
 
 A source is the path of a checkpoint, or WARM_START while model_dir has no checkpoint.
 """
 
 import contextlib
+import dataclasses
 import functools
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -30,6 +32,23 @@ from trainer.tracing import variable_store
 WARM_START = "warm start"
 
 
+@dataclasses.dataclass(frozen=True)
+class _Held:
+  """What the variables match.
+
+  Attributes:
+    source: the source whose values they have.
+    names: the variables that have its values.
+    restored_as: those that have the value of another name in the source, with that name.
+    sessions: how many sessions had run; a later one may have assigned variables.
+  """
+
+  source: str
+  names: frozenset[str]
+  restored_as: Mapping[str, str]
+  sessions: int
+
+
 class ModelValues:
   """Loads values into the variables of a store, and never reads a source twice in a row.
 
@@ -39,7 +58,7 @@ class ModelValues:
     store: the model's variables; "global_step" is among them.
     checkpoints: the run's checkpoints.
     settings: the warm start, or None.
-    averages: whether `use` takes the moving averages of the weights.
+    averages: whether `load_for_inference` takes the moving averages of the weights.
   """
 
   def __init__(
@@ -56,7 +75,7 @@ class ModelValues:
     self._is_training = False
     # (path of a checkpoint, its moving averages: name of a variable → name of its average).
     self._found_averages: tuple[str | None, dict[str, str]] = None, {}
-    self.invalidate()
+    self._held: _Held | None = None
 
   def source(self, path: str | os.PathLike | None = None) -> str:
     """Chooses the source to evaluate, predict with or export.
@@ -94,10 +113,7 @@ class ModelValues:
 
   def invalidate(self) -> None:
     """Forgets which source the variables match. Call it when a training step changes them."""
-    self._held: str | None = None  # the source
-    self._sessions = self._store.sessions  # that had run when the variables got its values
-    self._names: frozenset[str] = frozenset()  # the variables that have its values
-    self._restored_as: dict[str, str] = {}  # those that have the value of another name there
+    self._held = None
 
   def mark_saved(self, path: str, names: Collection[str]) -> None:
     """Notes that the variables match a checkpoint. Call it after a save.
@@ -106,8 +122,7 @@ class ModelValues:
       path: the checkpoint.
       names: the names of the variables in it.
     """
-    self._held, self._names, self._restored_as = path, frozenset(names), {}
-    self._sessions = self._store.sessions
+    self._held = _Held(path, frozenset(names), {}, self._store.sessions)
     self._found_averages = path, _averages(names) if self._use_averages else {}
 
   def load(self, source: str) -> None:
@@ -120,10 +135,10 @@ class ModelValues:
       self._load(source, {})
 
   @contextlib.contextmanager
-  def kept_for_training(self) -> Iterator[None]:
+  def protect_training(self) -> Iterator[None]:
     """Protects the values of a training inside a `with` block.
 
-    `use` restores them at its end, or refuses a source that would replace them.
+    `load_for_inference` restores them at its end, or refuses a source that would replace them.
     """
     self._is_training = True
     try:
@@ -132,7 +147,7 @@ class ModelValues:
       self._is_training = False
 
   @contextlib.contextmanager
-  def use(
+  def load_for_inference(
     self, path: str | os.PathLike | None = None, names: Mapping[str, str] | None = None
   ) -> Iterator[str]:
     """Loads a source for evaluation while the context is open, and holds it by a lease.
@@ -153,19 +168,21 @@ class ModelValues:
 
       def load(source):
         in_use.close()  # of a source that was removed before it was held
-        in_use.enter_context(self.use_again(source, names))
+        in_use.enter_context(self.reload_for_inference(source, names))
         return source
 
       with leases.held(functools.partial(self.source, path), load) as source:
         yield source
 
   @contextlib.contextmanager
-  def use_again(self, source: str, names: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Loads a source as `use` does; does not look for it if the variables have its values.
+  def reload_for_inference(
+    self, source: str, names: Mapping[str, str] | None = None
+  ) -> Iterator[None]:
+    """Loads the source that `load_for_inference` chose, unless the variables still have its values.
 
     Args:
-      source: what `use` has yielded.
-      names: see `use`.
+      source: what `load_for_inference` has yielded.
+      names: see `load_for_inference`.
     """
     wanted = self._wanted(source, names, self._store.variables)
     if self._has(source, wanted):
@@ -190,12 +207,12 @@ class ModelValues:
     path: str | os.PathLike | None = None,
     names: Mapping[str, str] | None = None,
   ) -> tuple[str, int]:
-    """Loads a source into the variables of another store, as `use` does. For exports.
+    """Loads a source into the variables of another store, for exports, as `load_for_inference` does.
 
     Args:
       store: the variables of the exported model.
       path: see `source`.
-      names: see `use`.
+      names: see `load_for_inference`.
 
     Returns:
       (source, step): the source and its global step.
@@ -235,24 +252,16 @@ class ModelValues:
 
   def _has(self, source, wanted):
     """Whether all variables have the values of a source, those in `wanted` from other names."""
-    return (
-      self._held == source
-      and self._sessions == self._store.sessions
-      and self._names >= self._store.variables.keys()
-      and self._restored_as == wanted
-    )
+    if self._held is None or not self._held.names >= self._store.variables.keys():
+      return False
+    return self._held == _Held(source, self._held.names, wanted, self._store.sessions)
 
   def _load(self, source, wanted):
     if source == WARM_START:
       self._begin(self._store)
     else:
       reader.restore(source, self._store.variables, wanted, self._store.former_names)
-    self._held, self._names, self._restored_as = (
-      source,
-      frozenset(self._store.variables),
-      dict(wanted),
-    )
-    self._sessions = self._store.sessions
+    self._held = _Held(source, frozenset(self._store.variables), dict(wanted), self._store.sessions)
 
   def _begin(self, store):
     """Assigns the values of a new model. The order is important: later steps overwrite earlier."""

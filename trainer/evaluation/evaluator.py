@@ -96,7 +96,7 @@ class Evaluator:
       self._watchdog.stage("evaluation"),
       step_errors.of_step(self._program.calls.model_name, Kind.EVAL),
       read_errors.translate(eval_input.input_fn, Kind.EVAL),
-      self._values.use(checkpoint_path, names) as checkpoint,
+      self._values.load_for_inference(checkpoint_path, names) as checkpoint,
     ):
       result = batches.run(
         self._loops, eval_input.traced, eval_input.iterator, name or "", steps, self._beat

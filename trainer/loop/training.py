@@ -244,7 +244,7 @@ class Training:
       )
       at_boundaries.begin()
       self._boundaries = at_boundaries
-      with self._values.kept_for_training():
+      with self._values.protect_training():
         self._loop(
           at_boundaries, train_input, start, final_step, batch_size, report, ends_with_input
         )

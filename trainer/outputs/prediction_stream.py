@@ -79,7 +79,8 @@ class Predictor:
     _check_keys(keys, specification.predictions)
     names = self._program.calls.call_scaffold_fn(Kind.PREDICT)
     with contextlib.ExitStack() as reading:
-      with self._values.use(checkpoint_path, names) as checkpoint:  # which finds what does not fit
+      # Finds what does not fit.
+      with self._values.load_for_inference(checkpoint_path, names) as checkpoint:
         # Held until the generator ends: it reads the checkpoint again where others have used the
         # variables between two batches.
         reading.enter_context(leases.lease(checkpoint))
@@ -117,7 +118,7 @@ class Predictor:
           self._turns.take("predict"),
           _explain_gone(),
           # Others may have used the variables since the last `next()`.
-          self._values.use_again(checkpoint, names),
+          self._values.reload_for_inference(checkpoint, names),
           step_errors.of_step(self._program.calls.model_name, Kind.PREDICT),
           read_errors.translate(input_fn, Kind.PREDICT),
           self._watchdog.stage("a batch to predict"),
