@@ -207,7 +207,7 @@ class ModelValues:
     path: str | os.PathLike | None = None,
     names: Mapping[str, str] | None = None,
   ) -> tuple[str, int]:
-    """Loads a source into the variables of another store, for exports, as `load_for_inference` does.
+    """Loads a source as `load_for_inference` does, into the variables of another store: an export.
 
     Args:
       store: the variables of the exported model.

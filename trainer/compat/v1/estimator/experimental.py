@@ -48,33 +48,36 @@ def make_early_stopping_hook(
   return _EarlyStoppingHook(should_stop_fn, run_every_secs, run_every_steps)
 
 
-def stop_if_higher_hook(
-  estimator: Any,
-  metric_name: str,
-  threshold: float,
-  eval_dir: str | None = None,
-  min_steps: int = 0,
-  **when: Any,
-) -> NativeHook:
-  """Ends the training after an evaluation, from min_steps on, whose metric is above a threshold.
+def _stop_at_threshold(
+  name: str, is_beyond: Callable[[float, float], bool], where: str
+) -> Callable:
+  def hook(
+    estimator: Any,
+    metric_name: str,
+    threshold: float,
+    eval_dir: str | None = None,
+    min_steps: int = 0,
+    **when: Any,
+  ) -> NativeHook:
+    def should_stop() -> bool:
+      found = _values(estimator, metric_name, eval_dir, min_steps)
+      return any(is_beyond(value, threshold) for value in found.values())
+
+    return make_early_stopping_hook(estimator, should_stop, **when)
+
+  hook.__name__ = hook.__qualname__ = name
+  hook.__doc__ = f"""Ends the training after an evaluation whose metric is {where} a threshold.
 
   Args:
     eval_dir: that of the evaluations; None for estimator.eval_dir().
+    min_steps: the first step whose evaluation counts.
     when: run_every_secs and run_every_steps, see make_early_stopping_hook.
   """
-  return _at_threshold(estimator, metric_name, operator.gt, threshold, eval_dir, min_steps, when)
+  return hook
 
 
-def stop_if_lower_hook(
-  estimator: Any,
-  metric_name: str,
-  threshold: float,
-  eval_dir: str | None = None,
-  min_steps: int = 0,
-  **when: Any,
-) -> NativeHook:
-  """As stop_if_higher_hook, below the threshold."""
-  return _at_threshold(estimator, metric_name, operator.lt, threshold, eval_dir, min_steps, when)
+stop_if_higher_hook = _stop_at_threshold("stop_if_higher_hook", operator.gt, "above")
+stop_if_lower_hook = _stop_at_threshold("stop_if_lower_hook", operator.lt, "below")
 
 
 def stop_if_no_increase_hook(
@@ -103,22 +106,6 @@ def stop_if_no_decrease_hook(
   """As stop_if_no_increase_hook, where lower is better."""
   most = max_steps_without_decrease
   return _without_progress(estimator, metric_name, operator.lt, most, eval_dir, min_steps, when)
-
-
-def _at_threshold(
-  estimator: Any,
-  metric_name: str,
-  is_better: Callable[[float, float], bool],
-  threshold: float,
-  eval_dir: str | None,
-  min_steps: int,
-  when: dict[str, Any],
-) -> NativeHook:
-  def should_stop() -> bool:
-    found = _values(estimator, metric_name, eval_dir, min_steps)
-    return any(is_better(value, threshold) for value in found.values())
-
-  return make_early_stopping_hook(estimator, should_stop, **when)
 
 
 def _without_progress(

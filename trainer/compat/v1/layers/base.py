@@ -249,6 +249,11 @@ def initializer(given: Any) -> Any:
   return found()
 
 
+def of_weight(given: Any, regularizer: Any, constraint: Any) -> dict[str, Any]:
+  """The arguments of `add_weight` for a variable with an initializer, from one or its name."""
+  return dict(initializer=initializer(given), regularizer=regularizer, constraint=constraint)
+
+
 def static_bool(value: Any) -> bool | tf.Tensor:
   """`training` as a Python value where it is one, also of a constant."""
   if tf.is_tensor(value) or isinstance(value, tf.Variable):

@@ -43,16 +43,8 @@ class Convolution(base.Layer):
     self.data_format = data_format
     self.activation = base.activation(activation)
     self.use_bias = use_bias
-    self._of_kernel = dict(
-      initializer=base.initializer(kernel_initializer),
-      regularizer=kernel_regularizer,
-      constraint=kernel_constraint,
-    )
-    self._of_bias = dict(
-      initializer=base.initializer(bias_initializer),
-      regularizer=bias_regularizer,
-      constraint=bias_constraint,
-    )
+    self._of_kernel = base.of_weight(kernel_initializer, kernel_regularizer, kernel_constraint)
+    self._of_bias = base.of_weight(bias_initializer, bias_regularizer, bias_constraint)
 
   @property
   def _is_channels_first(self) -> bool:

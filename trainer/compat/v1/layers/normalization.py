@@ -58,16 +58,8 @@ class BatchNormalization(base.Layer):
     self.axis = axis
     self.momentum, self.epsilon = momentum, epsilon
     self.center, self.scale, self.fused = center, scale, fused
-    self._of_beta = dict(
-      initializer=base.initializer(beta_initializer),
-      regularizer=beta_regularizer,
-      constraint=beta_constraint,
-    )
-    self._of_gamma = dict(
-      initializer=base.initializer(gamma_initializer),
-      regularizer=gamma_regularizer,
-      constraint=gamma_constraint,
-    )
+    self._of_beta = base.of_weight(beta_initializer, beta_regularizer, beta_constraint)
+    self._of_gamma = base.of_weight(gamma_initializer, gamma_regularizer, gamma_constraint)
     self._initial_mean = base.initializer(moving_mean_initializer)
     self._initial_variance = base.initializer(moving_variance_initializer)
 

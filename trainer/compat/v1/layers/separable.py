@@ -53,15 +53,11 @@ class SeparableConv2D(convolutional.Convolution):
       **layer,
     )
     self.depth_multiplier = int(depth_multiplier)
-    self._of_depthwise = dict(
-      initializer=base.initializer(depthwise_initializer),
-      regularizer=depthwise_regularizer,
-      constraint=depthwise_constraint,
+    self._of_depthwise = base.of_weight(
+      depthwise_initializer, depthwise_regularizer, depthwise_constraint
     )
-    self._of_pointwise = dict(
-      initializer=base.initializer(pointwise_initializer),
-      regularizer=pointwise_regularizer,
-      constraint=pointwise_constraint,
+    self._of_pointwise = base.of_weight(
+      pointwise_initializer, pointwise_regularizer, pointwise_constraint
     )
 
   def build(self, input_shape: Any) -> None:
@@ -160,10 +156,8 @@ class DepthwiseConv2D(convolutional.Convolution):
       **layer,
     )
     self.depth_multiplier = int(depth_multiplier)
-    self._of_depthwise = dict(
-      initializer=base.initializer(depthwise_initializer),
-      regularizer=depthwise_regularizer,
-      constraint=depthwise_constraint,
+    self._of_depthwise = base.of_weight(
+      depthwise_initializer, depthwise_regularizer, depthwise_constraint
     )
 
   def build(self, input_shape: Any) -> None:

@@ -1,5 +1,6 @@
 """Convolutions."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -7,25 +8,20 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.v1.contrib.arg_scopes import add_arg_scope
-from trainer.compat.v1.contrib.layers.common import ZEROS, finished, model_variable, scoped
+from trainer.compat.v1.contrib.layers.common import Options, scoped
 from trainer.compat.v1.contrib.regularizers import xavier_initializer
 from trainer.compat.v1.layers import convolutional, separable
 
 v1 = tf.compat.v1
 
 
+_OPTIONS = [field.name for field in dataclasses.fields(Options)]
+
+
 def _convolution(
   cls: type, default_scope: str, kernel_name: str, names: dict[str, str]
 ) -> Callable[..., tf.Tensor]:
   """A function of contrib on a layer of tf.layers, whose variables have other names."""
-
-  def renaming(getter: Callable, name: str, *args: Any, **kwargs: Any) -> Any:
-    scope, _, last = name.rpartition("/")
-    new = names.get(last, last)
-    variable = getter(f"{scope}/{new}" if scope else new, *args, **kwargs)
-    if not any(variable is one for one in v1.get_collection(v1.GraphKeys.MODEL_VARIABLES)):
-      v1.add_to_collection(v1.GraphKeys.MODEL_VARIABLES, variable)
-    return variable
 
   def convolve(
     inputs: tf.Tensor,
@@ -35,56 +31,46 @@ def _convolution(
     padding: str = "SAME",
     data_format: str | None = None,
     rate: Any = 1,
-    activation_fn: Callable | None = tf.nn.relu,
-    normalizer_fn: Callable | None = None,
-    normalizer_params: dict[str, Any] | None = None,
-    weights_initializer: Any = None,
-    weights_regularizer: Callable | None = None,
-    biases_initializer: Any = ZEROS,
-    biases_regularizer: Callable | None = None,
-    reuse: bool | None = None,
-    variables_collections: Any = None,
-    outputs_collections: Any = None,
-    trainable: bool = True,
-    scope: Any = None,
-    **layer_arguments: Any,
+    *options: Any,
+    **named: Any,
   ) -> tf.Tensor:
-    del variables_collections
-    with v1.variable_scope(
-      scope, default_scope, [inputs], reuse=reuse, custom_getter=renaming
-    ) as found:
-      use_bias = normalizer_fn is None and biases_initializer is not None
-      dilation = {} if rate == 1 else dict(dilation_rate=rate)
+    given = Options(*options, **{name: named.pop(name) for name in _OPTIONS if name in named})
+    renaming = functools.partial(_renamed, names)
+    with given.variable_scope(default_scope, inputs, custom_getter=renaming) as found:
       layer = cls(
         filters=num_outputs,
         kernel_size=kernel_size,
         strides=stride,
         padding=padding,
         data_format="channels_first" if (data_format or "").startswith("NC") else "channels_last",
-        use_bias=use_bias,
-        bias_initializer=biases_initializer,
-        bias_regularizer=biases_regularizer,
-        trainable=trainable,
+        use_bias=given.has_bias,
+        bias_initializer=given.biases_initializer,
+        bias_regularizer=given.biases_regularizer,
+        trainable=given.trainable,
         _scope=found,
-        _reuse=reuse,
-        **dilation,
+        _reuse=given.reuse,
+        **({} if rate == 1 else dict(dilation_rate=rate)),
         **{
-          f"{kernel_name}_initializer": weights_initializer or xavier_initializer(),
-          f"{kernel_name}_regularizer": weights_regularizer,
+          f"{kernel_name}_initializer": given.weights_initializer or xavier_initializer(),
+          f"{kernel_name}_regularizer": given.weights_regularizer,
         },
-        **layer_arguments,
+        **named,
       )
-      return finished(
-        layer(inputs),
-        activation_fn,
-        normalizer_fn,
-        normalizer_params,
-        None,
-        outputs_collections,
-        found.original_name_scope.rstrip("/"),
-      )
+      return given.finished(layer(inputs), found)
 
   return convolve
+
+
+def _renamed(
+  names: dict[str, str], getter: Callable, name: str, *args: Any, **kwargs: Any
+) -> tf.Variable:
+  """Gets a variable of a layer by the name that it has in contrib."""
+  scope, _, last = name.rpartition("/")
+  new = names.get(last, last)
+  variable = getter(f"{scope}/{new}" if scope else new, *args, **kwargs)
+  if not any(variable is one for one in v1.get_collection(v1.GraphKeys.MODEL_VARIABLES)):
+    v1.add_to_collection(v1.GraphKeys.MODEL_VARIABLES, variable)
+  return variable
 
 
 _NAMES = {"kernel": "weights", "bias": "biases"}
@@ -148,48 +134,15 @@ def _depthwise_conv2d(
   stride: Any,
   padding: str,
   rate: int = 1,
-  activation_fn: Callable | None = tf.nn.relu,
-  normalizer_fn: Callable | None = None,
-  normalizer_params: dict[str, Any] | None = None,
-  weights_initializer: Any = None,
-  weights_regularizer: Callable | None = None,
-  biases_initializer: Any = ZEROS,
-  biases_regularizer: Callable | None = None,
-  reuse: bool | None = None,
-  outputs_collections: Any = None,
-  trainable: bool = True,
-  scope: Any = None,
-  **_: Any,
+  **named: Any,
 ) -> tf.Tensor:
-  with v1.variable_scope(scope, "SeparableConv2d", [inputs], reuse=reuse) as found:
-    channels = int(inputs.shape[-1])
+  given = Options(**{name: value for name, value in named.items() if name in _OPTIONS})
+  with given.variable_scope("SeparableConv2d", inputs) as found:
     height, width = (kernel_size,) * 2 if isinstance(kernel_size, int) else kernel_size
     down, right = (stride,) * 2 if isinstance(stride, int) else stride
-    variable = functools.partial(model_variable, dtype=inputs.dtype, trainable=trainable)
-    weights = variable(
-      "depthwise_weights",
-      [height, width, channels, depth_multiplier],
-      initializer=weights_initializer or xavier_initializer(),
-      regularizer=weights_regularizer,
-    )
+    shape = [height, width, int(inputs.shape[-1]), depth_multiplier]
+    weights = given.weights(shape, inputs.dtype, "depthwise_weights")
     outputs = tf.nn.depthwise_conv2d(
       inputs, weights, [1, down, right, 1], padding.upper(), dilations=[rate, rate]
     )
-    biases = None
-    if normalizer_fn is None and biases_initializer is not None:
-      biases = variable(
-        "biases",
-        [channels * depth_multiplier],
-        initializer=biases_initializer,
-        regularizer=biases_regularizer,
-      )
-    add_bias = None if biases is None else lambda tensor: tf.nn.bias_add(tensor, biases)
-    return finished(
-      outputs,
-      activation_fn,
-      normalizer_fn,
-      normalizer_params,
-      add_bias,
-      outputs_collections,
-      found.original_name_scope.rstrip("/"),
-    )
+    return given.with_bias(outputs, found)

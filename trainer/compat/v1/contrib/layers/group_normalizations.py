@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.v1.contrib.arg_scopes import add_arg_scope
-from trainer.compat.v1.contrib.layers.common import ZEROS, collected, collections_of, model_variable
+from trainer.compat.v1.contrib.layers.common import ZEROS, activated, collections_of, model_variable
 
 v1 = tf.compat.v1
 
@@ -64,7 +64,7 @@ def group_norm(
       epsilon,
     )
     outputs = tf.ensure_shape(tf.reshape(outputs, size), inputs.shape)
-    return _finished(outputs, activation_fn, outputs_collections, found)
+    return activated(outputs, activation_fn, outputs_collections, found)
 
 
 @add_arg_scope
@@ -97,7 +97,7 @@ def instance_norm(
       ),
       epsilon,
     )
-    return _finished(outputs, activation_fn, outputs_collections, found)
+    return activated(outputs, activation_fn, outputs_collections, found)
 
 
 def _parameters(channels, dtype, center, scale, initializers, collections, trainable):
@@ -122,9 +122,3 @@ def _normalized(inputs, axes, shape, parameters, epsilon):
   mean, variance = tf.nn.moments(inputs, axes, keepdims=True)
   beta, gamma = (None if one is None else tf.reshape(one, shape) for one in parameters)
   return tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
-
-
-def _finished(outputs, activation_fn, collections, scope):
-  if activation_fn is not None:
-    outputs = activation_fn(outputs)
-  return collected(outputs, collections, scope.original_name_scope.rstrip("/"))

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.v1.contrib.arg_scopes import add_arg_scope
-from trainer.compat.v1.contrib.layers.common import ZEROS, collected, collections_of, model_variable
+from trainer.compat.v1.contrib.layers.common import ZEROS, activated, collections_of, model_variable
 from trainer.compat.v1.layers import normalization
 
 v1 = tf.compat.v1
@@ -71,9 +71,7 @@ def batch_norm(
     if updates_collections is None:  # in place: who has the output has the update
       with tf.control_dependencies(layer.updates):
         outputs = tf.identity(outputs)
-    if activation_fn is not None:
-      outputs = activation_fn(outputs)
-    return collected(outputs, outputs_collections, found.original_name_scope.rstrip("/"))
+    return activated(outputs, activation_fn, outputs_collections, found)
 
 
 @add_arg_scope
@@ -112,6 +110,4 @@ def layer_norm(
     epsilon = 1e-3 if inputs.dtype == tf.float16 else 1e-12
     outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
     outputs.set_shape(inputs.shape)
-    if activation_fn is not None:
-      outputs = activation_fn(outputs)
-    return collected(outputs, outputs_collections, found.original_name_scope.rstrip("/"))
+    return activated(outputs, activation_fn, outputs_collections, found)

@@ -1,10 +1,9 @@
 """Canned estimators that learn a bias alone."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from trainer.compat.v1.estimator import heads
-from trainer.compat.v1.estimator.canned.base import Canned
+from trainer.compat.v1.estimator.canned.base import Canned, Classifier, Regressor
 from trainer.compat.v1.estimator.canned.networks import baseline_logits
 
 _RATE = 0.3
@@ -30,38 +29,9 @@ class BaselineEstimator(Canned):
     )
 
 
-class BaselineClassifier(BaselineEstimator):
+class BaselineClassifier(Classifier, BaselineEstimator):
   """The frequencies of the classes."""
 
-  def __init__(
-    self,
-    model_dir: str | None = None,
-    n_classes: int = 2,
-    weight_column: str | None = None,
-    label_vocabulary: Sequence[str] | None = None,
-    *,
-    loss_reduction: str | None = None,
-    **settings: Any,
-  ):
-    reduction = loss_reduction or self.face.reduction
-    head = self.face.classification(n_classes, weight_column, label_vocabulary, reduction)
-    super().__init__(head, model_dir, **settings)
 
-
-class BaselineRegressor(BaselineEstimator):
+class BaselineRegressor(Regressor, BaselineEstimator):
   """The mean of the labels."""
-
-  def __init__(
-    self,
-    model_dir: str | None = None,
-    label_dimension: int = 1,
-    weight_column: str | None = None,
-    *,
-    loss_reduction: str | None = None,
-    **settings: Any,
-  ):
-    super().__init__(
-      heads.RegressionHead(label_dimension, weight_column, loss_reduction or self.face.reduction),
-      model_dir,
-      **settings,
-    )

@@ -1,14 +1,15 @@
 """Canned estimators of dense layers and a linear model together."""
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.compat.v1 import summary
 from trainer.compat.v1.estimator import heads
-from trainer.compat.v1.estimator.canned.base import Canned
+from trainer.compat.v1.estimator.canned.base import Canned, Classifier, Regressor
 from trainer.compat.v1.estimator.canned.networks import (
   dnn_logit_fn_builder,
   linear_logit_fn_builder,
@@ -44,80 +45,59 @@ class DNNLinearCombinedEstimator(Canned):
     if dnn and not dnn_hidden_units:
       raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified.")
     units = head.logits_dimension
-    dnn_logits = dnn_logit_fn_builder(
-      units,
-      dnn_hidden_units or [],
-      dnn,
-      dnn_activation_fn,
-      dnn_dropout,
-      input_layer_partitioner,
-      batch_norm,
-    )
-    linear_logits = linear_logit_fn_builder(units, linear, linear_sparse_combiner)
-    minimizers = []
+    dnn_logits = linear_logits = None
     if dnn:
-      minimizers.append(
-        self.face.minimizer(lambda: self.face.optimizer(dnn_optimizer, _DNN_RATE), "dnn")
+      dnn_logits = dnn_logit_fn_builder(
+        units,
+        dnn_hidden_units,
+        dnn,
+        dnn_activation_fn,
+        dnn_dropout,
+        input_layer_partitioner,
+        batch_norm,
       )
     if linear:
-      rate = min(_LINEAR_RATE, 1 / math.sqrt(len(linear)))
-      minimizers.append(
-        self.face.minimizer(
-          lambda: self.face.optimizer(linear_optimizer, rate), "linear", counts=not dnn
-        )
-      )
-
-    def logits_fn(features: dict[str, Any], mode: str) -> tf.Tensor:
-      found = []
-      if dnn:
-        found.append(dnn_logits(features, mode))
-      if linear:
-        found.append(linear_logits(features))
-        summary.scalar("linear/linear/fraction_of_zero_values", tf.math.zero_fraction(found[-1]))
-      return tf.add_n(found)
-
+      linear_logits = linear_logit_fn_builder(units, linear, linear_sparse_combiner)
+    minimizers = self._minimizers(linear, linear_optimizer, dnn, dnn_optimizer)
     super().__init__(
       head,
-      logits_fn,
+      functools.partial(_sum_of_logits, dnn_logits, linear_logits),
       lambda loss: tf.group(*[minimize(loss) for minimize in minimizers]),
       model_dir,
       config,
       warm_start_from,
     )
 
+  def _minimizers(
+    self, linear: Sequence[Any], linear_optimizer: Any, dnn: Sequence[Any], dnn_optimizer: Any
+  ) -> list[Callable[[tf.Tensor], Any]]:
+    """For each part that has columns, a function of the loss that makes its train_op."""
+    face, found = self.face, []
+    if dnn:
+      found.append(face.minimizer(lambda: face.optimizer(dnn_optimizer, _DNN_RATE), "dnn"))
+    if linear:
+      rate = min(_LINEAR_RATE, 1 / math.sqrt(len(linear)))
+      found.append(
+        face.minimizer(lambda: face.optimizer(linear_optimizer, rate), "linear", counts=not dnn)
+      )
+    return found
 
-class DNNLinearCombinedClassifier(DNNLinearCombinedEstimator):
+
+def _sum_of_logits(
+  dnn_logits: Callable | None, linear_logits: Callable | None, features: dict[str, Any], mode: str
+) -> tf.Tensor:
+  found = []
+  if dnn_logits is not None:
+    found.append(dnn_logits(features, mode))
+  if linear_logits is not None:
+    found.append(linear_logits(features))
+    summary.scalar("linear/linear/fraction_of_zero_values", tf.math.zero_fraction(found[-1]))
+  return tf.add_n(found)
+
+
+class DNNLinearCombinedClassifier(Classifier, DNNLinearCombinedEstimator):
   """A classifier by both."""
 
-  def __init__(
-    self,
-    model_dir: str | None = None,
-    n_classes: int = 2,
-    weight_column: str | None = None,
-    label_vocabulary: Sequence[str] | None = None,
-    *,
-    loss_reduction: str | None = None,
-    **settings: Any,
-  ):
-    reduction = loss_reduction or self.face.reduction
-    head = self.face.classification(n_classes, weight_column, label_vocabulary, reduction)
-    super().__init__(head, model_dir, **settings)
 
-
-class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
+class DNNLinearCombinedRegressor(Regressor, DNNLinearCombinedEstimator):
   """A regression by both."""
-
-  def __init__(
-    self,
-    model_dir: str | None = None,
-    label_dimension: int = 1,
-    weight_column: str | None = None,
-    *,
-    loss_reduction: str | None = None,
-    **settings: Any,
-  ):
-    super().__init__(
-      heads.RegressionHead(label_dimension, weight_column, loss_reduction or self.face.reduction),
-      model_dir,
-      **settings,
-    )
