@@ -15,7 +15,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -35,27 +35,17 @@ class Example:
 
   Attributes:
     name: for people: a path, a line or a record.
-    values: dict of feature → value; a `File` where it is still to be read.
+    values: feature → value.
+    paths: feature → path of a file that has it encoded.
+    record: a serialised tf.train.Example, which has all features.
     error: why it cannot be used, or None.
   """
 
   name: str
-  values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  values: dict[str, Any] = dataclasses.field(default_factory=dict)
+  paths: dict[str, str] = dataclasses.field(default_factory=dict)
+  record: bytes | None = None
   error: str | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class File:
-  """The path of a file with an encoded feature."""
-
-  path: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Record:
-  """A serialised tf.train.Example."""
-
-  content: bytes
 
 
 def read(inputs: Sequence[str], loaded: LoadedModel) -> tuple[Iterable[Example], int | None]:
@@ -74,11 +64,9 @@ def read(inputs: Sequence[str], loaded: LoadedModel) -> tuple[Iterable[Example],
     return _from_lines(sys.stdin, "standard input", "", loaded), None
   paths = [path for pattern in inputs for path in _listed(pattern)]
   images = [path for path in paths if path.lower().endswith(IMAGES)]
-  if images:
-    feature = image_feature(loaded)
-    count = len(paths) if len(images) == len(paths) else None
-    return (example for path in paths for example in _of_file(path, loaded, feature)), count
-  return (example for path in paths for example in _of_file(path, loaded, None)), None
+  feature = image_feature(loaded) if images else None
+  count = len(paths) if images and len(images) == len(paths) else None
+  return (example for path in paths for example in _of_file(path, loaded, feature)), count
 
 
 def image_feature(loaded: LoadedModel) -> str:
@@ -118,7 +106,7 @@ def _listed(pattern):
 def _of_file(path, loaded, feature):
   ending = os.path.splitext(path.lower())[1]
   if ending in IMAGES and feature is not None:
-    return [Example(path, {feature: File(path)})]
+    return [Example(path, paths={feature: path})]
   if ending in LINES:
     return _from_file_of_lines(path, ending, loaded)
   if "tfrecord" in os.path.basename(path).lower():
@@ -145,7 +133,7 @@ def _from_records(path):
     except tf.errors.OpError as error:  # nobody knows where the next one would begin
       yield Example(name, error=f"damaged, and what follows in this file is lost: {error.message}")
       return
-    yield Example(name, {"": Record(record)})
+    yield Example(name, record=record)
     number += 1
 
 
@@ -171,7 +159,7 @@ def _from_lines(lines, source, folder, loaded):
     if not text:
       continue
     if source == "standard input" and not text.startswith("{"):
-      yield Example(text, {image_feature(loaded): File(text)})
+      yield Example(text, paths={image_feature(loaded): text})
       continue
     try:
       row = json.loads(text)
@@ -186,15 +174,16 @@ def _from_lines(lines, source, folder, loaded):
 
 def _of_object(name, row, folder, loaded):
   """An example of a dict of values; what the model does not take is not looked at."""
-  values = {}
+  example = Example(name)
   for feature in loaded.inputs:
     if feature not in row:
       return Example(name, error=f"no {feature!r}; there is {', '.join(map(str, row))}")
     value = row[feature]
     if feature in loaded.decoders and isinstance(value, str):
-      value = File(value if os.path.isabs(value) or "://" in value else os.path.join(folder, value))
-    values[feature] = value
-  return Example(name, values)
+      example.paths[feature] = value if "://" in value else os.path.join(folder, value)
+    else:
+      example.values[feature] = value
+  return example
 
 
 def _of_row(name, row, folder, loaded):

@@ -18,7 +18,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.io import storage
 from trainer.outputs.engines import engine
-from trainer.serving.examples import Example, File
+from trainer.serving.examples import Example
 from trainer.serving.loaded_model import LoadedModel
 
 
@@ -64,37 +64,27 @@ def _chunks(examples, size):
 
 
 def _prepare(chunk, loaded):
-  found = {place: example.error for place, example in enumerate(chunk) if example.error}
+  failed = {place: example.error for place, example in enumerate(chunk) if example.error}
   rows = {}
   for place, example in enumerate(chunk):
-    if place not in found:
+    if place not in failed:
       try:
         rows[place] = _values(example, loaded)
       except errors.OctetError as error:
-        found[place] = str(error)
-  features = _together(rows, loaded)
-  if features is None:  # one of them does not fit: each by itself tells which
-    features = []
-    for place, values in list(rows.items()):
-      try:
-        features.append(features_of([values], loaded))
-      except errors.OctetError as error:
-        found[place] = str(error)
-    features = (
-      {name: np.concatenate([one[name] for one in features]) for name in loaded.inputs}
-      if features
-      else {}
-    )
-  return Batch([example.name for example in chunk], dict(sorted(found.items())), features)
-
-
-def _together(rows, loaded):
-  if not rows:
-    return {}
+        failed[place] = str(error)
   try:
-    return features_of(list(rows.values()), loaded)
-  except errors.OctetError:
-    return None
+    features = features_of(list(rows.values()), loaded) if rows else {}
+  except errors.OctetError:  # one of them does not fit: each by itself tells which
+    usable = []
+    for place, values in rows.items():
+      try:
+        usable.append(features_of([values], loaded))
+      except errors.OctetError as error:
+        failed[place] = str(error)
+    features = {
+      name: np.concatenate([one[name] for one in usable]) for name in loaded.inputs if usable
+    }
+  return Batch([example.name for example in chunk], dict(sorted(failed.items())), features)
 
 
 def features_of(rows: Sequence[Mapping[str, Any]], loaded: LoadedModel) -> dict[str, np.ndarray]:
@@ -109,17 +99,15 @@ def features_of(rows: Sequence[Mapping[str, Any]], loaded: LoadedModel) -> dict[
 
 
 def _values(example, loaded):
-  """What an example has for each feature: bytes of a file, or a value."""
-  if "" in example.values:
-    return parse_example(example.values[""].content, loaded)
-  values = {}
-  for name, value in example.values.items():
-    if isinstance(value, File):
-      try:
-        value = storage.read(value.path, "rb")
-      except tf.errors.OpError as error:
-        raise errors.InputError(f"{value.path} cannot be read: {error.message}") from error
-    values[name] = value
+  """Returns what an example has for each feature: bytes of a file, or a value."""
+  if example.record is not None:
+    return parse_example(example.record, loaded)
+  values = dict(example.values)
+  for name, path in example.paths.items():
+    try:
+      values[name] = storage.read(path, "rb")
+    except tf.errors.OpError as error:
+      raise errors.InputError(f"{path} cannot be read: {error.message}") from error
   return values
 
 

@@ -56,6 +56,11 @@ class LoadedModel:
     return self.description["signatures"][DEFAULT]["outputs"]
 
   @property
+  def class_names(self) -> Sequence[str] | None:
+    """The names of the classes in the order of their numbers, or None."""
+    return self.description["class_names"]
+
+  @property
   def version(self) -> str:
     """The name of the SavedModel's folder."""
     return os.path.basename(os.path.normpath(self.path))

@@ -13,7 +13,7 @@ from trainer.serving import features, predictor, results
 _SHOWN = 10  # errors in the log
 
 
-def run(
+def predict(
   export: str | None,
   inputs: Sequence[str],
   output: str = "-",
@@ -55,10 +55,11 @@ def run(
   examples, total = examples_lib.read(inputs, model)
 
   start, done, failed = clock(), 0, 0
-  with results.writer(output, model) as writer, _progress(total) as move:
+  with results.writer(output, model) as add, _progress(total) as move:
     for batch in features.prepare_batches(examples, model, batch_size):
       outputs = model.engine.predict_batch(batch.features) if batch.features else {}
-      writer.add(batch.names, batch.errors, outputs, batch.features)
+      entries = results.entries(batch.names, batch.errors, outputs, model.class_names)
+      add(list(entries), batch.features)
       for place, error in batch.errors.items():
         failed += 1
         if failed <= _SHOWN:

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
   # Imports TensorFlow, which takes seconds: only after the flags were parsed.
   from trainer.serving import predict
 
-  return predict.run(
+  return predict.predict(
     _EXPORT.value,
     _INPUT.value,
     _OUTPUT.value,

@@ -10,10 +10,11 @@ An entry for each example, in order, also for those that cannot be used.
 
 import contextlib
 import csv
+import functools
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -48,41 +49,48 @@ def check_path(path: str, loaded: LoadedModel) -> None:
       )
 
 
-@contextlib.contextmanager
-def writer(path: str, loaded: LoadedModel) -> Iterator["_Lines | _Table | _Sheet"]:
-  """Yields an object with `add(names, errors, outputs, features)`, a batch at a time.
+# Adds the entries of a batch, see `entries`, and the features of those that could be used.
+Add = Callable[[list[dict], Mapping[str, np.ndarray]], None]
 
-  The file is there when all was written, and not before.
+
+@contextlib.contextmanager
+def writer(path: str, loaded: LoadedModel) -> Iterator[Add]:
+  """Yields the function that adds a batch to a file, which is there when all was written.
 
   Raises:
     OutputError: it cannot be written.
   """
   if path == "-":
-    yield _Lines(sys.stdout, loaded)
+    yield functools.partial(_add_lines, sys.stdout)
     sys.stdout.flush()
     return
   try:
     storage.makedirs(os.path.dirname(path) or ".")
     if path.endswith(".png"):
-      sheet = _Sheet(loaded)
-      yield sheet
-      sheet.write(path)
+      images: list[tuple[np.ndarray, contact_sheet.Caption]] = []
+      yield functools.partial(_add_images, images, next(iter(loaded.decoders)))
+      _write_sheet(path, images)
       return
     with files.write_atomically(path) as file:
-      yield _Table(file, loaded) if path.endswith(".csv") else _Lines(file, loaded)
+      if path.endswith(".csv"):
+        table = csv.DictWriter(file, _columns(loaded), lineterminator="\n")
+        table.writeheader()
+        yield functools.partial(_add_rows, table)
+      else:
+        yield functools.partial(_add_lines, file)
   except (tf.errors.OpError, OSError) as error:
     if isinstance(error, errors.OctetError):
       raise
     raise errors.OutputError(f"{path} (--output) cannot be written: {error}") from error
 
 
-def rows(
+def entries(
   names: Sequence[str],
   failed: Mapping[int, str],
   outputs: Mapping[str, np.ndarray],
   class_names: Sequence[str] | None,
 ) -> Iterator[dict]:
-  """An entry for each example: what was predicted, in plain Python, or the error."""
+  """Yields for each example what was predicted, in plain Python, or the error."""
   plain = {name: predictions.to_json(array) for name, array in outputs.items()}
   row = 0
   for place, name in enumerate(names):
@@ -91,54 +99,50 @@ def rows(
       continue
     entry = {"input": name}
     for key, values in plain.items():
-      entry[key] = values[row]
-      if key == "class" and class_names and isinstance(values[row], int):
-        entry["class_name"] = (
-          class_names[values[row]] if values[row] < len(class_names) else str(values[row])
-        )
+      entry[key] = value = values[row]
+      if key == "class" and class_names and isinstance(value, int):
+        entry["class_name"] = class_names[value] if value < len(class_names) else str(value)
     yield entry
     row += 1
 
 
-class _Lines:
-  """JSON lines."""
-
-  def __init__(self, file, loaded):
-    self._file, self._names = file, loaded.description["class_names"]
-
-  def add(self, names, failed, outputs, features):
-    """Writes a batch."""
-    del features
-    for entry in rows(names, failed, outputs, self._names):
-      self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+def _add_lines(file, batch, features):
+  """Writes a line of JSON for each example."""
+  del features
+  for entry in batch:
+    file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-class _Table:
-  """CSV, with a column for each number."""
-
-  def __init__(self, file, loaded):
-    self._names = loaded.description["class_names"]
-    self._writer = csv.DictWriter(_File(file), _columns(loaded), lineterminator="\n")
-    self._writer.writeheader()
-
-  def add(self, names, failed, outputs, features):
-    """Writes a batch."""
-    del features
-    for entry in rows(names, failed, outputs, self._names):
-      flat = {}
-      for key, value in entry.items():
-        if isinstance(value, list):
-          flat |= {f"{key}_{place}": number for place, number in enumerate(value)}
-        else:
-          flat[key] = value
-      self._writer.writerow(flat)
+def _add_rows(table, batch, features):
+  """Writes a row of CSV for each example, with a column for each number."""
+  del features
+  for entry in batch:
+    flat = {}
+    for key, value in entry.items():
+      several = value if isinstance(value, list) else None
+      flat |= {key: value} if several is None else {f"{key}_{i}": x for i, x in enumerate(several)}
+    table.writerow(flat)
 
 
-class _File:
-  """What csv writes to; a GFile gives back nothing, which csv would hand on."""
+def _add_images(images, feature, batch, features):
+  """Keeps images for the contact sheet, as many as there is room for."""
+  good = [entry for entry in batch if "error" not in entry]
+  for entry, image in zip(good, features.get(feature, ()), strict=True):
+    if len(images) == SHEET_IMAGES:
+      return
+    title = entry.get("class_name", str(entry["class"]))
+    if "probabilities" in entry:
+      title += f" {100 * entry['probabilities'][entry['class']]:.1f} %"
+    images.append((image, contact_sheet.Caption([title, os.path.basename(entry["input"])])))
 
-  def __init__(self, file):
-    self.write = file.write
+
+def _write_sheet(path, images):
+  if not images:
+    raise errors.InputError("There is no image for the contact sheet.")
+  if not contact_sheet.write(path, *zip(*images, strict=True)):
+    raise errors.SettingError(
+      f"--output={path} needs matplotlib: `{installation.command('plot')}` brings it."
+    )
 
 
 def _columns(loaded):
@@ -152,37 +156,6 @@ def _columns(loaded):
         f"--output: CSV cannot hold the output {name!r} of shape {shape}; use .jsonl."
       )
     columns += [f"{name}_{place}" for place in range(shape[1])] if len(shape) == 2 else [name]
-    if name == "class" and loaded.description["class_names"]:
+    if name == "class" and loaded.class_names:
       columns.append("class_name")
   return [*columns, "error"]
-
-
-class _Sheet:
-  """A contact sheet of the first images."""
-
-  def __init__(self, loaded):
-    self._loaded = loaded
-    self._images, self._captions = [], []
-
-  def add(self, names, failed, outputs, features):
-    """Keeps images, as many as there is room for."""
-    feature = next(iter(self._loaded.decoders))
-    names_ = self._loaded.description["class_names"]
-    good = [entry for entry in rows(names, failed, outputs, names_) if "error" not in entry]
-    for entry, image in zip(good, features.get(feature, ()), strict=True):
-      if len(self._images) == SHEET_IMAGES:
-        return
-      title = entry.get("class_name", str(entry["class"]))
-      if "probabilities" in entry:
-        title += f" {100 * entry['probabilities'][entry['class']]:.1f} %"
-      self._images.append(image)
-      self._captions.append(contact_sheet.Caption([title, os.path.basename(entry["input"])]))
-
-  def write(self, path):
-    """Draws the sheet."""
-    if not self._images:
-      raise errors.InputError("There is no image for the contact sheet.")
-    if not contact_sheet.write(path, self._images, self._captions):
-      raise errors.SettingError(
-        f"--output={path} needs matplotlib: `{installation.command('plot')}` brings it."
-      )

@@ -114,7 +114,7 @@ class Service:
     loaded = self._loaded(version)
     request = await _aside(body, rest.classify_request, body, loaded)
     outputs = await self._batcher.run(loaded.engines[request.signature], request.features)
-    return rest.classify_answer(outputs, loaded.description["class_names"])
+    return rest.classify_answer(outputs, loaded.class_names)
 
   def status(self) -> dict[str, Any]:
     """Returns which version is loaded, as TensorFlow Serving tells it."""

@@ -15,7 +15,7 @@ from tests.trainer import programs
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.outputs import checks
-from trainer.serving import predict as run_lib
+from trainer.serving import predict as predict_lib
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def photos(tmp_path_factory):
 def run(saved_model, inputs, output, **settings):
   settings = {"engine": "tensorflow", "batch_size": 3, **settings}
   inputs = [str(path) for path in (inputs if isinstance(inputs, list) else [inputs])]
-  return run_lib.run(os.path.dirname(saved_model), inputs, str(output), **settings)
+  return predict_lib.predict(os.path.dirname(saved_model), inputs, str(output), **settings)
 
 
 def lines(path):
