@@ -7,7 +7,7 @@ from tests import fake_tpu, made_up_gpus
 from tests.conformance import cases
 from trainer import spec
 from trainer.devices import device as device_lib
-from trainer.programs import device_loops, step
+from trainer.programs import device_loops, plan, step
 
 GPUS, PER_CORE = 2, 8
 
@@ -23,8 +23,10 @@ def trace(case, all_reduce):
     batch_sizes={},
     config=trainer.RunConfig(),
   )
+  target = plan.target_of(device, trainer.RunConfig())
+  loops = device_loops.DeviceLoops(program, trainer.RunConfig(), target)
   element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
-  traced = device_loops.make(program, GPUS).train.trace(element_spec, True).function
+  traced = loops.trace_training(element_spec, is_endless=True).function
   trained = [variable for variable in program.store.variables.values() if variable.trainable]
   return trained, fake_tpu.operations(traced)
 

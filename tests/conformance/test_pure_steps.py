@@ -11,8 +11,8 @@ from tests import long
 from tests.conformance import cases
 from trainer import spec
 from trainer.devices import replica
-from trainer.inputs import stacks
-from trainer.programs import functionalize, step, tpu_lowering
+from trainer.programs import functionalize, lowering, plan, step, traced_program
+from trainer.settings.kinds import Kind
 
 STEPS, BATCH = 5, 16
 
@@ -26,7 +26,7 @@ parametrized = pytest.mark.parametrize(
 
 
 def traced_steps(case, strategy):
-  """(program, function): a program, and its steps, traced for a stack of them."""
+  """(step.Program, TracedProgram of several steps)."""
   program = step.Program(
     spec.ModelFn(case.model_fn),
     strategy=strategy,
@@ -34,25 +34,20 @@ def traced_steps(case, strategy):
     batch_sizes={},
     config=trainer.RunConfig(),
   )
-  (stack,) = stacks.spec_of(case.train_input_fn({"batch_size": BATCH}).element_spec, STEPS, 1)
-  count = tf.TensorSpec([], tf.int32)
-
-  def train_steps(first, count, *flat):
-    program.train_steps([tf.nest.pack_sequence_as(stack, flat)], first, count)
-
-  function = tf.function(train_steps, autograph=False)
-  return program, function.get_concrete_function(count, count, *tf.nest.flatten(stack))
+  element = case.train_input_fn({"batch_size": BATCH}).element_spec
+  planned = plan.Plan(Kind.TRAIN, element, 1, STEPS, is_stacked=True)
+  return program, traced_program.trace(program, planned)
 
 
 @parametrized
 def test_values_after_many_steps(case):
   program, traced = traced_steps(case, tf.distribute.OneDeviceStrategy("/cpu:0"))
-  made = functionalize.Functionalized(traced)
+  made = functionalize.Functionalized(traced.concrete)
   pure = tf.function(lambda values, given: made.call(values, given), autograph=False)
-  stack = traced.structured_input_signature[0][2:]
-  given = [tf.constant(1), tf.constant(STEPS - 1), *map(_values, stack)]
+  *stack, _, _ = traced.specs
+  given = [*map(_values, stack), tf.constant(1), tf.constant(STEPS - 1)]
   values = pure([_read(made, index) for index in range(len(made.handles))], given)
-  traced(*given)
+  traced.concrete(*given)
   assert len(values) == len(made.assigned) >= len(program.store.variables)
   assert program.global_step.numpy() == STEPS - 1
   # To the bit where Keras's optimizers assign; TensorFlow's own round in another order.
@@ -60,11 +55,11 @@ def test_values_after_many_steps(case):
     np.testing.assert_allclose(value, _read(made, index), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.skipif(not tpu_lowering.is_installed(), reason="tensorflow-tpu is not installed")
+@pytest.mark.skipif(not lowering.is_as_on_tpu(), reason="tensorflow-tpu is not installed")
 @parametrized
 def test_lowers_as_a_tpu_does(case):
   program, traced = traced_steps(case, replica.OneOfMany(8))
-  made = tpu_lowering.Lowering(traced).lower()
+  made = lowering.lower_functionalized(functionalize.Functionalized(traced.concrete), "TPU")
   trained = [variable for variable in program.store.variables.values() if variable.trainable]
   assert made.hlo.count(b"all-reduce") >= len(trained)
   assert len(made.aliases) >= len(program.store.variables)

@@ -8,9 +8,9 @@ import trainer
 from tests import fake_tpu, long
 from tests.conformance import cases
 from trainer import spec
-from trainer.inputs import groups, stacks
+from trainer.inputs import groups
 from trainer.preflight import bridge, made_up_tpu
-from trainer.programs import device_loops, step
+from trainer.programs import device_loops, plan, step
 from trainer.settings import kinds
 
 CORES, PER_CORE = 8, 2
@@ -51,16 +51,15 @@ def strategy():
   return made_up_tpu.strategy(CORES)
 
 
-@pytest.fixture
-def loops(case, strategy):
-  program = step.Program(
-    spec.ModelFn(case.model_fn),
-    strategy=strategy,
-    params={},
-    batch_sizes={},
-    config=trainer.RunConfig(),
+def made(case, strategy, steps_per_program=1):
+  """The device loops of a case."""
+  config = trainer.RunConfig(
+    tpu_config=trainer.TPUConfig(steps_per_program=steps_per_program, stacked_input_bytes=2**24)
   )
-  return device_loops.make(program, CORES)
+  program = step.Program(
+    spec.ModelFn(case.model_fn), strategy=strategy, params={}, batch_sizes={}, config=config
+  )
+  return device_loops.DeviceLoops(program, config, plan.Target(CORES))
 
 
 def replicated(nodes):
@@ -74,10 +73,11 @@ def check_region(concrete_function):
   return nodes
 
 
-def test_train(case, loops):
+def test_train(case, strategy):
+  loops = made(case, strategy)
   element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
-  nodes = check_region(loops.train.trace(element_spec, True).function)
-  variables = loops.train._program.store.variables
+  nodes = check_region(loops.trace_training(element_spec, is_endless=True).function)
+  variables = loops.program.store.variables
   trained = [variable for variable in variables.values() if variable.trainable]
   # TensorFlow takes the mean over the cores of its moving averages too, equal as they are.
   averages = [name for name in variables if name.endswith("/ExponentialMovingAverage")]
@@ -85,22 +85,26 @@ def test_train(case, loops):
   assert len(sums) == len(trained) + len(averages) > 0
 
 
-def test_evaluate_and_predict(case, loops):
+def test_evaluate_and_predict(case, strategy):
+  loops = made(case, strategy)
   dataset = groups.group(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
-  evaluation = check_region(loops.evaluate.trace(dataset.element_spec, "").function)
-  prediction = check_region(loops.predict.trace(dataset.element_spec).function)
-  for nodes in (evaluation, prediction):
+  for kind in (kinds.Kind.EVAL, kinds.Kind.PREDICT):
+    nodes = check_region(loops.trace_groups(kind, dataset.element_spec).function)
     assert not any(node.op == "CrossReplicaSum" for node in replicated(nodes))
 
 
 @pytest.mark.parametrize("case, kind", long.except_for(QUICK, CASES_AND_KINDS), ids=_id)
-def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, kind, loops):
+def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, kind, strategy):
   """By TensorFlow's own TPU bridge."""
-  element = case.train_input_fn({"batch_size": PER_CORE}).element_spec
+  loops = made(case, strategy, steps_per_program=5)
+  dataset = case.train_input_fn({"batch_size": PER_CORE})
   if kind == kinds.Kind.TRAIN:
-    traced = loops.steps.trace(stacks.spec_of(element, 5, CORES)).function
+    program = loops.trace_training(dataset.element_spec, is_endless=True)
   else:
-    traced = loops.groups.trace(kind, element, 5, 2**20).function
+    group = groups.group(dataset, PER_CORE, CORES).element_spec
+    program = loops.trace_groups(kind, group)
+  assert program.plan.length == 5
+  traced = program.function
   module = bridge.convert(traced)
   assert module.count("tf_device.replicate(") == module.count("tf_device.cluster_func") == 1
   assert f"n = {CORES} : i32" in module
@@ -108,8 +112,9 @@ def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, kind, loo
 
 
 @pytest.mark.parametrize("case", cases.CASES[:1], ids=lambda case: case.name)
-def test_a_step_that_the_host_calls_has_the_host_wait_for_its_loss(case, loops):
+def test_a_step_that_the_host_calls_has_the_host_wait_for_its_loss(case, strategy):
   """What the test above looks for is found where it is."""
   element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
-  by_host = bridge.host_operations(loops.train.trace(element_spec, True).function.graph)
+  traced = made(case, strategy).trace_training(element_spec, is_endless=True)
+  by_host = bridge.host_operations(traced.function.graph)
   assert any(operation.startswith("IsFinite") for operation in by_host)

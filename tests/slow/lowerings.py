@@ -14,8 +14,9 @@ import pathlib
 import sys
 
 from tests.slow import preflight_all
-from trainer.preflight import compiler, hlo, lower, topology
-from trainer.programs import hlo_program
+from trainer.preflight import compiler, hlo, topology
+from trainer.preflight import steps as steps_lib
+from trainer.programs import hlo_program, lowering
 from trainer.settings import kinds
 
 EXPERIMENTS = (
@@ -32,11 +33,12 @@ def write(folder, names):
   """Lowers the training program of each experiment, as this environment does."""
   for name in names:
     experiment = preflight_all.load(name, folder)
-    steps = lower.Steps(
+    steps = steps_lib.Steps(
       experiment, V3.replicas, {kind: experiment.per_core(kind, 8) for kind in experiment.kinds()}
     )
-    element = steps.contract(kinds.Kind.TRAIN)
-    made = steps.lower(*steps.trace_program(kinds.Kind.TRAIN, element))
+    element = steps.call_input_fn(kinds.Kind.TRAIN)
+    traced = steps.trace_planned(kinds.Kind.TRAIN, element)
+    made = lowering.lower(traced.function, traced.specs)
     path = folder / f"{name}.{made.lowering}"
     path.with_suffix(path.suffix + ".hlo").write_bytes(made.hlo)
     path.with_suffix(path.suffix + ".aliases").write_text(json.dumps(made.aliases))
@@ -47,9 +49,9 @@ def compare(folder):
   """Compiles all that was written; returns the table's rows and the experiments that differ."""
   rows, reduced = [], {}
   for path in sorted(folder.glob("*.hlo")):
-    name, lowering = path.name.removesuffix(".hlo").rsplit(".", 1)
+    name, way = path.name.removesuffix(".hlo").rsplit(".", 1)
     aliases = json.loads(path.with_suffix(".aliases").read_text())
-    made = hlo_program.HloProgram(path.read_bytes(), lowering, tuple(map(tuple, aliases)))
+    made = hlo_program.HloProgram(path.read_bytes(), way, tuple(map(tuple, aliases)))
     compiled = compiler.compile_program(made, V3, 3600)
     if not isinstance(compiled, compiler.Compiled):
       sys.exit(f"{path}: {compiled.message}")
@@ -58,7 +60,7 @@ def compare(folder):
     rows.append(
       [
         name.removesuffix(".gin"),
-        {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "as for a CPU"}[lowering],
+        {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "as for a CPU"}[way],
         f"{compiled.listing.allocated_bytes / 2**20:,.1f} MiB",
         f"{compiled.aliased_bytes / 2**20:,.1f} MiB",
         f"{compiled.flops / 1e6:,.2f}",

@@ -9,7 +9,6 @@ in its working directory, and each example says what the file held where the exa
 """
 
 import argparse
-import functools
 import os
 import pathlib
 import subprocess
@@ -25,7 +24,8 @@ from tests.slow import lost_workers
 from trainer import run_config
 from trainer.inputs import feeder
 from trainer.preflight import made_up_tpu
-from trainer.programs import loop_input, multi_step
+from trainer.programs import loop_input, plan
+from trainer.settings.kinds import Kind
 
 HOSTS, CORES = 4, 8
 BATCH, STEPS = 2, 3  # of a core; in a stack
@@ -90,18 +90,15 @@ def steps_of(input_fn, start=0):
     feeder.Layout(HOSTS * CORES, HOSTS * CORES), lambda kind: BATCH, run_config.RunConfig(), {}
   )
 
-  steps = types.SimpleNamespace(trace=lambda element_spec: None)
-  steps.hosts_reader = functools.partial(
-    multi_step.Steps.hosts_reader,
-    types.SimpleNamespace(
-      _replicas=HOSTS * CORES,
-      _program=types.SimpleNamespace(strategy=strategy),
-      _devices=lambda: places,
-    ),
+  config = run_config.RunConfig(tpu_config=run_config.TPUConfig(steps_per_program=STEPS))
+  loops = types.SimpleNamespace(
+    devices=places,
+    planner=plan.Planner(config, plan.Target(HOSTS * CORES)),
+    program=types.SimpleNamespace(strategy=strategy),
+    trace_training=lambda element_spec, is_endless: None,
   )
-  loops = types.SimpleNamespace(steps=steps)
-  inputs = loop_input.LoopInputs(feed, loops, lambda element_spec: STEPS, driven_hosts=HOSTS)
-  reader = inputs.get("train", input_fn, start=start).iterator
+  inputs = loop_input.LoopInputs(feed, loops, driven_hosts=HOSTS)
+  reader = inputs.call_and_trace(Kind.TRAIN, input_fn, start=start).iterator
   found = []
   while stack := reader.current():
     for core, (features,) in enumerate(stack.elements):

@@ -13,7 +13,7 @@ from trainer.settings.kinds import Kind
 
 
 def try_step(
-  kind: str,
+  kind: Kind,
   source: Callable | loop_input.LoopInput,
   inputs: loop_input.LoopInputs,
   loops: device_loops.DeviceLoops,
@@ -24,7 +24,7 @@ def try_step(
   """Runs one step with the variables as they are; returns a sentence on it.
 
   Args:
-    kind: "train", "eval" or "predict".
+    kind: the kind.
     source: the input_fn of the kind, or its LoopInput.
     inputs: the LoopInputs.
     loops: the DeviceLoops.
@@ -38,7 +38,7 @@ def try_step(
   """
   runs: dict[str, Any] = {Kind.TRAIN: _train, Kind.EVAL: _evaluate, Kind.PREDICT: _predict}
   run = runs[kind]
-  batches = inputs.get(kind, source, start=start)
+  batches = inputs.call_and_trace(kind, source, start=start)
   clock = time.monotonic()
   if kind == Kind.TRAIN:
     values.invalidate()
@@ -70,8 +70,8 @@ def _evaluate(loops, batches):
   )
 
 
-def _predict(loops, batches):
-  result = next(loops.predict.run(batches.traced, batches.iterator), None)
+def _predict(_, batches):
+  result = next(batches.traced.run(batches.iterator), None)
   if result is None:
     return None
   return ", ".join(

@@ -194,7 +194,7 @@ class Estimator:
       "Device: %s. Precision: %s%s. Seed: %d.\n%s",
       self.device,
       self.config.precision,
-      ", compiled by XLA" * self._parts.loops.xla,
+      ", compiled by XLA" * self._parts.loops.planner.target.xla,
       self.config.tf_random_seed,
       batch_sizes_lib.table(sizes, self.device.hosts),
     )
@@ -468,7 +468,7 @@ class Estimator:
       A LoopInput, which a call of that kind takes in place of the input_fn, so that nothing is
       traced twice.
     """
-    return self._parts.inputs.get(kind, input_fn, start=self._start(kind, input_fn))
+    return self._parts.inputs.call_and_trace(kind, input_fn, start=self._start(kind, input_fn))
 
   @_in_turn
   def try_step(self, kind: Kind, input_fn: InputFn) -> str:

@@ -15,7 +15,7 @@ from trainer.evaluation import evaluator
 from trainer.inputs import feeder
 from trainer.loop import training, training_lock, turns, watchdog
 from trainer.outputs import exported_records, options, prediction_stream, saved_model
-from trainer.programs import device_loops, loop_input, program_length, step
+from trainer.programs import device_loops, loop_input, plan, step
 from trainer.reporting import evaluations_file
 from trainer.settings import batch_sizes as batch_sizes_lib
 
@@ -73,11 +73,6 @@ class Given:
     """The params, with what the device adds."""
     return dict(self.params, use_tpu=self.device.kind == "tpu")
 
-  @property
-  def uses_xla(self) -> bool:
-    """Whether XLA compiles the steps."""
-    return self.device.uses_xla(self.config.xla, self.config.static_shapes)
-
 
 def make(given: Given) -> Parts:
   """Makes the parts.
@@ -90,11 +85,12 @@ def make(given: Given) -> Parts:
   )
   in_turns = turns.Turns(f"the Estimator of {given.model_dir}")
   checkpoints = _checkpoints(given)
-  program = _program(given)
+  target = plan.target_of(given.device, given.config)
+  program = _program(given, target)
   values = _values(given, program, checkpoints)
-  loops = _loops(given, program)
+  loops = device_loops.DeviceLoops(program, given.config, target)
   feeding = _feeder(given)
-  inputs = _inputs(given, feeding, loops)
+  inputs = loop_input.LoopInputs(feeding, loops, given.device.driven_hosts)
   position = data_position.DataPosition()
   saving = saver.Saver(
     program.store, values, position, checkpoints, given.workers, lock.check, given.watchdog.stage
@@ -132,7 +128,7 @@ def make(given: Given) -> Parts:
     saver=saving,
     training=trains,
     evaluator=evaluates,
-    predictor=prediction_stream.Predictor(loops=loops, turns_=in_turns, **shared),
+    predictor=prediction_stream.Predictor(turns_=in_turns, **shared),
     export=_export(given, values, feeding),
   )
 
@@ -152,7 +148,7 @@ def _checkpoints(given):
   )
 
 
-def _program(given):
+def _program(given, target):
   device = given.device
   sizes = given.batch_sizes.all_on(device.replicas)
   return step.Program(
@@ -162,7 +158,7 @@ def _program(given):
     batch_sizes={kind: size.per_core for kind, size in sizes.items()},
     config=given.config,
     # What they do for an operation, XLA does for the whole step.
-    uses_cpu_kernels=device.uses_cpu_kernels(False if given.uses_xla else given.config.cpu_kernels),
+    uses_cpu_kernels=device.uses_cpu_kernels(False if target.xla else given.config.cpu_kernels),
   )
 
 
@@ -172,16 +168,6 @@ def _values(given, program, checkpoints):
   return model_values.ModelValues(program.store, checkpoints, settings, given.config.evaluate_ema)
 
 
-def _loops(given, program):
-  return device_loops.make(
-    program,
-    given.device.local_replicas,
-    given.config.tpu_config.host_call_every_n_steps,
-    on_one_cpu=given.device.kind == "cpu" and given.device.replicas == 1,
-    xla=given.uses_xla,
-  )
-
-
 def _feeder(given):
   return feeder.Feeder(
     feeder.layout_of(given.device, given.config),
@@ -189,17 +175,6 @@ def _feeder(given):
     given.config,
     given.all_params,
     given.watchdog.stage,
-  )
-
-
-def _inputs(given, feeding, loops):
-  return loop_input.LoopInputs(
-    feeding,
-    loops,
-    functools.partial(program_length.steps_per_program, given.config, given.device),
-    functools.partial(program_length.groups_per_program, given.config, given.device),
-    results_bytes=given.config.tpu_config.stacked_input_bytes,
-    driven_hosts=given.device.driven_hosts,
   )
 
 

@@ -83,7 +83,7 @@ class Evaluator:
       be called.
     """
     self._values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
-    eval_input = self._inputs.get(Kind.EVAL, source, name or "")
+    eval_input = self._inputs.call_and_trace(Kind.EVAL, source, name or "")
     names = self._program.calls.call_scaffold_fn(Kind.EVAL)
     specification = eval_input.traced.step.specification
     all_hooks = hook_list.HookList(

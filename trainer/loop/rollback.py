@@ -135,7 +135,7 @@ class Rollback:
     start = self._went_on.get(checkpoint)
     if start is None:
       start = self._position.of(checkpoint, input_fn, self._batch_size)
-    again = self._inputs.get(Kind.TRAIN, input_fn, start=start)
+    again = self._inputs.call_and_trace(Kind.TRAIN, input_fn, start=start)
     self._values.invalidate()
     if last_step > self._step():
       again.traced.run(again.iterator, last_step - self._step())

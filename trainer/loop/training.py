@@ -193,7 +193,7 @@ class Training:
     position = self._position.of(latest, input_fn, batch_size)
 
     # 2. The loop is traced, which makes the variables, and these get their values.
-    train_input = self._inputs.get(Kind.TRAIN, source, start=position)
+    train_input = self._inputs.call_and_trace(Kind.TRAIN, source, start=position)
     specification = train_input.traced.step.specification
     hooks = [*hooks, *session_run.adapt(specification.training_hooks, "training_hooks")]
     if latest is None:

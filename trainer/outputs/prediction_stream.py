@@ -14,7 +14,7 @@ from trainer.hooks import hook_list, session_run
 from trainer.inputs import read_errors
 from trainer.loop import turns
 from trainer.loop import watchdog as watchdog_lib
-from trainer.programs import device_loops, loop_input, step_errors
+from trainer.programs import loop_input, step_errors
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
@@ -24,7 +24,6 @@ class Predictor:
 
   Args:
     program: the step.Program.
-    loops: its DeviceLoops.
     inputs: the LoopInputs.
     values: the ModelValues of its variables.
     turns_: the Turns of the Estimator: a stream takes one for each batch, since others may use the
@@ -36,14 +35,12 @@ class Predictor:
     self,
     *,
     program: step_lib.Program,
-    loops: device_loops.DeviceLoops,
     inputs: loop_input.LoopInputs,
     values: model_values.ModelValues,
     turns_: turns.Turns,
     watchdog: watchdog_lib.Watchdog,
   ) -> None:
     self._program = program
-    self._loops = loops
     self._inputs = inputs
     self._values = values
     self._turns = turns_
@@ -74,7 +71,7 @@ class Predictor:
       with_examples: whether to yield pairs of a prediction and what it is for.
     """
     self._values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
-    predict_input = self._inputs.get(Kind.PREDICT, source)
+    predict_input = self._inputs.call_and_trace(Kind.PREDICT, source)
     specification = predict_input.traced.step.specification
     _check_keys(keys, specification.predictions)
     names = self._program.calls.call_scaffold_fn(Kind.PREDICT)
@@ -88,8 +85,8 @@ class Predictor:
         session_run.adapt([*(hooks or []), *(specification.prediction_hooks or [])], "predict"),
         estimator,
       )
-      groups = self._loops.predict.run(
-        predict_input.traced, predict_input.iterator, predict_input.elements, with_examples
+      groups = predict_input.traced.run(
+        predict_input.iterator, predict_input.elements, with_examples
       )
       stream = self._batches_or_examples(
         predict_input.input_fn,

@@ -18,7 +18,8 @@ import tensorflow as tf
 from trainer import errors, spec
 from trainer.inputs import stacks
 from trainer.preflight import bindings, made_up_tpu
-from trainer.programs import abstract_variables, cpu_lowering, device_loops, program_length
+from trainer.programs import abstract_variables, cpu_lowering, device_loops, multi_group, multi_step
+from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
@@ -72,23 +73,26 @@ class Loops:
   def __init__(
     self, experiment: bindings.Experiment, replicas: int, per_core: Mapping[Any, int]
   ) -> None:
-    self._config = experiment.config
     self._replicas = replicas
-    self._program = step_lib.Program(
+    program = step_lib.Program(
       spec.ModelFn(experiment.model_fn),
       strategy=made_up_tpu.strategy(replicas),
       params=dict(experiment.params, use_tpu=True),
       batch_sizes=per_core,
       config=experiment.config,
     )
-    self._host_call_every = self._config.tpu_config.host_call_every_n_steps
-    self._loops = device_loops.make(self._program, replicas, self._host_call_every)
+    # Where a slice has several hosts, each makes stacks of its own.
+    several_hosts = replicas > made_up_tpu.CORES_OF_A_HOST
+    stacked = frozenset([Kind.TRAIN] if several_hosts else [])
+    target = plan_lib.Target(replicas, stacked=stacked)
+    self._loops = device_loops.DeviceLoops(program, experiment.config, target)
+    self._host_call_every = experiment.config.tpu_config.host_call_every_n_steps
 
-  def bridge(self, kind: str, element: Any) -> Bridged:
+  def bridge(self, kind: Kind, element: Any) -> Bridged:
     """Traces the device loop of a kind and takes it through the bridge.
 
     Args:
-      kind: "train", "eval" or "predict".
+      kind: the kind.
       element: the specs of one core's batch.
 
     Raises:
@@ -97,9 +101,14 @@ class Loops:
       SettingError: TPUConfig.steps_per_program cannot be had.
     """
     # The weights of a model that fills eight cores need not fit into this machine's memory.
+    traced: Any
     with tf.variable_creator_scope(abstract_variables.without_values):
-      steps, traced, result_bytes = self._trace(kind, element)
+      if kind == Kind.TRAIN:
+        traced = self._loops.trace_training(element, is_endless=True)
+      else:
+        traced = self._loops.trace_groups(kind, _group_spec(element, self._replicas))
     module = convert(traced.function)
+    steps, result_bytes = _program_of(traced)
     in_program = steps
     if kind == Kind.TRAIN and traced.step.host_fn is not None:
       in_program = min(steps, self._host_call_every)
@@ -115,32 +124,15 @@ class Loops:
       result_bytes_per_step=result_bytes / in_program,
     )
 
-  def _trace(self, kind, element):
-    """Returns (steps of a program, what was traced, bytes that the host reads from a core)."""
-    if kind == Kind.TRAIN:
-      return self._trace_training(element)
-    limit = self._config.tpu_config.stacked_input_bytes
-    groups, program = program_length.longest(
-      lambda groups: self._loops.groups.trace(Kind(kind), element, groups, limit),
-      program_length.groups_on_tpu(self._config, element),
-    )
-    if program is not None:
-      return groups, program, groups * program.bytes_of_group
-    group = _group_spec(element, self._replicas)
-    if kind == Kind.PREDICT:
-      traced = self._loops.predict.trace(group)
-    else:
-      traced = self._loops.evaluate.trace(group, "")
-    return 1, traced, _bytes_of_results(traced.function.graph)
 
-  def _trace_training(self, element):
-    steps = program_length.steps_on_tpu(self._config, element)
-    if steps == 1 and self._replicas <= made_up_tpu.CORES_OF_A_HOST:
-      traced = self._loops.train.trace(element, True)
-      return steps, traced, _bytes_of_results(traced.function.graph)
-    traced = self._loops.steps.trace(stacks.spec_of(element, steps, self._replicas))
+def _program_of(traced):
+  """Returns (steps of a program, bytes that the host reads from a core)."""
+  if isinstance(traced, multi_group.GroupProgram):
+    return traced.plan.length, traced.plan.length * traced.bytes_of_group
+  if isinstance(traced, multi_step.StepsProgram):
     kept = [*traced.totals.variables(), *traced.step.scalars.values()]
-    return steps, traced, sum(map(_bytes_of, kept))
+    return traced.plan.length, sum(map(_bytes_of, kept))
+  return 1, _bytes_of_results(traced.function.graph)
 
 
 def _group_spec(element, replicas):

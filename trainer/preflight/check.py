@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from trainer import errors
 from trainer.cli import command, formatting
-from trainer.inputs import stacks
-from trainer.preflight import bindings, bridge, compiler, estimates, hlo, lower, memory, search
+from trainer.preflight import bindings, bridge, compiler, estimates, hlo, memory, search
+from trainer.preflight import steps as steps_lib
 from trainer.preflight import topology as topology_lib
-from trainer.programs import cpu_lowering, hlo_program
+from trainer.programs import cpu_lowering, hlo_program, lowering
 
 STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
 
@@ -102,7 +102,7 @@ class Check:
     self._tell = tell
     # By number of replicas, and by (kind, number of replicas): topologies with as many cores share
     # the HLO, which does not depend on the topology.
-    self._steps: dict[int, lower.Steps] = {}
+    self._steps: dict[int, steps_lib.Steps] = {}
     self._loops: dict[int, bridge.Loops] = {}
     self._lowered: dict[tuple[str, int], _Lowered] = {}
 
@@ -140,17 +140,13 @@ class Check:
     key = report.kind, report.topology.replicas
     if key not in self._lowered:
       steps = self._steps_of(report.topology.replicas)
-      element = self._stage(report, "contract", lambda: steps.contract(report.kind))
-      function, arguments = self._stage(
-        report, "trace", lambda: steps.trace_program(report.kind, element)
-      )
-      program = self._stage(report, "lower", lambda: steps.lower(function, arguments))
+      element = self._stage(report, "contract", lambda: steps.call_input_fn(report.kind))
+      traced = self._stage(report, "trace", lambda: steps.trace_planned(report.kind, element))
+      program = self._stage(report, "lower", lambda: lowering.lower(traced.function, traced.specs))
       loops = self._loops_of(report.topology.replicas)
       bridged = self._stage(report, "bridge", lambda: loops.bridge(report.kind, element))
-      graph = lower.graph_of(function, arguments)
-      trainable = sum(
-        v.shape.num_elements() * v.dtype.size for v in steps.variables.values() if v.trainable
-      )
+      graph, variables = traced.concrete.graph, steps.program.store.variables.values()
+      trainable = sum(v.shape.num_elements() * v.dtype.size for v in variables if v.trainable)
       self._lowered[key] = _Lowered(
         program,
         element,
@@ -158,7 +154,7 @@ class Check:
         cpu_lowering.warnings(graph) if program.lowering == hlo_program.CPU else [],
         trainable,
         bridged,
-        _next_input(arguments, element),
+        _next_input(traced.plan),
         dict(report.seconds),
       )
     else:
@@ -167,7 +163,7 @@ class Check:
 
   def _steps_of(self, replicas):
     if replicas not in self._steps:
-      self._steps[replicas] = lower.Steps(self._experiment, replicas, self._per_core(replicas))
+      self._steps[replicas] = steps_lib.Steps(self._experiment, replicas, self._per_core(replicas))
     return self._steps[replicas]
 
   def _loops_of(self, replicas):
@@ -231,11 +227,10 @@ class Check:
   def _search(self, report, lowered, needed, fits, limit):
     def compile_at(batch):
       self._tell(report, "search", batch)
-      steps = lower.Steps(self._experiment, report.topology.replicas, {report.kind: batch})
-      element = steps.with_batch(lowered.element, batch)
-      function, arguments = steps.trace_program(report.kind, element)
-      next_input = _next_input(arguments, element)
-      program = steps.lower(function, arguments)
+      steps = steps_lib.Steps(self._experiment, report.topology.replicas, {report.kind: batch})
+      traced = steps.trace_planned(report.kind, steps_lib.with_batch(lowered.element, batch))
+      next_input = _next_input(traced.plan)
+      program = lowering.lower(traced.function, traced.specs)
       result = compiler.compile_program(program, report.topology, self._timeout_seconds)
       if isinstance(result, compiler.OutOfMemory):
         return False, max(result.needed_bytes + next_input, limit + 1)
@@ -267,9 +262,9 @@ class _Stopped(Exception):
   """A stage failed. The report says which and why."""
 
 
-def _next_input(arguments, element):
+def _next_input(plan):
   """The bytes of the stack that comes over while a program works on another; 0 without stacks."""
-  return 0 if arguments is element else stacks.bytes_of_step(arguments)
+  return plan.length * plan.step_bytes if plan.is_stacked else 0
 
 
 def _has_room(compiled, next_input, limit):

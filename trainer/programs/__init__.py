@@ -4,7 +4,7 @@
 and `predict_loop` run many steps in one call of the device; `multi_step` and, for evaluation and
 prediction, `multi_group` run them in one program of the device. `device_loops` holds one of each,
 and `loop_input` traces what fits an input. `functionalize` makes a traced function one without
-variables, and `tpu_lowering` lowers it to HLO. `loop/` runs these programs, and `preflight/`
+variables, and `lowering` lowers it to HLO. `loop/` runs these programs, and `preflight/`
 compiles them.
 """
 
@@ -18,10 +18,12 @@ __all__ = [
   "functionalize",
   "hlo_program",
   "loop_input",
+  "lowering",
   "multi_group",
-  "program_length",
+  "multi_step",
+  "plan",
   "step",
   "step_errors",
-  "tpu_lowering",
   "tpu_only",
+  "traced_program",
 ]

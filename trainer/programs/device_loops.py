@@ -1,54 +1,114 @@
 """The device loops of a Program: what an Estimator runs on its device."""
 
-import dataclasses
+from collections.abc import Callable
+from typing import Any
 
-from trainer.programs import eval_loop, host_call, multi_group, multi_step, predict_loop, train_loop
+import tensorflow as tf
+
+from trainer import run_config
+from trainer.programs import (
+  eval_loop,
+  host_call,
+  multi_group,
+  multi_step,
+  predict_loop,
+  tpu_only,
+  traced_program,
+  train_loop,
+)
+from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
+from trainer.settings.kinds import Kind
+
+TracedTraining = train_loop.TracedLoop | multi_step.StepsProgram
+TracedGroups = eval_loop.TracedEvaluation | predict_loop.TracedPrediction | multi_group.GroupProgram
 
 
-@dataclasses.dataclass(frozen=True)
 class DeviceLoops:
-  """A loop for each kind, and programs of several steps or groups. Each keeps what it has traced.
-
-  Attributes:
-    train: training loops that call each step.
-    steps: programs of several training steps.
-    evaluate: loops over whole batches, and partial batches.
-    predict: prediction steps.
-    groups: programs of several groups of an evaluation or a prediction.
-    xla: whether XLA compiles the programs of training steps for a CPU or a GPU.
-  """
-
-  train: train_loop.TrainLoop
-  steps: multi_step.Steps
-  evaluate: eval_loop.EvalLoop
-  predict: predict_loop.PredictLoop
-  groups: multi_group.Groups
-  xla: bool
-
-
-def make(
-  program: step_lib.Program,
-  replicas: int,
-  host_call_every_n_steps: int = 1,
-  on_one_cpu: bool = False,
-  xla: bool = False,
-) -> DeviceLoops:
-  """Makes the loops; traces nothing.
+  """Traces what the device runs, once for each kind of input.
 
   Args:
-    program: the program.
-    replicas: number of batches in a step: the replicas of this process.
-    host_call_every_n_steps: number of steps from one host_call to the next.
-    on_one_cpu: whether the device is a CPU as one core.
-    xla: see DeviceLoops.
+    program: the step.Program.
+    config: the RunConfig.
+    target: the Target of the device.
+
+  Attributes:
+    program: see Args.
+    planner: says which programs there are.
+    devices: the name of each core's device.
+    evaluate: loops over whole batches, and partial batches.
   """
-  host = host_call.HostCall(host_call_every_n_steps)
-  return DeviceLoops(
-    train_loop.TrainLoop(program, replicas, host, on_one_cpu),
-    multi_step.Steps(program, replicas, host, xla),
-    eval_loop.EvalLoop(program, replicas),
-    predict_loop.PredictLoop(program, replicas, on_one_cpu),
-    multi_group.Groups(program, replicas),
-    xla,
-  )
+
+  def __init__(
+    self, program: step_lib.Program, config: run_config.RunConfig, target: plan_lib.Target
+  ) -> None:
+    self.program = program
+    self.planner = plan_lib.Planner(config, target)
+    self.devices = program.strategy.extended.worker_devices
+    self.evaluate = eval_loop.EvalLoop(program, target.replicas)
+    self._target = target
+    self._host = host_call.HostCall(config.tpu_config.host_call_every_n_steps)
+    self._train = train_loop.TrainLoop(program, target, self._host)
+    self._traces: dict[Any, Any] = {}
+
+  def trace_training(self, element_spec: Any, is_endless: bool) -> TracedTraining:
+    """Traces a training loop.
+
+    Args:
+      element_spec: of the per-core batches.
+      is_endless: whether there is no last one.
+
+    Raises:
+      SettingError: TPUConfig.steps_per_program cannot be had.
+      ModelFnError: the model_fn raised.
+    """
+    plan = self.planner.plan(Kind.TRAIN, element_spec)
+
+    def trace():
+      if not plan.is_stacked:
+        return self._train.trace(element_spec, is_endless)
+      traced = traced_program.trace(self.program, plan, self._target.xla or None)
+      return multi_step.StepsProgram(self.program, traced, self._host)
+
+    return self._once(trace, element_spec, Kind.TRAIN, plan.length, is_endless)
+
+  def trace_groups(
+    self, kind: Kind, group_spec: Any, groups: int | None = None, name: str = ""
+  ) -> TracedGroups:
+    """Traces an evaluation or a prediction.
+
+    Args:
+      kind: EVAL or PREDICT.
+      group_spec: of the groups, see `trainer.inputs.groups`.
+      groups: how many there are, or None.
+      name: the evaluation's name.
+
+    Raises:
+      SettingError: TPUConfig.steps_per_program cannot be had.
+      ModelFnError: the model_fn raised.
+    """
+
+    def trace(plan):
+      if plan.is_stacked:
+        make = lambda: multi_group.GroupProgram(
+          self.program, traced_program.trace(self.program, plan)
+        )
+      elif kind == Kind.EVAL:
+        make = lambda: self.evaluate.trace(group_spec, name)
+      else:
+        make = lambda: predict_loop.trace(self.program, self._target, group_spec)
+      # The programs of several groups count the metrics after them, whatever the name is.
+      return self._once(make, group_spec, kind, plan.length, name if plan.length == 1 else "")
+
+    element, _ = group_spec
+    core = tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), element)
+    return traced_program.trace_longest(self.planner.plan(kind, core, groups), trace)
+
+  def _once(self, trace: Callable, element_spec: Any, *key: Any) -> Any:
+    """Returns what was traced for this kind of input and this key; calls `trace` the first time."""
+    key = tf.data.IteratorSpec(element_spec), *key
+    if key not in self._traces:
+      traced = trace()
+      tpu_only.check(traced.function, self.program.calls.model_name)
+      self._traces[key] = traced
+    return self._traces[key]

@@ -22,6 +22,10 @@ class TracedEvaluation:
   function: tf.types.experimental.ConcreteFunction
   step: step_lib.TracedStep
 
+  def read(self, dataset: tf.data.Dataset) -> tf.data.Iterator:
+    """Returns what `run` takes the groups of a dataset from."""
+    return iter(dataset)
+
   def run(self, iterator: tf.data.Iterator, group: tuple, steps: int) -> dict[str, Any]:
     """Evaluates whole batches.
 
@@ -56,7 +60,6 @@ class EvalLoop:
     self._program = program
     self._replicas = replicas
     self._metrics: dict[str, metrics_lib.HostMetrics] = {}  # by the evaluation's name
-    self._traces: dict[Any, TracedEvaluation] = {}
     self._partial = tf.function(self._evaluate_partial, autograph=False)
 
   def host_metrics(self, name: str) -> metrics_lib.HostMetrics:
@@ -64,18 +67,12 @@ class EvalLoop:
     return self._metrics.setdefault(name, metrics_lib.HostMetrics(self._program.store))
 
   def trace(self, group_spec: tuple, name: str) -> TracedEvaluation:
-    """Traces the loop over whole batches, once for each kind of input and each name.
+    """Traces the loop over whole batches of an evaluation.
 
     Args:
       group_spec: of the iterator over groups, see `trainer.inputs.groups`.
       name: the evaluation's name.
     """
-    key = tf.data.IteratorSpec(group_spec), name
-    if key not in self._traces:
-      self._traces[key] = self._trace(group_spec, name)
-    return self._traces[key]
-
-  def _trace(self, group_spec, name):
     found = []
 
     def evaluate(iterator, group, steps):
@@ -86,7 +83,6 @@ class EvalLoop:
     function = tf.function(evaluate, autograph=False).get_concrete_function(
       tf.data.IteratorSpec(group_spec), group_spec, tf.TensorSpec([], tf.int64)
     )
-    tpu_only.check(function, self._program.calls.model_name)
     return TracedEvaluation(function, found[-1])
 
   def _loop(self, iterator, group, steps, host_metrics):

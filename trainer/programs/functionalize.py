@@ -11,6 +11,7 @@ variable.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ class Functionalized:
     handles: eager handles of the variables, in the order of their values in `call`.
     specs: tf.TensorSpec of each.
     assigned: indexes of the variables that the function assigns, in the order of their next values.
+    arguments: tf.TensorSpec of each argument of the traced function, flat.
     operations: name of an operation that `call` has made → that of the traced function.
 
   Raises:
@@ -75,6 +77,8 @@ class Functionalized:
       self._captured[inside.ref()] = _Handle(len(self.handles))
       self.handles.append(outside)
       self.specs.append(spec)
+    own = len(self._graph.inputs) - len(self._graph.captures)
+    self.arguments = [tf.TensorSpec(each.shape, each.dtype) for each in self._graph.inputs[:own]]
     captured = [self._captured.get(tensor.ref()) for tensor in self._graph.inputs]
     self.assigned = sorted(_assigned(self._graph, captured))
 
@@ -96,6 +100,13 @@ class Functionalized:
     ]
     results = self._go_through(self._graph, given, state)
     return [*(state[index] for index in self.assigned), *results]
+
+  def operation_in(self, message: str) -> tf.Operation | None:
+    """Returns the operation of the traced function that an error message of XLA is about."""
+    for name in re.findall(r"\{\{node ([^}]+)\}\}|node `([^`]+)`", message):
+      if operation := self.operations.get("".join(name)):
+        return operation
+    return None
 
   def _go_through(self, graph, given, state, prefix=""):
     """Makes a graph's operations again; returns its outputs and updates the state."""

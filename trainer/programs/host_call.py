@@ -1,5 +1,6 @@
 """Calls the function of a host_call with the tensors of the steps that are due."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -8,19 +9,17 @@ import tensorflow as tf
 from trainer.reporting import summaries
 
 
+@dataclasses.dataclass(frozen=True)
 class HostCall:
   """Calls the functions of host_calls while device loops are traced.
 
-  Args:
-    every: number of steps from one call to the next.
-
   Attributes:
-    every: the argument.
+    every: number of steps from one call to the next.
+    writers: the summary writers that the functions have created.
   """
 
-  def __init__(self, every: int) -> None:
-    self.every = every
-    self._writers: list = []  # summary writers that the functions created
+  every: int
+  writers: list = dataclasses.field(default_factory=list)
 
   def add(self, fn: Callable | None, step: tf.Tensor, tensors: Any) -> None:
     """Adds the call to the function that is being traced.
@@ -34,7 +33,7 @@ class HostCall:
       return
 
     def call():
-      with tf.device("/cpu:0"), tf.name_scope(""), summaries.keep_writers(self._writers):
+      with tf.device("/cpu:0"), tf.name_scope(""), summaries.keep_writers(self.writers):
         fn(**tensors) if isinstance(tensors, dict) else fn(*tensors)
       return True
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer.inputs import feeder as feeder_lib
 from trainer.inputs import stacks
-from trainer.programs import device_loops, eval_loop, program_length
+from trainer.programs import device_loops, eval_loop
 from trainer.settings import setting_types
 from trainer.settings.kinds import Kind
 
@@ -21,7 +21,7 @@ class LoopInput:
   input_fn that it was made of. The iterator serves once: a later call makes its own.
 
   Attributes:
-    kind: "train", "eval" or "predict".
+    kind: of the loop.
     input_fn: what made it.
     start: the example that its data begins at.
     dataset: a tf.data.Dataset of what the device loop of the kind reads; where there are several
@@ -30,13 +30,10 @@ class LoopInput:
       where several groups are one a stacks.GroupStackReader.
     elements: the number of the dataset's elements, or None if it is not known or has no end.
     is_endless: whether it has no end. The training loop is traced for that.
-    traced: what was traced for the iterator: for training a train_loop.TracedLoop or a
-      multi_step.TracedProgram, for evaluation an eval_loop.TracedEvaluation, for prediction a
-      predict_loop.TracedPrediction; for both a multi_group.GroupProgram where several groups are
-      one program.
+    traced: what was traced for the iterator, see `device_loops`.
   """
 
-  kind: str
+  kind: Kind
   input_fn: Callable
   start: int
   dataset: tf.data.Dataset
@@ -61,10 +58,10 @@ class LoopInput:
     metrics = self.traced.function.structured_outputs["metrics"]
     return ["loss", *(name for name, value in metrics.items() if not value.shape.rank)]
 
-  def take(self, kind: str, start: int) -> "LoopInput | None":
-    """Hands itself over to a run of a kind that begins at an example.
+  def hand_over(self, kind: Kind, start: int) -> "LoopInput | None":
+    """Hands what it has over to a run of a kind that begins at an example, and is empty then.
 
-    Returns None if it does not serve that run, or has been taken before.
+    Returns None if it does not serve that run, or is empty.
     """
     if self.iterator is None or (self.kind, self.start) != (kind, start):
       return None
@@ -79,44 +76,28 @@ InputFn = Annotated[
 ]
 
 
+@dataclasses.dataclass(frozen=True)
 class LoopInputs:
   """Makes the inputs of device loops.
 
-  Args:
+  Attributes:
     feeder: the Feeder.
     loops: the DeviceLoops.
-    steps_per_program: function of the element_spec of a training's dataset that returns how many
-      steps are one program.
-    groups_per_program: function of the element_spec of a dataset of groups and of their number, or
-      None, that returns how many groups may be one program.
-    results_bytes: the most bytes that the results of a program of several groups take on one core.
     driven_hosts: the hosts whose training input this process drives. Where there are several, each
       makes the input of its own cores. Evaluation and prediction read on this one.
   """
 
-  def __init__(
-    self,
-    feeder: feeder_lib.Feeder,
-    loops: device_loops.DeviceLoops,
-    steps_per_program: Callable[[Any], int] = lambda element_spec: 1,
-    groups_per_program: Callable[[Any, int | None], int] = lambda element_spec, groups: 1,
-    results_bytes: int = 0,
-    driven_hosts: int = 1,
-  ) -> None:
-    self._feeder = feeder
-    self._loops = loops
-    self._steps_per_program = steps_per_program
-    self._groups_per_program = groups_per_program
-    self._results_bytes = results_bytes
-    self._driven_hosts = driven_hosts
+  feeder: feeder_lib.Feeder
+  loops: device_loops.DeviceLoops
+  driven_hosts: int = 1
 
-  def get(
-    self, kind: str, source: Callable | LoopInput, name: str = "", start: int = 0
+  def call_and_trace(
+    self, kind: Kind, source: Callable | LoopInput, name: str = "", start: int = 0
   ) -> LoopInput:
     """Calls an input_fn, checks what it gives and traces the device loop of the kind for it.
 
     Args:
-      kind: "train", "eval" or "predict".
+      kind: the kind.
       source: the input_fn; or a LoopInput, which is used if it serves.
       name: of the evaluation.
       start: the example to begin at, in training.
@@ -125,58 +106,39 @@ class LoopInputs:
       InputError: the input cannot be used.
       ModelFnError: the model_fn raised.
     """
-    if isinstance(source, LoopInput) and (taken := source.take(kind, start)):
+    if isinstance(source, LoopInput) and (taken := source.hand_over(kind, start)):
       return taken
-    input_fn = input_fn_of(source)
-    reader = None
-    if kind == Kind.TRAIN and self._driven_hosts > 1:
-      dataset, cardinality, reader = self._of_hosts(input_fn, start)
+    input_fn, reader = input_fn_of(source), None
+    if kind == Kind.TRAIN and self.driven_hosts > 1:
+      dataset, cardinality, reader = self._call_on_hosts(input_fn, start)
     else:
-      dataset = self._feeder.for_loop(kind, input_fn, start)
+      dataset = self.feeder.for_loop(kind, input_fn, start)
       cardinality = int(dataset.cardinality().numpy())
     elements = cardinality if cardinality >= 0 else None
     is_endless = cardinality == tf.data.INFINITE_CARDINALITY
+    traced: Any
     if kind == Kind.TRAIN:
-      iterator, traced = self._trace_training(dataset, is_endless, reader)
+      traced = self.loops.trace_training(dataset.element_spec, is_endless)
     else:
-      iterator, traced = self._trace_groups(Kind(kind), dataset, name, elements)
+      traced = self.loops.trace_groups(kind, dataset.element_spec, elements, name)
+    iterator = traced.read(dataset) if reader is None else reader
     return LoopInput(kind, input_fn, start, dataset, iterator, elements, is_endless, traced)
 
-  def _trace_training(self, dataset, is_endless, reader):
-    """Returns what reads the dataset, a reader of stacks if there is one, and what is traced."""
-    if reader is None:
-      steps = self._steps_per_program(dataset.element_spec)
-      if steps == 1 and not self._loops.xla:
-        return iter(dataset), self._loops.train.trace(dataset.element_spec, is_endless)
-      reader = self._loops.steps.reader(dataset, steps)
-    return reader, self._loops.steps.trace(reader.element_spec)
-
-  def _of_hosts(self, input_fn, start):
+  def _call_on_hosts(self, input_fn, start):
     """Returns the first host's dataset and its cardinality, and the reader of what all make."""
     found = []
 
-    def dataset_of(context):
-      dataset = self._feeder.for_loop(Kind.TRAIN, input_fn, start, context)
+    def stacks_of(context):
+      dataset = self.feeder.for_loop(Kind.TRAIN, input_fn, start, context)
       # Asked on the host that has the dataset: no other one can.
       found.append((dataset, int(dataset.cardinality().numpy())))
-      return dataset
+      plan = self.loops.planner.plan(Kind.TRAIN, dataset.element_spec)
+      cores = plan.replicas // context.num_input_pipelines
+      return stacks.stack_for_cores(dataset, plan.length, cores)
 
-    reader = self._loops.steps.hosts_reader(dataset_of, self._steps_per_program)
+    strategy = self.loops.program.strategy
+    reader = stacks.HostsStackReader(strategy, stacks_of, self.loops.devices)  # which fills `found`
     return *found[0], reader
-
-  def _trace_groups(self, kind, dataset, name, elements):
-    """Returns what reads the dataset, and what is traced for it."""
-    most, program = program_length.longest(
-      lambda groups: self._loops.groups.trace(
-        kind, program_length.element_of(dataset.element_spec), groups, self._results_bytes
-      ),
-      self._groups_per_program(dataset.element_spec, elements),
-    )
-    if program is not None:
-      return self._loops.groups.reader(dataset, most), program
-    if kind == Kind.EVAL:
-      return iter(dataset), self._loops.evaluate.trace(dataset.element_spec, name)
-    return iter(dataset), self._loops.predict.trace(dataset.element_spec)
 
 
 def input_fn_of(source: Callable | LoopInput) -> Callable:

@@ -13,10 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.programs import core_results, tpu_only
 from trainer.programs import host_metrics as metrics_lib
 from trainer.programs import step as step_lib
-from trainer.settings.kinds import Kind
+from trainer.programs import traced_program
 
 
 class GroupProgram:
@@ -24,48 +23,57 @@ class GroupProgram:
 
   Args:
     program: the step.Program.
-    kind: EVAL or PREDICT.
-    element_spec: of a stack's elements, see `stacks.spec_of`.
-    groups: the most groups of the program.
-    limit_bytes: the most bytes that the results of the program take on one core.
+    traced: the TracedProgram.
 
   Attributes:
-    groups: see Args.
-    function: its concrete function, of (elements, first, count).
+    plan: what was traced.
+    function: its concrete function.
     step: what the trace of its step found.
     bytes_of_group: the bytes of one group's results on one core.
-
-  Raises:
-    core_results.TooLarge: the results of so many groups exceed limit_bytes.
   """
 
-  def __init__(
-    self, program: step_lib.Program, kind: Kind, element_spec: tuple, groups: int, limit_bytes: int
-  ) -> None:
-    self.groups = groups
-    results = core_results.CoreResults(program.store, kind, groups, limit_bytes)
-    found: list[step_lib.TracedStep] = []
-
-    def run(elements, first, count):
-      found.append(program.run_groups(kind, elements, first, count, results))
-
-    scalar = tf.TensorSpec([], tf.int32)
-    function = tf.function(run, autograph=False)
-    self.function = function.get_concrete_function(element_spec, scalar, scalar)
-    tpu_only.check(self.function, program.calls.model_name)
-    self.step = found[-1]
-    self.bytes_of_group = results.bytes_of_group
-    self._results = tf.function(results.read, autograph=False)
+  def __init__(self, program: step_lib.Program, traced: traced_program.TracedProgram) -> None:
+    self.plan = traced.plan
+    self.function = traced.concrete
+    self.step = traced.step
+    self.bytes_of_group = traced.kept.bytes_of_group
+    self._devices = program.strategy.extended.worker_devices
+    self._results = tf.function(traced.kept.read, autograph=False)
     self._counting: dict[str, Any] = {}  # by the evaluation's name
+
+  def read(self, dataset: tf.data.Dataset) -> stacks.GroupStackReader:
+    """Returns what reads the groups of a dataset in stacks."""
+    return stacks.GroupStackReader(stacks.stack_groups(dataset, self.plan.length), self._devices)
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:
     """Starts on the next groups of a stack. A TPU works on them after this has returned."""
-    self.function(stack.elements, tf.constant(stack.first), tf.constant(count))
+    places = tf.constant(stack.first), tf.constant(count)
+    self.function(*tf.nest.flatten(stack.elements), *places)
     stack.first += count
 
   def results(self) -> Any:
     """Returns what the groups have given, see CoreResults.read; waits for them."""
     return self._results()
+
+  def run(
+    self, reader: stacks.GroupStackReader, groups: int | None = None, with_examples: bool = False
+  ) -> Iterator[tuple[Any, Any]]:
+    """Predicts for the groups of a reader's stacks, a program at a time.
+
+    See predict_loop.TracedPrediction.run.
+    """
+    del groups  # each stack says how many it has
+    while (stack := reader.current()) is not None:
+      first, count = stack.first, stack.left
+      self.start(stack, count)
+      # Now, not when the caller asks for more: another prediction may use the same variables then.
+      results = on_host(self.results())
+      for index in range(first, first + count):
+        yield without_padding(
+          tf.nest.map_structure(lambda array, place=index - first: array[place], results),
+          stack.rows[index],
+          stack.examples(index) if with_examples else None,
+        )
 
   def count(
     self, results: Any, rows: np.ndarray, name: str, host_metrics: metrics_lib.HostMetrics
@@ -83,7 +91,7 @@ class GroupProgram:
     """
     if name not in self._counting:
       self._counting[name] = tf.function(self._counted(host_metrics), autograph=False)
-    missing = np.zeros([self.groups - len(rows), rows.shape[1]], rows.dtype)
+    missing = np.zeros([self.plan.length - len(rows), rows.shape[1]], rows.dtype)
     return self._counting[name](
       results, tf.constant(np.concatenate([rows, missing])), tf.constant(len(rows))
     )
@@ -145,71 +153,29 @@ def sum_of_losses(losses: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
   return tf.reduce_sum(tf.where(rows > 0, weighted, 0))
 
 
-class Groups:
-  """The programs of several groups of a Program.
+def without_padding(predictions: Any, rows: np.ndarray, element: Any) -> tuple[Any, Any]:
+  """Drops the padding from what was predicted for a group, and from its examples.
 
   Args:
-    program: the step.Program.
-    replicas: number of batches in a group: the replicas of this process.
+    predictions: nest of numpy arrays [cores · per-core batch, ...].
+    rows: int64 [cores], the examples of each core's batch that are real.
+    element: the examples, as the predictions; or None.
+
+  Returns:
+    (predictions, element): the real examples only.
   """
+  size = tf.nest.flatten(predictions)[0].shape[0] // len(rows)
+  if (rows == size).all():
+    return predictions, element
 
-  def __init__(self, program: step_lib.Program, replicas: int) -> None:
-    self._program = program
-    self._replicas = replicas
-    self._traces: dict[Any, GroupProgram] = {}
+  def real(array):
+    return np.concatenate([array[i * size : i * size + count] for i, count in enumerate(rows)])
 
-  def trace(self, kind: Kind, element_spec: Any, groups: int, limit_bytes: int) -> GroupProgram:
-    """Traces the program, once for each kind of input.
-
-    Args:
-      kind: EVAL or PREDICT.
-      element_spec: of one core's batch.
-      groups: the most groups in a program.
-      limit_bytes: the most bytes that its results take on one core.
-
-    Raises:
-      core_results.TooLarge: the results of so many groups exceed limit_bytes.
-    """
-    element_spec = stacks.spec_of(element_spec, groups, self._replicas)
-    key = kind, groups, limit_bytes, tf.data.IteratorSpec(element_spec)
-    if key not in self._traces:
-      self._traces[key] = GroupProgram(self._program, kind, element_spec, groups, limit_bytes)
-    return self._traces[key]
-
-  def reader(self, dataset: tf.data.Dataset, groups: int) -> stacks.GroupStackReader:
-    """Makes the input of a program of several groups.
-
-    Args:
-      dataset: groups, see `trainer.inputs.groups`.
-      groups: the most groups in the program.
-    """
-    devices = self._program.strategy.extended.worker_devices
-    return stacks.GroupStackReader(stacks.stack_groups(dataset, groups), devices)
+  # tf.nest would take None for an example.
+  of_examples = None if element is None else tf.nest.map_structure(real, element)
+  return tf.nest.map_structure(real, predictions), of_examples
 
 
-def predict(
-  program: GroupProgram, reader: stacks.GroupStackReader, with_examples: bool
-) -> Iterator[tuple[Any, np.ndarray, Any]]:
-  """Predicts for the groups of a reader's stacks, a program at a time.
-
-  Args:
-    program: the program.
-    reader: of the groups.
-    with_examples: whether to return the examples too.
-
-  Yields:
-    (predictions, rows, element) of each group: nests of numpy arrays [cores · per-core batch, ...],
-    padding included; and how many examples of each core's batch are real. The element is None
-    unless with_examples is true.
-  """
-  while (stack := reader.current()) is not None:
-    first, count = stack.first, stack.left
-    program.start(stack, count)
-    # Now, not when the caller asks for more: another prediction may use the same variables then.
-    results = tf.nest.map_structure(lambda tensor: tensor.numpy(), program.results())
-    for index in range(count):
-      yield (
-        tf.nest.map_structure(lambda array, index=index: array[index], results),
-        stack.rows[first + index],
-        stack.examples(first + index) if with_examples else None,
-      )
+def on_host(tensors: Any) -> Any:
+  """Returns the numpy arrays of tensors; waits for them."""
+  return tf.nest.map_structure(lambda tensor: tensor.numpy(), tensors)

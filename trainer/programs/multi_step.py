@@ -7,55 +7,50 @@ where it begins and how many steps it does are arguments, so it is compiled once
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.programs import core_totals, host_call, tpu_only
+from trainer.programs import host_call, traced_program
 from trainer.programs import step as step_lib
 from trainer.reporting import step_times
 
 
-class TracedProgram:
+class StepsProgram:
   """A program of several training steps that was traced for the stacks of one kind of input.
 
   Args:
     program: the step.Program.
+    traced: the TracedProgram.
     host: what calls the function of the host_call. A program ends where a call is due.
-    element_spec: of a stack's elements, see `stacks.spec_of`.
-    xla: whether XLA compiles the program for a CPU or a GPU.
 
   Attributes:
-    function: the concrete function of (elements, first, count).
+    plan: what was traced.
+    function: its concrete function.
     step: what the trace of its step found.
     totals: what the steps of a loop add up to.
   """
 
   def __init__(
-    self,
-    program: step_lib.Program,
-    host: host_call.HostCall,
-    element_spec: tuple,
-    xla: bool = False,
+    self, program: step_lib.Program, traced: traced_program.TracedProgram, host: host_call.HostCall
   ) -> None:
-    self._global_step = program.global_step
+    self.function = traced.concrete
+    self.step = traced.step
+    self.totals = traced.kept
+    self.plan = traced.plan
     self._host = host
+    self._global_step = program.global_step
+    self._devices = program.strategy.extended.worker_devices
     self._is_reading = False
-    found: list[tuple[core_totals.CoreTotals, step_lib.TracedStep]] = []
-
-    def train_steps(elements, first, count):
-      found.append(program.train_steps(elements, first, count))
-
-    count = tf.TensorSpec([], tf.int32)
-    self._steps = tf.function(train_steps, autograph=False, jit_compile=xla or None)
-    self.function = self._steps.get_concrete_function(element_spec, count, count)
-    tpu_only.check(self.function, program.calls.model_name)
-    self.totals, self.step = found[-1]
     self._reset = tf.function(self.totals.reset, autograph=False)
     self._results = tf.function(self._read, autograph=False)
     self._host_call = tf.function(self._call_newest, autograph=False)
+
+  def read(self, dataset: tf.data.Dataset) -> stacks.StackReader:
+    """Returns what reads per-core batches in stacks."""
+    stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
+    return stacks.StackReader(stacked, self._devices)
 
   def run(self, reader: stacks.StackReader, steps: int) -> dict[str, Any]:
     """Runs the loop.
@@ -84,7 +79,8 @@ class TracedProgram:
       if stack is None:
         break
       count = min(steps - done, stack.left, self._until_host_call(int(start) + done))
-      self._steps(stack.elements, tf.constant(stack.first), tf.constant(count))
+      places = tf.constant(stack.first), tf.constant(count)
+      self.function(*tf.nest.flatten(stack.elements), *places)
       stack.first += count
       done += count
       if self.step.host_fn is not None:
@@ -118,65 +114,3 @@ class TracedProgram:
       non_finite_step=self.totals.non_finite_step(),
       scalars={tag: variable.read_value() for tag, variable in self.step.scalars.items()},
     )
-
-
-class Steps:
-  """The programs of several training steps of a Program.
-
-  Args:
-    program: the step.Program.
-    replicas: number of batches in a step: the replicas of this process.
-    host: what calls the function of the host_call.
-    xla: see TracedProgram.
-  """
-
-  def __init__(
-    self, program: step_lib.Program, replicas: int, host: host_call.HostCall, xla: bool = False
-  ) -> None:
-    self._program = program
-    self._replicas = replicas
-    self._host = host
-    self._xla = xla
-    self._traces: dict[Any, TracedProgram] = {}
-
-  def trace(self, element_spec: tuple) -> TracedProgram:
-    """Traces the program, once for each kind of input.
-
-    Args:
-      element_spec: of a stack's elements, see `stacks.spec_of`.
-    """
-    key = tf.data.IteratorSpec(element_spec)
-    if key not in self._traces:
-      self._traces[key] = TracedProgram(self._program, self._host, element_spec, self._xla)
-    return self._traces[key]
-
-  def reader(self, dataset: tf.data.Dataset, steps: int) -> stacks.StackReader:
-    """Makes the input of a training loop that has `steps` steps in a program.
-
-    Args:
-      dataset: per-core batches.
-      steps: the most steps in a program.
-    """
-    return stacks.StackReader(stacks.stack(dataset, steps, self._replicas), self._devices())
-
-  def hosts_reader(
-    self,
-    dataset_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
-    steps_of: Callable[[Any], int],
-  ) -> stacks.HostsStackReader:
-    """Makes the input of a training loop whose cores belong to several hosts.
-
-    Args:
-      dataset_of: function of a host's InputContext that returns its per-core batches.
-      steps_of: function of their element_spec that returns the most steps in a program.
-    """
-
-    def stacks_of(context):
-      dataset = dataset_of(context)
-      cores = self._replicas // context.num_input_pipelines
-      return stacks.stack_for_cores(dataset, steps_of(dataset.element_spec), cores)
-
-    return stacks.HostsStackReader(self._program.strategy, stacks_of, self._devices())
-
-  def _devices(self):
-    return self._program.strategy.extended.worker_devices

@@ -15,6 +15,7 @@ import tensorflow as tf
 from trainer import errors, run_config, spec
 from trainer.optimization import combined_gradients, schedules
 from trainer.programs import core_results, core_totals, model_calls, untrained
+from trainer.programs import plan as plan_lib
 from trainer.reporting import summaries
 from trainer.settings import durations
 from trainer.settings.kinds import Kind
@@ -56,8 +57,8 @@ class TracedStep:
 class Program:
   """A model_fn on the replicas of a strategy, with the variables that it creates.
 
-  Call `train`, `evaluate` and `predict` while a tf.function is being traced. Each returns, beside
-  tensors, the TracedStep.
+  Call `train`, `evaluate`, `predict` and `run_stack` while a tf.function is being traced. Each
+  returns, beside tensors, the TracedStep.
 
   Args:
     model_fn: the model_fn.
@@ -130,60 +131,88 @@ class Program:
     self._warn_of_no_training(traced)
     return tf.reduce_mean(losses), host_tensors, traced
 
-  def train_steps(
-    self, stacks: Sequence[tuple], first: tf.Tensor, count: tf.Tensor
-  ) -> tuple[core_totals.CoreTotals, TracedStep]:
-    """Does training steps, and counts them.
+  def run_stack(
+    self, plan: plan_lib.Plan, stack: Sequence[tuple], first: tf.Tensor, count: tf.Tensor
+  ) -> tuple[core_totals.CoreTotals | core_results.CoreResults, TracedStep]:
+    """Does training steps and counts them; or evaluates groups, or predicts for them.
 
     On a TPU and on one replica the loop over the steps is inside of `strategy.run`: the steps are
     one program of the device. The replicas of a MirroredStrategy cannot wait for each other inside
     of a loop, so there the loop is around them, and all else is the same.
 
     Args:
-      stacks: for each replica its elements of several steps: nests of tensors with one more axis in
+      plan: the program, which is stacked.
+      stack: for each replica its elements of several steps: nests of tensors with one more axis in
         front, [steps, per-core batch, ...].
       first: int32 scalar, where in the stack to begin.
       count: int32 scalar, the number of steps.
 
     Returns:
-      (totals, traced): what the steps add up to, in variables; and the TracedStep.
-    """
-    totals, traced = core_totals.CoreTotals(self.store), TracedStep()
-    on_replica = functools.partial(self._train_on_stack, traced, totals)
-    arguments = self._of_each_replica(stacks)
+      (kept, traced): what the steps add up to, or what `evaluate` or `predict` would return of each
+      replica, that of the first group at place 0: in variables; and the TracedStep.
 
-    def one_step(index):
+    Raises:
+      core_results.TooLarge: see CoreResults.keep.
+    """
+    traced, arguments = TracedStep(), self._of_each_replica(stack)
+    if plan.kind == Kind.TRAIN:
+      totals = core_totals.CoreTotals(self.store)
+      self._train_on_stack(traced, totals, arguments, first, count)
+      self._warn_of_no_training(traced)
+      return totals, traced
+    results = core_results.CoreResults(self.store, plan.kind, plan.length, plan.limit_bytes)
+    self._run_groups(plan.kind, traced, results, arguments, first, count)
+    return results, traced
+
+  def _train_on_stack(self, traced, totals, stack, first, count):
+    def on_replica(step, index, *stack):
+      loss, tensors = self._train_on_replica(traced, *_at(index, stack))
+      totals.add(step + 1, loss, tensors)
+
+    def step_of_all(index):
       step = self.global_step.read_value()
-      self._run_on_replicas(on_replica, step, index, *arguments)
+      self._run_on_replicas(on_replica, step, index, *stack)
       self._run_after_step(step)
       self.global_step.assign_add(1)
-      return index + 1
 
-    if isinstance(self.strategy, tf.distribute.MirroredStrategy):
-      tf.while_loop(lambda index: index < first + count, one_step, [first])
-    else:
-      self._run_on_replicas(on_replica, *arguments, loop=self._loop_of(first, count))
-    self._warn_of_no_training(traced)
-    return totals, traced
-
-  def _warn_of_no_training(self, traced):
-    untrained.warn(self.store, traced.specification.train_op, self.calls.model_name)
-
-  def _loop_of(self, first, count):
-    """Returns the loop that each replica runs over its stack."""
-
-    def loop(one_step, *stack):
+    def on_core(one_step, *stack):
       def body(index):
         step = self.global_step.read_value()
         with schedules.training_scope(self.training_length, step):
           one_step(step, step, index, *stack)
         with assignments.allow():  # a model_fn may not count the steps
           replica_updates.update_each(lambda own: own.assign_add(1), [self.global_step])
-        return index + 1
 
-      tf.while_loop(lambda index: index < first + count, body, [first])
+      _for_each_place(first, count, body)
 
-    return loop
+    if self._has_loop_around_replicas():
+      _for_each_place(first, count, step_of_all)
+    else:
+      self._run_on_replicas(on_replica, *stack, loop=on_core)
+
+  def _run_groups(self, kind, traced, results, stack, first, count):
+    on_element = self._evaluate_on_replica if kind == Kind.EVAL else self._predict_on_replica
+
+    def on_replica(index, *stack):
+      results.keep(index - first, on_element(traced, *_at(index, stack)))
+
+    def group_of_all(index):
+      self._run_on_replicas(on_replica, index, *stack, kind=kind)
+
+    def on_core(one_group, *stack):
+      _for_each_place(first, count, lambda index: one_group(step, index, *stack))
+
+    if self._has_loop_around_replicas():
+      _for_each_place(first, count, group_of_all)
+    else:
+      step = self.global_step.read_value()
+      self._run_on_replicas(on_replica, *stack, kind=kind, loop=on_core)
+
+  def _has_loop_around_replicas(self):
+    return isinstance(self.strategy, tf.distribute.MirroredStrategy)
+
+  def _warn_of_no_training(self, traced):
+    untrained.warn(self.store, traced.specification.train_op, self.calls.model_name)
 
   def _train_on_replica(self, traced, *element):
     """Does one step on a replica; returns its loss and the tensors of the host_call."""
@@ -195,11 +224,6 @@ class Program:
     _, tensors = traced.specification.host_call or (None, {})
     _check_host_tensors(tensors)
     return tf.cast(traced.specification.loss, tf.float32), tensors
-
-  def _train_on_stack(self, traced, totals, step, index, *stack):
-    """Does the step of one place in a stack on a replica."""
-    loss, tensors = self._train_on_replica(traced, *_at(index, stack))
-    totals.add(step + 1, loss, tensors)
 
   def evaluate(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any, TracedStep]:
     """Does one evaluation step.
@@ -240,57 +264,6 @@ class Program:
     """Returns the predictions for a batch on a replica."""
     traced.specification = self.calls.call(Kind.PREDICT, element[:1])
     return traced.specification.predictions
-
-  def run_groups(
-    self,
-    kind: Kind,
-    stacks: Sequence[tuple],
-    first: tf.Tensor,
-    count: tf.Tensor,
-    results: core_results.CoreResults,
-  ) -> TracedStep:
-    """Evaluates groups, or predicts for them. As in `train_steps`, the loop is on the cores.
-
-    Args:
-      kind: EVAL or PREDICT.
-      stacks: for each replica its elements of several groups: nests of tensors with one more axis
-        in front, [groups, per-core batch, ...].
-      first: int32 scalar, where in the stack to begin.
-      count: int32 scalar, the number of groups.
-      results: gets what `evaluate` or `predict` would return, of each replica, that of the first
-        group at place 0.
-
-    Returns:
-      The TracedStep.
-
-    Raises:
-      core_results.TooLarge: see CoreResults.keep.
-    """
-    traced = TracedStep()
-    on_replica = self._evaluate_on_replica if kind == Kind.EVAL else self._predict_on_replica
-    arguments = self._of_each_replica(stacks)
-
-    def one_group(index, *stack):
-      results.keep(index - first, on_replica(traced, *_at(index, stack)))
-
-    def run(body):
-      def next_group(index):
-        body(index)
-        return index + 1
-
-      tf.while_loop(lambda index: index < first + count, next_group, [first])
-
-    if isinstance(self.strategy, tf.distribute.MirroredStrategy):
-      run(lambda index: self._run_on_replicas(one_group, index, *arguments, kind=kind))
-      return traced
-    step = self.global_step.read_value()
-    self._run_on_replicas(
-      one_group,
-      *arguments,
-      kind=kind,
-      loop=lambda one_group, *stack: run(lambda index: one_group(step, index, *stack)),
-    )
-    return traced
 
   def _on_each_replica(self, fn, batches, kind):
     """Runs fn on every replica with its own batch; concatenates the results (stacks scalars)."""
@@ -346,6 +319,16 @@ class Program:
     # A strategy returns a single tensor if it is the same on all replicas.
     locals_ = [values * replicas if len(values) < replicas else values for values in locals_]
     return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
+
+
+def _for_each_place(first, count, do):
+  """Calls `do` for `count` places of a stack, in a loop of the function that is being traced."""
+
+  def body(index):
+    do(index)
+    return index + 1
+
+  tf.while_loop(lambda index: index < first + count, body, [first])
 
 
 def _at(index, stack):

@@ -6,13 +6,15 @@ has the loops of TPUs and of XLA, in which the steps are one program.
 """
 
 import dataclasses
+import functools
 import time
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
-from trainer.programs import executor, host_call, tpu_only
+from trainer.programs import executor, host_call
+from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.reporting import step_times
 
@@ -52,6 +54,10 @@ class TracedLoop:
     with executor.single_thread(self.is_single_threaded), step_times.mark_loop():
       return self.function(iterator, tf.constant(steps, tf.int64))
 
+  def read(self, dataset: tf.data.Dataset) -> tf.data.Iterator:
+    """Returns what `run` takes the batches of a dataset from."""
+    return iter(dataset)
+
   def failed_in_input(self) -> bool | None:
     """Returns whether the loop, which has raised an error, was waiting for input.
 
@@ -61,105 +67,57 @@ class TracedLoop:
     return bool(self.waiting) if self.is_single_threaded else None
 
 
+@dataclasses.dataclass(frozen=True)
 class TrainLoop:
-  """The training loops of a Program.
+  """Makes the training loops of a Program.
 
-  Args:
+  Attributes:
     program: the program.
-    replicas: number of batches in a step: the replicas of this process.
+    target: the Target.
     host: what calls the function of the host_call.
-    on_one_cpu: whether the device is a CPU as one core.
   """
 
-  def __init__(
-    self,
-    program: step_lib.Program,
-    replicas: int,
-    host: host_call.HostCall,
-    on_one_cpu: bool = False,
-  ) -> None:
-    self._program = program
-    self._replicas = replicas
-    self._host = host
-    self._on_one_cpu = on_one_cpu
-    with tf.device("/cpu:0"):
-      self._waiting = tf.Variable(False, trainable=False) if on_one_cpu else None
-    self._traces: dict[Any, TracedLoop] = {}
+  program: step_lib.Program
+  target: plan_lib.Target
+  host: host_call.HostCall
 
-  def trace(self, element_spec: Any, endless: bool) -> TracedLoop:
-    """Traces the loop, once for each kind of input.
+  def trace(self, element_spec: Any, is_endless: bool) -> TracedLoop:
+    """Traces a loop.
 
     Args:
       element_spec: of the iterator over per-core batches.
-      endless: whether the iterator never ends, so that the loop need not check for its end.
+      is_endless: whether the iterator never ends, so that the loop need not check for its end.
     """
-    key = tf.data.IteratorSpec(element_spec), endless
-    if key not in self._traces:
-      self._traces[key] = self._trace(*key)
-    return self._traces[key]
-
-  def _trace(self, iterator_spec, endless):
-    found = []
+    with tf.device("/cpu:0"):
+      waiting = tf.Variable(False, trainable=False) if self.target.is_one_cpu else None
+    found: list[Any] = []
 
     def train(iterator, steps):
-      results, *rest = self._loop(iterator, steps, endless)
+      next_step = self._step_if_more
+      if is_endless:
+        next_step = functools.partial(self._step_of_endless, waiting)
+      results, *rest = self._loop(functools.partial(next_step, iterator), steps)
       found.append(rest)
       return results
 
-    function = tf.function(train, autograph=False)
-    traced = function.get_concrete_function(iterator_spec, tf.TensorSpec([], tf.int64))
-    tpu_only.check(traced, self._program.calls.model_name)
-    return TracedLoop(traced, *found[-1], self._waiting)
+    function = tf.function(train, autograph=False).get_concrete_function(
+      tf.data.IteratorSpec(element_spec), tf.TensorSpec([], tf.int64)
+    )
+    traced, is_single_threaded = found[-1]
+    return TracedLoop(function, traced, is_single_threaded, waiting)
 
-  def _loop(self, iterator, steps, endless):
+  def _loop(self, next_step, steps):
     """Adds the loop to the function that is being traced.
+
+    Args:
+      next_step: function of a step and the loop's state that adds the step; returns the next state.
+      steps: the number of steps.
 
     Returns:
       (results, traced, is_single_threaded): see TracedLoop.
     """
-    program, found = self._program, []
-    start = program.global_step.read_value()
-
-    def step(batches, state, asked_at):
-      done, _, loss_sum, non_finite, waited, free_at = state
-      # The order is important for the times. 1. All batches are there. 2. The clock is read.
-      # 3. The replicas start. Without the second dependency, eight replicas would keep the CPU busy
-      # before the clock is read, and their work would count as waiting for input.
-      with tf.control_dependencies(tf.nest.flatten(batches)):
-        ready_at = _now()
-      with tf.control_dependencies([ready_at]):
-        batches = tf.nest.map_structure(tf.identity, batches)
-      with tensorflow_internals.AutomaticControlDependencies() as everything:
-        loss, host_tensors, traced = program.train(batches)
-        # The loss is computed long before the step ends. This makes it wait for the whole step, its
-        # assignments too, so that `free_at` below is the end of the step.
-        loss = everything.mark_as_return(loss)
-      found.append(traced)
-      done += 1
-      # After the step, before its number is counted: the host_call gets the step that it is for.
-      self._host.add(traced.host_fn, start + done, host_tensors)
-      program.global_step.assign(start + done)
-      non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)
-      # From when the device was free, and had asked, until the batches came.
-      waited += tf.maximum(ready_at - tf.maximum(free_at, asked_at), 0)
-      with tf.control_dependencies([loss]):
-        free_at = _now()
-      # Sums in float64: a loop may have many thousand steps.
-      return done, True, loss_sum + tf.cast(loss, tf.float64), non_finite, waited, free_at
-
-    def body(*state):
-      asked_at = _now()
-      if endless:
-        return step(self._next_batches(iterator), state, asked_at)
-      # A step needs a batch for every replica. The batches left at the end of the data are dropped.
-      optionals = [iterator.get_next_as_optional() for _ in range(self._replicas)]
-      more = tf.reduce_all([optional.has_value() for optional in optionals])
-      return tf.cond(
-        more,
-        lambda: step([optional.get_value() for optional in optionals], state, asked_at),
-        lambda: (state[0], False, *state[2:]),
-      )
-
+    found: list[step_lib.TracedStep] = []
+    step = functools.partial(self._step, self.program.global_step.read_value(), found)
     zero = tf.constant(0, tf.float64)
     initial = (
       tf.constant(0, tf.int64),
@@ -170,7 +128,7 @@ class TrainLoop:
       _now(),
     )
     done, _, loss_sum, non_finite, waited, _ = tf.while_loop(
-      lambda done, more, *_: more & (done < steps), body, initial
+      lambda done, more, *_: more & (done < steps), lambda *state: next_step(step, state), initial
     )
     results = dict(
       loss=tf.cast(loss_sum / tf.cast(tf.maximum(done, 1), tf.float64), tf.float32),
@@ -179,20 +137,61 @@ class TrainLoop:
       input_seconds=waited,
       scalars={tag: variable.read_value() for tag, variable in found[-1].scalars.items()},
     )
-    is_single_threaded = self._on_one_cpu and executor.mark_for_single_thread(done.op)
+    is_single_threaded = self.target.is_one_cpu and executor.mark_for_single_thread(done.op)
     return results, found[-1], is_single_threaded
 
-  def _next_batches(self, iterator):
-    if self._waiting is None:
-      return [next(iterator) for _ in range(self._replicas)]
+  def _step(self, start, found, batches, state, asked_at):
+    """Adds a step to the loop's body; returns the loop's next state."""
+    done, _, loss_sum, non_finite, waited, free_at = state
+    # The order is important for the times. 1. All batches are there. 2. The clock is read.
+    # 3. The replicas start. Without the second dependency, eight replicas would keep the CPU busy
+    # before the clock is read, and their work would count as waiting for input.
+    with tf.control_dependencies(tf.nest.flatten(batches)):
+      ready_at = _now()
+    with tf.control_dependencies([ready_at]):
+      batches = tf.nest.map_structure(tf.identity, batches)
+    with tensorflow_internals.AutomaticControlDependencies() as everything:
+      loss, host_tensors, traced = self.program.train(batches)
+      # The loss is computed long before the step ends. This makes it wait for the whole step, its
+      # assignments too, so that `free_at` below is the end of the step.
+      loss = everything.mark_as_return(loss)
+    found.append(traced)
+    done += 1
+    # After the step, before its number is counted: the host_call gets the step that it is for.
+    self.host.add(traced.host_fn, start + done, host_tensors)
+    self.program.global_step.assign(start + done)
+    non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)
+    # From when the device was free, and had asked, until the batches came.
+    waited += tf.maximum(ready_at - tf.maximum(free_at, asked_at), 0)
+    with tf.control_dependencies([loss]):
+      free_at = _now()
+    # Sums in float64: a loop may have many thousand steps.
+    return done, True, loss_sum + tf.cast(loss, tf.float64), non_finite, waited, free_at
+
+  def _step_if_more(self, iterator, step, state):
+    asked_at = _now()
+    # A step needs a batch for every replica. The batches left at the end of the data are dropped.
+    optionals = [iterator.get_next_as_optional() for _ in range(self.target.replicas)]
+    more = tf.reduce_all([optional.has_value() for optional in optionals])
+    return tf.cond(
+      more,
+      lambda: step([optional.get_value() for optional in optionals], state, asked_at),
+      lambda: (state[0], False, *state[2:]),
+    )
+
+  def _step_of_endless(self, waiting, iterator, step, state):
+    asked_at = _now()
+    if waiting is None:
+      return step([next(iterator) for _ in range(self.target.replicas)], state, asked_at)
     # assign(True) → next → assign(False) → the step, in this order: see failed_in_input.
-    with tf.control_dependencies([self._waiting.assign(True)]):
+    with tf.control_dependencies([waiting.assign(True)]):
       batch = next(iterator)
     with (
       tf.control_dependencies(tf.nest.flatten(batch)),
-      tf.control_dependencies([self._waiting.assign(False)]),
+      tf.control_dependencies([waiting.assign(False)]),
     ):
-      return [tf.nest.map_structure(tf.identity, batch)]
+      batches = [tf.nest.map_structure(tf.identity, batch)]
+    return step(batches, state, asked_at)
 
 
 def _now():

@@ -10,7 +10,7 @@ import pytest
 from tests import long
 from tests.slow import preflight_all
 from trainer import config
-from trainer.preflight import bindings, bridge, lower
+from trainer.preflight import bindings, bridge, steps
 from trainer.settings import kinds
 
 CORES = 8
@@ -28,7 +28,7 @@ def test_a_loop_is_one_cluster_and_no_op_of_the_host_in_it_waits(file, kind, tmp
   config.load([f"gin_configs/{file}"], changes)
   experiment = bindings.from_gin()
   per_core = {kind: experiment.per_core(kind, CORES) for kind in experiment.kinds()}
-  element = lower.Steps(experiment, CORES, per_core).contract(kind)
+  element = steps.Steps(experiment, CORES, per_core).call_input_fn(kind)
   found = bridge.Loops(experiment, CORES, per_core).bridge(kind, element)
   assert (found.clusters, found.replicas) == (1, CORES)
   assert found.steps_per_program > 1

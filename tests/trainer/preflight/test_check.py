@@ -7,7 +7,8 @@ import pytest
 import trainer
 from tests.trainer.preflight import programs
 from trainer import errors
-from trainer.preflight import bridge, check, compiler, lower, memory, topology
+from trainer.preflight import bridge, check, compiler, memory, topology
+from trainer.preflight import steps as steps_lib
 from trainer.programs import cpu_lowering
 from trainer.settings import kinds
 
@@ -167,8 +168,8 @@ def test_a_loop_on_the_host_has_the_places_where_it_waits(made_up):
 
 
 def test_the_place_of_an_op_inside_of_the_loop():
-  steps = lower.Steps(programs.experiment(), V3.replicas, {"train": 8})
-  graph = lower.graph_of(*steps.trace_program("train", steps.contract("train")))
+  steps = steps_lib.Steps(programs.experiment(), V3.replicas, {"train": 8})
+  graph = steps.trace_planned("train", steps.call_input_fn("train")).concrete.graph
   named = next(
     operation.name
     for inner in cpu_lowering.inner_graphs(graph)

@@ -6,7 +6,9 @@ from concurrent import futures
 import pytest
 
 from tests.trainer.preflight import programs
-from trainer.preflight import check, compiler, lower, topology
+from trainer.preflight import check, compiler, topology
+from trainer.preflight import steps as steps_lib
+from trainer.programs import lowering
 
 pytestmark = pytest.mark.preflight
 
@@ -59,9 +61,9 @@ def test_what_the_compiler_refuses_is_an_error_here():
 
 def test_two_compile_at_once_in_spite_of_libtpus_lock():
   with futures.ThreadPoolExecutor() as pool:
-    steps = lower.Steps(programs.experiment(), 8, {"predict": 8})
-    element = steps.contract("predict")
-    hlo = steps.lower(steps.trace("predict", element), element)
+    steps = steps_lib.Steps(programs.experiment(), 8, {"predict": 8})
+    traced = steps.trace_planned("predict", steps.call_input_fn("predict"))
+    hlo = lowering.lower(traced.function, traced.specs)
     results = list(
       pool.map(lambda _: compiler.compile_program(hlo, topology.find("v3-8"), 300), range(2))
     )

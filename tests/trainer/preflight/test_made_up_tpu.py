@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.trainer.preflight import programs
 from trainer import spec
 from trainer.inputs import stacks
-from trainer.preflight import bridge, lower, made_up_tpu
+from trainer.preflight import bridge, made_up_tpu, steps
 from trainer.programs import abstract_variables
 from trainer.programs import step as step_lib
 
@@ -22,7 +22,7 @@ def test_hosts_have_eight_cores_each():
 
 def test_training_loop_of_four_hosts_passes_the_bridge():
   experiment = programs.experiment(per_core=2)
-  element = lower.Steps(experiment, 32, {"train": 2}).contract("train")
+  element = steps.Steps(experiment, 32, {"train": 2}).call_input_fn("train")
   bridged = bridge.Loops(experiment, 32, {"train": 2}).bridge("train", element)
   assert (bridged.clusters, bridged.replicas, bridged.host_ops_in_loop) == (1, 32, [])
 

@@ -111,7 +111,8 @@ def test_two_predictions_at_once_do_not_mix(pair):
 def test_results_that_exceed_the_bound_come_in_shorter_programs(model_dir):
   def groups(limit):
     made = estimator(model_dir, groups=8, stacked_input_bytes=limit)
-    return getattr(made.trace("predict", programs.examples(EXAMPLES)).traced, "groups", 1)
+    traced = made.trace("predict", programs.examples(EXAMPLES)).traced
+    return traced.plan.length if isinstance(traced, multi_group.GroupProgram) else 1
 
   # A group of 16 examples: 16 bytes of input each, and 25 of predictions.
   assert [groups(limit) for limit in (16 * 25 * 7, 16 * 25 * 3 + 1, 16 * 25)] == [7, 3, 1]

@@ -4,18 +4,18 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.preflight import programs
-from trainer.preflight import compiler, lower, topology
-from trainer.programs import functionalize, hlo_program, tpu_lowering
+from trainer.preflight import compiler, topology
+from trainer.preflight import steps as steps_lib
+from trainer.programs import functionalize, hlo_program, lowering
 
 needs_tpu = pytest.mark.skipif(
-  not tpu_lowering.is_installed(),
-  reason="tensorflow-tpu is not installed: the extras [tpu,preflight]",
+  not lowering.is_as_on_tpu(), reason="tensorflow-tpu is not installed: the extras [tpu,preflight]"
 )
 
 
 def lowered(function, *specs):
   traced = tf.function(function, autograph=False).get_concrete_function(*specs)
-  return tpu_lowering.Lowering(traced).lower()
+  return lowering.lower_functionalized(functionalize.Functionalized(traced), "TPU")
 
 
 def text_of(function, *specs):
@@ -68,19 +68,21 @@ def test_what_a_mask_leaves_is_found_by_sorting_and_compiles():
 @needs_tpu
 @pytest.mark.preflight
 def test_variables_of_many_steps_are_updated_in_place():
-  steps = lower.Steps(programs.experiment(), 8, {"train": 8})
-  made = steps.lower(*steps.trace_program("train", steps.contract("train")))
+  steps = steps_lib.Steps(programs.experiment(), 8, {"train": 8})
+  traced = steps.trace_planned("train", steps.call_input_fn("train"))
+  made = lowering.lower(traced.function, traced.specs)
   assert made.lowering == hlo_program.TPU
   assert made.hlo.count(b"all-reduce") > 0
   compiled = compiler.compile_program(made, topology.find("v3-8"), 300)
   variables = sum(
-    variable.shape.num_elements() * variable.dtype.size for variable in steps.variables.values()
+    variable.shape.num_elements() * variable.dtype.size
+    for variable in steps.program.store.variables.values()
   )
   assert compiled.aliased_bytes >= variables
 
 
 @pytest.mark.preflight
-@pytest.mark.skipif(tpu_lowering.is_installed(), reason="this TensorFlow lowers for no CPU")
+@pytest.mark.skipif(lowering.is_as_on_tpu(), reason="this TensorFlow lowers for no CPU")
 def test_a_result_takes_the_memory_of_a_parameter_if_asked_to():
   spec = tf.TensorSpec([1024, 1024])
   function = tf.function(lambda x, y: (y + 1.0, x * y), jit_compile=True)
@@ -96,14 +98,13 @@ def test_a_result_takes_the_memory_of_a_parameter_if_asked_to():
 @pytest.mark.parametrize("is_tpu", [False, True])
 def test_what_cannot_be_made_pure_is_said_with_the_other_environment(monkeypatch, is_tpu):
   """Where tensorflow-tpu is installed. Elsewhere nothing needs to be pure."""
-  monkeypatch.setattr(tpu_lowering, "is_installed", lambda: is_tpu)
+  monkeypatch.setattr(lowering, "is_as_on_tpu", lambda: is_tpu)
   generator = tf.random.Generator.from_seed(1)
   function = tf.function(lambda x: x + generator.normal([2]), jit_compile=True)
   spec = tf.TensorSpec([2])
   function.get_concrete_function(spec)
-  steps = lower.Steps(programs.experiment(), 8, {"train": 8})
   if is_tpu:
-    with pytest.raises(lower.LowerError, match=r"RngReadAndSkip \(.*\[cpu,preflight\]"):
-      steps.lower(function, spec)
-  elif not tpu_lowering.tensorflow_package.installed().for_tpu:
-    assert steps.lower(function, spec).lowering == hlo_program.CPU
+    with pytest.raises(lowering.LowerError, match=r"RngReadAndSkip \(.*\[cpu,preflight\]"):
+      lowering.lower(function, [spec])
+  elif not lowering.tensorflow_package.installed().for_tpu:
+    assert lowering.lower(function, [spec]).lowering == hlo_program.CPU

@@ -6,22 +6,26 @@ import tensorflow as tf
 from tests.trainer.preflight import programs
 from trainer import errors
 from trainer.devices import replica
-from trainer.preflight import lower
-from trainer.programs import cpu_lowering
+from trainer.preflight import steps as steps_lib
+from trainer.programs import cpu_lowering, lowering, plan
 from trainer.settings import kinds
 from trainer.tracing import user_frames
 
 
 def steps_of(experiment, replicas=8):
-  return lower.Steps(
+  return steps_lib.Steps(
     experiment, replicas, {kind: experiment.per_core(kind, replicas) for kind in kinds.Kind}
   )
 
 
 def traced(experiment, kind="train", replicas=8):
+  """(Steps, what was traced of one step)."""
   steps = steps_of(experiment, replicas)
-  element = steps.contract(kind)
-  return steps, element, steps.trace(kind, element)
+  return steps, steps.trace(plan.Plan(kind, steps.call_input_fn(kind), replicas=1))
+
+
+def lower(program):
+  return lowering.lower(program.function, program.specs)
 
 
 def all_reduces(graph):
@@ -30,27 +34,29 @@ def all_reduces(graph):
 
 @pytest.mark.parametrize("kind", kinds.Kind)
 def test_each_kind_of_step_becomes_hlo(kind):
-  steps, element, function = traced(programs.experiment(), kind)
-  assert tf.nest.flatten(element)[0].shape == (8, programs.SIDE, programs.SIDE, 3)
-  assert len(steps.lower(function, element).hlo) > 1000
+  _, program = traced(programs.experiment(), kind)
+  assert program.specs[0].shape == (8, programs.SIDE, programs.SIDE, 3)
+  assert len(lower(program).hlo) > 1000
 
 
 def test_every_gradient_is_reduced_over_all_replicas():
-  steps, element, function = traced(programs.experiment())
-  reduced = all_reduces(lower.graph_of(function, element))
+  steps, program = traced(programs.experiment())
+  reduced = all_reduces(program.concrete.graph)
   assert sorted(operation.outputs[0].shape.num_elements() for operation in reduced) == sorted(
-    variable.shape.num_elements() for variable in steps.variables.values() if variable.trainable
+    variable.shape.num_elements()
+    for variable in steps.program.store.variables.values()
+    if variable.trainable
   )
   for operation in reduced:
     np.testing.assert_array_equal(tf.get_static_value(operation.inputs[1]), [range(8)])
 
 
 def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
-  _, element, function = traced(programs.experiment(programs.old_optimizer))
-  assert len(all_reduces(lower.graph_of(function, element))) == 2
+  _, program = traced(programs.experiment(programs.old_optimizer))
+  assert len(all_reduces(program.concrete.graph)) == 2
   plain, normed = (
-    len(all_reduces(lower.graph_of(function, element)))
-    for _, element, function in (
+    len(all_reduces(program.concrete.graph))
+    for _, program in (
       traced(programs.experiment()),
       traced(
         programs.experiment(
@@ -65,14 +71,14 @@ def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
 
 
 def test_steps_that_accumulate_clip_average_and_summarize_become_hlo():
-  steps, element, function = traced(programs.experiment(programs.accumulates))
-  assert len(steps.lower(function, element).hlo) > 1000
-  assert len(all_reduces(lower.graph_of(function, element))) == 2
+  _, program = traced(programs.experiment(programs.accumulates))
+  assert len(lower(program).hlo) > 1000
+  assert len(all_reduces(program.concrete.graph)) == 2
 
 
 def test_bfloat16_computes_in_it_and_reduces_in_float32():
-  _, element, function = traced(programs.experiment(precision="bfloat16"))
-  graph = lower.graph_of(function, element)
+  _, program = traced(programs.experiment(precision="bfloat16"))
+  graph = program.concrete.graph
   assert {
     operation.outputs[0].dtype for operation in graph.get_operations() if operation.type == "Conv2D"
   } == {tf.bfloat16}
@@ -81,8 +87,7 @@ def test_bfloat16_computes_in_it_and_reduces_in_float32():
 
 def test_evaluation_and_prediction_reduce_nothing_and_give_one_replicas_results():
   for kind in ("eval", "predict"):
-    _, element, function = traced(programs.experiment(), kind)
-    concrete = function.get_concrete_function(*tf.nest.flatten(element))
+    concrete = traced(programs.experiment(), kind)[1].concrete
     assert not all_reduces(concrete.graph)
     assert [8, 10] in [list(output.shape) for output in concrete.outputs]
 
@@ -107,11 +112,11 @@ def test_strategy_takes_the_mean_over_all():
 
 def test_partial_batch_stops_at_the_contract_with_its_place():
   with pytest.raises(errors.InputError, match=r"drop_remainder=True \(.*programs\.py:\d+\)"):
-    steps_of(programs.experiment(inputs=programs.partial_batches)).contract("train")
+    steps_of(programs.experiment(inputs=programs.partial_batches)).call_input_fn("train")
 
 
 def test_partial_batch_is_padded_to_evaluate():
-  element = steps_of(programs.experiment(inputs=programs.partial_batches)).contract("eval")
+  element = steps_of(programs.experiment(inputs=programs.partial_batches)).call_input_fn("eval")
   assert {leaf.shape[0] for leaf in tf.nest.flatten(element)} == {8}
 
 
@@ -121,7 +126,7 @@ def test_string_stops_at_the_contract():
     match=r'features\["name"\] \(train\) has dtype '
     r"string.*programs\.py:",
   ):
-    steps_of(programs.experiment(inputs=programs.names)).contract("train")
+    steps_of(programs.experiment(inputs=programs.names)).call_input_fn("train")
 
 
 def test_mistake_in_model_fn_stops_at_the_trace():
@@ -137,27 +142,27 @@ def test_mistake_in_model_fn_stops_at_the_trace():
   ],
 )
 def test_what_xla_cannot_compile_is_named_with_its_place(model, op, comment, advice):
-  steps, element, function = traced(programs.experiment(model))
-  with pytest.raises(lower.LowerError, match=advice) as caught:
-    steps.lower(function, element)
+  _, program = traced(programs.experiment(model))
+  with pytest.raises(lowering.LowerError, match=advice) as caught:
+    lower(program)
   assert caught.value.op == op
   assert (caught.value.file, caught.value.line) == (programs.__file__, programs.line_of(comment))
 
 
 def test_warns_where_a_cpu_lowering_misleads():
-  _, element, function = traced(programs.experiment(programs.resizes))
-  sentences = cpu_lowering.warnings(lower.graph_of(function, element))
+  _, program = traced(programs.experiment(programs.resizes))
+  sentences = cpu_lowering.warnings(program.concrete.graph)
   assert any(
     "bilinear resize" in sentence and f"programs.py:{programs.line_of('resizes')}" in sentence
     for sentence in sentences
   )
-  _, element, function = traced(programs.experiment())
-  assert cpu_lowering.warnings(lower.graph_of(function, element)) == []
+  _, program = traced(programs.experiment())
+  assert cpu_lowering.warnings(program.concrete.graph) == []
 
 
 def test_user_frame_skips_packages_and_the_framework():
   here = (__file__, 3)
-  assert user_frames.innermost([here, (tf.__file__, 1), (lower.__file__, 2)]) == here
+  assert user_frames.innermost([here, (tf.__file__, 1), (lowering.__file__, 2)]) == here
   assert user_frames.innermost([(tf.__file__, 1)]) == ("", 0)
   assert user_frames.innermost([(__file__.lstrip("/"), 3)]) == here
 
@@ -174,11 +179,13 @@ def test_no_initial_value_is_computed():
     logits = keras.layers.Dense(10, kernel_initializer=ones)(x) * tf.Variable(3.0, name="scale")
     return programs.classifier(logits, labels, mode)
 
-  steps = lower.Steps(programs.experiment(model_fn), 8, {"train": 4})
-  element = steps.contract("train")
-  assert steps.lower(steps.trace("train", element), element).hlo
-  assert steps.variables["dense/kernel"].shape == [programs.SIDE**2 * 3, 10]
-  assert steps.variables["adam/dense_kernel_momentum"].shape == [programs.SIDE**2 * 3, 10]
-  assert steps.variables["scale"].dtype == tf.float32
+  steps, program = traced(programs.experiment(model_fn))
+  assert lower(program).hlo
+  assert steps.program.store.variables["dense/kernel"].shape == [programs.SIDE**2 * 3, 10]
+  assert steps.program.store.variables["adam/dense_kernel_momentum"].shape == [
+    programs.SIDE**2 * 3,
+    10,
+  ]
+  assert steps.program.store.variables["scale"].dtype == tf.float32
   assert computed
   assert not any(computed)

@@ -1,6 +1,7 @@
-"""How many steps are one program."""
+"""Which programs there are, and how many steps are one."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors
-from trainer.programs import core_results, program_length
+from trainer.programs import core_results, plan, traced_program
+from trainer.settings.kinds import Kind
 
 SPEC = (tf.TensorSpec([16, 256]),)  # 16 KiB
 
@@ -20,6 +22,14 @@ class Device:
   kind: str = "tpu"
   replicas: int = 8
   is_multi_worker: bool = False
+  driven_hosts: int = 1
+
+  @property
+  def local_replicas(self):
+    return self.replicas
+
+  def uses_xla(self, setting, static_shapes):
+    return setting
 
 
 TPU: Any = Device()
@@ -29,7 +39,11 @@ def steps(device=TPU, static_shapes=True, config=None, **tpu):
   run_config = trainer.RunConfig(
     tpu_config=trainer.TPUConfig(**tpu), static_shapes=static_shapes, **(config or {})
   )
-  return program_length.steps_per_program(run_config, device, SPEC)
+  return planned(run_config, device).plan(Kind.TRAIN, SPEC).length
+
+
+def planned(config, device):
+  return plan.Planner(config, plan.target_of(device, config))
 
 
 @pytest.mark.parametrize(
@@ -64,23 +78,24 @@ def test_a_tpu(settings, expected):
   ],
 )
 def test_groups(settings, there, expected):
-  group = tuple(tf.TensorSpec([8, *leaf.shape]) for leaf in SPEC), tf.TensorSpec([8], tf.int64)
   config = trainer.RunConfig(tpu_config=trainer.TPUConfig(**settings))
-  assert program_length.groups_per_program(config, TPU, group, there) == expected
+  assert planned(config, TPU).plan(Kind.EVAL, SPEC, there).length == expected
 
 
 def test_a_program_whose_results_are_too_large_is_traced_once_more():
   tried = []
 
-  def trace(groups):
-    tried.append(groups)
-    if groups > 5:
-      raise core_results.TooLarge(5)
+  def trace(most, given):
+    tried.append((given.length, given.is_stacked))
+    if given.is_stacked and given.length > most:
+      raise core_results.TooLarge(most)
     return "traced"
 
-  assert program_length.longest(trace, 64) == (5, "traced")
-  assert tried == [64, 5]
-  assert program_length.longest(trace, 1) == (1, None)
+  longest = plan.Plan(Kind.EVAL, SPEC, 1, 64, is_stacked=True)
+  for most in (5, 1, 0):
+    found = traced_program.trace_longest(longest, functools.partial(trace, most))
+    assert found == "traced"
+  assert tried == [(64, True), (5, True), (64, True), (1, False), (64, True), (1, False)]
 
 
 def test_checkpoints_bound_it():
@@ -102,3 +117,26 @@ def test_other_devices_are_asked_for_it():
 def test_where_it_cannot_be_had(device, static_shapes, said):
   with pytest.raises(errors.SettingError, match=f"steps_per_program is 5.*{said}"):
     steps(device, static_shapes, steps_per_program=5)
+
+
+def test_what_takes_a_stack():
+  """XLA compiles one step as it compiles several; the hosts of a slice make stacks."""
+  for device, config, stacked in (
+    (TPU, {}, False),
+    (Device(driven_hosts=4), {}, True),
+    (Device("cpu", replicas=1), {"xla": True}, True),
+    (Device("cpu"), {}, False),
+  ):
+    one = trainer.RunConfig(tpu_config=trainer.TPUConfig(steps_per_program=1), **config)
+    found = [planned(one, device).plan(kind, SPEC) for kind in Kind]
+    assert [each.is_stacked for each in found] == [stacked, False, False]
+    assert {each.length for each in found} == {1}
+
+
+def test_what_a_program_takes():
+  (core,) = SPEC
+  stacked = plan.Plan(Kind.TRAIN, SPEC, 2, 5, is_stacked=True)
+  elements, first, count = stacked.arguments
+  assert elements == ((tf.TensorSpec([5, *core.shape]),),) * 2
+  assert first == count == tf.TensorSpec([], tf.int32)
+  assert plan.Plan(Kind.TRAIN, SPEC, 2).arguments == ((SPEC, SPEC),)

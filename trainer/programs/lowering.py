@@ -1,0 +1,187 @@
+"""Lowers a traced program to the HLO that a compiler takes.
+
+Where tensorflow-tpu is installed it lowers as a TPU does: other TensorFlows do not have the
+operations of XLA's TPU device. There it is the only way: this TensorFlow lowers nothing for a CPU.
+"""
+
+import re
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.devices import tensorflow_package
+from trainer.programs import functionalize, hlo_program
+from trainer.tracing import user_frames
+
+# Ops that cannot run on a TPU → what to do instead.
+_SUGGESTIONS = {
+  r"\w*PyFunc\w*": (
+    "Python cannot run on a TPU: do it in the input_fn, where the host runs it, or write it with "
+    "TensorFlow ops."
+  ),
+  r"Print\w*|StringFormat|PrintV2": (
+    "printing cannot run on a TPU: use tf.summary.scalar, or print in the input_fn."
+  ),
+  r"String\w*|AsString|\w*Regex\w*|Decode\w*|\w*ToHashBucket\w*|Substr|Unicode\w*": (
+    "strings stay on the host: turn them into numbers in the input_fn."
+  ),
+  r"Iterator\w*|\w*Dataset\w*": (
+    "a dataset cannot be read inside model_fn: return it from the input_fn."
+  ),
+  r"Resize(Bicubic|Area)\w*|CropAndResize\w*": (
+    "resize in the input_fn, or use the method 'bilinear' or 'nearest'."
+  ),
+  r"Ragged\w*|Sparse(?!Softmax)\w*": (
+    "ragged and sparse tensors must become dense: pad them in the input_fn."
+  ),
+  r"LookupTable\w*|\w*HashTable\w*": "look-up tables stay on the host: look up in the input_fn.",
+}
+
+
+class LowerError(errors.OctetError, RuntimeError):
+  """XLA cannot compile a step.
+
+  Attributes:
+    file: of the user's program that makes the op; "" if it is not known.
+    line: in this file; 0 if it is not known.
+    op: name of the op, or "".
+    suggestion: what to do, or "".
+  """
+
+  def __init__(
+    self, message: str, file: str = "", line: int = 0, op: str = "", suggestion: str = ""
+  ) -> None:
+    super().__init__(
+      message + (f" ({file}:{line})" if file else "") + (f": {suggestion}" if suggestion else "")
+    )
+    self.file, self.line, self.op, self.suggestion = file, line, op, suggestion
+
+
+def is_as_on_tpu() -> bool:
+  """Returns whether the installed TensorFlow lowers as a TPU does."""
+  return tensorflow_package.installed().for_tpu
+
+
+def lower(
+  function: tf.types.experimental.PolymorphicFunction, specs: Sequence[tf.TensorSpec]
+) -> hlo_program.HloProgram:
+  """Lowers a traced program: as a TPU does if tensorflow-tpu is installed, else as for a CPU.
+
+  Args:
+    function: the tf.function, with jit_compile=True.
+    specs: of its arguments, which are flat.
+
+  Raises:
+    LowerError: XLA cannot compile the program, or it cannot be made a function without variables,
+      which lowering as a TPU does needs.
+  """
+  functionalized = None
+  try:
+    if not is_as_on_tpu():
+      hlo = function.experimental_get_compiler_ir(*specs)(stage="hlo_serialized")
+      return hlo_program.HloProgram(hlo, hlo_program.CPU)
+    functionalized = functionalize.Functionalized(function.get_concrete_function(*specs))
+    return lower_functionalized(functionalized, "TPU")
+  except functionalize.ImpureError as error:
+    raise LowerError(
+      f"{error} In an environment with the extras [cpu,preflight] the step is lowered as "
+      "for a CPU, which can do it"
+    ) from error
+  except (ValueError, TypeError, tf.errors.OpError) as error:
+    # Not chained: TensorFlow's message is long, and what helps of it is in ours.
+    raise lower_error(str(error), functionalized) from None
+
+
+def lower_functionalized(
+  functionalized: functionalize.Functionalized, platform: str | None = None
+) -> hlo_program.HloProgram:
+  """Lowers a function without variables. A variable that it assigns is updated in place.
+
+  Args:
+    functionalized: the function.
+    platform: "TPU" where tensorflow-tpu is installed; None for the way of this TensorFlow.
+
+  Raises:
+    ImpureError: the function cannot be made a function without variables.
+    ValueError: XLA cannot compile it.
+  """
+  specs = [*functionalized.specs, *functionalized.arguments]
+  count = len(functionalized.specs)
+
+  def pure(*given):
+    return functionalized.call(given[:count], given[count:])
+
+  function = tf.function(pure, jit_compile=True, autograph=False)
+  outputs = function.get_concrete_function(*specs).outputs
+  # XLA leaves the results out that it knows already.
+  computed = [tf.get_static_value(output) is None for output in outputs]
+  aliases = tuple(
+    (sum(computed[:position]), parameter)
+    for position, parameter in enumerate(functionalized.assigned)
+    if computed[position]
+  )
+  given = {"platform_name": platform} if platform else {}
+  hlo = function.experimental_get_compiler_ir(*specs)(stage="hlo_serialized", **given)
+  return hlo_program.HloProgram(hlo, hlo_program.TPU if platform else hlo_program.CPU, aliases)
+
+
+def lower_error(
+  text: str, functionalized: functionalize.Functionalized | None = None
+) -> LowerError:
+  """Returns the LowerError for a message of TensorFlow.
+
+  Args:
+    text: the message.
+    functionalized: what was to be lowered, if it was a function without variables.
+  """
+  file, line = _place(text, functionalized)
+  unsupported = re.search(r"No registered '(\w+)' OpKernel", text)
+  constant = re.search(
+    r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time constant", text
+  )
+  if unsupported:
+    op = unsupported[1]
+    advices = (advice for pattern, advice in _SUGGESTIONS.items() if re.fullmatch(pattern, op))
+    suggestion = next(advices, "XLA has no such op: compute it in another way.")
+    return LowerError(f"{op} cannot be compiled", file, line, op, suggestion)
+  if constant:
+    return LowerError(
+      f"The shape that {constant[2]} asks for depends on the data",
+      file,
+      line,
+      constant[2],
+      "shapes must be known when the program is compiled: pad to a fixed size and mask",
+    )
+  if "fixed tensor list size" in text:
+    return LowerError(
+      "The gradient of a loop without a known bound cannot be compiled",
+      file,
+      line,
+      "While",
+      "give tf.while_loop maximum_iterations",
+    )
+  if "Only support static input shape" in text:
+    return LowerError(
+      "An input of the step has a shape that is not known",
+      suggestion="batch with drop_remainder=True",
+    )
+  said = (
+    re.sub(r"^Failed getting HLO text: '", "", text)
+    .split("\n\nStack trace")[0]
+    .split("\nThe op is created at")[0]
+  )
+  return LowerError(f"XLA cannot compile the step: {said[:1000]}", file, line)
+
+
+def _place(text, functionalized):
+  """Returns the file and line of the user's program that a message is about."""
+  operation = functionalized and functionalized.operation_in(text)
+  if operation is not None:
+    frames = [(frame.filename, frame.lineno) for frame in operation.traceback or ()]
+    return user_frames.innermost(frames)
+  # Of an op in a loop, the stack trace of the op comes first, then that of the loop.
+  of_op = text.split("tf2xla conversion failed while converting", 1)[0]
+  return user_frames.innermost(
+    [(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', of_op)]
+  )

@@ -1,0 +1,93 @@
+"""A program that was traced for its Plan: the loop, preflight and other runtimes start from it."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from trainer.programs import core_results
+from trainer.programs import plan as plan_lib
+from trainer.programs import step as step_lib
+from trainer.settings.kinds import Kind
+
+_Traced = TypeVar("_Traced")
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedProgram:
+  """A traced program.
+
+  Attributes:
+    plan: what it was traced for.
+    function: the tf.function of the flat tensors of plan.arguments, with this one trace.
+    concrete: its trace. Where the program is one step, it returns the step's results; where it
+      takes a stack, nothing.
+    step: what the trace of its step found.
+    kept: what a program that takes a stack leaves in variables of each core: the CoreTotals of a
+      training, the CoreResults of groups. None for one step.
+  """
+
+  plan: plan_lib.Plan
+  function: tf.types.experimental.PolymorphicFunction
+  concrete: tf.types.experimental.ConcreteFunction
+  step: step_lib.TracedStep
+  kept: Any
+
+  @property
+  def specs(self) -> list[tf.TensorSpec]:
+    """The specs of its arguments, flat."""
+    return tf.nest.flatten(self.plan.arguments)
+
+
+def trace(
+  program: step_lib.Program, plan: plan_lib.Plan, jit_compile: bool | None = None
+) -> TracedProgram:
+  """Traces a program.
+
+  Args:
+    program: the step.Program.
+    plan: what to trace.
+    jit_compile: see tf.function.
+
+  Raises:
+    core_results.TooLarge: what so many groups give exceeds plan.limit_bytes.
+    ModelFnError: the model_fn raised.
+  """
+  steps: dict[str, Callable[..., tuple]] = {
+    Kind.TRAIN: program.train,
+    Kind.EVAL: program.evaluate,
+    Kind.PREDICT: program.predict,
+  }
+  found: list[tuple[Any, step_lib.TracedStep]] = []
+
+  def run(*flat):
+    given = tf.nest.pack_sequence_as(plan.arguments, flat)
+    if plan.is_stacked:
+      found.append(program.run_stack(plan, *given))
+      return None
+    *results, step = steps[plan.kind](*given)
+    found.append((None, step))
+    return results
+
+  function = tf.function(run, autograph=False, jit_compile=jit_compile)
+  concrete = function.get_concrete_function(*tf.nest.flatten(plan.arguments))
+  kept, step = found[-1]
+  return TracedProgram(plan, function, concrete, step, kept)
+
+
+def trace_longest(plan: plan_lib.Plan, trace: Callable[[plan_lib.Plan], _Traced]) -> _Traced:
+  """Traces the longest program of at most plan.length groups whose results keep to their bound.
+
+  What groups give is known when they are traced. If it exceeds plan.limit_bytes, fewer groups are
+  one program; where not even two may be, the program is one step.
+
+  Args:
+    plan: the program.
+    trace: function of a Plan that traces it, and may raise TooLarge for one that is stacked.
+  """
+  while True:
+    try:
+      return trace(plan)
+    except core_results.TooLarge as error:
+      plan = plan.of_length(error.groups)
