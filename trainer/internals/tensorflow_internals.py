@@ -87,12 +87,18 @@ remove_op_callback = private_names.find(
 )
 xla_all_reduce = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_all_reduce")
 xla_replica_id = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_replica_id")
+# Returns the next state, and random bits; its algorithm is a tf.random.Algorithm's value.
+xla_rng_bit_generator = private_names.find(
+  "tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_rng_bit_generator"
+)
 
 _FuncGraph = private_names.find("tensorflow.python.framework.func_graph.FuncGraph")
 _convert_variables_to_constants = private_names.find(
   "tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2"
 )
 _context = private_names.find("tensorflow.python.eager.context")
+_xla_data = private_names.find("tensorflow.compiler.xla.xla_data_pb2")
+_xla_dot = private_names.find("tensorflow.compiler.tf2xla.ops.gen_xla_ops.xla_dot_v2")
 _OptionsDataset = private_names.find("tensorflow.python.data.ops.dataset_ops._OptionsDataset")
 _PrefetchDataset = private_names.find("tensorflow.python.data.ops.prefetch_op._PrefetchDataset")
 _tf2 = private_names.find("tensorflow.python.tf2")
@@ -260,6 +266,32 @@ def set_attribute(operation: tf.Operation, name: str, **value: Any) -> None:
     **value: a field of AttrValue and its value, such as `b=False` or `i=3`.
   """
   operation._set_attr(name, tf.compat.v1.AttrValue(**value))
+
+
+def xla_exact_product(left: tf.Tensor, left_axis: int, right: tf.Tensor, right_axis: int) -> Any:
+  """Multiplies two tensors along an axis of each, for XLA, in the precision of their dtype.
+
+  A TPU multiplies float32 as bfloat16 unless a program asks for more.
+
+  Args:
+    left: a tensor.
+    left_axis: its axis that is summed over.
+    right: a tensor of the same dtype.
+    right_axis: its axis that is summed over.
+
+  Returns:
+    The product: the other axes of the left tensor, then those of the right one.
+  """
+  highest = _xla_data.PrecisionConfig.HIGHEST
+  return _xla_dot(
+    left,
+    right,
+    _xla_data.DotDimensionNumbers(
+      lhs_contracting_dimensions=[left_axis], rhs_contracting_dimensions=[right_axis]
+    ).SerializeToString(),
+    _xla_data.PrecisionConfig(operand_precision=[highest, highest]).SerializeToString(),
+    preferred_element_type=left.dtype,
+  )
 
 
 # Datasets.

@@ -4,8 +4,8 @@
 and `predict_loop` run many steps in one call of the device; `multi_step` and, for evaluation and
 prediction, `multi_group` run them in one program of the device. `device_loops` holds one of each,
 and `loop_input` traces what fits an input. `functionalize` makes a traced function one without
-variables, and `lowering` lowers it to HLO. `loop/` runs these programs, and `preflight/`
-compiles them.
+variables, with operations that every XLA device does well by `portable_operations`, and `lowering`
+lowers it to HLO. `loop/` runs these programs, and `preflight/` compiles them.
 """
 
 __all__ = [

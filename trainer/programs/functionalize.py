@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.internals import tensorflow_internals
-from trainer.programs import cpu_lowering, variable_operations
+from trainer.programs import cpu_lowering, portable_operations, variable_operations
 
 _LOOPS = ("While", "StatelessWhile")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
@@ -99,7 +99,14 @@ class Functionalized:
       for tensor in self._graph.inputs
     ]
     results = self._go_through(self._graph, given, state)
-    return [*(state[index] for index in self.assigned), *results]
+    results = [*(state[index] for index in self.assigned), *results]
+    if source := portable_operations.source_of_size(results):
+      raise ImpureError(
+        self.operations[source.name],
+        "has as many rows as the data say, and so has a result of the program: an array of a "
+        "device has a fixed size. Give tf.where its two other arguments, or multiply by the mask.",
+      )
+    return results
 
   def operation_in(self, message: str) -> tf.Operation | None:
     """Returns the operation of the traced function that an error message of XLA is about."""
@@ -132,7 +139,9 @@ class Functionalized:
       ((graph, _),) = _called(operation)
       return self._go_through(graph, inputs, state, f"{prefix}{operation.name}/")
     if not any(isinstance(value, _Handle) for value in inputs):
-      return self._copy(operation, inputs, prefix)
+      with tf.name_scope(f"{prefix}{operation.name}/"):
+        replaced = portable_operations.replaced(operation, inputs)
+      return self._copy(operation, inputs, prefix) if replaced is None else replaced
     if operation.type == "Identity":
       return inputs
     if rule is None:

@@ -1,0 +1,207 @@
+"""Random numbers of the device's own generator: their distributions, and what they follow from."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainer.programs import pure
+
+SEED = tf.TensorSpec([2], tf.int32)
+COUNT = 100_000
+FLOATS = [tf.float32, tf.bfloat16, tf.float16, tf.float64]
+
+
+def draw(function, seed=(1, 2)):
+  """The only result of a function of a seed."""
+  (result,) = pure.compiled(function, SEED)(tf.constant(seed))
+  return result.numpy()
+
+
+def assert_distributed(values, cumulative, resolution=0.0):
+  """Asserts a distribution by the test of Kolmogorov and Smirnov, which fails once in a million."""
+  ordered = np.sort(values.astype(np.float64), axis=None)
+  expected = np.vectorize(cumulative)(ordered)
+  shares = np.arange(1, len(ordered) + 1) / len(ordered)
+  assert np.max(np.abs(shares - expected)) < 2.7 / math.sqrt(len(ordered)) + resolution
+
+
+def normal_below(x):
+  return (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+# A number of bfloat16 stands for all reals that are rounded to it.
+RESOLUTION = {tf.bfloat16: 2**-7, tf.float16: 2**-10}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
+def test_uniform(dtype):
+  values = draw(lambda seed: tf.random.stateless_uniform([COUNT], seed, dtype=dtype))
+  assert values.dtype == dtype.as_numpy_dtype
+  assert values.min() >= 0
+  assert values.max() < 1
+  assert_distributed(values, lambda x: x, RESOLUTION.get(dtype, 0))
+
+
+def test_the_upper_limit_is_never_reached():
+  """With one bit more, every 2**24th number would be rounded to it."""
+  values = draw(lambda seed: tf.random.stateless_uniform([4096, 4096], seed, 1.0, 2.0))
+  assert values.min() >= 1
+  assert values.max() < 2
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
+def test_normal(dtype):
+  values = draw(lambda seed: tf.random.stateless_normal([COUNT], seed, dtype=dtype))
+  assert values.dtype == dtype.as_numpy_dtype
+  assert 4 < np.max(np.abs(values)) < 6
+  assert_distributed(values, normal_below, RESOLUTION.get(dtype, 0))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
+def test_truncated_normal(dtype):
+  values = draw(lambda seed: tf.random.stateless_truncated_normal([COUNT], seed, dtype=dtype))
+  below, above = normal_below(-2), normal_below(2)
+  assert 1.9 < np.max(np.abs(values)) <= 2
+  assert_distributed(
+    values, lambda x: (normal_below(x) - below) / (above - below), RESOLUTION.get(dtype, 0)
+  )
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_integers(dtype):
+  values = draw(lambda seed: tf.random.stateless_uniform([COUNT], seed, -3, 7, dtype))
+  assert values.dtype == dtype.as_numpy_dtype
+  shares = np.bincount(values + 3) / COUNT
+  np.testing.assert_allclose(shares, np.full(10, 0.1), atol=0.005)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_integers_of_a_wide_span_are_equally_likely(dtype):
+  """The remainder of as many bits would be in the lower third twice as often as above it."""
+  span = 3 * 2 ** (dtype.size * 8 - 2)
+  values = draw(
+    lambda seed: tf.random.stateless_uniform([COUNT], seed, dtype.min, dtype.min + span, dtype)
+  )
+  assert_distributed(values.astype(np.float64), lambda x: (x - float(dtype.min)) / span)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.uint64])
+def test_all_bits_of_full_integers(dtype):
+  values = draw(lambda seed: tf.random.stateless_uniform([COUNT], seed, None, None, dtype))
+  bits = np.unpackbits(values.view(np.uint8).reshape(COUNT, -1), axis=1)
+  np.testing.assert_allclose(bits.mean(0), np.full(dtype.size * 8, 0.5), atol=0.01)
+
+
+def test_categories():
+  logits = tf.math.log([[0.1, 0.2, 0.7, 0.0], [0.0, 0.0, 0.0, 1.0]])
+  values = draw(lambda seed: tf.random.stateless_categorical(logits, COUNT, seed, tf.int32))
+  assert values.dtype == np.int32
+  np.testing.assert_allclose(np.bincount(values[0]) / COUNT, [0.1, 0.2, 0.7], atol=0.005)
+  assert set(values[1]) == {3}
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5])
+def test_dropout(rate):
+  values = draw(
+    lambda seed: tf.nn.experimental.stateless_dropout(tf.ones([COUNT]), rate, seed=seed)
+  )
+  assert np.mean(values == 0) == pytest.approx(rate, abs=0.005)
+  np.testing.assert_allclose(values[values != 0], 1 / (1 - rate), rtol=1e-6)
+
+
+def test_keras():
+  def function():
+    return [
+      keras.random.dropout(tf.ones([COUNT]), 0.25, seed=1),
+      keras.random.uniform([COUNT], -1, 3, seed=2),
+      keras.random.randint([COUNT], 0, 4, seed=3),
+      keras.random.truncated_normal([COUNT], seed=4),
+    ]
+
+  dropped, uniform, integers, truncated = (each.numpy() for each in pure.compiled(function)())
+  assert np.mean(dropped == 0) == pytest.approx(0.25, abs=0.005)
+  assert_distributed(uniform, lambda x: (x + 1) / 4)
+  np.testing.assert_allclose(np.bincount(integers) / COUNT, np.full(4, 0.25), atol=0.005)
+  assert np.max(np.abs(truncated)) <= 2
+
+
+def test_the_first_versions_take_a_seed():
+  def function(seed):
+    return [
+      tf.raw_ops.StatelessRandomUniform(shape=[COUNT], seed=seed),
+      tf.raw_ops.StatelessRandomNormal(shape=[COUNT], seed=seed),
+      tf.raw_ops.StatelessTruncatedNormal(shape=[COUNT], seed=seed),
+      tf.raw_ops.StatelessRandomUniformInt(shape=[COUNT], seed=seed, minval=0, maxval=10),
+      tf.raw_ops.StatelessRandomUniformFullInt(shape=[COUNT], seed=seed, dtype=tf.int32),
+      tf.random.stateless_uniform([COUNT], seed),
+    ]
+
+  results = [each.numpy() for each in pure.compiled(function, SEED)(tf.constant([1, 2]))]
+  uniform, normal, truncated, integers, full, second = results
+  np.testing.assert_array_equal(uniform, second)
+  assert_distributed(normal, normal_below)
+  assert np.max(np.abs(truncated)) <= 2
+  assert set(integers) == set(range(10))
+  assert_distributed(full.astype(np.float64), lambda x: x / 2**32 + 0.5)
+
+
+def test_numbers_follow_from_the_seed_alone():
+  function = lambda seed: tf.random.stateless_normal([100], seed)
+  first, again = (pure.compiled(function, SEED) for _ in range(2))
+  np.testing.assert_array_equal(first([3, 4])[0], again([3, 4])[0])
+  wide = pure.compiled(function, tf.TensorSpec([2], tf.int64))
+  np.testing.assert_array_equal(first([3, -4])[0], wide(tf.constant([3, -4], tf.int64))[0])
+  assert len({bytes(first([i, j])[0].numpy()) for i in (0, 1, -1) for j in (0, 1, -1)}) == 9
+
+
+def test_masks_of_neighbouring_steps_and_cores_are_independent():
+  """The seeds of Keras's layers follow each other by 1, or by a constant, from step to step."""
+  size, rate = 4096, 0.5
+  seeds = [(step, core) for step in range(8) for core in range(8)]
+  seeds += [(step * 0x9E3779B9 % 2**31, 0) for step in range(1, 65)]
+
+  def function(seeds):
+    return tf.map_fn(
+      lambda seed: tf.cast(tf.random.stateless_uniform([size], seed) >= rate, tf.float32),
+      seeds,
+      fn_output_signature=tf.float32,
+    )
+
+  (masks,) = pure.compiled(function, tf.TensorSpec([len(seeds), 2], tf.int32))(tf.constant(seeds))
+  assert np.mean(masks) == pytest.approx(1 - rate, abs=0.004)
+  np.testing.assert_allclose(np.mean(masks, 1), 1 - rate, atol=0.05)
+  correlations = np.corrcoef(masks)[~np.eye(len(seeds), dtype=bool)]
+  assert np.max(np.abs(correlations)) < 6 / math.sqrt(size)
+  assert np.std(correlations) == pytest.approx(1 / math.sqrt(size), rel=0.1)
+  # Nor is one mask another's, moved by some places.
+  rows = {tuple(row) for mask in masks.numpy() for row in np.packbits(mask > 0).reshape(-1, 16)}
+  assert len(rows) == len(seeds) * size // 128
+
+
+def test_the_generator_is_the_devices_own():
+  function = pure.compiled(lambda seed: tf.random.stateless_normal([64], seed), SEED)
+  text = function.experimental_get_compiler_ir(SEED)(stage="hlo")
+  assert text.count("algorithm=rng_default") == 1
+  (mixed,) = (line for line in text.splitlines() if "algorithm=rng_philox" in line)
+  assert mixed.count("u64[2]") == 3  # the state, the next state, and the mixed seed: no more
+
+
+def test_an_algorithm_that_the_program_names_stays():
+  function = lambda seed: tf.random.stateless_uniform([5], seed, alg="philox")
+  seed = tf.constant([1, 2])
+  expected = tf.function(function, jit_compile=True)(seed)
+  np.testing.assert_array_equal(pure.compiled(function, SEED)(seed)[0], expected)
+
+
+def test_a_size_of_the_data_stays():
+  def function(mask, seed):
+    kept = tf.boolean_mask(tf.ones([1000]), mask)
+    return tf.reduce_max(tf.random.stateless_uniform(tf.shape(kept), seed)), tf.size(kept)
+
+  given = tf.constant([True, False] * 500)
+  largest, size = pure.compiled(function, tf.TensorSpec([1000], tf.bool), SEED)(given, [1, 2])
+  assert 0.9 < largest < 1
+  assert size == 500

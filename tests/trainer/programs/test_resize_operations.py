@@ -1,0 +1,113 @@
+"""Resizes as products give TensorFlow's own results."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainer.programs import pure
+
+BEFORE = (9, 12)
+AFTER = [(5, 7), (18, 24), (1, 1), (20, 5), (9, 30)]
+HOW = [{}, {"align_corners": True}, {"half_pixel_centers": True}]
+METHODS = ["ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea"]
+
+
+def random(*shape, dtype=np.float32):
+  return tf.constant(np.random.RandomState(0).randn(*shape), dtype)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_as_tensorflow_resizes(method, how):
+  if method == "ResizeArea" and "half_pixel_centers" in how:
+    pytest.skip("TensorFlow has no such argument.")
+  resize = getattr(tf.raw_ops, method)
+  gradient = getattr(tf.raw_ops, f"{method}Grad", None)
+  images = random(2, *BEFORE, 3)
+  gradients = [random(2, *size, 3) for size in AFTER]
+  before = {"size": BEFORE} if method == "ResizeNearestNeighbor" else {"original_image": images}
+
+  def function(images, *gradients):
+    resized = [resize(images=images, size=size, **how) for size in AFTER]
+    if method == "ResizeArea":
+      return resized
+    return resized, [gradient(grads=each, **before, **how) for each in gradients]
+
+  expected = tf.nest.flatten(function(images, *gradients))
+  found = pure.compiled(function, *map(tf.TensorSpec.from_tensor, (images, *gradients)))
+  for each, value in zip(found(images, *gradients), expected, strict=True):
+    np.testing.assert_allclose(each, value, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["bilinear", "bicubic", "lanczos3", "gaussian", "mitchellcubic"])
+def test_antialiased_with_gradients(method):
+  images = random(2, *BEFORE, 3)
+
+  def function(images):
+    with tf.GradientTape(persistent=True) as tape:
+      tape.watch(images)
+      resized = [tf.image.resize(images, size, method, antialias=True) for size in AFTER]
+      loss = tf.add_n([tf.reduce_sum(tf.square(each)) for each in resized])
+    return resized, tape.gradient(loss, images)
+
+  found = pure.compiled(function, tf.TensorSpec.from_tensor(images))(images)
+  for each, value in zip(found, tf.nest.flatten(function(images)), strict=True):
+    np.testing.assert_allclose(each, value, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("method", ["nearest", "bilinear"])
+def test_floats(method, dtype):
+  images = tf.cast(random(1, 4, 5, 2, dtype=np.float64), dtype)
+  assert_resized(images, method, 0 if method == "nearest" else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("method", ["nearest", "bilinear"])
+def test_integers(method, dtype):
+  largest = tf.as_dtype(dtype).max if method == "nearest" else 127
+  images = np.random.RandomState(0).randint(0, largest, (1, 4, 5, 2), np.int64)
+  assert_resized(tf.cast(images, dtype), method, 0 if method == "nearest" else 1e-4)
+
+
+def assert_resized(images, method, tolerance):
+  resize = lambda images: tf.image.resize(images, [7, 3], method)
+  (found,) = pure.compiled(resize, tf.TensorSpec.from_tensor(images))(images)
+  assert found.dtype == resize(images).dtype
+  np.testing.assert_allclose(found, resize(images), rtol=tolerance, atol=tolerance)
+
+
+def test_a_resize_in_a_network_trains():
+  """By Keras's layer, whose gradient goes on to the weights below it."""
+  images, kernel = random(2, 6, 6, 3), random(3, 3, 3, 4)
+
+  def function(images, kernel):
+    with tf.GradientTape() as tape:
+      tape.watch(kernel)
+      features = tf.nn.conv2d(images, kernel, 1, "SAME")
+      large = tf.image.resize(features, [12, 12])
+      loss = tf.reduce_sum(tf.nn.relu(large))
+    return loss, tape.gradient(loss, kernel)
+
+  specs = [tf.TensorSpec.from_tensor(each) for each in (images, kernel)]
+  found = pure.compiled(function, *specs)(images, kernel)
+  for each, value in zip(found, function(images, kernel), strict=True):
+    np.testing.assert_allclose(each, value, rtol=1e-5, atol=1e-5)
+
+
+def test_the_program_has_products_alone():
+  def function(images):
+    with tf.GradientTape() as tape:
+      tape.watch(images)
+      large = tf.image.resize(images, [8, 8])
+    return tape.gradient(large, images)
+
+  spec = tf.TensorSpec([2, 5, 5, 3])
+  text = pure.compiled(function, spec).experimental_get_compiler_ir(spec)(stage="hlo")
+  assert " dot(" in text
+  assert " gather(" not in text
+  assert " scatter(" not in text
+  # Else a TPU rounds the pixels to bfloat16.
+  assert all(
+    "operand_precision={highest,highest}" in line for line in text.splitlines() if " dot(" in line
+  )

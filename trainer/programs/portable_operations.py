@@ -1,0 +1,61 @@
+"""Operations that a functionalized program computes in another way than TensorFlow lowers them.
+
+TensorFlow lowers some operations for a CPU in a way that is slow on a TPU, or not at all. Their
+rules take operations that every XLA device does well: so a program lowered anywhere is the one that
+a TPU runs.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.programs import random_operations, resize_operations
+
+
+def _where_of_a_constant(
+  operation: tf.Operation, inputs: Sequence[tf.Tensor]
+) -> Sequence[tf.Tensor] | None:
+  """A rule: the indexes of a constant's true elements, whose number is known."""
+  del operation
+  (condition,) = map(tf.get_static_value, inputs)
+  return None if condition is None else [tf.constant(np.argwhere(condition), tf.int64)]
+
+
+RULES = {**random_operations.RULES, **resize_operations.RULES, "Where": _where_of_a_constant}
+
+# The number of rows of their results depends on the data.
+_OF_DATA = ("Where", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
+
+
+def replaced(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor] | None:
+  """Computes what an operation computes, if there is a rule for it.
+
+  Args:
+    operation: a traced operation.
+    inputs: its inputs, in the graph that is being traced now.
+
+  Returns:
+    The outputs, or None where the operation stays as it is.
+  """
+  rule = RULES.get(operation.type)
+  return rule(operation, inputs) if rule else None
+
+
+def source_of_size(results: Iterable[tf.Tensor]) -> tf.Operation | None:
+  """Returns an operation from which a result has a size that depends on the data, or None.
+
+  XLA works on such arrays with room for the largest, and would return all of that room. Where they
+  are summed up or taken apart inside of the program, it does so rightly.
+  """
+  seen = set()
+  waiting = list(results)
+  while waiting:
+    tensor = waiting.pop()
+    if tensor.shape.is_fully_defined() or tensor.ref() in seen:
+      continue
+    if tensor.op.type in _OF_DATA:
+      return tensor.op
+    seen.add(tensor.ref())
+    waiting += tensor.op.inputs
+  return None

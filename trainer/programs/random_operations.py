@@ -1,0 +1,176 @@
+"""TensorFlow's stateless random operations, by the generator that the device itself has.
+
+XLA has an operation whose algorithm is the device's choice: a TPU has a generator in hardware, and
+XLA takes Philox on a CPU or GPU. TensorFlow writes Philox into every program that it lowers for a
+CPU. A TPU computes that slowly and in much memory. The numbers of these rules follow from the seed
+alone, on devices of one kind; they are not those of TensorFlow's kernels.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.internals import tensorflow_internals
+
+# Bits after the binary point of a uniform number below 1, which the dtype holds exactly. One more
+# bit would fit, but then minval + (maxval - minval) * number would round up to maxval more often.
+_UNIFORM_BITS = {tf.bfloat16: 7, tf.float16: 10, tf.float32: 23, tf.float64: 52}
+# The smallest words that have as many bits.
+_WORDS = {tf.bfloat16: tf.uint8, tf.float16: tf.uint32, tf.float32: tf.uint32}
+
+_SQRT_2 = math.sqrt(2)
+
+_right = tf.bitwise.right_shift
+
+
+def _draw(state, shape, dtype):
+  """Returns random bits of an unsigned dtype, from a state of 128 bits: uint64 [2]."""
+  algorithm = tf.random.Algorithm.AUTO_SELECT.value
+  return tensorflow_internals.xla_rng_bit_generator(algorithm, state, shape, dtype=dtype).output
+
+
+def _highest(state, shape, word, count):
+  """Returns the `count` highest bits of random words as signed integers, which are at least 0."""
+  bits = _right(_draw(state, shape, word), tf.constant(word.size * 8 - count, word))
+  return tf.cast(bits, tf.int64 if word == tf.uint64 else tf.int32)
+
+
+def _uniform(state, shape, dtype):
+  """Uniform in [0, 1)."""
+  bits = _UNIFORM_BITS[dtype]
+  whole = _highest(state, shape, _WORDS.get(dtype, tf.uint64), bits)
+  return tf.cast(whole, dtype) * tf.constant(2.0**-bits, dtype)
+
+
+def _symmetric(state, shape, dtype):
+  """Uniform in (-1, 1) without 0: the odd multiples of a power of 2, all exact in the dtype."""
+  bits = _UNIFORM_BITS[dtype] + 1
+  odd = 2 * _highest(state, shape, _WORDS.get(dtype, tf.uint64), bits) + 1
+  return tf.cast(odd - 2**bits, dtype) * tf.constant(2.0**-bits, dtype)
+
+
+def _of_normal(state, shape, dtype, share):
+  """The middle `share` of a normal distribution, by the inverse of its distribution function."""
+  wide = tf.float64 if dtype == tf.float64 else tf.float32
+  uniform = _symmetric(state, shape, wide)
+  return tf.cast(_SQRT_2 * tf.math.erfinv(tf.constant(share, wide) * uniform), dtype)
+
+
+def _normal(state, shape, dtype):
+  return _of_normal(state, shape, dtype, 1.0)
+
+
+def _truncated_normal(state, shape, dtype):
+  """Normal, within two standard deviations."""
+  limit = tf.constant(2, dtype)
+  return tf.clip_by_value(_of_normal(state, shape, dtype, math.erf(_SQRT_2)), -limit, limit)
+
+
+def _full_int(state, shape, dtype):
+  return tf.bitcast(_draw(state, shape, _unsigned(dtype)), dtype)
+
+
+def _unsigned(dtype):
+  return tf.uint32 if dtype.size == 4 else tf.uint64
+
+
+def _int(state, shape, dtype, minval, maxval):
+  """Uniform in [minval, maxval): the upper half of the product of 64 random bits and the span.
+
+  The remainder would cost a TPU fifty times the arithmetic. No number is likelier than another by
+  more than span / 2**64.
+  """
+  unsigned = _unsigned(dtype)
+  first, end = (tf.bitcast(value, unsigned) for value in (minval, maxval))
+  offset = _upper_half(_draw(state, shape, tf.uint64), tf.cast(end - first, tf.uint64))
+  return tf.bitcast(first + tf.cast(offset, unsigned), dtype)
+
+
+def _upper_half(left, right):
+  """Returns the upper 64 bits of a product of two uint64."""
+  half, low = tf.constant(32, tf.uint64), tf.constant(2**32 - 1, tf.uint64)
+  left_high, right_high = _right(left, half), _right(right, half)
+  left_low, right_low = (tf.bitwise.bitwise_and(value, low) for value in (left, right))
+  # No sum overflows: (2**32 - 1)**2 + 2 * (2**32 - 1) is 2**64 - 1.
+  middle = left_high * right_low + _right(left_low * right_low, half)
+  other = left_low * right_high + tf.bitwise.bitwise_and(middle, low)
+  return left_high * right_high + _right(middle, half) + _right(other, half)
+
+
+def _multinomial(state, shape, dtype, logits, num_samples):
+  """Classes by their probabilities: the largest of the logits with Gumbel noise."""
+  del num_samples  # the shape has it
+  wide = tf.float64 if logits.dtype == tf.float64 else tf.float32
+  uniform = _uniform(state, [*shape, logits.shape[-1]], wide)
+  within = uniform + tf.constant(2.0 ** -(_UNIFORM_BITS[wide] + 1), wide)  # neither 0 nor 1
+  noise = -tf.math.log(-tf.math.log(within))
+  return tf.argmax(tf.cast(logits, wide)[:, tf.newaxis] + noise, -1, dtype)
+
+
+def _key_and_counter(
+  operation: tf.Operation, inputs: Sequence[tf.Tensor]
+) -> Sequence[tf.Tensor] | None:
+  """A rule: the state that a seed gives, as the key and the counter that random operations take."""
+  del operation
+  (seed,) = inputs
+  state = _state_of(seed)
+  return [state[:1], tf.concat([state[1:], tf.zeros([1], tf.uint64)], 0)]
+
+
+def _state_of(seed):
+  """Returns the state for a seed of two integers: other seeds give other states.
+
+  Seeds of steps and cores follow each other closely. Generators take that badly, so Philox mixes
+  the seed: it is one-to-one in its counter.
+  """
+  words = tf.bitcast(tf.cast(seed, tf.int64), tf.uint64)
+  return tensorflow_internals.xla_rng_bit_generator(
+    tf.random.Algorithm.PHILOX.value, words, [2], dtype=tf.uint64
+  ).output
+
+
+def _drawn(
+  compute: Callable[..., tf.Tensor], operation: tf.Operation, inputs: Sequence[tf.Tensor]
+) -> Sequence[tf.Tensor] | None:
+  """The rule of an operation whose result `compute` gives for a state, a shape and a dtype.
+
+  It does not apply where the shape is unknown, or where the program asks for an algorithm by name.
+  """
+  (result,) = operation.outputs
+  names = (argument.name for argument in operation.op_def.input_arg)
+  given: dict[str, Any] = dict(zip(names, inputs, strict=True))
+  given.pop("shape", None)
+  algorithm = tf.get_static_value(given.pop("alg", tf.constant(0)))
+  named = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.THREEFRY.value)
+  if not result.shape.is_fully_defined() or algorithm in named:
+    return None
+  if "seed" in given:
+    state = _state_of(given.pop("seed"))
+  else:
+    # The second word of the counter is 0 where `_key_and_counter` made it.
+    state = tf.concat([given.pop("key"), given.pop("counter")[:1]], 0)
+  return [compute(state, result.shape.as_list(), result.dtype, **given)]
+
+
+def _rules():
+  rules = {"StatelessRandomGetKeyCounter": _key_and_counter}
+  for name, compute in {
+    "StatelessRandomUniform": _uniform,
+    "StatelessRandomUniformInt": _int,
+    "StatelessRandomUniformFullInt": _full_int,
+    "StatelessRandomNormal": _normal,
+    "StatelessTruncatedNormal": _truncated_normal,
+  }.items():
+    for version in ("", "V2"):  # the first version takes a seed, the second a key and a counter
+      rules[name + version] = functools.partial(_drawn, compute)
+  return {**rules, "StatelessMultinomial": functools.partial(_drawn, _multinomial)}
+
+
+# Type of an operation → function of the traced operation and its new inputs. It returns the new
+# outputs, or None where the operation stays as it is.
+RULES: dict[str, Callable[[tf.Operation, Sequence[tf.Tensor]], Sequence[tf.Tensor] | None]] = (
+  _rules()
+)
