@@ -166,12 +166,31 @@ def flags() -> str:
     tree = ast.parse((ROOT / path).read_text())
     first = (ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " ")
     lines += [f"## python -m {command}", "", first, ""]
-    rows = [f"| `--{name}` | {default} | {meaning} |" for name, default, meaning in _flags(tree)]
+    rows = [
+      f"| `--{name}` | {default} | {meaning} |"
+      for each in [tree, *_shared(tree)]
+      for name, default, meaning in _flags(each)
+    ]
     lines += ["| flag | default | meaning |", "|---|---|---|", *rows, ""] if rows else []
   return "\n".join(lines)
 
 
-def _flags(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
+def _shared(tree: ast.Module) -> Iterator[ast.AST]:
+  """Yields where the flags are defined that a command shares with others."""
+  for node in ast.walk(tree):
+    if not isinstance(node, ast.Call):
+      continue
+    called = ast.unparse(node.func)
+    if called == "flags.adopt_module_key_flags":
+      (path,) = (ROOT / "trainer").rglob(f"{ast.unparse(node.args[0])}.py")
+      yield ast.parse(path.read_text())
+    elif called.startswith("run_flags."):
+      functions = ast.parse((ROOT / "trainer/cli/run_flags.py").read_text()).body
+      name = called.removeprefix("run_flags.")
+      yield next(each for each in functions if getattr(each, "name", "") == name)
+
+
+def _flags(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
   """Yields (name, default, meaning) of the flags that a file defines."""
   for node in ast.walk(tree):
     if isinstance(node, ast.Call) and getattr(node.func, "attr", "").startswith("DEFINE_"):
@@ -183,7 +202,7 @@ def _flags(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
         if isinstance(values, ast.Name):
           values = next(
             each.value
-            for each in tree.body
+            for each in ast.walk(tree)
             if isinstance(each, ast.Assign) and each.targets[0].id == values.id
           )
         meaning = f"{', '.join(f'`{value}`' for value in ast.literal_eval(values))}. {meaning}"

@@ -74,7 +74,13 @@ def test_every_flag_is_there(references):
     path for path in (guide.ROOT / "trainer").rglob("*.py") if "flags.DEFINE" in path.read_text()
   ]
   known = {guide.ROOT / path for path in references.COMMANDS.values()}
-  assert {path.name for path in set(files) - known} <= {"command.py"}  # --debug
+  shared = {path.name for path in set(files) - known}
+  assert shared == {  # --debug, and what commands adopt
+    *("command.py", "engine_flags.py", "gin_flags.py", "run_flags.py", "sweep_flags.py")
+  }
+  for command in ("main", "sweep"):
+    section = page.partition(f"## python -m trainer.{command}\n")[2].partition("\n## ")[0]
+    assert all(f"| `--{name}` |" in section for name in ("gin_file", "device", "seed"))
 
 
 def test_every_error_is_there(references):
