@@ -206,7 +206,7 @@ def _flags(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
             if isinstance(each, ast.Assign) and each.targets[0].id == values.id
           )
         meaning = f"{', '.join(f'`{value}`' for value in ast.literal_eval(values))}. {meaning}"
-      shown = ast.unparse(default).replace("config.trust.FOLDER", "'.'")
+      shown = ast.unparse(default).replace("trust.FOLDER", "'.'")
       yield _text(name), "" if shown in ("None", "''", "[]") else f"`{shown}`", meaning
 
 
