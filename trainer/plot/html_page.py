@@ -4,6 +4,7 @@
 
 A page is a Jinja2 template in the folder `templates` of the room that fills it. Templates extend
 "plot/frame.html"; "plot/macros.html" has the table. Text is escaped unless a template says `safe`.
+The filter `memory_size` is that of `trainer.cli.formatting`.
 """
 
 import functools
@@ -11,6 +12,8 @@ import pathlib
 from typing import Any
 
 import jinja2
+
+from trainer.cli import formatting
 
 _ROOMS = pathlib.Path(__file__).resolve().parents[1]
 
@@ -32,7 +35,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> jinja2.Environment:
   folders = {path.parent.name: str(path) for path in _ROOMS.glob("*/templates")}
   loaders = {room: jinja2.FileSystemLoader(folder) for room, folder in folders.items()}
-  return jinja2.Environment(
+  made = jinja2.Environment(
     loader=jinja2.PrefixLoader(loaders),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
@@ -40,3 +43,5 @@ def _environment() -> jinja2.Environment:
     lstrip_blocks=True,
     keep_trailing_newline=True,
   )
+  made.filters["memory_size"] = formatting.memory_size
+  return made

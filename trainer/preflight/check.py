@@ -191,8 +191,8 @@ class Check:
   def _judge(self, report, lowered, result):
     """Completes the report from the compiler's result, and searches for a batch if asked to."""
     limit, next_input = report.topology.memory_bytes, lowered.next_input
+    fits, needed = _fit(result, next_input, limit)
     compiles = isinstance(result, compiler.Compiled)
-    fits = compiles and _has_room(result, next_input, limit)
     report.compiled, report.out_of_memory = (result, None) if compiles else (None, result)
     report.all_reduces = hlo.all_reduces(result.listing.hlo)
     report.buffers = memory.largest(result.listing)
@@ -205,10 +205,9 @@ class Check:
       for buffer in wasteful
       if buffer.padding >= floor and (line := buffer.advice(report.per_core, for_cpu))
     ]
-    needed = next_input + (result.listing.allocated_bytes if compiles else result.needed_bytes)
     if self._search_batch == "always" or (self._search_batch == "auto" and not fits):
       try:
-        report.found = self._search(report, lowered, needed, fits, limit)
+        report.found = self._search(report, lowered, needed, limit)
       # The error is about another batch size. The results for this one stay valid.
       except errors.OctetError as error:
         report.warnings = [
@@ -224,26 +223,16 @@ class Check:
       report.problem = _too_large(report, lowered)
       self._tell(report, "fit", None)
 
-  def _search(self, report, lowered, needed, fits, limit):
+  def _search(self, report, lowered, needed, limit):
     def compile_at(batch):
       self._tell(report, "search", batch)
       steps = steps_lib.Steps(self._experiment, report.topology.replicas, {report.kind: batch})
       traced = steps.trace_planned(report.kind, steps_lib.with_batch(lowered.element, batch))
-      next_input = _next_input(traced.plan)
       program = lowering.lower(traced.function, traced.specs)
       result = compiler.compile_program(program, report.topology, self._timeout_seconds)
-      if isinstance(result, compiler.OutOfMemory):
-        return False, max(result.needed_bytes + next_input, limit + 1)
-      needed = result.listing.allocated_bytes + next_input
-      if _has_room(result, next_input, limit):
-        return True, min(needed, limit)
-      return False, max(needed, limit + 1)
+      return _fit(result, _next_input(traced.plan), limit)
 
-    # The compiler rounds its figures, so they may contradict its verdict. The verdict counts.
-    first_needs = min(needed, limit) if fits else max(needed, limit + 1)
-    return search.largest_batch(
-      compile_at, report.per_core, first_needs, limit, self._search_compiles
-    )
+    return search.largest_batch(compile_at, report.per_core, needed, limit, self._search_compiles)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,19 +256,22 @@ def _next_input(plan):
   return plan.length * plan.step_bytes if plan.is_stacked else 0
 
 
-def _has_room(compiled, next_input, limit):
-  """Whether the next stack fits beside a program that compiles."""
-  # The compiler rounds its figures: without a stack its verdict counts, not they.
-  return not next_input or compiled.listing.allocated_bytes + next_input <= limit
+def _fit(result, next_input, limit):
+  """Returns whether a program fits beside its next input, and the bytes that both need."""
+  if isinstance(result, compiler.OutOfMemory):
+    return False, max(result.needed_bytes + next_input, limit + 1)
+  needed = result.listing.allocated_bytes + next_input
+  # The compiler rounds its figures, so they may contradict its verdict. The verdict counts, and
+  # the figures only for an input that it does not know of.
+  fits = not next_input or needed <= limit
+  return fits, min(needed, limit) if fits else max(needed, limit + 1)
 
 
 def _too_large(report, lowered):
   lines = [_shortage(report, lowered.next_input)]
   for buffer in report.buffers[:3]:
     place = _place(lowered.graph, buffer.op)
-    count = f" × {buffer.count}" if buffer.count > 1 else ""
-    size = formatting.memory_size(buffer.size)
-    lines.append(f"  {size}{count}  {buffer}  {buffer.op}{f' ({place})' if place else ''}")
+    lines.append(f"  {buffer.line()}{f' ({place})' if place else ''}")
   if report.found is not None:
     size = f"run.{'eval' if report.kind == 'predict' else report.kind}_per_core_batch_size"
     lines.append(

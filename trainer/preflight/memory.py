@@ -72,6 +72,11 @@ class Buffer:
   def __str__(self) -> str:
     return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
+  def line(self) -> str:
+    """Returns its size, number, form and origin, for people."""
+    count = f" × {self.count}" if self.count > 1 else ""
+    return f"{formatting.memory_size(self.size)}{count}  {self}  {self.op}"
+
   def padded_axis(self) -> tuple[int, int, int] | None:
     """Finds which of the two innermost axes grows most by padding.
 

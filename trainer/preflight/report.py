@@ -43,7 +43,7 @@ def text(
   if report.failed:
     lines += [f"  {'FAILED':<16}{report.failed}: " + report.problem.replace("\n", "\n" + " " * 18)]
   lines += [f"  {name:<16}{value}" for name, value in figures(result)]
-  buffers = [_buffer_line(buffer) for buffer in report.buffers[:5]]
+  buffers = [buffer.line() for buffer in report.buffers[:5]]
   for name, sentences in (
     ("largest buffers", buffers),
     ("host waits at", report.bridged.host_ops_in_loop if report.bridged else ()),
@@ -66,9 +66,7 @@ def as_dict(
     price: of the topology; None for no estimate of the cost.
     epoch_examples: examples in an epoch; None for no estimate of the cost.
   """
-  compiled, oom = report.compiled, report.out_of_memory
-  per_core: Any = report.per_core  # known for every step that was compiled
-  result: dict[str, Any] = dict(
+  found: dict[str, Any] = dict(
     step=report.kind,
     topology=report.topology.name,
     compiler_topology=report.topology.compiler_name,
@@ -88,51 +86,50 @@ def as_dict(
     ],
   )
   if report.bridged:
-    result["bridge"] = dataclasses.asdict(report.bridged)
-  if compiled:
-    result.update(
-      {
-        f.name: getattr(compiled, f.name)
-        for f in dataclasses.fields(compiled)
-        if f.name not in ("listing", "optimal_seconds")
-      }
-    )
-    result.update(
-      allocated_bytes=compiled.listing.allocated_bytes, flops_per_example=compiled.flops / per_core
-    )
-  if oom:
-    result.update(
-      needed_bytes=oom.needed_bytes,
-      available_bytes=oom.available_bytes,
-      versions=oom.versions,
-      compiler_message=oom.message,
-    )
-  if report.all_reduces:
-    result["all_reduces"] = dict(
-      count=report.all_reduces.count,
-      bytes=report.all_reduces.bytes,
-      sizes=list(report.all_reduces.sizes),
-      replicas=report.all_reduces.replicas,
+    found["bridge"] = dataclasses.asdict(report.bridged)
+  found |= _of_the_compiler(report)
+  if report.time:
+    found |= _estimates(report, price, epoch_examples)
+  if report.found:
+    found["batch_search"] = dataclasses.asdict(report.found)
+  return found
+
+
+def _of_the_compiler(report):
+  """Returns what the compiler counted, whether the step fits or not."""
+  found: dict[str, Any] = {}
+  if compiled := report.compiled:
+    found = dict(vars(compiled), allocated_bytes=compiled.listing.allocated_bytes)
+    found["flops_per_example"] = compiled.flops / report.per_core
+    del found["listing"], found["optimal_seconds"]
+  elif oom := report.out_of_memory:
+    found = dict(vars(oom), compiler_message=oom.message)
+    del found["listing"], found["message"]
+  if reduces := report.all_reduces:
+    found["all_reduces"] = dict(
+      dataclasses.asdict(reduces),
+      count=reduces.count,
+      bytes=reduces.bytes,
       trainable_bytes=report.trainable_bytes,
     )
-  if report.time:
-    result["estimated_step_seconds"] = dict(
-      low=report.time.low, high=report.time.high, bound=report.time.bound, source=estimates.SOURCE
+  return found
+
+
+def _estimates(report, price, epoch_examples):
+  """Returns the estimated time of a step, and with a price the cost of an epoch."""
+  time = report.time
+  found = dict(
+    estimated_step_seconds=dict(
+      low=time.low, high=time.high, bound=time.bound, source=estimates.SOURCE
     )
-    if price and epoch_examples and report.kind == Kind.TRAIN:
-      low, high = estimates.epoch_cost(
-        report.time, per_core * report.topology.replicas, epoch_examples, price
-      )
-      of_price = dataclasses.asdict(price)
-      del of_price["hardware"]  # which is the topology
-      result["estimated_epoch_cost"] = dict(low=low, high=high, examples=epoch_examples, **of_price)
-  if report.found:
-    result["batch_search"] = dict(
-      largest=report.found.largest,
-      too_large=report.found.too_large,
-      tried=[list(pair) for pair in report.found.tried],
-    )
-  return result
+  )
+  if price and epoch_examples and report.kind == Kind.TRAIN:
+    batch = report.per_core * report.topology.replicas
+    low, high = estimates.epoch_cost(time, batch, epoch_examples, price)
+    cost = dict(vars(price), low=low, high=high, examples=epoch_examples)
+    del cost["hardware"]  # which is the topology
+    found["estimated_epoch_cost"] = cost
+  return found
 
 
 def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -205,11 +202,6 @@ def _device_loop(loop):
       f"the host waits for each step, at {waits} ops" if waits else "no op of the host waits in it"
     )
   )
-
-
-def _buffer_line(buffer):
-  count = f" × {buffer.count}" if buffer.count > 1 else ""
-  return f"{_size(buffer.size)}{count}  {buffer}  {buffer.op}"
 
 
 def _found(found):
