@@ -11,8 +11,8 @@
 | kubernetes | the pods of this pod's Indexed Job, or of its JobSet's job                |
 | gce        | the running machines of this machine's managed instance group             |
 
-A port may follow the name, as in `slurm:9000`; TF_CONFIG has its own. Each name is one of
-TensorFlow's cluster resolvers, see `trainer.devices.resolvers`.
+A port may follow the name, as in `slurm:9000`; TF_CONFIG has its own. See
+`trainer.devices.resolvers`.
 """
 
 import dataclasses

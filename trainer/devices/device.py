@@ -321,16 +321,10 @@ def _tpu_problem(error, package):
 
 @dataclasses.dataclass(frozen=True)
 class _Joining:
-  """How to join a cluster; it does not matter once that is done."""
+  """How to join a cluster. All are equal: it does not matter any more once that is done."""
 
-  facts: Callable[[], Mapping[str, str]]
-  timeout: float
-
-  def __eq__(self, other):
-    return isinstance(other, _Joining)
-
-  def __hash__(self):
-    return 0
+  facts: Callable[[], Mapping[str, str]] = dataclasses.field(compare=False)
+  timeout: float = dataclasses.field(compare=False)
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Asks Slurm, Kubernetes or Google Compute Engine which processes train together.
 
-Each function is named by `--cluster` and uses TensorFlow's resolver of that system. What a resolver
-does not know, such as the number of this process on Kubernetes, comes from what the system sets.
+Each function is named by `--cluster`. On Slurm and Compute Engine it uses TensorFlow's resolver of
+that system. What that does not know comes from what the system sets.
 """
 
 import dataclasses
@@ -9,11 +9,9 @@ import os
 import pathlib
 import re
 import time
-import types
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -21,7 +19,7 @@ from absl import logging
 from trainer import errors
 from trainer.cli import installation
 
-# What Kubernetes and Compute Engine use where no port is given: that of TensorFlow's resolvers.
+# What Kubernetes and Compute Engine use where no port is given, as TensorFlow's resolvers do.
 PORT = 8470
 
 _SERVICE_ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -91,14 +89,13 @@ def kubernetes(port: int | None, timeout: float) -> Resolved:
     WorkerLostError: the pods were not running in time.
   """
   job, index, count = _variables("kubernetes", "JOB_NAME", "JOB_COMPLETION_INDEX", "WORKERS")
-  pods = _Pods(_kubernetes_api(), _namespace())
-  resolver = tf.distribute.cluster_resolver.KubernetesClusterResolver(
-    {"worker": [f"job-name={job}"]}, tf_server_port=port or PORT, override_client=pods
-  )
+  api, namespace = _kubernetes_api(), _namespace()
 
   def look():
-    addresses = resolver.cluster_spec().as_dict().get("worker", [])
-    missing = sorted(set(range(int(count))) - pods.running)
+    pods = api.list_namespaced_pod(namespace, label_selector=f"job-name={job}").items
+    running = _newest_running(pods)
+    missing = sorted(set(range(int(count))) - set(running))
+    addresses = [f"{running[number].status.pod_ip}:{port or PORT}" for number in sorted(running)]
     return None if missing else addresses, f"pods {missing} of the job {job}"
 
   return Resolved(tuple(_wait_for("kubernetes", look, timeout)), int(index))
@@ -178,49 +175,15 @@ def _wait_for(name, look, timeout, clock=time.monotonic, sleep=time.sleep):
     sleep(_LOOK_SECONDS)
 
 
-class _Pods:
-  """What TensorFlow's Kubernetes resolver takes for a client.
-
-  The resolver lists pods of all namespaces, fails for one that does not run yet, sorts them by name
-  (pod 10 before pod 2) and takes the address of the node. This one lists the running pods of one
-  namespace, the newest of each completion index, under names that sort by it, with the address of
-  the pod.
-
-  Args:
-    api: a kubernetes.client.CoreV1Api.
-    namespace: of the pods.
-
-  Attributes:
-    running: the completion indices of the pods that ran at the last look.
-  """
-
-  def __init__(self, api: Any, namespace: str) -> None:
-    self._api = api
-    self._namespace = namespace
-    self.running: set[int] = set()
-
-  def list_pod_for_all_namespaces(self, label_selector: str) -> Any:
-    """Returns an object with `items`, as CoreV1Api's method of this name does."""
-    found = self._api.list_namespaced_pod(self._namespace, label_selector=label_selector).items
-    newest: dict[int, Any] = {}
-    for pod in sorted(found, key=lambda pod: pod.metadata.creation_timestamp):
-      runs = pod.status.phase == "Running" and pod.status.pod_ip
-      if runs and not pod.metadata.deletion_timestamp:
-        newest[_completion_index(pod)] = pod
-    self.running = set(newest)
-    return types.SimpleNamespace(
-      items=[
-        types.SimpleNamespace(
-          metadata=types.SimpleNamespace(name=f"{index:09d}"),
-          status=types.SimpleNamespace(phase="Running", host_ip=pod.status.pod_ip),
-        )
-        for index, pod in newest.items()
-      ]
-    )
-
-
-def _completion_index(pod):
-  return int(pod.metadata.annotations["batch.kubernetes.io/job-completion-index"])
+# TensorFlow's Kubernetes resolver lists pods of all namespaces, fails for one that does not run
+# yet, sorts them by name (pod 10 before pod 2) and takes the address of the node.
+def _newest_running(pods):
+  """Returns completion index → the newest pod that runs and is not about to end."""
+  return {
+    int(pod.metadata.annotations["batch.kubernetes.io/job-completion-index"]): pod
+    for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp)
+    if pod.status.phase == "Running" and pod.status.pod_ip and not pod.metadata.deletion_timestamp
+  }
 
 
 def _kubernetes_api():
