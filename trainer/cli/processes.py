@@ -91,6 +91,18 @@ def run_command(
       process.wait()
 
 
+def how_it_ended(code: int) -> str:
+  """Returns "ended with exit code 2", or "was ended by SIGKILL (out of memory?)".
+
+  Args:
+    code: the exit code of a process; -n if signal n ended it.
+  """
+  if code >= 0:
+    return f"ended with exit code {code}"
+  hint = " (out of memory?)" if code == -signal.SIGKILL else ""
+  return f"was ended by {signal.Signals(-code).name}{hint}"
+
+
 def ask(
   module: str,
   request: Mapping[str, Any],

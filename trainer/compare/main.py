@@ -7,6 +7,8 @@ The same command continues a comparison: what was measured is not measured again
 nothing: it brings the results of several machines into one report.
 """
 
+import functools
+
 from absl import flags
 
 from trainer import errors
@@ -94,7 +96,7 @@ def main(argv: list[str]) -> None:
     _TPU_TYPE.value,
     _TIMEOUT.value,
     tuple(gin_flags.GIN_MODULES.value),
-    tell=_tell,
+    tell=functools.partial(print, flush=True),
   )
   skipped: dict[str, str] = {}
   if files:
@@ -121,7 +123,3 @@ def _measure(running: runner.Runner) -> dict[str, str]:
   running.run(cases, devices)
   estimates.run(running, cases, _ESTIMATES.value)
   return skipped
-
-
-def _tell(line: str) -> None:
-  print(line, flush=True)

@@ -50,21 +50,6 @@ _HEADER = (
   "over",
   "source",
 )
-# The titles of what is measured.
-_MEASURED = (
-  "",
-  "device",
-  "step or call",
-  "quartiles",
-  "examples/s",
-  "epoch",
-  "run",
-  "start*",
-  "input wait",
-  "memory",
-  "device memory",
-  "accuracy",
-)
 # Of an estimate, whose values are ranges: "low–high".
 _RANGE = "–"
 
@@ -146,8 +131,8 @@ def page(found: summary.Summary, pictures: Mapping[str, bytes], skipped: Mapping
     choices=[_choice(found, choice) for choice in found.choices()],
     advice=advice.sentences(found),
     pictures={name: base64.b64encode(png).decode() for name, png in pictures.items()},
-    measured=_without_empty_columns([_MEASURED, *(_cells(found, row) for row in found.good())]),
-    estimated=[_cells(found, row) for row in found.good(results.ESTIMATED)],
+    measured=_without_empty_columns([_measured(found, row) for row in found.good()]),
+    estimated=[_estimated(found, row) for row in found.good(results.ESTIMATED)],
     costs=[cells for row in found.rows if (cells := _costs(found, row))],
     published=[(*_published(each), sources.index(each.source) + 1) for each in found.published],
     bad=[(summary.title(row), found.label(row), row.status, row.problem) for row in found.bad()],
@@ -197,36 +182,43 @@ def _cheapest(found, row):
   return f"{found.label(row)}: {found.cost(row, unit)[0]:.3g} {found.price(row).currency} {what}"
 
 
-def _cells(found, row):
-  """Returns a row for the page's table; of a measured one in the order of `_MEASURED`."""
-  if row.kind == results.ESTIMATED:
-    middle = (
-      figures.durations(row.low, row.high),
-      _time(row, "epoch"),
-      _time(row, "run"),
-      _memory(row.device_memory_bytes),
-    )
-    return (summary.title(row), found.label(row), *middle, row.source)
+def _estimated(found, row):
   return (
     summary.title(row),
     found.label(row),
-    figures.duration(row.seconds),
     figures.durations(row.low, row.high),
-    formatting.three_digits(row.examples_per_second),
     _time(row, "epoch"),
     _time(row, "run"),
-    figures.duration(row.start_seconds),
-    f"{row.input_wait:.0%}" if row.input_wait is not None else "",
-    _memory(row.memory_bytes),
     _memory(row.device_memory_bytes),
-    f"{row.accuracy:.1%} after {row.accuracy_steps:,} steps" if row.accuracy is not None else "",
+    row.source,
   )
 
 
+def _measured(found, row):
+  """Returns title → cell."""
+  accuracy = ""
+  if row.accuracy is not None:
+    accuracy = f"{row.accuracy:.1%} after {row.accuracy_steps:,} steps"
+  return {
+    "": summary.title(row),
+    "device": found.label(row),
+    "step or call": figures.duration(row.seconds),
+    "quartiles": figures.durations(row.low, row.high),
+    "examples/s": formatting.three_digits(row.examples_per_second),
+    "epoch": _time(row, "epoch"),
+    "run": _time(row, "run"),
+    "start*": figures.duration(row.start_seconds),
+    "input wait": f"{row.input_wait:.0%}" if row.input_wait is not None else "",
+    "memory": _memory(row.memory_bytes),
+    "device memory": _memory(row.device_memory_bytes),
+    "accuracy": accuracy,
+  }
+
+
 def _without_empty_columns(rows):
-  """Returns rows, of which the first has the titles, without the columns that have no more."""
-  columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-  return list(zip(*columns, strict=True))
+  """Returns the titles and then the cells of rows, of the columns that are not empty."""
+  titles = [title for title in (rows[0] if rows else ()) if any(row[title] for row in rows)]
+  return [titles, *([row[title] for title in titles] for row in rows)] if rows else []
 
 
 def _time(row, unit):

@@ -194,10 +194,12 @@ def failure(status: int | None, log: str, timeout_seconds: float) -> dict[str, A
   if status == -signal.SIGKILL:
     problem = "Its process was killed by the system, which does so when memory runs out."
     return {"status": results.OUT_OF_MEMORY, "problem": problem}
-  cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
   with open(log, encoding="utf-8", errors="replace") as file:
     said = " ".join(" ".join(file.read().splitlines()[-_LAST_LINES:]).split())
-  return {"status": results.FAILED, "problem": f"Its process ended with {cause}: {said}"[:500]}
+  return {
+    "status": results.FAILED,
+    "problem": f"Its process {processes.how_it_ended(status)}: {said}"[:500],
+  }
 
 
 def now() -> str:

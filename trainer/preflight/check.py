@@ -74,10 +74,11 @@ class StepReport:
     return result.listing if result else memory.Listing()
 
 
+@dataclasses.dataclass(frozen=True)
 class Check:
   """Takes the steps of an experiment through the stages.
 
-  Args:
+  Attributes:
     experiment: the experiment that is compiled.
     timeout_seconds: the limit for each compilation.
     search_batch: when to search for the largest batch that fits: "never", "auto" (if the step does
@@ -87,24 +88,16 @@ class Check:
       failed. In a search it is called with (StepReport, "search", batch).
   """
 
-  def __init__(
-    self,
-    experiment: bindings.Experiment,
-    timeout_seconds: float = 900.0,
-    search_batch: str = "auto",
-    search_compiles: int = 12,
-    tell: Callable = lambda report, stage, value: None,
-  ) -> None:
-    self._experiment = experiment
-    self._timeout_seconds = timeout_seconds
-    self._search_batch = search_batch
-    self._search_compiles = search_compiles
-    self._tell = tell
-    # By number of replicas, and by (kind, number of replicas): topologies with as many cores share
-    # the HLO, which does not depend on the topology.
-    self._steps: dict[int, steps_lib.Steps] = {}
-    self._loops: dict[int, bridge.Loops] = {}
-    self._lowered: dict[tuple[str, int], _Lowered] = {}
+  experiment: bindings.Experiment
+  timeout_seconds: float = 900.0
+  search_batch: str = "auto"
+  search_compiles: int = 12
+  tell: Callable = lambda report, stage, value: None
+  # By number of replicas, and by (kind, number of replicas): topologies with as many cores share
+  # the HLO, which does not depend on the topology.
+  _steps: dict[int, steps_lib.Steps] = dataclasses.field(default_factory=dict, init=False)
+  _loops: dict[int, bridge.Loops] = dataclasses.field(default_factory=dict, init=False)
+  _lowered: dict[tuple[str, int], "_Lowered"] = dataclasses.field(default_factory=dict, init=False)
 
   def run(self, kind: str, topology: topology_lib.Topology) -> StepReport:
     """Takes a step through the stages, as far as they pass.
@@ -117,11 +110,11 @@ class Check:
       SettingError: the experiment has no such step.
     """
     report = StepReport(kind, topology)
-    if kind not in self._experiment.input_fns:
+    if kind not in self.experiment.input_fns:
       raise errors.SettingError(
         f"--steps: {kind} needs an input_fn: bind run.{kind}_input_fn in a gin file."
       )
-    report.per_core = self._experiment.per_core(kind, topology.replicas)
+    report.per_core = self.experiment.per_core(kind, topology.replicas)
     with contextlib.suppress(_Stopped):
       lowered = self._lower(report)
       report.warnings, report.trainable_bytes = lowered.warnings, lowered.trainable_bytes
@@ -130,7 +123,7 @@ class Check:
       result = self._stage(
         report,
         "compile",
-        lambda: compiler.compile_program(lowered.program, topology, self._timeout_seconds),
+        lambda: compiler.compile_program(lowered.program, topology, self.timeout_seconds),
       )
       self._judge(report, lowered, result)
     return report
@@ -163,18 +156,18 @@ class Check:
 
   def _steps_of(self, replicas):
     if replicas not in self._steps:
-      self._steps[replicas] = steps_lib.Steps(self._experiment, replicas, self._per_core(replicas))
+      self._steps[replicas] = steps_lib.Steps(self.experiment, replicas, self._per_core(replicas))
     return self._steps[replicas]
 
   def _loops_of(self, replicas):
     if replicas not in self._loops:
       # The loop is the same on more cores, and each core's variables have to be made.
       cores = min(replicas, _MOST_BRIDGED_CORES)
-      self._loops[replicas] = bridge.Loops(self._experiment, cores, self._per_core(replicas))
+      self._loops[replicas] = bridge.Loops(self.experiment, cores, self._per_core(replicas))
     return self._loops[replicas]
 
   def _per_core(self, replicas):
-    return {kind: self._experiment.per_core(kind, replicas) for kind in self._experiment.kinds()}
+    return {kind: self.experiment.per_core(kind, replicas) for kind in self.experiment.kinds()}
 
   def _stage(self, report, stage, work):
     start = time.monotonic()
@@ -182,10 +175,10 @@ class Check:
       result = work()
     except errors.OctetError as error:
       report.failed, report.problem = stage, command.message(error)
-      self._tell(report, stage, None)
+      self.tell(report, stage, None)
       raise _Stopped from error
     report.seconds[stage] = time.monotonic() - start
-    self._tell(report, stage, report.seconds[stage])
+    self.tell(report, stage, report.seconds[stage])
     return result
 
   def _judge(self, report, lowered, result):
@@ -205,7 +198,7 @@ class Check:
       for buffer in wasteful
       if buffer.padding >= floor and (line := buffer.advice(report.per_core, for_cpu))
     ]
-    if self._search_batch == "always" or (self._search_batch == "auto" and not fits):
+    if self.search_batch == "always" or (self.search_batch == "auto" and not fits):
       try:
         report.found = self._search(report, lowered, needed, limit)
       # The error is about another batch size. The results for this one stay valid.
@@ -217,22 +210,22 @@ class Check:
     if fits:
       report.time = estimates.step_time(result, report.topology)
       report.seconds["fit"] = 0.0
-      self._tell(report, "fit", 0.0)
+      self.tell(report, "fit", 0.0)
     else:
       report.failed = "fit"
       report.problem = _too_large(report, lowered)
-      self._tell(report, "fit", None)
+      self.tell(report, "fit", None)
 
   def _search(self, report, lowered, needed, limit):
     def compile_at(batch):
-      self._tell(report, "search", batch)
-      steps = steps_lib.Steps(self._experiment, report.topology.replicas, {report.kind: batch})
+      self.tell(report, "search", batch)
+      steps = steps_lib.Steps(self.experiment, report.topology.replicas, {report.kind: batch})
       traced = steps.trace_planned(report.kind, steps_lib.with_batch(lowered.element, batch))
       program = lowering.lower(traced.function, traced.specs)
-      result = compiler.compile_program(program, report.topology, self._timeout_seconds)
+      result = compiler.compile_program(program, report.topology, self.timeout_seconds)
       return _fit(result, _next_input(traced.plan), limit)
 
-    return search.largest_batch(compile_at, report.per_core, needed, limit, self._search_compiles)
+    return search.largest_batch(compile_at, report.per_core, needed, limit, self.search_compiles)
 
 
 @dataclasses.dataclass(frozen=True)

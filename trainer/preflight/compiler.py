@@ -5,7 +5,6 @@ import glob
 import importlib.metadata
 import os
 import re
-import signal
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -148,8 +147,8 @@ def compile_program(
       )
     if answer is None:
       raise CompileError(
-        f"The TPU compiler {_death(status)}. Its last words:\n{_last_words(_read(path['log']))}"
-        f"{_newer()}"
+        f"The TPU compiler {processes.how_it_ended(status)} and gave no answer. "
+        f"Its last words:\n{_last_words(_read(path['log']))}{_newer()}"
       )
     listing = _listing(path["dump"])
   if "error" in answer:
@@ -202,14 +201,6 @@ def _newer():
     f"\nThis is libtpu {installed.libtpu}: in an environment with the extras "
     "[cpu,preflight] there is a newer one."
   )
-
-
-def _death(returned: int) -> str:
-  if returned < 0:
-    return f"was ended by {signal.Signals(-returned).name}" + (
-      " (is the machine out of memory?)" if returned == -signal.SIGKILL else ""
-    )
-  return f"ended with code {returned} and no answer"
 
 
 def _last_words(log):

@@ -77,14 +77,9 @@ class Topology:
     return self.chips * self.chip.cores
 
   @property
-  def memory_gib(self) -> float:
-    """Memory of a core that a program may use."""
-    return self.chip.memory_gib
-
-  @property
   def memory_bytes(self) -> int:
     """Memory of a core that a program may use."""
-    return int(self.memory_gib * _GIB)
+    return int(self.chip.memory_gib * _GIB)
 
   @property
   def flops_per_second(self) -> float:

@@ -6,9 +6,9 @@ trials without a conditional parameter.
 """
 
 import contextlib
+import itertools
 import math
 import warnings
-from collections.abc import Callable
 
 from trainer.plot import svg
 from trainer.sweep import optuna_parts, report
@@ -29,18 +29,11 @@ def history(found: report.Report) -> str:
       some = [trial for trial in known if found.state(trial) == state]
       if not some:
         continue  # and no entry in the legend
-      axes.scatter(
-        [trial.number for trial in some],
-        [found.values(trial)[0] for trial in some],
-        s=18,
-        color=color,
-        label=state,
-      )
+      points = [(trial.number, found.values(trial)[0]) for trial in some]
+      axes.scatter(*zip(*points, strict=True), s=18, color=color, label=state)
     complete = [trial for trial in known if found.state(trial) == "complete"]
-    best: list[float] = []
-    choose: Callable = max if found.modes[0] == "max" else min
-    for trial in complete:
-      best.append(choose([found.values(trial)[0], *best[-1:]]))
+    values = (found.values(trial)[0] for trial in complete)
+    best = list(itertools.accumulate(values, max if found.modes[0] == "max" else min))
     axes.step(
       [trial.number for trial in complete], best, where="post", color=_BEST, label="best so far"
     )
@@ -147,13 +140,8 @@ def pareto(found: report.Report) -> str:
     return ""
   with _axes(5, 4, f"{found.metrics[0]} and {found.metrics[1]} of each trial") as (axes, made):
     for some, color, label in ((complete, _DOT, "complete"), (found.best(), _BEST, "best")):
-      axes.scatter(
-        [trial.values[0] for trial in some],
-        [trial.values[1] for trial in some],
-        s=18,
-        color=color,
-        label=label,
-      )
+      points = [trial.values[:2] for trial in some]
+      axes.scatter(*zip(*points, strict=True), s=18, color=color, label=label)
     axes.set_xlabel(found.metrics[0])
     axes.set_ylabel(found.metrics[1])
     _legend(axes)

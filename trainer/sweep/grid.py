@@ -78,29 +78,26 @@ class Chain:
     return [point for part in _parts(self, "chain") for point in part]
 
 
+@dataclasses.dataclass(frozen=True)
 class Grid:
   """A list of trials. It has the methods of `space.Space`.
 
-  Args:
+  Attributes:
     points: for each trial, key → gin text.
 
   Raises:
     SettingError: there is no point, or one occurs twice.
   """
 
-  def __init__(self, points: list[dict[str, str]]) -> None:
-    if not points:
+  points: list[dict[str, str]]
+
+  def __post_init__(self) -> None:
+    if not self.points:
       raise errors.SettingError("sweep.grid has no point.")
-    for point in points:
-      for key, text in point.items():
-        gin_text.binding(key, text)
-      if points.count(point) > 1:
-        raise errors.SettingError(
-          "sweep.grid has the point "
-          f"{', '.join(f'{key} = {text}' for key, text in point.items())} "
-          "more than once."
-        )
-    self.points = points
+    for point in self.points:
+      lines = [gin_text.binding(key, text) for key, text in point.items()]
+      if self.points.count(point) > 1:
+        raise errors.SettingError(f"sweep.grid has the point {', '.join(lines)} more than once.")
 
   @property
   def keys(self) -> list[str]:

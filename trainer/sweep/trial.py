@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from trainer import errors
+from trainer.cli import processes
 from trainer.io import local_files
 from trainer.loop import preemption
 from trainer.reporting import metrics_file
@@ -188,11 +189,8 @@ class Run:
     if code == preemption.EXIT_CODE:
       return "interrupted", None
     if code:
-      how = (
-        f"ended with exit code {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
-      )
-      hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-      self.trial.set_user_attr("error", f"It {how}{hint}. Its last lines:\n{self._last_lines()}")
+      how = processes.how_it_ended(code)
+      self.trial.set_user_attr("error", f"It {how}. Its last lines:\n{self._last_lines()}")
       return "fail", None
     self._check_metrics(lines, ended=True)
     values = [_last(metric, lines) for metric in self.settings.metrics]

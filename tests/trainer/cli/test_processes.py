@@ -82,3 +82,9 @@ def test_a_module_whose_parent_has_ended_does_nothing(tmp_path):
   command = [sys.executable, str(tmp_path / "answering.py"), str(request), str(tmp_path / "answer")]
   assert subprocess.run(command, env={**os.environ, "PYTHONPATH": os.getcwd()}).returncode == 1
   assert not (tmp_path / "answer").exists()
+
+
+def test_how_a_process_ended_is_told_in_words():
+  assert processes.how_it_ended(2) == "ended with exit code 2"
+  assert processes.how_it_ended(-signal.SIGSEGV) == "was ended by SIGSEGV"
+  assert processes.how_it_ended(-signal.SIGKILL) == "was ended by SIGKILL (out of memory?)"

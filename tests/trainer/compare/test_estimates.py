@@ -63,4 +63,4 @@ def test_a_failed_preflight_is_a_row(tmp_path):
   estimates.run(running, [case], ["v3-8"])
   (row,) = results.read(running.path)
   assert row.status == results.FAILED
-  assert "exit status 2" in row.problem
+  assert "exit code 2" in row.problem

@@ -44,7 +44,7 @@ def test_compiler_that_the_machine_kills(in_its_place):
 
 def test_compiler_that_says_nothing(in_its_place):
   in_its_place("exit 3")
-  with pytest.raises(compiler.CompileError, match="code 3 and no answer"):
+  with pytest.raises(compiler.CompileError, match="exit code 3 and gave no answer"):
     compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
 
 

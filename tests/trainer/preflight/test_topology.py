@@ -43,5 +43,5 @@ def test_memory_is_what_the_compiler_says_when_it_is_short():
     report = checker.run("train", each)
     assert report.failed == "fit", report.problem
     assert report.out_of_memory.available_bytes / 2**30 == pytest.approx(
-      each.memory_gib, abs=0.011
+      each.chip.memory_gib, abs=0.011
     ), each.name
