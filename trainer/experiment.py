@@ -487,14 +487,14 @@ class _WriteConfiguration:
 
   def begin(self, estimator):
     if estimator.device.is_chief:
-      files.write_text(os.path.join(estimator.model_dir, "config.gin"), config.parsed_text())
+      files.write(os.path.join(estimator.model_dir, "config.gin"), config.parsed_text())
       environment.save(estimator.model_dir, estimator.device, estimator.config)
 
   def __call__(self, step, metrics, estimator):
     if self._done or not estimator.device.is_chief:
       return
     operative = config.operative_text()
-    files.write_text(os.path.join(estimator.model_dir, "operative_config.gin"), operative)
+    files.write(os.path.join(estimator.model_dir, "operative_config.gin"), operative)
     writer = summaries.Writer(estimator.model_dir)
     writer.text(step, "config", config.parsed_text())
     writer.text(step, "operative_config", operative)

@@ -121,7 +121,7 @@ def _warm_start(folder, elsewhere):
 
 def _init_from_checkpoint(folder, elsewhere):
   w = tf.Variable(tf.zeros([programs.WIDTH]))
-  call = initial_checkpoints.CheckpointInitializer(folder, {"w": "w"}, {"w": w})
+  call = initial_checkpoints.CheckpointInitializer.of(folder, {"w": "w"}, {"w": w})
   initial_checkpoints.apply([call], {"w": w})
   return w.numpy()[0]
 

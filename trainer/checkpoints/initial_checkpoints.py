@@ -4,14 +4,14 @@ In TF1 the function changes the variables' initializers, which run once, when a 
 Octet notes a call in a model_fn or scaffold_fn, and assigns the values when a training begins. A
 run that continues, evaluates or exports its own checkpoint never opens the file.
 
-    noted = CheckpointInitializer("bert/bert_model.ckpt", {"bert/": "encoder/"}, variables)
+    noted = CheckpointInitializer.of("bert/bert_model.ckpt", {"bert/": "encoder/"}, variables)
     apply([noted], variables)
 """
 
-import difflib
+import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -27,39 +27,37 @@ from trainer.tracing import variable_store
 _SHOWN = 10  # most names in a message
 
 
+@dataclasses.dataclass(frozen=True)
 class CheckpointInitializer:
-  """One call of init_from_checkpoint.
-
-  Args:
-    path: a checkpoint, or a folder, whose newest checkpoint is taken.
-    assignment_map: a dict or a list of pairs. It maps a name in the checkpoint to a variable, to a
-      variable's name, or to a list of one of these; or a scope in the checkpoint to a scope in the
-      model, both with a slash at the end.
-    present: name → variable, the model's variables at the time of the call.
+  """One call of init_from_checkpoint. Equal calls are one: every trace repeats them.
 
   Attributes:
-    path: the path.
+    path: a checkpoint, or a folder, whose newest checkpoint is taken.
     pairs: (name or scope in the checkpoint, name or scope in the model), sorted.
-    names: the names of the variables in `present`.
-
-  Raises:
-    ModelFnError: the map contains something else.
+    names: the names of the model's variables at the time of the call.
   """
 
-  def __init__(self, path: Any, assignment_map: Any, present: Mapping[str, tf.Variable]) -> None:
-    self.path = str(path)
+  path: str
+  pairs: tuple[tuple[str, str], ...]
+  names: tuple[str, ...]
+
+  @classmethod
+  def of(cls, path: Any, assignment_map: Any, present: Mapping[str, tf.Variable]) -> Self:
+    """Makes it of a call's arguments.
+
+    Args:
+      path: the checkpoint or folder.
+      assignment_map: a dict or a list of pairs. It maps a name in the checkpoint to a variable, to
+        a variable's name, or to a list of one of these; or a scope in the checkpoint to a scope in
+        the model, both with a slash at the end.
+      present: name → variable, the model's variables at the time of the call.
+
+    Raises:
+      ModelFnError: the map contains something else.
+    """
     pairs = assignment_map.items() if isinstance(assignment_map, Mapping) else assignment_map
-    self.pairs = tuple(sorted((str(there), _target(wanted, present)) for there, wanted in pairs))
-    self.names = tuple(present)
-
-  def _key(self):
-    return self.path, self.pairs, self.names
-
-  def __eq__(self, other: object) -> bool:
-    return isinstance(other, CheckpointInitializer) and self._key() == other._key()
-
-  def __hash__(self) -> int:
-    return hash(self._key())
+    named = sorted((str(there), _target(wanted, present)) for there, wanted in pairs)
+    return cls(str(path), tuple(named), tuple(present))
 
   def resolve(self, own: Iterable[str], stored: Mapping[str, Any]) -> dict[str, str]:
     """Finds the name in the checkpoint for each variable.
@@ -174,7 +172,7 @@ def _init_from_checkpoint(original, ckpt_dir_or_file, assignment_map):
     return original(ckpt_dir_or_file, assignment_map)
   store = variable_store.current()
   return store.note_initializer(
-    CheckpointInitializer(ckpt_dir_or_file, assignment_map, store.present())
+    CheckpointInitializer.of(ckpt_dir_or_file, assignment_map, store.present())
   )
 
 
@@ -209,5 +207,4 @@ def _check_fits(path, name, variable, there, shape, dtype):
 
 
 def _like(name, names):
-  close = difflib.get_close_matches(name, [*names], 3, 0.5) or sorted(names)[:3]
-  return f" There are: {', '.join(close)}."
+  return f" There are: {own_names.similar(name, names)}."

@@ -23,19 +23,21 @@ class Inspector:
     self,
     path: str,
     hold: Callable[[str], contextlib.AbstractContextManager] = contextlib.nullcontext,
+    looks_again: bool = True,
   ) -> str | None:
     """Returns what is wrong with a checkpoint, or None.
 
     Args:
       path: of the checkpoint.
       hold: makes the context in which it is read, of the path.
+      looks_again: whether the files of a checkpoint that was read before may have changed.
 
     Raises:
       CheckpointError: the checkpoint is out of reach now.
       GoneError: the checkpoint is not there any more, or was replaced while it was read.
     """
-    stamps = _stamps(path)
     known, problem = self._known.get(path, (None, None))
+    stamps = _stamps(path) if looks_again or known is None else known
     if known != stamps:
       try:
         with hold(path):
@@ -49,10 +51,6 @@ class Inspector:
         problem = str(error)
       self._known[path] = stamps, problem
     return problem
-
-  def has_seen(self, path: str) -> bool:
-    """Whether this process has written or read a checkpoint, as it was then."""
-    return path in self._known
 
   def known_problem(self, path: str) -> str | None:
     """Returns what was wrong with a checkpoint when it was read, if it was; reads nothing."""

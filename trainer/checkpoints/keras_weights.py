@@ -261,24 +261,7 @@ def write(path: str, values: Mapping[str, np.ndarray]) -> None:
       group.attrs["name"] = layer
       for index, variable in enumerate(sorted(variables, key=_ORDER.index)):
         group.create_dataset(str(index), data=variables[variable])
-  put(path, data.getvalue())
-
-
-def put(path: str, data: bytes) -> None:
-  """Writes a whole file, or nothing.
-
-  Args:
-    path: the file, the --weights_file of export-weights.
-    data: its content.
-
-  Raises:
-    OutputError: the file cannot be written.
-  """
-  try:
-    with files.write_atomically(path, "wb") as file:
-      file.write(data)
-  except (tf.errors.OpError, OSError) as error:
-    raise errors.OutputError(f"{path} (--output) cannot be written: {error}") from error
+  files.write(path, data.getvalue(), "--weights_file")
 
 
 def _check_layers(layers):
@@ -289,14 +272,14 @@ def _check_layers(layers):
   }
   bases = collections.defaultdict(set)
   for layer, variables in layers.items():
-    base, number = _NUMBERED.fullmatch(layer).groups() if layer else ("", None)
+    base, number = _kind_and_number(layer) if layer else ("", 0)
     if base not in known or not set(variables) <= set(_ORDER):
       name = f"{layer}/{next(iter(variables))}".strip("/")
       raise errors.SettingError(
         f"The name {name!r} does not tell which value of which layer of Keras it is: give "
         "--model=module.function, a function that makes the Keras model."
       )
-    bases[base].add(int(number or 0))
+    bases[base].add(number)
   for base, numbers in bases.items():
     if numbers != set(range(len(numbers))):
       raise errors.SettingError(

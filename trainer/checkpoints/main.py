@@ -158,12 +158,10 @@ def _differences(sources):
 
   shapes, others = (source.shapes for source in sources)
   lines = [
-    f"only in {sources[0].path}: {name} {_shape(shapes[name][0])}"
-    for name in sorted(shapes.keys() - others.keys())
-  ]
-  lines += [
-    f"only in {sources[1].path}: {name} {_shape(others[name][0])}"
-    for name in sorted(others.keys() - shapes.keys())
+    f"only in {source.path}: {name} {_shape(source.shapes[name][0])}"
+    for source in sources
+    for name in sorted(shapes.keys() ^ others.keys())
+    if name in source.shapes
   ]
   both = sorted(shapes.keys() & others.keys())
   lines += [
@@ -208,13 +206,14 @@ def export_weights(path: str, output: str | None, model: str | None = None) -> l
     OutputError: the file cannot be written.
   """
   from trainer.checkpoints import keras_weights, own_names, weight_sources
+  from trainer.io import files
 
   if not output or not output.endswith(".weights.h5"):
     raise errors.SettingError(
       f"--weights_file is {output!r}: expected a file that ends in .weights.h5."
     )
   if model:
-    keras_weights.put(output, _as_saved_by_keras(path, _function(model)))
+    files.write(output, _as_saved_by_keras(path, _function(model)), "--weights_file")
     return [f"Wrote {output}, the weights of {model} from {path}"]
 
   def own_values(source):

@@ -1,5 +1,6 @@
 """Tells a model's own variables from those that belong to its training, by their names."""
 
+import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
@@ -61,6 +62,12 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
     )
 
   return {name for name in names if is_own(name)}
+
+
+def similar(name: str, names: Iterable[str]) -> str:
+  """Returns the names that are most like a name, or the first ones, for messages: "a, b, c"."""
+  names = sorted(names)
+  return ", ".join(difflib.get_close_matches(name, names, 3, 0.5) or names[:3])
 
 
 # An optimizer of Keras 2 without slots is known by its name.

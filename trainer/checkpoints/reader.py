@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import glob
+import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ POSITION = frozenset({EXAMPLES_SEEN, INPUT_ENDED})
 # The most bytes of a checkpoint in memory at a time while it is verified.
 _PORTION_BYTES = 2**26
 
+_LOOKS = 3  # see `_may_pass`
 
 # Errors that say nothing about the files: another try may succeed.
 _OUT_OF_REACH = (
@@ -113,7 +115,7 @@ def shapes(path: str) -> dict[str, tuple[tuple[int, ...], tf.DType]]:
         "read the checkpoint",
         path,
         lambda: tf.compat.v1.train.NewCheckpointReader(plain),
-        passes=_Passing(path),
+        passes=_may_pass(path),
       )
     dtypes = reader.get_variable_to_dtype_map()
     return {
@@ -185,36 +187,32 @@ def _tensors(path, names, found):
         shape_and_slices=[""] * len(names),
         dtypes=[found[name][1] for name in names],
       )
-      return storage.retry("read the checkpoint", path, restore, passes=_Passing(path))
+      return storage.retry("read the checkpoint", path, restore, passes=_may_pass(path))
   except tf.errors.OpError as error:
     raise _unreadable(path, error) from error
 
 
-class _Passing:
-  """Whether an error in reading a checkpoint from a URL may pass, though its class does not say so.
+def _may_pass(path):
+  """Returns a function that says whether an error in reading a checkpoint from a URL may pass.
 
   TensorFlow says "not found" for whatever goes wrong while it looks for the files, and a
   CheckpointReader says for all errors of the storage the same as for a damaged file. So the files
   are looked at here: where the storage fails, this fails with a StorageError. Where it answers, and
   TensorFlow still cannot read them after `_LOOKS` times, it is the files.
   """
+  looks = itertools.count(1)
 
-  _LOOKS = 3
-
-  def __init__(self, path: str) -> None:
-    self._path = path
-    self._looks = 0
-
-  def __call__(self, error: Exception) -> bool:
+  def passes(error):
     if not isinstance(error, tf.errors.NotFoundError) and type(error) is not tf.errors.OpError:
       return False
-    self._looks += 1
-    if self._looks > self._LOOKS:
+    if next(looks) > _LOOKS:
       return False
-    if not all(storage.exists(self._path + ending) for ending in (".index", file_names.DATA)):
+    if not all(storage.exists(path + ending) for ending in (".index", file_names.DATA)):
       return False
-    storage.read(self._path + ".index", "rb")
+    storage.read(path + ".index", "rb")
     return True
+
+  return passes
 
 
 def _unreadable(path, error):

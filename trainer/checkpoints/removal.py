@@ -96,10 +96,8 @@ class Removal:
 
     def problem_of(step):
       path = self._path(step)
-      is_known = self.inspected.has_seen(path) and os.path.basename(path) + file_names.DATA in there
-      if is_known and step < looked_at:
-        return self.inspected.known_problem(path)
-      return self.inspected.problem(path)
+      is_there = os.path.basename(path) + file_names.DATA in there
+      return self.inspected.problem(path, looks_again=step >= looked_at or not is_there)
 
     looked_at = steps[-_LOOKED_AT:][0]
     # A damaged checkpoint among those that would stay leaves the count, and the choice is made

@@ -51,7 +51,6 @@ class ScaffoldFn:
   model_fn_name: str
   collections: dict[Any, list] | None
   _names: dict[str, str] | None = None
-  _is_called: bool = False
 
   def call_once(
     self, store: variable_store.VariableStore, config: run_config.RunConfig
@@ -70,7 +69,7 @@ class ScaffoldFn:
       SpecError: it returned no Scaffold.
       SettingError: the Scaffold asks for something that Octet does not support.
     """
-    if not self._is_called:
+    if self.fn is not None:
       scaffold = self._call(store)
       self._check(scaffold)
       saver = scaffold.saver
@@ -78,7 +77,6 @@ class ScaffoldFn:
         self._names = self._saved_names(saver, store.variables)
         if self.mode == spec.ModeKeys.TRAIN:
           self._check_saver(saver, config)
-      self._is_called = True
       self.fn = self.collections = None  # they would keep the graph of the trace in memory
     return self._names
 

@@ -11,7 +11,6 @@
 
 import collections
 import dataclasses
-import difflib
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -340,5 +339,4 @@ def _compiled(pattern, setting):
 
 
 def _like(name, names):
-  close = difflib.get_close_matches(name, list(names), 3, 0.5) or sorted(names)[:3]
-  return f" Its names are like {', '.join(close)}."
+  return f" Its names are like {own_names.similar(name, names)}."

@@ -82,19 +82,22 @@ def write_atomically(
     raise
 
 
-def write_text(path: str, text: str) -> None:
-  """Writes a text file of the model_dir, completely or not at all.
+def write(path: str, content: str | bytes, flag: str = "--model_dir") -> None:
+  """Writes a file completely or not at all.
+
+  Args:
+    path: the file.
+    content: all of it.
+    flag: that names the file or its folder, for the message.
 
   Raises:
     OutputError: the file cannot be written.
   """
   try:
-    with write_atomically(path) as file:
-      file.write(text)
+    with write_atomically(path, "w" if isinstance(content, str) else "wb") as file:
+      file.write(content)
   except (OSError, tf.errors.OpError) as error:
-    raise errors.OutputError(
-      f"{path} (in --model_dir) cannot be written: {reason(error)}."
-    ) from error
+    raise errors.OutputError(f"{path} ({flag}) cannot be written: {reason(error)}.") from error
 
 
 def is_forbidden(error: BaseException | None) -> bool:

@@ -90,7 +90,7 @@ def write(path: str, record: Mapping[str, Any]) -> None:
   """
   from trainer.io import files  # which imports TensorFlow
 
-  files.write_text(path, dump(record))
+  files.write(path, dump(record))
 
 
 def _content(path):

@@ -9,6 +9,7 @@ evaluations have different line styles. Colour-blind people can tell the colours
 """
 
 import dataclasses
+import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -228,13 +229,8 @@ class _Styles:
     self._runs = list(dict.fromkeys(curve.run for curve in drawn))
     kinds = {curve.kind for curve in drawn}
     self._kinds = sorted(kinds, key=lambda kind: (kind != metrics_file.TRAIN, kind))
-    self._styles = dict(
-      zip(
-        self._kinds,
-        self._cycle(_STYLES[metrics_file.TRAIN not in kinds :], len(kinds)),
-        strict=True,
-      )
-    )
+    styles = itertools.cycle(_STYLES[metrics_file.TRAIN not in kinds :])
+    self._styles = dict(zip(self._kinds, styles, strict=False))
 
   def of(self, run, kind):
     """Returns (colour, dashes, marker) of a run's kind."""
@@ -251,10 +247,6 @@ class _Styles:
       for run, color in zip(self._runs, self._colors(len(self._runs)), strict=True)
     ]
     return by_run + [(kind, (svg.TEXT_COLOR, *style)) for kind, style in self._styles.items()]
-
-  @staticmethod
-  def _cycle(styles, count):
-    return [styles[index % len(styles)] for index in range(count)]
 
   @staticmethod
   def _colors(count):

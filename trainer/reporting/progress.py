@@ -13,6 +13,7 @@ from absl import logging
 from rich import console as rich_console
 from rich import progress as rich_progress
 
+from trainer.cli import formatting
 from trainer.reporting import console as console_lib
 
 # Of lines that a person alone reads: a notebook keeps each of them.
@@ -35,7 +36,7 @@ def line(step: int, final_step: int | None, report: Mapping[str, float]) -> str:
     parts.append(f"lr {rate:.4g}")
   parts += [
     f"{report['examples_per_second']:,.0f} examples/s",
-    f"{_three_digits(1000 / report['steps_per_second'])} ms/step",
+    f"{formatting.three_digits(1000 / report['steps_per_second'])} ms/step",
     f"input wait {report['input_wait']:.0%}",
   ]
   if final_step:
@@ -48,10 +49,6 @@ def _eta(seconds):
   if seconds > _LONG:
     return "over 100 years"
   return str(datetime.timedelta(seconds=round(seconds)))
-
-
-def _three_digits(value):
-  return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 class Progress:

@@ -37,7 +37,7 @@ def taken(path, assignment_map, model=None):
   """dict of name → value, of those variables that were given one."""
   model = model or variables()
   names = initial_checkpoints.apply(
-    [initial_checkpoints.CheckpointInitializer(path, assignment_map, model)], model
+    [initial_checkpoints.CheckpointInitializer.of(path, assignment_map, model)], model
   )
   untouched = [name for name in model if name not in names]
   assert not any(model[name].numpy().any() for name in untouched)

@@ -324,5 +324,5 @@ def test_names_that_do_not_tell_the_layer(name, tmp_path):
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
-  with pytest.raises(errors.OutputError, match=r"\(--output\) cannot be written"):
+  with pytest.raises(errors.OutputError, match=r"\(--weights_file\) cannot be written"):
     keras_weights.write(str(tmp_path / "nowhere" / "a.weights.h5"), {"dense/kernel": np.zeros([2])})

@@ -132,8 +132,8 @@ TRIES = {
   ),
   "gin's globals": (DYNAMIC + "X = @gin.macro.__globals__()", LINE % 2 + ".*is refused"),
   "what Octet writes with": (
-    DYNAMIC + "import trainer.io.files\nX = @trainer.io.files.write_text()",
-    LINE % 3 + r"trainer\.io\.files\.write_text is refused",
+    DYNAMIC + "import trainer.io.files\nX = @trainer.io.files.write()",
+    LINE % 3 + r"trainer\.io\.files\.write is refused",
   ),
   "a file writer": (
     DYNAMIC + "import trainer.io.files\nX = @trainer.io.files.write_atomically()",

@@ -45,16 +45,16 @@ def test_an_empty_file_is_a_file(tmp_path):
 def test_a_text_is_replaced(tmp_path):
   path = os.path.join(tmp_path, "config.gin")
   for text in ("X = 'é'\n", "Y = 'é'\n"):
-    files.write_text(path, text)
+    files.write(path, text)
     with open(path, encoding="utf-8") as file:
       assert file.read() == text
 
 
 def test_a_text_that_cannot_be_written_is_told(tmp_path):
   with pytest.raises(
-    errors.OutputError, match=r"config\.gin \(in --model_dir\) cannot be written: .*No such file"
+    errors.OutputError, match=r"config\.gin \(--model_dir\) cannot be written: .*No such file"
   ):
-    files.write_text(os.path.join(tmp_path, "gone", "config.gin"), "")
+    files.write(os.path.join(tmp_path, "gone", "config.gin"), "")
 
 
 def test_other_file_systems():
