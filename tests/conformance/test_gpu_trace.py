@@ -3,7 +3,7 @@
 import collections
 
 import trainer
-from tests import fake_tpu, made_up_gpus
+from tests import fake_gpus, fake_tpu
 from tests.conformance import cases
 from trainer import spec
 from trainer.devices import device as device_lib
@@ -14,7 +14,7 @@ GPUS, PER_CORE = 2, 8
 
 def trace(case, all_reduce):
   """(variables that are trained, nodes of the training loop)."""
-  with made_up_gpus.Gpus(GPUS):
+  with fake_gpus.Gpus(GPUS):
     device = device_lib.connect(f"gpu:{GPUS}", gpu=trainer.GPUConfig(all_reduce=all_reduce))
   program = step.Program(
     spec.ModelFn(case.model_fn),

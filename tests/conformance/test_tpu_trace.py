@@ -9,7 +9,8 @@ from tests import fake_tpu, long
 from tests.conformance import cases
 from trainer import spec
 from trainer.inputs import groups
-from trainer.preflight import bridge, made_up_tpu
+from trainer.preflight import bridge
+from trainer.preflight import fake_tpu as fake_cores
 from trainer.programs import device_loops, plan, step
 from trainer.settings import kinds
 
@@ -48,7 +49,7 @@ def _id(value):
 
 @pytest.fixture(scope="module")
 def strategy():
-  return made_up_tpu.strategy(CORES)
+  return fake_cores.strategy(CORES)
 
 
 def made(case, strategy, steps_per_program=1):

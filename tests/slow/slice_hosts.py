@@ -23,7 +23,7 @@ import tensorflow as tf
 from tests.slow import lost_workers
 from trainer import run_config
 from trainer.inputs import feeder
-from trainer.preflight import made_up_tpu
+from trainer.preflight import fake_tpu
 from trainer.programs import loop_input, plan
 from trainer.settings.kinds import Kind
 
@@ -82,7 +82,7 @@ def start_hosts(folder, addresses):
 
 def steps_of(input_fn, start=0):
   """[numbers of a step, sorted] of a training; checks that each core's host made its examples."""
-  strategy = made_up_tpu.strategy(HOSTS * CORES)
+  strategy = fake_tpu.strategy(HOSTS * CORES)
   places = [
     f"/job:worker/replica:0/task:{core // CORES}/device:CPU:0" for core in range(HOSTS * CORES)
   ]

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from trainer import errors, spec
 from trainer.inputs import stacks
-from trainer.preflight import bindings, made_up_tpu
+from trainer.preflight import bindings, fake_tpu
 from trainer.programs import abstract_variables, cpu_lowering, device_loops, multi_group, multi_step
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
@@ -76,13 +76,13 @@ class Loops:
     self._replicas = replicas
     program = step_lib.Program(
       spec.ModelFn(experiment.model_fn),
-      strategy=made_up_tpu.strategy(replicas),
+      strategy=fake_tpu.strategy(replicas),
       params=dict(experiment.params, use_tpu=True),
       batch_sizes=per_core,
       config=experiment.config,
     )
     # Where a slice has several hosts, each makes stacks of its own.
-    several_hosts = replicas > made_up_tpu.CORES_OF_A_HOST
+    several_hosts = replicas > fake_tpu.CORES_OF_A_HOST
     stacked = frozenset([Kind.TRAIN] if several_hosts else [])
     target = plan_lib.Target(replicas, stacked=stacked)
     self._loops = device_loops.DeviceLoops(program, experiment.config, target)

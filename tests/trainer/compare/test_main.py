@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.trainer.compare import made_up
+from tests.trainer.compare import fake_rows
 from trainer.compare import results
 from trainer.config import files
 
@@ -24,7 +24,7 @@ def run(*arguments):
 
 def test_a_merge_of_two_machines_is_one_report(tmp_path):
   paths = [tmp_path / "laptop.jsonl", tmp_path / "box.jsonl"]
-  rows = [made_up.row(1.0), made_up.row(0.25, "gpu", machine=made_up.BOX)]
+  rows = [fake_rows.row(1.0), fake_rows.row(0.25, "gpu", machine=fake_rows.BOX)]
   for path, row in zip(paths, rows, strict=True):
     results.append(str(path), row)
   done = run(*(f"--merge={path}" for path in paths), f"--output={tmp_path / 'both'}")

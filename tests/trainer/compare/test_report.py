@@ -7,17 +7,17 @@ import re
 
 import pytest
 
-from tests.trainer.compare import made_up
+from tests.trainer.compare import fake_rows
 from trainer import errors
 from trainer.compare import figures, prices, published, report, summary
 
 ROWS = [
-  made_up.row(1.0),
-  made_up.row(0.25, "gpu"),
-  made_up.estimate(0.02, 0.05),
-  made_up.row(2.0, batch_size=20),
-  made_up.row(0.5, mode="predict", examples=4),
-  made_up.failed("tpu"),
+  fake_rows.row(1.0),
+  fake_rows.row(0.25, "gpu"),
+  fake_rows.estimate(0.02, 0.05),
+  fake_rows.row(2.0, batch_size=20),
+  fake_rows.row(0.5, mode="predict", examples=4),
+  fake_rows.failed("tpu"),
 ]
 ARTICLE = published.Figure(
   "net", "train", 10, "tpu", "TPU v2", "run", 3.0, "", True, "three seconds", "an article"
@@ -68,7 +68,7 @@ def test_bars_are_the_figures_and_keep_their_kind():
 
 
 def test_a_step_alone_has_no_cost():
-  row = made_up.row(0.25, "gpu", unit="step", epoch_examples=None, epochs=None)
+  row = fake_rows.row(0.25, "gpu", unit="step", epoch_examples=None, epochs=None)
   found = summary.Summary([row], PRICES)
   assert figures.costs(found) == {}
   assert "<h2>Costs</h2>" not in report.page(found, {}, {})
@@ -163,9 +163,9 @@ def seconds_in(text):
 
 def test_the_numbers_on_the_page_are_those_of_the_rows():
   rows = [
-    made_up.row(0.123456, start_seconds=61.77, input_wait=0.123),
-    made_up.row(3.21987, "cpu:8", start_seconds=1.5),
-    made_up.row(0.00045678, "gpu", accuracy=0.876, accuracy_steps=1500),
+    fake_rows.row(0.123456, start_seconds=61.77, input_wait=0.123),
+    fake_rows.row(3.21987, "cpu:8", start_seconds=1.5),
+    fake_rows.row(0.00045678, "gpu", accuracy=0.876, accuracy_steps=1500),
   ]
   found = Cells(report.page(summary.Summary(rows), {}, {}))
   start = found.cells.index("step or call") - 2
@@ -190,8 +190,8 @@ def test_the_best_are_named():
   lines = report.text(FOUND).splitlines()
   assert re.search(r"net, batch 10 +gpu \(Tesla P100.* 5 s in all .*0.002 USD in all", lines[1])
   assert report.text(summary.Summary([])) == "Nothing was measured."
-  assert "only rehearsed" in report.text(summary.Summary([made_up.row(1.0, "cpu:8")]))
-  assert "not measured" in report.text(summary.Summary([made_up.estimate(0.02, 0.05)]))
+  assert "only rehearsed" in report.text(summary.Summary([fake_rows.row(1.0, "cpu:8")]))
+  assert "not measured" in report.text(summary.Summary([fake_rows.estimate(0.02, 0.05)]))
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from tests.trainer.compare import made_up
+from tests.trainer.compare import fake_rows
 from trainer import errors
 from trainer.compare import results
 
 
 def test_rows_come_back_as_they_were(tmp_path):
   path = str(tmp_path / "results.jsonl")
-  rows = [made_up.row(), made_up.failed(), made_up.estimate(0.1, 0.2, advice=["pad"])]
+  rows = [fake_rows.row(), fake_rows.failed(), fake_rows.estimate(0.1, 0.2, advice=["pad"])]
   for row in rows:
     results.append(path, row)
   assert results.read(path) == rows
@@ -20,7 +20,7 @@ def test_rows_come_back_as_they_were(tmp_path):
 
 def test_a_line_that_was_cut_off_is_ignored_and_then_written_over(tmp_path):
   path = tmp_path / "results.jsonl"
-  first, second = made_up.row(), made_up.row(device="gpu")
+  first, second = fake_rows.row(), fake_rows.row(device="gpu")
   results.append(str(path), first)
   with path.open("a") as file:
     file.write('{"kind": "meas')
@@ -39,7 +39,7 @@ def test_a_line_that_was_cut_off_is_ignored_and_then_written_over(tmp_path):
 )
 def test_a_damaged_line_is_named(tmp_path, change, problem):
   path = tmp_path / "results.jsonl"
-  path.write_text(change(json.dumps(dataclasses.asdict(made_up.row()))) + "\n")
+  path.write_text(change(json.dumps(dataclasses.asdict(fake_rows.row()))) + "\n")
   with pytest.raises(errors.FileDamagedError, match=rf"results.jsonl, line 1 .*({problem})"):
     results.read(str(path))
 
@@ -51,14 +51,17 @@ def test_a_missing_file_is_an_error_only_where_it_is_needed(tmp_path):
 
 
 def test_a_merge_keeps_machines_apart_and_the_newest_of_one():
-  old, new = made_up.row(1.0), made_up.row(2.0, time="2026-02-01T00:00:00+00:00")
-  other = made_up.row(3.0, machine=made_up.BOX)
-  virtual = made_up.row(4.0, "cpu:8")
+  old, new = fake_rows.row(1.0), fake_rows.row(2.0, time="2026-02-01T00:00:00+00:00")
+  other = fake_rows.row(3.0, machine=fake_rows.BOX)
+  virtual = fake_rows.row(4.0, "cpu:8")
   assert results.merged([[new, virtual], [old, other]]) == [new, virtual, other]
   assert results.merged([[old], [new]]) == [new]
 
 
 def test_other_settings_are_another_result():
-  one, two = made_up.row(), made_up.row(settings={"gin_file": "net.gin", "bindings": ["a.b = 1"]})
+  one, two = (
+    fake_rows.row(),
+    fake_rows.row(settings={"gin_file": "net.gin", "bindings": ["a.b = 1"]}),
+  )
   assert results.merged([[one, two]]) == [one, two]
   assert one.key != dataclasses.replace(one, precision="bfloat16").key

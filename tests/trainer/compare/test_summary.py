@@ -2,19 +2,19 @@
 
 import pytest
 
-from tests.trainer.compare import made_up
+from tests.trainer.compare import fake_rows
 from trainer.compare import prices, summary
 
-CPU, VIRTUAL = made_up.row(1.0), made_up.row(0.01, "cpu:8")
-GPU = made_up.row(0.25, "gpu", machine=made_up.BOX)
-TPU = made_up.row(0.1, "tpu", machine=made_up.BOX)
-ESTIMATE = made_up.estimate(0.02, 0.05)
+CPU, VIRTUAL = fake_rows.row(1.0), fake_rows.row(0.01, "cpu:8")
+GPU = fake_rows.row(0.25, "gpu", machine=fake_rows.BOX)
+TPU = fake_rows.row(0.1, "tpu", machine=fake_rows.BOX)
+ESTIMATE = fake_rows.estimate(0.02, 0.05)
 PRICES = [
   prices.Price("P100", 1.44, "USD", "", "s"),
   prices.Price("TPU v3", 7.2, "USD", "", "s"),
   prices.Price("a CPU", 0.1, "EUR", "", "s"),
 ]
-ALL = summary.Summary([CPU, VIRTUAL, GPU, TPU, ESTIMATE, made_up.failed()], PRICES)
+ALL = summary.Summary([CPU, VIRTUAL, GPU, TPU, ESTIMATE, fake_rows.failed()], PRICES)
 
 
 @pytest.mark.parametrize(("unit", "seconds"), [("step", 0.25), ("epoch", 2.5), ("run", 5.0)])
@@ -28,7 +28,7 @@ def test_an_estimate_is_a_range():
 
 
 def test_what_has_no_epochs_has_no_time_for_them():
-  row = made_up.row(epoch_examples=None, epochs=None)
+  row = fake_rows.row(epoch_examples=None, epochs=None)
   assert summary.seconds_of(row, "epoch") is None
   assert ALL.cost(row, "run") is None
 
@@ -62,14 +62,14 @@ def test_speedups_are_over_the_cpu():
 
 
 def test_a_speedup_is_over_the_cpu_of_the_same_machine_where_it_was_measured():
-  own = made_up.row(0.5, machine=made_up.BOX)
+  own = fake_rows.row(0.5, machine=fake_rows.BOX)
   rows = summary.Summary([CPU, own, GPU]).speedups()
   assert [(each.row, each.over, each.low) for each in rows] == [(GPU, own, 2.0)]
 
 
 def test_other_sizes_are_other_cases():
-  large = made_up.row(batch_size=20)
-  few = made_up.row(mode="predict", examples=3)
+  large = fake_rows.row(batch_size=20)
+  few = fake_rows.row(mode="predict", examples=3)
   assert [*summary.Summary([CPU, large, few]).cases()] == [
     ("net", "train", 10, None),
     ("net", "train", 20, None),
@@ -78,13 +78,13 @@ def test_other_sizes_are_other_cases():
 
 
 def test_machines_that_look_the_same_are_told_apart():
-  twin = made_up.row(machine={**made_up.LAPTOP, "host": "twin"})
+  twin = fake_rows.row(machine={**fake_rows.LAPTOP, "host": "twin"})
   assert summary.Summary([CPU]).label(CPU) == "cpu (a CPU)"
   assert summary.Summary([CPU, twin]).label(twin) == "cpu (a CPU) on twin"
 
 
 def test_a_process_that_was_killed_has_told_no_machine():
-  killed = made_up.failed(machine={}, hardware="")
-  told = made_up.failed(hardware="")
+  killed = fake_rows.failed(machine={}, hardware="")
+  told = fake_rows.failed(hardware="")
   found = summary.Summary([killed, told])
   assert [found.label(row) for row in (killed, told)] == ["gpu", "gpu"]

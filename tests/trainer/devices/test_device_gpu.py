@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.python.framework import config as tensorflow_config
 
 import trainer
-from tests import made_up_gpus
+from tests import fake_gpus
 from tests.trainer import programs
 from trainer import errors
 from trainer.cli import installation
@@ -22,7 +22,7 @@ from trainer.devices import nvidia_driver
 @pytest.fixture
 def two_gpus(monkeypatch):
   monkeypatch.delenv("TF_CONFIG", raising=False)
-  with made_up_gpus.Gpus(2) as found:
+  with fake_gpus.Gpus(2) as found:
     yield found
 
 
@@ -46,7 +46,7 @@ def test_more_than_there_are(two_gpus):
     device_lib.connect("gpu:5")
   assert "--device=gpu:5: tensorflow" in str(raised.value)
   assert (
-    f"sees 2 GPUs ({made_up_gpus.NAME}, {made_up_gpus.NAME}): expected --device=gpu, or gpu:N with "
+    f"sees 2 GPUs ({fake_gpus.NAME}, {fake_gpus.NAME}): expected --device=gpu, or gpu:N with "
     "N up to 2."
   ) in str(raised.value)
 
@@ -56,7 +56,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_said(monkeypatch):
   driver = nvidia_driver.Driver("580.159.04", (13, 0), (gpu,))
   monkeypatch.setattr(nvidia_driver, "read", lambda: driver)
   monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: {"is_cuda_build": False})
-  with made_up_gpus.Gpus(0):
+  with fake_gpus.Gpus(0):
     why = "built without CUDA and cannot use NVIDIA H100 .*" + re.escape(
       installation.command("gpu")
     )

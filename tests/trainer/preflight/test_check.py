@@ -24,7 +24,7 @@ def compiled(allocated):
 
 
 @pytest.fixture
-def made_up(monkeypatch):
+def fake_compiler(monkeypatch):
   """Puts functions in the place of the compiler, one for each call; gives the list of
   topologies that were compiled for.
   """
@@ -49,8 +49,8 @@ def out_of_memory():
   return compiler.OutOfMemory(2**35, 2**34, "RESOURCE_EXHAUSTED", {}, memory.Listing())
 
 
-def test_stages_are_told_as_they_pass(made_up):
-  made_up(compiled(2**20))
+def test_stages_are_told_as_they_pass(fake_compiler):
+  fake_compiler(compiled(2**20))
   told = []
   report = check.Check(
     programs.experiment(), tell=lambda report, stage, value: told.append((stage, value is not None))
@@ -70,15 +70,15 @@ def test_stages_are_told_as_they_pass(made_up):
     (programs.shape_of_data, programs.input_fn, "lower"),
   ],
 )
-def test_a_mistake_stops_at_its_stage_with_its_place(made_up, model, inputs, stage):
-  calls = made_up()
+def test_a_mistake_stops_at_its_stage_with_its_place(fake_compiler, model, inputs, stage):
+  calls = fake_compiler()
   report = check.Check(programs.experiment(model, inputs)).run("train", V3)
   assert (report.failed, calls) == (stage, [])
   assert f"{programs.__file__}:" in report.problem
 
 
-def test_what_is_lowered_once_is_compiled_for_each_topology(made_up):
-  calls = made_up(compiled(2**20), compiled(2**20))
+def test_what_is_lowered_once_is_compiled_for_each_topology(fake_compiler):
+  calls = fake_compiler(compiled(2**20), compiled(2**20))
   model_calls = []
 
   def model_fn(features, labels, mode, params):
@@ -92,8 +92,8 @@ def test_what_is_lowered_once_is_compiled_for_each_topology(made_up):
   assert model_calls == ["train", "train"]  # for one core that is lowered, and for the bridge
 
 
-def test_too_large_is_searched_from_there(made_up):
-  made_up(out_of_memory(), compiled(2**33), out_of_memory())
+def test_too_large_is_searched_from_there(fake_compiler):
+  fake_compiler(out_of_memory(), compiled(2**33), out_of_memory())
   report = check.Check(programs.experiment(per_core=64), search_compiles=2).run("train", V3)
   assert report.failed == "fit"
   assert report.found.tried[0] == (64, False)
@@ -101,11 +101,11 @@ def test_too_large_is_searched_from_there(made_up):
   assert f"run.train_per_core_batch_size = {report.found.largest}" in report.problem
 
 
-def test_the_next_stack_needs_room_too(made_up):
+def test_the_next_stack_needs_room_too(fake_compiler):
   """The program fits by itself; the search goes by what both need."""
   stack = 100 * 8 * (4 * programs.SIDE**2 * 3 + 4)
   room = V3.memory_bytes - stack
-  made_up(compiled(room + 1024), compiled(room - stack), compiled(room - 1024))
+  fake_compiler(compiled(room + 1024), compiled(room - stack), compiled(room - 1024))
   checker = check.Check(programs.experiment(), search_compiles=1)
   report = checker.run("train", V3)
   assert report.failed == "fit"
@@ -116,8 +116,8 @@ def test_the_next_stack_needs_room_too(made_up):
   assert checker.run("train", V3).failed == ""
 
 
-def test_search_that_breaks_off_leaves_what_is_known(made_up):
-  made_up(out_of_memory(), compiler.CompileError("no"))
+def test_search_that_breaks_off_leaves_what_is_known(fake_compiler):
+  fake_compiler(out_of_memory(), compiler.CompileError("no"))
   report = check.Check(programs.experiment(per_core=64)).run("train", V3)
   assert report.failed == "fit"
   assert "16.00 GiB too much" in report.problem
@@ -132,8 +132,8 @@ def test_step_without_an_input_fn_is_a_mistake_in_the_question():
   assert experiment.kinds() == ["train", "predict"]
 
 
-def test_the_device_loop_goes_through_the_bridge(made_up):
-  made_up(compiled(2**20), compiled(2**20), compiled(2**20))
+def test_the_device_loop_goes_through_the_bridge(fake_compiler):
+  fake_compiler(compiled(2**20), compiled(2**20), compiled(2**20))
   checker = check.Check(programs.experiment())
   train, evaluation, prediction = (checker.run(kind, V3).bridged for kind in kinds.Kind)
   step = 8 * (4 * programs.SIDE**2 * 3 + 4)  # bytes of the input of a core
@@ -156,9 +156,9 @@ def test_the_device_loop_goes_through_the_bridge(made_up):
     )
 
 
-def test_a_loop_on_the_host_has_the_places_where_it_waits(made_up):
+def test_a_loop_on_the_host_has_the_places_where_it_waits(fake_compiler):
   """Where the host calls each step, because not even two fit into a stack."""
-  made_up(compiled(2**20))
+  fake_compiler(compiled(2**20))
   config = trainer.RunConfig(tpu_config=trainer.TPUConfig(stacked_input_bytes=1))
   checker = check.Check(dataclasses.replace(programs.experiment(), config=config))
   bridged = checker.run("eval", V3).bridged

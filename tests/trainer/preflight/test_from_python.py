@@ -11,7 +11,7 @@ from trainer.preflight import compiler
 
 
 @pytest.fixture
-def made_up(monkeypatch):
+def fake_compiler(monkeypatch):
   """A compiler to which everything fits."""
   monkeypatch.setattr(compiler, "require_extra", lambda: None)
   monkeypatch.setattr(compiler, "compile_program", lambda *arguments: compiled(2**20))
@@ -21,7 +21,7 @@ def build_model():
   return keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(10)])
 
 
-@pytest.mark.usefixtures("made_up")
+@pytest.mark.usefixtures("fake_compiler")
 def test_the_steps_of_a_keras_model_are_compiled():
   model_fn = trainer.model_fn_from_keras(
     build_model, keras.losses.SparseCategoricalCrossentropy(from_logits=True), "adam"

@@ -8,14 +8,14 @@ import tensorflow as tf
 from tests.trainer.preflight import programs
 from trainer import spec
 from trainer.inputs import stacks
-from trainer.preflight import bridge, made_up_tpu, steps
+from trainer.preflight import bridge, fake_tpu, steps
 from trainer.programs import abstract_variables
 from trainer.programs import step as step_lib
 
 
 def test_hosts_have_eight_cores_each():
-  assert made_up_tpu.strategy(8).extended.num_hosts == 1
-  extended = made_up_tpu.strategy(32).extended
+  assert fake_tpu.strategy(8).extended.num_hosts == 1
+  extended = fake_tpu.strategy(32).extended
   assert (extended.num_hosts, extended.num_replicas_per_host) == (4, 8)
   assert len(extended.worker_devices) == 32
 
@@ -31,7 +31,7 @@ def test_training_loop_of_four_hosts_passes_the_bridge():
 def test_each_host_makes_the_input_of_its_own_cores():
   """From the iterators of four hosts to the program: what each core gets comes from its host."""
   experiment = programs.experiment(per_core=2)
-  strategy = made_up_tpu.strategy(32)
+  strategy = fake_tpu.strategy(32)
   cores = strategy.extended.worker_devices
   program = step_lib.Program(
     spec.ModelFn(experiment.model_fn),

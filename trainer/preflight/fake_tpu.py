@@ -1,7 +1,7 @@
 """A TPUStrategy over cores that are not there: it traces a program as for a TPU, and cannot run it.
 
-with made_up_tpu.strategy(8).scope(): ...  # one host with eight cores
-with made_up_tpu.strategy(32).scope(): ...  # four hosts with eight cores each
+with fake_tpu.strategy(8).scope(): ...  # one host with eight cores
+with fake_tpu.strategy(32).scope(): ...  # four hosts with eight cores each
 """
 
 import collections
