@@ -128,7 +128,7 @@ def make(given: Given) -> Parts:
     saver=saving,
     training=trains,
     evaluator=evaluates,
-    predictor=prediction_stream.Predictor(turns_=in_turns, **shared),
+    predictor=prediction_stream.Predictor(turns=in_turns, **shared),
     export=_export(given, values, feeding),
   )
 

@@ -1,6 +1,7 @@
 """Predictions of an Estimator, example by example, in the order of the input."""
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,39 +13,30 @@ from trainer import errors
 from trainer.checkpoints import leases, model_values, reader
 from trainer.hooks import hook_list, session_run
 from trainer.inputs import read_errors
-from trainer.loop import turns
-from trainer.loop import watchdog as watchdog_lib
+from trainer.loop import turns, watchdog
 from trainer.programs import loop_input, step_errors
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Predictor:
   """Predicts with a model.
 
-  Args:
-    program: the step.Program.
-    inputs: the LoopInputs.
-    values: the ModelValues of its variables.
-    turns_: the Turns of the Estimator: a stream takes one for each batch, since others may use the
-      model before the caller asks for the next one.
-    watchdog: the Watchdog.
+  Attributes:
+    program: the Program.
+    inputs: makes the input of each kind.
+    values: of the program's variables.
+    turns: of the Estimator: a stream takes one for each batch, since others may use the model
+      before the caller asks for the next one.
+    watchdog: of the Estimator.
   """
 
-  def __init__(
-    self,
-    *,
-    program: step_lib.Program,
-    inputs: loop_input.LoopInputs,
-    values: model_values.ModelValues,
-    turns_: turns.Turns,
-    watchdog: watchdog_lib.Watchdog,
-  ) -> None:
-    self._program = program
-    self._inputs = inputs
-    self._values = values
-    self._turns = turns_
-    self._watchdog = watchdog
+  program: step_lib.Program
+  inputs: loop_input.LoopInputs
+  values: model_values.ModelValues
+  turns: turns.Turns
+  watchdog: watchdog.Watchdog
 
   def stream(
     self,
@@ -70,14 +62,14 @@ class Predictor:
       one_by_one: whether to yield examples, or batches.
       with_examples: whether to yield pairs of a prediction and what it is for.
     """
-    self._values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
-    predict_input = self._inputs.call_and_trace(Kind.PREDICT, source)
+    self.values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
+    predict_input = self.inputs.call_and_trace(Kind.PREDICT, source)
     specification = predict_input.traced.step.specification
     _check_keys(keys, specification.predictions)
-    names = self._program.calls.call_scaffold_fn(Kind.PREDICT)
+    names = self.program.calls.call_scaffold_fn(Kind.PREDICT)
     with contextlib.ExitStack() as reading:
       # Finds what does not fit.
-      with self._values.load_for_inference(checkpoint_path, names) as checkpoint:
+      with self.values.load_for_inference(checkpoint_path, names) as checkpoint:
         # Held until the generator ends: it reads the checkpoint again where others have used the
         # variables between two batches.
         reading.enter_context(leases.lease(checkpoint))
@@ -105,23 +97,23 @@ class Predictor:
   def _batches_or_examples(
     self, input_fn, groups, checkpoint, keys, one_by_one, with_examples, hooks, reading
   ):
-    names = self._program.calls.call_scaffold_fn(Kind.PREDICT)
+    names = self.program.calls.call_scaffold_fn(Kind.PREDICT)
     with reading:
       yield
       hooks.begin()
       while True:
         leases.renew()
         with (
-          self._turns.take("predict"),
+          self.turns.take("predict"),
           _explain_gone(),
           # Others may have used the variables since the last `next()`.
-          self._values.reload_for_inference(checkpoint, names),
-          step_errors.of_step(self._program.calls.model_name, Kind.PREDICT),
+          self.values.reload_for_inference(checkpoint, names),
+          step_errors.of_step(self.program.calls.model_name, Kind.PREDICT),
           read_errors.translate(input_fn, Kind.PREDICT),
-          self._watchdog.stage("a batch to predict"),
+          self.watchdog.stage("a batch to predict"),
         ):
           result = next(groups, None)
-          step = int(self._program.global_step.numpy())
+          step = int(self.program.global_step.numpy())
         if result is None:
           break
         predictions, element = result

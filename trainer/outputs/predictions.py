@@ -57,7 +57,7 @@ def save(
   """
   # All predictions together may not fit into memory: they pass through one by one.
   most = max(_ROWS, images)
-  sample = samples.Worst(most, _badness) if shown == "worst" else samples.Spread(most, seed)
+  sample = samples.worst(most, _badness) if shown == "worst" else samples.spread(most, seed)
   pairs = sample.watch(_checked(pairs, class_names, shown))
   count = write(f"{path}.jsonl", (_with_names(prediction, class_names) for prediction, _ in pairs))
   if count:
@@ -193,71 +193,55 @@ def _print_table(rows, class_names, title):
   """Prints a table of (number in the set, (prediction, example)) rows."""
   from rich import console, table
 
+  is_classified = _is_classified(rows[0][1][0])
+  cells_of = _cells_of_class if is_classified else _cells_of_values
+  cells = [{"": str(number), **cells_of(*pair, class_names)} for number, pair in rows]
   shown = table.Table()
-  if _is_classified(rows[0][1][0]):
-    _fill_with_classes(shown, rows, class_names)
-  else:
-    _fill_with_values(shown, rows)
+  for name in cells[0]:
+    is_number = is_classified and name in ("", "probability")
+    shown.add_column(name, justify="right" if is_number else "left")
+  for row in cells:
+    shown.add_row(*row.values())
   # A title of the table itself would be wrapped at the table's width.
   console.Console().print(f"{title}:", shown, sep="\n", highlight=False)
 
 
-def _fill_with_classes(shown, rows, class_names):
-  """Adds a row for each example: number, class, probability, second likeliest class, label.
+def _cells_of_class(prediction, example, class_names):
+  """Returns column → text: class, probability, second likeliest class, label.
 
   The label is green if the prediction is right, red if it is wrong.
   """
   from rich import text
 
-  has_probabilities = "probabilities" in rows[0][1][0]
-  has_labels = _label(rows[0][1][1]) is not None
-  for name in [
-    "",
-    "predicted",
-    *(["probability", "next"] if has_probabilities else []),
-    *(["label"] if has_labels else []),
-  ]:
-    shown.add_column(name, justify="right" if name in ("", "probability") else "left")
-  for number, (prediction, example) in rows:
-    predicted = int(prediction["class"])
-    row = [str(number), _name(predicted, class_names)]
-    if has_probabilities:
-      probabilities = np.asarray(prediction["probabilities"])
-      others = [other for other in np.argsort(-probabilities) if other != predicted]
-      row += [
-        _percent(probabilities[predicted]),
-        f"{_name(others[0], class_names)} {_percent(probabilities[others[0]])}" if others else "",
-      ]
-    if has_labels:
-      label = _label(example)
-      row.append(_name(label, class_names))
-    colours = ["" for _ in row[:-1]] + [
-      "green" if has_labels and label == predicted else "red" if has_labels else ""
-    ]
-    shown.add_row(*(text.Text(cell, colour) for cell, colour in zip(row, colours, strict=True)))
+  predicted = int(prediction["class"])
+  cells = {"predicted": text.Text(_name(predicted, class_names))}
+  if "probabilities" in prediction:
+    shares = np.asarray(prediction["probabilities"])
+    others = [other for other in np.argsort(-shares) if other != predicted]
+    second = [f"{_name(other, class_names)} {_percent(shares[other])}" for other in others[:1]]
+    cells["probability"] = text.Text(_percent(shares[predicted]))
+    cells["next"] = text.Text("".join(second))
+  label = _label(example)
+  if label is not None:
+    colour = "green" if label == predicted else "red"
+    cells["label"] = text.Text(_name(label, class_names), colour)
+  return cells
 
 
-def _fill_with_values(shown, rows):
-  """Adds a row for each example: number, each prediction, each label."""
+def _cells_of_values(prediction, example, class_names):
+  """Returns column → text: each prediction, each label."""
   from rich import text
 
-  named = [(number, {**_named(pair[0], "output"), **_labels(pair[1])}) for number, pair in rows]
-  for name in ["", *named[0][1]]:
-    shown.add_column(name)
-  for number, values in named:
-    shown.add_row(str(number), *(text.Text(_cell(value)) for value in values.values()))
+  del class_names
+  labels = _named(example[1], "") if len(example) == 2 else {}
+  named = _named(prediction, "output") | {
+    f"label {name}".strip(): value for name, value in labels.items()
+  }
+  return {name: text.Text(_cell(value)) for name, value in named.items()}
 
 
 def _named(values, name):
   return values if isinstance(values, dict) else {name: values}
-
-
-def _labels(example):
-  """Returns the labels of an example by their names in the table."""
-  if len(example) < 2:
-    return {}
-  named = _named(example[1], "")
-  return {f"label {name}".strip(): value for name, value in named.items()}
 
 
 def _cell(value):
