@@ -2,21 +2,21 @@
 
 `verification` starts this file as a program of its own. It imports nothing of this project.
 
-It reads requests from its standard input, one JSON object a line, until the input ends or ten
-minutes pass without a request:
+Its standard input is a socket. It reads requests, one JSON object a line, until the other side
+closes it or ten minutes pass without a request:
 
     {"saved_model": path, "calls": [{"signature": name, "inputs": npz, "outputs": npz}, ...]}
 
-It runs each call, writes the outputs, and answers a request with one line on its standard output:
-{"error": null}, or the error as a string. npz files cannot hold all arrays, so `pack` converts
+It runs each call, writes the outputs, and answers a request with a line: {"error": null}, or the
+error as a string. npz files cannot hold all arrays, so `pack` converts
 them: strings become an array of uint8 and an array of lengths (numpy's "S" loses zeros at the end),
 bfloat16 becomes float32.
 """
 
+import contextlib
 import json
-import os
-import select
 import signal
+import socket
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -85,7 +85,7 @@ def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
   return arrays
 
 
-def run(request: Mapping[str, Any]) -> None:
+def answer(request: Mapping[str, Any]) -> None:
   """Loads the SavedModel of a request, runs its calls and writes their outputs."""
   import numpy as np
   import tensorflow as tf
@@ -103,24 +103,20 @@ def main() -> None:
   """Answers requests until there are no more."""
   # A terminal sends Ctrl-C to this process too. The other process decides what follows.
   signal.signal(signal.SIGINT, signal.SIG_IGN)
-  # TensorFlow's libraries may print to descriptor 1. Redirect it to stderr, and keep the original
-  # for the answers.
-  answers = os.fdopen(os.dup(1), "w")
-  os.dup2(2, 1)
   sys.meta_path.insert(0, Refusal())
   # Import now, while the other process still writes its SavedModel: it takes seconds.
   import tensorflow  # noqa: F401
 
-  while select.select([sys.stdin], [], [], _IDLE_SECS)[0]:
-    line = sys.stdin.readline()
-    if not line:
-      return
-    try:
-      run(json.loads(line))
-      answer: dict[str, str | None] = {"error": None}
-    except Exception as error:  # any error is an answer: the other process reports it
-      answer = {"error": f"{type(error).__name__}: {error}"}
-    print(json.dumps(answer), file=answers, flush=True)
+  with socket.socket(fileno=0) as connection, connection.makefile("rw") as lines:
+    connection.settimeout(_IDLE_SECS)
+    with contextlib.suppress(TimeoutError):
+      for line in lines:
+        error = None
+        try:
+          answer(json.loads(line))
+        except Exception as caught:  # any error is an answer: the other process reports it
+          error = f"{type(caught).__name__}: {caught}"
+        print(json.dumps({"error": error}), file=lines, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,9 @@ without a request.
 """
 
 import atexit
-import contextlib
 import dataclasses
-import json
 import os
-import select
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +22,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trainer import errors
+from trainer.cli import json_lines, processes
 from trainer.io import files
 from trainer.outputs import check_saved_model
 
@@ -48,7 +47,11 @@ class Check:
 
 
 class _Worker:
-  """The process that runs exports, see `check_saved_model`."""
+  """The process that runs exports, see `check_saved_model`.
+
+  `processes.ask` is no way to it. The process answers many requests, since it takes seconds to
+  import TensorFlow; and it must not import Octet, so that it is no program of `processes.answer`.
+  """
 
   def __init__(self):
     # The process must use CPUs only: this one holds the other devices.
@@ -56,15 +59,18 @@ class _Worker:
       os.environ, CUDA_VISIBLE_DEVICES="-1", TPU_LOAD_LIBRARY="0", TF_CPP_MIN_LOG_LEVEL="2"
     )
     self.owner = os.getpid()
-    self._messages = tempfile.TemporaryFile("w+")  # noqa: SIM115  open as long as the process runs
-    self._process = subprocess.Popen(
-      [sys.executable, "-P", check_saved_model.__file__],
-      stdin=subprocess.PIPE,
-      stdout=subprocess.PIPE,
-      stderr=self._messages,
-      env=surroundings,
-      text=True,
-    )
+    self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  open as long as the process runs
+    ours, theirs = socket.socketpair()
+    ours.settimeout(_ANSWER_SECS)
+    self._connection = json_lines.Connection(ours)
+    with theirs:
+      self._process = subprocess.Popen(
+        [sys.executable, "-P", check_saved_model.__file__],
+        stdin=theirs,
+        stdout=self._printed,
+        stderr=self._printed,
+        env=surroundings,
+      )
 
   def is_alive(self):
     return self._process.poll() is None
@@ -72,31 +78,30 @@ class _Worker:
   def ask(self, request):
     """Sends a request; returns its error as text, or None if it succeeded."""
     try:
-      self._process.stdin.write(json.dumps(request) + "\n")
-      self._process.stdin.flush()
-      ready, _, _ = select.select([self._process.stdout], [], [], _ANSWER_SECS)
-      line = self._process.stdout.readline() if ready else ""
-    except OSError:
-      ready, line = True, ""
+      self._connection.send(request)
+      while (answers := self._connection.receive()) == []:
+        pass
+    except TimeoutError:
+      self.end()
+      return f"no answer for {_ANSWER_SECS:.0f} s"
+    except OSError:  # the process ended
+      answers = None
     except BaseException:  # KeyboardInterrupt: the next request must not get the answer to this one
       self.end()
       raise
-    if line:
-      return json.loads(line)["error"]
+    if answers:
+      return answers[0]["error"]
     self.end()
-    if not ready:
-      return f"no answer for {_ANSWER_SECS:.0f} s"
-    self._messages.seek(0)
-    said = self._messages.read().strip().splitlines()[-3:]
-    return f"the process that loaded it ended with {self._process.returncode}: {' '.join(said)}"
+    self._printed.seek(0)
+    printed = self._printed.read().strip().splitlines()[-3:]
+    ended = processes.how_it_ended(self._process.returncode)
+    return f"the process that loaded it {ended}: {' '.join(printed)}"
 
   def end(self):
     """Ends the process, if it still runs."""
-    with contextlib.suppress(OSError):
-      self._process.stdin.close()
+    self._connection.close()
     self._process.kill()
     self._process.wait()
-    self._process.stdout.close()
 
 
 _lock = threading.Lock()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from trainer import errors
+from trainer.cli import json_lines
 from trainer.outputs import check_saved_model, verification
 
 
@@ -93,7 +94,7 @@ def test_an_interrupted_request_has_no_late_answer(monkeypatch):
   def interrupt(*arguments):
     raise KeyboardInterrupt
 
-  monkeypatch.setattr(verification.select, "select", interrupt)
+  monkeypatch.setattr(json_lines.Connection, "receive", interrupt)
   with pytest.raises(KeyboardInterrupt):
     worker.ask({})
   assert not worker.is_alive()
@@ -104,7 +105,7 @@ def test_a_process_that_dies_is_said_and_replaced():
   worker = verification._worker
   worker._process.kill()
   worker._process.wait()
-  assert "ended with -9" in worker.ask({})
+  assert "was ended by SIGKILL" in worker.ask({})
   verification.prepare()
   assert verification._worker is not worker
   assert verification._worker.is_alive()
