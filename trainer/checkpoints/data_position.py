@@ -54,7 +54,7 @@ class DataPosition:
     """The training has seen so many more."""
     self.examples += examples
 
-  def reached_end(self, is_last: bool = False, max_steps: int | None = None) -> None:
+  def mark_ended(self, is_last: bool = False, max_steps: int | None = None) -> None:
     """Notes that the data has ended. The next training reads it from its beginning.
 
     Args:

@@ -1,7 +1,10 @@
 """The names of checkpoints' files, which can be known without TensorFlow."""
 
+import contextlib
 import re
 from collections.abc import Iterable
+
+from etils import epath
 
 PREFIX = "model.ckpt"
 DATA = ".data-00000-of-00001"  # the ending of the file of values, where there is one
@@ -14,6 +17,24 @@ def steps(names: Iterable[str]) -> list[int]:
   """Returns the steps of the checkpoints among the names of a folder's files, oldest first."""
   found = (step_of(name.removesuffix(".index")) for name in names if name.endswith(".index"))
   return sorted(step for step in found if step is not None)
+
+
+def written(folder: epath.Path) -> list[tuple[int, int, float]]:
+  """Returns (step, bytes, time of writing in seconds) of the checkpoints in a folder, oldest first.
+
+  It leaves out those that a training removes meanwhile, and looks again if that were all.
+  """
+  while True:
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    listed, found = steps(names), []
+    for step in listed:
+      endings = (f"{PREFIX}-{step}.index", f"{PREFIX}-{step}.data-")
+      with contextlib.suppress(FileNotFoundError):
+        stats = [(folder / name).stat() for name in names if name.startswith(endings)]
+        size = sum(stat.length for stat in stats)
+        found.append((step, size, max(stat.mtime for stat in stats)))
+    if found or not listed:
+      return found
 
 
 def step_of(path: str) -> int | None:

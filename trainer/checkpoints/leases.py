@@ -46,7 +46,7 @@ _numbers = itertools.count()
 # The leases of this process: file → when it was written, by time.monotonic.
 _open: dict[str, float] = {}
 
-# The leases of other processes, as `fresh` saw them: file → (time of writing in ns, when this
+# The leases of other processes, as `expire` saw them: file → (time of writing in ns, when this
 # process first saw that, by its clock).
 _seen: dict[str, tuple[int, float]] = {}
 
@@ -179,10 +179,10 @@ def until_served(attempt: Callable[[], _T]) -> _T:
     ) from error
 
 
-def fresh(
+def expire(
   directory: str, names: Iterable[str], clock: Callable[[], float] = time.monotonic
 ) -> set[str]:
-  """Returns the names of the checkpoints that are being read; removes leases that are void.
+  """Removes the leases that are void; returns the names of the checkpoints that others hold.
 
   Args:
     directory: the model_dir.

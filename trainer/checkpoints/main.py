@@ -69,13 +69,12 @@ def list_checkpoints(model_dir: str) -> list[str]:
     CheckpointNotFoundError: there are none.
   """
   folder = epath.Path(model_dir)  # which does without TensorFlow: a list is there at once
-  rows: list[list[str]] = []
-  while not rows:  # again, where a training has removed all that was there
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    steps = file_names.steps(names)
-    if not steps:
-      raise errors.CheckpointNotFoundError(f"There is no checkpoint in {model_dir}.")
-    rows = [row for step in steps if (row := _row(folder, names, step))]
+  rows = [
+    [str(step), formatting.size(size), f"{datetime.datetime.fromtimestamp(date):%Y-%m-%d %H:%M:%S}"]
+    for step, size, date in file_names.written(folder)
+  ]
+  if not rows:
+    raise errors.CheckpointNotFoundError(f"There is no checkpoint in {model_dir}.")
   file = folder / file_names.STATE
   state = state_file.parse(file.read_bytes().decode(errors="replace")) if file.exists() else None
   named = file_names.step_of(state.newest) if state and state.may_go_back else None
@@ -83,18 +82,6 @@ def list_checkpoints(model_dir: str) -> list[str]:
     row.append("goes back here" if row[0] == str(named) else "")
   rows[-1][-1] = "newest"
   return formatting.table(["step", "size", "written", ""], rows, right=(0, 1)).splitlines()
-
-
-def _row(folder, names, step):
-  """Returns the step, size and date of a checkpoint; [] if it has been removed meanwhile."""
-  endings = (f"{file_names.PREFIX}-{step}.index", f"{file_names.PREFIX}-{step}.data-")
-  try:
-    stats = [(folder / name).stat() for name in names if name.startswith(endings)]
-  except FileNotFoundError:
-    return []
-  date = datetime.datetime.fromtimestamp(max(stat.mtime for stat in stats))
-  size = formatting.size(sum(stat.length for stat in stats))
-  return [str(step), size, f"{date:%Y-%m-%d %H:%M:%S}"]
 
 
 def show(path: str, stats: bool = False) -> list[str]:

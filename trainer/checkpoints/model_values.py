@@ -274,7 +274,7 @@ class ModelValues:
     if self._settings is not None:
       given |= set(warm_start.apply(self._settings, store.variables).loaded)
     # 4. Moving averages without a value of their own start from their variables.
-    moving_averages.begin(store, given)
+    moving_averages.initialize(store, given)
 
   @contextlib.contextmanager
   def _swap(self, source, wanted):

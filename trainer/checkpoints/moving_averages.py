@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 _Average = v1.train.ExponentialMovingAverage
 
 
-def begin(store: variable_store.VariableStore, given: Collection[str]) -> None:
+def initialize(store: variable_store.VariableStore, given: Collection[str]) -> None:
   """Assigns to each average the value of its variable, at the beginning of a training.
 
   Args:

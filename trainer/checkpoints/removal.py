@@ -10,7 +10,15 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import commit, file_names, inspector, listing, retention, state_file
+from trainer.checkpoints import (
+  commit,
+  file_names,
+  inspector,
+  leases,
+  listing,
+  retention,
+  state_file,
+)
 from trainer.io import files, storage
 
 # A save looks whether so many of the newest checkpoints have changed since this process has written
@@ -59,7 +67,7 @@ class Removal:
     names = storage.listdir(self.directory)
     steps = listing.steps(self.directory, names, state)
     removable = set(self._removable(steps, names)) & set(going)
-    held = retention.held(self.directory, names, self.clock)
+    held = retention.held(names) | leases.expire(self.directory, names, self.clock)
     unneeded = sorted(each for each in removable if f"{file_names.PREFIX}-{each}" not in held)
     left = sorted(set(steps) - set(unneeded))
     if self._undamaged(left) != named:

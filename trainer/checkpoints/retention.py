@@ -10,10 +10,8 @@ These files beside a checkpoint `model.ckpt-100` hold it:
 """
 
 import dataclasses
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
-from trainer.checkpoints import leases
 from trainer.config import gin_names
 from trainer.settings import setting_types
 
@@ -81,18 +79,11 @@ class Retention:
     return [step for step in steps if step not in kept]
 
 
-def held(
-  directory: str, names: Collection[str], clock: Callable[[], float] = time.monotonic
-) -> set[str]:
-  """Returns the names of the checkpoints that must not be removed.
-
-  These are pinned, wait for an evaluation, or are being read under a fresh lease.
+def held(names: Collection[str]) -> set[str]:
+  """Returns the names of the checkpoints that are pinned or wait for an evaluation.
 
   Args:
-    directory: the model_dir.
-    names: of its files.
-    clock: returns the time in seconds, as time.monotonic does.
+    names: of the model_dir's files.
   """
   found = {name.removesuffix(_PINNED) for name in names if name.endswith(_PINNED)}
-  found |= {name.partition(OWED)[0] for name in names if OWED in name}
-  return found | leases.fresh(directory, names, clock)
+  return found | {name.partition(OWED)[0] for name in names if OWED in name}

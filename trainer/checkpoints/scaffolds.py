@@ -156,8 +156,8 @@ class ScaffoldFn:
     return f"The scaffold_fn of model_fn {self.model_fn_name}, mode {self.mode!r},"
 
 
-def note_scaffold_fn(result: spec.EstimatorSpec, model_fn_name: str) -> ScaffoldFn | None:
-  """Notes the scaffold_fn of an EstimatorSpec. Call it on the replica, right after the model_fn.
+def scaffold_fn_of(result: spec.EstimatorSpec, model_fn_name: str) -> ScaffoldFn | None:
+  """Returns the scaffold_fn of an EstimatorSpec. Call it on the replica, after the model_fn.
 
   Args:
     result: the EstimatorSpec.

@@ -293,7 +293,7 @@ class Training:
         f"The train input_fn {spec.name_of(train_input.input_fn)} gave no batch for "
         "a step: its dataset is empty or too small."
       )
-    self._position.reached_end(ends_with_input, final_step)
+    self._position.mark_ended(ends_with_input, final_step)
     if final_step is not None:
       logging.warning("Training ended: input exhausted at step %d of %d", reached, final_step)
     else:

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from etils import epath
 
 from trainer import errors
+from trainer.checkpoints import file_names
 from trainer.cli import formatting
 from trainer.io import json_form
 from trainer.plot import curves, html_page
@@ -153,20 +154,11 @@ def _exports(folder):
 
 def _checkpoints(folder):
   """Returns a row with name, step, size, time, and "pinned" or "", for each checkpoint."""
-  paths = {
-    int(path.stem.rpartition("-")[2]): path for path in _matching(folder, "model.ckpt-*.index")
-  }
   rows = []
-  for step, index in sorted(paths.items()):
-    stats = [
-      file.stat()
-      for ending in (".index", ".data-*")
-      for file in _matching(folder, index.stem + ending)
-    ]
-    size = formatting.size(sum(stat.length for stat in stats))
-    pinned = "pinned" if (folder / f"{index.stem}.pinned").exists() else ""
-    time = _time(max(stat.mtime for stat in stats))
-    rows.append([index.stem, f"{step:,}", size, time, pinned])
+  for step, size, written in file_names.written(folder):
+    name = f"{file_names.PREFIX}-{step}"
+    pinned = "pinned" if (folder / f"{name}.pinned").exists() else ""
+    rows.append([name, f"{step:,}", formatting.size(size), _time(written), pinned])
   return rows
 
 

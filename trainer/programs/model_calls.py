@@ -87,7 +87,7 @@ class ModelCalls:
     suspect_shapes.warn(tf.compat.v1.get_default_graph(), batch, self.model_name)
     # Only the first spec of a kind counts: its scaffold_fn may have been called already.
     if kind not in self._scaffold_fns:
-      self._scaffold_fns[kind] = scaffolds.note_scaffold_fn(result, self.model_name)
+      self._scaffold_fns[kind] = scaffolds.scaffold_fn_of(result, self.model_name)
     return result
 
   def call_scaffold_fn(self, kind: Kind) -> dict[str, str] | None:

@@ -48,5 +48,5 @@ def test_the_position_advances_and_returns_to_the_beginning_at_the_end_of_the_da
   position.begin(input_fn, 16)
   position.advance(24)
   assert position.examples == 40
-  position.reached_end()
+  position.mark_ended()
   assert position.examples == 0

@@ -198,7 +198,7 @@ def test_void_leases_are_removed_and_others_stay(tmp_path):
   names = [dead, "model.ckpt-2.lease-0-elsewhere-1-1", f"model.ckpt-3.lease-0-{files.writer()}"]
   for name in names:
     (tmp_path / name).touch()
-  assert leases.fresh(str(tmp_path), names) == {"model.ckpt-2", "model.ckpt-3"}
+  assert leases.expire(str(tmp_path), names) == {"model.ckpt-2", "model.ckpt-3"}
   assert set(leased(tmp_path)) == set(names[1:])
 
 
@@ -209,7 +209,7 @@ def test_clocks_that_differ_neither_end_a_lease_nor_keep_it(days, tmp_path):
   written = time.time() + days * 86400
 
   def held_at(seconds):
-    return leases.fresh(str(tmp_path), [name], clock=lambda: 1000.0 + seconds) == {"model.ckpt-2"}
+    return leases.expire(str(tmp_path), [name], clock=lambda: 1000.0 + seconds) == {"model.ckpt-2"}
 
   (tmp_path / name).touch()
   os.utime(tmp_path / name, (written, written))
@@ -220,5 +220,5 @@ def test_clocks_that_differ_neither_end_a_lease_nor_keep_it(days, tmp_path):
   assert held_at(2 * leases.LEASE_SECONDS)
   assert not held_at(2 * leases.LEASE_SECONDS + 1)
   assert leased(tmp_path) == []
-  leases.fresh(str(tmp_path), [])
+  leases.expire(str(tmp_path), [])
   assert not [file for file in leases._seen if file.startswith(str(tmp_path))]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.trainer import programs
 from trainer import errors
-from trainer.checkpoints import retention
+from trainer.checkpoints import leases
 from trainer.evaluation.train_evaluate import (
   EvalSpec,
   TrainSpec,
@@ -116,7 +116,7 @@ def test_what_is_read_is_held_until_it_is_exported(tmp_path):
     name = "looks"
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-      held.append(retention.held(str(tmp_path), os.listdir(tmp_path)))
+      held.append(leases.expire(str(tmp_path), os.listdir(tmp_path)))
 
   train_to(tmp_path, 5)()
   Training().evaluate(tmp_path, EvalSpec(programs.examples(11), exporters=[Looks()]), max_steps=5)

@@ -32,7 +32,7 @@ def test_any_name(name, tmp_path):
   (path,) = paths(tmp_path, 3)
   pending.note(path, name)
   assert pending.read(str(tmp_path)) == [(3, name)]
-  held = retention.held(str(tmp_path), os.listdir(tmp_path), clock=lambda: 1e10)
+  held = retention.held(os.listdir(tmp_path))
   assert held == {os.path.basename(path)}
   pending.settle(path, name)
   assert list(tmp_path.iterdir()) == []
