@@ -9,9 +9,12 @@
 
 Labels number the classes in alphabetical order. If a set has a folder for each split
 (birds/train/heron/..., birds/test/heron/...), set `directory` to one of them. Images may also be in
-sub-folders of a class. Files whose names begin with a dot are ignored.
+sub-folders of a class. Files whose names begin with a dot are ignored. The log says how many images
+each class has, and which files are none that TensorFlow decodes.
 """
 
+import collections
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -20,6 +23,7 @@ from typing import Any
 import gin
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 import trainer
 from trainer import errors
@@ -29,6 +33,7 @@ from . import hosts, image_pipeline, images, in_memory, labelled_images
 SPLITS = ("train", "validation", "all")
 ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 _CHUNK = 64  # file names that are handled in one call
+_SHOWN_CLASSES = 10
 
 
 @gin.configurable
@@ -199,22 +204,44 @@ def list_images(directory: str) -> tuple[list[str], list[int], tuple[str, ...]]:
   classes = class_names(directory)
   names: list[str] = []
   labels: list[int] = []
+  left_out: collections.Counter[str] = collections.Counter()
   for label, name in enumerate(classes):
     found = []
     for folder, _, files in tf.io.gfile.walk(os.path.join(directory, name)):
-      found += [
-        os.path.join(folder, file)
-        for file in files
-        if file.lower().endswith(ENDINGS) and not file.startswith(".")
-      ]
+      for file in files:
+        if file.startswith("."):
+          continue
+        ending = os.path.splitext(file)[1].lower()
+        if ending in ENDINGS:
+          found.append(os.path.join(folder, file))
+        else:
+          left_out[ending or "without an ending"] += 1
     names += sorted(os.path.relpath(path, directory) for path in found)
     labels += [label] * len(found)
   if not names:
     raise errors.InputError(
       f"{directory} has no images: expected a sub-folder for each class with "
-      f"{', '.join(ENDINGS)} files in it; found {len(classes)} sub-folders."
+      f"{', '.join(ENDINGS)} files in it; found {len(classes)} sub-folders{_counted(left_out)}."
     )
+  of_class = collections.Counter(labels)
+  shown = [f"{name} ({of_class[label]})" for label, name in enumerate(classes[:_SHOWN_CLASSES])]
+  shown += [f"and {len(classes) - _SHOWN_CLASSES} more"] * (len(classes) > _SHOWN_CLASSES)
+  _say_once(f"{directory} has {len(names)} images in {len(classes)} classes: {', '.join(shown)}.")
+  if left_out:
+    expected = ", ".join(ENDINGS)
+    _warn_once(f"{directory} has files that are left out{_counted(left_out)}; expected {expected}.")
   return names, labels, classes
+
+
+def _counted(left_out):
+  """Returns ": 5 .webp, 1 .txt", or "" for no files."""
+  counts = ", ".join(f"{count} {ending}" for ending, count in left_out.most_common())
+  return counts and f": {counts}"
+
+
+# Each evaluation of a training lists the images again; the log says the same thing once.
+_say_once = functools.cache(logging.info)
+_warn_once = functools.cache(logging.warning)
 
 
 @gin.configurable

@@ -11,13 +11,18 @@ shuffled, divided among hosts and checked for damage in the same way. Each host 
 of the split.
 """
 
+import difflib
 import functools
 import re
+import socket
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import gin
 import tensorflow as tf
+from absl import logging
 
 import trainer
 from trainer import errors
@@ -152,7 +157,7 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
   except (tfds.core.registered.DatasetNotFoundError, ValueError, TypeError) as error:
     raise errors.SettingError(
       f"{gin_name}.name: TensorFlow Datasets has no {name!r} (data_dir "
-      f"{data_dir}): {_first_line(error)}"
+      f"{data_dir}): {_first_line(error)}{_near(name)}"
     ) from error
   if not builder.is_prepared():
     if not download:
@@ -160,6 +165,9 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
         f"{name} is not in {builder.data_path}: set {gin_name}.data_dir to "
         "the folder that has it, or download = True."
       )
+    _check_reachable(builder, gin_name)
+    size = sum(int(each.size) for each in builder.url_infos.values())
+    logging.info("Downloading %s (%.0f MiB) to %s.", name, size / 2**20, builder.data_path)
     try:
       builder.download_and_prepare()
     except Exception as error:  # each set has its own code, which may raise anything
@@ -173,6 +181,37 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
       f"{name} is stored as {builder.info.file_format.value}; {gin_name} reads tfrecord."
     )
   return builder
+
+
+# Seconds in which a machine must answer. Without a network, TensorFlow Datasets itself tries each
+# address ten times, which takes 200 s and prints a warning each time.
+_CONNECT_SECONDS = 10.0
+
+
+def _check_reachable(builder, gin_name):
+  """Raises InputError if the first machine that a set comes from does not answer."""
+  addresses = list(builder.url_infos)
+  if not addresses or urllib.request.getproxies():  # a proxy connects where this machine cannot
+    return
+  found = urllib.parse.urlsplit(addresses[0])
+  port = found.port or {"http": 80, "ftp": 21}.get(found.scheme, 443)
+  try:
+    socket.create_connection((found.hostname, port), timeout=_CONNECT_SECONDS).close()
+  except OSError as error:
+    raise errors.InputError(
+      f"{builder.name} is not in {builder.data_path}, and {found.hostname}, where it could be "
+      f"downloaded from, cannot be reached ({error}). If it is elsewhere, set {gin_name}.data_dir."
+    ) from error
+
+
+def _near(name):
+  """Returns " Did you mean ...?" with the sets of similar names; "" if there is none."""
+  import tensorflow_datasets as tfds
+
+  asked = re.split("[:/]", name)[0]
+  known = tfds.list_builders(with_community_datasets=False)
+  near = difflib.get_close_matches(asked, known) if asked not in known else []
+  return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 @gin.configurable

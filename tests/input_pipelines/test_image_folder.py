@@ -1,5 +1,7 @@
 """A folder with a sub-folder for each class."""
 
+import logging
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -184,7 +186,8 @@ def test_what_is_no_image_is_named_when_it_is_decoded_each_time(folder):
     list(read(folder, cache=None))
 
 
-def test_other_files_and_depths(folder):
+def test_other_files_and_depths(folder, caplog):
+  caplog.set_level(logging.INFO)
   (folder / "ant" / "notes.txt").write_text("x")
   (folder / "ant" / ".hidden.png").write_bytes(b"")
   (folder / ".git").mkdir()
@@ -195,6 +198,11 @@ def test_other_files_and_depths(folder):
   assert labels == [0] * 5 + [1] * 4
   assert names[4] == "ant/more/5.PNG"
   assert tiny_data.values(read(folder))[4] == 200
+  said = [record.message for record in caplog.records if str(folder) in record.message]
+  assert said == [
+    f"{folder} has 9 images in 2 classes: ant (5), bee (4).",
+    f"{folder} has files that are left out: 1 .txt; expected .jpg, .jpeg, .png, .gif, .bmp.",
+  ]  # once, though the folder was listed twice
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Sets of TensorFlow Datasets, prepared here as small ones of the same names."""
 
+import io
+import logging
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -147,7 +150,42 @@ def test_errors(data_dir, tmp_path):
     tfds_images.input_fn(PARAMS, "tf_flowers", data_dir=data_dir)
 
 
-def test_a_download_that_fails_is_one_sentence(tmp_path, monkeypatch):
+@pytest.fixture
+def connections(monkeypatch):
+  """The machines that a download asks for, each of which answers."""
+  asked = []
+
+  def create_connection(address, timeout):
+    asked.append(address)
+    return io.BytesIO()
+
+  monkeypatch.setattr(tfds_images.socket, "create_connection", create_connection)
+  monkeypatch.setattr(tfds_images.urllib.request, "getproxies", dict)
+  return asked
+
+
+def test_a_machine_that_cannot_be_reached_is_told_before_the_download(
+  tmp_path, connections, monkeypatch
+):
+  def refuse(address, timeout):
+    raise OSError("no route")
+
+  monkeypatch.setattr(tfds_images.socket, "create_connection", refuse)
+  with pytest.raises(
+    errors.InputError,
+    match=r"cifar10 is not in .*, and www\.cs\.toronto\.edu, where .* cannot be reached "
+    r"\(no route\)\. .*set cifar10\.input_fn\.data_dir",
+  ):
+    cifar10.input_fn(PARAMS, data_dir=str(tmp_path))
+
+
+def test_a_set_of_a_similar_name_is_proposed(tmp_path):
+  with pytest.raises(errors.SettingError, match=r"no 'mnits' .* Did you mean mnist or "):
+    tfds_images.input_fn(PARAMS, "mnits", data_dir=str(tmp_path))
+
+
+def test_a_download_that_fails_is_one_sentence(tmp_path, connections, monkeypatch, caplog):
+  caplog.set_level(logging.INFO)
   import tensorflow_datasets as tfds
 
   def download_and_prepare(self):
@@ -160,6 +198,8 @@ def test_a_download_that_fails_is_one_sentence(tmp_path, monkeypatch):
     r"network\).*set cifar10.input_fn.data_dir",
   ):
     cifar10.input_fn(PARAMS, data_dir=str(tmp_path))
+  assert connections == [("www.cs.toronto.edu", 443)]
+  assert "Downloading cifar10 (162 MiB) to" in caplog.text
 
 
 def test_a_damaged_image_is_named(tmp_path):
