@@ -11,13 +11,13 @@ is idle, unless `max_wait_secs` says so.
 
 import asyncio
 import collections
+import concurrent.futures
 import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from absl import logging
 
 from trainer.outputs import engines
 
@@ -31,8 +31,7 @@ class _Request:
   engine: engines.Engine
   features: Mapping[str, np.ndarray]
   rows: int
-  loop: asyncio.AbstractEventLoop
-  future: asyncio.Future
+  future: concurrent.futures.Future = dataclasses.field(default_factory=concurrent.futures.Future)
 
 
 class Batcher:
@@ -76,16 +75,15 @@ class Batcher:
     Raises:
       BusyError: too many examples are in the queue.
     """
-    loop = asyncio.get_running_loop()
     rows = len(next(iter(features.values())))
-    request = _Request(engine, features, rows, loop, loop.create_future())
+    request = _Request(engine, features, rows)
     with self._changed:
       if self._rows and self._rows + rows > self._max_waiting_rows:
         raise BusyError(f"The server is busy: {self._rows} examples are waiting. Try again later.")
       self._waiting.append(request)
       self._rows += rows
       self._changed.notify()
-    return await request.future
+    return await asyncio.wrap_future(request.future)
 
   def close(self) -> None:
     """Ends the thread after it has answered all waiting requests."""
@@ -95,21 +93,25 @@ class Batcher:
     self._thread.join()
 
   def _work(self):
-    while requests := self._take():
+    while taken := self._take():
+      # A client that has gone has cancelled its request.
+      requests = [one for one in taken if one.future.set_running_or_notify_cancel()]
+      if not requests:
+        continue
       self._observe(sum(request.rows for request in requests))
       try:
         _answer(requests)
       # Engines raise errors of many kinds. The thread must survive all of them.
       except Exception as error:
         if len(requests) == 1:
-          _finish(requests[0], error=error)
+          requests[0].future.set_exception(error)
           continue
         # One bad request must not fail the others of its batch, so each is tried alone.
         for request in requests:
           try:
             _answer([request])
           except Exception as error_of_one:
-            _finish(request, error=error_of_one)
+            request.future.set_exception(error_of_one)
 
   def _take(self):
     """Waits for requests and takes those of the next call, the oldest first; [] at the end.
@@ -136,33 +138,15 @@ class Batcher:
 
 
 def _answer(requests):
-  features = (
-    requests[0].features
-    if len(requests) == 1
-    else {
-      name: np.concatenate([request.features[name] for request in requests])
-      for name in requests[0].features
-    }
-  )
+  columns = [request.features for request in requests]
+  features = columns[0]
+  if len(columns) > 1:
+    features = {name: np.concatenate([each[name] for each in columns]) for name in features}
   outputs = requests[0].engine.predict_batch(features)
-  first = 0
-  for request in requests:
-    part = {name: array[first : first + request.rows] for name, array in outputs.items()}
-    first += request.rows
-    _finish(request, outputs=part)
-
-
-def _finish(request, outputs=None, error=None):
-  def finish():
-    if request.future.done():  # the client has gone, and its coroutine was cancelled
-      return
-    if error is None:
-      request.future.set_result(outputs)
-    else:
-      request.future.set_exception(error)
-
-  # A future may only be touched in the thread of its event loop.
-  try:
-    request.loop.call_soon_threadsafe(finish)
-  except RuntimeError:  # the loop is closed: the server has ended
-    logging.warning("A prediction was ready after the server had ended.")
+  ends = np.cumsum([request.rows for request in requests])
+  parts = [
+    {name: array[end - request.rows : end] for name, array in outputs.items()}
+    for request, end in zip(requests, ends, strict=True)
+  ]
+  for request, part in zip(requests, parts, strict=True):
+    request.future.set_result(part)

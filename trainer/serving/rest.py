@@ -95,14 +95,8 @@ def predict_answer(request: Request, outputs: Mapping[str, np.ndarray]) -> bytes
     return _encoded({"outputs": next(iter(columns.values())) if single else columns})
   if single:
     return _encoded({"predictions": next(iter(columns.values()))})
-  names = list(columns)
-  return _encoded(
-    {
-      "predictions": [
-        dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)
-      ]
-    }
-  )
+  rows = zip(*columns.values(), strict=True)
+  return _encoded({"predictions": [dict(zip(columns, row, strict=True)) for row in rows]})
 
 
 def classify_answer(outputs: Mapping[str, np.ndarray], class_names: Sequence[str]) -> bytes:
@@ -115,38 +109,28 @@ def classify_answer(outputs: Mapping[str, np.ndarray], class_names: Sequence[str
 
 def metadata(name: str, loaded: LoadedModel) -> dict:
   """What /metadata answers."""
-
-  def tensors(infos):
-    return {
-      key: {
-        "dtype": "DT_"
-        + {"float32": "FLOAT", "float64": "DOUBLE"}.get(info["dtype"], info["dtype"].upper()),
-        "tensor_shape": {
-          "dim": [
-            {"size": str(-1 if size is None else size), "name": ""} for size in info["shape"] or ()
-          ],
-          "unknown_rank": info["shape"] is None,
-        },
-        "name": key,
-      }
-      for key, info in infos.items()
+  described = {
+    signature: {
+      "inputs": {key: _tensor_info(key, info) for key, info in parts["inputs"].items()},
+      "outputs": {key: _tensor_info(key, info) for key, info in parts["outputs"].items()},
+      "method_name": "tensorflow/serving/"
+      + ("classify" if signature == signatures.CLASSIFY else "predict"),
     }
-
+    for signature, parts in loaded.description["signatures"].items()
+  }
   return {
     "model_spec": {"name": name, "signature_name": "", "version": loaded.version},
-    "metadata": {
-      "signature_def": {
-        "signature_def": {
-          signature: {
-            "inputs": tensors(parts["inputs"]),
-            "outputs": tensors(parts["outputs"]),
-            "method_name": "tensorflow/serving/"
-            + ("classify" if signature == signatures.CLASSIFY else "predict"),
-          }
-          for signature, parts in loaded.description["signatures"].items()
-        }
-      }
-    },
+    "metadata": {"signature_def": {"signature_def": described}},
+  }
+
+
+def _tensor_info(name, info):
+  dtype, shape = info["dtype"], info["shape"]
+  dims = [{"size": str(-1 if size is None else size), "name": ""} for size in shape or ()]
+  return {
+    "dtype": "DT_" + {"float32": "FLOAT", "float64": "DOUBLE"}.get(dtype, dtype.upper()),
+    "tensor_shape": {"dim": dims, "unknown_rank": shape is None},
+    "name": name,
   }
 
 

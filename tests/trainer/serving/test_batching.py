@@ -95,3 +95,24 @@ def test_too_many_that_wait_are_refused(engine):
   found = asyncio.run(gathered(made, engine, [[1], [1, 1], [1], [1]]))
   made.close()
   assert [type(result) for result in found] == [dict, dict, dict, batching.BusyError]
+
+
+def test_a_request_whose_client_has_gone_is_not_answered(engine):
+  made = batcher()
+
+  async def ask():
+    first = asyncio.create_task(made.run(engine, {"x": np.array([1])}))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(engine.begun.wait, 30)
+    gone, last = (
+      asyncio.create_task(made.run(engine, {"x": np.array([value])})) for value in (2, 3)
+    )
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    engine.go_on.set()
+    return await asyncio.gather(first, last)
+
+  assert [found["y"].tolist() for found in asyncio.run(ask())] == [[2], [6]]
+  made.close()
+  assert engine.sizes == [1, 1]
