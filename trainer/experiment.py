@@ -242,7 +242,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
     mode = "continuous_eval"
   kinds = _KINDS[mode]
-  runner.introduce(kinds)
+  runner.log_settings(kinds)
 
   # 3. The inputs alone, if that is asked for: neither a checkpoint nor the model is needed.
   if flags.benchmark_input:

@@ -181,7 +181,7 @@ def test_layers_of_keras_train_in_the_learning_phase():
     found["told"] = Told()(x, training=False)
     found["around"] = Around()(x, training=False)
 
-  with tf.Graph().as_default(), habits.kept(), tf.Session() as session:
+  with tf.Graph().as_default(), habits.enable(), tf.Session() as session:
     look(tf.ones([1]))
     values = {name: float(value[0]) for name, value in session.run(found).items()}
   assert values == {"unsaid": 0, "phase 1": 1, "phase 0": 0, "told": 0, "around": 0}

@@ -86,7 +86,7 @@ def check_experiment(name, missing, results):
   # What comes before compiling is done once for all topologies.
   checker = check.Check(experiment, timeout_seconds=3600, search_batch="never", tell=_tell)
   for topology_name, kind in missing:
-    step = checker.run(kind, topology.find(topology_name))
+    step = checker.check_step(kind, topology.find(topology_name))
     report_path(name, topology_name, kind, results).write_text(
       json.dumps(report.as_dict(step), indent=2) + "\n"
     )

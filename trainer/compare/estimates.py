@@ -23,7 +23,9 @@ def check(topologies: Sequence[str]) -> None:
     compiler.require_extra()
 
 
-def run(running: runner.Runner, cases: Sequence[workloads.Case], topologies: Sequence[str]) -> None:
+def estimate_missing(
+  running: runner.Runner, cases: Sequence[workloads.Case], topologies: Sequence[str]
+) -> None:
   """Adds an estimate for each training and topology that the results do not have.
 
   Args:

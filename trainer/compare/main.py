@@ -120,6 +120,6 @@ def _measure(running: runner.Runner) -> dict[str, str]:
   )
   estimates.check(_ESTIMATES.value)
   devices, skipped = running.devices(_DEVICES.value)
-  running.run(cases, devices)
-  estimates.run(running, cases, _ESTIMATES.value)
+  running.measure_missing(cases, devices)
+  estimates.estimate_missing(running, cases, _ESTIMATES.value)
   return skipped

@@ -2,7 +2,7 @@
 
     runner = Runner("out/compare", precision="bfloat16")
     devices, skipped = runner.devices("auto")
-    runner.run(cases, devices)
+    runner.measure_missing(cases, devices)
 
 Each row is in results.jsonl as soon as it is known. A case that is there is not measured again, so
 that a comparison that was killed goes on where it stopped. One that failed is measured again.
@@ -88,7 +88,9 @@ class Runner:
       )
     return [name for name in names if name not in absent], absent
 
-  def run(self, cases: Sequence[workloads.Case], devices: Sequence[str]) -> list[results.Row]:
+  def measure_missing(
+    self, cases: Sequence[workloads.Case], devices: Sequence[str]
+  ) -> list[results.Row]:
     """Measures what is not in the results yet; returns all rows of these cases and devices.
 
     Raises:

@@ -62,7 +62,7 @@ def _in_turn(method):
       console.lines_shown(estimator.config.show_progress),
       estimator.workers.watch(),
     ):
-      estimator.introduce()
+      estimator.log_settings()
       return method(estimator, *args, **kwargs)
 
   return call_in_turn
@@ -128,7 +128,7 @@ class Estimator:
       predict_per_core_batch_size,
     )
     self.watchdog = watchdog.Watchdog(self.config.stage_seconds)
-    self._is_introduced = False
+    self._has_logged_settings = False
     self.device = self._connect()
     self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
     self._batch_sizes.check(self.device.replicas)
@@ -178,15 +178,15 @@ class Estimator:
     """Returns the sizes by kind, of those kinds that have one."""
     return self._batch_sizes.all_on(self.device.replicas)
 
-  def introduce(self, kinds: Collection[Kind] | None = None) -> None:
+  def log_settings(self, kinds: Collection[Kind] | None = None) -> None:
     """Logs the device, the seed and the batch sizes, if they have not been logged.
 
     Args:
       kinds: those whose batch sizes are of interest; None for all.
     """
-    if self._is_introduced:
+    if self._has_logged_settings:
       return
-    self._is_introduced = True
+    self._has_logged_settings = True
     sizes: dict[str, batch_sizes_lib.BatchSize] = {
       kind: size for kind, size in self.batch_sizes().items() if kinds is None or kind in kinds
     }

@@ -25,16 +25,16 @@ class Experiment:
   """
 
   model_fn: Callable
-  input_fns: dict[str, Callable]
+  input_fns: dict[Kind, Callable]
   params: dict[str, Any]
   sizes: batch_sizes.BatchSizes
   config: run_config.RunConfig
 
-  def kinds(self) -> list[str]:
+  def kinds(self) -> list[Kind]:
     """Returns the kinds that have an input_fn and a batch size."""
     return [kind for kind in self.sizes.kinds() if kind in self.input_fns]
 
-  def per_core(self, kind: str, replicas: int) -> int:
+  def per_core(self, kind: Kind, replicas: int) -> int:
     """Returns the per-core batch size of a kind.
 
     Raises:
@@ -69,9 +69,9 @@ def from_gin(precision: str = "float32") -> Experiment:
   )
 
 
-def input_fns_of(given: Mapping[Kind, Callable | None]) -> dict[str, Callable]:
+def input_fns_of(given: Mapping[Kind, Callable | None]) -> dict[Kind, Callable]:
   """Returns the input_fns that there are, by kind; to predict, by default that of evaluation."""
-  found: dict[str, Callable] = {kind: fn for kind, fn in given.items() if fn is not None}
+  found: dict[Kind, Callable] = {kind: fn for kind, fn in given.items() if fn is not None}
   if Kind.EVAL in found:
     found.setdefault(Kind.PREDICT, found[Kind.EVAL])
   return found

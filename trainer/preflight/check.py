@@ -15,6 +15,7 @@ from trainer.preflight import bindings, bridge, compiler, estimates, hlo, memory
 from trainer.preflight import steps as steps_lib
 from trainer.preflight import topology as topology_lib
 from trainer.programs import cpu_lowering, hlo_program, lowering
+from trainer.settings.kinds import Kind
 
 STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
 
@@ -49,7 +50,7 @@ class StepReport:
     found: the result of the search for a batch that fits.
   """
 
-  kind: str
+  kind: Kind
   topology: topology_lib.Topology
   per_core: int | None = None
   seconds: dict = dataclasses.field(default_factory=dict)
@@ -97,9 +98,9 @@ class Check:
   # the HLO, which does not depend on the topology.
   _steps: dict[int, steps_lib.Steps] = dataclasses.field(default_factory=dict, init=False)
   _loops: dict[int, bridge.Loops] = dataclasses.field(default_factory=dict, init=False)
-  _lowered: dict[tuple[str, int], "_Lowered"] = dataclasses.field(default_factory=dict, init=False)
+  _lowered: dict[tuple[Kind, int], "_Lowered"] = dataclasses.field(default_factory=dict, init=False)
 
-  def run(self, kind: str, topology: topology_lib.Topology) -> StepReport:
+  def check_step(self, kind: Kind, topology: topology_lib.Topology) -> StepReport:
     """Takes a step through the stages, as far as they pass.
 
     Args:

@@ -73,4 +73,4 @@ def check_steps(
     config=run_config.RunConfig(device="tpu", precision=precision, train_steps=train_steps),
   )
   checker = check.Check(experiment, timeout_seconds, search)
-  return [checker.run(kind, topology) for topology in found for kind in experiment.kinds()]
+  return [checker.check_step(kind, topology) for topology in found for kind in experiment.kinds()]

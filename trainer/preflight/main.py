@@ -92,8 +92,8 @@ def main(argv: list[str]) -> None:
   checker = check.Check(experiment, _TIMEOUT.value, _SEARCH.value, tell=_silent if quiet else _tell)
   results = []
   for topology in topologies:
-    for kind in _STEPS.value or experiment.kinds():
-      results.append(checker.run(kind, topology))
+    for kind in map(Kind, _STEPS.value or experiment.kinds()):
+      results.append(checker.check_step(kind, topology))
       if not quiet:
         print(
           "\n" + report.text(results[-1], price_table.get(topology.name), _EPOCH.value) + "\n",
@@ -127,7 +127,7 @@ def _scale(experiment, topologies, price_table):
         continue
       tell = _silent if quiet else _tell
       checker = check.Check(sized, _TIMEOUT.value, "never", tell=tell)
-      report = checker.run(Kind.TRAIN, topology)
+      report = checker.check_step(Kind.TRAIN, topology)
       rows.append(scaling.row(fixed, report, scaling.price_of(topology, price_table)))
       failed = failed or bool(report.failed)
     rows = scaling.with_efficiency(rows)

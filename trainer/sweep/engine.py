@@ -1,6 +1,6 @@
 """The loop of a sweep's process: claims trials, starts them, follows them, records their results.
 
-    engine.Engine(study, starter, slots, sweep_dir, common_arguments, count).run()
+    engine.Engine(study, starter, slots, sweep_dir, common_arguments, count).finish_trials()
 
 The loop runs in one thread. It writes each decision to the database before it acts on it, so the
 process may be killed at any point.
@@ -70,7 +70,7 @@ class Engine:
   _last_beat: float = dataclasses.field(default=float("-inf"), init=False)
   _last_claim: float = dataclasses.field(default=float("-inf"), init=False)
 
-  def run(self) -> None:
+  def finish_trials(self) -> None:
     """Works until all trials are finished, also those of other processes.
 
     If another process dies, this one takes over its trials.

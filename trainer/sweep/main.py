@@ -121,7 +121,7 @@ def main(argv: list[str]) -> None:
     _check(starter, asked)
     engine.Engine(
       trials, starter, slots, sweep_dir, _common_flags(), count, _LEASE_SECONDS.value
-    ).run()
+    ).finish_trials()
 
   # 5. Show the results.
   _show(report.Report(trials, definition), sweep_dir)

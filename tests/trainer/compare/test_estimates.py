@@ -42,7 +42,7 @@ def test_each_training_is_estimated_once(tmp_path, monkeypatch):
 
   monkeypatch.setattr(estimates, "_preflight", preflight)
   for _ in range(2):
-    estimates.run(running, CASES, ["v3-8", "v5e-8"])
+    estimates.estimate_missing(running, CASES, ["v3-8", "v5e-8"])
   assert asked == [("train", "v3-8"), ("train", "v5e-8")]
   rows = results.read(running.path)
   assert [(row.kind, row.device, row.hardware, row.seconds, row.low) for row in rows] == [
@@ -60,7 +60,7 @@ def test_wrong_topologies_are_told_first():
 def test_a_failed_preflight_is_a_row(tmp_path):
   case = workloads.Case(workloads.Workload("net", "none.gin"), 8)
   running = runner.Runner(str(tmp_path), timeout_seconds=60, tell=lambda line: None)
-  estimates.run(running, [case], ["v3-8"])
+  estimates.estimate_missing(running, [case], ["v3-8"])
   (row,) = results.read(running.path)
   assert row.status == results.FAILED
   assert "exit code 2" in row.problem

@@ -44,7 +44,7 @@ def quiet(tmp_path, **more):
 
 def test_a_case_that_fails_has_a_row_and_the_others_go_on(tmp_path, monkeypatch):
   Worker(monkeypatch, {("cpu", 8): BAD})
-  rows = quiet(tmp_path).run(CASES, ["cpu", "gpu"])
+  rows = quiet(tmp_path).measure_missing(CASES, ["cpu", "gpu"])
   assert [(row.device, row.batch_size, row.status, row.problem) for row in rows] == [
     ("cpu", 8, "out of memory", "no room"),
     ("gpu", 8, "ok", ""),
@@ -56,10 +56,10 @@ def test_a_case_that_fails_has_a_row_and_the_others_go_on(tmp_path, monkeypatch)
 
 def test_a_comparison_goes_on_where_it_stopped(tmp_path, monkeypatch):
   worker = Worker(monkeypatch)
-  quiet(tmp_path).run(CASES[:1], ["cpu", "gpu"])
+  quiet(tmp_path).measure_missing(CASES[:1], ["cpu", "gpu"])
   worker.answers = {("cpu", 16): BAD}
-  quiet(tmp_path).run(CASES, ["cpu"])
-  rows = quiet(tmp_path).run(CASES, ["cpu"])
+  quiet(tmp_path).measure_missing(CASES, ["cpu"])
+  rows = quiet(tmp_path).measure_missing(CASES, ["cpu"])
   # What is there is not measured again; what failed is.
   assert [request[:2] for request in worker.requests] == [
     ("cpu", 8),
@@ -68,13 +68,13 @@ def test_a_comparison_goes_on_where_it_stopped(tmp_path, monkeypatch):
     ("cpu", 16),
   ]
   assert len(rows) == 2
-  quiet(tmp_path, precision="bfloat16").run(CASES[:1], ["cpu"])
+  quiet(tmp_path, precision="bfloat16").measure_missing(CASES[:1], ["cpu"])
   assert len(worker.requests) == 5
 
 
 def test_a_cpu_is_measured_without_gpus(tmp_path, monkeypatch):
   worker = Worker(monkeypatch)
-  quiet(tmp_path).run(CASES[:1], ["cpu:8", "gpu"])
+  quiet(tmp_path).measure_missing(CASES[:1], ["cpu:8", "gpu"])
   assert [request[2] for request in worker.requests] == [{"CUDA_VISIBLE_DEVICES": "-1"}, {}]
 
 

@@ -54,7 +54,7 @@ def test_stages_are_told_as_they_pass(fake_compiler):
   told = []
   report = check.Check(
     programs.experiment(), tell=lambda report, stage, value: told.append((stage, value is not None))
-  ).run("train", V3)
+  ).check_step("train", V3)
   assert told == [(stage, True) for stage in check.STAGES]
   assert report.failed == ""
   assert set(report.seconds) == set(check.STAGES)
@@ -72,7 +72,7 @@ def test_stages_are_told_as_they_pass(fake_compiler):
 )
 def test_a_mistake_stops_at_its_stage_with_its_place(fake_compiler, model, inputs, stage):
   calls = fake_compiler()
-  report = check.Check(programs.experiment(model, inputs)).run("train", V3)
+  report = check.Check(programs.experiment(model, inputs)).check_step("train", V3)
   assert (report.failed, calls) == (stage, [])
   assert f"{programs.__file__}:" in report.problem
 
@@ -87,14 +87,14 @@ def test_what_is_lowered_once_is_compiled_for_each_topology(fake_compiler):
 
   checker = check.Check(programs.experiment(model_fn))
   for name in ("v2-8", "v3-8"):
-    assert checker.run("train", topology.find(name)).failed == ""
+    assert checker.check_step("train", topology.find(name)).failed == ""
   assert calls == ["v2-8", "v3-8"]
   assert model_calls == ["train", "train"]  # for one core that is lowered, and for the bridge
 
 
 def test_too_large_is_searched_from_there(fake_compiler):
   fake_compiler(out_of_memory(), compiled(2**33), out_of_memory())
-  report = check.Check(programs.experiment(per_core=64), search_compiles=2).run("train", V3)
+  report = check.Check(programs.experiment(per_core=64), search_compiles=2).check_step("train", V3)
   assert report.failed == "fit"
   assert report.found.tried[0] == (64, False)
   assert report.found.largest < report.found.too_large < 64
@@ -107,18 +107,18 @@ def test_the_next_stack_needs_room_too(fake_compiler):
   room = V3.memory_bytes - stack
   fake_compiler(compiled(room + 1024), compiled(room - stack), compiled(room - 1024))
   checker = check.Check(programs.experiment(), search_compiles=1)
-  report = checker.run("train", V3)
+  report = checker.check_step("train", V3)
   assert report.failed == "fit"
   assert "2.35 MiB, comes over while it works" in report.problem
   assert "smaller TPUConfig.stacked_input_bytes" in report.problem
   assert [fits for _, fits in report.found.tried] == [False, True]
   assert f"run.train_per_core_batch_size = {report.found.largest}" in report.problem
-  assert checker.run("train", V3).failed == ""
+  assert checker.check_step("train", V3).failed == ""
 
 
 def test_search_that_breaks_off_leaves_what_is_known(fake_compiler):
   fake_compiler(out_of_memory(), compiler.CompileError("no"))
-  report = check.Check(programs.experiment(per_core=64)).run("train", V3)
+  report = check.Check(programs.experiment(per_core=64)).check_step("train", V3)
   assert report.failed == "fit"
   assert "16.00 GiB too much" in report.problem
   assert report.warnings == ["the search for a batch that fits ended early: no"]
@@ -128,14 +128,14 @@ def test_step_without_an_input_fn_is_a_mistake_in_the_question():
   experiment = programs.experiment()
   del experiment.input_fns["eval"]
   with pytest.raises(errors.SettingError, match="run.eval_input_fn"):
-    check.Check(experiment).run("eval", V3)
+    check.Check(experiment).check_step("eval", V3)
   assert experiment.kinds() == ["train", "predict"]
 
 
 def test_the_device_loop_goes_through_the_bridge(fake_compiler):
   fake_compiler(compiled(2**20), compiled(2**20), compiled(2**20))
   checker = check.Check(programs.experiment())
-  train, evaluation, prediction = (checker.run(kind, V3).bridged for kind in kinds.Kind)
+  train, evaluation, prediction = (checker.check_step(kind, V3).bridged for kind in kinds.Kind)
   step = 8 * (4 * programs.SIDE**2 * 3 + 4)  # bytes of the input of a core
   # Of a training the host reads the sum of the losses, the step that is not finite and the learning
   # rate; of an evaluation each loss, and what the metrics are of; and all predictions.
@@ -161,7 +161,7 @@ def test_a_loop_on_the_host_has_the_places_where_it_waits(fake_compiler):
   fake_compiler(compiled(2**20))
   config = trainer.RunConfig(tpu_config=trainer.TPUConfig(stacked_input_bytes=1))
   checker = check.Check(dataclasses.replace(programs.experiment(), config=config))
-  bridged = checker.run("eval", V3).bridged
+  bridged = checker.check_step("eval", V3).bridged
   assert (bridged.clusters, bridged.steps_per_program, bridged.result_bytes) == (1, 1, EVALUATED)
   assigns = [operation for operation in bridged.host_ops_in_loop if operation.startswith("Assign")]
   assert any(f"({programs.__file__}:" in operation for operation in assigns)

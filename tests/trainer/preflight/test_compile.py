@@ -18,7 +18,7 @@ def test_training_step_compiles_fits_and_reduces_its_gradients():
   checker = check.Check(
     programs.experiment(), tell=lambda report, stage, value: stages.append(stage)
   )
-  report = checker.run("train", topology.find("v3-8"))
+  report = checker.check_step("train", topology.find("v3-8"))
   assert stages == list(check.STAGES)
   assert report.failed == ""
   assert report.compiled.device_kind == "TPU v3"
@@ -37,7 +37,7 @@ def test_training_step_compiles_fits_and_reduces_its_gradients():
 
 
 def test_what_is_too_large_is_told_with_its_buffers_and_the_batch_that_fits():
-  report = check.Check(programs.experiment(per_core=2**20), search_compiles=2).run(
+  report = check.Check(programs.experiment(per_core=2**20), search_compiles=2).check_step(
     "train", topology.find("v3-8")
   )
   assert report.failed == "fit"
@@ -54,7 +54,7 @@ def test_what_is_too_large_is_told_with_its_buffers_and_the_batch_that_fits():
 
 def test_what_the_compiler_refuses_is_an_error_here():
   wrong = dataclasses.replace(topology.find("v3-8"), shape=(3, 5, 7))
-  report = check.Check(programs.experiment()).run("predict", wrong)
+  report = check.Check(programs.experiment()).check_step("predict", wrong)
   assert report.failed == "compile"
   assert "not divisible" in report.problem
 

@@ -19,7 +19,7 @@ SMALL = ("digits.gin", "conv_op.gin", "fashion_mnist_cnn.gin")
 def test_every_step_compiles_and_the_gradients_are_reduced(file, topology_name):
   config.load([f"gin_configs/{file}"], preflight_all.BINDINGS.get(file, ()))
   checker = check.Check(bindings.from_gin(), search_batch="never")
-  reports = {kind: checker.run(kind, topology.find(topology_name)) for kind in kinds.Kind}
+  reports = {kind: checker.check_step(kind, topology.find(topology_name)) for kind in kinds.Kind}
   assert {kind: report.problem for kind, report in reports.items() if report.failed} == {}
   assert reports["train"].all_reduces.replicas == 8
   assert reports["train"].all_reduces.bytes == reports["train"].trainable_bytes

@@ -40,7 +40,7 @@ def test_memory_is_what_the_compiler_says_when_it_is_short():
   """Of every topology: a program that fits none of them stops early, in about a second."""
   checker = check.Check(programs.experiment(per_core=2**22), search_batch="never")
   for each in filter(lambda each: each.hosts == 1, topology.TOPOLOGIES.values()):
-    report = checker.run("train", each)
+    report = checker.check_step("train", each)
     assert report.failed == "fit", report.problem
     assert report.out_of_memory.available_bytes / 2**30 == pytest.approx(
       each.chip.memory_gib, abs=0.011

@@ -53,7 +53,7 @@ class Process:
     )
 
   def run(self):
-    self.engine.run()
+    self.engine.finish_trials()
     return self
 
   def kill_at(self, turn):

@@ -26,7 +26,7 @@ settings = programs.settings(folder / act)
 found = study.Study.open(url, "s", settings, settings.definition(), join=act == "run")
 starter = trial_server.Starter("fork", str(folder / f"{{act}}.log"), "tests.trainer.sweep.fake_trial")
 common = ["--gin_bindings=act = hang"] if act == "hang" else []
-engine.Engine(found, starter, [{{"cores": [], "environment": {{}}}}], str(folder), common, {COUNT}).run()
+engine.Engine(found, starter, [{{"cores": [], "environment": {{}}}}], str(folder), common, {COUNT}).finish_trials()
 """
 
 

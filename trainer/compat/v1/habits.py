@@ -31,7 +31,7 @@ _has_dimensions = False
 
 
 @contextlib.contextmanager
-def kept(graph: Any = None) -> Iterator[None]:
+def enable(graph: Any = None) -> Iterator[None]:
   """Inside, on this thread, TensorFlow has the habits of graph mode.
 
   Args:
@@ -42,7 +42,7 @@ def kept(graph: Any = None) -> Iterator[None]:
     yield
 
 
-def are_kept() -> bool:
+def are_enabled() -> bool:
   """Whether a function of the program runs on this thread."""
   return _graph.get() is not None
 
@@ -64,14 +64,14 @@ def has_dimensions() -> bool:
 
 
 @contextlib.contextmanager
-def shapes_kept() -> Iterator[None]:
+def enable_shapes() -> Iterator[None]:
   """Inside, on this thread, sizes of shapes are as in graph mode, as an input_fn wants them."""
   with patches.set_context(_is_input, True):
     yield
 
 
 def _sizes_have_values() -> bool:
-  return are_kept() or _is_input.get()
+  return are_enabled() or _is_input.get()
 
 
 def _compare_by_identity(cls: type, is_meant: Callable[[Any], bool]) -> None:
@@ -94,7 +94,7 @@ def _is_of_the_graph(tensor: tf.Tensor) -> bool:
 
 
 _compare_by_identity(tf.Tensor, _is_of_the_graph)
-_compare_by_identity(tf.Variable, lambda variable: are_kept())
+_compare_by_identity(tf.Variable, lambda variable: are_enabled())
 
 
 class _Dimension(int):
@@ -129,5 +129,5 @@ def _set_caching_device(original, self, caching_device):
   """tf.nn.dynamic_rnn asks for copies of variables beside the operations that read them: where
   that is says a function, which TensorFlow takes in graphs alone. The device has its variables.
   """
-  if not (are_kept() and callable(caching_device)):
+  if not (are_enabled() and callable(caching_device)):
     original(self, caching_device)

@@ -33,12 +33,12 @@ def learning_phase() -> int:
 
 def set_learning_phase(value: Any) -> None:
   """Says whether layers train that are called without `training`."""
-  if habits.are_kept():
+  if habits.are_enabled():
     _phases[habits.graph()] = bool(value)
 
 
 def _phase() -> bool | None:
-  return _phases.get(habits.graph()) if habits.are_kept() else None
+  return _phases.get(habits.graph()) if habits.are_enabled() else None
 
 
 @functools.cache

@@ -139,7 +139,7 @@ def _make_variable(original, self, *args, **kwargs):
 
 @patches.replaces(keras.layers.Layer, "__call__")
 def _call_layer(original, self, *args, **kwargs):
-  if not habits.are_kept():
+  if not habits.are_enabled():
     return original(self, *args, **kwargs)
   graph, outer = v1.get_default_graph(), _call.get()
   with contextlib.ExitStack() as scopes:
@@ -169,7 +169,7 @@ def _is_rebuilt(layer, inputs):
 
 @patches.replaces(*keras_internals.ENTER_SCOPE)
 def _enter(original, self):
-  if habits.are_kept() and _stays(self):
+  if habits.are_enabled() and _stays(self):
     keras_internals.set_scope_of_tensorflow(self, _current_scope())
   return original(self)
 
@@ -192,7 +192,7 @@ def _stays(scope):
 
 
 def _make(original, self, *args, **kwargs):
-  with patches.set_context(_is_made, habits.are_kept()):
+  with patches.set_context(_is_made, habits.are_enabled()):
     return original(self, *args, **kwargs)
 
 

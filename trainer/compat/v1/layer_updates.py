@@ -25,7 +25,7 @@ _calls: weakref.WeakKeyDictionary[Any, list[tuple[Any, list[str]]]] = weakref.We
 
 @patches.replaces(keras.layers.Layer, "__call__")
 def _call(original, self, *args, **kwargs):
-  if not habits.are_kept():
+  if not habits.are_enabled():
     return original(self, *args, **kwargs)
   with fetched_operations.changes_made() as changes:
     found = original(self, *args, **kwargs)

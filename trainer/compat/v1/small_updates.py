@@ -47,7 +47,7 @@ def _apply_adam(
 ):
   """As the operation of this name; `var`, `m` and `v` are handles."""
   size = grad.shape.num_elements()
-  if use_nesterov or size is None or size > _LARGEST or not habits.are_kept():
+  if use_nesterov or size is None or size > _LARGEST or not habits.are_enabled():
     return original(
       var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_locking,
       use_nesterov, name,

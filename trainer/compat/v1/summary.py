@@ -42,7 +42,7 @@ class _NoWriter:
 
 def create_file_writer(logdir: str, *args: Any, **kwargs: Any) -> Any:
   """A writer of TensorBoard files, in a host_call or outside of a model_fn."""
-  if habits.are_kept():
+  if habits.are_enabled():
     return _NoWriter()
   return tf.summary.create_file_writer(logdir, *args, **kwargs)
 

@@ -136,7 +136,7 @@ def _to_restore(model_path: str, var_list: Any, ignore_missing_vars: bool) -> di
 
 def _begins_with(model_path: str, var_list: dict[str, Any]) -> bool:
   """Whether this is in a model_fn, where the variables now begin with the checkpoint's values."""
-  if not habits.are_kept():
+  if not habits.are_enabled():
     return False
   v1.train.init_from_checkpoint(model_path, var_list)
   return True

@@ -160,7 +160,7 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
 
 def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
   """What an input_fn returns; one that takes unknown sizes for tf.Dimensions gets these."""
-  with habits.shapes_kept():
+  with habits.enable_shapes():
     try:
       return input_fn(**arguments)
     except AttributeError as error:

@@ -38,7 +38,7 @@ def _add_variable(original, metric, *args, **kwargs):
   """
   if _updates.get() is not None:
     return None
-  with tf.variable_creator_scope(_local) if habits.are_kept() else contextlib.nullcontext():
+  with tf.variable_creator_scope(_local) if habits.are_enabled() else contextlib.nullcontext():
     return original(metric, *args, **kwargs)
 
 

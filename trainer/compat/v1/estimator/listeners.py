@@ -56,7 +56,7 @@ def _built(build: Callable[[], None], variables: Mapping[str, tf.Variable]) -> A
         v1.add_to_collection(v1.GraphKeys.TRAINABLE_VARIABLES, variable)
       if name == v1.GraphKeys.GLOBAL_STEP:
         v1.add_to_collection(v1.GraphKeys.GLOBAL_STEP, variable)
-    with tf.variable_creator_scope(find), habits.kept():
+    with tf.variable_creator_scope(find), habits.enable():
       build()
 
   return v1.wrap_function(traced, [])

@@ -80,7 +80,7 @@ def adapted(
       features=features, labels=labels, mode=mode, params=make_params(params), config=config
     )
     with (
-      habits.kept(),
+      habits.enable(),
       keras_names.used(),
       metric_pairs.deferred(mode != ModeKeys.TRAIN),
       summary.of_a_model_fn(),

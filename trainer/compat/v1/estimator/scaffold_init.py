@@ -71,7 +71,7 @@ def scaffold_fn(made: Any, due: list[tuple[Any, Any]]) -> Callable[[], Any] | No
     is_plain = type(scaffold) is v1.train.Scaffold
     if made.mode != ModeKeys.TRAIN or not is_plain or scaffold.init_fn is None:
       return scaffold
-    with habits.kept(graph):  # placeholders are keys of its feed_dict
+    with habits.enable(graph):  # placeholders are keys of its feed_dict
       scaffold.init_fn(sessions.Session(due=due))  # the Scaffold gives itself
     return v1.train.Scaffold(**{name: getattr(scaffold, name) for name in _OTHERS})
 

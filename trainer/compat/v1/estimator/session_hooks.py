@@ -154,7 +154,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
   def _in_graph(self) -> contextlib.AbstractContextManager[None]:
     """A context in which placeholders can be keys of a feed_dict, if there is a graph."""
     graph = self.session.graph
-    return contextlib.nullcontext() if graph is None else habits.kept(graph)
+    return contextlib.nullcontext() if graph is None else habits.enable(graph)
 
   def before_run(self, context: Any) -> Any:
     """Asks it what it fetches.

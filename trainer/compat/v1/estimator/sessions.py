@@ -69,7 +69,7 @@ class Session:
       _require_operations(leaves)
       self._due.append((fetches, feed_dict))
       return None
-    with habits.kept(self.graph):
+    with habits.enable(self.graph):
       targets = [self._target(leaf) for leaf in leaves]
       made = [target for target in targets if not isinstance(target, tf.Variable)]
       values = iter(self._compute(made, dict(feed_dict or {})) if made else ())

@@ -31,7 +31,7 @@ class _ForEstimators:
     # In a model_fn, Keras makes its variables when they are asked for: what get_updates trains by
     # has others.
     object.__setattr__(self, "_is_made", False)
-    if not habits.are_kept():
+    if not habits.are_enabled():
       self._make()
 
   def _make(self) -> None:
@@ -68,7 +68,7 @@ class _ForEstimators:
     """As Keras's; in a model_fn, the train_op."""
     with fetched_operations.changes_made() as found:
       made = super().apply_gradients(grads_and_vars, *args, **kwargs)
-    return fetched_operations.group(found) if habits.are_kept() else made
+    return fetched_operations.group(found) if habits.are_enabled() else made
 
 
 def _class(name: str) -> type:
