@@ -2,13 +2,14 @@
 
     _is_training = contextvars.ContextVar("is_training", default=False)
 
-    @patches.replaces(SomeClass, "method")
+    @patches.replaces(SomeClass, "method", inside=_is_training)
     def _method(original, self, value):
-      return original(self, _changed(value) if _is_training.get() else value)
+      return original(self, _changed(value))
 
 Two traces can overlap in two threads. If each trace patched a function and restored it at its end,
-the restores could run in the wrong order. So a replacement stays in place once it is installed. It
-reads a context variable, and outside of Octet's own traces it calls the original.
+the restores could run in the wrong order. So a replacement stays in place once it is installed. A
+context variable says whether it or the original is called: outside of Octet's own traces, the
+original.
 
 Octet installs all replacements when it sets the first context variable. A program that only imports
 this package keeps TensorFlow and Keras unchanged.
@@ -23,11 +24,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _lock = threading.RLock()
-_waiting: list[tuple[Any, str, Callable]] = []
+_waiting: list[tuple[Any, str, Callable, contextvars.ContextVar | None]] = []
 _installed: list[tuple[Any, str, Callable]] = []
 
 
-def replaces(owner: Any, name: str) -> Callable[[Callable], Callable]:
+def replaces(
+  owner: Any, name: str, inside: contextvars.ContextVar | None = None
+) -> Callable[[Callable], Callable]:
   """Decorates a replacement for a function; the next `install` puts it in place.
 
   The replacement is called as `replacement(original, *args, **kwargs)`.
@@ -35,6 +38,8 @@ def replaces(owner: Any, name: str) -> Callable[[Callable], Callable]:
   Args:
     owner: the class or module that has the function, or the class that has the property.
     name: the name of the function or property in the owner.
+    inside: the original is called where this variable has no true value. None: the replacement is
+      called everywhere, and decides itself.
 
   Returns:
     The decorator. It returns the decorated function unchanged.
@@ -42,7 +47,7 @@ def replaces(owner: Any, name: str) -> Callable[[Callable], Callable]:
 
   def register(replacement: Callable) -> Callable:
     with _lock:
-      _waiting.append((owner, name, replacement))
+      _waiting.append((owner, name, replacement, inside))
     return replacement
 
   return register
@@ -54,8 +59,10 @@ def install() -> None:
     return
   with _lock:
     while _waiting:
-      _replace(*_waiting[0])
-      _installed.append(_waiting.pop(0))
+      owner, name, replacement, inside = _waiting[0]
+      _replace(owner, name, replacement, inside)
+      _installed.append((owner, name, replacement))
+      del _waiting[0]
 
 
 def installed() -> list[tuple[Any, str, Callable]]:
@@ -63,18 +70,20 @@ def installed() -> list[tuple[Any, str, Callable]]:
   return list(_installed)
 
 
-def _replace(owner, name, replacement):
+def _replace(owner, name, replacement, inside):
   original = getattr(owner, name)
   if isinstance(original, property):
-    setattr(owner, name, property(_called_with(original.fget, replacement)))
+    setattr(owner, name, property(_called_with(original.fget, replacement, inside)))
   else:
-    setattr(owner, name, _called_with(original, replacement))
+    setattr(owner, name, _called_with(original, replacement, inside))
 
 
-def _called_with(original, replacement):
+def _called_with(original, replacement, inside):
   # `wraps` also copies __module__. AutoGraph reads it to skip functions that it must not convert.
   @functools.wraps(original)
   def replaced(*args, **kwargs):
+    if inside is not None and not inside.get():
+      return original(*args, **kwargs)
     return replacement(original, *args, **kwargs)
 
   # Keras reads the arguments of an Operation's __init__ by getfullargspec, which does not look

@@ -72,10 +72,10 @@ def allow() -> contextlib.AbstractContextManager[None]:
   return patches.set_context(_rule, None)
 
 
-@patches.replaces(*tensorflow_internals.CREATE_OPERATION)
+@patches.replaces(*tensorflow_internals.CREATE_OPERATION, inside=_rule)
 def _create_operation(original, graph, kind, inputs, *args, **kwargs):
   rule = _rule.get()
-  if rule is None or not changes_a_variable(kind) or inputs[0].dtype != tf.resource:
+  if not changes_a_variable(kind) or inputs[0].dtype != tf.resource:
     return original(graph, kind, inputs, *args, **kwargs)
   handle = eager_handle(inputs[0])
   if not rule.is_left_out(handle):
@@ -96,14 +96,14 @@ def _create_operation(original, graph, kind, inputs, *args, **kwargs):
   return tf.no_op()
 
 
-@patches.replaces(*tensorflow_internals.FUNCTION_CONTEXT)
+@patches.replaces(*tensorflow_internals.FUNCTION_CONTEXT, inside=_rule)
 def _make_function_context(original, *args, **kwargs):
   """Keeps an evaluation from reusing the trace of a tf.function that training has traced.
 
   That trace contains the assignments.
   """
-  made, rule = original(*args, **kwargs), _rule.get()
-  return made if rule is None else made._replace(context=(made.context, rule.trace))
+  made = original(*args, **kwargs)
+  return made._replace(context=(made.context, _rule.get().trace))
 
 
 def changes_a_variable(kind: str) -> bool:

@@ -285,20 +285,18 @@ def _is_part(graph, home):
   return True
 
 
-@patches.replaces(*tensorflow_internals.CREATE_OPERATION)
+@patches.replaces(*tensorflow_internals.CREATE_OPERATION, inside=_trace)
 def _create_operation(original, graph, *args, **kwargs):
   operation = original(graph, *args, **kwargs)
-  if _trace.get() is not None:
-    _note(operation)
+  _note(operation)
   return operation
 
 
-@patches.replaces(tf.distribute.ReplicaContext, "merge_call")
+@patches.replaces(tf.distribute.ReplicaContext, "merge_call", inside=_made)
 def _merge_call(original, context, *args, **kwargs):
   """Notes who merges: another thread does it, whose frames do not show the model_fn."""
-  if _made.get() is not None:
-    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None)]
-    _trace.get().merging = frames[::-1]
+  frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None)]
+  _trace.get().merging = frames[::-1]
   return original(context, *args, **kwargs)
 
 

@@ -104,6 +104,9 @@ class KerasScope:
     uses_cpu_kernels: whether layers and optimizers use `trainer.tracing.cpu_kernels`. Only for
       functions that run on CPUs.
     before: the scope of the trace that this one continues, or None.
+
+  Attributes:
+    seed: the argument.
   """
 
   def __init__(
@@ -115,7 +118,7 @@ class KerasScope:
     before: "KerasScope | None" = None,
   ) -> None:
     self._policy = keras.dtype_policies.get(precision)
-    self._seed = seed
+    self.seed = seed
     self._step = step
     self._uses_cpu_kernels = uses_cpu_kernels
     self._in_creation: list[keras.Variable] = []
@@ -158,7 +161,7 @@ class KerasScope:
     )
     with (
       keras_internals.global_state(fresh),
-      patches.set_context(_replica_drawn, _Drawn(self._seed)),
+      patches.set_context(_replica_drawn, _Drawn(self.seed)),
     ):
       yield
 
@@ -193,12 +196,8 @@ class KerasScope:
     if not keras_internals.lacks_seed(initializer):
       return initializer
     seeded = initializer.clone()
-    seeded.seed = seeds.seed_for(self._seed, names(variable)[0])
+    seeded.seed = seeds.seed_for(self.seed, names(variable)[0])
     return seeded
-
-  def generator_seed(self) -> int:
-    """Returns what the variable of every SeedGenerator without a seed begins with."""
-    return seeds.seed_for(self._seed, "seed generator")
 
   def next_seed(self, generator: keras.random.SeedGenerator) -> tf.Tensor:
     """Computes the next seed of a generator from the step and the replica.
@@ -215,7 +214,7 @@ class KerasScope:
     self._uses[generator] = use + 1
     first = keras_internals.initial_seed(generator)
     if first is None:
-      first = seeds.seed_for(self._seed, generator.state.path)
+      first = seeds.seed_for(self.seed, generator.state.path)
     first = (first + use * _STRIDE) % tf.int32.max
     inner = _step.get()
     step = self._step if inner is None else inner
@@ -225,31 +224,28 @@ class KerasScope:
     return tf.stack([tf.constant(first, tf.int32), tf.cast(second % tf.int32.max, tf.int32)])
 
 
-@patches.replaces(*keras_internals.INITIALIZE)
+@patches.replaces(*keras_internals.INITIALIZE, inside=_scope)
 def _initialize(original, variable, value):
-  scope = _scope.get()
-  with scope.creation_scope(variable) if scope else contextlib.nullcontext():
+  with _scope.get().creation_scope(variable):
     return original(variable, value)
 
 
-@patches.replaces(*keras_internals.INITIALIZE_WITH_INITIALIZER)
+@patches.replaces(*keras_internals.INITIALIZE_WITH_INITIALIZER, inside=_scope)
 def _initialize_with_initializer(original, variable, initializer):
   scope = _scope.get()
-  if scope is None:
-    return original(variable, initializer)
   # Before 3.7 Keras creates the tf.Variable here and does not call `_initialize`.
   with scope.creation_scope(variable):
     return original(variable, scope.with_seed(variable, initializer))
 
 
-@patches.replaces(*keras_internals.MAKE_OPERATION)
+@patches.replaces(*keras_internals.MAKE_OPERATION, inside=_scope)
 def _make_operation(original, operation, *args, **kwargs):
-  if (scope := _scope.get()) is not None and isinstance(operation, keras.layers.Layer):
-    scope.add(operation)
+  if isinstance(operation, keras.layers.Layer):
+    _scope.get().add(operation)
   original(operation, *args, **kwargs)
 
 
-@patches.replaces(*keras_internals.MAKE_OPTIMIZER)
+@patches.replaces(*keras_internals.MAKE_OPTIMIZER, inside=_scope)
 def _make_optimizer(original, optimizer, *args, **kwargs):
   """Names optimizers by the rule of Keras 3.15, under every version.
 
@@ -257,10 +253,9 @@ def _make_optimizer(original, optimizer, *args, **kwargs):
   class and of its subclasses alike (`SGD`, `adamw`, `rmsprop`), so that the names in a checkpoint
   would depend on the version.
   """
-  if (scope := _scope.get()) is not None:
-    scope.add(optimizer)
-    if kwargs.get("name") == keras_internals.default_name(optimizer):
-      kwargs["name"] = None
+  _scope.get().add(optimizer)
+  if kwargs.get("name") == keras_internals.default_name(optimizer):
+    kwargs["name"] = None
   original(optimizer, *args, **kwargs)
 
 
@@ -278,20 +273,19 @@ def _default_seed(original):
   return drawn.next() if drawn else original()
 
 
-@patches.replaces(*keras_internals.GENERATOR_SEED)
+@patches.replaces(*keras_internals.GENERATOR_SEED, inside=_scope)
 def _generator_seed(original):
   """Draws nothing, so that the variable that a generator counts in is the same in every export.
 
   `next_seed` has no use for it.
   """
-  scope = _scope.get()
-  return scope.generator_seed() if scope else original()
+  return seeds.seed_for(_scope.get().seed, "seed generator")
 
 
 # Keras's losses divide by the number of replicas, because Keras sums the gradients of replicas.
 # Octet averages them, so the division must not happen. Before 3.8 Keras does not divide.
 if keras_internals.SCALE_LOSS:
 
-  @patches.replaces(*keras_internals.SCALE_LOSS)
+  @patches.replaces(*keras_internals.SCALE_LOSS, inside=_scope)
   def _scale_loss(original, value):
-    return value if _scope.get() else original(value)
+    return value

@@ -145,19 +145,18 @@ def made_by(maker: Any) -> None:
     watch.see_maker(maker)
 
 
-@patches.replaces(*tensorflow_internals.CAPTURE)
+@patches.replaces(*tensorflow_internals.CAPTURE, inside=_watch)
 def _capture(original, graph, tensor, *args, **kwargs):
-  watch = _watch.get()
-  if watch is not None and tensorflow_internals.is_variable_handle(tensor):
-    watch.see(tensor)
+  if tensorflow_internals.is_variable_handle(tensor):
+    _watch.get().see(tensor)
   return original(graph, tensor, *args, **kwargs)
 
 
-@patches.replaces(*tensorflow_internals.ORDERING_TOKEN)
+@patches.replaces(*tensorflow_internals.ORDERING_TOKEN, inside=_watch)
 def _get_ordering_token(original, launcher):
   token = original(launcher)
-  if (watch := _watch.get()) is not None and token is not None:
-    watch.leave_alone(token)
+  if token is not None:
+    _watch.get().leave_alone(token)
   return token
 
 

@@ -48,22 +48,19 @@ class _EagerState:
 _eager_state = contextvars.ContextVar("state of eager random operations", default=None)
 
 
-@patches.replaces(*tensorflow_internals.GLOBAL_SEED)
+@patches.replaces(*tensorflow_internals.GLOBAL_SEED, inside=_eager_state)
 def _global_seed(original):
-  state = _eager_state.get()
-  return state.seed if state else original()
+  return _eager_state.get().seed
 
 
-@patches.replaces(*tensorflow_internals.OPERATION_SEED)
+@patches.replaces(*tensorflow_internals.OPERATION_SEED, inside=_eager_state)
 def _operation_seed(original, context):
-  state = _eager_state.get()
-  return state.of_operations.randint(0, 2**31 - 1) if state else original(context)
+  return _eager_state.get().of_operations.randint(0, 2**31 - 1)
 
 
-@patches.replaces(*tensorflow_internals.SET_GLOBAL_SEED)
+@patches.replaces(*tensorflow_internals.SET_GLOBAL_SEED, inside=_eager_state)
 def _set_global_seed(original, context, seed):
-  if _eager_state.get():
-    _eager_state.get().set(seed)
+  _eager_state.get().set(seed)
   return original(context, seed)
 
 

@@ -36,18 +36,14 @@ def provide() -> contextlib.AbstractContextManager[None]:
   return patches.set_context(_are_named, True)
 
 
-@patches.replaces(*tensorflow_internals.VARIABLE_OP)
+@patches.replaces(*tensorflow_internals.VARIABLE_OP, inside=_are_named)
 def _op(original, variable):
-  if not _are_named.get():
-    return original(variable)
   try:
     return original(variable)
   except AttributeError:  # the handle is an eager tensor, which has no `op`
     return VariableOp(variable.name.partition(":")[0])
 
 
-@patches.replaces(*tensorflow_internals.DISTRIBUTED_VARIABLE_OP)
+@patches.replaces(*tensorflow_internals.DISTRIBUTED_VARIABLE_OP, inside=_are_named)
 def _op_of_all(original, variable):
-  if not _are_named.get():
-    return original(variable)
   return tensorflow_internals.primary(variable).op

@@ -5,17 +5,7 @@ a TPU XLA fuses the passes. On GPUs nothing was measured. `RunConfig.cpu_kernels
 off. A SavedModel is always written with Keras's own operations.
 """
 
-import contextlib
-from collections.abc import Iterator
-
 from trainer.tracing.cpu_kernels import adam, batch_norm, dropout
+from trainer.tracing.cpu_kernels.switch import use
 
-
-@contextlib.contextmanager
-def use() -> Iterator[None]:
-  """Traces Keras's Adam, BatchNormalization and dropout with this package's versions.
-
-  Holds for functions that are traced while the context is open.
-  """
-  with adam.use(), batch_norm.use(), dropout.use():
-    yield
+__all__ = ["adam", "batch_norm", "dropout", "use"]

@@ -15,31 +15,21 @@ Results differ from Keras's by rounding.
   3 is too short to vectorise. This takes half of the time.
 """
 
-import contextlib
-import contextvars
 import math
 
 import keras
 import tensorflow as tf
 
 from trainer.internals import keras_internals, patches
+from trainer.tracing.cpu_kernels import switch
 
 # FusedBatchNormV3 processes this many channels at once. With a number of channels that is no
 # multiple of it, it took up to five times as long as Keras's operations, in bfloat16.
 CHANNELS = 16
 
-_is_used = contextvars.ContextVar("batch norm in fewer operations", default=False)
 
-
-def use() -> contextlib.AbstractContextManager[None]:
-  """Returns a context in which Keras's BatchNormalization is traced with this computation."""
-  return patches.set_context(_is_used, True)
-
-
-@patches.replaces(keras.layers.BatchNormalization, "call")
+@patches.replaces(keras.layers.BatchNormalization, "call", inside=switch.is_on)
 def _call(keras_call, layer, inputs, training=None, mask=None):
-  if not _is_used.get():
-    return keras_call(layer, inputs, training=training, mask=mask)
   training = bool(training and layer.trainable)
   normalized = _way(layer, inputs, training, mask)
   if normalized is None:

@@ -9,23 +9,15 @@ Source: N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks 
 (2014), section 10, the variant that scales in training.
 """
 
-import contextlib
-import contextvars
 import math
 
 import tensorflow as tf
 
 from trainer.internals import keras_internals, patches
-
-_is_used = contextvars.ContextVar("dropout of 8 or 16 bits", default=False)
-
-
-def use() -> contextlib.AbstractContextManager[None]:
-  """Returns a context in which Keras's dropout is traced with this version."""
-  return patches.set_context(_is_used, True)
+from trainer.tracing.cpu_kernels import switch
 
 
-@patches.replaces(*keras_internals.DROPOUT)
+@patches.replaces(*keras_internals.DROPOUT, inside=switch.is_on)
 def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
   """Replaces the dropout of Keras's TensorFlow backend.
 
@@ -40,8 +32,6 @@ def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
   Returns:
     A tensor like the inputs.
   """
-  if not _is_used.get():
-    return keras_dropout(inputs, rate, noise_shape, seed)
   bits = 8 if float(rate * 2**8).is_integer() else 16
   threshold = round(rate * 2**bits)
   if not 0 < threshold < 2**bits:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer.tracing.cpu_kernels import adam
+from trainer.tracing import cpu_kernels
 
 SHAPES = [(200, 100), (100,), (128, 128)]  # the second is small
 
@@ -32,7 +32,7 @@ def trained(optimizer, fused, sparse=False):
     gradients = [x * direction for direction in directions]
     if sparse:
       gradients[0] = tf.IndexedSlices(gradients[0][:3], [0, 5, 7], SHAPES[0])
-    with adam.use() if fused else contextlib.nullcontext():
+    with cpu_kernels.use() if fused else contextlib.nullcontext():
       optimizer.apply(gradients, variables)
 
   for i in range(50):

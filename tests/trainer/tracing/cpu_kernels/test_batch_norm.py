@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
+from trainer.tracing import cpu_kernels
 from trainer.tracing.cpu_kernels import batch_norm
 
 SHAPE = (8, 5, 6, 32)
@@ -51,7 +52,7 @@ def outcome(layer, inputs, replaced, training=True, mask=None):
 
   @tf.function(autograph=False)
   def step(inputs):
-    with batch_norm.use() if replaced else contextlib.nullcontext(), tf.GradientTape() as tape:
+    with cpu_kernels.use() if replaced else contextlib.nullcontext(), tf.GradientTape() as tape:
       tape.watch(inputs)
       outputs = layer(inputs, training=training, mask=mask)
     return outputs, tape.gradient(
@@ -153,7 +154,7 @@ def test_a_batch_whose_size_is_not_known(channels, way):
   def taken(training):
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 4, 4, channels])])
     def step(inputs):
-      with batch_norm.use():
+      with cpu_kernels.use():
         return layer(inputs, training=training)
 
     with noted() as ways:

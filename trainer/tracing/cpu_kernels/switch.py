@@ -1,0 +1,13 @@
+"""Whether this package's versions are traced in place of Keras's."""
+
+import contextlib
+import contextvars
+
+from trainer.internals import patches
+
+is_on = contextvars.ContextVar("Keras's operations for CPUs are replaced", default=False)
+
+
+def use() -> contextlib.AbstractContextManager[None]:
+  """Returns a context in which Keras's Adam, BatchNormalization and dropout are traced so."""
+  return patches.set_context(is_on, True)
