@@ -16,7 +16,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -28,13 +28,6 @@ from trainer.reporting import summaries
 from trainer.tracing import fetched_operations, store_run, variable_creation
 
 v1 = tf.compat.v1
-
-# Optimizers do nothing (_IDLE), or they apply combined gradients (_TRAINING). None, the value
-# outside of a model_fn: they do what TensorFlow or Keras makes them do.
-_IDLE, _TRAINING = "idle", "training"
-_mode: contextvars.ContextVar[str | None] = contextvars.ContextVar(
-  "mode of optimizers", default=None
-)
 
 # Whether the gradients that reach an optimizer are combined already.
 _combined = contextvars.ContextVar("gradients are combined", default=False)
@@ -53,8 +46,11 @@ class _Trace:
   variables: set[int] = dataclasses.field(default_factory=set)
 
 
-_trace: contextvars.ContextVar[_Trace | None] = contextvars.ContextVar(
-  "combined gradients of a trace", default=None
+# Inside of a model_fn, optimizers do nothing (_IDLE) or apply combined gradients (a _Trace).
+# Outside of it (None) they do what TensorFlow or Keras makes them do.
+_IDLE = "idle"
+_mode: contextvars.ContextVar[_Trace | str | None] = contextvars.ContextVar(
+  "mode of optimizers", default=None
 )
 
 
@@ -66,16 +62,20 @@ def idle_scope() -> contextlib.AbstractContextManager[None]:
   return patches.set_context(_mode, _IDLE)
 
 
-@contextlib.contextmanager
-def training_scope() -> Iterator[None]:
+def training_scope() -> contextlib.AbstractContextManager[None]:
   """Makes optimizers combine gradients inside a `with` block, which is entered around a trace."""
-  with patches.set_context(_mode, _TRAINING), patches.set_context(_trace, _Trace()):
-    yield
+  return patches.set_context(_mode, _Trace())
 
 
 def is_idle() -> bool:
   """Whether optimizers do nothing here."""
   return _mode.get() == _IDLE
+
+
+def _training() -> _Trace | None:
+  """The trace of a training step that this is in, or None."""
+  mode = _mode.get()
+  return mode if isinstance(mode, _Trace) else None
 
 
 def combined_scope() -> contextlib.AbstractContextManager[None]:
@@ -107,8 +107,8 @@ def combine(
   if any(getattr(gradient, "graph", graph) is not graph for gradient in present):
     raise errors.ModelFnError(
       "Gradients that are computed under tf.cond or in a tf.function cannot be combined over "
-      "several "
-      "cores: compute them before it (optimizer.compute_gradients), and only apply them inside."
+      "several cores: compute them before it (optimizer.compute_gradients), and only apply them "
+      "inside."
     )
   # In the replica's own graph, even if an optimizer is called under tf.cond: replicas cannot wait
   # for each other in a branch that only some of them take.
@@ -128,7 +128,7 @@ def combine_at_source(gradients: Sequence[Any], variables: Sequence[Any]) -> lis
     gradients: tensors or tf.IndexedSlices, and None.
     variables: what each is the gradient with respect to, tf.Variables or tensors.
   """
-  trace, context = _trace.get(), tf.distribute.get_replica_context()
+  trace, context = _training(), tf.distribute.get_replica_context()
   if (
     trace is None
     or _combined.get()
@@ -159,7 +159,7 @@ def _parts(gradient: Any) -> list[Any]:
 
 def _is_alike(gradient: Any) -> bool:
   """Whether a gradient is made of combined ones and constants alone."""
-  trace = _trace.get()
+  trace = _training()
   if trace is None or not trace.alike:
     return False
   waiting, found = _parts(gradient), {}
@@ -178,7 +178,7 @@ def _is_alike(gradient: Any) -> bool:
   return True
 
 
-@patches.replaces(*keras_internals.APPLY)
+@patches.replaces(*keras_internals.APPLY, inside=_mode)
 def _apply(original, optimizer, grads, trainable_variables=None):
   if is_idle():
     return tf.no_op()
@@ -187,14 +187,14 @@ def _apply(original, optimizer, grads, trainable_variables=None):
       "gradient_accumulation_steps of a Keras optimizer",
       "leave it out, and accumulate with trainer.minimize(optimizer, loss, accumulate_steps=...)",
     )
-  if _mode.get() == _TRAINING and not _combined.get():
+  if not _combined.get():
     record_learning_rate(optimizer)
     grads = combine(grads)
   with fetched_operations.fetched_where_made():  # Keras returns nothing to make a train_op of
     return original(optimizer, grads, trainable_variables)
 
 
-@patches.replaces(keras.optimizers.LossScaleOptimizer, "apply")
+@patches.replaces(keras.optimizers.LossScaleOptimizer, "apply", inside=_mode)
 def _apply_scaled(original, optimizer, grads, trainable_variables=None):
   if is_idle():
     return tf.no_op()
@@ -208,39 +208,37 @@ def _apply_scaled(original, optimizer, grads, trainable_variables=None):
 
 def _refuse_on_several_cores(what, instead):
   """Refuses what Keras applies under a condition, where replicas cannot wait for each other."""
-  if _mode.get() == _TRAINING and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+  if tf.distribute.get_strategy().num_replicas_in_sync > 1:
     raise errors.ModelFnError(f"{what} works on one core only. On several: {instead}.")
 
 
-@patches.replaces(*keras_internals.SUM_GRADIENTS)
+@patches.replaces(*keras_internals.SUM_GRADIENTS, inside=_mode)
 def _sum_gradients(original, optimizer, grads_and_vars):
   """Keeps Keras from summing over the replicas, since the gradients are combined already."""
-  return list(grads_and_vars) if _mode.get() == _TRAINING else original(optimizer, grads_and_vars)
+  return list(grads_and_vars)
 
 
-@patches.replaces(v1.train.Optimizer, "minimize")
+@patches.replaces(v1.train.Optimizer, "minimize", inside=_mode)
 def _minimize(original, *args, **kwargs):
   return tf.no_op() if is_idle() else original(*args, **kwargs)
 
 
-@patches.replaces(v1.train.Optimizer, "compute_gradients")
+@patches.replaces(v1.train.Optimizer, "compute_gradients", inside=_mode)
 def _compute_gradients(original, optimizer, loss, *args, **kwargs):
   # Under tf.cond, TensorFlow cannot differentiate a loss that was computed outside of it. So the
   # gradients are computed in the graph of the loss.
-  is_outside = (
-    _mode.get() is not None and tf.is_tensor(loss) and loss.graph is not v1.get_default_graph()
-  )
+  is_outside = tf.is_tensor(loss) and loss.graph is not v1.get_default_graph()
   with loss.graph.as_default() if is_outside else contextlib.nullcontext():
     pairs = original(optimizer, loss, *args, **kwargs)
     gradients, variables = zip(*pairs, strict=True) if pairs else ((), ())
     return list(zip(combine_at_source(gradients, variables), variables, strict=True))
 
 
-@patches.replaces(v1.train.Optimizer, "apply_gradients")
+@patches.replaces(v1.train.Optimizer, "apply_gradients", inside=_mode)
 def _apply_gradients(
   original, optimizer, grads_and_vars, global_step=None, name=None, skip_gradients_aggregation=False
 ):
-  if _mode.get() is None or tf.distribute.in_cross_replica_context():
+  if tf.distribute.in_cross_replica_context():
     return original(optimizer, grads_and_vars, global_step, name, skip_gradients_aggregation)
   if is_idle():
     return tf.no_op()
@@ -251,7 +249,7 @@ def _apply_gradients(
   return original(optimizer, grads_and_vars, None, name, skip_gradients_aggregation=True)
 
 
-@patches.replaces(v1.train.Optimizer, "__getattribute__")
+@patches.replaces(v1.train.Optimizer, "__getattribute__", inside=_mode)
 def _attribute(original, optimizer, name):
   """Wraps the `apply_gradients` that a subclass defines, when it is looked up on an optimizer.
 
@@ -260,7 +258,7 @@ def _attribute(original, optimizer, name):
   class's method gets the gradients as the subclass passes them.
   """
   found = original(optimizer, name)
-  if name != "apply_gradients" or _mode.get() is None:
+  if name != "apply_gradients":
     return found
   has_own = type(optimizer).apply_gradients is not v1.train.Optimizer.apply_gradients
   return functools.partial(_apply_own, found) if has_own else found
@@ -277,7 +275,7 @@ def _apply_own(apply_gradients, grads_and_vars, *args, **kwargs):
 def _combined_pairs(grads_and_vars):
   """Combines the gradients in (gradient, variable) pairs."""
   gradients, trained = zip(*grads_and_vars, strict=True)
-  trace = _trace.get()
+  trace = _training()
   # What was made of combined gradients is not summed up once more.
   again = trace is not None and any(id(variable) in trace.variables for variable in trained)
   op = tf.distribute.ReduceOp.MEAN if again else _reduction()

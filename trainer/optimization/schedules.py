@@ -62,7 +62,7 @@ def constant(learning_rate: _Positive, warmup: Duration = 0) -> "Schedule":
     SettingError: a value can never work. Durations that do not fit together, or that need a setting
       which is missing, raise SettingError when the schedule is first called.
   """
-  return Schedule("constant", {"learning_rate": learning_rate, "warmup": warmup})
+  return Schedule("constant", locals())
 
 
 @gin_names.configurable(module="schedules")
@@ -86,10 +86,7 @@ def cosine(
   Raises:
     SettingError: see `constant`.
   """
-  return Schedule(
-    "cosine",
-    {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final},
-  )
+  return Schedule("cosine", locals())
 
 
 @gin_names.configurable(module="schedules")
@@ -110,10 +107,7 @@ def linear(
   Raises:
     SettingError: see `constant`.
   """
-  return Schedule(
-    "linear",
-    {"learning_rate": learning_rate, "warmup": warmup, "duration": duration, "final": final},
-  )
+  return Schedule("linear", locals())
 
 
 @gin_names.configurable(module="schedules")
@@ -136,14 +130,7 @@ def polynomial(
   Raises:
     SettingError: see `constant`.
   """
-  arguments = {
-    "learning_rate": learning_rate,
-    "power": power,
-    "warmup": warmup,
-    "duration": duration,
-    "final": final,
-  }
-  return Schedule("polynomial", arguments)
+  return Schedule("polynomial", locals())
 
 
 @gin_names.configurable(module="schedules")
@@ -166,14 +153,7 @@ def exponential(
   Raises:
     SettingError: see `constant`.
   """
-  arguments = {
-    "learning_rate": learning_rate,
-    "factor": factor,
-    "every": every,
-    "staircase": staircase,
-    "warmup": warmup,
-  }
-  return Schedule("exponential", arguments)
+  return Schedule("exponential", locals())
 
 
 @gin_names.configurable(module="schedules")
@@ -191,10 +171,8 @@ def piecewise(
   Raises:
     SettingError: see `constant`.
   """
-  return Schedule(
-    "piecewise",
-    {"learning_rates": list(learning_rates), "boundaries": list(boundaries), "warmup": warmup},
-  )
+  learning_rates, boundaries = list(learning_rates), list(boundaries)
+  return Schedule("piecewise", locals())
 
 
 @keras.saving.register_keras_serializable("octet")
