@@ -9,6 +9,7 @@ The hook has no state of its own. It decides from the evaluations recorded in mo
 restart does not reset the patience, and the evaluations may come from another process.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -26,6 +27,7 @@ _LOOK_SECONDS = 10.0
 
 
 @gin_names.configurable(module="trainer")
+@dataclasses.dataclass(eq=False)
 class EarlyStopping:
   """Ends a training when a metric of its evaluations no longer improves.
 
@@ -43,32 +45,25 @@ class EarlyStopping:
     SettingError: a value cannot work. Later: the metric does not exist.
   """
 
-  def __init__(
-    self,
-    metric: str = "loss",
-    mode: setting_types.MinOrMax = "min",
-    patience: setting_types.Count | None = None,
-    patience_steps: setting_types.Count | None = None,
-    min_delta: setting_types.NotNegative = 0.0,
-    evaluation: str = "",
-    clock: Callable[[], float] | None = None,
-  ) -> None:
-    if (patience is None) == (patience_steps is None):
+  metric: str = "loss"
+  mode: setting_types.MinOrMax = "min"
+  patience: setting_types.Count | None = None
+  patience_steps: setting_types.Count | None = None
+  min_delta: setting_types.NotNegative = 0.0
+  evaluation: str = ""
+  clock: Callable[[], float] | None = None
+
+  def __post_init__(self) -> None:
+    if (self.patience is None) == (self.patience_steps is None):
       raise errors.SettingError(
         "EarlyStopping: set patience (evaluations) or patience_steps, one of them."
       )
-    self._metric = metric
-    self._mode = mode
-    self._patience = patience
-    self._patience_steps = patience_steps
-    self._min_delta = min_delta
-    self._evaluation = evaluation
     self._logged_step: int | None = None  # of the newest evaluation for which a line was logged
-    self._look_due = every.Every(seconds=_LOOK_SECONDS, clock=clock or time.monotonic)
+    self._look_due = every.Every(seconds=_LOOK_SECONDS, clock=self.clock or time.monotonic)
 
   def check_metrics(self, names: Iterable[str]) -> None:
     """Raises SettingError if the metric is not among those of an evaluation."""
-    metric_values.require(self._metric, names, "EarlyStopping.metric")
+    metric_values.require(self.metric, names, "EarlyStopping.metric")
 
   def begin(self, estimator: Any) -> bool:
     """Whether the training has ended already, in an earlier process."""
@@ -76,9 +71,9 @@ class EarlyStopping:
 
   def evaluated(self, step: int, name: str, metrics: Mapping[str, float], estimator: Any) -> bool:
     """Whether to stop after an evaluation in this process."""
-    if name != self._evaluation:
+    if name != self.evaluation:
       return False
-    metric_values.scalar(metrics, self._metric, "EarlyStopping.metric")  # raises if it is missing
+    metric_values.scalar(metrics, self.metric, "EarlyStopping.metric")  # raises if it is missing
     return self._decide(estimator.model_dir, step)
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> bool:
@@ -90,29 +85,29 @@ class EarlyStopping:
 
     Evaluations of later steps come from a training that was cut off and now repeats these steps.
     """
-    values = evaluations_file.read_metric(model_dir, self._evaluation, self._metric)
+    values = evaluations_file.read_metric(model_dir, self.evaluation, self.metric)
     evaluated = sorted(at for at in values if at <= step)
     if not evaluated:
       return False
     best_at, since = evaluated[0], 0
     for at in evaluated[1:]:
-      gain = values[at] - values[best_at] if self._mode == "max" else values[best_at] - values[at]
-      if gain > self._min_delta:
+      gain = values[at] - values[best_at] if self.mode == "max" else values[best_at] - values[at]
+      if gain > self.min_delta:
         best_at, since = at, 0
       else:
         since += 1
     last = evaluated[-1]
-    stop = since >= self._patience if self._patience else last - best_at >= self._patience_steps
+    stop = since >= self.patience if self.patience else last - best_at >= self.patience_steps
     if last != self._logged_step:
       self._logged_step = last
       left = (
-        f"{since} of {self._patience} evaluations"
-        if self._patience
-        else f"{last - best_at} of {self._patience_steps} steps"
+        f"{since} of {self.patience} evaluations"
+        if self.patience
+        else f"{last - best_at} of {self.patience_steps} steps"
       )
       logging.info(
         "Early stopping: %s is %.5g at step %d; best %.5g at step %d, %s without a better one: %s.",
-        self._metric,
+        self.metric,
         values[last],
         last,
         values[best_at],

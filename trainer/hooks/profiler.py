@@ -22,6 +22,7 @@ from trainer.settings import setting_types
 
 
 @gin_names.configurable(module="trainer")
+@dataclasses.dataclass(eq=False)
 class Profiler:
   """Profiles host and device from one step to another, and logs a table of the times.
 
@@ -36,35 +37,31 @@ class Profiler:
     SettingError: last is not greater than first.
   """
 
-  def __init__(
-    self,
-    first: setting_types.Count = 10,
-    last: setting_types.Count = 20,
-    directory: str | None = None,
-  ) -> None:
-    if last <= first:
+  first: setting_types.Count = 10
+  last: setting_types.Count = 20
+  directory: str | None = None
+
+  def __post_init__(self) -> None:
+    if self.last <= self.first:
       raise errors.SettingError(
-        f"Profiler.last must be greater than Profiler.first; got {last} and {first}."
+        f"Profiler.last must be greater than Profiler.first; got {self.last} and {self.first}."
       )
-    self._first = first
-    self._last = last
-    self._directory = directory
     self._runs = self._done = False
     self._begin_step: int | None = None
 
   def next_step(self, step: int) -> int | None:
     """Returns the next step at which the profile begins or ends."""
-    return next((at for at in (self._first, self._last) if at > step), None)
+    return next((at for at in (self.first, self.last) if at > step), None)
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> None:
     """Begins or ends the profile if this is the step for it."""
-    if self._runs and step >= self._last:
+    if self._runs and step >= self.last:
       self._stop(step, estimator)
-    elif not self._done and self._first <= step < self._last:
-      self._directory = self._directory or estimator.model_dir
+    elif not self._done and self.first <= step < self.last:
+      self.directory = self.directory or estimator.model_dir
       self._done = True
       try:
-        tf.profiler.experimental.start(self._directory)
+        tf.profiler.experimental.start(self.directory)
       # TensorFlow takes one profile per process. Another thread's training, or the program itself,
       # may be taking one.
       except tf.errors.AlreadyExistsError:
@@ -81,7 +78,7 @@ class Profiler:
   def _stop(self, step, estimator):
     tf.profiler.experimental.stop()
     self._runs = False
-    times = step_times.read(self._directory)
+    times = step_times.read(self.directory)
     if times is not None:
       if estimator.device.kind != "cpu":  # on a GPU or TPU, the host only launches the operations
         times = dataclasses.replace(times, operations={})
@@ -90,5 +87,5 @@ class Profiler:
       "Profile of the steps up to %d: tensorboard --logdir %s (its profile page needs "
       "tensorboard-plugin-profile).",
       step,
-      self._directory,
+      self.directory,
     )

@@ -51,9 +51,7 @@ GENERATOR_SEED = private_names.member("keras.src.random.seed_generator.make_defa
 DROPOUT = private_names.member("keras.src.backend.tensorflow.random.dropout")
 
 # Divides a loss by the number of replicas. None before Keras 3.8, which does not divide losses.
-SCALE_LOSS = private_names.member(
-  "keras.src.losses.loss.scale_loss_for_distribution", is_needed=False
-)
+SCALE_LOSS = private_names.member_if_any("keras.src.losses.loss.scale_loss_for_distribution")
 
 # Functions and classes that Octet calls.
 

@@ -7,7 +7,7 @@ for each library. `trainer.config.gin_internals` does the same for gin.
 """
 
 import importlib
-from typing import Any, overload
+from typing import Any
 
 from trainer import errors
 
@@ -41,31 +41,29 @@ def find(path: str) -> Any:
   return found
 
 
-@overload
-def member(path: str) -> tuple[Any, str]: ...
-@overload
-def member(path: str, is_needed: bool) -> tuple[Any, str] | None: ...
-def member(path: str, is_needed: bool = True) -> tuple[Any, str] | None:
-  """Splits a path into the two arguments of `patches.replaces`.
+def member(path: str) -> tuple[Any, str]:
+  """Splits a path into the first two arguments of `patches.replaces`.
 
   Args:
     path: see `find`.
-    is_needed: whether a missing name is an error.
 
   Returns:
-    (owner, name), or None if the name is missing and not needed.
+    (owner, name).
 
   Raises:
-    VersionError: the name is missing and needed.
+    VersionError: the installed version of the library has no such name.
   """
-  try:
-    find(path)
-  except errors.VersionError:
-    if is_needed:
-      raise
-    return None
+  find(path)
   owner, _, name = path.rpartition(".")
   return find(owner), name
+
+
+def member_if_any(path: str) -> tuple[Any, str] | None:
+  """Returns what `member` does, or None if the installed version has no such name."""
+  try:
+    return member(path)
+  except errors.VersionError:
+    return None
 
 
 def _missing(library, path):

@@ -22,7 +22,7 @@ from trainer import errors
 from trainer.config import gin_names
 from trainer.optimization import combined_gradients
 from trainer.settings import setting_types
-from trainer.tracing import fetched_operations, replica_updates, variable_store
+from trainer.tracing import fetched_operations, replica_updates, store_run, variable_store
 
 v1 = tf.compat.v1
 
@@ -80,9 +80,7 @@ def minimize(
       "minimize: expected a Keras or a tf.compat.v1.train optimizer, got "
       f"{optimizer!r}; a class must be called first."
     )
-  store = variable_store.current()
-  if store is None:
-    raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
+  _current_store()
   if combined_gradients.is_idle():
     return tf.no_op()
   wrapped = (
@@ -105,7 +103,9 @@ def minimize(
     else:
       # Clipping, too, happens once per update: what is clipped is the mean gradient of the steps.
       totals = _accumulate(gradients, trained, accumulate_steps)
-      store.after_step(functools.partial(_apply_total, totals, apply), every=accumulate_steps)
+      store_run.request_after_step(
+        functools.partial(_apply_total, totals, apply), every=accumulate_steps
+      )
   return fetched_operations.group(changes)
 
 
@@ -150,9 +150,7 @@ class CrossShardOptimizer:
     Raises:
       ModelFnError: called outside of a model_fn, or no variable has a gradient.
     """
-    store = variable_store.current()
-    if store is None:
-      raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
+    store = _current_store()
     combined_gradients.record_learning_rate(self._optimizer)
     trained = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
     # apply_gradients takes the mean over the replicas: N times the mean is the sum.
@@ -237,11 +235,17 @@ class CrossShardOptimizer:
     return getattr(self.__dict__["_optimizer"], name)
 
 
-def _mirrored(variable, scope, dtype=None):
+def _current_store():
+  if (store := variable_store.current()) is None:
+    raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
+  return store
+
+
+def _mirrored(variable, scope):
   """Makes a variable of zeros with a trained one's shape, and equal values on all replicas."""
   name = getattr(variable, "path", variable.name).removesuffix(":0")
   return tf.Variable(
-    tf.zeros(variable.shape, dtype or variable.dtype),
+    tf.zeros(variable.shape, variable.dtype),
     trainable=False,
     name=f"{scope}/{name}",
     aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,

@@ -12,6 +12,5 @@ __all__ = [
   "store_run",
   "user_frames",
   "variable_creation",
-  "variable_ops",
   "variable_store",
 ]

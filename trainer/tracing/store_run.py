@@ -13,6 +13,7 @@ An optimizer makes slots between the replicas, in a merge_call. `_get_by_name` i
 """
 
 import collections
+import dataclasses
 import functools
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -42,49 +43,52 @@ _graph: ContextVar[Any] = ContextVar("graph of this replica", default=None)
 _requests: ContextVar[list[Request]] = ContextVar("requests of this replica")
 
 
-class StoreRun:
-  """Traces a function on each replica.
+class UniqueNames:
+  """Numbers the names that one trace asks for more than once."""
 
-  Args:
+  def __init__(self) -> None:
+    self._asked_for: collections.Counter = collections.Counter()
+    self._taken: set[str] = set()
+
+  def unique(self, name: str) -> str:
+    """Returns `name` on the first call, then `name_1`, `name_2`: the same in every trace."""
+    found = name
+    while found in self._taken:
+      self._asked_for[name] += 1
+      found = f"{name}_{self._asked_for[name]}"
+    self._taken.add(found)
+    return found
+
+
+@dataclasses.dataclass
+class StoreRun:
+  """Traces a function on each replica. A run that continues another one takes its last three.
+
+  Attributes:
     strategy: the strategy whose replicas run the function.
     keras_state: the state of Keras for this trace.
     seed: the run's seed.
     get: `get(next_creator, name, former_name, maker, kwargs)` returns the store's variable of a
       name. `maker` is the keras.Variable around it, or None.
     is_left_out: see `assignments.leave_out`.
-    global_step: what `tf.compat.v1.train.get_global_step()` returns inside, or None.
-    before: the StoreRun whose step this one continues, or None.
-
-  Attributes:
-    keras_state: the argument.
-    requests: the `after_step` requests of each replica, in the order of the replicas.
-    changed: the operations that change variables, each with the variable's handle, those of
-      `before` included; None for a handle that is not known.
+    collections: the graph's collections on each replica.
+    requests: the functions that each replica has asked for, see `request_after_step`.
+    changed: the operations that change variables, each with the variable's handle; None for a
+      handle that is not known.
+    names: the names of variables.
+    former_names: their names without a rule for Keras's variables.
   """
 
-  def __init__(
-    self,
-    *,
-    strategy: tf.distribute.Strategy,
-    keras_state: keras_scope.KerasScope,
-    seed: int,
-    get: Callable[..., tf.Variable],
-    is_left_out: Callable[[tf.Tensor | None], bool],
-    global_step: tf.Variable | None,
-    before: "StoreRun | None",
-  ) -> None:
-    self.keras_state = keras_state
-    self.requests: list[list[Request]] = []
-    self.changed: list[tuple[tf.Operation, tf.Tensor | None]] = before.changed if before else []
-    self._strategy = strategy
-    self._seed = seed
-    self._get = get
-    self._is_left_out = is_left_out
-    self._collections = graph_collections.GraphCollections(global_step)
-    # A name that `before` has used gets a number, as a second use in one run does. Names without a
-    # rule for Keras's variables have numbers of their own: each is unique among its like.
-    self._names: _UniqueNames = before._names if before else _UniqueNames()
-    self._former_names: _UniqueNames = before._former_names if before else _UniqueNames()
+  strategy: tf.distribute.Strategy
+  keras_state: keras_scope.KerasScope
+  seed: int
+  get: Callable[..., tf.Variable]
+  is_left_out: Callable[[tf.Tensor | None], bool]
+  collections: graph_collections.GraphCollections
+  requests: list[list[Request]] = dataclasses.field(default_factory=list)
+  changed: list[tuple[tf.Operation, tf.Tensor | None]] = dataclasses.field(default_factory=list)
+  names: UniqueNames = dataclasses.field(default_factory=UniqueNames)
+  former_names: UniqueNames = dataclasses.field(default_factory=UniqueNames)
 
   def run(self, fn: Callable, args: tuple, loop: Callable[..., Any] | None = None) -> Any:
     """Runs fn on each replica, or the loop over it; see `VariableStore.run`."""
@@ -94,26 +98,26 @@ class StoreRun:
     graph = v1.get_default_graph()
     # Without a graph seed, stateful random operations take one from the process's eager generator,
     # which depends on what ran before.
-    graph.seed = self._seed
+    graph.seed = self.seed
     with (
       self.keras_state.trace_scope(),
-      graph_collections.replace(graph, self._collections),
+      graph_collections.replace(graph, self.collections),
       fetched_operations.scope(),
-      assignments.leave_out(self._is_left_out, lambda *change: self.changed.append(change)),
+      assignments.leave_out(self.is_left_out, lambda *change: self.changed.append(change)),
       # The store's creator is inside of the strategy's scope, so that it is called first: the
       # strategy would create a new variable.
-      self._strategy.scope(),
+      self.strategy.scope(),
       tf.variable_creator_scope(self._get_by_name),
     ):
       # MirroredStrategy traces each replica in a thread of its own, which has no context variables.
-      return self._strategy.run(patches.keep_context(on_replica), args)
+      return self.strategy.run(patches.keep_context(on_replica), args)
 
   def _on_replica(self, fn, *args):
     """Calls fn on the current replica, with the names, seeds and collections of a new graph."""
     self.requests.append(requests := [])
     with (
       self.keras_state.replica_scope(),
-      self._collections.replica_scope(),
+      self.collections.replica_scope(),
       # Variables are named by the scopes inside of this one. Those around it depend on the replica
       # and the loop.
       tf.name_scope("model_fn"),
@@ -146,10 +150,10 @@ class StoreRun:
       path = former = variable_creation.path(kwargs["name"])
     else:
       path, former = keras_scope.names(maker)
-    name, former = self._names.unique(path), self._former_names.unique(former)
-    variable = self._get(next_creator, name, former, maker, kwargs)
+    name, former = self.names.unique(path), self.former_names.unique(former)
+    variable = self.get(next_creator, name, former, maker, kwargs)
     # In a merge_call no other creator of Octet is called: this adds to every replica's collections.
-    self._collections.add_variable(variable, variable_creation.collections_of(variable, kwargs))
+    self.collections.add_variable(variable, variable_creation.collections_of(variable, kwargs))
     return variable
 
   def _collect_on_replica(self, next_creator, **kwargs):
@@ -158,25 +162,8 @@ class StoreRun:
     if (kwargs.get("name") or "").endswith("/"):
       kwargs["name"] = graph_collections.OUTER_SCOPES.sub("", kwargs["name"], count=1)
     variable = next_creator(**kwargs)
-    self._collections.add_variable(variable, variable_creation.collections_of(variable, kwargs))
+    self.collections.add_variable(variable, variable_creation.collections_of(variable, kwargs))
     return variable
-
-
-class _UniqueNames:
-  """Numbers the names that one trace asks for more than once."""
-
-  def __init__(self):
-    self._asked_for = collections.Counter()
-    self._taken = set()
-
-  def unique(self, name):
-    """Returns `name` on the first call, then `name_1`, `name_2`: the same in every trace."""
-    found = name
-    while found in self._taken:
-      self._asked_for[name] += 1
-      found = f"{name}_{self._asked_for[name]}"
-    self._taken.add(found)
-    return found
 
 
 def replica_graph() -> tf.Graph | None:
@@ -188,5 +175,13 @@ def replica_graph() -> tf.Graph | None:
 
 
 def request_after_step(fn: Callable[[], None], every: int) -> None:
-  """Adds a request of the current replica; see `VariableStore.after_step`."""
+  """Asks for a call of fn on this replica after every `every` steps. Call it inside `run`.
+
+  A later run calls fn, under a condition on the step. The step itself cannot contain such a
+  condition: a merge_call, in which a strategy waits for all replicas, fails inside a branch.
+
+  Args:
+    fn: function without arguments.
+    every: number of steps from call to call.
+  """
   _requests.get().append((fn, every))

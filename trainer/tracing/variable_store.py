@@ -15,6 +15,7 @@ from the code (`conv2d_1/kernel`). Checkpoints use them as keys.
 import collections
 import contextlib
 import contextvars
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,12 +26,12 @@ import tensorflow as tf
 from trainer.internals import patches, tensorflow_internals
 from trainer.tracing import (
   fetched_operations,
+  graph_collections,
   initial_values,
   keras_scope,
   outside_variables,
   store_run,
   variable_creation,
-  variable_ops,
 )
 
 # Which variables a function may change, see VariableStore.run.
@@ -116,7 +117,7 @@ class VariableStore:
       beside: another store, whose variables fn may use too.
       loop: what each replica runs in place of fn: `loop(one_step, *args)`. It traces
         `one_step(step, *args_of_fn)` inside a tf.while_loop, which calls fn at that step (int64
-        scalar) and then, if they are due, the functions of `after_step`. A loop that waits for the
+        scalar) and then the functions that it requested, if they are due. A loop that waits for the
         other replicas works on a TPU and on one replica; the replicas of a MirroredStrategy cannot
         wait for each other in there.
 
@@ -127,25 +128,23 @@ class VariableStore:
       ModelFnError: fn creates a variable with another shape or dtype than an earlier trace, or uses
         one that was made outside of it; see `outside_variables`.
     """
-    before = self._newest_run if goes_on else None
+    before, carried = None, {}
+    if goes_on:
+      last = self._newest_run
+      before = last.keras_state
+      carried = dict(changed=last.changed, names=last.names, former_names=last.former_names)
     self._present = {}
     self._newest_run = store_run.StoreRun(
-      strategy=self.strategy,
-      keras_state=keras_scope.KerasScope(
-        self._precision,
-        self._seed,
-        step,
-        self._uses_cpu_kernels,
-        before=before and before.keras_state,
-      ),
-      seed=self._seed,
-      get=self._get,
-      is_left_out=functools.partial(self._is_left_out, may_change, global_step),
-      global_step=global_step,
-      before=before,
+      self.strategy,
+      keras_scope.KerasScope(self._precision, self._seed, step, self._uses_cpu_kernels, before),
+      self._seed,
+      self._get,
+      functools.partial(self._is_left_out, may_change, global_step),
+      graph_collections.GraphCollections(global_step),
+      **carried,
     )
     watch = self._watch(global_step, may_change, beside)
-    with self._as_current(), watch.scope():
+    with patches.set_context(_current, self), watch.scope():
       try:
         results = self._newest_run.run(fn, args, loop)
       except Exception as error:  # which a variable from outside may have caused
@@ -178,12 +177,7 @@ class VariableStore:
     in a scaffold_fn.
     """
     self._present = dict(self.variables)
-    with self._as_current():
-      yield
-
-  @contextlib.contextmanager
-  def _as_current(self):
-    with patches.set_context(_current, self), variable_ops.provide():
+    with patches.set_context(_current, self):
       yield
 
   def present(self) -> dict[str, tf.Variable]:
@@ -195,20 +189,8 @@ class VariableStore:
     if initializer not in self.initializers:
       self.initializers.append(initializer)
 
-  def after_step(self, fn: Callable[[], None], every: int) -> None:
-    """Asks for a call of fn on this replica after every `every` steps. Call it inside `run`.
-
-    A later `run` calls fn, under a condition on the step. The step itself cannot contain such a
-    condition: a merge_call, in which a strategy waits for all replicas, fails inside a branch.
-
-    Args:
-      fn: function without arguments.
-      every: number of steps from call to call.
-    """
-    store_run.request_after_step(fn, every)
-
   def after_step_requests(self) -> list[store_run.Request]:
-    """Returns the `after_step` requests of the last `run`.
+    """Returns the requests of the last `run`, see `store_run.request_after_step`.
 
     Returns:
       (fn, every) for each request. Pass fn to another `run`: on each replica it calls the function
@@ -328,3 +310,36 @@ def is_traced_here() -> bool:
   They do not in a tf.Graph that a model_fn opens for itself.
   """
   return current() is not None and tf.compat.v1.get_default_graph().building_function
+
+
+@dataclasses.dataclass(frozen=True)
+class VariableOp:
+  """Stands in for the operation that creates a variable in a graph: `variable.op` in a model_fn.
+
+  Programs for TF1 read it to choose the variables to decay or to restore, and to look them up in a
+  checkpoint. A store creates its variables eagerly, and such a variable has no operation.
+
+  Attributes:
+    name: the variable's name without the ":0" of `variable.name`. The same on all replicas.
+    type: the operation type of a TF2 variable in a graph.
+    graph: always None. TensorFlow's strategies read it.
+    traceback: always None. TensorFlow's strategies read it.
+  """
+
+  name: str
+  type: str = "VarHandleOp"
+  graph: Any = None
+  traceback: Any = None
+
+
+@patches.replaces(*tensorflow_internals.VARIABLE_OP, inside=_current)
+def _op(original, variable):
+  try:
+    return original(variable)
+  except AttributeError:  # the handle is an eager tensor, which has no `op`
+    return VariableOp(variable.name.partition(":")[0])
+
+
+@patches.replaces(*tensorflow_internals.DISTRIBUTED_VARIABLE_OP, inside=_current)
+def _op_of_all(original, variable):
+  return tensorflow_internals.primary(variable).op

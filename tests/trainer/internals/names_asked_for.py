@@ -19,7 +19,7 @@ def paths(file: str) -> list[str]:
     and isinstance(call.func, ast.Attribute)
     and isinstance(call.func.value, ast.Name)
     and call.func.value.id == "private_names"
-    and not any(keyword.arg == "is_needed" for keyword in call.keywords)
+    and call.func.attr != "member_if_any"
   ]
 
 

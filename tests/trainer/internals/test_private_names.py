@@ -29,4 +29,4 @@ def test_what_is_missing_is_said_with_the_version(path):
 
 
 def test_what_need_not_be_there():
-  assert private_names.member("keras.layers.Dense.dial", is_needed=False) is None
+  assert private_names.member_if_any("keras.layers.Dense.dial") is None

@@ -10,7 +10,7 @@ import trainer
 from tests.trainer import programs
 from trainer.devices import device as device_lib
 from trainer.internals import patches
-from trainer.tracing import variable_ops
+from trainer.tracing import variable_store
 
 v1 = tf.compat.v1
 
@@ -61,8 +61,8 @@ def test_outside_of_a_model_fn_there_is_none():
   with device_lib.connect("cpu:8").strategy.scope():
     mirrored = tf.Variable(0.0, name="all/of/them")
   variable = tf.Variable(0.0, name="a/b")
-  with variable_ops.provide():
-    assert variable.op == variable_ops.VariableOp("a/b")
+  with variable_store.VariableStore(tf.distribute.get_strategy()).as_current():
+    assert variable.op == variable_store.VariableOp("a/b")
     assert {part.op.name for part in mirrored.values[:1]} == {mirrored.op.name} == {"all/of/them"}
     with tf.Graph().as_default():
       assert tf.Variable(0.0, name="in_a_graph").op.type == "VarHandleOp"
