@@ -1,0 +1,75 @@
+"""docs/architecture.md tells its walks as a run goes: the calls of a real run are recorded."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from docs.tools import architecture, draw
+
+# Runs the command, and writes down which files of trainer/ are entered, one after the other.
+RECORD = """
+import json, os, runpy, sys, trainer
+root, entered = os.path.dirname(trainer.__file__) + os.sep, []
+def record(frame, event, argument):
+  path = frame.f_code.co_filename
+  if event == "call" and path.startswith(root) and frame.f_code.co_name != "<module>":
+    file = path.removeprefix(root)
+    if entered[-1:] != [file]:
+      entered.append(file)
+output, sys.argv = sys.argv[1], sys.argv[1:]
+sys.setprofile(record)
+try:
+  runpy.run_module("trainer.main", run_name="__main__", alter_sys=True)
+except SystemExit as end:
+  assert not end.code, end.code
+finally:
+  sys.setprofile(None)
+  with open(output, "w") as file:
+    json.dump(entered, file)
+"""
+
+WALKS = {
+  title: walk
+  for title, walk in architecture.walks(architecture.PAGE.read_text()).items()
+  if not title.startswith("An export")  # which tests/trainer/outputs records
+}
+
+
+@pytest.fixture(scope="module")
+def entered(tmp_path_factory):
+  """The files of trainer/ in the order in which a training with an evaluation enters them."""
+  folder = tmp_path_factory.mktemp("walks")
+  bindings = ("run.train_steps = 2", "run.eval_steps = 1", "run.exporters = []")
+  subprocess.run(
+    [
+      *(sys.executable, "-c", RECORD, str(folder / "entered.json")),
+      *("--gin_file=gin_configs/digits.gin", f"--model_dir={folder / 'run'}", "--device=cpu"),
+      *(f"--gin_bindings={binding}" for binding in bindings),
+    ],
+    cwd=draw.ROOT,
+    env={**os.environ, "PYTHONPATH": str(draw.ROOT)},
+    check=True,
+    capture_output=True,
+    timeout=600,
+  )
+  return json.loads((folder / "entered.json").read_text())
+
+
+def missed_step(walk, entered):
+  """The first file of a walk that is not entered after those before it; None if all are."""
+  rest = iter(entered)
+  return next((file for file in walk if file not in rest), None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("title", WALKS)
+def test_a_run_enters_the_files_of_a_walk_in_their_order(title, entered):
+  assert missed_step(WALKS[title], entered) is None
+
+
+def test_a_step_that_is_missed_is_named():
+  assert missed_step(["a", "b", "c"], ["a", "x", "b", "a", "c"]) is None
+  assert missed_step(["a", "c", "b"], ["a", "b", "c"]) == "b"
