@@ -60,7 +60,7 @@ def asked_step(directory: str, state: state_file.State | None, steps: Sequence[i
   if (
     step is not None
     and step >= steps[-1]
-    and state.names_its_newest()
+    and state.newest in state.listed[-1:]  # as every program writes it
     and listed <= state.listed_steps()
   ):
     return None

@@ -51,10 +51,6 @@ class State:
     """Returns the steps of the listed checkpoints that have names as Octet gives them."""
     return {step for step in map(file_names.step_of, self.listed) if step is not None}
 
-  def names_its_newest(self) -> bool:
-    """Whether the newest one is the last of the list, as every program writes it."""
-    return bool(self.listed) and self.newest == self.listed[-1]
-
 
 def compose(names: Sequence[str], aside: str = "") -> str:
   """Returns the text of the file.

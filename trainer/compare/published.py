@@ -46,4 +46,7 @@ class Figure:
 def read() -> list[Figure]:
   """Returns the published figures."""
   form = {field.name: field.type for field in dataclasses.fields(Figure)}
-  return [Figure(**json_form.parse(line, form)) for line in _PATH.read_text().splitlines()]
+  lines = _PATH.read_text().splitlines()
+  return [
+    Figure(**row) for row in json_form.parse_lines(lines, form, str(_PATH), "install it again")
+  ]

@@ -47,7 +47,7 @@ def read(path: str, form: Any, remedy: str) -> Any:
     FileDamagedError: the file is no JSON, has another checksum or form, or cannot be read.
   """
   data = _content(path)
-  return None if data is None else _parsed(data, form, path, remedy)
+  return None if data is None else parse(data, form, path, remedy)
 
 
 def parse_lines(
@@ -71,7 +71,7 @@ def parse_lines(
     if not line:
       continue
     try:
-      yield _parsed(line, form, f"{path}, line {number}", remedy or "it is left out")
+      yield parse(line, form, f"{path}, line {number}", remedy or "it is left out")
     except errors.FileDamagedError as error:
       if remedy:
         raise
@@ -117,13 +117,6 @@ def _content(path):
     raise errors.FileDamagedError(f"{path} cannot be read: {errors.first_line(error)}.") from error
 
 
-def _parsed(text, form, source, remedy):
-  try:
-    return parse(text, form)
-  except ValueError as error:
-    raise errors.FileDamagedError(f"{source} is damaged ({error}): {remedy}.") from error
-
-
 def dump(record: Mapping[str, Any]) -> str:
   """Returns the JSON of a record, with its checksum."""
   plain = json.loads(json.dumps(record))  # as it is read: each key is a text
@@ -131,16 +124,23 @@ def dump(record: Mapping[str, Any]) -> str:
   return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
 
-def parse(text: str | bytes, form: Any) -> Any:
-  """Parses JSON as `read` does.
+def parse(text: str | bytes, form: Any, source: str = "the text", remedy: str = "mend it") -> Any:
+  """Parses JSON as `read` does; `source` is what the message names.
 
   Raises:
-    ValueError: the text is no JSON, or has another checksum or form.
+    FileDamagedError: the text is no JSON, or has another checksum or form.
   """
   try:
-    value = json.loads(text)
+    return _parsed(text, form)
   except RecursionError:
-    raise ValueError("too many brackets within brackets") from None
+    problem: object = "too many brackets within brackets"
+  except ValueError as error:
+    problem = error
+  raise errors.FileDamagedError(f"{source} is damaged ({problem}): {remedy}.")
+
+
+def _parsed(text, form):
+  value = json.loads(text)
   told = value.pop(CHECKSUM, None) if isinstance(value, dict) else None
   if told is not None and told != _checksum(value):
     raise ValueError(

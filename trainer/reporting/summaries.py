@@ -9,6 +9,7 @@ says so; a host_call can write them.
 import collections
 import contextlib
 import contextvars
+import dataclasses
 import os
 import re
 import threading
@@ -252,21 +253,21 @@ def begin(model_dir: str, step: int) -> None:
         file.begin(step)
 
 
+@dataclasses.dataclass
 class Writer:
   """Writes TensorBoard files to a directory, which is created at the first write.
 
   All Writers of a process and a directory write to one file.
 
-  Args:
+  Attributes:
     directory: local or on any file system that tf.io.gfile supports.
 
   Raises:
     OutputError: raised at the first write: the directory cannot be written.
   """
 
-  def __init__(self, directory: str) -> None:
-    self._directory = directory
-    self._file: _File | None = None
+  directory: str
+  _file: _File | None = dataclasses.field(default=None, init=False)
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     """Writes scalars by tag, at a step."""
@@ -292,7 +293,7 @@ class Writer:
   def _opened(self):
     if self._file is None:
       with self._translate_errors():
-        self._file = _file(self._directory)
+        self._file = _file(self.directory)
     return self._file
 
   @contextlib.contextmanager
@@ -307,7 +308,7 @@ class Writer:
           is_written = True
       except storage.TRANSIENT:
         # as_default flushes at its end, once; `flush` does so until it succeeds.
-        if not is_written or not storage.is_remote(self._directory):
+        if not is_written or not storage.is_remote(self.directory):
           raise
       file.flush()
 
@@ -317,7 +318,7 @@ class Writer:
       yield
     except (OSError, tf.errors.OpError) as error:
       raise errors.OutputError(
-        f"Cannot write TensorBoard files to {self._directory} (--model_dir): {files.reason(error)}."
+        f"Cannot write TensorBoard files to {self.directory} (--model_dir): {files.reason(error)}."
       ) from error
 
 
