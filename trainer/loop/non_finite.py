@@ -21,6 +21,7 @@ from trainer.inputs import elements
 from trainer.io import storage
 from trainer.loop import outer_loop
 from trainer.programs import step as step_lib
+from trainer.settings.kinds import Kind
 from trainer.tracing import user_frames
 
 # How often a training may go back to the same checkpoint before it gives up.
@@ -173,7 +174,8 @@ def first_tensor(program: step_lib.Program, batches: Sequence[tuple]) -> str | N
 
   def train():
     with program.calls.wrapped(check_numerics):
-      return program.train(batches)[0]
+      (loss, _), _ = program.run_step(Kind.TRAIN, batches)
+      return loss
 
   try:
     tf.function(train, autograph=False)()

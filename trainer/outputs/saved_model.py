@@ -200,7 +200,7 @@ def _trace_prediction(program, inputs):
   found = []  # the EstimatorSpec is no tensor, so it leaves the trace through this list
 
   def predict(features):
-    predictions, traced = program.predict([(features,)])
+    predictions, traced = program.run_step(Kind.PREDICT, [(features,)])
     found.append(traced.specification)
     return dataclasses.replace(found[-1], predictions=predictions).served_outputs()
 

@@ -18,7 +18,13 @@ import tensorflow as tf
 from trainer import errors, spec
 from trainer.inputs import stacks
 from trainer.preflight import bindings, fake_tpu
-from trainer.programs import abstract_variables, cpu_lowering, device_loops, multi_group, multi_step
+from trainer.programs import (
+  abstract_variables,
+  device_loops,
+  graph_operations,
+  multi_group,
+  multi_step,
+)
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
@@ -193,7 +199,7 @@ def _bytes_of(tensor):
 def _loop_bodies(graph: tf.Graph) -> Iterator[tf.Graph]:
   for operation in graph.get_operations():
     if operation.type in ("While", "StatelessWhile"):
-      yield from cpu_lowering.graphs_of(operation)
+      yield from graph_operations.called_graphs(operation)
 
 
 def _results(graph):
@@ -214,5 +220,5 @@ def _users(operations):
 
 
 def _described(operation):
-  place = cpu_lowering.place_of(operation)
+  place = graph_operations.place_of(operation)
   return f"{operation.type} ({place})" if place else operation.type

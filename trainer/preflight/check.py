@@ -14,7 +14,7 @@ from trainer.cli import command, formatting
 from trainer.preflight import bindings, bridge, compiler, estimates, hlo, memory, search
 from trainer.preflight import steps as steps_lib
 from trainer.preflight import topology as topology_lib
-from trainer.programs import cpu_lowering, hlo_program, lowering
+from trainer.programs import cpu_lowering, graph_operations, hlo_program, lowering
 from trainer.settings.kinds import Kind
 
 STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
@@ -297,10 +297,9 @@ def _shortage(report, next_input):
 def _place(graph, op_name):
   """Returns "file:line" of the user's program that made an op of the compiled program; or ""."""
   # The compiler appends parts to the names of TensorFlow's ops. They are cut off until one fits.
-  graphs = [graph, *cpu_lowering.inner_graphs(graph)]
-  while op_name:
-    for each in graphs:
-      with contextlib.suppress(KeyError):
-        return cpu_lowering.place_of(each.get_operation_by_name(op_name))
+  made: dict = {}
+  for operation in graph_operations.walk(graph):
+    made.setdefault(operation.name, operation)
+  while op_name and op_name not in made:
     op_name = op_name.rpartition("/")[0]
-  return ""
+  return graph_operations.place_of(made[op_name]) if op_name else ""

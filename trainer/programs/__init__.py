@@ -16,6 +16,7 @@ __all__ = [
   "eval_loop",
   "executor",
   "functionalize",
+  "graph_operations",
   "hlo_program",
   "loop_input",
   "lowering",

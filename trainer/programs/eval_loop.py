@@ -8,6 +8,7 @@ import tensorflow as tf
 from trainer.programs import host_metrics as metrics_lib
 from trainer.programs import multi_group, tpu_only
 from trainer.programs import step as step_lib
+from trainer.settings.kinds import Kind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +96,8 @@ class EvalLoop:
 
     def body(done, group, loss_sum, seen):
       element, rows = group
-      losses, tensors, traced = self._program.evaluate(split(element, self._replicas))
+      batches = split(element, self._replicas)
+      (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
       readers = multi_group.add_to_metrics(host_metrics, traced.metric_fn, tensors, rows > 0)
       found.append((traced, readers))
       loss_sum += multi_group.sum_of_losses(losses, rows)
@@ -129,7 +131,8 @@ class EvalLoop:
 
   def _evaluate_partial(self, element, name):
     size = _sizes(tf.nest.flatten(element)[0])[0]
-    losses, tensors, traced = self._program.evaluate([element] * self._replicas)
+    batches = [element] * self._replicas
+    (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
     readers = self.host_metrics(name).update(
       traced.metric_fn,
       tf.nest.map_structure(lambda tensor: tensor[: _sizes(tensor)[0] // self._replicas], tensors),

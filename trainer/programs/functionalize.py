@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.internals import tensorflow_internals
-from trainer.programs import cpu_lowering, portable_operations, variable_operations
+from trainer.programs import graph_operations, portable_operations, variable_operations
 
 _LOOPS = ("While", "StatelessWhile")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
@@ -34,7 +34,7 @@ class ImpureError(errors.OctetError, RuntimeError):
   """
 
   def __init__(self, operation: tf.Operation, why: str) -> None:
-    place = cpu_lowering.place_of(operation)
+    place = graph_operations.place_of(operation)
     super().__init__(f"{operation.type}{f' ({place})' if place else ''} {why}")
     self.operation = operation
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.devices import tensorflow_package
-from trainer.programs import functionalize, hlo_program
+from trainer.programs import functionalize, graph_operations, hlo_program
 from trainer.tracing import user_frames
 
 # Ops that cannot run on a TPU → what to do instead.
@@ -178,8 +178,7 @@ def _place(text, functionalized):
   """Returns the file and line of the user's program that a message is about."""
   operation = functionalized and functionalized.operation_in(text)
   if operation is not None:
-    frames = [(frame.filename, frame.lineno) for frame in operation.traceback or ()]
-    return user_frames.innermost(frames)
+    return user_frames.innermost(graph_operations.frames_of(operation))
   # Of an op in a loop, the stack trace of the op comes first, then that of the loop.
   of_op = text.split("tf2xla conversion failed while converting", 1)[0]
   return user_frames.innermost(

@@ -1,6 +1,7 @@
 """The calls of a model_fn: what it is given, and what it may return."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,41 +16,37 @@ from trainer.settings.kinds import Kind
 from trainer.tracing import fetched_operations, variable_store
 
 
+@dataclasses.dataclass
 class ModelCalls:
   """Calls a model_fn.
 
-  Args:
+  Attributes:
     model_fn: the model_fn.
     params: its params, without "batch_size".
     batch_sizes: kind → per-core batch size, for params["batch_size"]. For a kind that is absent, as
       in an export, the params have no "batch_size".
     config: the run's configuration.
     store: all variables.
-
-  Attributes:
-    model_name: the model_fn's name, for messages.
     traces: kind → number of calls.
   """
 
-  def __init__(
-    self,
-    model_fn: spec.ModelFn,
-    params: Mapping[str, Any],
-    batch_sizes: Mapping[Kind, int],
-    config: run_config.RunConfig,
-    store: variable_store.VariableStore,
-  ) -> None:
-    self._model_fn = model_fn
-    self.model_name = model_fn.name
-    self._params = params
-    self._batch_sizes = batch_sizes
-    self._config = config
-    self._store = store
-    self._around: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
-    self.traces: dict[Kind, int] = dict.fromkeys(Kind, 0)
-    self._scaffold_fns: dict[Kind, scaffolds.ScaffoldFn | None] = {}
+  model_fn: spec.ModelFn
+  params: Mapping[str, Any]
+  batch_sizes: Mapping[Kind, int]
+  config: run_config.RunConfig
+  store: variable_store.VariableStore
+  traces: dict[Kind, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(Kind, 0))
+  _around: Callable = dataclasses.field(default=contextlib.nullcontext, init=False)
+  _scaffold_fns: dict[Kind, scaffolds.ScaffoldFn | None] = dataclasses.field(
+    default_factory=dict, init=False
+  )
 
-  def call(self, kind: Kind, element: tuple) -> spec.EstimatorSpec:
+  @property
+  def model_name(self) -> str:
+    """The model_fn's name, for messages."""
+    return self.model_fn.name
+
+  def call_model_fn(self, kind: Kind, element: tuple) -> spec.EstimatorSpec:
     """Calls the model_fn, on the replica whose step is being traced.
 
     Args:
@@ -66,15 +63,15 @@ class ModelCalls:
     self.traces[kind] += 1
     mode = spec.MODE_OF[kind]
     features, labels = element if len(element) == 2 else (element[0], None)
-    params = spec.copy_params(self._params)
-    if kind in self._batch_sizes:
-      params["batch_size"] = self._batch_sizes[kind]
+    params = spec.copy_params(self.params)
+    if kind in self.batch_sizes:
+      params["batch_size"] = self.batch_sizes[kind]
     with (
       fetched_operations.noted() as made,
       step_errors.of_model_fn(self.model_name, mode, element),
       self._around(),
     ):
-      result = self._model_fn(features, labels, mode, params, self._config)
+      result = self.model_fn(features, labels, mode, params, self.config)
     made.fetch(result.train_op)
     if kind == Kind.TRAIN:
       pairs = [result.eval_metrics, result.host_call]
@@ -105,7 +102,7 @@ class ModelCalls:
       SettingError: the Scaffold asks for something that Octet does not support.
     """
     scaffold_fn = self._scaffold_fns.get(kind)
-    return None if scaffold_fn is None else scaffold_fn.call_once(self._store, self._config)
+    return None if scaffold_fn is None else scaffold_fn.call_once(self.store, self.config)
 
   @contextlib.contextmanager
   def wrapped(self, context: Callable[[], contextlib.AbstractContextManager]) -> Iterator[None]:
@@ -133,12 +130,8 @@ def _check(result, kind, batch, name):
       )
   what, tensors = "predictions", result.predictions
   if kind != Kind.PREDICT:
-    what, tensors = (
-      "eval_metrics",
-      result.eval_metrics[1] if kind == Kind.EVAL and result.eval_metrics else None,
-    )
-  if tensors is None:
-    return
+    metrics = result.eval_metrics if kind == Kind.EVAL else None
+    what, tensors = "eval_metrics", metrics[1] if metrics else ()
   for path, tensor in elements.named_leaves((tensors,), [what]):
     shape = tf.convert_to_tensor(tensor).shape
     if shape.rank == 0 or (

@@ -10,6 +10,7 @@ import tensorflow as tf
 from trainer.programs import eval_loop, executor, multi_group
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
+from trainer.settings.kinds import Kind
 
 # Number of groups that one call predicts. For a light step (see `executor`) the point is to save
 # Python's overhead: the digits model gains nothing from 64. For a heavy step the point is that a
@@ -94,7 +95,8 @@ def trace(
 
   def predict(iterator):
     element, rows = next(iterator)
-    predictions, traced = program.predict(eval_loop.split(element, target.replicas))
+    batches = eval_loop.split(element, target.replicas)
+    predictions, traced = program.run_step(Kind.PREDICT, batches)
     found.append(traced)
     return predictions, rows, tf.nest.map_structure(_of_all_replicas, element)
 

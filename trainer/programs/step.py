@@ -57,8 +57,8 @@ class TracedStep:
 class Program:
   """A model_fn on the replicas of a strategy, with the variables that it creates.
 
-  Call `train`, `evaluate`, `predict` and `run_stack` while a tf.function is being traced. Each
-  returns, beside tensors, the TracedStep.
+  Call `run_step` and `run_stack` while a tf.function is being traced. Each returns, beside tensors,
+  the TracedStep.
 
   Args:
     model_fn: the model_fn.
@@ -111,25 +111,42 @@ class Program:
     self.store.variables["global_step"] = self.global_step
     self.calls = model_calls.ModelCalls(model_fn, params, batch_sizes, config, self.store)
 
-  def train(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any, TracedStep]:
-    """Does one training step.
+  def run_step(self, kind: Kind, batches: Sequence[tuple]) -> tuple[Any, TracedStep]:
+    """Does one step.
 
     Args:
-      batches: an element (see `trainer.inputs`) for each replica.
+      kind: of the step.
+      batches: an element (see `trainer.inputs`) for each replica. A prediction drops the labels.
 
     Returns:
-      (loss, host_tensors, traced): float32 scalar, the mean loss of this process's replicas, before
-      the update; the tensors of the host_call, concatenated over the replicas; and the TracedStep.
+      (results, traced): the TracedStep, and what the step gives. That is,
+
+      - of training, (loss, host_tensors): float32 scalar, the mean loss of this process's replicas,
+        before the update; the tensors of the host_call, concatenated over the replicas;
+      - of evaluation, (losses, tensors): float32 [replicas]; the tensors of eval_metrics,
+        concatenated over the replicas ({} if the model_fn returns none);
+      - of prediction, the model_fn's predictions, concatenated over the replicas.
     """
     traced = TracedStep()
     # The order is important. The loop increments the global step after this function, so what runs
     # "after the step" below is for step + 1.
-    step = self.global_step.read_value()
-    on_replica = functools.partial(self._train_on_replica, traced)
-    losses, host_tensors = self._on_each_replica(on_replica, batches, Kind.TRAIN)
-    self._run_after_step(step)
-    self._warn_of_no_training(traced)
-    return tf.reduce_mean(losses), host_tensors, traced
+    step = self.global_step.read_value() if kind == Kind.TRAIN else None
+    results = self._run_on_replicas(
+      functools.partial(self._step_on_replica, kind, traced),
+      *self._of_each_replica(batches),
+      kind=kind,
+    )
+    # Scalars are stacked, all else is concatenated.
+    results = tf.nest.map_structure(
+      lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0),
+      *self._per_replica(results),
+    )
+    if kind == Kind.TRAIN:
+      self._run_after_step(step)
+      self._warn_of_no_training(traced)
+      losses, host_tensors = results
+      results = tf.reduce_mean(losses), host_tensors
+    return results, traced
 
   def run_stack(
     self, plan: plan_lib.Plan, stack: Sequence[tuple], first: tf.Tensor, count: tf.Tensor
@@ -148,8 +165,8 @@ class Program:
       count: int32 scalar, the number of steps.
 
     Returns:
-      (kept, traced): what the steps add up to, or what `evaluate` or `predict` would return of each
-      replica, that of the first group at place 0: in variables; and the TracedStep.
+      (kept, traced): what the steps add up to, or what `run_step` would return of each replica,
+      that of the first group at place 0: in variables; and the TracedStep.
 
     Raises:
       core_results.TooLarge: see CoreResults.keep.
@@ -166,8 +183,7 @@ class Program:
 
   def _train_on_stack(self, traced, totals, stack, first, count):
     def on_replica(step, index, *stack):
-      loss, tensors = self._train_on_replica(traced, *_at(index, stack))
-      totals.add(step + 1, loss, tensors)
+      totals.add(step + 1, *self._step_on_replica(Kind.TRAIN, traced, *_at(index, stack)))
 
     def step_of_all(index):
       step = self.global_step.read_value()
@@ -191,10 +207,8 @@ class Program:
       self._run_on_replicas(on_replica, *stack, loop=on_core)
 
   def _run_groups(self, kind, traced, results, stack, first, count):
-    on_element = self._evaluate_on_replica if kind == Kind.EVAL else self._predict_on_replica
-
     def on_replica(index, *stack):
-      results.keep(index - first, on_element(traced, *_at(index, stack)))
+      results.keep(index - first, self._step_on_replica(kind, traced, *_at(index, stack)))
 
     def group_of_all(index):
       self._run_on_replicas(on_replica, index, *stack, kind=kind)
@@ -214,64 +228,24 @@ class Program:
   def _warn_of_no_training(self, traced):
     untrained.warn(self.store, traced.specification.train_op, self.calls.model_name)
 
-  def _train_on_replica(self, traced, *element):
-    """Does one step on a replica; returns its loss and the tensors of the host_call."""
-    with summaries.collect_scalars() as scalars:
-      traced.specification = self.calls.call(Kind.TRAIN, element)
-    for tag, value in scalars.items():
-      traced.scalars[tag] = self.store.scratch(f"summaries/{tag}")
-      traced.scalars[tag].assign(value)
-    _, tensors = traced.specification.host_call or (None, {})
-    _check_host_tensors(tensors)
-    return tf.cast(traced.specification.loss, tf.float32), tensors
-
-  def evaluate(self, batches: Sequence[tuple]) -> tuple[tf.Tensor, Any, TracedStep]:
-    """Does one evaluation step.
-
-    Args:
-      batches: an element for each replica.
-
-    Returns:
-      (losses, tensors, traced): float32 [replicas]; the tensors of eval_metrics, concatenated over
-      the replicas ({} if the model_fn returns none); and the TracedStep.
-    """
-    traced = TracedStep()
-    on_replica = functools.partial(self._evaluate_on_replica, traced)
-    losses, tensors = self._on_each_replica(on_replica, batches, Kind.EVAL)
-    return losses, tensors, traced
-
-  def _evaluate_on_replica(self, traced, *element):
-    """Evaluates a batch on a replica; returns its loss and the tensors of eval_metrics."""
-    traced.specification = self.calls.call(Kind.EVAL, element)
-    _, tensors = traced.specification.eval_metrics or (None, {})
-    return tf.cast(traced.specification.loss, tf.float32), tensors
-
-  def predict(self, batches: Sequence[tuple]) -> tuple[Any, TracedStep]:
-    """Does one prediction step.
-
-    Args:
-      batches: an element for each replica. Labels are dropped.
-
-    Returns:
-      (predictions, traced): the model_fn's predictions, concatenated over the replicas; and the
-      TracedStep.
-    """
-    traced = TracedStep()
-    on_replica = functools.partial(self._predict_on_replica, traced)
-    return self._on_each_replica(on_replica, batches, Kind.PREDICT), traced
-
-  def _predict_on_replica(self, traced, *element):
-    """Returns the predictions for a batch on a replica."""
-    traced.specification = self.calls.call(Kind.PREDICT, element[:1])
-    return traced.specification.predictions
-
-  def _on_each_replica(self, fn, batches, kind):
-    """Runs fn on every replica with its own batch; concatenates the results (stacks scalars)."""
-    results = self._run_on_replicas(fn, *self._of_each_replica(batches), kind=kind)
-    return tf.nest.map_structure(
-      lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0),
-      *self._per_replica(results),
-    )
+  def _step_on_replica(self, kind, traced, *element):
+    """Does a step on a replica; returns what `run_step` does, of this replica."""
+    if kind == Kind.PREDICT:
+      traced.specification = self.calls.call_model_fn(kind, element[:1])
+      return traced.specification.predictions
+    if kind == Kind.EVAL:
+      made = self.calls.call_model_fn(kind, element)
+      pair = made.eval_metrics
+    else:
+      with summaries.collect_scalars() as scalars:
+        made = self.calls.call_model_fn(kind, element)
+      for tag, value in scalars.items():
+        traced.scalars[tag] = self.store.scratch(f"summaries/{tag}")
+        traced.scalars[tag].assign(value)
+      pair = made.host_call
+      _check_host_tensors(pair)
+    traced.specification = made
+    return tf.cast(made.loss, tf.float32), pair[1] if pair else {}
 
   def _of_each_replica(self, batches):
     if len(batches) == 1:
@@ -302,15 +276,13 @@ class Program:
 
   def _run_after_step(self, step):
     """Runs what the model_fn has asked for after some steps, if it is due after this one."""
-    for fn, every in self.store.after_step_requests():
-      self._run_if(tf.equal((step + 1) % every, 0), fn)
 
-  def _run_if(self, condition, fn):
-    def run():
+    def run(fn):
       self._run_on_replicas(fn, goes_on=True)
       return True  # a branch of tf.cond must return something
 
-    tf.cond(condition, run, lambda: False)
+    for fn, every in self.store.after_step_requests():
+      tf.cond(tf.equal((step + 1) % every, 0), functools.partial(run, fn), lambda: False)
 
   def _per_replica(self, results):
     """Splits per-replica results into one structure of tensors for each replica."""
@@ -336,8 +308,8 @@ def _at(index, stack):
   return tf.nest.map_structure(lambda tensor: tensor[index], stack)
 
 
-def _check_host_tensors(tensors):
-  for tensor in tf.nest.flatten(tensors):
+def _check_host_tensors(host_call):
+  for tensor in tf.nest.flatten(host_call[1]) if host_call else ():
     if tensor.shape.rank == 0:
       raise errors.SpecError(
         f"host_call: the tensor {tensor.name} is a scalar; it needs an axis "

@@ -6,6 +6,7 @@ A loss of it is a number like any other, and trains the model towards the mean o
 import tensorflow as tf
 from absl import logging
 
+from trainer.programs import graph_operations
 from trainer.tracing import user_frames
 
 _DIFFERENCES = ("Sub", "SquaredDifference")
@@ -27,7 +28,7 @@ def warn(graph: tf.Graph, batch: int | None, model_name: str) -> None:
       [part.shape for part in operation.inputs], batch
     ):
       shapes = " and ".join(str(part.shape.as_list()) for part in operation.inputs)
-      where = user_frames.where([(frame.filename, frame.lineno) for frame in operation.traceback])
+      where = user_frames.where(graph_operations.frames_of(operation))
       text = (
         f"model_fn {model_name}: the difference of {shapes}{where} has the shape "
         f"{operation.outputs[0].shape.as_list()}: each example minus each other. Give both the "

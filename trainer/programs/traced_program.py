@@ -9,7 +9,6 @@ import tensorflow as tf
 from trainer.programs import core_results
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
-from trainer.settings.kinds import Kind
 
 _Traced = TypeVar("_Traced")
 
@@ -54,11 +53,6 @@ def trace(
     core_results.TooLarge: what so many groups give exceeds plan.limit_bytes.
     ModelFnError: the model_fn raised.
   """
-  steps: dict[str, Callable[..., tuple]] = {
-    Kind.TRAIN: program.train,
-    Kind.EVAL: program.evaluate,
-    Kind.PREDICT: program.predict,
-  }
   found: list[tuple[Any, step_lib.TracedStep]] = []
 
   def run(*flat):
@@ -66,7 +60,7 @@ def trace(
     if plan.is_stacked:
       found.append(program.run_stack(plan, *given))
       return None
-    *results, step = steps[plan.kind](*given)
+    results, step = program.run_step(plan.kind, *given)
     found.append((None, step))
     return results
 

@@ -17,6 +17,7 @@ from trainer.programs import executor, host_call
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.reporting import step_times
+from trainer.settings.kinds import Kind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +152,7 @@ class TrainLoop:
     with tf.control_dependencies([ready_at]):
       batches = tf.nest.map_structure(tf.identity, batches)
     with tensorflow_internals.AutomaticControlDependencies() as everything:
-      loss, host_tensors, traced = self.program.train(batches)
+      (loss, host_tensors), traced = self.program.run_step(Kind.TRAIN, batches)
       # The loss is computed long before the step ends. This makes it wait for the whole step, its
       # assignments too, so that `free_at` below is the end of the step.
       loss = everything.mark_as_return(loss)

@@ -6,8 +6,10 @@ list: the steps are counted, the loss is reported, and the model stays as it was
 
 from typing import Any
 
+import tensorflow as tf
 from absl import logging
 
+from trainer.programs import graph_operations
 from trainer.tracing import user_frames, variable_store
 
 _told: set[str] = set()  # the warnings that were given; once a process is enough
@@ -41,6 +43,6 @@ def warn(store: variable_store.VariableStore, train_op: Any, model_name: str) ->
 def _where(train_op):
   """Where the model_fn made an op; "" for a variable, which says nothing of that."""
   operation = getattr(train_op, "op", train_op)
-  frames = [(frame.filename, frame.lineno) for frame in getattr(operation, "traceback", ())]
+  frames = graph_operations.frames_of(operation) if isinstance(operation, tf.Operation) else []
   # An op that was made between the replicas was not made inside of the call.
   return user_frames.where(user_frames.inside_model_fn(frames))

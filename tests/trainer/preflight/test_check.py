@@ -9,7 +9,7 @@ from tests.trainer.preflight import programs
 from trainer import errors
 from trainer.preflight import bridge, check, compiler, memory, topology
 from trainer.preflight import steps as steps_lib
-from trainer.programs import cpu_lowering
+from trainer.programs import graph_operations
 from trainer.settings import kinds
 
 V3 = topology.find("v3-8")
@@ -171,10 +171,7 @@ def test_the_place_of_an_op_inside_of_the_loop():
   steps = steps_lib.Steps(programs.experiment(), V3.replicas, {"train": 8})
   graph = steps.trace_planned("train", steps.call_input_fn("train")).concrete.graph
   named = next(
-    operation.name
-    for inner in cpu_lowering.inner_graphs(graph)
-    for operation in inner.get_operations()
-    if operation.type == "Conv2D"
+    operation.name for operation in graph_operations.walk(graph) if operation.type == "Conv2D"
   )
   # As the compiler names it: with parts of its own behind TensorFlow's name.
   assert check._place(graph, f"{named}/transpose").startswith(f"{programs.__file__}:")

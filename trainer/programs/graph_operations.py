@@ -1,0 +1,58 @@
+"""The operations of a traced function, and of the functions that it calls."""
+
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+from trainer.internals import tensorflow_internals
+from trainer.tracing import user_frames
+
+
+def walk(
+  graph: tf.Graph,
+  is_left_out: Callable[[tf.Operation], bool] = lambda operation: False,
+  seen: set[str] | None = None,
+) -> Iterator[tf.Operation]:
+  """Yields the operations of a graph, and then those of the functions that they call.
+
+  Args:
+    graph: the graph.
+    is_left_out: whether an operation is left out, with what it calls.
+    seen: names of functions to leave out; those that are found are added.
+  """
+  seen, inner = set() if seen is None else seen, []
+  for operation in graph.get_operations():
+    if not is_left_out(operation):
+      yield operation
+      inner += called_graphs(operation, seen)
+  for each in inner:
+    yield from walk(each, is_left_out, seen)
+
+
+def called_graphs(operation: tf.Operation, seen: set[str] | None = None) -> list[tf.Graph]:
+  """Returns the graphs of the functions that an operation calls, such as the body of a loop.
+
+  Args:
+    operation: the operation.
+    seen: see `walk`.
+  """
+  graphs, seen = [], set() if seen is None else seen
+  for value in operation.node_def.attr.values():
+    name = value.func.name
+    if name and name not in seen:
+      seen.add(name)
+      function = tensorflow_internals.function_named(operation.graph, name)
+      if hasattr(function, "graph"):
+        graphs.append(function.graph)
+  return graphs
+
+
+def frames_of(operation: tf.Operation) -> list[tuple[str, int]]:
+  """Returns (file, line) of each frame that made an operation, the outermost first."""
+  return [(frame.filename, frame.lineno) for frame in operation.traceback or ()]
+
+
+def place_of(operation: tf.Operation) -> str:
+  """Returns "file:line" where the user's program makes an operation, or ""."""
+  file, line = user_frames.innermost(frames_of(operation))
+  return f"{file}:{line}" if file else ""
