@@ -2,11 +2,14 @@
 
     train/cifar10.input_fn.augment = @augment.standard
     augment.standard.cutout = 8
+    augment.standard.flip = "alternate"
 
 An augmentation is a function `augment(images, draw)`. `images` is uint8 [b, h, w, c] and `draw` is
 a `randomness.Draws`, which gives each example its own random numbers. It returns images of the same
 shape, uint8 or float32 in 0..255.
 """
+
+from typing import Literal
 
 import gin
 import tensorflow as tf
@@ -23,7 +26,7 @@ _GREY_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R BT.601
 def standard(
   images: tf.Tensor,
   draw: randomness.Draws,
-  flip: bool = True,
+  flip: bool | Literal["alternate"] = True,
   shift: int = 4,
   cutout: int = 0,
   brightness: float = 0.0,
@@ -35,7 +38,9 @@ def standard(
   Args:
     images: uint8 [b, h, w, c].
     draw: draws the random numbers.
-    flip: whether half of the images are mirrored, left to right.
+    flip: whether half of the images are mirrored, left to right. "alternate" mirrors each image in
+      every second epoch, so that two epochs have both views of it (K. Jordan, "94% on CIFAR-10 in
+      3.29 Seconds on a Single GPU", arXiv:2404.00498).
     shift: the most pixels by which an image moves in each direction. The image is mirrored at its
       border to fill the gap.
     cutout: side of a grey square at a random place (T. DeVries, G. Taylor, 2017); 0 for none.
@@ -67,7 +72,8 @@ def _moved(images, draw, flip, shift):
   rows = _mirrored(tf.range(height) + offsets[:, :1], height)
   columns = _mirrored(tf.range(width) + offsets[:, 1:], width)
   if flip:
-    columns = tf.where(numbers[:, :1] < 0.5, width - 1 - columns, columns)
+    mirrored = draw.alternate() if flip == "alternate" else numbers[:, 0] < 0.5
+    columns = tf.where(mirrored[:, tf.newaxis], width - 1 - columns, columns)
   first = tf.range(tf.shape(images)[0])[:, tf.newaxis, tf.newaxis] * (height * width)
   pixels = first + rows[:, :, tf.newaxis] * width + columns[:, tf.newaxis, :]
   return tf.gather(tf.reshape(images, [-1, channels]), pixels)

@@ -34,9 +34,12 @@ class Draws:
   """
 
   def __init__(self, seed: tf.Tensor, epochs: tf.Tensor, examples: tf.Tensor) -> None:
-    state = _mix(tf.cast(seed, tf.uint64) + _constant(_GOLDEN))
-    state = _mix(state ^ tf.cast(epochs, tf.uint64))
+    of_seed = _mix(tf.cast(seed, tf.uint64) + _constant(_GOLDEN))
+    state = _mix(of_seed ^ tf.cast(epochs, tf.uint64))
     self._state = _mix(state ^ tf.cast(examples, tf.uint64))
+    # Not that of epoch 0: the number of an example would say what its first epoch draws.
+    self._of_example = _mix(_mix(of_seed + _constant(_GOLDEN)) ^ tf.cast(examples, tf.uint64))
+    self._epochs = epochs
     self._drawn = 0
 
   def __call__(self, count: int) -> tf.Tensor:
@@ -46,6 +49,11 @@ class Draws:
     bits = _mix(self._state[:, tf.newaxis] + tf.cast(steps, tf.uint64) * _constant(_GOLDEN))
     top = tf.bitwise.right_shift(bits, _constant(64 - _FLOAT_BITS))
     return tf.cast(tf.cast(top, tf.int64), tf.float32) * 2.0**-_FLOAT_BITS
+
+  def alternate(self) -> tf.Tensor:
+    """Returns bool [b]: half of the examples have True, and each has the other value next epoch."""
+    odd = tf.cast(tf.bitwise.bitwise_and(self._of_example, _constant(1)), tf.int64)
+    return tf.equal((odd + self._epochs) % 2, 1)
 
 
 def _mix(bits):

@@ -9,10 +9,12 @@ from input_pipelines import augment, randomness
 IMAGES = np.random.RandomState(0).randint(0, 256, [64, 12, 10, 3]).astype(np.uint8)
 
 
-def apply(images=IMAGES, seed=1, **settings):
+def apply(images=IMAGES, seed=1, epoch=0, **settings):
   count = len(images)
   draws = randomness.Draws(
-    tf.constant(seed, tf.int64), tf.zeros([count], tf.int64), tf.range(count, dtype=tf.int64)
+    tf.constant(seed, tf.int64),
+    tf.fill([count], tf.constant(epoch, tf.int64)),
+    tf.range(count, dtype=tf.int64),
   )
   off = dict(flip=False, shift=0)
   return augment.standard(tf.constant(images), draws, **{**off, **settings}).numpy()
@@ -30,6 +32,20 @@ def test_flip_mirrors_about_half():
   same = [np.array_equal(after, before) for after, before in zip(result, IMAGES, strict=True)]
   assert all(a != b for a, b in zip(flipped, same, strict=True))
   assert 20 < sum(flipped) < 44
+
+
+def test_an_alternating_flip_shows_both_views_in_two_epochs():
+  views = [apply(flip="alternate", epoch=epoch) for epoch in range(3)]
+  flipped = np.array(
+    [[(a == b[:, ::-1]).all() for a, b in zip(v, IMAGES, strict=True)] for v in views]
+  )
+  same = np.array([[(a == b).all() for a, b in zip(v, IMAGES, strict=True)] for v in views])
+  assert (flipped != same).all()
+  assert (flipped[0] == same[1]).all()
+  assert (flipped[0] == flipped[2]).all()
+  assert 20 < flipped[0].sum() < 44
+  other = apply(flip="alternate", seed=2)
+  assert not np.array_equal(other, views[0])
 
 
 def test_shift_is_a_window_of_the_mirrored_image():
