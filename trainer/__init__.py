@@ -16,9 +16,9 @@ if TYPE_CHECKING:
   from trainer.estimator.estimator import Estimator as Estimator
   from trainer.estimator.estimator import TPUEstimator as TPUEstimator
   from trainer.estimator.keras_model import model_fn_from_keras as model_fn_from_keras
-  from trainer.evaluation.train_evaluate import EvalSpec as EvalSpec
+  from trainer.evaluation.continuous import evaluate_continuously as evaluate_continuously
+  from trainer.evaluation.eval_spec import EvalSpec as EvalSpec
   from trainer.evaluation.train_evaluate import TrainSpec as TrainSpec
-  from trainer.evaluation.train_evaluate import evaluate_continuously as evaluate_continuously
   from trainer.evaluation.train_evaluate import train_and_evaluate as train_and_evaluate
   from trainer.hooks.early_stopping import EarlyStopping as EarlyStopping
   from trainer.hooks.histograms import Histograms as Histograms
@@ -50,7 +50,7 @@ _HOMES = {
   "EarlyStopping": "trainer.hooks.early_stopping",
   "Estimator": "trainer.estimator.estimator",
   "EstimatorSpec": "trainer.spec",
-  "EvalSpec": "trainer.evaluation.train_evaluate",
+  "EvalSpec": "trainer.evaluation.eval_spec",
   "ExportOptions": "trainer.outputs.options",
   "FinalExporter": "trainer.outputs.exporters",
   "GPUConfig": "trainer.run_config",
@@ -71,7 +71,7 @@ _HOMES = {
   "check_settings": "trainer.settings.setting_types",
   "connect": "trainer.devices.device",
   "decoders_of": "trainer.inputs.decodable",
-  "evaluate_continuously": "trainer.evaluation.train_evaluate",
+  "evaluate_continuously": "trainer.evaluation.continuous",
   "load_into_keras": "trainer.checkpoints.into_keras",
   "mark_decodable": "trainer.inputs.decodable",
   "minimize": "trainer.optimization.optimizers",

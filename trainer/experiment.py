@@ -29,7 +29,7 @@ from absl import logging
 from trainer import config, errors, run_config
 from trainer.config import gin_names
 from trainer.estimator import estimator
-from trainer.evaluation import schedule, train_evaluate
+from trainer.evaluation import continuous, eval_spec, train_evaluate
 
 # Gin files name these without an import: keras_model, the hooks.
 from trainer.hooks import (
@@ -114,7 +114,7 @@ class Experiment:
   eval_steps: setting_types.Count | None = None
   eval_throttle_secs: setting_types.NotNegative = 0
   eval_timeout_secs: setting_types.NotNegative = 3600.0
-  eval_specs: Annotated[Sequence[train_evaluate.EvalSpec], "such as [@test/EvalSpec()]"] = ()
+  eval_specs: Annotated[Sequence[eval_spec.EvalSpec], "such as [@test/EvalSpec()]"] = ()
   exporters: Annotated[Sequence[Any], "of exporters, such as [@BestExporter()]"] | None = None
   train_batch_size: setting_types.Count | None = None
   eval_batch_size: setting_types.Count | None = None
@@ -149,13 +149,13 @@ class Experiment:
     """Returns the exporters: by default one, of a SavedModel at the end."""
     return [exporters_lib.FinalExporter(name="")] if self.exporters is None else self.exporters
 
-  def all_eval_specs(self, input_fn: Any) -> list[train_evaluate.EvalSpec]:
+  def all_eval_specs(self, input_fn: Any) -> list[eval_spec.EvalSpec]:
     """Returns what is evaluated: the evaluation set, and the further sets.
 
     Args:
       input_fn: eval_input_fn, or what was traced of it.
     """
-    first = train_evaluate.EvalSpec(
+    first = eval_spec.EvalSpec(
       input_fn,
       steps=self.eval_steps,
       throttle_secs=self.eval_throttle_secs,
@@ -234,7 +234,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   input_fns = asked.input_fns()
   _require_input_fns(flags.mode, input_fns)
   if Kind.EVAL in _KINDS[flags.mode]:
-    schedule.check_specs(asked.all_eval_specs(asked.eval_input_fn))
+    eval_spec.check(asked.all_eval_specs(asked.eval_input_fn))
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
   runner = _estimator(asked, flags)
@@ -325,7 +325,7 @@ def _train_and_evaluate(runner, asked, traced, flags):
 
 def _evaluate_continuously(runner, asked, traced, flags):
   del flags
-  return train_evaluate.evaluate_continuously(
+  return continuous.evaluate_continuously(
     runner,
     *asked.all_eval_specs(traced[Kind.EVAL]),
     max_steps=_total_steps(runner, asked.train_steps),
@@ -402,7 +402,7 @@ def _check_model_dir(runner, mode):
   if Kind.EVAL in _KINDS[mode]:
     evaluations_file.read(runner.model_dir, "")  # which raises for a damaged file
   if Kind.TRAIN in _KINDS[mode]:
-    with runner.alone_in_model_dir():
+    with runner.hold_model_dir():
       pass
   elif mode != "continuous_eval":  # which waits for the first checkpoint
     runner.check_values()

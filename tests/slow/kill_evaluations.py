@@ -34,6 +34,7 @@ import time
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorboard.backend.event_processing import plugin_event_accumulator
 
 import trainer
 from trainer.checkpoints import commit, directory, file_names, reader, removal, retention, saver
@@ -143,14 +144,21 @@ def train(model_dir, end=None):
 # Functions before and after which the process may be killed, by where that is.
 _POINTS = {
   "in training": [(saver.Saver, "save"), (early_stopping.EarlyStopping, "__call__")],
-  "around a checkpoint": [(pending, "note"), (commit, "commit"), (removal.Removal, "write_state")],
+  "around a checkpoint": [
+    (pending.PendingEvaluations, "add"),
+    (commit, "commit"),
+    (removal.Removal, "write_state"),
+  ],
   "in an evaluation": [(watchdog.Watchdog, "beat")],
   "between its files": [
     (evaluations_file, "add"),
     (summaries.Writer, "scalars"),
     (metrics_file, "append"),
   ],
-  "before or after hooks hear": [(early_stopping.EarlyStopping, "evaluated"), (pending, "settle")],
+  "before or after hooks hear": [
+    (early_stopping.EarlyStopping, "evaluated"),
+    (pending.PendingEvaluations, "remove"),
+  ],
   "around an export": [
     (exporters.Exporter, "export"),
     (trainer.Estimator, "export_saved_model"),
@@ -284,13 +292,14 @@ def outcome(model_dir):
 
 
 def _points(model_dir, name):
-  for path in tf.io.gfile.glob(os.path.join(model_dir, name, "events.*")):
-    records = tf.data.TFRecordDataset(path).as_numpy_iterator()
-    with contextlib.suppress(tf.errors.DataLossError):  # of a process that was killed in it
-      for record in records:
-        event = tf.compat.v1.Event.FromString(record)
-        for value in event.summary.value:
-          yield name, event.step, value.tag, float(tf.make_ndarray(value.tensor))
+  """What TensorBoard shows of an evaluation, by its own reader."""
+  reader = plugin_event_accumulator.EventAccumulator(
+    os.path.join(model_dir, name), size_guidance={plugin_event_accumulator.TENSORS: 0}
+  )
+  reader.Reload()
+  for tag in reader.Tags()["tensors"]:
+    for event in reader.Tensors(tag):
+      yield name, event.step, tag, float(tf.make_ndarray(event.tensor_proto))
 
 
 def _digest(path):

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
+import trainer
 from tests.trainer import programs
 from trainer import config, errors, experiment
 from trainer.estimator import estimator
-from trainer.evaluation import train_evaluate
 from trainer.hooks import early_stopping
 from trainer.outputs import exporters
 
@@ -103,7 +103,7 @@ def test_exporters_and_more_sets_to_evaluate(tmp_path):
     tmp_path,
     "train_and_evaluate",
     exporters=[exporters.BestExporter()],
-    eval_specs=[train_evaluate.EvalSpec(programs.examples(5), name="small")],
+    eval_specs=[trainer.EvalSpec(programs.examples(5), name="small")],
   )
   assert [path.name for path in (tmp_path / "export").iterdir()] == ["best"]
   assert {"eval", "eval_small"} <= {path.name for path in tmp_path.iterdir()}
@@ -112,7 +112,7 @@ def test_exporters_and_more_sets_to_evaluate(tmp_path):
 def test_two_exporters_of_one_folder_are_refused_before_anything_is_traced(tmp_path, monkeypatch):
   monkeypatch.setattr(estimator.Estimator, "trace", lambda *_: pytest.fail("traced"))
   best = exporters.BestExporter()
-  small = train_evaluate.EvalSpec(programs.examples(5), name="small", exporters=[best])
+  small = trainer.EvalSpec(programs.examples(5), name="small", exporters=[best])
   message = r"BestExporter\('best'\) .* of the EvalSpec 'small' both export to"
   for mode in ("train_and_evaluate", "continuous_eval"):
     with pytest.raises(errors.SettingError, match=message):
@@ -290,10 +290,10 @@ def test_a_damaged_record_of_evaluations_is_told_before_anything_is_traced(tmp_p
   with pytest.raises(errors.FileDamagedError, match="evaluations.json"):
     run(tmp_path, "train_and_evaluate", model_fn=lambda features, labels, mode: pytest.fail("late"))
   with pytest.raises(errors.FileDamagedError, match="evaluations.json"):
-    train_evaluate.train_and_evaluate(
+    trainer.train_and_evaluate(
       programs.estimator(tmp_path),
-      train_evaluate.TrainSpec(programs.train_input, max_steps=2),
-      train_evaluate.EvalSpec(programs.examples(3)),
+      trainer.TrainSpec(programs.train_input, max_steps=2),
+      trainer.EvalSpec(programs.examples(3)),
     )
   assert [path.name for path in tmp_path.iterdir()] == ["evaluations.json"]
 
@@ -459,7 +459,7 @@ def test_hooks_are_called(tmp_path):
     (
       lambda: {
         "eval_specs": [
-          train_evaluate.EvalSpec(
+          trainer.EvalSpec(
             programs.examples(3), name="a", exporters=[exporters.BestExporter("accurcy")]
           )
         ]

@@ -17,7 +17,7 @@ from trainer.settings import setting_types
 
 # Endings of the files beside a checkpoint that hold it; `leases` has a third one.
 _PINNED = ".pinned"
-OWED = ".owed-"
+PENDING = ".owed-"
 
 
 @gin_names.configurable(module="trainer")
@@ -86,4 +86,4 @@ def held(names: Collection[str]) -> set[str]:
     names: of the model_dir's files.
   """
   found = {name.removesuffix(_PINNED) for name in names if name.endswith(_PINNED)}
-  return found | {name.partition(OWED)[0] for name in names if OWED in name}
+  return found | {name.partition(PENDING)[0] for name in names if PENDING in name}

@@ -62,7 +62,7 @@ def _train(_, batches):
 
 
 def _evaluate(loops, batches):
-  result = batches_lib.run(loops, batches.traced, batches.iterator, "", steps=1)
+  result = batches_lib.evaluate(loops, batches.traced, batches.iterator, "", steps=1)
   if not result.examples:
     return None
   return ", ".join(

@@ -35,8 +35,9 @@ from trainer.checkpoints import file_names, leases, reader
 from trainer.devices import device as device_lib
 from trainer.devices import tensorflow_behavior, workers
 from trainer.estimator import dry_run, parts
+from trainer.evaluation import record
 from trainer.inputs import benchmark, read_errors
-from trainer.loop import watchdog
+from trainer.loop import boundaries, preemption, training, watchdog
 from trainer.outputs import options as options_lib
 from trainer.programs import loop_input
 from trainer.reporting import console
@@ -250,8 +251,7 @@ class Estimator:
     steps: int | None = None,
     max_steps: int | None = None,
     saving_listeners: Sequence[Any] | None = None,
-    before_checkpoint: Callable[[int], None] | None = None,
-    after_checkpoint: Callable[[int], bool] | None = None,
+    evaluations: boundaries.Evaluations | None = None,
     ends_with_input: bool = False,
   ) -> "Estimator":
     """Trains.
@@ -263,10 +263,7 @@ class Estimator:
       max_steps: int > 0, the global step to end at. Neither: until the input ends.
       saving_listeners: list of tf.compat.v1.train.CheckpointSaverListener or their like; they are
         called without a session.
-      before_checkpoint: function of the global step, called before a checkpoint that is due is
-        written, but that of step 0: the place to note what it will owe.
-      after_checkpoint: function of the global step, called when a checkpoint that was due has been
-        written, but that of step 0: the place to evaluate it. A true result ends the training.
+      evaluations: see boundaries.Evaluations; called at each checkpoint that is due.
       ends_with_input: True for a run that a restart completes, such as a command: the last
         checkpoint records that the input has ended, and a call that finds this record, and the
         same max_steps or none, does not train. False: each call reads the input from its
@@ -285,20 +282,21 @@ class Estimator:
     run_config.check_training_length(steps, max_steps)
     with self._parts.lock.hold():
       self._parts.training.run(
-        input_fn,
-        self,
-        hooks,
-        self._train_batch_size(),
-        steps=steps,
-        max_steps=max_steps,
-        listeners=saving_listeners or (),
-        before_checkpoint=before_checkpoint,
-        after_checkpoint=after_checkpoint,
-        ends_with_input=ends_with_input,
+        training.Call(
+          source=input_fn,
+          estimator=self,
+          hooks=hooks or (),
+          batch_size=self._train_batch_size(),
+          steps=steps,
+          max_steps=max_steps,
+          listeners=saving_listeners or (),
+          evaluations=evaluations,
+          ends_with_input=ends_with_input,
+        )
       )
     return self
 
-  def alone_in_model_dir(self) -> contextlib.AbstractContextManager[None]:
+  def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
     """Returns a context in which no other training has model_dir.
 
     It is for what belongs to a training beside `train`. Where the folder is not there yet, the
@@ -376,7 +374,7 @@ class Estimator:
 
   def evaluation_dir(self, name: str | None = None) -> str:
     """Returns the folder of the summaries of the evaluations of this name."""
-    return self._parts.evaluator.directory(name)
+    return record.folder(self.model_dir, name)
 
   @_in_turn
   def predict(
@@ -449,7 +447,7 @@ class Estimator:
       OutputError: it cannot be written.
     """
     self._parts.turns.check_process("export_saved_model")
-    with self._parts.training.leave_at_once():
+    with preemption.leave_at_once():
       return self._parts.export.save(
         export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
       )

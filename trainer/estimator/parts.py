@@ -13,7 +13,7 @@ from trainer.devices import device as device_lib
 from trainer.devices import workers as workers_lib
 from trainer.evaluation import evaluator
 from trainer.inputs import feeder
-from trainer.loop import training, training_lock, turns, watchdog
+from trainer.loop import training, training_lock, turns, variable_check, watchdog
 from trainer.outputs import exported_records, options, prediction_stream, saved_model
 from trainer.programs import device_loops, loop_input, plan, step
 from trainer.reporting import evaluations_file
@@ -98,23 +98,7 @@ def make(given: Given) -> Parts:
   shared: dict[str, Any] = dict(
     program=program, inputs=inputs, values=values, watchdog=given.watchdog
   )
-  trains = training.Training(
-    config=given.config,
-    model_dir=given.model_dir,
-    position=position,
-    saver=saving,
-    checkpoints=checkpoints,
-    lock=lock,
-    workers=given.workers,
-    **shared,
-  )
-  evaluates = evaluator.Evaluator(
-    model_dir=given.model_dir,
-    loops=loops,
-    workers=given.workers,
-    between_batches=trains.leave_if_asked,
-    **shared,
-  )
+  of_run: dict[str, Any] = dict(model_dir=given.model_dir, workers=given.workers, **shared)
   return Parts(
     checkpoints=checkpoints,
     lock=lock,
@@ -126,8 +110,16 @@ def make(given: Given) -> Parts:
     inputs=inputs,
     position=position,
     saver=saving,
-    training=trains,
-    evaluator=evaluates,
+    training=training.Training(
+      config=given.config,
+      position=position,
+      saver=saving,
+      checkpoints=checkpoints,
+      lock=lock,
+      variables=variable_check.VariableCheck(program.store, given.workers),
+      **of_run,
+    ),
+    evaluator=evaluator.Evaluator(loops=loops, **of_run),
     predictor=prediction_stream.Predictor(turns=in_turns, **shared),
     export=_export(given, values, feeding),
   )

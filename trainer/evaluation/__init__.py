@@ -2,8 +2,8 @@
 
 `evaluator` evaluates a checkpoint for an Estimator: `batches` runs all batches of a set, and
 `record` writes the result down. `pending` keeps which evaluations are still to be done. `schedule`
-does those that the EvalSpecs of a run ask for, during the training of `train_evaluate` or beside
-it.
+does those that the EvalSpecs of a run ask for: during the training of `train_evaluate`, or beside
+one of another process, by `continuous`.
 """
 
-__all__ = ["batches", "evaluator", "schedule", "train_evaluate"]
+__all__ = ["batches", "continuous", "eval_spec", "evaluator", "record", "train_evaluate"]

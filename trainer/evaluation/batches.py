@@ -50,7 +50,7 @@ class _Totals:
     self.metrics = result["metrics"]
 
 
-def run(
+def evaluate(
   loops: device_loops.DeviceLoops,
   traced: eval_loop.TracedEvaluation | multi_group.GroupProgram,
   iterator: tf.data.Iterator | stacks.GroupStackReader,
@@ -73,8 +73,8 @@ def run(
   """
   loops.evaluate.host_metrics(name).reset()
   is_stacked = isinstance(traced, multi_group.GroupProgram)
-  evaluate = _evaluate_stacks if is_stacked else _evaluate_groups
-  totals = evaluate(loops.evaluate, traced, iterator, name, steps, beat)
+  run = _evaluate_stacks if is_stacked else _evaluate_groups
+  totals = run(loops.evaluate, traced, iterator, name, steps, beat)
   if steps is not None and totals.done < steps:
     logging.warning(
       "The evaluation ended after %d of %d steps: the input has %d examples.",

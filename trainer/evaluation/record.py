@@ -1,87 +1,81 @@
-"""What is written down of an evaluation of a run's own checkpoint, each thing once.
+"""The one writer of what an evaluation gives: evaluations.json, TensorBoard and metrics.jsonl.
 
-    record.write("out/digits", "test", 100, {"loss": 0.5}, "out/digits/eval_test")
+    record.write("out/digits", "test", 100, {"loss": 0.5}, is_own=True)
 
-A process may be killed between two of the files, and the evaluation is then done again. What it
-wrote the first time is not written a second time, what it did not is. An evaluation that gives
-other values than the last one of its checkpoint is a new one, and written down as such.
+A process may be killed between two of the files, and the evaluation is then done again. The order
+of the files tells which of them were written:
 
-The order is important: evaluations.json, which tells whether there was such an evaluation, comes
-first; the others are only looked at where it knows of one.
+1. evaluations.json, which is written whole or not at all. It tells that there was the evaluation.
+2. TensorBoard's file, of which a part may have been written.
+3. The line of metrics.jsonl. It tells that all was written, and nothing is written again.
+
+Where the first is there and the last is not, TensorBoard is told to drop what it has of this step
+and later ones, and gets them again. So it shows each point once, and its files are not read.
 """
 
 import json
+import os
 
-import numpy as np
-import tensorflow as tf
+from absl import logging
 
+from trainer import errors
 from trainer.io import files
 from trainer.reporting import evaluations_file, metrics_file, summaries
 
 
+def folder(model_dir: str, evaluation: str | None) -> str:
+  """Returns the folder of TensorBoard's files of the evaluations of this name."""
+  return os.path.join(model_dir, metrics_file.eval_kind(evaluation))
+
+
 def write(
-  model_dir: str, evaluation: str, step: int, scalars: dict[str, float], summaries_dir: str
+  model_dir: str, evaluation: str, step: int, scalars: dict[str, float], *, is_own: bool
 ) -> None:
-  """Writes the metrics of an evaluation for retention and early stopping, TensorBoard, and plots.
+  """Writes the metrics of an evaluation; in a folder that may only be read, a warning.
+
+  Other values than those of the last evaluation of the checkpoint are a new evaluation.
 
   Args:
     model_dir: the folder of the run.
     evaluation: its name, or "".
     step: the checkpoint's global step.
     scalars: the metrics that are numbers.
-    summaries_dir: the folder for TensorBoard.
+    is_own: whether the checkpoint is one of the run's own. If not, its metrics are for TensorBoard
+      alone, not for retention, early stopping and plots.
 
   Raises:
     OutputError: something cannot be written.
   """
-  before = evaluations_file.read(model_dir, evaluation).get(step)
-  is_new = before is None or _text(before) != _text(scalars)
+  try:
+    if is_own:
+      _write_own(model_dir, evaluation, step, scalars)
+    else:
+      summaries.Writer(folder(model_dir, evaluation)).scalars(step, scalars)
+  except errors.OutputError as error:
+    if not files.is_forbidden(error.__cause__):
+      raise
+    logging.warning("%s The evaluation is not written down.", error)
+
+
+def _write_own(model_dir, evaluation, step, scalars):
+  kind = metrics_file.eval_kind(evaluation)
+  noted = evaluations_file.read(model_dir, evaluation)
+  is_cut_off = step in noted and not metrics_file.has_line(model_dir, kind, step, noted[step])
+  is_new = _text(scalars) != _text(noted.get(step))
+  if not is_new and not is_cut_off:
+    return
   if is_new:
     evaluations_file.add(model_dir, evaluation, step, scalars)
-  there = set() if is_new else _summaries(summaries_dir, step)
-  missing = {tag: value for tag, value in scalars.items() if _point(tag, value) not in there}
-  if missing:
-    write_summaries(summaries_dir, step, missing)
-  kind = metrics_file.eval_kind(evaluation)
-  if is_new or not metrics_file.has_line(model_dir, kind, step, scalars):
-    metrics_file.append(model_dir, kind, step, scalars)
-
-
-def write_summaries(summaries_dir: str, step: int, scalars: dict[str, float]) -> None:
-  """Writes the metrics of an evaluation for TensorBoard alone.
-
-  Raises:
-    OutputError: they cannot be written.
-  """
-  summaries.Writer(summaries_dir).scalars(step, scalars)
+  points = {step: scalars}
+  writer = summaries.Writer(folder(model_dir, evaluation))
+  if is_cut_off:
+    writer.drop_from(step)
+    steps = {line["step"] for line in metrics_file.read(model_dir) if line["kind"] == kind}
+    points |= {later: noted[later] for later in sorted(steps & noted.keys()) if later > step}
+  for at, values in points.items():
+    writer.scalars(at, values)
+  metrics_file.append(model_dir, kind, step, scalars)
 
 
 def _text(scalars):
   return json.dumps(scalars, sort_keys=True)  # by which NaN equals NaN
-
-
-def _point(tag, value):
-  return tag, str(np.float32(value))  # in TensorBoard's precision
-
-
-def _summaries(summaries_dir, step):
-  """What TensorBoard shows of a step, as _point gives it, by the files in a folder."""
-  # A training that goes on from an earlier step begins its file with that: what is later counts no
-  # more.
-  summaries.Writer(summaries_dir).open()
-  points: set[tuple[str, str]] = set()
-  for path in files.matching(summaries_dir, "events.*"):
-    try:
-      for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-        event = tf.compat.v1.Event.FromString(record)
-        if event.HasField("session_log") and event.step <= step:
-          points.clear()
-        elif event.step == step:
-          points.update(
-            _point(value.tag, tf.make_ndarray(value.tensor))
-            for value in event.summary.value
-            if value.tensor.dtype == tf.float32.as_datatype_enum
-          )
-    except tf.errors.DataLossError:
-      continue  # the last entry of a process that was killed while it wrote
-  return points

@@ -23,6 +23,7 @@ Hooks of tf.compat.v1 (SessionRunHook) are accepted too, see `trainer.hooks.sess
 
 __all__ = [
   "early_stopping",
+  "estimator_protocol",
   "every",
   "histograms",
   "hook_list",

@@ -12,13 +12,13 @@ restart does not reset the patience, and the evaluations may come from another p
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from absl import logging
 
 from trainer import errors
 from trainer.config import gin_names
 from trainer.hooks import every
+from trainer.hooks.estimator_protocol import Estimator
 from trainer.reporting import evaluations_file, metric_values
 from trainer.settings import setting_types
 
@@ -65,18 +65,20 @@ class EarlyStopping:
     """Raises SettingError if the metric is not among those of an evaluation."""
     metric_values.require(self.metric, names, "EarlyStopping.metric")
 
-  def begin(self, estimator: Any) -> bool:
+  def begin(self, estimator: Estimator) -> bool:
     """Whether the training has ended already, in an earlier process."""
     return self._decide(estimator.model_dir, estimator.latest_step() or 0)
 
-  def evaluated(self, step: int, name: str, metrics: Mapping[str, float], estimator: Any) -> bool:
+  def evaluated(
+    self, step: int, name: str, metrics: Mapping[str, float], estimator: Estimator
+  ) -> bool:
     """Whether to stop after an evaluation in this process."""
     if name != self.evaluation:
       return False
     metric_values.scalar(metrics, self.metric, "EarlyStopping.metric")  # raises if it is missing
     return self._decide(estimator.model_dir, step)
 
-  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> bool:
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> bool:
     """Whether to stop because of evaluations of another process; checked every few seconds."""
     return self._look_due.due(step) and self._decide(estimator.model_dir, step)
 

@@ -6,11 +6,11 @@ Example:
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from trainer.checkpoints import own_names
 from trainer.config import gin_names
 from trainer.hooks import every
+from trainer.hooks.estimator_protocol import Estimator
 from trainer.reporting import summaries
 from trainer.settings import setting_types
 
@@ -32,7 +32,7 @@ class Histograms:
   def __init__(self, steps: setting_types.Count = 500) -> None:
     self._timer = every.Every(steps=steps)
 
-  def begin(self, estimator: Any) -> None:
+  def begin(self, estimator: Estimator) -> None:
     """Starts the timer at the checkpoint's step."""
     self._timer.restart(estimator.latest_step() or 0)
 
@@ -40,7 +40,7 @@ class Histograms:
     """Returns the next step at which histograms are due."""
     return self._timer.next_step(step)
 
-  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> None:
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> None:
     """Writes the histograms if they are due."""
     if not self._timer.due(step) or not estimator.device.is_chief:
       return

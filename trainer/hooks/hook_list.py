@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trainer import spec
+from trainer.hooks.estimator_protocol import Estimator
 
 
 class HookList:
@@ -19,7 +20,7 @@ class HookList:
   def __init__(
     self,
     hooks: Sequence[Callable],
-    estimator: Any,
+    estimator: Estimator,
     stage: Callable[[str], Any] = lambda name: contextlib.nullcontext(),
   ) -> None:
     self._hooks = list(hooks)

@@ -14,6 +14,7 @@ from typing import Any
 from trainer import errors
 from trainer.config import gin_names
 from trainer.hooks import every
+from trainer.hooks.estimator_protocol import Estimator
 from trainer.settings import setting_types
 
 
@@ -51,11 +52,11 @@ class Periodic:
     self._timer = every.Every(steps=steps, seconds=seconds, at=at, clock=clock or time.monotonic)
     self._last_metrics: Mapping[str, float] = {}
 
-  def begin(self, estimator: Any) -> None:
+  def begin(self, estimator: Estimator) -> None:
     """Starts the timer at the checkpoint's step."""
     self._timer.restart(estimator.latest_step() or 0)
 
-  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> Any:
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> Any:
     """Calls the function if it is due, and returns its result."""
     self._last_metrics = metrics
     return self._timer.due(step) and self._what(step, metrics, estimator)
@@ -64,7 +65,7 @@ class Periodic:
     """Returns the next step at which the function is due by steps."""
     return self._timer.next_step(step)
 
-  def end(self, step: int, estimator: Any) -> None:
+  def end(self, step: int, estimator: Estimator) -> None:
     """Calls the function if `at_end` is set."""
     if self._at_end:
       self._what(step, self._last_metrics, estimator)

@@ -10,13 +10,13 @@ Example:
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
 from trainer import errors
 from trainer.config import gin_names
+from trainer.hooks.estimator_protocol import Estimator
 from trainer.reporting import step_times
 from trainer.settings import setting_types
 
@@ -53,7 +53,7 @@ class Profiler:
     """Returns the next step at which the profile begins or ends."""
     return next((at for at in (self.first, self.last) if at > step), None)
 
-  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> None:
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> None:
     """Begins or ends the profile if this is the step for it."""
     if self._runs and step >= self.last:
       self._stop(step, estimator)
@@ -70,7 +70,7 @@ class Profiler:
       self._runs = True
       self._begin_step = step
 
-  def end(self, step: int, estimator: Any) -> None:
+  def end(self, step: int, estimator: Estimator) -> None:
     """Ends the profile if the training ends before `last`."""
     if self._runs:
       self._stop(step, estimator)

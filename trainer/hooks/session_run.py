@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors, spec
+from trainer.hooks.estimator_protocol import Estimator
 
 v1 = tf.compat.v1
 
@@ -34,7 +35,7 @@ class SessionRunHookAdapter:
     # That of the before_run that no after_run has followed, or None.
     self._context: Any = None
 
-  def begin(self, estimator: Any) -> None:
+  def begin(self, estimator: Estimator) -> None:
     """Calls begin and after_create_session."""
     self.hook.begin()
     self.hook.after_create_session(self.session, None)
@@ -52,7 +53,7 @@ class SessionRunHookAdapter:
     self.fetches = None if asked is None else asked.fetches
     return asked
 
-  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Any) -> bool:
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> bool:
     """Calls after_run with the values that before_run asked for.
 
     Returns:
@@ -73,7 +74,7 @@ class SessionRunHookAdapter:
     stops, self._context = self._context.stop_requested, None
     return stops
 
-  def end(self, step: int, estimator: Any) -> None:
+  def end(self, step: int, estimator: Estimator) -> None:
     """Calls end."""
     self.hook.end(self.session)
 

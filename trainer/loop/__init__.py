@@ -12,5 +12,6 @@ __all__ = [
   "training",
   "training_lock",
   "turns",
+  "variable_check",
   "watchdog",
 ]

@@ -7,11 +7,9 @@ Example:
     boundaries.finish(step, data_ended)   # the last checkpoint; ends the hooks
 """
 
-import contextlib
 import dataclasses
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
 
 from trainer import run_config
 from trainer.checkpoints import saver as saver_lib
@@ -20,97 +18,99 @@ from trainer.hooks import every, hook_list
 from trainer.loop import outer_loop, preemption, training_report, variable_check
 
 
+class Evaluations(Protocol):
+  """The evaluations of the checkpoints that a training writes because they are due.
+
+  That of step 0 is none of them.
+  """
+
+  def report_pending(self) -> bool:
+    """Tells the hooks, which have begun, of what was evaluated before the training.
+
+    Returns whether one of them stops the training.
+    """
+
+  def add_pending(self, step: int) -> None:
+    """Notes which evaluations the checkpoint of a step will need, before it is written."""
+
+  def evaluate_saved(self, step: int) -> bool:
+    """Evaluates the checkpoint that was just written; returns whether to stop the training."""
+
+
+@dataclasses.dataclass(kw_only=True)
 class Boundaries:
   """The boundaries of one training.
 
-  Args:
+  Attributes:
     config: the RunConfig.
-    model_dir: the folder, for messages.
     hooks: the HookList.
     listeners: list of objects like tf.compat.v1.train.CheckpointSaverListener.
-    before_checkpoint: function of the global step, called before a checkpoint that is due is
-      written, but that of step 0. None for nothing.
-    after_checkpoint: function of the global step, called when a checkpoint that was due has been
-      written, but that of step 0; returns whether to stop. None for nothing.
+    evaluations: the Evaluations, or None.
     saver: the Saver.
     report: the TrainingReport.
     workers: the Workers.
-    preemption_watch: the preemption.Watch.
+    watch: the preemption.Watch.
+    leave: leaves the training, see preemption.Watch.
     variables: the VariableCheck.
     start: the global step to start at.
-    final_step: the one to end at, or None for the end of the input.
     checkpoint: path of the checkpoint that the training goes on from, which need not be written
       again, or None.
-
-  Attributes:
-    stopped: whether a hook ended the training before its first step.
     has_stepped: whether this training has done a step.
   """
 
-  def __init__(
-    self,
-    *,
-    config: run_config.RunConfig,
-    model_dir: str,
-    hooks: hook_list.HookList,
-    listeners: Sequence[Any],
-    before_checkpoint: Callable[[int], None] | None = None,
-    after_checkpoint: Callable[[int], bool] | None,
-    saver: saver_lib.Saver,
-    report: training_report.TrainingReport,
-    workers: workers_lib.Workers,
-    preemption_watch: preemption.Watch,
-    variables: variable_check.VariableCheck,
-    start: int,
-    final_step: int | None,
-    checkpoint: str | None,
-  ) -> None:
-    self._model_dir = model_dir
-    self._hooks = hooks
-    self._listeners = listeners
-    self._before_checkpoint = before_checkpoint
-    self._after_checkpoint = after_checkpoint
-    self._saver = saver
-    self._report = report
-    self._workers = workers
-    self._preemption = preemption_watch
-    self._variables = variables
-    self._start = start
+  config: run_config.RunConfig
+  hooks: hook_list.HookList
+  listeners: Sequence[Any]
+  evaluations: Evaluations | None
+  saver: saver_lib.Saver
+  report: training_report.TrainingReport
+  workers: workers_lib.Workers
+  watch: preemption.Watch
+  leave: Callable[[int], NoReturn]
+  variables: variable_check.VariableCheck
+  start: int
+  checkpoint: str | None
+  has_stepped: bool = False
+
+  def __post_init__(self) -> None:
+    config = self.config
+    self._saved_at = self.start if self.checkpoint else None
     self._checkpoint_due = every.Every(
-      steps=config.checkpoint_steps, seconds=config.checkpoint_seconds, start=start
+      steps=config.checkpoint_steps, seconds=config.checkpoint_seconds, start=self.start
     )
-    self._checkpoint = checkpoint
-    self._saved_at = start if checkpoint else None
-    self._step = start
-    self.has_stepped = False
     cadences = [config.log_step_count_steps, config.checkpoint_steps]
     self._length = outer_loop.LoopLength(
       config.tpu_config.iterations_per_loop,
       tuple(cadence for cadence in cadences if cadence),
-      (*hooks.next_steps, report.next_step),
+      (*self.hooks.next_steps, self.report.next_step),
     )
-    self.stopped = False
 
-  def begin(self) -> None:
+  def begin(self) -> bool:
     """Begins hooks and listeners, and saves where the training does not go on from a checkpoint.
+
+    Returns whether a hook ends the training before its first step.
 
     Raises:
       NonFiniteError: a variable is NaN already.
     """
-    self.stopped = self._hooks.begin()
-    self._variables.begin(self._start, self._checkpoint)
-    for listener in self._listeners:
+    stop = self.hooks.begin()
+    if self.evaluations is not None:
+      stop = self.evaluations.report_pending() or stop
+    self.variables.begin(self.start, self.checkpoint)
+    for listener in self.listeners:
       listener.begin()
     if self._saved_at is None:
-      self.stopped = self._save(self._start) or self.stopped
+      stop = self._save(self.start) or stop
+    return stop
 
   def loop_length(self, step: int, final_step: int) -> int:
     """How many steps the next loop has, on all workers."""
-    self._step = step
-    self.leave_if_saved()
-    length = self._workers.broadcast_from_chief(self._length(step, final_step))
-    self._hooks.before_loop()
-    self._preemption.begin_loop(at_stake=self.has_stepped or length > 1)
+    if self._saved_at == step:
+      self.watch.mark_saved(step)
+    self.watch.leave_if_saved()
+    length = self.workers.broadcast_from_chief(self._length(step, final_step))
+    self.hooks.before_loop()
+    self.watch.begin_loop(at_stake=self.has_stepped or length > 1)
     return length
 
   def after_loop(self, result: outer_loop.LoopResult) -> bool:
@@ -123,22 +123,22 @@ class Boundaries:
       Preempted, Interrupted: the training was asked to end, and has saved.
     """
     # 0. What all workers have seen together.
-    workers = self._workers
+    workers = self.workers
     result = dataclasses.replace(result, loss=workers.mean(result.loss))
     if workers.total(result.non_finite_step >= 0) and result.non_finite_step < 0:
       result = dataclasses.replace(result, non_finite_step=result.step)
     self._length.took(result.steps, result.seconds)
-    self._step, self.has_stepped = result.step, True
+    self.has_stepped = True
 
     # 1. What is no number: before anything is written or anyone is told.
     saves = bool(workers.broadcast_from_chief(self._checkpoint_due.is_due(result.step)))
-    self._variables.after_loop(result, saves)
+    self.variables.after_loop(result, saves)
 
     # 2. The report, so that hooks can see what was logged.
-    self._report.add(result)
+    self.report.add(result)
 
     # 3. The user's hooks.
-    stop = self._hooks.call(result.step, dict(result.scalars, loss=result.loss))
+    stop = self.hooks.call(result.step, dict(result.scalars, loss=result.loss))
 
     # 4. The checkpoint, of what the hooks have left, and its evaluation.
     if saves:
@@ -148,45 +148,11 @@ class Boundaries:
     # 5. Whether the training is asked to end: by Ctrl-C, or because the machine is being taken
     #    away. What is saved for that only is not evaluated: the training is in a hurry, and an
     #    undisturbed one would have no such checkpoint.
-    if asked := workers.total(self._preemption.request):
+    if asked := workers.total(self.watch.request):
       if self._saved_at != result.step:
         self._save(result.step, is_due=False)
-      self._leave(asked)
+      self.leave(asked)
     return bool(workers.total(stop))
-
-  def leave_if_saved(self) -> None:
-    """Leaves if the training is asked to end and has nothing left to save, as in an evaluation.
-
-    Several workers can do that only together: they leave after their next loop.
-    """
-    if (
-      self._preemption.request
-      and self._saved_at == self._step
-      and not self._workers.device.is_multi_worker
-    ):
-      self._leave(self._preemption.request)
-
-  @contextlib.contextmanager
-  def leave_at_once(self) -> Iterator[None]:
-    """Has a signal interrupt the context, such as an export, and leaves the training then.
-
-    A training that has something left to save, or goes on on several workers, is not interrupted;
-    nor is a context that another thread than the training's opens.
-    """
-    if (
-      self._saved_at != self._step
-      or self._workers.device.is_multi_worker
-      or threading.current_thread() is not threading.main_thread()
-    ):
-      yield
-      return
-    self.leave_if_saved()
-    try:
-      with self._preemption.interruptible():
-        yield
-    except KeyboardInterrupt:
-      self.leave_if_saved()
-      raise
 
   def finish(self, step: int, data_ended: bool) -> None:
     """What was not reported yet, the last checkpoint; ends hooks and listeners.
@@ -200,22 +166,22 @@ class Boundaries:
       NonFinite: a variable is NaN or infinite.
     """
     if self._saved_at != step:
-      self._variables.require(step)  # before anyone is told
-    self._report.flush(step)
+      self.variables.require(step)  # before anyone is told
+    self.report.flush(step)
     if self._saved_at != step:
       self._save(step)
     elif data_ended:
       # Of the same step and values: there is nothing that a listener would have to hear of.
-      self._saver.save()
-    self._saver.wait()
+      self.saver.save()
+    self.saver.wait()
     # No later checkpoint makes up for this one: it is tried again.
-    if self._saver.has_failed:
+    if self.saver.has_failed:
       self._save(step, is_last=True)
-    self._hooks.end(step)
-    for listener in self._listeners:
+    self.hooks.end(step)
+    for listener in self.listeners:
       listener.end(None, step)
-    if asked := self._workers.total(self._preemption.request):
-      self._leave(asked)
+    if asked := self.workers.total(self.watch.request):
+      self.leave(asked)
 
   def _save(self, step, is_due=True, is_last=False):
     """Saves; returns whether to stop.
@@ -229,24 +195,21 @@ class Boundaries:
       NonFinite: a variable is NaN or infinite; nothing is written.
     """
     # Here too: the look after the loop may have been left out, and hooks may change variables.
-    self._variables.require(step)
-    for listener in self._listeners:
+    self.variables.require(step)
+    for listener in self.listeners:
       listener.before_save(None, step)
-    if self._before_checkpoint is not None and is_due and step:
-      self._before_checkpoint(step)
-    self._saver.save()
-    if self._listeners or is_last:  # to listeners it is a file
-      self._saver.wait(is_last)
+    evaluations = self.evaluations if is_due and step else None
+    if evaluations is not None:
+      evaluations.add_pending(step)
+    self.saver.save()
+    if self.listeners or is_last:  # to listeners it is a file
+      self.saver.wait(is_last)
     self._saved_at = step
-    self._preemption.mark_saved(step)
+    self.watch.mark_saved(step)
     stop = False
-    for listener in self._listeners:  # each of them, whatever the others say
+    for listener in self.listeners:  # each of them, whatever the others say
       stop = bool(listener.after_save(None, step)) or stop
-    if self._after_checkpoint is not None and is_due and step:
-      self._saver.wait()
-      stop = bool(self._after_checkpoint(step)) or stop
+    if evaluations is not None:
+      self.saver.wait()
+      stop = evaluations.evaluate_saved(step) or stop
     return stop
-
-  def _leave(self, asked):
-    self._saver.wait()
-    preemption.leave(asked, self._saver.latest_step(), self._model_dir)

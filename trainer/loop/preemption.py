@@ -17,6 +17,7 @@ and ends the process if that is asked for.
 """
 
 import contextlib
+import contextvars
 import os
 import signal
 import sys
@@ -67,14 +68,53 @@ def explain_interrupt(what: str) -> Iterator[None]:
     raise Interrupted(what) from None
 
 
+# The Watch of the training that this thread is in.
+_current: contextvars.ContextVar["Watch | None"] = contextvars.ContextVar("watch", default=None)
+
+
+def leave_if_saved() -> None:
+  """Leaves the training that this thread is in if it is asked to end and its step is saved.
+
+  Call it between the batches of an evaluation, which may be one inside of a training.
+  """
+  if watch := _current.get():
+    watch.leave_if_saved()
+
+
+@contextlib.contextmanager
+def leave_at_once() -> Iterator[None]:
+  """Lets a signal interrupt the context, such as an export, and leaves the training then.
+
+  A training whose step is not saved, or that has other workers, is not interrupted.
+  """
+  watch = _current.get()
+  if watch is None or not watch.may_leave:
+    yield
+    return
+  watch.leave_if_saved()
+  try:
+    with watch.interruptible():
+      yield
+  except KeyboardInterrupt:
+    watch.leave_if_saved()
+    raise
+
+
 class Watch:
   """Receives the signals for a training, and knows whether it was asked to end.
 
   Args:
+    leave: function of `request` that leaves the training, whose step is saved. None for one of
+      several workers: they can leave only together, after a loop.
     clock: returns the time in seconds.
   """
 
-  def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+  def __init__(
+    self,
+    leave: Callable[[int], NoReturn] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+  ) -> None:
+    self._leave = leave
     self._clock = clock
     self._asked: dict[int, float] = {}  # signal number → time of the first one
     self._presses = Presses(clock)
@@ -104,6 +144,16 @@ class Watch:
   def mark_saved(self, step: int) -> None:
     """Notes that the training is at a step whose checkpoint is written."""
     self._saved = step
+
+  @property
+  def may_leave(self) -> bool:
+    """Whether the training may end here, with nothing left to save."""
+    return self._leave is not None and self._saved is not None
+
+  def leave_if_saved(self) -> None:
+    """Leaves the training if it is asked to end and may leave."""
+    if self.request and self._leave is not None and self._saved is not None:
+      self._leave(self.request)
 
   def _on_signal(self, number, frame):
     """Handles a signal in the main thread, as Python calls it."""
@@ -178,10 +228,12 @@ class Watch:
       for number, handler in before.items():
         signal.signal(number, handler)
 
+    outer = _current.set(self)
     try:
       with _register_undo(restore), _Listener(self._hear):
         yield self
     finally:
+      _current.reset(outer)
       restore()
 
 

@@ -4,6 +4,7 @@ The reason is looked for. Then the training ends, or goes back to its last check
 """
 
 import collections
+import dataclasses
 import os
 from collections.abc import Callable
 
@@ -18,10 +19,11 @@ from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 
+@dataclasses.dataclass(kw_only=True)
 class Rollback:
   """Handles the non-finite losses and variables of one training.
 
-  Args:
+  Attributes:
     config: the RunConfig, whose on_non_finite says what to do.
     model_dir: gets the batch of the step, in a folder non_finite/.
     device: the Device.
@@ -33,28 +35,17 @@ class Rollback:
     batch_size: examples in a step.
   """
 
-  def __init__(
-    self,
-    *,
-    config: run_config.RunConfig,
-    model_dir: str,
-    device: device_lib.Device,
-    program: step_lib.Program,
-    variables: variable_check.VariableCheck,
-    values: model_values.ModelValues,
-    position: data_position.DataPosition,
-    inputs: loop_input.LoopInputs,
-    batch_size: int,
-  ) -> None:
-    self._config = config
-    self._model_dir = model_dir
-    self._device = device
-    self._program = program
-    self._variables = variables
-    self._values = values
-    self._position = position
-    self._inputs = inputs
-    self._batch_size = batch_size
+  config: run_config.RunConfig
+  model_dir: str
+  device: device_lib.Device
+  program: step_lib.Program
+  variables: variable_check.VariableCheck
+  values: model_values.ModelValues
+  position: data_position.DataPosition
+  inputs: loop_input.LoopInputs
+  batch_size: int
+
+  def __post_init__(self) -> None:
     self._counts: collections.Counter = collections.Counter()  # how often by checkpoint
     # The example at which the training went on after it went back to a checkpoint.
     self._went_on: dict[str, int] = {}
@@ -71,19 +62,19 @@ class Rollback:
     Raises:
       NonFiniteError: the policy is another one, or going back did not help.
     """
-    latest = self._values.latest()
+    latest = self.values.latest()
     found, explanation = self._explain(found, latest, input_fn)
     text = non_finite.message(found, latest, explanation)
     self._counts[latest] += 1
-    if self._config.on_non_finite == "stop" or latest is None:
+    if self.config.on_non_finite == "stop" or latest is None:
       raise errors.NonFiniteError(text)
     if self._counts[latest] > non_finite.ROLLBACKS:
       raise errors.NonFiniteError(
         f"{text} The training went back to that checkpoint "
         f"{non_finite.ROLLBACKS} times; it does not help."
       )
-    self._values.load(latest)
-    self._went_on[latest] = self._position.examples
+    self.values.load(latest)
+    self._went_on[latest] = self.position.examples
     step = self._step()
     logging.warning(
       "%s Going back to step %d, and on with the examples that follow "
@@ -104,8 +95,8 @@ class Rollback:
     # A hook's change is in no step.
     if (
       latest is None
-      or self._device.is_multi_worker
-      or self._device.kind == "tpu"
+      or self.device.is_multi_worker
+      or self.device.kind == "tpu"
       or found.step == found.good_step
     ):
       return found, ""
@@ -114,7 +105,7 @@ class Rollback:
     )
     again = self._train_again(latest, input_fn, found.step - 1 if found.loss else found.good_step)
     # Variables may be NaN for many steps before the loss is.
-    if not found.loss or self._variables.faults():
+    if not found.loss or self.variables.faults():
       if found.loss:
         again = self._train_again(latest, input_fn, found.good_step)
       first = self._first_step(again, found)
@@ -125,18 +116,18 @@ class Rollback:
         )
       found = first
       again = self._train_again(latest, input_fn, found.step - 1)
-    batches = again.next_step(self._device.local_replicas)
-    folder = os.path.join(self._model_dir, "non_finite")
-    return found, non_finite.explain(self._program, batches, found, folder)
+    batches = again.next_step(self.device.local_replicas)
+    folder = os.path.join(self.model_dir, "non_finite")
+    return found, non_finite.explain(self.program, batches, found, folder)
 
   def _train_again(self, checkpoint, input_fn, last_step):
     """Trains from a checkpoint up to a step; returns the LoopInput that has the next batch."""
-    self._values.load(checkpoint)
+    self.values.load(checkpoint)
     start = self._went_on.get(checkpoint)
     if start is None:
-      start = self._position.of(checkpoint, input_fn, self._batch_size)
-    again = self._inputs.call_and_trace(Kind.TRAIN, input_fn, start=start)
-    self._values.invalidate()
+      start = self.position.of(checkpoint, input_fn, self.batch_size)
+    again = self.inputs.call_and_trace(Kind.TRAIN, input_fn, start=start)
+    self.values.invalidate()
     if last_step > self._step():
       again.traced.run(again.iterator, last_step - self._step())
     return again
@@ -145,9 +136,9 @@ class Rollback:
     """Does single steps up to found.step; returns a NonFinite of the first that has a fault."""
     for step in range(self._step() + 1, found.step + 1):
       again.traced.run(again.iterator, 1)
-      if variables := self._variables.faults():
+      if variables := self.variables.faults():
         return non_finite.NonFinite(step, step - 1, found.loss, variables)
     return None
 
   def _step(self):
-    return int(self._program.global_step.numpy())
+    return int(self.program.global_step.numpy())

@@ -286,6 +286,14 @@ class Writer:
     with self._writing():
       tf.summary.text(tag, "\n".join("    " + line for line in text.splitlines()), step=step)
 
+  def drop_from(self, step: int) -> None:
+    """Has TensorBoard drop what the directory has of a step and of later ones."""
+    file = self._opened()
+    with self._translate_errors():
+      # Twice: TensorBoard drops nothing at the first of all beginnings in a directory.
+      file.begin(step - 1)
+      file.begin(step - 1)
+
   def open(self) -> tf.summary.SummaryWriter:
     """Returns the writer of the directory's file, which is begun if this process has none."""
     return self._opened().writer

@@ -11,16 +11,10 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import faults, programs
-from trainer import errors
+from trainer import EvalSpec, TrainSpec, errors, evaluate_continuously, train_and_evaluate
 from trainer.checkpoints import commit, reader, state_file
 from trainer.checkpoints import directory as directory_lib
 from trainer.evaluation import pending
-from trainer.evaluation.train_evaluate import (
-  EvalSpec,
-  TrainSpec,
-  evaluate_continuously,
-  train_and_evaluate,
-)
 from trainer.io import storage
 from trainer.outputs import exporters
 from trainer.reporting import evaluations_file
@@ -209,7 +203,7 @@ def train_on(folder, max_steps=6):
 
 def test_a_training_begins_there_and_moves_the_later_ones_aside(run, trained, caplog):
   edit(run, name(2), name(2))
-  pending.note(str(run / name(4)), "test")
+  pending.PendingEvaluations(str(run)).add(4, "test")
   (run / f"{name(3)}.pinned").touch()
   begun = []
   programs.estimator(run, save_checkpoints_steps=2).train(
@@ -220,7 +214,7 @@ def test_a_training_begins_there_and_moves_the_later_ones_aside(run, trained, ca
   aside = run / "set_aside-1"
   assert_equal(content_of(aside, 3, 4), content_of(trained, 3, 4))
   assert {f"{name(4)}.owed-test", f"{name(3)}.pinned"} <= {path.name for path in aside.iterdir()}
-  assert pending.read(str(run)) == []
+  assert pending.PendingEvaluations(str(run)).read() == []
   assert f"Going back to step 2, as {run}/checkpoint says: the later checkpoints (steps 3, 4)" in (
     caplog.text
   )
@@ -348,13 +342,13 @@ def test_the_best_before_is_remembered(evaluated, tmp_path):
 def test_an_owed_evaluation_of_the_step_is_done_before_the_training(evaluated, tmp_path):
   run = pathlib.Path(shutil.copytree(evaluated, tmp_path / "run"))
   for step in (2, 4):
-    pending.note(str(run / name(step)), "")
+    pending.PendingEvaluations(str(run)).add(step, "")
   edit(run, name(2), name(2))
   log = []
   evaluate_each(run, 4, log, exports=False)
   assert log == [2, 4]
-  assert pending.read(str(run)) == []
-  assert pending.read(str(run / "set_aside-1")) == [(4, "")]
+  assert pending.PendingEvaluations(str(run)).read() == []
+  assert pending.PendingEvaluations(str(run / "set_aside-1")).read() == [(4, "")]
 
 
 def test_evaluations_beside_a_training_that_goes_back(tmp_path):

@@ -7,14 +7,8 @@ import os
 import pytest
 
 from tests.trainer import programs
-from trainer import errors
+from trainer import EvalSpec, TrainSpec, errors, evaluate_continuously, train_and_evaluate
 from trainer.checkpoints import leases
-from trainer.evaluation.train_evaluate import (
-  EvalSpec,
-  TrainSpec,
-  evaluate_continuously,
-  train_and_evaluate,
-)
 
 
 class Training:

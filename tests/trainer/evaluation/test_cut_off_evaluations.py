@@ -9,15 +9,9 @@ import pytest
 
 import trainer
 from tests.trainer import programs
-from trainer import errors
+from trainer import EvalSpec, TrainSpec, errors, evaluate_continuously, train_and_evaluate
 from trainer.checkpoints import directory
 from trainer.evaluation import pending, train_evaluate
-from trainer.evaluation.train_evaluate import (
-  EvalSpec,
-  TrainSpec,
-  evaluate_continuously,
-  train_and_evaluate,
-)
 from trainer.hooks.early_stopping import EarlyStopping
 from trainer.outputs import exporters
 from trainer.reporting import evaluations_file, metrics_file
@@ -55,7 +49,7 @@ class KilledAt:
 
 
 def owed(folder):
-  return pending.read(str(folder))
+  return pending.PendingEvaluations(str(folder)).read()
 
 
 def run(folder, *specs, hooks=(), max_steps=30, every=10, **config):
@@ -122,7 +116,7 @@ def test_a_kill_right_after_the_checkpoint(tmp_path, monkeypatch):
 def test_a_kill_before_the_checkpoint_was_there_leaves_nothing_to_do(tmp_path):
   log = []
   run(tmp_path, spec(log), max_steps=10)
-  pending.note(str(tmp_path / "model.ckpt-20"), "")
+  pending.PendingEvaluations(str(tmp_path)).add(20, "")
   run(tmp_path, spec(log))
   assert log == [(None, 10), (None, 20), (None, 30)]
   assert owed(tmp_path) == []

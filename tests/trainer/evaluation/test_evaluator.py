@@ -9,7 +9,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.evaluation import record
+from trainer.reporting import evaluations_file
 
 THREE = trainer.TPUConfig(steps_per_program=3)
 
@@ -216,24 +216,24 @@ def test_a_loss_that_is_no_mean_is_that_of_real_examples(model_dir):
 
 
 def unwritten(cause):
-  """Takes the place of record.write in a folder that cannot be written."""
+  """Takes the place of evaluations_file.add in a folder that cannot be written."""
 
-  def write(*_):
+  def add(*_):
     raise errors.OutputError("The evaluation cannot be noted.") from cause
 
-  return write
+  return add
 
 
 def test_a_folder_that_may_only_be_read_is_evaluated_all_the_same(trained, monkeypatch, caplog):
   read_only = OSError(errno.EROFS, "Read-only file system")
-  monkeypatch.setattr(record, "write", unwritten(read_only))
+  monkeypatch.setattr(evaluations_file, "add", unwritten(read_only))
   assert trained.evaluate(programs.examples(11))["loss"] > 0
   assert "The evaluation is not written down" in caplog.text
 
 
 def test_on_a_full_disk_the_values_are_said_before_the_error(trained, monkeypatch, caplog):
   full = OSError(errno.ENOSPC, "No space left on device")
-  monkeypatch.setattr(record, "write", unwritten(full))
+  monkeypatch.setattr(evaluations_file, "add", unwritten(full))
   caplog.set_level("INFO", logger="absl")
   with pytest.raises(errors.OutputError, match="cannot be noted"):
     trained.evaluate(programs.examples(11))

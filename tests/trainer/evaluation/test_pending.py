@@ -1,4 +1,4 @@
-"""Notes of evaluations that are owed: read as written, whatever their names, and removed once."""
+"""Pending evaluations: read as they were added, whatever their names, and removed once."""
 
 import os
 
@@ -9,36 +9,42 @@ from trainer.checkpoints import retention
 from trainer.evaluation import pending
 
 
-def paths(folder, *steps):
-  return [str(folder / f"model.ckpt-{step}") for step in steps]
+def test_what_is_added_is_pending_until_it_is_removed(tmp_path):
+  evaluations = pending.PendingEvaluations(str(tmp_path))
+  evaluations.add(10, "test")
+  evaluations.add(10, "")
+  evaluations.add(9, "test")
+  evaluations.add(9, "test")
+  assert evaluations.read() == [(9, "test"), (10, ""), (10, "test")]
+  evaluations.remove(10, "test")
+  evaluations.remove(10, "test")
+  assert evaluations.read() == [(9, "test"), (10, "")]
 
 
-def test_what_is_noted_is_owed_until_it_is_settled(tmp_path):
-  first, second = paths(tmp_path, 9, 10)
-  pending.note(second, "test")
-  pending.note(second, "")
-  pending.note(first, "test")
-  pending.note(first, "test")
-  assert pending.read(str(tmp_path)) == [(9, "test"), (10, ""), (10, "test")]
-  pending.settle(second, "test")
-  pending.settle(second, "test")
-  assert pending.read(str(tmp_path)) == [(9, "test"), (10, "")]
+def test_one_of_several_workers_writes(tmp_path):
+  chief = pending.PendingEvaluations(str(tmp_path))
+  other = pending.PendingEvaluations(str(tmp_path), writes=False)
+  other.add(9, "")
+  assert chief.read() == []
+  chief.add(9, "")
+  other.remove(9, "")
+  assert chief.read() == [(9, "")]
 
 
 @pytest.mark.parametrize(
   "name", ["", "a/b", "100% größer", "..", "a.owed-b", "a.lease-b", "model.ckpt-1"]
 )
 def test_any_name(name, tmp_path):
-  (path,) = paths(tmp_path, 3)
-  pending.note(path, name)
-  assert pending.read(str(tmp_path)) == [(3, name)]
+  evaluations = pending.PendingEvaluations(str(tmp_path))
+  evaluations.add(3, name)
+  assert evaluations.read() == [(3, name)]
   held = retention.held(os.listdir(tmp_path))
-  assert held == {os.path.basename(path)}
-  pending.settle(path, name)
+  assert held == {"model.ckpt-3"}
+  evaluations.remove(3, name)
   assert list(tmp_path.iterdir()) == []
 
 
-def test_other_files_are_no_notes(tmp_path):
+def test_other_files_are_no_pending_evaluations(tmp_path):
   for name in (
     "model.ckpt-3.index",
     "model.ckpt-3.lease-1",
@@ -46,10 +52,10 @@ def test_other_files_are_no_notes(tmp_path):
     "model.ckpt-x.owed-",
   ):
     (tmp_path / name).touch()
-  assert pending.read(str(tmp_path)) == []
-  assert pending.read(str(tmp_path / "nowhere")) == []
+  assert pending.PendingEvaluations(str(tmp_path)).read() == []
+  assert pending.PendingEvaluations(str(tmp_path / "nowhere")).read() == []
 
 
-def test_what_cannot_be_noted_is_said(tmp_path):
+def test_what_cannot_be_added_is_said(tmp_path):
   with pytest.raises(errors.OutputError, match=r"model\.ckpt-3\.owed-a .* cannot be written"):
-    pending.note(str(tmp_path / "nowhere" / "model.ckpt-3"), "a")
+    pending.PendingEvaluations(str(tmp_path / "nowhere")).add(3, "a")

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing import plugin_event_accumulator
 
 from trainer.evaluation import record
 from trainer.reporting import evaluations_file, metrics_file, summaries
@@ -17,21 +18,34 @@ class Killed(BaseException):
 
 
 def write(folder, scalars=SCALARS, step=20):
-  record.write(str(folder), "small", step, scalars, str(folder / "eval_small"))
+  record.write(str(folder), "small", step, scalars, is_own=True)
+
+
+def shown(folder):
+  """(step, tag, value) of each point that TensorBoard shows, by its own reader."""
+  reader = plugin_event_accumulator.EventAccumulator(
+    str(folder / "eval_small"), size_guidance={plugin_event_accumulator.TENSORS: 0}
+  )
+  reader.Reload()
+  return sorted(
+    (event.step, tag, f"{tf.make_ndarray(event.tensor_proto):.4g}")
+    for tag in reader.Tags()["tensors"]
+    for event in reader.Tensors(tag)
+  )
 
 
 def written(folder):
-  """(steps in evaluations.json, lines of metrics.jsonl, (step, tag) in TensorBoard files)."""
-  points = [
-    (event.step, value.tag)
-    for path in sorted((folder / "eval_small").glob("events.*"))
-    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-    for event in [tf.compat.v1.Event.FromString(record)]
-    for value in event.summary.value
-  ]
+  """(steps in evaluations.json, lines of metrics.jsonl, (step, tag) that TensorBoard shows)."""
   lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
   noted = sorted(set(evaluations_file.read(str(folder), "small")))
-  return noted, [(line["step"], line["kind"]) for line in lines], sorted(points)
+  points = [(step, tag) for step, tag, _ in shown(folder)]
+  return noted, [(line["step"], line["kind"]) for line in lines], points
+
+
+def go_back(folder, step):
+  """As TrainingReport does where a training begins at an earlier step."""
+  metrics_file.begin(str(folder), step)
+  summaries.begin(str(folder), step)
 
 
 ONCE = [20], [(20, "eval_small")], [(20, tag) for tag in sorted(SCALARS)]
@@ -49,7 +63,7 @@ def test_all_of_it(tmp_path):
   "owner, name",
   [
     (evaluations_file, "add"),
-    (record, "write_summaries"),
+    (summaries.Writer, "scalars"),
     (metrics_file, "append"),
     (None, None),  # killed after all of it
   ],
@@ -77,12 +91,36 @@ def test_an_evaluation_that_is_done_again_leaves_nothing_twice(
 
 def test_summaries_of_which_only_some_were_written(tmp_path):
   evaluations_file.add(str(tmp_path), "small", 20, SCALARS)
-  record.write_summaries(str(tmp_path / "eval_small"), 20, {"loss": 0.1})
+  summaries.Writer(str(tmp_path / "eval_small")).scalars(20, {"loss": 0.1})
   (path,) = (tmp_path / "eval_small").glob("events.*")
   path.write_bytes(path.read_bytes() + b"half of one")
+  summaries._open.clear()  # another process
   write(tmp_path)
-  path.write_bytes(path.read_bytes().removesuffix(b"half of one"))
   assert written(tmp_path) == ONCE
+
+
+def test_points_of_later_steps_are_shown_as_before(tmp_path):
+  write(tmp_path, {"loss": 0.3}, step=30)
+  write(tmp_path, {"loss": 0.4}, step=40)
+  evaluations_file.add(str(tmp_path), "small", 20, {"loss": 0.2})  # and killed
+  write(tmp_path, {"loss": 0.2})
+  assert shown(tmp_path) == [(20, "loss", "0.2"), (30, "loss", "0.3"), (40, "loss", "0.4")]
+
+
+def test_points_of_a_training_that_was_cut_off_are_not_shown_again(tmp_path):
+  write(tmp_path, {"loss": 0.3}, step=30)
+  go_back(tmp_path, 10)
+  evaluations_file.add(str(tmp_path), "small", 20, {"loss": 0.2})  # and killed
+  write(tmp_path, {"loss": 0.2})
+  assert shown(tmp_path) == [(20, "loss", "0.2")]
+
+
+def test_an_evaluation_that_is_done_again_with_other_values_is_shown_once(tmp_path):
+  evaluations_file.add(str(tmp_path), "small", 20, {"loss": 0.1})
+  summaries.Writer(str(tmp_path / "eval_small")).scalars(20, {"loss": 0.1})  # and killed
+  write(tmp_path, {"loss": 0.2})
+  assert shown(tmp_path) == [(20, "loss", "0.2")]
+  assert evaluations_file.read(str(tmp_path), "small") == {20: {"loss": 0.2}}
 
 
 def test_other_values_are_another_evaluation(tmp_path):
@@ -104,9 +142,10 @@ def test_a_line_of_a_training_that_went_back_does_not_count(tmp_path):
 
 
 def test_a_training_that_went_back_has_its_evaluation_shown(tmp_path):
-  summaries.begin(str(tmp_path), 0)
+  go_back(tmp_path, 0)
   write(tmp_path)
-  summaries.begin(str(tmp_path), 10)  # TensorBoard drops step 20
+  go_back(tmp_path, 10)  # TensorBoard drops step 20
+  assert shown(tmp_path) == []
   write(tmp_path)
   write(tmp_path)
-  assert [point for point in written(tmp_path)[2] if point[1] == "loss"] == [(20, "loss")] * 2
+  assert written(tmp_path)[2] == ONCE[2]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tests.trainer import programs
-from trainer import errors
-from trainer.evaluation.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+from trainer import EvalSpec, TrainSpec, errors, train_and_evaluate
 
 
 class Clock:

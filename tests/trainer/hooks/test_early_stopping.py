@@ -3,8 +3,7 @@
 import pytest
 
 from tests.trainer import programs
-from trainer import errors
-from trainer.evaluation.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+from trainer import EvalSpec, TrainSpec, errors, train_and_evaluate
 from trainer.hooks.early_stopping import EarlyStopping
 from trainer.reporting import evaluations_file
 

@@ -289,7 +289,7 @@ def test_what_a_terminal_sends_twice_is_one_press(tmp_path):
   estimator = programs.estimator(tmp_path, **programs.fixed_loops(1))
   watch = preemption.Watch
   with pytest.MonkeyPatch.context() as patch, left(signal.SIGINT, "saved at step 3"):
-    patch.setattr(preemption, "Watch", lambda: watch(clock=lambda: 0.0))
+    patch.setattr(preemption, "Watch", lambda leave: watch(leave, clock=lambda: 0.0))
     estimator.train(programs.train_input, steps=8, hooks=[sending(signal.SIGINT, at=3, times=2)])
 
 

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from trainer import errors
-from trainer.evaluation.train_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+from trainer import EvalSpec, TrainSpec, errors, train_and_evaluate
 from trainer.io import files
 from trainer.outputs import exported_records, exporters
 

@@ -141,7 +141,7 @@ class Estimator(reading.Reading):
       raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
     return getattr(self.octet, name)
 
-  def alone_in_model_dir(self) -> contextlib.AbstractContextManager[None]:
+  def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
     """Nothing: each training holds the folder by itself, for it may be another
     trainer.Estimator.
     """
@@ -168,9 +168,9 @@ class Estimator(reading.Reading):
     steps: int | None = None,
     max_steps: int | None = None,
     saving_listeners: Any = None,
-    **around_checkpoints: Any,
+    **more: Any,
   ) -> "Estimator":
-    """Trains; see trainer.Estimator.train, also for before_checkpoint and after_checkpoint."""
+    """Trains; see trainer.Estimator.train, also for what there is beside."""
     adapted = self._adapted(trainer.ModeKeys.TRAIN, hooks)
     reader = self._reader("train", input_fn)
     self._trainings += 1
@@ -180,7 +180,7 @@ class Estimator(reading.Reading):
     if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
       listeners.insert(0, meta_files.MetaFiles(self.model_dir, lambda: self.octet.variables))
     with program_errors.as_raised():
-      self.octet.train(reader, adapted, steps, max_steps, listeners, **around_checkpoints)
+      self.octet.train(reader, adapted, steps, max_steps, listeners, **more)
     return self
 
   def evaluate(

@@ -1,0 +1,90 @@
+"""Evaluates beside a training of another process.
+
+Example:
+    evaluate_continuously(estimator, EvalSpec(eval_input_fn), max_steps=1000)
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from absl import logging
+
+from trainer import errors
+from trainer.evaluation import schedule
+from trainer.evaluation.estimator_protocol import Estimator
+from trainer.evaluation.eval_spec import EvalSpec
+
+_SECONDS_BETWEEN_LINES = 60.0  # that evaluate_continuously waits
+
+
+def evaluate_continuously(
+  estimator: Estimator,
+  *eval_specs: EvalSpec,
+  max_steps: int | None = None,
+  timeout_secs: float = 3600.0,
+  poll_secs: float = 1.0,
+  clock: Callable[[], float] = time.monotonic,
+  sleep: Callable[[float], None] = time.sleep,
+) -> dict[str | None, dict[str, Any]]:
+  """Evaluates each checkpoint that comes into model_dir once, in the order of their steps.
+
+  That of step 0 is left out.
+
+  A checkpoint is not removed while it is read. Those that were evaluated before, by a process like
+  this one, are not evaluated again, but where that process was killed before it had exported.
+
+  Args:
+    estimator: an Estimator.
+    *eval_specs: EvalSpecs with names of their own; throttle_secs counts for none of them.
+    max_steps: ends after the checkpoint of this step, or a later one; None for no such end.
+    timeout_secs: ends when no checkpoint has come for so long.
+    poll_secs: how often it looks.
+    clock: seconds.
+    sleep: waits for so many seconds.
+
+  Returns:
+    dict of EvalSpec name → metrics of the last checkpoint that was evaluated.
+
+  Raises:
+    SettingError: two EvalSpecs have one name, two exporters have one folder, or no EvalSpec is
+      given.
+  """
+  if not eval_specs:
+    raise errors.SettingError(
+      "evaluate_continuously: there is nothing to evaluate: give an EvalSpec."
+    )
+  evaluations = schedule.ScheduledEvaluations(estimator, eval_specs, clock=clock)
+  last_time, last_step = clock(), 0
+  logged_at = float("-inf")  # when it last logged that it waits
+  seen: set[int] = set()
+  while max_steps is None or last_step < max_steps:
+    steps = estimator.checkpoint_steps()
+    seen.intersection_update(steps)  # a training that went back comes by a step once more
+    new = [step for step in steps if step and step not in seen]
+    for step in new:
+      seen.add(step)
+      evaluations.evaluate_new(step)
+      last_step = step
+    if new:
+      last_time, logged_at = clock(), float("-inf")
+    elif clock() - last_time >= timeout_secs:
+      logging.warning(
+        "No checkpoint has come into %s for %.0f s: the evaluations end at step %d.",
+        estimator.model_dir,
+        timeout_secs,
+        last_step,
+      )
+      break
+    else:
+      if clock() - logged_at >= _SECONDS_BETWEEN_LINES:
+        logged_at = clock()
+        logging.info(
+          "Waiting for a checkpoint%s in %s: %.0f s more at the longest (run.eval_timeout_secs).",
+          f" after step {last_step}" if last_step else "",
+          estimator.model_dir,
+          timeout_secs - (logged_at - last_time),
+        )
+      sleep(poll_secs)
+  evaluations.export_final()
+  return evaluations.results
