@@ -13,7 +13,7 @@ from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.cli import installation
 from trainer.outputs import engines
-from trainer.outputs.engines import choose, engine
+from trainer.outputs.engines import choose, engine, measuring
 
 HAS = {"onnx": "onnxruntime", "openvino": "openvino", "openvino_parts": "openvino"}
 
@@ -103,10 +103,10 @@ def test_the_fastest_is_the_one_that_takes_the_least_time():
   other = Timed("quick at work", clock, 10, 1)
   by_size = {}
   for size in (1, 20):
-    seconds = choose.measure([one, other], {"x": np.zeros(size)}, clock)
+    seconds = measuring.measure([one, other], {"x": np.zeros(size)}, clock)
     by_size[size] = min((one, other), key=lambda candidate: seconds[candidate.name])
   assert list(by_size.values()) == [one, other]
-  fastest = choose.FastestEngine(by_size)
+  fastest = measuring.FastestEngine(by_size)
   assert fastest.name == "quick to start+quick at work"
   one.sizes, other.sizes = [], []
   for rows in (1, 19, 20, 21):
@@ -117,11 +117,11 @@ def test_the_fastest_is_the_one_that_takes_the_least_time():
 def test_measuring_goes_on_until_its_time_is_over_and_longer_for_slow_engines():
   clock = Clock()
   quick, slow = Timed("quick", clock, 0.03, 0), Timed("slow", clock, 0.07, 0)
-  choose.measure([quick, slow], {"x": np.zeros(1)}, clock, at_least=1.0)
+  measuring.measure([quick, slow], {"x": np.zeros(1)}, clock, at_least=1.0)
   assert 9 <= len(quick.sizes) - 2 <= 10  # two calls were to warm up
   very_slow = Timed("very slow", clock, 9, 0)
-  choose.measure([very_slow], {"x": np.zeros(1)}, clock, at_least=1.0)
-  assert len(very_slow.sizes) == 2 + choose._ROUNDS
+  measuring.measure([very_slow], {"x": np.zeros(1)}, clock, at_least=1.0)
+  assert len(very_slow.sizes) == 2 + measuring._ROUNDS
 
 
 def test_what_counts_is_the_usual_time_of_a_call_after_one_of_the_same_engine():
@@ -142,7 +142,7 @@ def test_what_counts_is_the_usual_time_of_a_call_after_one_of_the_same_engine():
       super().predict_batch(features)
 
   candidates = [Spinning("spinning", clock, 0.002, 0), Disturbed("disturbed", clock, 0.001, 0)]
-  found = choose.measure(candidates, {"x": np.zeros(1)}, clock, at_least=20.0)
+  found = measuring.measure(candidates, {"x": np.zeros(1)}, clock, at_least=20.0)
   assert found == {"spinning": pytest.approx(0.002), "disturbed": pytest.approx(0.001)}
 
 

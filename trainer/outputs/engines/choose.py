@@ -3,11 +3,9 @@
 import dataclasses
 import importlib.util
 import os
-import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -17,6 +15,7 @@ from trainer.io import files, storage
 from trainer.outputs import description, freezing, random_inputs, verification
 from trainer.outputs.engines import (
   engine,
+  measuring,
   onnx_engine,
   openvino_engine,
   tensorflow_engine,
@@ -61,9 +60,6 @@ REQUIREMENTS = {
   "tflite_int8": Requirements("model_int8.tflite", None),
 }
 _MEASURED = ("tensorflow", "onnx", "openvino", "openvino_parts")
-_ROUNDS = 5  # the fewest rounds of a measurement
-_MEASURING_SECS = 1.0  # the shortest time of a measurement
-_SHORT_SECS = 0.02
 _LONGEST_SECS = 1.0  # of one call; a slower model is measured with fewer examples
 _CHECKED_EXAMPLES = 4
 
@@ -221,25 +217,6 @@ def _load_engine(name, file, frozen, precision, threads):
   return tflite_engine.TfliteEngine(content or tflite_engine.convert(frozen), threads)
 
 
-class FastestEngine(engine.Engine):
-  """Runs each batch in the engine that is the fastest for its size.
-
-  Args:
-    by_size: batch size → engine, in rising order.
-  """
-
-  def __init__(self, by_size: Mapping[int, engine.Engine]) -> None:
-    self._by_size = dict(by_size)
-    self.name = "+".join(dict.fromkeys(chosen.name for chosen in self._by_size.values()))
-
-  def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Runs the model, see Engine."""
-    rows = len(next(iter(features.values())))
-    sizes = list(self._by_size)
-    size = max((size for size in sizes if size <= rows), default=sizes[0])
-    return self._by_size[size].predict_batch(features)
-
-
 def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
   if _random_features(frozen, 1) is None:
     logging.info("Engine: tensorflow, since the model takes texts, or features of a free size.")
@@ -264,7 +241,7 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
   by_size = {}
   for size in batch_sizes:
     measured = min(size, most)
-    seconds = measure(candidates, _random_features(frozen, measured), clock)
+    seconds = measuring.measure(candidates, _random_features(frozen, measured), clock)
     by_size[size] = min(candidates, key=lambda candidate: seconds[candidate.name])
     logging.info(
       "Engine for batches of %d: %s; %d examples take %s.",
@@ -273,49 +250,10 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
       measured,
       ", ".join(f"{1000 * seconds[one.name]:.3g} ms with {one.name}" for one in candidates),
     )
-  return FastestEngine(by_size)
+  return measuring.FastestEngine(by_size)
 
 
 def _most_examples(candidates, frozen, clock):
   """Returns the largest batch size for which no measured call takes too long."""
-  seconds = measure(candidates, _random_features(frozen, 1), clock, at_least=0.0)
+  seconds = measuring.measure(candidates, _random_features(frozen, 1), clock, at_least=0.0)
   return max(1, int(_LONGEST_SECS / max(*seconds.values(), 1e-9)))
-
-
-def measure(
-  candidates: Sequence[engine.Engine],
-  features: Mapping[str, np.ndarray],
-  clock: Callable = time.perf_counter,
-  at_least: float = _MEASURING_SECS,
-) -> dict[str, float]:
-  """Measures calls of each engine. The engines take turns, and the median counts.
-
-  The median and not the shortest time: where the machine has other work too, engines whose threads
-  wait for each other lose more than others, and will do so later.
-
-  Args:
-    candidates: the engines.
-    features: the inputs of a call.
-    clock: returns the time in seconds.
-    at_least: the shortest time of the whole measurement, in seconds. There are at least `_ROUNDS`
-      rounds.
-
-  Returns:
-    Name of an engine → seconds.
-  """
-  for candidate in candidates:  # the first call compiles and fills caches
-    candidate.predict_batch(features)
-  seconds: dict[str, list[float]] = {candidate.name: [] for candidate in candidates}
-  began, rounds = clock(), 0
-  while rounds < _ROUNDS or clock() - began < at_least:
-    for candidate in candidates:
-      taken = seconds[candidate.name]
-      if not taken or min(taken) < _SHORT_SECS:
-        # The threads of the engine before spin for some milliseconds after its call and slow down
-        # the next one, which does not count.
-        candidate.predict_batch(features)
-      start = clock()
-      candidate.predict_batch(features)
-      taken.append(clock() - start)
-    rounds += 1
-  return {name: statistics.median(taken) for name, taken in seconds.items()}

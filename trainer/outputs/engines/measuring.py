@@ -1,0 +1,71 @@
+"""Measures engines, and runs each batch in the fastest one for its size."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from trainer.outputs.engines import engine
+
+_ROUNDS = 5  # the fewest rounds of a measurement
+_MEASURING_SECS = 1.0  # the shortest time of a measurement
+_SHORT_SECS = 0.02
+
+
+def measure(
+  candidates: Sequence[engine.Engine],
+  features: Mapping[str, np.ndarray],
+  clock: Callable = time.perf_counter,
+  at_least: float = _MEASURING_SECS,
+) -> dict[str, float]:
+  """Measures calls of each engine. The engines take turns, and the median counts.
+
+  The median and not the shortest time: where the machine has other work too, engines whose threads
+  wait for each other lose more than others, and will do so later.
+
+  Args:
+    candidates: the engines.
+    features: the inputs of a call.
+    clock: returns the time in seconds.
+    at_least: the shortest time of the whole measurement, in seconds. There are at least `_ROUNDS`
+      rounds.
+
+  Returns:
+    Name of an engine → seconds.
+  """
+  for candidate in candidates:  # the first call compiles and fills caches
+    candidate.predict_batch(features)
+  seconds: dict[str, list[float]] = {candidate.name: [] for candidate in candidates}
+  began, rounds = clock(), 0
+  while rounds < _ROUNDS or clock() - began < at_least:
+    for candidate in candidates:
+      taken = seconds[candidate.name]
+      if not taken or min(taken) < _SHORT_SECS:
+        # The threads of the engine before spin for some milliseconds after its call and slow down
+        # the next one, which does not count.
+        candidate.predict_batch(features)
+      start = clock()
+      candidate.predict_batch(features)
+      taken.append(clock() - start)
+    rounds += 1
+  return {name: statistics.median(taken) for name, taken in seconds.items()}
+
+
+class FastestEngine(engine.Engine):
+  """Runs each batch in the engine that is the fastest for its size.
+
+  Args:
+    by_size: batch size → engine, in rising order.
+  """
+
+  def __init__(self, by_size: Mapping[int, engine.Engine]) -> None:
+    self._by_size = dict(by_size)
+    self.name = "+".join(dict.fromkeys(chosen.name for chosen in self._by_size.values()))
+
+  def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Runs the model, see Engine."""
+    rows = len(next(iter(features.values())))
+    sizes = list(self._by_size)
+    size = max((size for size in sizes if size <= rows), default=sizes[0])
+    return self._by_size[size].predict_batch(features)
