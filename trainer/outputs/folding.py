@@ -42,11 +42,11 @@ def _fold_after(graph):
   for node in graph.nodes.values():
     if node.op not in ("Mul", "AddV2", "Add", "Sub"):
       continue
-    name, value = _with_vector(graph, node)
-    if name is None:
+    source, value = _with_vector(graph, node)
+    if source is None:
       continue
-    before = graph.nodes[name]
-    bias = before if before.op == "BiasAdd" and _is_plain(graph, before) else None
+    before = graph.nodes[rewriting.operation_of(source)]
+    bias = before if before.op == "BiasAdd" and _is_plain(before) else None
     weighted = graph.nodes[rewriting.operation_of(before.input[0])] if bias is not None else before
     if (
       not _can_take(graph, weighted, value)
@@ -72,7 +72,7 @@ def _fold_after(graph):
 def _fold_before(graph):
   """Folds Mul → Add, or one of them, into the convolution that they feed and nothing else."""
   for node in graph.nodes.values():
-    if node.op not in ("Conv2D", "MatMul") or not _is_plain(graph, node):
+    if node.op not in ("Conv2D", "MatMul") or not _is_plain(node):
       continue
     weights = graph.value(node.input[1])
     before = graph.nodes[rewriting.operation_of(node.input[0])]
@@ -107,25 +107,24 @@ def _affine(graph, node):
   """Returns (scale, shift, name of their input) of a Mul → Add that ends in a node, or Nones."""
   shift = None
   if node.op in ("AddV2", "Add", "Sub"):
-    name, value = _with_vector(graph, node)
-    if name is None:
+    source, value = _with_vector(graph, node)
+    if source is None:
       return None, None, None
     shift = -value if node.op == "Sub" else value
-    node_before = graph.nodes[name]
-    if node_before.op != "Mul" or not graph.is_used_once(node_before):
-      return np.ones_like(shift), shift, _other_input(graph, node)
-    node = node_before
+    before = graph.nodes[rewriting.operation_of(source)]
+    if before.op != "Mul" or not graph.is_used_once(before):
+      return np.ones_like(shift), shift, source
+    node = before
   if node.op != "Mul":
     return None, None, None
-  name, scale = _with_vector(graph, node)
-  if name is None or (shift is not None and shift.shape != scale.shape):
+  source, scale = _with_vector(graph, node)
+  if source is None or (shift is not None and shift.shape != scale.shape):
     return None, None, None
-  shift = np.zeros_like(scale) if shift is None else shift
-  return scale, shift, _other_input(graph, node)
+  return scale, np.zeros_like(scale) if shift is None else shift, source
 
 
 def _with_vector(graph, node):
-  """Splits `tensor op vector` into (name of the tensor's node, float32 [channels]), or Nones."""
+  """Splits `tensor op vector` into (name of the tensor, float32 [channels]), or Nones."""
   for place, other in ((1, 0), (0, 1)):
     value = graph.value(node.input[place])
     if value is None or value.dtype != np.float32 or graph.value(node.input[other]) is not None:
@@ -133,25 +132,22 @@ def _with_vector(graph, node):
     if value.ndim and value.size == value.shape[-1] and not (node.op == "Sub" and place == 0):
       rank = graph.rank(node.input[other])
       if rank is not None and rank >= value.ndim and rank in (2, 4):
-        return rewriting.operation_of(node.input[other]), value.reshape(-1)
+        return node.input[other], value.reshape(-1)
   return None, None
-
-
-def _other_input(graph, node):
-  return node.input[0] if graph.value(node.input[0]) is None else node.input[1]
 
 
 def _can_take(graph, node, vector):
   """Whether a node has constant weights, and an output channel for each entry of a vector."""
-  if node.op not in _WEIGHTED or not _is_plain(graph, node):
+  if node.op not in _WEIGHTED or not _is_plain(node):
     return False
   weights = graph.value(node.input[1])
-  return (
-    weights is not None and weights.dtype == np.float32 and (_outputs(node, weights) == len(vector))
-  )
+  if weights is None or weights.dtype != np.float32:
+    return False
+  axes = weights.shape[-2:] if node.op == "DepthwiseConv2dNative" else weights.shape[-1:]
+  return np.prod(axes) == len(vector)
 
 
-def _is_plain(graph, node):
+def _is_plain(node):
   """Whether channels are last and no matrix is transposed."""
   attributes = dict(node.attr)  # looking up a missing key in the proto map would add it
   if "data_format" in attributes and attributes["data_format"].s != b"NHWC":
@@ -206,9 +202,3 @@ def _add(graph, name, source, vector, like):
   added.input.extend([source, graph.add_constant(f"{name}/by", vector)])
   graph.add_node(added, rank=4)
   return added.name
-
-
-def _outputs(node, weights):
-  if node.op == "DepthwiseConv2dNative":
-    return weights.shape[-2] * weights.shape[-1]
-  return weights.shape[-1]

@@ -13,7 +13,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from trainer import errors
 from trainer.io import storage
 from trainer.outputs import description, engines, numbered_exports
 from trainer.serving import loaded_model
+
+if TYPE_CHECKING:
+  from trainer.outputs import exporters
 
 
 def newest_export(path: str) -> str:
@@ -80,7 +83,7 @@ class Predictor:
 
   @classmethod
   def of_checkpoint(
-    cls, estimator: Any, checkpoint_path: str | None = None, **settings: Any
+    cls, estimator: "exporters.Exports", checkpoint_path: str | None = None, **settings: Any
   ) -> "Predictor":
     """A Predictor of a checkpoint of an Estimator; by default of the newest.
 
