@@ -6,6 +6,8 @@ The exit status is 1 if a step does not pass all stages on a topology, and 2 if 
 configuration is wrong.
 """
 
+import dataclasses
+import functools
 import json
 import sys
 
@@ -83,61 +85,58 @@ def main(argv: list[str]) -> None:
 
   experiment = bindings.from_gin(_PRECISION.value)
   price_table = prices.prices()
-  if _SCALING.value:
-    _scale(experiment, topologies, price_table)
-    return
 
-  # 3. Check every step on every topology.
+  # 3. Check every step on every topology, or how the training scales over them.
   quiet = _JSON.value == "-"
-  checker = check.Check(experiment, _TIMEOUT.value, _SEARCH.value, tell=_silent if quiet else _tell)
-  results = []
-  for topology in topologies:
-    for kind in map(Kind, _STEPS.value or experiment.kinds()):
-      results.append(checker.check_step(kind, topology))
-      if not quiet:
-        print(
-          "\n" + report.text(results[-1], price_table.get(topology.name), _EPOCH.value) + "\n",
-          flush=True,
-        )
+  show = _silent if quiet else functools.partial(print, flush=True)
+  checker = check.Check(
+    experiment,
+    _TIMEOUT.value,
+    "never" if _SCALING.value else _SEARCH.value,
+    tell=_silent if quiet else _tell,
+  )
+  check_all = _scale if _SCALING.value else _check
+  dicts, failed = check_all(checker, topologies, price_table, show)
 
   # 4. Write the reports.
-  dicts = [
-    report.as_dict(result, price_table.get(result.topology.name), _EPOCH.value)
-    for result in results
-  ]
   if _JSON.value:
     _write(_JSON.value, json.dumps(dicts, indent=2) + "\n")
-  if _HTML.value:
+  if _HTML.value and not _SCALING.value:
     _write(_HTML.value, page.page(dicts, " ".join(gin_flags.GIN_FILE.value)))
-  if any(result.failed for result in results):
+  if failed:
     sys.exit(1)
 
 
-def _scale(experiment, topologies, price_table):
-  """Compiles the training step at a fixed per-core and a fixed global batch; prints the tables."""
-  from trainer.preflight import check, scaling
+def _check(checker, topologies, price_table, show):
+  """Takes the steps through the stages; returns their reports as dicts, and whether one failed."""
+  dicts = []
+  for topology in topologies:
+    price = price_table.get(topology.name)
+    for kind in map(Kind, _STEPS.value or checker.experiment.kinds()):
+      found = checker.check_step(kind, topology)
+      show(f"\n{report.text(found, price, _EPOCH.value)}\n")
+      dicts.append(report.as_dict(found, price, _EPOCH.value))
+  return dicts, not all(each["passed"] for each in dicts)
 
-  quiet = _JSON.value == "-"
+
+def _scale(checker, topologies, price_table, show):
+  """Compiles the training step at a fixed per-core and a fixed global batch; returns as _check."""
+  from trainer.preflight import scaling
+
   dicts, failed = [], False
-  for fixed, cases in scaling.experiments(experiment, topologies).items():
+  for fixed, cases in scaling.experiments(checker.experiment, topologies).items():
     rows = []
     for topology, sized in cases:
       if isinstance(sized, str):
         rows.append(scaling.Row(fixed, topology, 0, problem=sized))
         continue
-      tell = _silent if quiet else _tell
-      checker = check.Check(sized, _TIMEOUT.value, "never", tell=tell)
-      report = checker.check_step(Kind.TRAIN, topology)
-      rows.append(scaling.row(fixed, report, scaling.price_of(topology, price_table)))
-      failed = failed or bool(report.failed)
+      found = dataclasses.replace(checker, experiment=sized).check_step(Kind.TRAIN, topology)
+      rows.append(scaling.row(fixed, found, scaling.price_of(topology, price_table)))
+      failed = failed or bool(found.failed)
     rows = scaling.with_efficiency(rows)
-    if not quiet:
-      print("\n" + scaling.text(rows) + "\n", flush=True)
+    show(f"\n{scaling.text(rows)}\n")
     dicts += [scaling.as_dict(each) for each in rows]
-  if _JSON.value:
-    _write(_JSON.value, json.dumps(dicts, indent=2) + "\n")
-  if failed:
-    sys.exit(1)
+  return dicts, failed
 
 
 def _tell(result, stage, value):
@@ -151,8 +150,8 @@ def _tell(result, stage, value):
     )
 
 
-def _silent(result, stage, value):
-  del result, stage, value
+def _silent(*what):
+  del what
 
 
 def _write(path, text):

@@ -196,8 +196,6 @@ def _check(gin_files, rows, modules):
   from trainer.sweep import binding_targets
 
   try:
-    for row in rows:
-      config.load(gin_files, row, modules=modules)
     binding_targets.check(gin_files, rows, modules)
   except errors.OctetError as error:
     return command.message(error)
