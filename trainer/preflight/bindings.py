@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import gin
@@ -55,26 +55,18 @@ def from_gin(precision: str = "float32") -> Experiment:
     raise errors.SettingError(
       "No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn."
     )
-  input_fns = input_fns_of({kind: run.get(f"{kind}_input_fn") for kind in Kind})
+  return of_run(experiment.Experiment(**run), precision)
+
+
+def of_run(asked: experiment.Experiment, precision: str) -> Experiment:
+  """Returns what is compiled of a run."""
   return Experiment(
-    model_fn=run["model_fn"],
-    input_fns=input_fns,
-    params=dict(run.get("params") or {}),
-    config=run_config.RunConfig(
-      device="tpu", precision=precision, train_steps=run.get("train_steps")
-    ),
-    sizes=batch_sizes.BatchSizes(
-      **{name: run[name] for name in batch_sizes.SETTINGS if name in run}
-    ),
+    model_fn=asked.model_fn,
+    input_fns={kind: fn for kind, fn in asked.input_fns().items() if fn is not None},
+    params=dict(asked.params or {}),
+    sizes=asked.batch_sizes(),
+    config=run_config.RunConfig(device="tpu", precision=precision, train_steps=asked.train_steps),
   )
-
-
-def input_fns_of(given: Mapping[Kind, Callable | None]) -> dict[Kind, Callable]:
-  """Returns the input_fns that there are, by kind; to predict, by default that of evaluation."""
-  found: dict[Kind, Callable] = {kind: fn for kind, fn in given.items() if fn is not None}
-  if Kind.EVAL in found:
-    found.setdefault(Kind.PREDICT, found[Kind.EVAL])
-  return found
 
 
 def place_of(fn: Callable) -> str:

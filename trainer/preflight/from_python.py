@@ -3,11 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainer import run_config
+from trainer import experiment as experiment_lib
 from trainer.preflight import bindings, check, compiler
 from trainer.preflight import topology as topology_lib
-from trainer.settings import batch_sizes
-from trainer.settings.kinds import Kind
 
 
 def check_steps(
@@ -56,21 +54,20 @@ def check_steps(
   """
   found = [topology_lib.find(name) for name in topologies or ["v3-8"]]
   compiler.require_extra()
-  experiment = bindings.Experiment(
+  asked = experiment_lib.Experiment(
     model_fn=model_fn,
-    input_fns=bindings.input_fns_of(
-      {Kind.TRAIN: train_input_fn, Kind.EVAL: eval_input_fn, Kind.PREDICT: predict_input_fn}
-    ),
-    params=dict(params or {}),
-    sizes=batch_sizes.BatchSizes(
-      train_batch_size,
-      eval_batch_size,
-      predict_batch_size,
-      train_per_core_batch_size,
-      eval_per_core_batch_size,
-      predict_per_core_batch_size,
-    ),
-    config=run_config.RunConfig(device="tpu", precision=precision, train_steps=train_steps),
+    train_input_fn=train_input_fn,
+    eval_input_fn=eval_input_fn,
+    predict_input_fn=predict_input_fn,
+    params=params,
+    train_steps=train_steps,
+    train_batch_size=train_batch_size,
+    eval_batch_size=eval_batch_size,
+    predict_batch_size=predict_batch_size,
+    train_per_core_batch_size=train_per_core_batch_size,
+    eval_per_core_batch_size=eval_per_core_batch_size,
+    predict_per_core_batch_size=predict_per_core_batch_size,
   )
+  experiment = bindings.of_run(asked, precision)
   checker = check.Check(experiment, timeout_seconds, search)
   return [checker.check_step(kind, topology) for topology in found for kind in experiment.kinds()]

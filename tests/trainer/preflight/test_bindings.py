@@ -65,27 +65,25 @@ def test_a_configuration_without_a_model_fn():
 @pytest.mark.parametrize(
   "input_fns, sizes, kinds",
   [
-    ({"train": 1, "eval": 1}, {"train": 8}, ["train"]),
-    ({"train": 1, "eval": 1}, {"eval_per_core": 8}, ["eval", "predict"]),
-    ({"train": 1}, {"train": 8, "eval": 8}, ["train"]),
-    ({"predict": 1}, {"eval": 8}, ["predict"]),
-    ({}, {"train": 8}, []),
+    (["train", "eval"], {"train": 8}, ["train"]),
+    (["train", "eval"], {"eval_per_core": 8}, ["eval", "predict"]),
+    (["train"], {"train": 8, "eval": 8}, ["train"]),
+    (["predict"], {"eval": 8}, ["predict"]),
+    ([], {"train": 8}, []),
   ],
 )
 def test_a_kind_needs_an_input_fn_and_a_size(input_fns, sizes, kinds):
-  made = bindings.Experiment(
-    programs.model_fn,
-    bindings.input_fns_of(input_fns),
-    {},
-    batch_sizes.BatchSizes(**{f"{name}_batch_size": size for name, size in sizes.items()}),
-    programs.experiment().config,
+  asked = experiment.Experiment(
+    model_fn=programs.model_fn,
+    **{f"{kind}_input_fn": programs.input_fn for kind in input_fns},
+    **{f"{name}_batch_size": size for name, size in sizes.items()},
   )
-  assert made.kinds() == kinds
+  assert bindings.of_run(asked, "float32").kinds() == kinds
 
 
 def test_a_prediction_has_its_own_input_fn_where_there_is_one():
-  own = bindings.input_fns_of({"train": None, "eval": eval_input_fn, "predict": programs.input_fn})
-  assert own == {"eval": eval_input_fn, "predict": programs.input_fn}
+  bind(model_fn=programs.model_fn, eval_input_fn=eval_input_fn, predict_input_fn=programs.input_fn)
+  assert bindings.from_gin().input_fns == {"eval": eval_input_fn, "predict": programs.input_fn}
 
 
 def test_a_global_size_is_divided_by_the_replicas_of_each_topology():
