@@ -101,18 +101,17 @@ class Made:
       return of_merge_call
     return [(frame.filename, frame.lineno) for frame in operation.traceback]
 
-  def mark(self) -> tuple[int, int]:
-    """Returns a place in what is made, for `changes`."""
-    return len(self._own), len(self._trace.merged)
+  def changes(self) -> list[tf.Operation]:
+    """Returns what the model_fn made and changes variables."""
+    return _changes_of([*self._own, *self._trace.merged[self._first_merged :]])
 
-  def changes(self, since: tuple[int, int] | None = None) -> list[tf.Operation]:
-    """Returns what was made and changes variables; since a mark, or all of it."""
-    return _changes_of(self.operations(since or (0, self._first_merged)))
-
-  def operations(self, since: tuple[int, int]) -> list[tf.Operation]:
-    """Returns what was made since a mark."""
-    own, merged = since
-    return [*self._own[own:], *self._trace.merged[merged:]]
+  @contextlib.contextmanager
+  def inside(self) -> Iterator[list[tf.Operation]]:
+    """Yields a list that gets, at the end, what was made while the context was open."""
+    own, merged = len(self._own), len(self._trace.merged)
+    found: list[tf.Operation] = []
+    yield found
+    found += [*self._own[own:], *self._trace.merged[merged:]]
 
   def fetch(self, what: Any) -> None:
     """Has operations run.
@@ -167,9 +166,9 @@ def fetched_where_made() -> Iterator[None]:
   if made is None or not made.runs_only_fetched:
     yield
     return
-  mark = made.mark()
-  yield
-  made.fetch([each for each in made.operations(mark) if each.op_def.is_stateful])
+  with made.inside() as operations:
+    yield
+  made.fetch([each for each in operations if each.op_def.is_stateful])
 
 
 def run_only_fetched() -> None:
@@ -216,10 +215,9 @@ def changes_made() -> Iterator[list[tf.Operation]]:
   """Yields a list that gets, at the end, what was made in a model_fn and changes variables."""
   found: list[tf.Operation] = []
   made = _made.get()
-  mark = None if made is None else made.mark()
-  yield found
-  if made is not None:
-    found += made.changes(mark)
+  with contextlib.nullcontext(()) if made is None else made.inside() as operations:
+    yield found
+  found += _changes_of(operations)
 
 
 def group(operations: Iterable[tf.Operation]) -> tf.Operation:

@@ -52,6 +52,9 @@ class Watch:
     own: dicts of name → variable that may be used; they may still grow.
     asked_for: of the first of them, the variables that this trace has asked for, which may still
       grow too; None where it may also use others of them.
+
+  Attributes:
+    of_tensorflow: ids of the handles of variables that TensorFlow made for itself.
   """
 
   def __init__(
@@ -63,33 +66,31 @@ class Watch:
     self._asked_for = asked_for
     self._names: dict = {}  # by id of a handle, (place of the dict in `own`, name)
     self._known = [0] * len(own)  # how many variables of each dict are in _names
-    self._of_tensorflow: set = set()  # ids of handles
+    self.of_tensorflow: set[int] = set()
     self._found: dict = {}  # by id, (what it is, how it is used, where)
 
   def scope(self) -> contextlib.AbstractContextManager[None]:
     """Inside, what is traced is watched."""
     return patches.set_context(_watch, self)
 
-  def leave_alone(self, handle: tf.Tensor) -> None:
-    """Hears that TensorFlow has made a variable for itself."""
-    self._of_tensorflow.add(id(handle))
-
   def see(self, handle: tf.Tensor) -> None:
-    """Hears that a function uses the variable of an eager handle."""
-    if id(handle) in self._of_tensorflow:
+    """Notes the variable of an eager handle that a function uses, if it is from outside."""
+    if id(handle) in self.of_tensorflow:
       return
     home, name = self._name_of(handle)
     if home is None:
-      self._add(handle, "used")
+      self.add(handle, "used")
     elif home == 0 and self._asked_for is not None and name not in self._asked_for:
-      self._add(handle, "kept from an earlier call and used")
+      self.add(handle, "kept from an earlier call and used")
 
-  def see_maker(self, maker: Any) -> None:
-    """Hears that a layer or an optimizer from before this trace makes its variables in it."""
-    self._add(maker, "gets its variables")
+  def add(self, what: Any, how: str) -> None:
+    """Notes the first use of what was made outside: a handle, a layer or an optimizer."""
+    if id(what) not in self._found:
+      frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None)]
+      self._found[id(what)] = what, how, user_frames.where(frames[::-1]) or " by an optimizer"
 
   def check(self, name: str, cause: Exception | None = None) -> None:
-    """Raises what is to be said of what was found.
+    """Raises an error that names what was found.
 
     Args:
       name: whose trace it was, such as "model_fn mine".
@@ -110,11 +111,6 @@ class Watch:
       shown.append(f"  and {len(lines) - _SHOWN} more")
     text = "\n".join([f"{name} uses what was made outside of it:", *shown, _WAYS_OUT])
     raise errors.ModelFnError(text) from cause
-
-  def _add(self, what, how):
-    if id(what) not in self._found:
-      frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None)]
-      self._found[id(what)] = what, how, user_frames.where(frames[::-1]) or " by an optimizer"
 
   def _name_of(self, handle):
     """(place in `own`, name) of the variable of a handle; (None, "") if it is none of them."""
@@ -139,10 +135,10 @@ def ignore() -> contextlib.AbstractContextManager[None]:
   return patches.set_context(_watch, None)
 
 
-def made_by(maker: Any) -> None:
-  """Says that a layer or an optimizer from before the trace makes its variables in it."""
+def note_maker(maker: Any) -> None:
+  """Notes that a layer or an optimizer from before the trace makes its variables in it."""
   if (watch := _watch.get()) is not None:
-    watch.see_maker(maker)
+    watch.add(maker, "gets its variables")
 
 
 @patches.replaces(*tensorflow_internals.CAPTURE, inside=_watch)
@@ -156,7 +152,7 @@ def _capture(original, graph, tensor, *args, **kwargs):
 def _get_ordering_token(original, launcher):
   token = original(launcher)
   if token is not None:
-    _watch.get().leave_alone(token)
+    _watch.get().of_tensorflow.add(id(token))
   return token
 
 

@@ -145,7 +145,7 @@ class StoreRun:
   def _get_by_name(self, next_creator, **kwargs):
     maker = self.keras_state.variable_being_made
     if (made_before := self.keras_state.made_before()) is not None:
-      outside_variables.made_by(made_before)
+      outside_variables.note_maker(made_before)
     if maker is None:
       path = former = variable_creation.path(kwargs["name"])
     else:
