@@ -26,7 +26,7 @@ def traced(case, strategy=None):
   trainable = []
 
   def fn():
-    with habits.enable(), keras_names.used():
+    with habits.enable(), keras_names.model_fn_scope():
       outputs = case(tf, tf.keras, tensorflow.ones([4, 4]))
       trainable[:] = [variable.op.name for variable in tf.trainable_variables()]
     return outputs

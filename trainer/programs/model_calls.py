@@ -67,7 +67,7 @@ class ModelCalls:
     if kind in self.batch_sizes:
       params["batch_size"] = self.batch_sizes[kind]
     with (
-      fetched_operations.noted() as made,
+      fetched_operations.record() as made,
       step_errors.of_model_fn(self.model_name, mode, element),
       self._around(),
     ):

@@ -5,7 +5,7 @@ state: automatic control dependencies add it. A program of graph mode relies on 
 a dict of optimizers and returns one of them, or `w.assign(...)` for a hook.
 
     with fetched_operations.scope():  # around all replicas
-      with fetched_operations.noted() as made:  # on a replica
+      with fetched_operations.record() as made:  # on a replica
         fetched_operations.run_only_fetched()  # the model_fn asks for a graph's meaning
         train_op = ...
         made.fetch(train_op)
@@ -138,7 +138,7 @@ def scope() -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[Made]:
+def record() -> Iterator[Made]:
   """Notes the operations that a model_fn makes on a replica while the context is open."""
   trace = _trace.get()
   made = Made(trace)

@@ -12,7 +12,7 @@ def run(model_fn):
   store = variable_store.VariableStore(tf.distribute.OneDeviceStrategy("/cpu:0"))
 
   def on_replica():
-    with fetched_operations.noted() as made:
+    with fetched_operations.record() as made:
       fetched_operations.run_only_fetched()
       result, fetched = model_fn()
     made.fetch(fetched)
@@ -81,7 +81,7 @@ def test_all_runs_in_a_model_fn_that_does_not_ask():
   store = variable_store.VariableStore(tf.distribute.OneDeviceStrategy("/cpu:0"))
 
   def on_replica():
-    with fetched_operations.noted() as made:
+    with fetched_operations.record() as made:
       w = v1.get_variable("w", initializer=1.0)
       w.assign(5.0)
     assert [each.type for each in made.changes()] == ["AssignVariableOp"]

@@ -105,7 +105,7 @@ _is_made: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_is_made"
 
 
 @contextlib.contextmanager
-def used() -> Iterator[None]:
+def model_fn_scope() -> Iterator[None]:
   """Inside, on this thread, a model_fn gets variables with these names."""
   trace = _Trace(_current_scope())
   with keras_scope.named_by(trace.names), patches.set_context(_trace, trace):

@@ -69,7 +69,7 @@ class _Tags:
 _tags: contextvars.ContextVar[_Tags | None] = contextvars.ContextVar("compat_tags", default=None)
 
 
-def of_a_model_fn() -> contextlib.AbstractContextManager[None]:
+def model_fn_tags() -> contextlib.AbstractContextManager[None]:
   """Inside, on this thread, scalars have the tags that a model_fn's graph had in TensorFlow 1."""
   return patches.set_context(_tags, _Tags())
 

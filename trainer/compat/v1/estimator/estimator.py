@@ -120,7 +120,7 @@ class Estimator(reading.Reading):
     kinds = trainer.InputPipelineConfig
     training = kinds.PER_HOST_V1 if self._gives_host_batches else kinds.PER_HOST_V2
     tpu_config = dataclasses.replace(config.tpu_config, per_host_input_for_training=training)
-    model_fn = model_fns.adapted(
+    model_fn = model_fns.adapt(
       self._given_model_fn,
       config=self._config,
       make_params=self._make_params,
@@ -209,7 +209,7 @@ class Estimator(reading.Reading):
     """Predicts; see trainer.Estimator.predict."""
     keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
     reader = self._reader("predict", input_fn)
-    adapted = session_hooks.adapted(hooks)
+    adapted = session_hooks.adapt(hooks)
     with program_errors.as_raised():
       return self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
 
@@ -286,7 +286,7 @@ class Estimator(reading.Reading):
   def _adapted(self, mode: str, hooks: Any) -> list[Any]:
     """The hooks of a call as Octet takes them; those that fetch have to see the step be made."""
     every = self._steps_between_hooks
-    adapted = session_hooks.adapted(hooks, every)
+    adapted = session_hooks.adapt(hooks, every)
     before = self._given_hooks[mode].hooks
     if session_hooks.needs_trace(adapted) or session_hooks.needs_trace(before):
       self._runners.clear()

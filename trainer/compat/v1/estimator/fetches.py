@@ -135,7 +135,7 @@ class GivenHooks:
       step.fetched.extend(self._fetched)
 
 
-def attached(
+def attach_to_host_call(
   host_call: Any, own_hooks: list[Any], train_hooks: GivenHooks, made: Any
 ) -> tuple[Any, list[Any]]:
   """Adds to a host_call what hooks fetch.
@@ -151,7 +151,7 @@ def attached(
   """
   step = Step(made)
   train_hooks.attach(step)
-  adapted = session_hooks.adapted(own_hooks, train_hooks.every)
+  adapted = session_hooks.adapt(own_hooks, train_hooks.every)
   for hook in adapted:
     session_hooks.attach(hook, step)
   if all(one.tensor is None for one in step.fetched):
@@ -159,7 +159,7 @@ def attached(
   return _with_fetched(host_call, step.fetched), adapted
 
 
-def watched(
+def attach_to_eval_metrics(
   eval_metrics: Any, own_hooks: list[Any], given_hooks: GivenHooks, made: Any, batch: Any
 ) -> tuple[Any, list[Any]]:
   """Adds to eval_metrics what hooks of an evaluation fetch; they are told of each batch.
@@ -176,10 +176,10 @@ def watched(
   """
   step = Step(made)
   given_hooks.attach(step)
-  adapted = session_hooks.adapted(own_hooks)
+  adapted = session_hooks.adapt(own_hooks)
   for hook in adapted:
     session_hooks.attach(hook, step)
-  watching = session_hooks.watching([*given_hooks.hooks, *adapted])
+  watching = session_hooks.batch_watchers([*given_hooks.hooks, *adapted])
   if not watching:
     return eval_metrics, adapted
   fn, given = eval_metrics or (dict, {})

@@ -24,7 +24,7 @@ _updates: contextvars.ContextVar[list[tuple[Any, tuple, dict]] | None] = context
 
 
 @contextlib.contextmanager
-def deferred(evaluating: bool) -> Iterator[None]:
+def defer_updates(evaluating: bool) -> Iterator[None]:
   """Inside, on this thread, updates of Keras metrics are noted, where `evaluating`."""
   with patches.set_context(_updates, [] if evaluating else None):
     yield

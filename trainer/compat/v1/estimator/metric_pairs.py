@@ -68,9 +68,12 @@ _is_counting: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 @contextlib.contextmanager
-def deferred(evaluating: bool) -> Iterator[None]:
+def defer_metrics(evaluating: bool) -> Iterator[None]:
   """Inside, on this thread, metrics are noted, where the mode is not training."""
-  with patches.set_context(_pairs, [] if evaluating else None), keras_metrics.deferred(evaluating):
+  with (
+    patches.set_context(_pairs, [] if evaluating else None),
+    keras_metrics.defer_updates(evaluating),
+  ):
     yield
 
 
@@ -89,7 +92,7 @@ def counting(metric_fn: Callable) -> Callable:
 
 
 def deferrable(fn: Callable) -> Callable:
-  """A function of tf.metrics that is only noted inside `deferred`."""
+  """A function of tf.metrics that is only noted inside `defer_metrics`."""
 
   @functools.wraps(fn)
   def metric(*args: Any, **kwargs: Any) -> Any:

@@ -42,7 +42,7 @@ v1 = tf.compat.v1
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
 
 
-def adapted(
+def adapt(
   model_fn: Callable,
   *,
   config: Any,
@@ -81,9 +81,9 @@ def adapted(
     )
     with (
       habits.enable(),
-      keras_names.used(),
-      metric_pairs.deferred(mode != ModeKeys.TRAIN),
-      summary.of_a_model_fn(),
+      keras_names.model_fn_scope(),
+      metric_pairs.defer_metrics(mode != ModeKeys.TRAIN),
+      summary.model_fn_tags(),
     ):
       fetched_operations.run_only_fetched()
       made = model_fn(**{name: given[name] for name in taken})
@@ -108,14 +108,14 @@ def _octet_spec(
       eval_metrics = _by_example(made.eval_metrics, batch)
     elif made.eval_metric_ops:
       eval_metrics = metric_pairs.eval_metrics(made.eval_metric_ops, batch)
-    eval_metrics, evaluation_hooks = fetches.watched(
+    eval_metrics, evaluation_hooks = fetches.attach_to_eval_metrics(
       eval_metrics, list(made.evaluation_hooks or ()), given_hooks, made, batch
     )
   if mode == ModeKeys.TRAIN:
     hooks = [*(made.training_hooks or ()), *(made.training_chief_hooks or ())]
     if scaffold_fn is not None:
       hooks.insert(0, scaffold_init.RunsDue(due))
-    host_call, training_hooks = fetches.attached(
+    host_call, training_hooks = fetches.attach_to_host_call(
       host_calls.keeping_variables(made.host_call), hooks, given_hooks, made
     )
     _leave_out_scalars([made.train_op, made.loss, host_call and host_call[1]])
@@ -135,7 +135,7 @@ def _octet_spec(
     host_call=host_call,
     training_hooks=training_hooks or None,
     evaluation_hooks=evaluation_hooks or None,
-    prediction_hooks=session_hooks.adapted(made.prediction_hooks) or None,
+    prediction_hooks=session_hooks.adapt(made.prediction_hooks) or None,
   )
 
 

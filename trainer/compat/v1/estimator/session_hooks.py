@@ -219,7 +219,7 @@ def _leaves(fetches: Any) -> list[Any]:
   return [] if fetches is None else tf.nest.flatten(fetches)
 
 
-def adapted(hooks: Any, every: int | None = 1) -> list[Any]:
+def adapt(hooks: Any, every: int | None = 1) -> list[Any]:
   """The hooks as hooks of Octet.
 
   Args:
@@ -251,7 +251,7 @@ def attach(hook: Any, step: Any) -> None:
     hook.attach(step)
 
 
-def watching(hooks: list[Any]) -> list[Any]:
+def batch_watchers(hooks: list[Any]) -> list[Any]:
   """Those of the hooks that are told of each batch of an evaluation."""
   return [hook for hook in hooks if isinstance(hook, _Foreign)]
 
