@@ -2,9 +2,13 @@
 
 import tensorflow as tf
 
+from trainer.internals import patches
 from trainer.tracing import fetched_operations, variable_store
 
 v1 = tf.compat.v1
+
+# An Estimator installs them before it traces. A trace that has begun does not see them.
+patches.install()
 
 
 def run(model_fn):
