@@ -21,8 +21,21 @@ def test_no_room_imports_from_a_room_above():
   assert architecture.arrows_back(architecture.rooms(PAGE), GRAPH) == []
 
 
+def test_no_modules_import_each_other_in_a_circle():
+  assert architecture.circles(architecture.imports_of_modules(architecture.TRAINER)) == []
+
+
+def test_a_function_fits_on_a_screen():
+  assert architecture.long_functions(architecture.TRAINER.rglob("*.py")) == []
+
+
+def test_few_files_lie_beside_the_rooms():
+  files = list(architecture.TRAINER.glob("*.py"))
+  assert len(files) <= architecture.MOST_FILES_AT_THE_TOP
+
+
 def test_the_page_has_its_walks():
-  assert len(WALKS) >= 3
+  assert len(WALKS) == 4
   assert all(len(walk) > 3 for walk in WALKS.values())
 
 
