@@ -24,6 +24,12 @@ from trainer.programs import graph_operations, portable_operations, variable_ope
 _LOOPS = ("While", "StatelessWhile")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+# Operation → its attributes that are functions, in order. Those of a Case are a list.
+_FUNCTIONS = {
+  **dict.fromkeys(_LOOPS, ("cond", "body")),
+  **dict.fromkeys(_CALLS, ("f",)),
+  **dict.fromkeys(("If", "StatelessIf"), ("then_branch", "else_branch")),
+}
 
 
 class ImpureError(errors.OctetError, RuntimeError):
@@ -136,7 +142,7 @@ class Functionalized:
     if operation.type in _BRANCHES:
       return self._branch(operation, inputs, state)
     if operation.type in _CALLS:
-      ((graph, _),) = _called(operation)
+      ((graph,), _) = _called(operation)
       return self._go_through(graph, inputs, state, f"{prefix}{operation.name}/")
     if not any(isinstance(value, _Handle) for value in inputs):
       with tf.name_scope(f"{prefix}{operation.name}/"):
@@ -175,7 +181,7 @@ class Functionalized:
     return copy.outputs
 
   def _loop(self, operation, inputs, state):
-    (condition, _), (body, _) = _called(operation)
+    (condition, body), _ = _called(operation)
     if _assigned(condition, inputs):
       raise ImpureError(operation, "assigns a variable in its condition.")
     assigned = sorted(_assigned(body, inputs))
@@ -216,7 +222,7 @@ class Functionalized:
 
   def _branch(self, operation, inputs, state):
     which, *given = inputs
-    graphs = [graph for graph, _ in _called(operation)]
+    graphs, _ = _called(operation)
     assigned = sorted(set().union(*(_assigned(graph, given) for graph in graphs)))
 
     def branch(graph):
@@ -237,28 +243,18 @@ class Functionalized:
     return found[:count]
 
 
-def _called(operation: tf.Operation) -> list[tuple[tf.Graph, Sequence[tf.Tensor]]]:
-  """Returns the graphs that an operation calls, each with the tensors that it is given.
+def _called(operation: tf.Operation) -> tuple[list[tf.Graph], Sequence[tf.Tensor]]:
+  """Returns the graphs that an operation calls, and the tensors that each of them is given.
 
   Of a loop the condition and the body; of a branching the branches, in order.
   """
   attributes = operation.node_def.attr
-  given = operation.inputs
-  if operation.type in _LOOPS:
-    names = [attributes["cond"].func.name, attributes["body"].func.name]
-  elif operation.type in _CALLS:
-    names = [attributes["f"].func.name]
-  elif operation.type in ("If", "StatelessIf"):
-    names, given = (
-      [attributes["then_branch"].func.name, attributes["else_branch"].func.name],
-      given[1:],
-    )
-  elif operation.type in _BRANCHES:
-    names, given = [function.name for function in attributes["branches"].list.func], given[1:]
-  else:
-    return []
+  names = [attributes[key].func.name for key in _FUNCTIONS.get(operation.type, ())]
+  if operation.type in ("Case", "StatelessCase"):
+    names = [function.name for function in attributes["branches"].list.func]
   graphs = [tensorflow_internals.function_named(operation.graph, name).graph for name in names]
-  return [(graph, given) for graph in graphs]
+  # The first input of a branching says which branch it takes.
+  return graphs, operation.inputs[1:] if operation.type in _BRANCHES else operation.inputs
 
 
 def _assigned(graph: tf.Graph, given: Sequence[Any]) -> set[int]:
@@ -270,7 +266,8 @@ def _assigned(graph: tf.Graph, given: Sequence[Any]) -> set[int]:
   }
   found: set[int] = set()
   for operation in _in_order(graph):
-    for inner, tensors in _called(operation):
+    graphs, tensors = _called(operation)
+    for inner in graphs:
       found |= _assigned(inner, [handles.get(tensor.name) for tensor in tensors])
     rule = variable_operations.RULES.get(operation.type)
     for name, tensor in zip(

@@ -39,6 +39,30 @@ _SUGGESTIONS = {
 }
 
 
+# What XLA says → the message, the op where it names none, and what to do; "" for _SUGGESTIONS.
+_KNOWN = (
+  (r"No registered '(\w+)' OpKernel", "{} cannot be compiled", "", ""),
+  (
+    r"Input \d+ to node `[^`]+` with op (\w+) must be a compile-time constant",
+    "The shape that {} asks for depends on the data",
+    "",
+    "shapes must be known when the program is compiled: pad to a fixed size and mask",
+  ),
+  (
+    r"fixed tensor list size",
+    "The gradient of a loop without a known bound cannot be compiled",
+    "While",
+    "give tf.while_loop maximum_iterations",
+  ),
+  (
+    r"Only support static input shape",
+    "An input of the step has a shape that is not known",
+    "",
+    "batch with drop_remainder=True",
+  ),
+)
+
+
 class LowerError(errors.OctetError, RuntimeError):
   """XLA cannot compile a step.
 
@@ -136,42 +160,21 @@ def lower_error(
     functionalized: what was to be lowered, if it was a function without variables.
   """
   file, line = _place(text, functionalized)
-  unsupported = re.search(r"No registered '(\w+)' OpKernel", text)
-  constant = re.search(
-    r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time constant", text
-  )
-  if unsupported:
-    op = unsupported[1]
-    advices = (advice for pattern, advice in _SUGGESTIONS.items() if re.fullmatch(pattern, op))
-    suggestion = next(advices, "XLA has no such op: compute it in another way.")
-    return LowerError(f"{op} cannot be compiled", file, line, op, suggestion)
-  if constant:
-    return LowerError(
-      f"The shape that {constant[2]} asks for depends on the data",
-      file,
-      line,
-      constant[2],
-      "shapes must be known when the program is compiled: pad to a fixed size and mask",
-    )
-  if "fixed tensor list size" in text:
-    return LowerError(
-      "The gradient of a loop without a known bound cannot be compiled",
-      file,
-      line,
-      "While",
-      "give tf.while_loop maximum_iterations",
-    )
-  if "Only support static input shape" in text:
-    return LowerError(
-      "An input of the step has a shape that is not known",
-      suggestion="batch with drop_remainder=True",
-    )
+  for pattern, message, of_op, suggestion in _KNOWN:
+    if found := re.search(pattern, text):
+      op = found[1] if found.groups() else of_op
+      return LowerError(message.format(op), file, line, op, suggestion or _suggestion(op))
   said = (
     re.sub(r"^Failed getting HLO text: '", "", text)
     .split("\n\nStack trace")[0]
     .split("\nThe op is created at")[0]
   )
   return LowerError(f"XLA cannot compile the step: {said[:1000]}", file, line)
+
+
+def _suggestion(op):
+  advices = (advice for pattern, advice in _SUGGESTIONS.items() if re.fullmatch(pattern, op))
+  return next(advices, "XLA has no such op: compute it in another way.")
 
 
 def _place(text, functionalized):

@@ -29,14 +29,10 @@ class Rule:
   attributes: tuple[str, ...] = ()
 
 
-def _rows(indices):
-  return tf.expand_dims(indices, -1)
-
-
 def _scatter(function):
   def compute(resource, indices, updates):
     shape = tf.concat([tf.shape(indices), tf.shape(resource)[1:]], 0)
-    return (function(resource, _rows(indices), tf.broadcast_to(updates, shape)),)
+    return (function(resource, indices[..., tf.newaxis], tf.broadcast_to(updates, shape)),)
 
   return Rule(compute, ("resource",))
 
@@ -138,6 +134,14 @@ def _ftrl(var, accum, linear, grad, lr, l1, l2, lr_power, multiply_linear_by_lr)
 
 _ACCUMULATED = ("var", "accum")
 
+_SCATTERS = {
+  "Update": tf.tensor_scatter_nd_update,
+  "Add": tf.tensor_scatter_nd_add,
+  "Sub": tf.tensor_scatter_nd_sub,
+  "Min": tf.tensor_scatter_nd_min,
+  "Max": tf.tensor_scatter_nd_max,
+}
+
 # Operation → what it does. TensorFlow has more; a TPU's compiler does not know all of them either.
 RULES = {
   "ReadVariableOp": Rule(lambda resource: resource),
@@ -153,14 +157,8 @@ RULES = {
   "AssignVariableOp": Rule(lambda resource, value: (value,), ("resource",)),
   "AssignAddVariableOp": Rule(lambda resource, value: (resource + value,), ("resource",)),
   "AssignSubVariableOp": Rule(lambda resource, value: (resource - value,), ("resource",)),
-  "ResourceScatterUpdate": _scatter(tf.tensor_scatter_nd_update),
-  "ResourceScatterAdd": _scatter(tf.tensor_scatter_nd_add),
-  "ResourceScatterSub": _scatter(tf.tensor_scatter_nd_sub),
-  "ResourceScatterMin": _scatter(tf.tensor_scatter_nd_min),
-  "ResourceScatterMax": _scatter(tf.tensor_scatter_nd_max),
-  "ResourceScatterNdUpdate": _scatter_nd(tf.tensor_scatter_nd_update),
-  "ResourceScatterNdAdd": _scatter_nd(tf.tensor_scatter_nd_add),
-  "ResourceScatterNdSub": _scatter_nd(tf.tensor_scatter_nd_sub),
+  **{f"ResourceScatter{name}": _scatter(function) for name, function in _SCATTERS.items()},
+  **{f"ResourceScatterNd{name}": _scatter_nd(function) for name, function in _SCATTERS.items()},
   "ResourceApplyGradientDescent": Rule(_gradient_descent, ("var",)),
   "ResourceApplyProximalGradientDescent": Rule(_proximal_gradient_descent, ("var",)),
   "ResourceApplyMomentum": Rule(_momentum, _ACCUMULATED, ("use_nesterov",)),

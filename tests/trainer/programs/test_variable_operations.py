@@ -46,7 +46,7 @@ def test_rows_and_elements(name):
   before = tf.constant(np.random.RandomState(0).randn(5, 3), tf.float32)
   variable = tf.Variable(before)
   if "Nd" in name:
-    indices, updates = tf.constant([[0, 1], [4, 2]]), tf.constant([7.0, 8.0])
+    indices, updates = tf.constant([[0, 1], [4, 2]]), tf.constant([7.0, -8.0])
   else:
     indices, updates = tf.constant([0, 4]), tf.constant([[1.0, -2.0, 0.5]] * 2)
   (assigned,) = rule.assigns
