@@ -160,18 +160,14 @@ class StackReader:
   Args:
     dataset: what `stack` returns.
     devices: the name of each core's device.
-
-  Attributes:
-    element_spec: the nest of tf.TensorSpec of a stack's elements.
   """
 
   def __init__(self, dataset: tf.data.Dataset, devices: Sequence[str]) -> None:
-    self.element_spec = dataset.element_spec[1]
     self._iterator: Iterator = iter(dataset)
     self._devices = devices
-    self._stack: Stack | None = None
+    self._stack: Any = None
 
-  def current(self) -> Stack | None:
+  def current(self) -> Any:
     """Returns the stack that has steps left, the next one if need be; None at the end."""
     if self._stack is None or not self._stack.left:
       self._stack = None  # which frees its memory before there is another one
@@ -215,18 +211,8 @@ class HostsStackReader(StackReader):
     dataset_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
     devices: Sequence[str],
   ) -> None:
-    specs = []
-
-    def noted(context):
-      dataset = dataset_of(context)
-      specs.append(dataset.element_spec)
-      return dataset
-
+    super().__init__(distributed(strategy, dataset_of), devices)
     self._strategy = strategy
-    self._devices = devices
-    self._iterator = iter(distributed(strategy, noted))
-    self.element_spec = (specs[0][1],) * len(devices)
-    self._stack = None
 
   def _next(self) -> Stack | None:
     # Not in a tf.function, which would return copies that are on this host.
@@ -293,30 +279,16 @@ class GroupStack(Stack):
     )
 
 
-class GroupStackReader:
-  """Reads stacks of groups, and puts them on the devices.
+class GroupStackReader(StackReader):
+  """Reads stacks of groups, what `stack_groups` returns, and puts them on the devices."""
 
-  Args:
-    dataset: what `stack_groups` returns.
-    devices: the name of each core's device.
-  """
-
-  def __init__(self, dataset: tf.data.Dataset, devices: Sequence[str]) -> None:
-    self._iterator: Iterator = iter(dataset)
-    self._devices = devices
-    self._stack: GroupStack | None = None
-
-  def current(self) -> GroupStack | None:
-    """Returns the stack that has groups left, the next one if need be; None at the end."""
-    if self._stack is None or not self._stack.left:
-      self._stack = None
-      stacked = next(self._iterator, None)
-      if stacked is None:
-        return None
-      real, rows, elements = stacked
-      placed = _placed(elements, self._devices)
-      self._stack = GroupStack(placed, int(real), rows=rows.numpy(), on_host=elements)
-    return self._stack
+  def _next(self) -> GroupStack | None:
+    stacked = next(self._iterator, None)
+    if stacked is None:
+      return None
+    real, rows, elements = stacked
+    placed = _placed(elements, self._devices)
+    return GroupStack(placed, int(real), rows=rows.numpy(), on_host=elements)
 
 
 def _placed(elements, devices):
