@@ -60,7 +60,7 @@ def claim(base: str, clock: Callable[[], float] = time.time) -> Iterator[tuple[i
   Yields:
     (number, path of an empty folder beside the exports). The folder may be renamed to the export.
   """
-  number, folder = _take(base, clock)
+  number, folder = _claim_number(base, clock)
   try:
     yield number, folder
   finally:
@@ -87,7 +87,7 @@ def remove_old(base: str, keep: int | None, newest: str) -> None:
       storage.rmtree(os.path.join(base, name))
 
 
-def _take(base, clock):
+def _claim_number(base, clock):
   """Makes the folder of a claim that nobody else has; returns the number and the folder."""
   storage.makedirs(base)
   taken = [int(name) for name in names(base)] + [number for number, _ in _claims(base)]

@@ -90,8 +90,8 @@ class SavedModelExport:
     model = trace(program, self.feeder, serving_input_receiver_fn, self.options)
     source, step = assign(model, self.values, checkpoint_path)
     with _new_folder(os.fspath(export_dir_base), clock) as (folder, path):
-      calls = write(model, folder, assets_extra or {}, self.options)
-      verify(model, folder, calls, self._about(source, step), self.options)
+      calls = write(model, folder, assets_extra or {})
+      verify(model, folder, calls, self._about(source, step))
       publish(folder, path)
     logging.info("Exported %s to %s", files.shown(source), files.shown(path))
     return path
@@ -135,6 +135,7 @@ class TracedModel:
     methods: see `signatures.mark_methods`.
     decoders: feature → tf.function that decodes it, for programs that decode by themselves.
     tables: the look-up tables that the signatures use.
+    options: what the export contains, and how it is checked.
   """
 
   program: step_lib.Program
@@ -145,6 +146,7 @@ class TracedModel:
   methods: Mapping[str, str]
   decoders: Mapping[str, Callable]
   tables: Sequence[Any]
+  options: options.ExportOptions
 
   @property
   def beside(self) -> list[str]:
@@ -192,7 +194,9 @@ def trace(
   if signatures.CLASSIFY in traced and signatures.CLASSIFY not in outputs:
     methods[signatures.CLASSIFY] = "classify"
   used = tables.used_by([each.graph for each in traced.values()], made)
-  return TracedModel(program, inputs, predict, list(outputs), traced, methods, decoders, used)
+  return TracedModel(
+    program, inputs, predict, list(outputs), traced, methods, decoders, used, export_options
+  )
 
 
 def _trace_prediction(program, inputs):
@@ -248,16 +252,14 @@ def _new_folder(base: str, clock: Callable[[], float]) -> Iterator[tuple[str, st
 
 
 def write(
-  model: TracedModel,
-  folder: str,
-  assets_extra: Mapping[str, str],
-  export_options: options.ExportOptions,
+  model: TracedModel, folder: str, assets_extra: Mapping[str, str]
 ) -> list[verification.Check]:
   """Writes the SavedModel, with the files beside it and the requests to warm up with.
 
   Returns:
     Calls of the signatures, with what the model itself gives.
   """
+  # tf.saved_model.save refuses a function whose variables and tables no attribute leads to.
   module = tf.Module()
   module.decoders = model.decoders
   module.tables = model.tables
@@ -271,18 +273,14 @@ def write(
     storage.copy(source, target)
   signatures.mark_methods(folder, model.methods)
   calls = checks.build(
-    model.outputs, model.own, model.beside, model.inputs, export_options.class_names
+    model.outputs, model.own, model.beside, model.inputs, model.options.class_names
   )
-  warm_up.write(folder, calls, export_options.warm_up_batches)
+  warm_up.write(folder, calls, model.options.warm_up_batches)
   return calls
 
 
 def verify(
-  model: TracedModel,
-  folder: str,
-  calls: Sequence[verification.Check],
-  about: Mapping[str, Any],
-  export_options: options.ExportOptions,
+  model: TracedModel, folder: str, calls: Sequence[verification.Check], about: Mapping[str, Any]
 ) -> None:
   """Has another process run the SavedModel, adds other runtimes' files, and describes it all.
 
@@ -291,9 +289,9 @@ def verify(
   """
   found = description.signatures_of(folder)
   described = description.describe(
-    found, about, export_options.class_names, model.decoders if model.beside else ()
+    found, about, model.options.class_names, model.decoders if model.beside else ()
   )
-  if export_options.verify:
+  if model.options.verify:
     described["verified"] = verification.verify(folder, calls)
     loaded_only = set(found) - {call.signature for call in calls}
     if loaded_only:
@@ -302,12 +300,12 @@ def verify(
         "with: %s.",
         ", ".join(sorted(loaded_only)),
       )
-  if export_options.runtimes:
+  if model.options.runtimes:
     from trainer.outputs import runtimes  # imports TensorFlow Lite and others: only if needed
 
     default = next((call for call in calls if call.signature == "serving_default"), None)
     described["runtimes"] = runtimes.add(
-      folder, export_options.runtimes, default, model.inputs.sample
+      folder, model.options.runtimes, default, model.inputs.sample
     )
   description.write(folder, described)
 

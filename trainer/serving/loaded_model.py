@@ -137,11 +137,7 @@ def _array(name, value, spec):
     raise errors.InputError(
       f"The feature {name!r} must be {wanted}: {_short(str(error))}."
     ) from error
-  fits = shape is None or (
-    array.ndim == len(shape)
-    and all(size in (None, found) for size, found in zip(shape, array.shape, strict=True))
-  )
-  if not fits or not array.ndim:
+  if not tf.TensorShape(shape).is_compatible_with(array.shape) or not array.ndim:
     raise errors.InputError(
       f"The feature {name!r} must be {wanted}; its shape is {list(array.shape)}."
     )
@@ -178,15 +174,13 @@ def load(path: str, **settings: Any) -> LoadedModel:
 class _FilesEngine(engines.Engine):
   """Decodes files, all of a batch in one call, and runs serving_default."""
 
-  def __init__(self, loaded):
-    self._loaded = loaded
-    self.name = loaded.engine.name
+  def __init__(self, loaded: LoadedModel) -> None:
+    self.loaded, self.name = loaded, loaded.engine.name
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    decoded = {
-      name: self._loaded.decode(name, list(features[name])) for name in self._loaded.decoders
-    }
-    return self._loaded.engine.predict_batch({**features, **decoded})
+    loaded = self.loaded
+    decoded = {name: loaded.decode(name, list(features[name])) for name in loaded.decoders}
+    return loaded.engine.predict_batch({**features, **decoded})
 
 
 def _other_signatures(described):

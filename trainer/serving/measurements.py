@@ -9,6 +9,7 @@
 The text format: https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
+import bisect
 import collections
 import threading
 from collections.abc import Sequence
@@ -26,14 +27,13 @@ class Histogram:
   """
 
   def __init__(self, bounds: Sequence[float]) -> None:
-    self._bounds = tuple(bounds)
-    self._counts = [0] * (len(self._bounds) + 1)
+    self._bounds = bounds
+    self._counts = [0] * (len(bounds) + 1)
     self._sum = 0.0
 
   def add(self, value: float) -> None:
     """Counts a value."""
-    place = next((i for i, bound in enumerate(self._bounds) if value <= bound), len(self._bounds))
-    self._counts[place] += 1
+    self._counts[bisect.bisect_left(self._bounds, value)] += 1
     self._sum += value
 
   def lines(self, name: str) -> list[str]:
