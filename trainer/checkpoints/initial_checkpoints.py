@@ -19,9 +19,8 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import leases, own_names, reader
+from trainer.checkpoints import own_names, reader, weight_sources
 from trainer.internals import patches, tensorflow_internals
-from trainer.io import storage
 from trainer.tracing import variable_store
 
 _SHOWN = 10  # most names in a message
@@ -130,22 +129,23 @@ def apply(
   own = own_names.model_names(model)
   values: dict[str, Any] = {}
   for initializer in initializers:
-    values |= leases.read(
-      functools.partial(_newest, initializer.path),
-      functools.partial(_read, initializer, model, own),
-    )
+    load = functools.partial(_read, initializer, model, own)
+    try:
+      values |= weight_sources.read(initializer.path, load)
+    except errors.CheckpointNotFoundError as error:
+      raise errors.CheckpointNotFoundError(f"init_from_checkpoint: {error}") from error
   for name, value in values.items():
     model[name].assign(np.asarray(value).astype(model[name].dtype.base_dtype.as_numpy_dtype))
   return set(values)
 
 
-def _read(initializer, model, own, path):
+def _read(initializer, model, own, source):
   """Reads the values of a noted call from a checkpoint; returns them by the variables' names."""
-  stored = reader.shapes(path)
-  resolved = initializer.resolve(own, stored)
+  path = source.path
+  resolved = initializer.resolve(own, source.shapes)
   for name, there in resolved.items():
-    _check_fits(path, name, model[name], there, *stored[there])
-  found = reader.read(path, sorted(set(resolved.values())))
+    _check_fits(path, name, model[name], there, *source.shapes[there])
+  found = source.read(sorted(set(resolved.values())))
   more = ", ..." if len(resolved) > _SHOWN else ""
   names = ", ".join(list(resolved)[:_SHOWN])
   logging.info("%d variables start from %s: %s%s", len(resolved), path, names, more)
@@ -191,17 +191,10 @@ def _target(wanted, present):
   return name
 
 
-def _newest(path):
-  newest = reader.latest_named(path) if storage.isdir(path) else path
-  if newest is None or not storage.exists(f"{newest}.index"):
-    raise errors.CheckpointNotFoundError(f"init_from_checkpoint: there is no checkpoint at {path}.")
-  return newest
-
-
 def _check_fits(path, name, variable, there, shape, dtype):
   if not reader.fits(variable, shape, dtype):
     raise errors.CheckpointError(
-      f"init_from_checkpoint: {there} in {path} is {dtype.name}{list(shape)}, and the variable "
+      f"init_from_checkpoint: {there} in {path} is {dtype}{list(shape)}, and the variable "
       f"{name} is {variable.dtype.base_dtype.name}{variable.shape.as_list()}."
     )
 

@@ -26,7 +26,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import file_names, reader, state_file
+from trainer.checkpoints import file_names, listing, reader
 from trainer.io import files, storage
 
 _T = TypeVar("_T")
@@ -149,11 +149,8 @@ def _is_going(path):
   A training first takes a checkpoint out of the file `checkpoint`, then looks for leases, and then
   removes it. So a lease that was there before this file was read, and named it, is seen.
   """
-  try:
-    text = storage.read(os.path.join(os.path.dirname(path), file_names.STATE))
-  except tf.errors.NotFoundError:
-    return False
-  named, step = state_file.parse(text).listed_steps(), file_names.step_of(path)
+  state = listing.read_state(os.path.dirname(path))
+  named, step = state.listed_steps() if state else (), file_names.step_of(path)
   return bool(named) and step not in named and step < max(named)
 
 
@@ -165,18 +162,16 @@ def read(choose: Callable[[], str | None], load: Callable[[str], _T]) -> _T:
 
 def until_served(attempt: Callable[[], _T]) -> _T:
   """Calls a function that chooses and reads a checkpoint; again, where it raises a GoneError."""
-  for _ in range(_TRIES - 1):
+  gone: reader.GoneError | None = None
+  for _ in range(_TRIES):
     try:
       return attempt()
-    except reader.GoneError:
-      continue
-  try:
-    return attempt()
-  except reader.GoneError as error:
-    raise errors.CheckpointNotFoundError(
-      f"{error} So were {_TRIES - 1} others before it: let the training there keep more "
-      "checkpoints (RunConfig.keep_checkpoint_max), or save less often."
-    ) from error
+    except reader.GoneError as error:
+      gone = error
+  raise errors.CheckpointNotFoundError(
+    f"{gone} So were {_TRIES - 1} others before it: let the training there keep more checkpoints "
+    "(RunConfig.keep_checkpoint_max), or save less often."
+  ) from gone
 
 
 def expire(
