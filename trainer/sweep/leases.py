@@ -48,36 +48,30 @@ def this_process() -> Holder:
   )
 
 
+@dataclasses.dataclass
 class Leases:
   """The leases of one study.
 
-  Args:
+  Attributes:
     engine: a sqlalchemy Engine. The table is created if it does not exist.
     study: name of the study.
     seconds: after this time without a beat, a process on another machine counts as dead.
-    holder: claims the trials; None for this process.
+    holder: claims the trials; by default this process.
     clock: returns seconds.
     started: returns the start time of a process ID, see processes.start_time.
   """
 
-  def __init__(
-    self,
-    engine: Any,
-    study: str,
-    seconds: float = 60.0,
-    holder: Holder | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    started: Callable[[int], str | None] = processes.start_time,
-  ) -> None:
+  engine: Any
+  study: str
+  seconds: float = 60.0
+  holder: Holder = dataclasses.field(default_factory=this_process)
+  clock: Callable[[], float] = time.monotonic
+  started: Callable[[int], str | None] = processes.start_time
+
+  def __post_init__(self) -> None:
     import sqlalchemy
 
     self._sql = sqlalchemy
-    self._engine = engine
-    self._study = study
-    self._seconds = seconds
-    self.holder = holder or this_process()
-    self._clock = clock
-    self._started = started
     # Trial number → ((owner, beat), when this process first saw that pair).
     self._seen: dict[int, tuple[tuple[str, int], float]] = {}
     self._table = sqlalchemy.Table(
@@ -89,9 +83,9 @@ class Leases:
       *(sqlalchemy.Column(name, sqlalchemy.Integer) for name in ("pid", "beat")),
     )
     try:
-      self._table.create(engine, checkfirst=True)
+      self._table.create(self.engine, checkfirst=True)
     except sqlalchemy.exc.DBAPIError:  # another process created it after the check
-      self._table.create(engine, checkfirst=True)
+      self._table.create(self.engine, checkfirst=True)
 
   def claim(self, number: int) -> bool:
     """Tries to take a trial; returns whether this process holds it now."""
@@ -99,9 +93,9 @@ class Leases:
     mine = dataclasses.asdict(self.holder)
     if row is None:
       try:
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
           connection.execute(
-            self._table.insert().values(study=self._study, trial=number, beat=0, **mine)
+            self._table.insert().values(study=self.study, trial=number, beat=0, **mine)
           )
         return True
       except self._sql.exc.IntegrityError:  # another process inserted its row first
@@ -115,7 +109,7 @@ class Leases:
       self._table.c.owner == row.owner,
       self._table.c.beat == row.beat,
     )
-    with self._engine.begin() as connection:
+    with self.engine.begin() as connection:
       return (
         connection.execute(
           self._table.update().where(*unchanged).values(beat=row.beat + 1, **mine)
@@ -125,14 +119,14 @@ class Leases:
 
   def beat(self) -> set[int]:
     """Renews the leases of this process; returns the numbers of the trials that it still holds."""
-    own = (self._table.c.study == self._study, self._table.c.owner == self.holder.owner)
-    with self._engine.begin() as connection:
+    own = (self._table.c.study == self.study, self._table.c.owner == self.holder.owner)
+    with self.engine.begin() as connection:
       connection.execute(self._table.update().where(*own).values(beat=self._table.c.beat + 1))
       return set(connection.execute(self._sql.select(self._table.c.trial).where(*own)).scalars())
 
   def release(self, number: int) -> None:
     """Releases a trial if this process holds it."""
-    with self._engine.begin() as connection:
+    with self.engine.begin() as connection:
       connection.execute(
         self._table.delete().where(self._where(number), self._table.c.owner == self.holder.owner)
       )
@@ -151,19 +145,19 @@ class Leases:
   def is_dead(self, row: Any) -> bool:
     """Whether the holder in a row of the table is dead; see the module."""
     if row.host == self.holder.host and row.started:
-      return self._started(row.pid) != row.started
+      return self.started(row.pid) != row.started
     state = row.owner, row.beat
     if self._seen.get(row.trial, (None,))[0] != state:
-      self._seen[row.trial] = state, self._clock()
-    return self._clock() - self._seen[row.trial][1] >= self._seconds
+      self._seen[row.trial] = state, self.clock()
+    return self.clock() - self._seen[row.trial][1] >= self.seconds
 
   def _rows(self, *where):
-    chosen = self._sql.select(self._table).where(self._table.c.study == self._study, *where)
-    with self._engine.connect() as connection:
+    chosen = self._sql.select(self._table).where(self._table.c.study == self.study, *where)
+    with self.engine.connect() as connection:
       return connection.execute(chosen).all()
 
   def _row(self, number):
     return next(iter(self._rows(self._where(number))), None)
 
   def _where(self, number):
-    return self._sql.and_(self._table.c.study == self._study, self._table.c.trial == number)
+    return self._sql.and_(self._table.c.study == self.study, self._table.c.trial == number)

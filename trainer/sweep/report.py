@@ -283,18 +283,10 @@ def print_trials(
     command: called with a trial's number and own bindings; returns the command that runs it.
     count: number of trials.
   """
-  study = optuna_parts.library().create_study(
-    directions=["maximize" if mode == "max" else "minimize" for mode in settings.modes]
-  )
+  study = optuna_parts.library().create_study(directions=settings.directions)
   for number in range(count):
-    study.sampler = optuna_parts.sampler(
-      settings.sampler,
-      settings.sampler_options,
-      settings.seed,
-      number,
-      settings.space.fixed(number),
-    )
-    own = [gin_text.binding(key, text) for key, text in settings.space.suggest(study.ask()).items()]
+    study.sampler = settings.make_sampler(number)
+    own = settings.choose(study.ask())
     print(f"trial {number}")
     for binding in own:
       print(f"  {binding}")

@@ -49,6 +49,20 @@ class Settings:
   bindings: tuple[str, ...]
   seed: int
 
+  @property
+  def directions(self) -> list[str]:
+    """The modes as Optuna calls them."""
+    return ["maximize" if mode == "max" else "minimize" for mode in self.modes]
+
+  def make_sampler(self, number: int) -> Any:
+    """Makes the sampler of one trial, see optuna_parts.sampler."""
+    fixed = self.space.fixed(number)
+    return optuna_parts.sampler(self.sampler, self.sampler_options, self.seed, number, fixed)
+
+  def choose(self, trial: Any) -> list[str]:
+    """Chooses the parameters of an optuna.Trial; returns its own gin bindings."""
+    return [gin_text.binding(key, text) for key, text in self.space.suggest(trial).items()]
+
   def definition(self) -> dict[str, Any]:
     """Returns what must not change while a sweep goes on, in a form that JSON can hold."""
     return {

@@ -98,10 +98,9 @@ class Study:
         f"{', '.join(names) or 'none'}. Start one without --join, or check "
         "--storage and --study."
       )
-    directions = ["maximize" if mode == "max" else "minimize" for mode in settings.modes]
     try:
       made = optuna.create_study(
-        storage=storage, study_name=name, directions=directions, load_if_exists=True
+        storage=storage, study_name=name, directions=settings.directions, load_if_exists=True
       )
     except ValueError:  # it exists with other directions, which the definition below reports
       made = optuna.load_study(storage=storage, study_name=name)
@@ -156,9 +155,7 @@ class Study:
     return self._optuna.load_study(
       storage=_Uncached(self._storage) if self._is_alone else self._storage,
       study_name=self.name,
-      sampler=optuna_parts.sampler(
-        s.sampler, s.sampler_options, s.seed, number, s.space.fixed(number)
-      ),
+      sampler=s.make_sampler(number),
       pruner=optuna_parts.pruner(s.pruner, s.pruner_options),
     )
 

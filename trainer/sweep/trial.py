@@ -21,7 +21,6 @@ from trainer.cli import processes
 from trainer.io import local_files
 from trainer.loop import preemption
 from trainer.reporting import metrics_file
-from trainer.sweep import gin_text
 
 if TYPE_CHECKING:
   from trainer.sweep import settings as settings_lib
@@ -90,9 +89,9 @@ class Run:
     self.name = f"trial {trial.number}"
     self.settings = settings
     self.model_dir = folder(sweep_dir, trial.number)
-    own = [gin_text.binding(key, text) for key, text in settings.space.suggest(trial).items()]
-    self.own_bindings = own
-    self.arguments = arguments(common, sweep_dir, trial.number, [*settings.bindings, *own])
+    self.own_bindings = settings.choose(trial)
+    bindings = [*settings.bindings, *self.own_bindings]
+    self.arguments = arguments(common, sweep_dir, trial.number, bindings)
     self.pruned = "pruned_at" in trial.user_attrs
     self._size = -1  # of the metrics file at the last look
     self._begin_time = time.monotonic()
