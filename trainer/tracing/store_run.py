@@ -62,7 +62,7 @@ class UniqueNames:
 
 @dataclasses.dataclass
 class StoreRun:
-  """Traces a function on each replica. A run that continues another one takes its last three.
+  """Traces a function on each replica. A run that goes on with a step takes the last one's names.
 
   Attributes:
     strategy: the strategy whose replicas run the function.
@@ -143,7 +143,9 @@ class StoreRun:
     return True  # a branch of tf.cond must return something
 
   def _get_by_name(self, next_creator, **kwargs):
+    # Keras passes the last part of a variable's path alone ("kernel"); the maker has all of it.
     maker = self.keras_state.variable_being_made
+    # A layer from before this trace is built once: the next trace would not ask for its variables.
     if (made_before := self.keras_state.made_before()) is not None:
       outside_variables.note_maker(made_before)
     if maker is None:
