@@ -95,7 +95,7 @@ class Session:
     model = self._store.variables
     wanted = {name: name for name in model} if wanted is None else wanted
     initial_checkpoints.apply(
-      [initial_checkpoints.CheckpointInitializer(path, wanted, model)], model
+      [initial_checkpoints.CheckpointInitializer.of(path, wanted, model)], model
     )
 
   def _compute(self, made: list[Any], fed: dict[Any, Any]) -> list[Any]:
