@@ -1,4 +1,4 @@
-"""Compares training programs that TensorFlow lowered as a TPU does with those lowered as for a CPU.
+"""Compares training programs that tensorflow-tpu lowered with those of another TensorFlow.
 
     python -m tests.slow.lowerings --lower=out/lowered    in an environment with [tpu,preflight]
     python -m tests.slow.lowerings --lower=out/lowered    in one with [cpu,preflight]
@@ -60,7 +60,7 @@ def compare(folder):
     rows.append(
       [
         name.removesuffix(".gin"),
-        {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "as for a CPU"}[way],
+        {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "for any device"}[way],
         f"{compiled.listing.allocated_bytes / 2**20:,.1f} MiB",
         f"{compiled.aliased_bytes / 2**20:,.1f} MiB",
         f"{compiled.flops / 1e6:,.2f}",

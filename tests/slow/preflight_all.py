@@ -143,7 +143,7 @@ def table(results):
     "program of as many steps as a TPU does in one;",
     '"input" is what a core gets for all of them at once, and "memory" holds it too. "Lowered" '
     "says whether TensorFlow lowered the program",
-    "[as a TPU does or as for a CPU](preflight.md#two-lowerings). Seconds are those of all "
+    "[as a TPU does or for any device](preflight.md#lowering). Seconds are those of all "
     "stages, on two CPU cores with other work too.",
     '"All-reduced" is what the cores add up in a step, beside the size of the trainable '
     "variables, whose gradients it is. Gradients that the",
@@ -173,7 +173,7 @@ def _cells(step):
     step["topology"],
     str(step["per_core_batch"]),
     str(loop["steps_per_program"]) if loop else "",
-    {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "as for a CPU"}.get(step["lowering"], ""),
+    {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "for any device"}.get(step["lowering"], ""),
     "passed" if step["passed"] else f"**failed: {step['failed_stage']}**",
     f"{sum(step['stage_seconds'].values()):.0f}",
     f"{needed / 2**20:,.1f} MiB" if needed else "",

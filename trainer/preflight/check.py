@@ -14,7 +14,7 @@ from trainer.cli import command, formatting
 from trainer.preflight import bindings, bridge, compiler, estimates, hlo, memory, search
 from trainer.preflight import steps as steps_lib
 from trainer.preflight import topology as topology_lib
-from trainer.programs import cpu_lowering, graph_operations, hlo_program, lowering
+from trainer.programs import graph_operations, hlo_program, lowering
 from trainer.settings.kinds import Kind
 
 STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
@@ -36,9 +36,9 @@ class StepReport:
     seconds: stage → seconds, of the stages that passed.
     failed: the stage that failed, or "".
     problem: why it failed.
-    lowering: `hlo_program.TPU` if the step was lowered as a TPU does, `hlo_program.CPU` if as for a
-      CPU.
-    warnings: sentences about figures that mislead.
+    lowering: `hlo_program.TPU` if tensorflow-tpu lowered the step, `hlo_program.CPU` if another
+      TensorFlow did.
+    warnings: sentences about what is missing in the report.
     bridged: the device loop around the step, after TensorFlow's TPU bridge.
     compiled: the compiler's figures, if the step fits.
     out_of_memory: the compiler's figures, if it does not fit.
@@ -118,7 +118,7 @@ class Check:
     report.per_core = self.experiment.per_core(kind, topology.replicas)
     with contextlib.suppress(_Stopped):
       lowered = self._lower(report)
-      report.warnings, report.trainable_bytes = lowered.warnings, lowered.trainable_bytes
+      report.trainable_bytes = lowered.trainable_bytes
       report.lowering = lowered.program.lowering
       report.bridged = lowered.bridged
       result = self._stage(
@@ -142,14 +142,7 @@ class Check:
       graph, variables = traced.concrete.graph, steps.program.store.variables.values()
       trainable = sum(v.shape.num_elements() * v.dtype.size for v in variables if v.trainable)
       self._lowered[key] = _Lowered(
-        program,
-        element,
-        graph,
-        cpu_lowering.warnings(graph) if program.lowering == hlo_program.CPU else [],
-        trainable,
-        bridged,
-        _next_input(traced.plan),
-        dict(report.seconds),
+        program, element, graph, trainable, bridged, _next_input(traced.plan), dict(report.seconds)
       )
     else:
       report.seconds.update(self._lowered[key].seconds)
@@ -193,11 +186,10 @@ class Check:
     wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
     # Padding of less than 1 % of the step's memory is not worth a line.
     floor = max(2**20, result.listing.allocated_bytes // 100)
-    for_cpu = lowered.program.lowering == hlo_program.CPU
     report.advice = [
       line
       for buffer in wasteful
-      if buffer.padding >= floor and (line := buffer.advice(report.per_core, for_cpu))
+      if buffer.padding >= floor and (line := buffer.advice(report.per_core))
     ]
     if self.search_batch == "always" or (self.search_batch == "auto" and not fits):
       try:
@@ -234,7 +226,6 @@ class _Lowered:
   program: hlo_program.HloProgram
   element: object
   graph: object
-  warnings: list
   trainable_bytes: int
   bridged: bridge.Bridged
   next_input: int

@@ -96,12 +96,11 @@ class Buffer:
           candidates.append((padded / self.shape[axis], axis, self.shape[axis], padded))
     return max(candidates)[1:] if candidates else None
 
-  def advice(self, per_core: int, is_lowered_for_cpu: bool = True) -> str:
+  def advice(self, per_core: int) -> str:
     """Returns sentences on the padding and what to change; "" if there is little padding.
 
     Args:
       per_core: the per-core batch.
-      is_lowered_for_cpu: whether TensorFlow lowered the program as for a CPU.
     """
     axis = self.padded_axis()
     if axis is None or self.size < 1.3 * self.content:
@@ -109,15 +108,10 @@ class Buffer:
     index, size, padded = axis
     name = "last dimension" if index == len(self.shape) - 1 else f"dimension {index}"
     stored = f"{formatting.memory_size(self.content)} stored as {formatting.memory_size(self.size)}"
-    change = self._change(index, size, padded, per_core, is_lowered_for_cpu)
+    change = self._change(index, size, padded, per_core)
     return f"{stored}: {name} {size} padded to {padded}. {change}"
 
-  def _change(self, index, size, padded, per_core, is_lowered_for_cpu):
-    if is_lowered_for_cpu and re.search("stateless|random", self.op):
-      return (
-        "It belongs to random numbers as they are lowered for a CPU; a TPU's own lowering draws "
-        "them in another way."
-      )
+  def _change(self, index, size, padded, per_core):
     if index == 0 and size == per_core:
       return f"It is the batch: {padded} examples per core would take the same memory here."
     if index == len(self.shape) - 1 and len(self.shape) > 1:

@@ -15,7 +15,7 @@ if typing.TYPE_CHECKING:
 
 _LOWERED = {
   hlo_program.TPU: "as a TPU does, by tensorflow-tpu",
-  hlo_program.CPU: "as for a CPU; the extras [tpu,preflight] lower as a TPU does",
+  hlo_program.CPU: "for any XLA device, by tensorflow-cpu",
 }
 
 

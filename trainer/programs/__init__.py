@@ -11,7 +11,6 @@ lowers it to HLO. `loop/` runs these programs, and `preflight/` compiles them.
 __all__ = [
   "abstract_variables",
   "core_results",
-  "cpu_lowering",
   "device_loops",
   "eval_loop",
   "executor",

@@ -161,7 +161,7 @@ class Functionalized:
       return [found]
     for name, value in zip(rule.assigns, found, strict=True):
       state[inputs[names.index(name)].index] = value
-    return []
+    return [now[names.index(rule.returns)]] if rule.returns else []
 
   def _copy(self, operation, inputs, prefix):
     attributes = dict(operation.node_def.attr)

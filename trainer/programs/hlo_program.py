@@ -12,9 +12,8 @@ class HloProgram:
 
   Attributes:
     hlo: a serialized HloModuleProto.
-    lowering: TPU if TensorFlow lowered it as a TPU does, CPU if it did as for a CPU.
-    aliases: pairs (result, parameter) of numbers: the result takes the parameter's memory. Where
-      the HLO says so itself, as that of a CPU does, there are none.
+    lowering: TPU if tensorflow-tpu lowered it as a TPU does, CPU if another TensorFlow did.
+    aliases: pairs (result, parameter) of numbers: the result takes the parameter's memory.
   """
 
   hlo: bytes

@@ -29,9 +29,7 @@ _SUGGESTIONS = {
   r"Iterator\w*|\w*Dataset\w*": (
     "a dataset cannot be read inside model_fn: return it from the input_fn."
   ),
-  r"Resize(Bicubic|Area)\w*|CropAndResize\w*": (
-    "resize in the input_fn, or use the method 'bilinear' or 'nearest'."
-  ),
+  r"CropAndResize\w*": "crop in the input_fn, or take a slice and resize it with tf.image.resize.",
   r"Ragged\w*|Sparse(?!Softmax)\w*": (
     "ragged and sparse tensors must become dense: pad them in the input_fn."
   ),
@@ -90,28 +88,21 @@ def is_as_on_tpu() -> bool:
 def lower(
   function: tf.types.experimental.PolymorphicFunction, specs: Sequence[tf.TensorSpec]
 ) -> hlo_program.HloProgram:
-  """Lowers a traced program: as a TPU does if tensorflow-tpu is installed, else as for a CPU.
+  """Lowers a traced program, once it is functionalized.
 
   Args:
     function: the tf.function, with jit_compile=True.
     specs: of its arguments, which are flat.
 
   Raises:
-    LowerError: XLA cannot compile the program, or it cannot be made a function without variables,
-      which lowering as a TPU does needs.
+    LowerError: XLA cannot compile the program, or it cannot be made a function without variables.
   """
   functionalized = None
   try:
-    if not is_as_on_tpu():
-      hlo = function.experimental_get_compiler_ir(*specs)(stage="hlo_serialized")
-      return hlo_program.HloProgram(hlo, hlo_program.CPU)
     functionalized = functionalize.Functionalized(function.get_concrete_function(*specs))
-    return lower_functionalized(functionalized, "TPU")
+    return lower_functionalized(functionalized, "TPU" if is_as_on_tpu() else None)
   except functionalize.ImpureError as error:
-    raise LowerError(
-      f"{error} In an environment with the extras [cpu,preflight] the step is lowered as "
-      "for a CPU, which can do it"
-    ) from error
+    raise LowerError(str(error), op=error.operation.type) from error
   except (ValueError, TypeError, tf.errors.OpError) as error:
     # Not chained: TensorFlow's message is long, and what helps of it is in ours.
     raise lower_error(str(error), functionalized) from None

@@ -45,6 +45,12 @@ def _uniform(state, shape, dtype):
   return tf.cast(whole, dtype) * tf.constant(2.0**-bits, dtype)
 
 
+def _uniform_of_a_byte(state, shape, dtype):
+  """Uniform in (0, 1), of 8 bits: the odd multiples of 1 / 512."""
+  odd = 2 * _highest(state, shape, tf.uint8, 8) + 1
+  return tf.cast(odd, dtype) * tf.constant(1 / 512, dtype)
+
+
 def _symmetric(state, shape, dtype):
   """Uniform in (-1, 1) without 0: the odd multiples of a power of 2, all exact in the dtype."""
   bits = _UNIFORM_BITS[dtype] + 1
@@ -132,6 +138,53 @@ def _state_of(seed):
   ).output
 
 
+def _uniform_as_used(
+  operation: tf.Operation, inputs: Sequence[tf.Tensor]
+) -> Sequence[tf.Tensor] | None:
+  """The rule of a uniform draw. Dropout draws, and compares with its rate: a byte may suffice.
+
+  XLA keeps in memory what its generator draws, so that a byte takes a quarter of the memory.
+  """
+  is_of_a_byte = _is_decided_by_a_byte(operation.outputs[0])
+  return _drawn(_uniform_of_a_byte if is_of_a_byte else _uniform, operation, inputs)
+
+
+def _is_decided_by_a_byte(number):
+  """Returns whether 8 bits are all that matters of a traced uniform number in [0, 1).
+
+  They are if it is compared with a constant that is a multiple of 1 / 256, such as a rate of 0.25,
+  and has no other use.
+  """
+  scale, offset = 1.0, 0.0
+  while number.dtype == tf.float32 and len(number.consumers()) == 1:
+    (user,) = number.consumers()
+    value = _known([each for each in user.inputs if each is not number])
+    if value is None or any(number is output for output in number.graph.outputs):
+      return False
+    if user.type in ("Greater", "GreaterEqual", "Less", "LessEqual"):
+      return bool(scale) and (256 * (value - offset) / scale).is_integer()
+    if user.type not in ("Mul", "AddV2"):
+      return False
+    if user.type == "Mul":
+      scale, offset = scale * value, offset * value
+    else:
+      offset += value
+    (number,) = user.outputs
+  return False
+
+
+def _known(others):
+  """Returns the value of an operation's only other input, if it is a known scalar."""
+  if len(others) != 1:
+    return None
+  (other,) = others
+  if other.op.type == "Sub":  # maxval - minval
+    above, below = (_known([each]) for each in other.op.inputs)
+    return None if above is None or below is None else above - below
+  value = tf.get_static_value(other)
+  return float(value) if value is not None and value.ndim == 0 else None
+
+
 def _drawn(
   compute: Callable[..., tf.Tensor], operation: tf.Operation, inputs: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor] | None:
@@ -158,7 +211,6 @@ def _drawn(
 def _rules():
   rules = {"StatelessRandomGetKeyCounter": _key_and_counter}
   for name, compute in {
-    "StatelessRandomUniform": _uniform,
     "StatelessRandomUniformInt": _int,
     "StatelessRandomUniformFullInt": _full_int,
     "StatelessRandomNormal": _normal,
@@ -166,6 +218,7 @@ def _rules():
   }.items():
     for version in ("", "V2"):  # the first version takes a seed, the second a key and a counter
       rules[name + version] = functools.partial(_drawn, compute)
+  rules["StatelessRandomUniform"] = rules["StatelessRandomUniformV2"] = _uniform_as_used
   return {**rules, "StatelessMultinomial": functools.partial(_drawn, _multinomial)}
 
 

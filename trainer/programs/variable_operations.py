@@ -22,11 +22,13 @@ class Rule:
       assigns, the tuple of the next values.
     assigns: names of the inputs that are assigned.
     attributes: names of the operation's attributes that the function takes.
+    returns: of an operation that assigns and has a result, the input whose value before is it.
   """
 
   compute: Callable[..., Any]
   assigns: tuple[str, ...] = ()
   attributes: tuple[str, ...] = ()
+  returns: str = ""
 
 
 def _scatter(function):
@@ -39,6 +41,15 @@ def _scatter(function):
 
 def _scatter_nd(function):
   return Rule(lambda ref, indices, updates: (function(ref, indices, updates),), ("ref",))
+
+
+def _skipped(resource, alg, delta):
+  """The state of a tf.random.Generator after delta numbers: a counter of 128 bits, and the key."""
+  del alg  # TensorFlow's kernels have Philox alone
+  low, high, key = tf.unstack(tf.bitcast(resource, tf.uint64))
+  next_low = low + tf.cast(delta, tf.uint64) * tf.constant(256, tf.uint64)
+  carried = tf.cast(tf.cast(next_low < low, tf.int32), tf.uint64)
+  return (tf.bitcast(tf.stack([next_low, high + carried, key]), tf.int64),)
 
 
 def _gradient_descent(var, alpha, delta):
@@ -153,6 +164,7 @@ RULES = {
     lambda resource, indices, batch_dims: tf.gather(resource, indices, batch_dims=batch_dims),
     attributes=("batch_dims",),
   ),
+  "RngReadAndSkip": Rule(_skipped, ("resource",), returns="resource"),
   "ResourceGatherNd": Rule(lambda resource, indices: tf.gather_nd(resource, indices)),
   "AssignVariableOp": Rule(lambda resource, value: (value,), ("resource",)),
   "AssignAddVariableOp": Rule(lambda resource, value: (resource + value,), ("resource",)),

@@ -58,20 +58,6 @@ def test_a_padded_batch_is_called_the_batch():
   )
 
 
-def test_random_numbers_are_not_the_users_to_change():
-  numbers = memory.Buffer(
-    "pred",
-    (401408, 4),
-    (1, 0),
-    401408 * 128,
-    1,
-    "model_fn/dropout_1/stateless_dropout/GreaterEqual",
-  )
-  assert "last dimension 4 padded to 128. It belongs to random numbers" in numbers.advice(
-    per_core=128
-  )
-
-
 def test_what_is_stored_densely_needs_no_advice():
   assert memory.Buffer("f32", (128, 256), (1, 0), 128 * 256 * 4).advice(per_core=128) == ""
   assert memory.Buffer("f32", (), (), 4).advice(per_core=8) == ""

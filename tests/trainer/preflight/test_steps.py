@@ -7,7 +7,7 @@ from tests.trainer.preflight import programs
 from trainer import errors
 from trainer.devices import replica
 from trainer.preflight import steps as steps_lib
-from trainer.programs import cpu_lowering, lowering, plan
+from trainer.programs import lowering, plan
 from trainer.settings import kinds
 from trainer.tracing import user_frames
 
@@ -147,17 +147,6 @@ def test_what_xla_cannot_compile_is_named_with_its_place(model, op, comment, adv
     lower(program)
   assert caught.value.op == op
   assert (caught.value.file, caught.value.line) == (programs.__file__, programs.line_of(comment))
-
-
-def test_warns_where_a_cpu_lowering_misleads():
-  _, program = traced(programs.experiment(programs.resizes))
-  sentences = cpu_lowering.warnings(program.concrete.graph)
-  assert any(
-    "bilinear resize" in sentence and f"programs.py:{programs.line_of('resizes')}" in sentence
-    for sentence in sentences
-  )
-  _, program = traced(programs.experiment())
-  assert cpu_lowering.warnings(program.concrete.graph) == []
 
 
 def test_user_frame_skips_packages_and_the_framework():

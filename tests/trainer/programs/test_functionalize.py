@@ -104,15 +104,30 @@ def _read(made, index):
 
 
 def test_an_operation_without_a_rule_is_named_with_its_place():
-  generator = tf.random.Generator.from_seed(1)
-  traced = tf.function(lambda: generator.normal([2]), autograph=False).get_concrete_function()
+  state = tf.random.Generator.from_seed(1).state
+  draw = tf.raw_ops.StatefulStandardNormalV2
+  function = lambda: draw(resource=state.handle, algorithm=1, shape=[2])
+  traced = tf.function(function, autograph=False).get_concrete_function()
   made = functionalize.Functionalized(traced)
   with pytest.raises(
-    functionalize.ImpureError, match=rf"RngReadAndSkip \({__file__}:\d+\) uses a varia"
+    functionalize.ImpureError, match=rf"StatefulStandardNormalV2 \({__file__}:\d+\) uses"
   ):
     tf.function(lambda values: made.call(values, []), autograph=False).get_concrete_function(
       made.specs
     )
+
+
+@pytest.mark.parametrize("first", [5, -3])  # the latter carries into the counter's upper half
+def test_a_generator_draws_on(first):
+  generator = tf.random.Generator.from_state([first, 7, 9], alg="philox")
+  function = lambda: (generator.normal([2]), generator.uniform([3]))
+  traced = tf.function(function, autograph=False).get_concrete_function()
+  made = functionalize.Functionalized(traced)
+  given = tf.function(lambda values: made.call(values, []), autograph=False)
+  after, *drawn = given([generator.state.value()])
+  for found, expected in zip(drawn, traced(), strict=True):
+    np.testing.assert_array_equal(found, expected)
+  np.testing.assert_array_equal(after, generator.state)
 
 
 def test_operations_are_found_by_the_names_that_errors_have():

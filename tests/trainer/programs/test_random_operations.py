@@ -112,6 +112,39 @@ def test_dropout(rate):
   np.testing.assert_allclose(values[values != 0], 1 / (1 - rate), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+  "compare, dtype",
+  [
+    (lambda drawn: drawn >= 0.25, "u8"),
+    (lambda drawn: 2.0 * drawn < 0.5, "u8"),
+    (lambda drawn: drawn < 0.1, "u32"),
+    (lambda drawn: (drawn, drawn >= 0.25), "u32"),
+    (lambda drawn: drawn + 1.0, "u32"),
+    (lambda drawn: drawn >= drawn[0], "u32"),
+  ],
+)
+def test_dropout_draws_a_byte_where_that_decides(compare, dtype):
+  function = lambda seed: compare(tf.random.stateless_uniform([64], seed))
+  text = pure.compiled(function, SEED).experimental_get_compiler_ir(SEED)(stage="hlo")
+  (line,) = (line for line in text.splitlines() if "algorithm=rng_default" in line)
+  assert f" {dtype}[64]" in line
+
+
+def test_a_byte_decides_as_often_as_a_float():
+  (shares,) = pure.compiled(
+    lambda seed: tf.stack(
+      [
+        tf.reduce_mean(
+          tf.cast(tf.random.stateless_uniform([2**22], seed, low, high) < limit, float)
+        )
+        for low, high, limit in [(0, 1, 1 / 256), (0, 1, 0.5), (-3, 1, 0), (2, 0, 0.5)]
+      ]
+    ),
+    SEED,
+  )([1, 2])
+  np.testing.assert_allclose(shares, [1 / 256, 0.5, 0.75, 0.25], atol=0.001)
+
+
 def test_keras():
   def function():
     return [
