@@ -12,7 +12,6 @@ feature `x` of several are in columns x_0, x_1 and so on, or a JSON list in the 
 
 import csv
 import dataclasses
-import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors
-from trainer.io import storage
+from trainer.io import json_form, storage
 from trainer.serving.loaded_model import LoadedModel
 
 IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
@@ -162,12 +161,9 @@ def _from_lines(lines, source, folder, loaded):
       yield Example(text, paths={image_feature(loaded): text})
       continue
     try:
-      row = json.loads(text)
-    except json.JSONDecodeError as error:
-      yield Example(name, error=f"no JSON: {error}")
-      continue
-    if not isinstance(row, dict):
-      yield Example(name, error=f"expected a JSON object, found {type(row).__name__}")
+      row = json_form.parse(text, dict, "the line", "expected a JSON object")
+    except errors.FileDamagedError as error:
+      yield Example(name, error=str(error))
       continue
     yield _of_object(name, row, folder, loaded)
 
@@ -193,8 +189,8 @@ def _of_row(name, row, folder, loaded):
     if feature in row:
       if feature not in loaded.decoders and spec["dtype"] != "string":
         try:
-          found[feature] = json.loads(row[feature])
-        except (json.JSONDecodeError, TypeError):
+          found[feature] = json_form.parse(row[feature], object)
+        except (errors.FileDamagedError, TypeError):
           return Example(name, error=f"{feature!r} is {row[feature]!r}, which is no number or list")
       continue
     columns = []

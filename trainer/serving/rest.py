@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from trainer import errors
+from trainer.io import json_form
 from trainer.outputs import predictions, signatures
 from trainer.serving import features
 from trainer.serving.loaded_model import DEFAULT, LoadedModel
@@ -135,13 +136,7 @@ def _tensor_info(name, info):
 
 
 def _message(body):
-  try:
-    message = json.loads(body)
-  except (ValueError, RecursionError) as error:  # a body that is no UTF-8 is a ValueError too
-    raise errors.InputError(f"The body is no JSON: {str(error)[:200]}.") from error
-  if not isinstance(message, dict):
-    raise errors.InputError(f"The body is a JSON {type(message).__name__}: expected an object.")
-  return message
+  return json_form.parse(body, dict, "The body", "send a JSON object")
 
 
 def _encoded(value: Any) -> bytes:

@@ -126,20 +126,21 @@ def test_json_lines_have_paths_or_numbers(saved_model, photos, tmp_path):
     [1],
     {"image": "b.png"},
   ]
-  text = "\n".join(map(json.dumps, rows)) + "\n{\n"
+  text = "\n".join(map(json.dumps, rows)) + "\n{\n" + "[" * 200_000 + "\n"
   (tmp_path / "rows.jsonl").write_text(text)
   assert run(saved_model, tmp_path / "rows.jsonl", tmp_path / "found.jsonl", batch_size=20) == 1
   found = lines(tmp_path / "found.jsonl")
-  assert [entry.get("class") is not None for entry in found] == [True] * 3 + [False] * 5
+  assert [entry.get("class") is not None for entry in found] == [True] * 3 + [False] * 6
   reasons = [entry["error"] for entry in found[3:]]
   for reason, part in zip(
     reasons,
     [
       "its shape is [1, 2]",
       "no 'image'; there is picture",
-      "expected a JSON object, found list",
+      "the line is damaged (it is [1], expected dict): expected a JSON object",
       "b.png cannot be read",
-      "no JSON",
+      "the line is damaged",
+      "too many brackets within brackets",
     ],
     strict=True,
   ):
