@@ -287,7 +287,7 @@ def outcome(model_dir):
     "the variables": _digest(path),
     "the checkpoints": directory.CheckpointDirectory(model_dir).steps(),
     "the exports": {name: _exports(model_dir, name) for name in ("best", "best_other", "final")},
-    "what is owed or half": sorted(_leftovers(model_dir)),
+    "what is pending or half": sorted(_leftovers(model_dir)),
   }
 
 
@@ -430,7 +430,7 @@ def main():
       f"{sum(seen.values())} calls of {len(seen)} functions to be killed before or after.",
       flush=True,
     )
-    assert not expected["what is owed or half"], expected["what is owed or half"]
+    assert not expected["what is pending or half"], expected["what is pending or half"]
     assert steps[0] < best < steps[-1], (steps, best)
 
     kills = arguments.kills - arguments.at_the_end

@@ -50,7 +50,7 @@ InputFn = Callable | loop_input.LoopInput
 
 
 def _in_turn(method):
-  """Wraps a method: no other thread uses the Estimator meanwhile, see `trainer.loop.turns`.
+  """Wraps a method: no other thread uses the Estimator meanwhile, see `trainer.loop.thread_lock`.
 
   What the method logs is shown where someone looks, see `trainer.reporting.console`.
   """
@@ -59,7 +59,7 @@ def _in_turn(method):
   def call_in_turn(estimator, *args, **kwargs):
     name = method.__name__.removeprefix("_")
     with (
-      estimator._parts.turns.take(name),
+      estimator._parts.thread_lock.hold(name),
       console.lines_shown(estimator.config.show_progress),
       estimator.workers.watch(),
     ):
@@ -281,7 +281,7 @@ class Estimator:
     """
     run_config.check_training_length(steps, max_steps)
     with self._parts.lock.hold():
-      self._parts.training.run(
+      self._parts.training.train(
         training.Call(
           source=input_fn,
           estimator=self,
@@ -446,7 +446,7 @@ class Estimator:
         as it is.
       OutputError: it cannot be written.
     """
-    self._parts.turns.check_process("export_saved_model")
+    self._parts.thread_lock.check_process("export_saved_model")
     with preemption.leave_at_once():
       return self._parts.export.save(
         export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path

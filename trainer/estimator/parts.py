@@ -13,7 +13,7 @@ from trainer.devices import device as device_lib
 from trainer.devices import workers as workers_lib
 from trainer.evaluation import evaluator
 from trainer.inputs import feeder
-from trainer.loop import training, training_lock, turns, variable_check, watchdog
+from trainer.loop import thread_lock, training, training_lock, variable_check, watchdog
 from trainer.outputs import exported_records, options, prediction_stream, saved_model
 from trainer.programs import device_loops, loop_input, plan, step
 from trainer.reporting import evaluations_file
@@ -26,7 +26,7 @@ class Parts:
 
   checkpoints: directory.CheckpointDirectory
   lock: training_lock.TrainingLock
-  turns: turns.Turns
+  thread_lock: thread_lock.ThreadLock
   program: step.Program
   values: model_values.ModelValues
   loops: device_loops.DeviceLoops
@@ -83,7 +83,7 @@ def make(given: Given) -> Parts:
   lock = training_lock.TrainingLock(
     given.model_dir, given.config.force, is_needed=given.device.is_chief
   )
-  in_turns = turns.Turns(f"the Estimator of {given.model_dir}")
+  one_thread = thread_lock.ThreadLock(f"the Estimator of {given.model_dir}")
   checkpoints = _checkpoints(given)
   target = plan.target_of(given.device, given.config)
   program = _program(given, target)
@@ -102,7 +102,7 @@ def make(given: Given) -> Parts:
   return Parts(
     checkpoints=checkpoints,
     lock=lock,
-    turns=in_turns,
+    thread_lock=one_thread,
     program=program,
     values=values,
     loops=loops,
@@ -120,7 +120,7 @@ def make(given: Given) -> Parts:
       **of_run,
     ),
     evaluator=evaluator.Evaluator(loops=loops, **of_run),
-    predictor=prediction_stream.Predictor(turns=in_turns, **shared),
+    predictor=prediction_stream.Predictor(thread_lock=one_thread, **shared),
     export=_export(given, values, feeding),
   )
 

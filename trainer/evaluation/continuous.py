@@ -12,8 +12,8 @@ from absl import logging
 
 from trainer import errors
 from trainer.evaluation import schedule
-from trainer.evaluation.estimator_protocol import Estimator
 from trainer.evaluation.eval_spec import EvalSpec
+from trainer.hooks.estimator_protocol import Estimator
 
 _SECONDS_BETWEEN_LINES = 60.0  # that evaluate_continuously waits
 

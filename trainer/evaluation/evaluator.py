@@ -25,13 +25,9 @@ class Evaluator:
   """Evaluates a model.
 
   Attributes:
-    model_dir: the folder.
-    program: the step.Program.
-    loops: its DeviceLoops.
-    inputs: the LoopInputs.
-    values: the ModelValues of its variables.
-    workers: the Workers, of which the chief writes.
-    watchdog: the Watchdog.
+    loops: of the program.
+    values: of the program's variables.
+    workers: of which the chief writes.
   """
 
   model_dir: str

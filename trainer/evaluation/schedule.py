@@ -18,7 +18,7 @@ from absl import logging
 from trainer import errors
 from trainer.checkpoints import directory, leases
 from trainer.evaluation import eval_spec, pending
-from trainer.evaluation.estimator_protocol import Estimator
+from trainer.hooks.estimator_protocol import Estimator
 from trainer.reporting import evaluations_file, metrics_file
 
 
@@ -165,10 +165,9 @@ class ScheduledEvaluations:
         continue
       if step in steps:
         logging.warning(
-          "The checkpoint of step %d owes the evaluation %r, and no EvalSpec has this name: it "
-          "is not evaluated.",
-          step,
+          "The evaluation %r of step %d is pending, and no EvalSpec has this name: it is not done.",
           name,
+          step,
         )
       self._pending.remove(step, name)
     return found

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer.evaluation import continuous, schedule
-from trainer.evaluation.estimator_protocol import Estimator
 from trainer.evaluation.eval_spec import EvalSpec
+from trainer.hooks.estimator_protocol import Estimator
 from trainer.loop import preemption
 from trainer.programs import loop_input
 from trainer.settings import setting_types
@@ -74,7 +74,7 @@ def train_and_evaluate(
   else:
     with estimator.hold_model_dir():  # also at the last evaluation, and what is exported after it
       with preemption.explain_interrupt(
-        "in an evaluation that an earlier process owed; the same command goes on with it"
+        "in an evaluation that an earlier process left pending; the same command goes on with it"
       ):
         evaluations.evaluate_pending()
       _train(estimator, train_spec, evaluations)

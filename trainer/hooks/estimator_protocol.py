@@ -1,13 +1,15 @@
-"""What the hooks of this room ask of an Estimator."""
+"""What hooks and the evaluations of a run ask of an Estimator."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from trainer.devices import device as device_lib
+from trainer.devices import workers as workers_lib
 
 
 class Estimator(Protocol):
-  """An Estimator, as hooks see it; see `trainer.estimator.estimator`."""
+  """An Estimator, see `trainer.estimator.estimator`."""
 
   @property
   def model_dir(self) -> str:
@@ -23,3 +25,50 @@ class Estimator(Protocol):
 
   def latest_step(self) -> int | None:
     """Returns the step of the newest checkpoint, or None."""
+
+  @property
+  def workers(self) -> workers_lib.Workers:
+    """The Workers."""
+
+  def train(
+    self,
+    input_fn: Any,
+    hooks: Sequence[Any] | None = None,
+    steps: int | None = None,
+    max_steps: int | None = None,
+    saving_listeners: Sequence[Any] | None = None,
+    evaluations: Any = None,
+    ends_with_input: bool = False,
+  ) -> Any:
+    """Trains."""
+
+  def evaluate(
+    self,
+    input_fn: Any,
+    steps: int | None = None,
+    hooks: Sequence[Any] | None = None,
+    checkpoint_path: str | None = None,
+    name: str | None = None,
+  ) -> dict[str, Any]:
+    """Evaluates a checkpoint; returns its metrics."""
+
+  def checkpoint_steps(self) -> list[int]:
+    """Returns the steps of the checkpoints, oldest first."""
+
+  def checkpoint_path(self, step: int) -> str:
+    """Returns the path of the checkpoint of a step."""
+
+  def go_back(self) -> None:
+    """Moves aside what comes after the checkpoint that a person has named."""
+
+  def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which no other training has model_dir."""
+
+  def export_saved_model(
+    self,
+    export_dir_base: str,
+    serving_input_receiver_fn: Callable | None = None,
+    assets_extra: Any = None,
+    checkpoint_path: str | None = None,
+  ) -> str:
+    """Writes a SavedModel; returns its path."""

@@ -9,9 +9,9 @@ __all__ = [
   "non_finite",
   "outer_loop",
   "preemption",
+  "thread_lock",
   "training",
   "training_lock",
-  "turns",
   "variable_check",
   "watchdog",
 ]

@@ -42,16 +42,8 @@ class Boundaries:
   """The boundaries of one training.
 
   Attributes:
-    config: the RunConfig.
-    hooks: the HookList.
     listeners: list of objects like tf.compat.v1.train.CheckpointSaverListener.
-    evaluations: the Evaluations, or None.
-    saver: the Saver.
-    report: the TrainingReport.
-    workers: the Workers.
-    watch: the preemption.Watch.
     leave: leaves the training, see preemption.Watch.
-    variables: the VariableCheck.
     start: the global step to start at.
     checkpoint: path of the checkpoint that the training goes on from, which need not be written
       again, or None.

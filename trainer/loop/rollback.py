@@ -24,14 +24,8 @@ class Rollback:
   """Handles the non-finite losses and variables of one training.
 
   Attributes:
-    config: the RunConfig, whose on_non_finite says what to do.
+    config: its on_non_finite says what to do.
     model_dir: gets the batch of the step, in a folder non_finite/.
-    device: the Device.
-    program: the step.Program.
-    variables: the VariableCheck.
-    values: the ModelValues.
-    position: the DataPosition.
-    inputs: the LoopInputs.
     batch_size: examples in a step.
   """
 

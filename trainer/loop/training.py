@@ -1,7 +1,7 @@
 """One training after another of a model in its model_dir: from the newest checkpoint to the last.
 
 training = Training(...)  # the parts of an Estimator
-training.run(Call(input_fn, estimator, hooks, batch_size=32, max_steps=1000))
+training.train(Call(input_fn, estimator, hooks, batch_size=32, max_steps=1000))
 """
 
 import contextlib
@@ -91,18 +91,11 @@ class Training:
   """Trains a model.
 
   Attributes:
-    config: the RunConfig.
-    model_dir: the folder.
-    program: the step.Program.
-    inputs: the LoopInputs.
-    values: the ModelValues of its variables.
-    position: the DataPosition, which the saver saves.
-    saver: the Saver.
-    checkpoints: the CheckpointDirectory, which recovers what a killed process left.
-    lock: the TrainingLock, which the caller holds.
-    workers: the Workers.
-    watchdog: the Watchdog.
-    variables: the VariableCheck of the program's variables.
+    values: of the program's variables.
+    position: which the saver saves.
+    checkpoints: which recover what a killed process left.
+    lock: which the caller holds.
+    variables: the check of the program's variables.
   """
 
   config: run_config.RunConfig
@@ -118,7 +111,7 @@ class Training:
   watchdog: watchdog_lib.Watchdog
   variables: variable_check.VariableCheck
 
-  def run(self, call: Call) -> None:
+  def train(self, call: Call) -> None:
     """Trains, from the newest checkpoint; errors are those of Estimator.train."""
     hooks = session_run.adapt(call.hooks, "train")
     try:

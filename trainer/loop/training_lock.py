@@ -58,10 +58,11 @@ _REMOVED = f"its file {NAME} was removed"
 _FORCED = "--force: %s is taken from %s, which ends at its next save."
 
 
+@dataclasses.dataclass
 class TrainingLock:
   """The lock of one model_dir, for one Estimator.
 
-  Args:
+  Attributes:
     model_dir: the folder, on any file system that tf.io.gfile can open.
     force: whether to take the folder from another training, which ends at its next save.
     is_needed: whether this process needs the lock. If not, all methods do nothing.
@@ -69,19 +70,13 @@ class TrainingLock:
     sleep: sleeps for a number of seconds.
   """
 
-  def __init__(
-    self,
-    model_dir: str,
-    force: bool = False,
-    is_needed: bool = True,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-  ) -> None:
-    self._model_dir = model_dir
-    self._force = force
-    self._is_needed = is_needed
-    self._clock = clock
-    self._sleep = sleep
+  model_dir: str
+  force: bool = False
+  is_needed: bool = True
+  clock: Callable[[], float] = time.monotonic
+  sleep: Callable[[float], None] = time.sleep
+
+  def __post_init__(self) -> None:
     self._changes = threading.RLock()  # guards the next two
     self._depth = 0  # number of open `with hold()`
     self._taken: _FileLock | _Heartbeat | None = None
@@ -97,7 +92,7 @@ class TrainingLock:
       OutputError: the lock's file cannot be written.
     """
     with self._changes:
-      if self._is_needed and storage.isdir(self._model_dir):
+      if self.is_needed and storage.isdir(self.model_dir):
         self.take()
       self._depth += 1
     try:
@@ -126,7 +121,7 @@ class TrainingLock:
       ModelDirBusyError: another training uses the folder.
       OutputError: the lock's file cannot be written.
     """
-    if self._taken is not None or not self._is_needed:
+    if self._taken is not None or not self.is_needed:
       return False
     try:
       self._taken = self._take()
@@ -153,23 +148,23 @@ class TrainingLock:
       return
     if other:
       raise errors.ModelDirBusyError(
-        f"{self._model_dir} (--model_dir) was taken from this training: {other}. It ends, and "
+        f"{self.model_dir} (--model_dir) was taken from this training: {other}. It ends, and "
         "leaves its newest checkpoint as it is."
       )
 
   @property
   def _path(self):
-    return os.path.join(self._model_dir, NAME)
+    return os.path.join(self.model_dir, NAME)
 
   def _take(self):
-    if "://" not in self._model_dir:
+    if "://" not in self.model_dir:
       try:
-        return _FileLock(self._path, self._force)
+        return _FileLock(self._path, self.force)
       except OSError as error:
         if error.errno not in _NO_LOCKS:
           raise
-        logging.info("%s is on a file system without locks.", self._model_dir)
-    return _Heartbeat(self._path, self._force, self._clock, self._sleep)
+        logging.info("%s is on a file system without locks.", self.model_dir)
+    return _Heartbeat(self._path, self.force, self.clock, self.sleep)
 
 
 @dataclasses.dataclass(frozen=True)

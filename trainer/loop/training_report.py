@@ -1,5 +1,7 @@
 """What a training tells of itself between two device loops: a bar, a line, summaries, metrics."""
 
+import dataclasses
+
 from trainer import run_config
 from trainer.hooks import every
 from trainer.loop import outer_loop
@@ -10,10 +12,11 @@ _FIRST_REPORTS = 10, 20, 50
 _RARE = 100  # from this cadence on, there are first reports
 
 
+@dataclasses.dataclass
 class TrainingReport:
   """The reports of one training.
 
-  Args:
+  Attributes:
     model_dir: where summaries and metrics.jsonl go.
     config: the RunConfig, which says how often to report.
     start: the global step that the training starts at.
@@ -22,37 +25,34 @@ class TrainingReport:
     writes: whether this process writes: one of several workers does.
   """
 
-  def __init__(
-    self,
-    model_dir: str,
-    config: run_config.RunConfig,
-    start: int,
-    final_step: int | None,
-    batch_size: int,
-    writes: bool,
-  ) -> None:
-    self._model_dir = model_dir
-    self._final_step = final_step
-    self._writes = writes
-    self._log_due = every.Every(steps=config.log_step_count_steps, start=start)
+  model_dir: str
+  config: run_config.RunConfig
+  start: int
+  final_step: int | None
+  batch_size: int
+  writes: bool
+
+  def __post_init__(self) -> None:
+    config = self.config
+    self._log_due = every.Every(steps=config.log_step_count_steps, start=self.start)
     cadence = config.save_summary_steps
     first = _FIRST_REPORTS if cadence >= _RARE else ()
-    self._summary_due = every.Every(steps=cadence, at=first, start=start)
-    self._log_totals = totals.Totals(batch_size)
-    self._summary_totals = totals.Totals(batch_size)
-    self._writer = summaries.Writer(model_dir)
-    self._progress = progress.Progress(start, final_step, config.show_progress)
-    if writes:
-      self._begin(start)
+    self._summary_due = every.Every(steps=cadence, at=first, start=self.start)
+    self._log_totals = totals.Totals(self.batch_size)
+    self._summary_totals = totals.Totals(self.batch_size)
+    self._writer = summaries.Writer(self.model_dir)
+    self._progress = progress.Progress(self.start, self.final_step, config.show_progress)
+    if self.writes:
+      self._begin(self.start)
 
   def went_back_to(self, step: int) -> None:
     """Notes that the training goes on from an earlier step: what is later counts no more."""
-    if self._writes:
+    if self.writes:
       self._begin(step)
 
   def _begin(self, step):
-    metrics_file.begin(self._model_dir, step)
-    summaries.begin(self._model_dir, step)
+    metrics_file.begin(self.model_dir, step)
+    summaries.begin(self.model_dir, step)
 
   def next_step(self, step: int) -> int | None:
     """Returns the next step that a device loop should not run over, so that it is reported."""
@@ -63,7 +63,7 @@ class TrainingReport:
     self._progress.move(result.step)
     self._log_totals.add(result)
     self._summary_totals.add(result)
-    is_last = result.step == self._final_step
+    is_last = result.step == self.final_step
     # Asked in any case: each counts from the last time that it was asked.
     log, summary = self._log_due.due(result.step), self._summary_due.due(result.step)
     self._report(result.step, log or is_last, summary or is_last)
@@ -77,9 +77,9 @@ class TrainingReport:
     self._progress.close()
 
   def _report(self, step, log, summary):
-    if log and self._writes and not self._log_totals.is_empty:
+    if log and self.writes and not self._log_totals.is_empty:
       self._progress.report(step, self._log_totals.take())
-    if summary and self._writes and not self._summary_totals.is_empty:
+    if summary and self.writes and not self._summary_totals.is_empty:
       report = self._summary_totals.take()
       self._writer.scalars(step, report)
-      metrics_file.append(self._model_dir, metrics_file.TRAIN, step, report)
+      metrics_file.append(self.model_dir, metrics_file.TRAIN, step, report)

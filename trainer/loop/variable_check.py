@@ -18,6 +18,7 @@ What counts as a fault:
 | variables that are not trained, constants  |                         |                         |
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
@@ -34,32 +35,27 @@ from trainer.tracing import variable_store
 _PAUSE = 400
 
 
+@dataclasses.dataclass
 class VariableCheck:
   """Looks at the variables of one Estimator's trainings.
 
-  Args:
+  Attributes:
     store: the VariableStore.
     workers: the Workers, which look at the same steps.
     clock: returns seconds.
-
-  Attributes:
     good_step: the newest global step after which all variables were without fault.
   """
 
-  def __init__(
-    self,
-    store: variable_store.VariableStore,
-    workers: workers_lib.Workers,
-    clock: Callable[[], float] = time.perf_counter,
-  ) -> None:
-    self._store = store
-    self._workers = workers
-    self._clock = clock
+  store: variable_store.VariableStore
+  workers: workers_lib.Workers
+  clock: Callable[[], float] = time.perf_counter
+  good_step: int = 0
+
+  def __post_init__(self) -> None:
     self._names: list[str] = []  # of the variables that _sums reads
     self._sums: Callable | None = None
     self._at_start: dict[str, str] = {}
     self._next_look = 0.0
-    self.good_step = 0
 
   def begin(self, step: int, checkpoint: str | None) -> None:
     """Begins a training whose variables have their first values.
@@ -95,7 +91,7 @@ class VariableCheck:
     # After a rollback the loop begins before the step of the last look.
     self.good_step = min(self.good_step, result.step - result.steps)
     non_finite.check_loss(result, self.good_step)
-    if saves or self._workers.broadcast_from_chief(self._clock() >= self._next_look):
+    if saves or self.workers.broadcast_from_chief(self.clock() >= self._next_look):
       self.require(result.step)
 
   def require(self, step: int) -> None:
@@ -105,9 +101,9 @@ class VariableCheck:
       NonFinite: a variable has a fault.
     """
     self._trace_sums()  # before the clock is read: the next look is late after a slow one
-    started = self._clock()
+    started = self.clock()
     found = self.faults()
-    ended = self._clock()
+    ended = self.clock()
     self._next_look = ended + _PAUSE * (ended - started)
     if found:
       raise non_finite.NonFinite(step, self.good_step, variables=found)
@@ -136,7 +132,7 @@ class VariableCheck:
     """Returns the variables that can be NaN, by name."""
     return {
       name: variable
-      for name, variable in self._store.variables.items()
+      for name, variable in self.store.variables.items()
       if variable.dtype.is_floating or variable.dtype.is_complex
     }
 
@@ -161,7 +157,7 @@ class VariableCheck:
     return kinds
 
   def _is_statistic(self, name):
-    variable = self._store.variables[name]
+    variable = self.store.variables[name]
     return variable.synchronization == tf.VariableSynchronization.ON_READ
 
 

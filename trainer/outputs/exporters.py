@@ -19,30 +19,18 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
 from trainer import errors
 from trainer.config import gin_names
+from trainer.hooks.estimator_protocol import Estimator
 from trainer.io import json_form, storage
 from trainer.outputs import exported_records, numbered_exports
 from trainer.reporting import metric_values
 from trainer.settings import setting_types
-
-
-class Exports(Protocol):
-  """What an exporter asks of an Estimator."""
-
-  def export_saved_model(
-    self,
-    export_dir_base: str,
-    serving_input_receiver_fn: Callable | None = None,
-    assets_extra: setting_types.Assets | None = None,
-    checkpoint_path: str | None = None,
-  ) -> str:
-    """Writes a SavedModel, see Estimator.export_saved_model."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -74,7 +62,7 @@ class Exporter:
 
   def export(
     self,
-    estimator: Exports,
+    estimator: Estimator,
     export_path: str,
     checkpoint_path: str,
     eval_result: Mapping[str, Any],

@@ -12,8 +12,9 @@ import tensorflow as tf
 from trainer import errors
 from trainer.checkpoints import leases, model_values, reader
 from trainer.hooks import hook_list, session_run
+from trainer.hooks.estimator_protocol import Estimator
 from trainer.inputs import read_errors
-from trainer.loop import turns, watchdog
+from trainer.loop import thread_lock, watchdog
 from trainer.programs import loop_input, step_errors
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
@@ -27,7 +28,7 @@ class Predictor:
     program: the Program.
     inputs: makes the input of each kind.
     values: of the program's variables.
-    turns: of the Estimator: a stream takes one for each batch, since others may use the model
+    thread_lock: of the Estimator: a stream holds it for each batch, since others may use the model
       before the caller asks for the next one.
     watchdog: of the Estimator.
   """
@@ -35,13 +36,13 @@ class Predictor:
   program: step_lib.Program
   inputs: loop_input.LoopInputs
   values: model_values.ModelValues
-  turns: turns.Turns
+  thread_lock: thread_lock.ThreadLock
   watchdog: watchdog.Watchdog
 
   def stream(
     self,
     source: Callable | loop_input.LoopInput,
-    estimator: Any,
+    estimator: Estimator,
     hooks: Sequence[Any] | None,
     *,
     keys: Sequence[str] | None,
@@ -104,7 +105,7 @@ class Predictor:
       while True:
         leases.renew()
         with (
-          self.turns.take("predict"),
+          self.thread_lock.hold("predict"),
           _explain_gone(),
           # Others may have used the variables since the last `next()`.
           self.values.reload_for_inference(checkpoint, names),

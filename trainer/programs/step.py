@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from trainer import errors, run_config, spec
 from trainer.optimization import combined_gradients, schedules
-from trainer.programs import core_results, core_totals, model_calls, untrained
+from trainer.programs import core_results, core_totals, model_calls, unchanged_variables
 from trainer.programs import plan as plan_lib
 from trainer.reporting import summaries
 from trainer.settings import durations
@@ -226,7 +226,9 @@ class Program:
     return isinstance(self.strategy, tf.distribute.MirroredStrategy)
 
   def _warn_of_no_training(self, traced):
-    untrained.warn(self.store, traced.specification.train_op, self.calls.model_name)
+    unchanged_variables.warn_if_unchanged(
+      self.store, traced.specification.train_op, self.calls.model_name
+    )
 
   def _step_on_replica(self, kind, traced, *element):
     """Does a step on a replica; returns what `run_step` does, of this replica."""

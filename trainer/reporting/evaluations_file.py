@@ -113,11 +113,8 @@ def set_aside(directory: str, step: int, folder: str) -> None:
         continue
       # The order is important: an evaluation is in one of the files at any time.
       json_form.write(target, {name: _read(target).get(name, {}) | later[name] for name in later})
-      json_form.write(path, {name: _without(noted[name], later[name]) for name in noted})
-
-
-def _without(steps, others):
-  return {step: steps[step] for step in steps.keys() - others.keys()}
+      left = {name: {at: steps[at] for at in steps if at <= step} for name, steps in noted.items()}
+      json_form.write(path, left)
 
 
 def add(directory: str, evaluation: str, step: int, metrics: Mapping[str, float]) -> None:

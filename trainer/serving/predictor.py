@@ -23,7 +23,7 @@ from trainer.outputs import description, engines, numbered_exports
 from trainer.serving import loaded_model
 
 if TYPE_CHECKING:
-  from trainer.outputs import exporters
+  from trainer.hooks.estimator_protocol import Estimator
 
 
 def newest_export(path: str) -> str:
@@ -83,7 +83,7 @@ class Predictor:
 
   @classmethod
   def of_checkpoint(
-    cls, estimator: "exporters.Exports", checkpoint_path: str | None = None, **settings: Any
+    cls, estimator: "Estimator", checkpoint_path: str | None = None, **settings: Any
   ) -> "Predictor":
     """A Predictor of a checkpoint of an Estimator; by default of the newest.
 

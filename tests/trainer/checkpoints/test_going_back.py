@@ -339,7 +339,7 @@ def test_the_best_before_is_remembered(evaluated, tmp_path):
   assert described["global_step"] == 4
 
 
-def test_an_owed_evaluation_of_the_step_is_done_before_the_training(evaluated, tmp_path):
+def test_a_pending_evaluation_of_the_step_is_done_before_the_training(evaluated, tmp_path):
   run = pathlib.Path(shutil.copytree(evaluated, tmp_path / "run"))
   for step in (2, 4):
     pending.PendingEvaluations(str(run)).add(step, "")

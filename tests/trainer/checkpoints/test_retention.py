@@ -105,12 +105,12 @@ def test_a_lease_that_goes_while_it_is_looked_at_holds_no_longer(directory, monk
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_a_checkpoint_that_owes_an_evaluation_stays(name, directory, tmp_path):
+def test_a_checkpoint_with_a_pending_evaluation_stays(name, directory, tmp_path):
   save(directory, 1)
-  owed = tmp_path / f"model.ckpt-1.owed-{name}"
-  owed.touch()
+  pending = tmp_path / f"model.ckpt-1.owed-{name}"
+  pending.touch()
   assert save(directory, 2, 3) == [1, 3]
-  owed.unlink()
+  pending.unlink()
   assert save(directory, 4) == [4]
 
 

@@ -1,4 +1,4 @@
-"""An evaluation that a killed process owed is done by the next one, before the training goes on.
+"""A pending evaluation of a killed process is done by the next one, before the training goes on.
 
 Kills at the points of which tests/slow/kill_evaluations.py has all are long tests.
 """
@@ -48,7 +48,7 @@ class KilledAt:
     self._count()
 
 
-def owed(folder):
+def pending_in(folder):
   return pending.PendingEvaluations(str(folder)).read()
 
 
@@ -78,11 +78,11 @@ def test_an_evaluation_that_was_cut_off_is_done_first_and_once(tmp_path):
   with pytest.raises(Killed):
     run(tmp_path, spec(log), spec(log, "b", kill=2))
   assert log == [(None, 10), ("b", 10), (None, 20), ("b", 20)]
-  assert owed(tmp_path) == [(20, "b")]
+  assert pending_in(tmp_path) == [(20, "b")]
   log.clear()
   run(tmp_path, spec(log), spec(log, "b"))
   assert log == [("b", 20), (None, 30), ("b", 30)]
-  assert owed(tmp_path) == []
+  assert pending_in(tmp_path) == []
   kinds = [(line["step"], line["kind"]) for line in metrics_file.read(str(tmp_path))]
   lines = (tmp_path / metrics_file.NAME).read_text()
   for step in (10, 20, 30):
@@ -107,7 +107,7 @@ def test_a_kill_right_after_the_checkpoint(tmp_path, monkeypatch):
   with pytest.raises(Killed):
     train_and_evaluate(training, TrainSpec(programs.train_input, max_steps=30), spec(log))
   assert log == [(None, 10)]
-  assert owed(tmp_path) == [(20, "")]
+  assert pending_in(tmp_path) == [(20, "")]
   run(tmp_path, spec(log))
   assert log == [(None, 10), (None, 20), (None, 30)]
 
@@ -119,7 +119,7 @@ def test_a_kill_before_the_checkpoint_was_there_leaves_nothing_to_do(tmp_path):
   pending.PendingEvaluations(str(tmp_path)).add(20, "")
   run(tmp_path, spec(log))
   assert log == [(None, 10), (None, 20), (None, 30)]
-  assert owed(tmp_path) == []
+  assert pending_in(tmp_path) == []
 
 
 @pytest.mark.long
@@ -230,10 +230,10 @@ def test_a_kill_after_a_hook_has_said_stop(tmp_path):
   with pytest.raises(Killed):
     run(tmp_path, *specs, hooks=[StopsAt(20)])
   assert log == [("export", 10), ("export", 20), ("export", 20)]
-  assert owed(tmp_path) == [(20, "")]
+  assert pending_in(tmp_path) == [(20, "")]
   estimator, _ = run(tmp_path, spec([]), hooks=[StopsAt(20)])
   assert estimator.latest_step() == 20
-  assert owed(tmp_path) == []
+  assert pending_in(tmp_path) == []
 
 
 @pytest.mark.long
@@ -246,7 +246,7 @@ def test_a_kill_in_an_exporter_is_made_good(tmp_path):
 
 
 @pytest.mark.long
-def test_what_is_owed_by_a_training_that_is_complete(tmp_path):
+def test_what_is_pending_where_the_training_is_complete(tmp_path):
   log = []
   with pytest.raises(Killed):
     run(tmp_path, spec(log), spec(log, "b", kill=3))
@@ -254,10 +254,10 @@ def test_what_is_owed_by_a_training_that_is_complete(tmp_path):
   _, results = run(tmp_path, spec(log), spec(log, "b"))
   assert log == [("b", 30), (None, 30)]
   assert set(results) == {None, "b"}
-  assert owed(tmp_path) == []
+  assert pending_in(tmp_path) == []
 
 
-def test_an_owed_checkpoint_that_is_damaged_is_passed_over(tmp_path, caplog):
+def test_a_damaged_checkpoint_with_a_pending_evaluation_is_passed_over(tmp_path, caplog):
   log = []
   with pytest.raises(Killed):
     run(tmp_path, spec(log, kill=2))
@@ -266,18 +266,18 @@ def test_an_owed_checkpoint_that_is_damaged_is_passed_over(tmp_path, caplog):
   run(tmp_path, spec(log))
   assert log == [(None, 10), (None, 20), (None, 20), (None, 30)]  # trained anew from 10
   assert "Not evaluated" in caplog.text
-  assert owed(tmp_path) == []
+  assert pending_in(tmp_path) == []
 
 
 def test_an_evaluation_that_there_is_none_of_any_more_is_named(tmp_path, caplog):
   with pytest.raises(Killed):
     run(tmp_path, spec([], "old", kill=1))
   run(tmp_path, spec([], "new"))
-  assert "owes the evaluation 'old', and no EvalSpec has this name" in caplog.text
-  assert owed(tmp_path) == []
+  assert "The evaluation 'old' of step 10 is pending, and no EvalSpec has this name" in caplog.text
+  assert pending_in(tmp_path) == []
 
 
-def test_what_is_saved_because_the_training_must_end_owes_nothing(tmp_path, monkeypatch):
+def test_what_is_saved_because_the_training_must_end_needs_no_evaluation(tmp_path, monkeypatch):
   """An undisturbed training would have no such checkpoint."""
   log = []
 
@@ -289,7 +289,7 @@ def test_what_is_saved_because_the_training_must_end_owes_nothing(tmp_path, monk
 
   with pytest.raises(Killed):
     run(tmp_path, spec(log), hooks=[preempted], **programs.fixed_loops(5))
-  assert owed(tmp_path) == []
+  assert pending_in(tmp_path) == []
   run(tmp_path, spec(log))
   assert log == [(None, 10), (None, 20), (None, 30)]
 
@@ -310,7 +310,7 @@ def test_the_throttle_counts_from_an_earlier_process(ago, steps, tmp_path, monke
   assert [step for _, step in log] == steps
 
 
-def test_an_evaluator_exports_what_it_owed(tmp_path):
+def test_an_evaluator_exports_what_was_left_pending(tmp_path):
   programs.estimator(tmp_path).train(programs.train_input, max_steps=10)
 
   def evaluate(*wanted):
@@ -324,10 +324,10 @@ def test_an_evaluator_exports_what_it_owed(tmp_path):
   log = []
   with pytest.raises(Killed):
     evaluate(KilledAt(log, "", 1))
-  assert owed(tmp_path) == [(10, "")]
+  assert pending_in(tmp_path) == [(10, "")]
   evaluate(KilledAt(log, ""))
   assert log == [("export", 10)] * 3  # cut off; again; and that it was the last
-  assert owed(tmp_path) == []
+  assert pending_in(tmp_path) == []
 
 
 def names_twice(*names):

@@ -103,7 +103,7 @@ def test_a_variable_that_is_not_trained_may_become_infinite_and_may_begin_with_n
 def test_a_variable_that_is_made_later_is_looked_at():
   variables = {"w": tf.Variable(1.0)}
   check, _ = check_of()
-  check._store.variables = variables
+  check.store.variables = variables
   check.begin(0, None)
   variables["late"] = tf.Variable(math.inf)
   assert check.faults() == {"late": "infinite"}

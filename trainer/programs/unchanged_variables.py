@@ -15,7 +15,7 @@ from trainer.tracing import user_frames, variable_store
 _told: set[str] = set()  # the warnings that were given; once a process is enough
 
 
-def warn(store: variable_store.VariableStore, train_op: Any, model_name: str) -> None:
+def warn_if_unchanged(store: variable_store.VariableStore, train_op: Any, model_name: str) -> None:
   """Warns if the training step that was traced last changes no trainable variable.
 
   A model whose variables are all frozen (`layer.trainable = False`, `tf.Variable(...,

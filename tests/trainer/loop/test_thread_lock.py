@@ -8,25 +8,25 @@ import pytest
 from absl import logging
 
 from trainer import errors
-from trainer.loop import turns
+from trainer.loop import thread_lock
 
 
 def test_a_thread_waits_until_the_other_is_done():
-  estimator, order = turns.Turns("the Estimator"), []
+  estimator, order = thread_lock.ThreadLock("the Estimator"), []
   inside, waits = threading.Event(), threading.Event()
 
   def second():
     assert inside.wait(60)
     waits.set()
-    with estimator.take("predict"):
+    with estimator.hold("predict"):
       order.append("second")
 
   with futures.ThreadPoolExecutor(1) as pool:
     done = pool.submit(second)
-    with estimator.take("evaluate"):
+    with estimator.hold("evaluate"):
       inside.set()
       assert waits.wait(60)
-      with estimator.take("predict"):  # as a hook does
+      with estimator.hold("predict"):  # as a hook does
         assert not done.done()
       order.append("first")
     done.result(60)
@@ -34,22 +34,22 @@ def test_a_thread_waits_until_the_other_is_done():
 
 
 def test_a_turn_ends_with_an_error():
-  estimator = turns.Turns("the Estimator")
-  with pytest.raises(KeyError), estimator.take("evaluate"):
+  estimator = thread_lock.ThreadLock("the Estimator")
+  with pytest.raises(KeyError), estimator.hold("evaluate"):
     raise KeyError
   with futures.ThreadPoolExecutor(1) as pool:
-    assert pool.submit(lambda: estimator.take("train").__enter__()).result(60) is None
+    assert pool.submit(lambda: estimator.hold("train").__enter__()).result(60) is None
 
 
 def test_a_training_is_not_waited_for():
-  estimator = turns.Turns("the Estimator of out/digits")
+  estimator = thread_lock.ThreadLock("the Estimator of out/digits")
 
   def evaluate():
-    with estimator.take("evaluate"):
+    with estimator.hold("evaluate"):
       pass
 
   with futures.ThreadPoolExecutor(1) as pool:
-    with estimator.take("train"):
+    with estimator.hold("train"):
       evaluate()  # a hook of the training's own
       said = "^evaluate: another thread trains with the Estimator of out/digits, .* of its own"
       with pytest.raises(errors.SettingError, match=said):
@@ -58,7 +58,11 @@ def test_a_training_is_not_waited_for():
 
 
 def test_a_long_wait_is_logged_once(monkeypatch):
-  estimator, lines, logged = turns.Turns("the Estimator", patience=0), [], threading.Event()
+  estimator, lines, logged = (
+    thread_lock.ThreadLock("the Estimator", patience=0),
+    [],
+    threading.Event(),
+  )
 
   def info(line, *arguments):
     lines.append(line % arguments)
@@ -66,17 +70,17 @@ def test_a_long_wait_is_logged_once(monkeypatch):
 
   monkeypatch.setattr(logging, "info", info)
   with futures.ThreadPoolExecutor(1) as pool:
-    with estimator.take("evaluate"):
-      waiting = pool.submit(lambda: estimator.take("predict").__enter__())
+    with estimator.hold("evaluate"):
+      waiting = pool.submit(lambda: estimator.hold("predict").__enter__())
       assert logged.wait(60)
     waiting.result(60)
   assert lines == ["predict waits: in another thread, the Estimator is at evaluate."]
 
 
 def test_a_fork_hears_that_it_is_one(monkeypatch):
-  estimator = turns.Turns("the Estimator of out/digits")
+  estimator = thread_lock.ThreadLock("the Estimator of out/digits")
   parent = os.getpid()
-  monkeypatch.setattr(turns.os, "getpid", lambda: parent + 1)
+  monkeypatch.setattr(thread_lock.os, "getpid", lambda: parent + 1)
   with pytest.raises(errors.SettingError, match=f"evaluate: .* fork of process {parent}, .*spawn"):
-    with estimator.take("evaluate"):
+    with estimator.hold("evaluate"):
       pass

@@ -1,14 +1,16 @@
 """Lets one thread at a time use an Estimator, because its variables have only one value each.
 
-    turns = Turns("the Estimator of out/digits")
-    with turns.take("evaluate"):
-      ...  # another thread that takes a turn waits here
+    lock = ThreadLock("the Estimator of out/digits")
+    with lock.hold("evaluate"):
+      ...  # another thread that holds the lock waits here
 
 No thread waits for a training. It may take days, and one of its hooks may wait for the other
-thread: both would then wait forever. So a turn during a training is an error that says what to do.
+thread: both would then wait forever. So to hold the lock during a training is an error that says
+what to do.
 """
 
 import contextlib
+import dataclasses
 import os
 import threading
 from collections.abc import Iterator
@@ -18,24 +20,26 @@ from absl import logging
 from trainer import errors
 
 
-class Turns:
+@dataclasses.dataclass
+class ThreadLock:
   """Lets one thread at a time in. That thread may enter again, as a hook does that evaluates.
 
-  Args:
+  Attributes:
     whose: what the threads use, for messages.
     patience: seconds that a thread waits before it logs what it waits for.
   """
 
-  def __init__(self, whose: str, patience: float = 30) -> None:
-    self._whose = whose
-    self._patience = patience
+  whose: str
+  patience: float = 30
+
+  def __post_init__(self) -> None:
     self._process = os.getpid()
     self._changed = threading.Condition()
     self._thread: int | None = None  # id of the thread that is inside
-    self._methods: list[str] = []  # its open turns, the innermost last
+    self._methods: list[str] = []  # that it has entered, the innermost last
 
   @contextlib.contextmanager
-  def take(self, method: str) -> Iterator[None]:
+  def hold(self, method: str) -> Iterator[None]:
     """Keeps other threads out while the context is open. Waits until no other thread is inside.
 
     Args:
@@ -67,20 +71,20 @@ class Turns:
     """
     if os.getpid() != self._process:
       raise errors.SettingError(
-        f"{method}: this process is a fork of process {self._process}, which made {self._whose}, "
+        f"{method}: this process is a fork of process {self._process}, which made {self.whose}, "
         "and TensorFlow would hang in it. Make the Estimator in the process that uses it, and "
         "start that with multiprocessing.get_context('spawn')."
       )
 
   def _wait(self, method):
-    patience = self._patience
+    patience: float | None = self.patience
     while self._thread not in (None, threading.get_ident()):
       if "train" in self._methods:
         raise errors.SettingError(
-          f"{method}: another thread trains with {self._whose}, and the variables are that "
+          f"{method}: another thread trains with {self.whose}, and the variables are that "
           "training's until it ends. Give each thread an Estimator of its own."
         )
       if not self._changed.wait(patience):
         doing = self._methods[0]
-        logging.info("%s waits: in another thread, %s is at %s.", method, self._whose, doing)
+        logging.info("%s waits: in another thread, %s is at %s.", method, self.whose, doing)
         patience = None

@@ -9,7 +9,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import EstimatorSpec
-from trainer.programs import untrained
+from trainer.programs import unchanged_variables
 
 
 def minimize(loss, w):
@@ -54,7 +54,7 @@ def model_fn(train_op_of, trainable=True):
 
 
 def warnings(caplog, monkeypatch, folder, *arguments, **settings):
-  monkeypatch.setattr(untrained, "_told", set())
+  monkeypatch.setattr(unchanged_variables, "_told", set())
   estimator = programs.estimator(folder, model_fn(*arguments), **settings)
   with caplog.at_level("WARNING", logger="absl"):
     estimator.trace("train", programs.train_input)
