@@ -160,7 +160,8 @@ class RunConfig:
 
   Attributes:
     model_dir: folder for checkpoints, summaries and configurations.
-    device: "auto", "cpu", "cpu:8", "gpu", "gpu:N" or "tpu"; see `trainer.devices.device.connect`.
+    device: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "xla:8" or "tpu"; see
+      `trainer.devices.device.connect`.
     tpu: name or address of a TPU, if device is "tpu"; "" to find it.
     precision: what Keras layers compute in: "float32" or "bfloat16". Variables are float32 in both.
     xla: whether XLA compiles the training steps of one core on a CPU or a GPU, many in a program

@@ -261,6 +261,7 @@ class ModelValues:
       self._begin(self._store)
     else:
       reader.restore(source, self._store.variables, wanted, self._store.former_names)
+    self._store.mark_assigned()
     self._held = _Held(source, frozenset(self._store.variables), dict(wanted), self._store.sessions)
 
   def _begin(self, store):
@@ -286,10 +287,12 @@ class ModelValues:
     try:
       for name, there in wanted.items():
         variables[name].assign(variables[there].read_value() if there in variables else read[there])
+      self._store.mark_assigned()
       yield
     finally:
       for name, value in kept.items():
         variables[name].assign(value)
+      self._store.mark_assigned()
 
 
 def _averages(names):

@@ -13,7 +13,7 @@ flags.disclaim_key_flags()  # absl takes the module that calls a function below 
 def define_device() -> flags.FlagHolder[str]:
   """Defines --device."""
   return flags.DEFINE_string(
-    "device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N or tpu."
+    "device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N, xla:8 or tpu."
   )
 
 

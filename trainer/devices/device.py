@@ -8,6 +8,7 @@
 | cpu, gpu | OneDeviceStrategy                                                                     |
 | cpu:N    | MirroredStrategy over N virtual cores: rehearses a TPU board on any CPU               |
 | gpu:N    | MirroredStrategy, whose GPUs sum by NCCL                                              |
+| xla:N    | replica.OneOfMany, and N XLA devices of the CPU, which PJRT drives (`trainer.pjrt`)   |
 | tpu      | TPUStrategy; the TPU is given by `tpu`, by the environment, or is the machine's own   |
 | auto     | a TPU, else a GPU, else the CPU                                                       |
 
@@ -28,11 +29,12 @@ from absl import logging
 from trainer import errors
 from trainer.cli import installation
 from trainer.devices import cluster as cluster_lib
-from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, tensorflow_package
+from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, replica, tensorflow_package
 from trainer.devices import link as link_lib
 from trainer.internals import libtpu_environment
+from trainer.pjrt import devices as pjrt_devices
 
-_NAME = re.compile(r"(auto|cpu|gpu|tpu)(?::(\d+))?")
+_NAME = re.compile(r"(auto|cpu|gpu|tpu|xla)(?::(\d+))?")
 
 # Colab sets the first one, to an address. Cloud TPU VMs and Kaggle set the second one, to a name or
 # an address.
@@ -51,14 +53,16 @@ class Device:
   """A device that is ready to use.
 
   Attributes:
-    kind: "cpu", "gpu" or "tpu".
-    strategy: the tf.distribute.Strategy over its cores.
+    kind: "cpu", "gpu", "tpu" or "xla".
+    strategy: the tf.distribute.Strategy over its cores. That of "xla" is of one of many replicas:
+      what is traced with it is compiled, and never run by TensorFlow.
     address: the address of a TPU; "" for other devices.
     hosts: the number of machines that read input.
     host: the index of this machine. Host 0 writes the files of a run.
     role: "chief", "worker" or "evaluator" of the cluster. An evaluator works alone.
     has_evaluator: whether the cluster has an evaluator.
     link: the connections to the other workers, which tell who is lost; None without others.
+    xla_devices: the pjrt.devices.Devices of "xla"; None for other devices.
   """
 
   kind: str
@@ -69,6 +73,7 @@ class Device:
   role: str = "chief"
   has_evaluator: bool = False
   link: link_lib.Link | None = None
+  xla_devices: pjrt_devices.Devices | None = None
 
   @property
   def replicas(self) -> int:
@@ -89,7 +94,7 @@ class Device:
   @property
   def resembles_tpu(self) -> bool:
     """Whether this is a TPU or its rehearsal on virtual cores, so that advice on TPUs is useful."""
-    return self.kind == "tpu" or (self.kind == "cpu" and self.local_replicas > 1)
+    return self.kind in ("tpu", "xla") or (self.kind == "cpu" and self.local_replicas > 1)
 
   def uses_cpu_kernels(self, setting: bool | None) -> bool:
     """Returns whether Keras's layers and optimizers use `trainer.tracing.cpu_kernels` here.
@@ -112,7 +117,7 @@ class Device:
     Raises:
       SettingError: it cannot here.
     """
-    if not setting or self.kind == "tpu":  # whose programs are XLA's in any case
+    if not setting or self.kind in ("tpu", "xla"):  # whose programs are XLA's in any case
       return False
     if self.replicas > 1:
       raise errors.SettingError(
@@ -170,14 +175,22 @@ def connect(
     WorkerLostError: the other workers were not there in time.
   """
   match = _NAME.fullmatch(name)
-  if not match or match[2] == "0" or (match[1] in ("auto", "tpu") and match[2]):
-    raise errors.SettingError(f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N or tpu.")
+  takes_number = match and match[1] not in ("auto", "tpu")
+  if (
+    not match
+    or match[2] == "0"
+    or (match[2] and not takes_number)
+    or (match[1] == "xla" and not match[2])
+  ):
+    raise errors.SettingError(
+      f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N, xla:8 or tpu."
+    )
   if tpu and match[1] not in ("auto", "tpu"):
     raise errors.SettingError(
       f"--tpu={tpu} and --device={name} contradict each other: use --device=tpu."
     )
   kind, count = match[1], int(match[2] or 1)
-  if kind == "cpu" and count > _MOST_VIRTUAL_CORES:
+  if kind in ("cpu", "xla") and count > _MOST_VIRTUAL_CORES:
     raise errors.SettingError(
       f"--device={name}: a CPU rehearses at most {_MOST_VIRTUAL_CORES} virtual cores."
     )
@@ -198,7 +211,7 @@ def connect(
     found = None if kind == "tpu" else _find_cluster(cluster, os.environ.get("TF_CONFIG"), timeout)
     if found is None or not found.has_others:
       return _connect(kind, count, tpu, found, gpu)
-    if kind == "cpu" and count > 1:
+    if kind == "xla" or (kind == "cpu" and count > 1):
       raise errors.SettingError(
         f"--device={name}: each of several workers ({found.source}) trains on one CPU device; use "
         "--device=cpu."
@@ -266,6 +279,11 @@ def _find_cluster(name, tf_config, timeout):
 def _connect(kind, count, tpu, cluster, gpu):
   if kind == "tpu":
     return _connect_tpu(tpu)
+  if kind == "xla":
+    # TensorFlow traces one replica on the CPU; the devices are jax's.
+    strategy, connected = replica.OneOfMany(count), pjrt_devices.connect("cpu", count)
+    role = {} if cluster is None else dict(role=cluster.role, has_evaluator=cluster.has_evaluator)
+    return Device(kind, strategy, xla_devices=connected, **role)
   gpus.set_memory_growth(gpu)
   if kind == "cpu" and count > 1:
     _make_virtual_cores(count)

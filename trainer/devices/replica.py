@@ -5,11 +5,17 @@ the gradients, synchronized batch norm, the replica's number in a random seed) b
 operations over N replicas. Functions that are traced under it can be compiled, but not run.
 """
 
+import functools
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
+
+_COMBINED = {
+  tf.VariableAggregation.MEAN: tf.distribute.ReduceOp.MEAN,
+  tf.VariableAggregation.SUM: tf.distribute.ReduceOp.SUM,
+}
 
 
 class OneOfMany(tf.distribute.OneDeviceStrategy):
@@ -40,6 +46,16 @@ class _Extended(tensorflow_internals.OneDeviceExtended):
     ):
       return fn(*args, **kwargs)
 
+  def _create_variable(self, next_creator, **kwargs):
+    variable = super()._create_variable(next_creator, **kwargs)
+    is_own = variable.synchronization == tf.VariableSynchronization.ON_READ
+    if not is_own and variable.aggregation in _COMBINED:
+      # A mirrored variable combines what its replicas assign; one of a single device does not.
+      for name in ("assign", "assign_add", "assign_sub"):
+        assign = functools.partial(_assign_combined, variable, getattr(variable, name))
+        setattr(variable, name, assign)
+    return variable
+
   def _reduce_to(self, reduce_op, value, destinations, options):
     return all_reduce(reduce_op, value, self.replicas)
 
@@ -52,6 +68,15 @@ class _Context(tf.distribute.ReplicaContext):
     return tf.nest.map_structure(
       lambda tensor: all_reduce(reduce_op, tensor, self.num_replicas_in_sync), value
     )
+
+
+def _assign_combined(variable, assign, value, *args, **kwargs):
+  """Assigns the mean or the sum over the replicas, if it is called on one."""
+  if isinstance(tf.distribute.get_replica_context(), _Context):
+    value = tf.convert_to_tensor(value, variable.dtype.base_dtype)
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    value = all_reduce(_COMBINED[variable.aggregation], value, replicas)
+  return assign(value, *args, **kwargs)
 
 
 def all_reduce(reduce_op: Any, value: tf.Tensor, replicas: int) -> tf.Tensor:

@@ -202,7 +202,12 @@ class Estimator:
 
   @property
   def variables(self) -> dict[str, tf.Variable]:
-    """The variables by name, of what was made so far."""
+    """The variables by name, of what was made so far.
+
+    On XLA devices they have the values of the newest step when this is called, and later ones when
+    it is called again. What is assigned to them then, the next steps begin with.
+    """
+    self._parts.program.store.bring_to_host()
     return dict(self._parts.program.store.variables)
 
   @property

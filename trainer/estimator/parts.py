@@ -151,6 +151,7 @@ def _program(given, target):
     config=given.config,
     # What they do for an operation, XLA does for the whole step.
     uses_cpu_kernels=device.uses_cpu_kernels(False if target.xla else given.config.cpu_kernels),
+    xla_devices=device.xla_devices,
   )
 
 

@@ -134,7 +134,7 @@ def _evaluate_stacks(loop, program, reader, name, steps, beat):
     stack = reader.current()
     if stack is None:
       break
-    first, size = stack.first, tf.nest.flatten(stack.elements)[0].shape.as_list()[1]
+    first, size = stack.first, tf.nest.flatten(stack.on_host)[0].shape.as_list()[1]
     wanted = stack.left if steps is None else min(stack.left, steps - totals.done)
     rows = stack.rows[first : first + wanted]
     rows = rows[: _until_partial(rows, size)]

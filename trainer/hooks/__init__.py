@@ -17,6 +17,10 @@ it returns a true value, the training ends. A hook may also have these methods:
     next_step(step)                               returns the next step at which the hook wants to
                                                   be called, or None. A loop then ends there, unless
                                                   iterations_per_loop is set
+    reads_variables                               False, if the hook takes variables from
+                                                  `estimator.variables` alone, when it needs them.
+                                                  Before other hooks, XLA devices give theirs to
+                                                  the host after every loop
 
 Hooks of tf.compat.v1 (SessionRunHook) are accepted too, see `trainer.hooks.session_run`.
 """

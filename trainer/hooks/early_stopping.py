@@ -45,6 +45,8 @@ class EarlyStopping:
     SettingError: a value cannot work. Later: the metric does not exist.
   """
 
+  reads_variables = False
+
   metric: str = "loss"
   mode: setting_types.MinOrMax = "min"
   patience: setting_types.Count | None = None

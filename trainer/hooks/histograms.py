@@ -29,6 +29,8 @@ class Histograms:
     SettingError: steps is not an int > 0.
   """
 
+  reads_variables = False
+
   def __init__(self, steps: setting_types.Count = 500) -> None:
     self._timer = every.Every(steps=steps)
 

@@ -15,6 +15,7 @@ class HookList:
     hooks: list of hooks, see `trainer.hooks`.
     estimator: the Estimator that the hooks get.
     stage: function of a sentence that makes a context manager, around each call of a hook.
+    bring_to_host: called before a hook that may read variables, see `trainer.hooks`.
   """
 
   def __init__(
@@ -22,10 +23,12 @@ class HookList:
     hooks: Sequence[Callable],
     estimator: Estimator,
     stage: Callable[[str], Any] = lambda name: contextlib.nullcontext(),
+    bring_to_host: Callable[[], None] = lambda: None,
   ) -> None:
     self._hooks = list(hooks)
     self._estimator = estimator
     self._stage = stage
+    self._bring_to_host = bring_to_host
 
   @property
   def next_steps(self) -> tuple[Callable[[int], int | None], ...]:
@@ -57,6 +60,8 @@ class HookList:
     stop = False
     for hook in self._hooks:  # each of them, whatever the others say
       if hasattr(hook, method):
+        if getattr(hook, "reads_variables", True):
+          self._bring_to_host()
         with self._stage(f"hook {spec.name_of(hook)}"):
           stop = bool(getattr(hook, method)(*arguments)) or stop
     return stop

@@ -37,6 +37,8 @@ class Profiler:
     SettingError: last is not greater than first.
   """
 
+  reads_variables = False
+
   first: setting_types.Count = 10
   last: setting_types.Count = 20
   directory: str | None = None

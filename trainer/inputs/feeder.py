@@ -63,7 +63,9 @@ def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout
     hosts=device.hosts if device.is_multi_worker else 1,
     host=device.host if device.is_multi_worker else 0,
     job=device.link.token if device.link else job,
-    needs_static_shapes=config.static_shapes or device.replicas > 1 or device.kind == "tpu",
+    needs_static_shapes=config.static_shapes
+    or device.replicas > 1
+    or device.kind in ("tpu", "xla"),
     resembles_tpu=device.resembles_tpu,
   )
 

@@ -70,7 +70,7 @@ ControlFlowFuncGraph = private_names.find(
   "tensorflow.python.ops.control_flow_v2_func_graphs.ControlFlowFuncGraph"
 )
 NoneTensorSpec = private_names.find("tensorflow.python.data.util.structure.NoneTensorSpec")
-OneDeviceExtended = private_names.find(
+OneDeviceExtended: Any = private_names.find(
   "tensorflow.python.distribute.one_device_strategy.OneDeviceExtended"
 )
 add_op_callback = private_names.find("tensorflow.python.framework.op_callbacks.add_op_callback")

@@ -85,12 +85,12 @@ class Rollback:
       (found, explanation): what was found first; sentences on where it comes from, "" where that
       cannot be told.
     """
-    # A TPU's compiler has no checks of tensors, and one worker alone cannot run a step of several.
+    # XLA's programs have no checks of tensors, and one worker alone cannot run a step of several.
     # A hook's change is in no step.
     if (
       latest is None
       or self.device.is_multi_worker
-      or self.device.kind == "tpu"
+      or self.device.kind in ("tpu", "xla")
       or found.step == found.good_step
     ):
       return found, ""

@@ -182,7 +182,9 @@ class Training:
     ):
       at_boundaries = boundaries.Boundaries(
         config=self.config,
-        hooks=hook_list.HookList(begun.hooks, call.estimator, self.watchdog.stage),
+        hooks=hook_list.HookList(
+          begun.hooks, call.estimator, self.watchdog.stage, self.program.store.bring_to_host
+        ),
         listeners=call.listeners,
         evaluations=call.evaluations,
         saver=self.saver,

@@ -42,6 +42,11 @@ class DeviceValues:
     """The names of the variables that have values."""
     return self._arrays.keys()
 
+  @property
+  def is_lost(self) -> bool:
+    """Whether a program has failed, and the values with it."""
+    return bool(self._lost)
+
   def put(
     self,
     arguments: Iterable[program.Argument],
@@ -52,7 +57,8 @@ class DeviceValues:
 
     Args:
       arguments: the variables.
-      values: by name, as of `program.whole_shape`.
+      values: by name, as of `program.whole_shape`; or, where all devices get the same, the value
+        for one.
       source: where they come from, for messages.
 
     Raises:
@@ -78,17 +84,25 @@ class DeviceValues:
     Raises:
       ExecutionError: the program that was to make them has failed.
     """
-    self._require()
     wanted = list(self._arrays if names is None else names)
+    found = self._read(wanted, lambda name: self._differs[name])
+    return {name: each if self._differs[name] else each[0] for name, each in found.items()}
+
+  def read_each(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Copies what each device of this process has to the host: name → [devices, ...].
+
+    Raises:
+      ExecutionError: as `read`.
+    """
+    return self._read(names, lambda name: True)
+
+  def _read(self, names, differs):
+    self._require()
     try:
-      return {name: self._read(name) for name in wanted}
+      return {name: read_each(self._arrays[name], differs(name)) for name in names}
     except jax.errors.JaxRuntimeError as error:
       self.mark_lost(errors.first_line(error))
       raise self.error() from error
-
-  def _read(self, name):
-    parts = read_each(self._arrays[name], self._differs[name])
-    return parts if self._differs[name] else parts[0]
 
   def wait(self) -> None:
     """Waits for the program that makes the values.
@@ -154,16 +168,19 @@ class Placement:
     self._split = jax.sharding.NamedSharding(mesh, spec("replica"))
 
   def put(self, argument: program.Argument, value: np.ndarray) -> jax.Array:
-    """Copies the value of an argument to the devices, as of `program.whole_shape`."""
-    if argument.differs:
+    """Copies the value of an argument to the devices, see `DeviceValues.put`."""
+    if argument.differs and value.shape != argument.shape:
       return self.put_each(argument, [value[number] for number in self._numbers])
-    values = [np.ascontiguousarray(value)] * len(self._local)
+    values = [np.asarray(value, order="C")] * len(self._local)
     return jaxlib_internals.put(values, argument.shape, self.equal, self._local)
 
   def put_each(self, argument: program.Argument, values: Sequence[np.ndarray]) -> jax.Array:
     """Copies to each device of this process its own value."""
-    # ascontiguousarray makes a rank of 1 of a scalar.
-    values = [np.ascontiguousarray(value).reshape(argument.shape) for value in values]
+    # np.ascontiguousarray would make a rank of 1 of a scalar.
+    values = [np.asarray(value, order="C") for value in values]
+    # jaxlib fails where two devices get one and the same memory.
+    if len({value.__array_interface__["data"][0] for value in values}) < len(values):
+      values = [np.array(value) for value in values]
     if argument.shape:
       whole = (self._count * argument.shape[0], *argument.shape[1:])
       return jaxlib_internals.put(values, whole, self._split, self._local)

@@ -105,7 +105,7 @@ def _require_values(saved):
 def _print_times(seconds, scalars):
   best = min(seconds)
   print(f"run          first {seconds[0]:.4f} s, fastest of {len(seconds)}: {best:.4f} s")
-  if steps := int(scalars.get("count", 0)):
+  if steps := int(scalars.get(program.COUNT, 0)):
     print(f"steps        {steps} a run, {1000 * best / steps:.4f} ms a step")
 
 

@@ -15,6 +15,10 @@ import numpy as np
 
 from trainer import errors
 
+# Names of scalars in programs of many steps: which place of the input comes first, and how many
+# steps to do. No variable has a colon in its name.
+FIRST, COUNT = ":first", ":count"
+
 
 class Role(enum.StrEnum):
   """What an argument is."""
@@ -92,8 +96,9 @@ class Program:
       SettingError: they do not.
     """
     by_name = {argument.name: argument for argument in self.arguments}
-    if len(by_name) < len(self.arguments):
-      raise errors.SettingError("Two arguments of a program have the same name.")
+    names = [argument.name for argument in self.arguments]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+      raise errors.SettingError(f"Two arguments of a program have the name {twice[0]}.")
     updated: set[str] = set()
     for result in filter(lambda result: result.updates, self.results):
       variable = by_name.get(result.name)
@@ -140,7 +145,7 @@ def check_values(
   Args:
     arguments: the arguments.
     replicas: number of devices.
-    values: name → numpy array, as of `whole_shape`.
+    values: name → numpy array, as of `whole_shape`; of a variable also one value for all devices.
     source: where the values come from, for the message.
 
   Raises:
@@ -151,7 +156,8 @@ def check_values(
     if value is None:
       raise errors.SettingError(f"{source} has no value for the {argument.role} {argument.name}.")
     expected = whole_shape(argument, replicas)
-    if value.shape != expected or value.dtype != np.dtype(argument.dtype):
+    of_one = argument.shape if argument.is_variable else expected
+    if value.shape not in (expected, of_one) or value.dtype != np.dtype(argument.dtype):
       raise errors.SettingError(
         f"{source}: the {argument.role} {argument.name} is {value.dtype}{list(value.shape)}, "
         f"expected {argument.dtype}{list(expected)}."

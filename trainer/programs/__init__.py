@@ -2,10 +2,11 @@
 
 `step` is one step of each kind; it calls the model_fn by `model_calls`. `train_loop`, `eval_loop`
 and `predict_loop` run many steps in one call of the device; `multi_step` and, for evaluation and
-prediction, `multi_group` run them in one program of the device. `device_loops` holds one of each,
-and `loop_input` traces what fits an input. `functionalize` makes a traced function one without
-variables, with operations that every XLA device does well by `portable_operations`, and `lowering`
-lowers it to HLO. `loop/` runs these programs, and `preflight/` compiles them.
+prediction, `multi_group` run them in one program of the device; `xla_steps` and `xla_groups` do
+that on XLA devices. `device_loops` holds one of each, and `loop_input` traces what fits an input.
+`functionalize` makes a traced function one without variables, with operations that every XLA device
+does well by `portable_operations`, and `lowering` lowers it to HLO. `loop/` runs these programs,
+and `preflight/` compiles them.
 """
 
 __all__ = [

@@ -89,6 +89,10 @@ class CoreResults:
     variable.assign(tf.tensor_scatter_nd_update(variable.read_value(), [[index]], [leaf]))
     return variable
 
+  def variables(self) -> Any:
+    """Returns the variables that hold the results, in the structure of a group's."""
+    return self._variables
+
   def read(self) -> Any:
     """Returns the results on the host, in the structure of a group's.
 

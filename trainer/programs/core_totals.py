@@ -67,6 +67,10 @@ class CoreTotals:
     """Returns the variables that hold the totals."""
     return [self._loss_sum, self._non_finite_step, *tf.nest.flatten(self._host_tensors)]
 
+  def host_variables(self) -> Any:
+    """Returns the variables that hold the host_call's tensors, in their structure."""
+    return self._host_tensors
+
   def reset(self) -> None:
     """Sets the totals to those of no step."""
     for variable in (self._loss_sum, self._non_finite_step):

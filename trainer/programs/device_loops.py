@@ -15,6 +15,8 @@ from trainer.programs import (
   tpu_only,
   traced_program,
   train_loop,
+  xla_groups,
+  xla_steps,
 )
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
@@ -45,7 +47,11 @@ class DeviceLoops:
     self.program = program
     self.planner = plan_lib.Planner(config, target)
     self.devices = program.strategy.extended.worker_devices
-    self.evaluate = eval_loop.EvalLoop(program, target.replicas)
+    self.evaluate = (
+      eval_loop.EvalLoop(program, target.replicas)
+      if program.store.on_xla is None
+      else xla_groups.EvalLoop(program, target.replicas)
+    )
     self._target = target
     self._host = host_call.HostCall(config.tpu_config.host_call_every_n_steps)
     self._train = train_loop.TrainLoop(program, target, self._host)
@@ -67,6 +73,8 @@ class DeviceLoops:
     def trace():
       if not plan.is_stacked:
         return self._train.trace(element_spec, is_endless)
+      if self.program.store.on_xla is not None:
+        return xla_steps.StepsProgram(self.program, plan, self._host)
       traced = traced_program.trace(self.program, plan, self._target.xla or None)
       return multi_step.StepsProgram(self.program, traced, self._host)
 
@@ -89,7 +97,9 @@ class DeviceLoops:
     """
 
     def trace(plan):
-      if plan.is_stacked:
+      if self.program.store.on_xla is not None:
+        make = lambda: xla_groups.GroupProgram(self.program, plan)
+      elif plan.is_stacked:
         make = lambda: multi_group.GroupProgram(
           self.program, traced_program.trace(self.program, plan)
         )
@@ -109,6 +119,7 @@ class DeviceLoops:
     key = tf.data.IteratorSpec(element_spec), *key
     if key not in self._traces:
       traced = trace()
-      tpu_only.check(traced.function, self.program.calls.model_name)
+      if self.program.store.on_xla is None:
+        tpu_only.check(traced.function, self.program.calls.model_name)
       self._traces[key] = traced
     return self._traces[key]

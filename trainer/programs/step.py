@@ -69,6 +69,7 @@ class Program:
     config: the run's configuration.
     uses_cpu_kernels: whether `trainer.tracing.cpu_kernels` replace operations of Keras. Only for
       programs that run on CPUs and nowhere else.
+    xla_devices: the pjrt.devices.Devices that run the programs; None where TensorFlow does.
 
   Attributes:
     strategy: the strategy.
@@ -87,6 +88,7 @@ class Program:
     batch_sizes: Mapping[Kind, int],
     config: run_config.RunConfig,
     uses_cpu_kernels: bool = False,
+    xla_devices: Any = None,
   ) -> None:
     self.strategy = strategy
     per_core = batch_sizes.get(Kind.TRAIN)
@@ -97,7 +99,7 @@ class Program:
     )
     precision = "mixed_bfloat16" if config.precision == "bfloat16" else "float32"
     self.store = variable_store.VariableStore(
-      strategy, precision, config.tf_random_seed, uses_cpu_kernels
+      strategy, precision, config.tf_random_seed, uses_cpu_kernels, xla_devices
     )
     # The store does not create the global step: it exists before any model_fn is called.
     with strategy.scope():

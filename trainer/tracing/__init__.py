@@ -13,4 +13,5 @@ __all__ = [
   "user_frames",
   "variable_creation",
   "variable_store",
+  "xla_variables",
 ]

@@ -32,6 +32,7 @@ from trainer.tracing import (
   outside_variables,
   store_run,
   variable_creation,
+  xla_variables,
 )
 
 # Which variables a function may change, see VariableStore.run.
@@ -50,9 +51,11 @@ class VariableStore:
     seed: the run's seed. A variable's initial value follows from the seed and the variable's name.
     uses_cpu_kernels: whether Keras's layers and optimizers use `trainer.tracing.cpu_kernels`. Only
       for replicas that are CPUs.
+    xla_devices: the pjrt.devices.Devices that run what is traced; None where TensorFlow does.
 
   Attributes:
     variables: name → tf.Variable, in the order of creation. The keys of checkpoints.
+    on_xla: the XlaVariables, where XLA devices have the variables between programs; else None.
     initializers: the calls of `tf.compat.v1.train.init_from_checkpoint`, in order; see
       `trainer.checkpoints.initial_checkpoints`.
     former_names: name of a variable → the name that it has in checkpoints that Octet wrote before
@@ -69,9 +72,13 @@ class VariableStore:
     precision: str = "float32",
     seed: int = 0,
     uses_cpu_kernels: bool = False,
+    xla_devices: Any = None,
   ) -> None:
     self.strategy = strategy
     self.variables: dict[str, tf.Variable] = {}
+    self.on_xla: Any = (
+      None if xla_devices is None else xla_variables.XlaVariables(self, xla_devices)
+    )
     self.initializers: list[Any] = []
     self.former_names: dict[str, str] = {}
     self.averages: dict[str, str] = {}
@@ -234,6 +241,23 @@ class VariableStore:
     """Returns the variables that functions use and that no checkpoint holds."""
     return list(self._local.values())
 
+  def bring_to_host(self) -> None:
+    """Gives the variables the values that XLA devices have made. Call it before they are read.
+
+    Where TensorFlow runs the programs, they have them. What is assigned after this call, the next
+    program begins with.
+
+    Raises:
+      ExecutionError: a program has failed on the devices.
+    """
+    if self.on_xla is not None:
+      self.on_xla.bring_to_host()
+
+  def mark_assigned(self) -> None:
+    """Notes that variables have been assigned outside of programs."""
+    if self.on_xla is not None:
+      self.on_xla.mark_assigned()
+
   def synchronize_and_read(self) -> dict[str, tf.Tensor]:
     """Assigns statistics their mean on all replicas; returns the values to save, name → tensor.
 
@@ -241,10 +265,13 @@ class VariableStore:
     checkpoint holds their mean. Since the replicas get it too, a run that continues after a save
     has the same bits as one that restarts from the checkpoint.
     """
+    self.bring_to_host()
     values = {name: variable.read_value() for name, variable in self.variables.items()}
     for name, variable in self.variables.items():
       if variable.synchronization == tf.VariableSynchronization.ON_READ:
         variable.assign(values[name])
+        if self.on_xla is not None:
+          self.on_xla.mark_assigned([variable])
     return values
 
   def scratch(

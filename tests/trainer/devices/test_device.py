@@ -13,6 +13,7 @@ from trainer import errors
 from trainer.cli import installation
 from trainer.devices import device as device_lib
 from trainer.internals import libtpu_environment
+from trainer.pjrt import installed
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +45,34 @@ def test_cores(name, replicas, strategy):
   assert not device.is_multi_worker
 
 
+def test_xla_devices():
+  pytest.importorskip("jax")
+  device = device_lib.connect("xla:8")
+  assert (device.kind, device.replicas, device.local_replicas, device.hosts) == ("xla", 8, 8, 1)
+  assert device.xla_devices.count == 8
+  assert device.resembles_tpu
+  assert not device.uses_cpu_kernels(True)
+  assert not device.uses_xla(True)  # a setting of other devices: XLA compiles here in any case
+  assert device_lib.connect("xla:8") is device
+
+
+def test_xla_devices_need_jax(monkeypatch):
+  def absent(*args):
+    raise errors.VersionError("jax is not installed")
+
+  monkeypatch.setattr(installed, "require", absent)
+  with pytest.raises(errors.VersionError, match="jax is not installed"):
+    device_lib.connect("xla:7")
+
+
+def test_several_workers_have_no_xla_devices(monkeypatch):
+  cluster = {"worker": ["localhost:1", "localhost:2"]}
+  task = {"type": "worker", "index": 0}
+  monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+  with pytest.raises(errors.SettingError, match="--device=xla:8: each of several workers"):
+    device_lib.connect("xla:8")
+
+
 def test_a_device_is_made_once():
   assert device_lib.connect("cpu:8") is device_lib.connect("cpu:8")
   assert device_lib.connect("cpu") is not device_lib.connect("cpu:8")
@@ -70,11 +99,26 @@ def test_virtual_cores_rehearse_a_tpu():
 
 @pytest.mark.parametrize(
   "name",
-  ["", "CPU", "cpu:", "cpu:0", "cpu:x", "cpu:-1", "auto:2", "tpu:8", "v5e", "cpu 8", "gpu:0"],
+  [
+    "",
+    "CPU",
+    "cpu:",
+    "cpu:0",
+    "cpu:x",
+    "cpu:-1",
+    "auto:2",
+    "tpu:8",
+    "v5e",
+    "cpu 8",
+    "gpu:0",
+    "xla",
+    "xla:0",
+  ],
 )
 def test_names_that_there_are_not(name):
   with pytest.raises(
-    errors.SettingError, match=f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N or tpu"
+    errors.SettingError,
+    match=f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N, xla:8 or tpu",
   ):
     device_lib.connect(name)
 

@@ -39,7 +39,7 @@ ARGUMENTS = (
   program.Argument("own", (), "float32", program.Role.OWN_VARIABLE),
   program.Argument("n", (), "int64", program.Role.VARIABLE),
   program.Argument("x", (2, 3), "float32", program.Role.INPUT),
-  program.Argument("count", (), "int32", program.Role.SCALAR),
+  program.Argument(program.COUNT, (), "int32", program.Role.SCALAR),
 )
 RESULTS = (
   program.Result("w", (3,), "float32", True),
@@ -52,7 +52,7 @@ VALUES = {
   "w": np.float32([1, 2, 3]),
   "own": np.arange(REPLICAS, dtype=np.float32),
   "n": np.array(2**40),
-  "count": np.array(20, np.int32),
+  program.COUNT: np.array(20, np.int32),
 }
 SUMS = INPUTS["x"].sum((1, 2))
 EXPECTED = {

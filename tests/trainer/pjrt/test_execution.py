@@ -11,7 +11,7 @@ device_values = pytest.importorskip("trainer.pjrt.device_values")  # where jax i
 execution = pytest.importorskip("trainer.pjrt.execution")
 jaxlib_internals = pytest.importorskip("trainer.pjrt.jaxlib_internals")
 
-COUNT = {"count": np.int32(20)}
+COUNT = {program.COUNT: np.int32(20)}
 
 # Takes as many steps as it is told: more than any would, unless the argument says otherwise.
 FAILS = """
@@ -87,6 +87,25 @@ def test_values_can_be_put_between_programs(executable, values, code):
   found = values.read()
   np.testing.assert_array_equal(found["w"], conftest.INPUTS["x"].sum((0, 1)))
   assert found["n"] == 2**40 + 40
+
+
+def test_what_was_put_can_be_read(values):
+  assert_equal(values.read(), conftest.VALUES)
+
+
+def test_devices_may_get_one_and_the_same_object(executable, values):
+  inputs = executable.put_inputs({"x": [conftest.INPUTS["x"][0]] * 8})
+  total = executable.run(values, inputs, COUNT).read()["total"]
+  np.testing.assert_array_equal(total, [conftest.SUMS[0]] * 8)
+  x = conftest.INPUTS["x"][0]
+  np.testing.assert_array_equal(executable.put_inputs({"x": [x] * 8})["x"], np.concatenate([x] * 8))
+
+
+def test_one_value_for_all_devices(executable, values, code):
+  values.put([code.arguments[1]], {"own": np.float32(5)})
+  run(executable, values)
+  np.testing.assert_array_equal(values.read(["own"])["own"], conftest.SUMS + 5)
+  np.testing.assert_array_equal(values.read_each(["w"])["w"], [conftest.EXPECTED["w"]] * 8)
 
 
 def test_a_compiled_form_runs_as_the_program_does(connected, code, executable, values):

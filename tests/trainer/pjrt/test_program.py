@@ -36,16 +36,16 @@ def test_two_results_for_one_variable():
 
 
 def test_two_arguments_of_one_name():
-  with pytest.raises(errors.SettingError, match="Two arguments"):
+  with pytest.raises(errors.SettingError, match="Two arguments of a program have the name w"):
     program.Program(b"", (conftest.ARGUMENTS[0],) * 2, (), 8)
 
 
 @pytest.mark.parametrize(
   "name, value, problem",
   [
-    ("own", np.zeros((), np.float32), "own is float32[], expected float32[8]"),
+    ("own", np.zeros(3, np.float32), "own is float32[3], expected float32[8]"),
     ("w", np.zeros(3, np.float64), "variable w is float64[3], expected float32[3]"),
-    ("count", None, "no value for the scalar count"),
+    (program.COUNT, None, "no value for the scalar :count"),
   ],
 )
 def test_values_are_checked(name, value, problem):

@@ -1,0 +1,39 @@
+"""Eight XLA devices, which PJRT drives, do what eight virtual cores do."""
+
+import numpy as np
+import pytest
+
+from tests.conformance import cases
+from trainer import errors, testing
+from trainer.pjrt import installed
+
+try:
+  installed.require()
+except errors.VersionError as error:
+  pytest.skip(str(error), allow_module_level=True)
+
+STEPS = 20
+
+
+@pytest.fixture
+def trained(case, tmp_path):
+  """Estimators that have trained, by device."""
+  if case.name == "batch_norm_and_dropout":
+    pytest.skip("XLA draws other random numbers")
+  return {
+    device: case.estimator(tmp_path / device[:3], device).train(case.train_input_fn, steps=STEPS)
+    for device in ("xla:8", "cpu:8")
+  }
+
+
+def test_they_train_evaluate_and_predict_alike(case, trained, tmp_path):
+  own, other = trained["xla:8"], trained["cpu:8"]
+  testing.assert_same_values(testing.values(own), testing.values(other), tolerance=1e-5)
+  # One checkpoint on both devices. 43 examples: the last batch is partial.
+  again = case.estimator(tmp_path / "xla", "cpu:8")
+  expected, found = again.evaluate(case.eval_input_fn), own.evaluate(case.eval_input_fn)
+  assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
+  predictions = list(own.predict(case.eval_input_fn))
+  assert len(predictions) == cases.EXAMPLES
+  for mine, theirs in zip(predictions, again.predict(case.eval_input_fn), strict=True):
+    np.testing.assert_allclose(mine["logits"], theirs["logits"], atol=1e-5)

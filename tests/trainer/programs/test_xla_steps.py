@@ -1,0 +1,226 @@
+"""Training on eight XLA devices: what the host sees at boundaries, and what it gives back."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import trainer
+from tests.trainer import programs
+from tests.trainer.programs import test_multi_step
+from trainer import errors, testing
+from trainer.pjrt import installed
+
+try:
+  installed.require()
+except errors.VersionError as error:
+  pytest.skip(str(error), allow_module_level=True)
+
+device_values = pytest.importorskip("trainer.pjrt.device_values")
+jaxlib_internals = pytest.importorskip("trainer.pjrt.jaxlib_internals")
+
+XLA, CPU = "xla:8", "cpu:8"
+
+
+def reported(folder, device, **settings):
+  seen = []
+  model_fn = test_multi_step.everything(seen, dropout=0.0)
+  values = test_multi_step.train(folder, seen, device, 4, model_fn, **settings)
+  return values, seen
+
+
+def test_it_trains_reports_and_host_calls_as_eight_cores_do(tmp_path):
+  """With clipping, accumulated gradients, moving averages, a schedule, scalars and hooks."""
+  own, mine = reported(tmp_path / "xla", XLA)
+  other, theirs = reported(tmp_path / "cpu", CPU)
+  testing.assert_same_values(own, other, tolerance=1e-5)
+  assert float(np.abs(own["w"]).max()) > 0
+  assert len(mine) == len(theirs) == 4
+  for one, another in zip(mine, theirs, strict=True):
+    assert one[0] == another[0]
+    numbers = test_multi_step._numbers
+    np.testing.assert_allclose(numbers(one[1]), numbers(another[1]), rtol=1e-5)
+
+
+def test_a_training_that_is_resumed_comes_to_the_same_bits(tmp_path):
+  whole, _ = reported(tmp_path / "whole", XLA, save_checkpoints_steps=6)
+  reported(tmp_path / "parts", XLA, steps=6, save_checkpoints_steps=6)
+  parts, _ = reported(tmp_path / "parts", XLA, save_checkpoints_steps=6)
+  testing.assert_same_values(whole, parts)
+
+
+def test_checkpoints_move_to_other_devices_and_back(tmp_path):
+  expected, _ = reported(tmp_path / "cpu", CPU)
+  for steps, device in ((3, XLA), (6, "cpu"), (8, XLA), (11, CPU)):
+    found, _ = reported(tmp_path / "moved", device, steps=steps)
+  testing.assert_same_values(expected, found, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("where", ["estimator", "own"])
+def test_a_hook_reads_the_newest_values_and_assigns(tmp_path, where):
+  """Through `estimator.variables`, and by a variable that it has kept."""
+  kept, seen = {}, []
+
+  def model_fn(features, labels, mode, params):
+    made = programs.line(features, labels, mode, params)
+    kept.update({v.name: v for v in tf.compat.v1.global_variables()})
+    return made
+
+  class Hook:
+    reads_variables = where == "own"
+
+    def __call__(self, step, metrics, estimator):
+      b = estimator.variables["b"] if where == "estimator" else kept["b:0"]
+      seen.append(float(b.numpy()))
+      if step == 4:
+        b.assign(100.0)
+
+  runs = []
+  for device in (XLA, CPU):
+    estimator = programs.estimator(
+      tmp_path / device[:3], model_fn, device, **programs.fixed_loops(2)
+    )
+    estimator.train(programs.train_input, hooks=[Hook()], max_steps=8)
+    runs.append(testing.values(estimator))
+  testing.assert_same_values(*runs, tolerance=1e-4)
+  np.testing.assert_allclose(seen[:4], seen[4:], rtol=1e-5)
+  assert len(set(seen)) == 8 or seen[2] > 50
+
+
+def test_each_device_has_its_own_statistics_and_a_checkpoint_their_mean(tmp_path):
+  def model_fn(features, labels, mode, params):
+    x = keras.layers.BatchNormalization(momentum=0.5)(
+      features["x"], training=mode == trainer.ModeKeys.TRAIN
+    )
+    return programs.line({"x": x}, labels, mode, params)
+
+  runs = {}
+  for device in (XLA, CPU):
+    estimator = programs.estimator(tmp_path / device[:3], model_fn, device, batch_size=32)
+    runs[device] = testing.values(
+      estimator.train(programs.train_input, max_steps=3).train(programs.train_input, max_steps=6)
+    )
+    if device == XLA:
+      on_devices = estimator._parts.program.store.on_xla.on_devices
+      name = "batch_normalization/moving_mean"
+  testing.assert_same_values(runs[XLA], runs[CPU], tolerance=1e-5)
+  # The last save has given the mean to all; the next program begins with it.
+  assert name in runs[XLA]
+  assert on_devices.read_each([name])[name].shape == (8, programs.WIDTH)
+
+
+def test_the_first_step_that_is_not_finite_on_any_device(tmp_path):
+  test_multi_step.test_the_first_step_that_is_not_finite(tmp_path, XLA)
+
+
+def test_a_rollback_goes_on_with_the_examples_that_follow(tmp_path):
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    step = tf.compat.v1.train.get_global_step()
+    bad = tf.equal(step, 5) & tf.reduce_any(tf.abs(features["x"][:, 0] - marked) < 1e-6)
+    spec.loss = tf.where(bad, math.inf, spec.loss)
+    return spec
+
+  x, y = programs.arrays(400)
+  marked = float(x[8 * 5, 0])  # the first example of step 6
+
+  def input_fn(params):
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(
+      params["batch_size"], drop_remainder=True
+    )
+
+  estimator = programs.estimator(
+    tmp_path,
+    model_fn,
+    XLA,
+    on_non_finite="rollback",
+    save_checkpoints_steps=4,
+    tpu_config=trainer.TPUConfig(iterations_per_loop=4),
+  ).train(input_fn, max_steps=12)
+  values = testing.values(estimator)
+  assert values["global_step"] == 12
+  assert np.isfinite(values["w"]).all()
+
+
+def test_an_input_that_ends_inside_a_stack(tmp_path):
+  """And a variable that has the mean of what the devices assign."""
+  test_multi_step.test_an_input_that_ends_inside_a_stack(tmp_path, XLA)
+
+
+def test_a_variable_that_differs_between_devices_is_told(tmp_path):
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    first = tf.compat.v1.get_variable(
+      "first", [], aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA, trainable=False
+    )
+    with tf.control_dependencies([first.assign(features["x"][0, 0])]):
+      spec.train_op = tf.identity(spec.loss)
+    return spec
+
+  with pytest.raises(errors.ModelFnError, match="The variable first has other values on other"):
+    programs.estimator(tmp_path, model_fn, XLA).train(programs.train_input, max_steps=2)
+
+
+def test_strings_are_refused_before_anything_is_compiled(tmp_path):
+  def input_fn(params):
+    return programs.train_input(params).map(lambda x, y: ({**x, "name": tf.as_string(y)}, y))
+
+  with pytest.raises(errors.InputError, match="name.* has dtype string, which an XLA device"):
+    programs.estimator(tmp_path, device=XLA).train(input_fn, max_steps=1)
+  assert not list(tmp_path.glob("model.ckpt*"))
+
+
+def test_an_operation_that_xla_does_not_have_is_named_with_its_line(tmp_path):
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    spec.loss += tf.ensure_shape(tf.py_function(lambda x: x * 0, [spec.loss], tf.float32), [])
+    return spec
+
+  with pytest.raises(errors.OctetError, match=r"PyFunc cannot be compiled .*test_xla_steps"):
+    programs.estimator(tmp_path, model_fn, XLA).train(programs.train_input, max_steps=1)
+
+
+def test_a_program_that_fails_loses_no_checkpoint(tmp_path, monkeypatch):
+  import jax
+
+  estimator = programs.estimator(tmp_path, device=XLA, save_checkpoints_steps=2)
+  estimator.train(programs.train_input, max_steps=2)
+  before = testing.values(estimator)
+
+  def fail(*args):
+    raise jax.errors.JaxRuntimeError("INTERNAL: the core melted")
+
+  with monkeypatch.context() as patched:
+    patched.setattr(jaxlib_internals, "execute", fail)
+    with pytest.raises(device_values.ExecutionError, match="the core melted"):
+      estimator.train(programs.train_input, max_steps=4)
+  estimator.train(programs.train_input, max_steps=4)
+  whole = programs.estimator(tmp_path / "whole", device=XLA, save_checkpoints_steps=2)
+  whole.train(programs.train_input, max_steps=2)
+  testing.assert_same_values(before, testing.values(whole))
+  whole.train(programs.train_input, max_steps=4)
+  testing.assert_same_values(testing.values(estimator), testing.values(whole))
+
+
+def test_random_numbers_differ_between_devices_and_steps(tmp_path):
+  """The masks of a dropout have the right share."""
+  size = 2000
+
+  notes = []
+
+  def note(masks):
+    tf.py_function(lambda values: notes.append(values.numpy()), [masks], [])
+
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    mask = keras.layers.Dropout(0.25)(tf.ones([1, size]), training=True)
+    spec.host_call = note, [mask]
+    return spec
+
+  programs.estimator(tmp_path, model_fn, XLA).train(programs.train_input, max_steps=2)
+  masks = np.concatenate(notes)
+  assert masks.shape == (16, size)
+  assert np.mean(masks == 0) == pytest.approx(0.25, abs=0.02)
+  assert len({mask.tobytes() for mask in masks}) == 16

@@ -1,0 +1,125 @@
+"""Evaluation and prediction on XLA devices: programs of several groups, which PJRT runs.
+
+They are as those of `multi_group`. A partial batch is a program of its own, of its own size: each
+device computes it, and the first one's result counts.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.inputs import stacks
+from trainer.pjrt import program as pjrt_program
+from trainer.programs import eval_loop, multi_group, xla_program
+from trainer.programs import plan as plan_lib
+from trainer.programs import step as step_lib
+from trainer.settings.kinds import Kind
+
+_NO_LIMIT = 2**62
+
+
+class GroupStackReader:
+  """Reads stacks of groups and puts them on XLA devices.
+
+  Args:
+    dataset: what `stacks.stack_groups` returns.
+    program: the GroupProgram that takes them.
+  """
+
+  def __init__(self, dataset: tf.data.Dataset, program: "GroupProgram") -> None:
+    self._iterator: Iterator = iter(dataset)
+    self._program = program
+    self._stack: stacks.GroupStack | None = None
+
+  def current(self) -> stacks.GroupStack | None:
+    """Returns the stack that has groups left, the next one if need be; None at the end."""
+    if self._stack is None or not self._stack.left:
+      self._stack = None
+      stacked = next(self._iterator, None)
+      if stacked is None:
+        return None
+      real, rows, elements = stacked
+      placed = self._program.put(elements)
+      self._stack = stacks.GroupStack(placed, int(real), rows=rows.numpy(), on_host=elements)
+    return self._stack
+
+
+class GroupProgram(multi_group.GroupProgram):
+  """A program of several groups, for XLA devices.
+
+  Args:
+    program: the step.Program, which is traced as one replica of many.
+    plan: of the program, with the batches of all cores. It takes a stack also where it is of one
+      group, whose results may have any size.
+
+  Raises:
+    core_results.TooLarge: see multi_group.GroupProgram.
+    LowerError: XLA cannot compile the program.
+  """
+
+  def __init__(self, program: step_lib.Program, plan: plan_lib.Plan) -> None:
+    limit = plan.limit_bytes if plan.length > 1 else _NO_LIMIT
+    stacked = dataclasses.replace(plan, is_stacked=True, limit_bytes=limit)
+    traced = xla_program.trace(program, stacked)
+    super().__init__(program, traced)
+    self.plan = plan
+    self._kept = traced.kept
+    self._variables: Any = program.store.on_xla
+    self._made = xla_program.of(traced, self._variables, plan.replicas)
+    self._executable: Any = None
+
+  def read(self, dataset: tf.data.Dataset) -> Any:
+    """Returns the GroupStackReader of a dataset's groups."""
+    return GroupStackReader(stacks.stack_groups(dataset, self.plan.length), self)
+
+  def put(self, elements: tuple) -> Any:
+    """Puts each core's element of a stack on its device."""
+    if self._executable is None:
+      self._executable = self._variables.compile(self._made.program)
+    return xla_program.put(self._executable, self._made.inputs, elements)
+
+  def start(self, stack: stacks.GroupStack, count: int) -> None:
+    """Starts on the next groups of a stack. The devices work on them after this has returned."""
+    self._variables.give(self._made.program.variables)
+    places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
+    self._executable.run(self._variables.on_devices, stack.elements, places)
+    stack.first += count
+
+  def results(self) -> Any:
+    """Returns what the groups have given, see CoreResults.read; waits for them."""
+    like = self._kept.variables()
+    each = self._variables.read_each(tf.nest.flatten(like))
+    # [cores, groups, ...] of each.
+    of_cores = [values.T if values.ndim == 2 else np.concatenate(values, 1) for values in each]
+    return tf.nest.pack_sequence_as(like, [tf.constant(values) for values in of_cores])
+
+
+class EvalLoop(eval_loop.EvalLoop):
+  """The evaluations of a Program on XLA devices.
+
+  Args:
+    program: the program.
+    replicas: number of devices.
+  """
+
+  def __init__(self, program: step_lib.Program, replicas: int) -> None:
+    super().__init__(program, replicas)
+    self._of_sizes: dict[Any, GroupProgram] = {}
+
+  def evaluate_partial(self, element: Any, name: str) -> dict[str, Any]:
+    """Evaluates one batch that is smaller than the others; see eval_loop.EvalLoop."""
+    spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), element)
+    key = tf.data.IteratorSpec(spec)
+    if key not in self._of_sizes:
+      plan = plan_lib.Plan(Kind.EVAL, spec, self._replicas)
+      self._of_sizes[key] = GroupProgram(self._program, plan)
+    program = self._of_sizes[key]
+    stacked = tf.nest.map_structure(lambda leaf: leaf[tf.newaxis], element)
+    elements = (stacked,) * self._replicas
+    rows = np.zeros([1, self._replicas], np.int64)
+    rows[0, 0] = tf.nest.flatten(element)[0].shape[0]
+    program.start(stacks.GroupStack(program.put(elements), 1, rows=rows, on_host=elements), 1)
+    return program.count(program.results(), rows, name, self.host_metrics(name))

@@ -1,0 +1,134 @@
+"""Makes a program for XLA devices of a traced one: without variables, as code that PJRT runs.
+
+    traced = xla_program.trace(program, plan)
+    made = xla_program.of(traced, variables, replicas=8)
+    execution.Executable(made.program, connected)
+
+TensorFlow lowers the program for a CPU, also where a TPU runs it.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors
+from trainer.inputs import elements
+from trainer.pjrt import program as pjrt_program
+from trainer.programs import functionalize, lowering, traced_program
+from trainer.programs import plan as plan_lib
+from trainer.programs import step as step_lib
+from trainer.tracing import xla_variables
+
+
+@dataclasses.dataclass(frozen=True)
+class XlaProgram:
+  """A program for XLA devices.
+
+  Attributes:
+    program: what PJRT runs.
+    inputs: the names of the leaves of its stack, flat.
+  """
+
+  program: pjrt_program.Program
+  inputs: tuple[str, ...]
+
+
+def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.TracedProgram:
+  """Traces a program as one replica of many.
+
+  Args:
+    program: the step.Program.
+    plan: of the program, with the batches of all replicas.
+
+  Raises:
+    InputError: the input has a dtype that XLA devices do not have.
+    core_results.TooLarge, ModelFnError: see `traced_program.trace`.
+  """
+  _check_input(plan)
+  return traced_program.trace(program, dataclasses.replace(plan, replicas=1))
+
+
+def of(
+  traced: traced_program.TracedProgram, variables: xla_variables.XlaVariables, replicas: int
+) -> XlaProgram:
+  """Lowers a program of one of many replicas that takes a stack.
+
+  Args:
+    traced: the program.
+    variables: has its variables.
+    replicas: the number of devices that run it together.
+
+  Raises:
+    LowerError: XLA cannot compile it, or it cannot be made a function without variables.
+  """
+  from trainer.pjrt import jaxlib_internals  # which imports jax
+
+  try:
+    functionalized = functionalize.Functionalized(traced.concrete)
+    hlo = lowering.lower_functionalized(functionalized)
+  except functionalize.ImpureError as error:
+    raise lowering.LowerError(str(error)) from error
+  except (ValueError, TypeError, tf.errors.OpError) as error:
+    # Not chained: TensorFlow's message is long, and what helps of it is in ours.
+    raise lowering.lower_error(str(error)) from None
+  arguments = [
+    variables.argument(handle, spec)
+    for handle, spec in zip(functionalized.handles, functionalized.specs, strict=True)
+  ]
+  leaves = traced.specs[:-2]  # then first and count
+  inputs = tuple(f":input/{index}" for index in range(len(leaves)))
+  arguments += [
+    _argument(name, spec, pjrt_program.Role.INPUT)
+    for name, spec in zip(inputs, leaves, strict=True)
+  ]
+  arguments += [
+    _argument(name, tf.TensorSpec([], tf.int32), pjrt_program.Role.SCALAR)
+    for name in (pjrt_program.FIRST, pjrt_program.COUNT)
+  ]
+  results = [arguments[argument] for _, argument in hlo.aliases]
+  if len(results) < len(functionalized.assigned):
+    known = {argument for _, argument in hlo.aliases}
+    (unknown, *_) = [index for index in functionalized.assigned if index not in known]
+    raise lowering.LowerError(
+      f"The variable {arguments[unknown].name} gets a value that does not depend on the step or "
+      "the batch: XLA leaves it out of the program. Assign it before the training"
+    )
+  program = pjrt_program.Program(
+    jaxlib_internals.stablehlo_of_hlo(hlo.hlo),
+    tuple(arguments),
+    tuple(pjrt_program.Result(each.name, each.shape, each.dtype, True) for each in results),
+    replicas,
+  )
+  return XlaProgram(program, inputs)
+
+
+def _check_input(plan):
+  """Raises InputError if XLA devices do not have the dtypes of an input."""
+  kind = plan.kind
+  for path, leaf in elements.named_leaves(plan.element_spec):
+    if leaf.dtype in (tf.string, tf.variant, tf.resource):
+      raise errors.InputError(
+        f"{path} ({kind}) has dtype {leaf.dtype.name}, which an XLA device does not have: turn it "
+        "into numbers in the input_fn."
+      )
+
+
+def put(executable: Any, inputs: Sequence[str], stacked: Sequence[Any]) -> dict[str, Any]:
+  """Puts a stack on the devices.
+
+  Args:
+    executable: the execution.Executable of an XlaProgram.
+    inputs: the names of the leaves.
+    stacked: for each device its element, a nest of eager tensors.
+  """
+  of_cores = [tf.nest.flatten(element) for element in stacked]
+  return executable.put_inputs(
+    {name: [np.asarray(leaves[index]) for leaves in of_cores] for index, name in enumerate(inputs)}
+  )
+
+
+def _argument(name, spec, role):
+  return pjrt_program.Argument(name, tuple(spec.shape.as_list()), spec.dtype.name, role)

@@ -1,0 +1,203 @@
+"""The variables of an Estimator, which XLA devices hold between programs.
+
+    variables = XlaVariables(store, connected)
+    variables.give(program.variables)   # before a program: the devices get what the host assigned
+    executable.run(variables.on_devices, ...)
+    variables.bring_to_host()           # at a boundary: the host gets what the programs made
+
+TensorFlow's variables on the host have the training's values at boundaries only: where a checkpoint
+is written, a hook that reads variables is called, an evaluation begins, and at the end. Between
+boundaries they have those of the last one. Who assigns one at a boundary (a restore, a hook, a
+rollback) gives its value to the devices, where the next program begins with it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors
+from trainer.pjrt import program as pjrt_program
+
+
+class XlaVariables:
+  """The variables of one store, on the host and on XLA devices.
+
+  Args:
+    store: the VariableStore.
+    connected: the pjrt.devices.Devices.
+
+  Attributes:
+    on_devices: the device_values.DeviceValues.
+  """
+
+  def __init__(self, store: Any, connected: Any) -> None:
+    from trainer.pjrt import device_values  # which imports jax
+
+    self.on_devices = device_values.DeviceValues(connected)
+    self._connected = connected
+    self._store = store
+    self._variables: dict[str, tf.Variable] = {}  # those of `_arguments`
+    self._arguments: dict[str, pjrt_program.Argument] = {}  # of all programs so far
+    # By name, the tensor that a variable had when host and devices were last equal. TensorFlow
+    # assigns a new buffer while somebody holds the old one, so another buffer means an assignment.
+    self._equal: dict[str, tf.Tensor] = {}
+    self._is_newer_on_devices = False
+    self._may_be_assigned = True  # on the host, since the last program
+    self._is_compared = False  # whether the devices' values were compared with each other
+
+  def argument(self, handle: tf.Tensor, spec: tf.TensorSpec) -> pjrt_program.Argument:
+    """Returns the argument of a program that a variable becomes.
+
+    Args:
+      handle: of the variable.
+      spec: of its value.
+    """
+    for variable in (*self._store.variables.values(), *self._store.local_variables()):
+      if variable.handle is handle:
+        # A statistic differs between the devices, as between the replicas of other strategies.
+        is_own = variable.synchronization == tf.VariableSynchronization.ON_READ
+        role = pjrt_program.Role.OWN_VARIABLE if is_own else pjrt_program.Role.VARIABLE
+        name = self._name(variable)
+        self._variables[name] = variable
+        return pjrt_program.Argument(name, tuple(spec.shape.as_list()), spec.dtype.name, role)
+    raise errors.ModelFnError(
+      "A step uses a variable that the model_fn did not make: an XLA device has those of the "
+      "model_fn alone."
+    )
+
+  def _name(self, variable):
+    name = variable.name.removesuffix(":0")
+    # Both homes may have a variable of the same name.
+    return name if self._store.variables.get(name) is variable else f"/{name}"
+
+  def compile(self, program: pjrt_program.Program) -> Any:
+    """Returns the execution.Executable of a program for the devices."""
+    from trainer.pjrt import execution
+
+    return execution.Executable(program, self._connected)
+
+  def give(self, arguments: Iterable[pjrt_program.Argument]) -> None:
+    """Gives the devices what they lack of a program's variables, and what the host has assigned."""
+    new = {each.name: each for each in arguments if each.name not in self._arguments}
+    if not new and not self._may_be_assigned:
+      return
+    self._arguments.update(new)
+    assigned = self._assigned()
+    if self.on_devices.is_lost:
+      assigned = self._all_of(assigned)
+    self._may_be_assigned = False
+    if assigned:
+      values = {name: tensor.numpy() for name, tensor in assigned.items()}
+      self.on_devices.put([self._arguments[name] for name in assigned], values)
+      self._equal.update(assigned)
+
+  def mark_changed(self) -> None:
+    """Notes that a program has changed variables on the devices."""
+    self._is_newer_on_devices = True
+
+  def mark_assigned(self, variables: Iterable[tf.Variable] = ()) -> None:
+    """Notes that the host may have assigned variables.
+
+    Args:
+      variables: those that it has assigned, maybe to the value that they had: each device's own
+        value becomes the host's.
+    """
+    self._may_be_assigned = True
+    for variable in variables:
+      self._equal.pop(self._name(variable), None)
+
+  def count_on_host(self, global_step: tf.Variable, value: int) -> None:
+    """Assigns the host's global step, which the devices have counted themselves."""
+    global_step.assign(value)
+    self._equal[self._name(global_step)] = global_step.read_value()
+
+  def bring_to_host(self) -> None:
+    """Gives the host's variables the devices' values; of each device's own, their mean.
+
+    What the host has assigned since the last program stays. After this the host may assign.
+
+    Raises:
+      ExecutionError: a program has failed, and the values are lost.
+      ModelFnError: a variable that must be equal on all devices is not.
+    """
+    self._may_be_assigned = True
+    if not self._is_newer_on_devices:
+      return
+    assigned = self._assigned()
+    # Not the local ones: what they have of a program, its own reader asks for.
+    saved = self._store.variables
+    names = [name for name in self._arguments if name in saved and name not in assigned]
+    if names and not self._is_compared:
+      self._compare(names)
+    # Where all were assigned, as by a restore, the devices need not have values any more.
+    for name, value in (self.on_devices.read(names) if names else {}).items():
+      own = self._arguments[name].differs
+      saved[name].assign(mean_of(value) if own else value)
+    self._is_newer_on_devices = False
+    self._equal.update({name: saved[name].read_value() for name in names})
+
+  def read_each(self, variables: Iterable[tf.Variable]) -> list[np.ndarray]:
+    """Returns what each device has of local variables, [devices, ...]; waits for the devices.
+
+    Raises:
+      ExecutionError: a program has failed.
+    """
+    names = [self._name(variable) for variable in variables]
+    found = self.on_devices.read_each(names)
+    return [found[name] for name in names]
+
+  def reset(self, variables: Iterable[tf.Variable]) -> None:
+    """Sets local variables to zero on all devices."""
+    arguments = [self._arguments[self._name(variable)] for variable in variables]
+    zeros = {each.name: np.zeros(each.shape, each.dtype) for each in arguments}
+    self.on_devices.put(arguments, zeros)
+
+  def _all_of(self, assigned):
+    """Returns the host's values of all variables, after a program failed; raises if it lacks one.
+
+    Local variables have values that any program may begin with.
+    """
+    if any(name in self._store.variables and name not in assigned for name in self._arguments):
+      raise self.on_devices.error()
+    return {name: self._variables[name].read_value() for name in self._arguments}
+
+  def _assigned(self):
+    """Returns the values that the host has assigned since the two were equal, by name."""
+    found = {}
+    for name in self._arguments:
+      value = self._variables[name].read_value()
+      equal = self._equal.get(name)
+      if equal is None or _place(value) != _place(equal):
+        found[name] = value
+    return found
+
+  def _compare(self, names):
+    """Raises ModelFnError if the devices differ in a variable that is not each device's own."""
+    equal = [name for name in names if not self._arguments[name].differs]
+    for name, each in self.on_devices.read_each(equal).items():
+      if not all(np.array_equal(each[0], other, equal_nan=True) for other in each[1:]):
+        raise errors.ModelFnError(
+          f"The variable {name} has other values on other cores: each core assigned its own. Make "
+          "it a statistic (a float with trainable=False), or assign the mean over the cores "
+          "(tf.distribute.get_replica_context().all_reduce)."
+        )
+    self._is_compared = True
+
+
+def mean_of(values: np.ndarray) -> np.ndarray:
+  """Returns the value on the host of a variable that each device has its own of.
+
+  Args:
+    values: [devices, ...].
+  """
+  # As tf.distribute does for a variable of floats, and for others.
+  return values.mean(0, dtype=values.dtype) if values.dtype.kind not in "biu" else values[0]
+
+
+def _place(tensor):
+  """Returns the address of a tensor's memory. Tensor.numpy() would copy it."""
+  if tensor.dtype.size < 4 and tensor.dtype.is_floating:  # of which a buffer may have no name
+    tensor = tf.bitcast(tensor, tf.uint16 if tensor.dtype.size == 2 else tf.uint8)
+  return np.asarray(memoryview(tensor)).__array_interface__["data"][0]
