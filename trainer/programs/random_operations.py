@@ -129,13 +129,26 @@ def _key_and_counter(
 def _state_of(seed):
   """Returns the state for a seed of two integers: other seeds give other states.
 
-  Seeds of steps and cores follow each other closely. Generators take that badly, so Philox mixes
-  the seed: it is one-to-one in its counter.
+  Seeds of steps and cores follow each other closely, and generators take that badly. Each bit of
+  the seed changes about half of the bits of the state.
   """
-  words = tf.bitcast(tf.cast(seed, tf.int64), tf.uint64)
-  return tensorflow_internals.xla_rng_bit_generator(
-    tf.random.Algorithm.PHILOX.value, words, [2], dtype=tf.uint64
-  ).output
+  low, high = tf.unstack(tf.bitcast(tf.cast(seed, tf.int64), tf.uint64))
+  # Each line can be undone: so no two seeds have one state.
+  low = _mixed(low + tf.constant(0x9E3779B97F4A7C15, tf.uint64))  # a state of zeros is no good one
+  high = _mixed(tf.bitwise.bitwise_xor(high, low))
+  return tf.stack([_mixed(low + high), high])
+
+
+def _mixed(word):
+  """The last part of SplitMix64, which is one-to-one.
+
+  Source: G. Steele, D. Lea and C. Flood, "Fast Splittable Pseudorandom Number Generators" (2014),
+  with the constants of D. Stafford's 13th variant.
+  """
+  for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+    shifted = _right(word, tf.constant(shift, tf.uint64))
+    word = tf.bitwise.bitwise_xor(word, shifted) * tf.constant(factor, tf.uint64)
+  return tf.bitwise.bitwise_xor(word, _right(word, tf.constant(31, tf.uint64)))
 
 
 def _uniform_as_used(
