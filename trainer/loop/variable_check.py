@@ -144,7 +144,7 @@ class VariableCheck:
     Args:
       sums_of: `_sums_of_squares`, or its trace.
     """
-    self._store.bring_to_host()
+    self.store.bring_to_host()
     variables = self._numbers()
     if not variables:
       return {}
