@@ -38,7 +38,7 @@ def write(folder, names):
     )
     element = steps.call_input_fn(kinds.Kind.TRAIN)
     traced = steps.trace_planned(kinds.Kind.TRAIN, element)
-    made = lowering.lower(traced.function, traced.specs)
+    made = lowering.lower(traced.concrete)
     path = folder / f"{name}.{made.lowering}"
     path.with_suffix(path.suffix + ".hlo").write_bytes(made.hlo)
     path.with_suffix(path.suffix + ".aliases").write_text(json.dumps(made.aliases))

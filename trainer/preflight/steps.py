@@ -76,7 +76,7 @@ class Steps:
       ModelFnError: the model_fn raised.
     """
     with tf.variable_creator_scope(abstract_variables.without_values):
-      return traced_program.trace(self.program, plan_, jit_compile=True)
+      return traced_program.trace(self.program, plan_)
 
   def trace_planned(self, kind: Kind, element: Any) -> traced_program.TracedProgram:
     """Traces what the device runs in one program: many steps, or groups, where they may be one.

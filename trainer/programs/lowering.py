@@ -5,7 +5,6 @@ operations of XLA's TPU device. There it is the only way: this TensorFlow lowers
 """
 
 import re
-from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -85,21 +84,18 @@ def is_as_on_tpu() -> bool:
   return tensorflow_package.installed().for_tpu
 
 
-def lower(
-  function: tf.types.experimental.PolymorphicFunction, specs: Sequence[tf.TensorSpec]
-) -> hlo_program.HloProgram:
+def lower(traced: tf.types.experimental.ConcreteFunction) -> hlo_program.HloProgram:
   """Lowers a traced program, once it is functionalized.
 
   Args:
-    function: the tf.function, with jit_compile=True.
-    specs: of its arguments, which are flat.
+    traced: the function, whose arguments are flat.
 
   Raises:
     LowerError: XLA cannot compile the program, or it cannot be made a function without variables.
   """
   functionalized = None
   try:
-    functionalized = functionalize.Functionalized(function.get_concrete_function(*specs))
+    functionalized = functionalize.Functionalized(traced)
     return lower_functionalized(functionalized, "TPU" if is_as_on_tpu() else None)
   except functionalize.ImpureError as error:
     raise LowerError(str(error), op=error.operation.type) from error

@@ -19,16 +19,14 @@ class TracedProgram:
 
   Attributes:
     plan: what it was traced for.
-    function: the tf.function of the flat tensors of plan.arguments, with this one trace.
-    concrete: its trace. Where the program is one step, it returns the step's results; where it
-      takes a stack, nothing.
+    concrete: the concrete function of the flat tensors of plan.arguments. Where the program is one
+      step, it returns the step's results; where it takes a stack, nothing.
     step: what the trace of its step found.
     kept: what a program that takes a stack leaves in variables of each core: the CoreTotals of a
       training, the CoreResults of groups. None for one step.
   """
 
   plan: plan_lib.Plan
-  function: tf.types.experimental.PolymorphicFunction
   concrete: tf.types.experimental.ConcreteFunction
   step: step_lib.TracedStep
   kept: Any
@@ -67,7 +65,7 @@ def trace(
   function = tf.function(run, autograph=False, jit_compile=jit_compile)
   concrete = function.get_concrete_function(*tf.nest.flatten(plan.arguments))
   kept, step = found[-1]
-  return TracedProgram(plan, function, concrete, step, kept)
+  return TracedProgram(plan, concrete, step, kept)
 
 
 def trace_longest(plan: plan_lib.Plan, trace: Callable[[plan_lib.Plan], _Traced]) -> _Traced:

@@ -63,7 +63,7 @@ def test_two_compile_at_once_in_spite_of_libtpus_lock():
   with futures.ThreadPoolExecutor() as pool:
     steps = steps_lib.Steps(programs.experiment(), 8, {"predict": 8})
     traced = steps.trace_planned("predict", steps.call_input_fn("predict"))
-    hlo = lowering.lower(traced.function, traced.specs)
+    hlo = lowering.lower(traced.concrete)
     results = list(
       pool.map(lambda _: compiler.compile_program(hlo, topology.find("v3-8"), 300), range(2))
     )

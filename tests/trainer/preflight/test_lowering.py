@@ -49,8 +49,7 @@ def resized(images):
 @pytest.mark.parametrize("function, spec", [(drawn, RANDOM), (resized, IMAGES)])
 def test_what_a_functionalized_program_takes_instead_needs_no_temporaries(function, spec):
   """As TensorFlow lowers these for a CPU, they take 32 and 25 MiB; the results have 1 and 0.4."""
-  function = tf.function(function, autograph=False, jit_compile=True)
-  made = lowering.lower(function, [spec])
+  made = lowering.lower(tf.function(function, autograph=False).get_concrete_function(spec))
   compiled = compiler.compile_program(made, topology.find("v5e-8"), 300)
   assert compiled.temporary_bytes < 2**17
 
@@ -75,7 +74,7 @@ def test_what_a_mask_leaves_is_found_by_sorting_and_compiles():
 def test_variables_of_many_steps_are_updated_in_place():
   steps = steps_lib.Steps(programs.experiment(), 8, {"train": 8})
   traced = steps.trace_planned("train", steps.call_input_fn("train"))
-  made = lowering.lower(traced.function, traced.specs)
+  made = lowering.lower(traced.concrete)
   assert made.lowering == hlo_program.TPU
   assert made.hlo.count(b"all-reduce") > 0
   compiled = compiler.compile_program(made, topology.find("v3-8"), 300)
@@ -103,15 +102,12 @@ def test_a_result_takes_the_memory_of_a_parameter_if_asked_to():
 def test_what_cannot_be_made_pure_is_said_with_its_place():
   state = tf.random.Generator.from_seed(1).state
   draw = tf.raw_ops.StatefulStandardNormalV2
-  function = tf.function(
-    lambda x: x + draw(resource=state.handle, algorithm=1, shape=[2]), jit_compile=True
-  )
-  spec = tf.TensorSpec([2])
+  function = tf.function(lambda x: x + draw(resource=state.handle, algorithm=1, shape=[2]))
   with pytest.raises(lowering.LowerError, match=rf"StatefulStandardNormalV2 \({__file__}:\d+\)"):
-    lowering.lower(function, [spec])
+    lowering.lower(function.get_concrete_function(tf.TensorSpec([2])))
 
 
 def test_a_size_of_the_data_is_said_with_its_place():
-  function = tf.function(lambda x: tf.where(x > 0), jit_compile=True)
+  function = tf.function(lambda x: tf.where(x > 0))
   with pytest.raises(lowering.LowerError, match=rf"Where \({__file__}:\d+\) has as many rows"):
-    lowering.lower(function, [tf.TensorSpec([2])])
+    lowering.lower(function.get_concrete_function(tf.TensorSpec([2])))

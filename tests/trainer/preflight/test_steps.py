@@ -25,7 +25,7 @@ def traced(experiment, kind="train", replicas=8):
 
 
 def lower(program):
-  return lowering.lower(program.function, program.specs)
+  return lowering.lower(program.concrete)
 
 
 def all_reduces(graph):
