@@ -11,6 +11,7 @@ shuffled, divided among hosts and checked for damage in the same way. Each host 
 of the split.
 """
 
+import base64
 import difflib
 import functools
 import re
@@ -187,21 +188,45 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
 # address ten times, which takes 200 s and prints a warning each time.
 _CONNECT_SECONDS = 10.0
 
+# TensorFlow Datasets takes many sets from its bucket, already prepared. Such a set needs no machine
+# of its own.
+_BUCKETS = ("storage.googleapis.com", 443)
+
 
 def _check_reachable(builder, gin_name):
-  """Raises InputError if the first machine that a set comes from does not answer."""
+  """Raises InputError if neither the first machine of a set nor TFDS's bucket answers."""
   addresses = list(builder.url_infos)
   if not addresses or urllib.request.getproxies():  # a proxy connects where this machine cannot
     return
+  if _is_downloaded(builder, addresses[0]):
+    return
   found = urllib.parse.urlsplit(addresses[0])
   port = found.port or {"http": 80, "ftp": 21}.get(found.scheme, 443)
-  try:
-    socket.create_connection((found.hostname, port), timeout=_CONNECT_SECONDS).close()
-  except OSError as error:
+  first_error = _connection_error((found.hostname, port))
+  if first_error and _connection_error(_BUCKETS):
     raise errors.InputError(
       f"{builder.name} is not in {builder.data_path}, and {found.hostname}, where it could be "
-      f"downloaded from, cannot be reached ({error}). If it is elsewhere, set {gin_name}.data_dir."
-    ) from error
+      f"downloaded from, cannot be reached ({first_error}). If it is elsewhere, set "
+      f"{gin_name}.data_dir."
+    ) from first_error
+
+
+def _is_downloaded(builder, address):
+  """Returns whether TFDS has downloaded a file before, which it then takes from its folder."""
+  root = builder.data_path.parents[builder.info.full_name.count("/")]
+  # TFDS ends the name of a downloaded file with its checksum.
+  checksum = bytes.fromhex(builder.url_infos[address].checksum)
+  ending = base64.urlsafe_b64encode(checksum).decode().rstrip("=")
+  return any((root / "downloads").glob(f"*{ending}*"))
+
+
+def _connection_error(address):
+  """Returns why a machine cannot be reached, None if it can."""
+  try:
+    socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
+  except OSError as error:
+    return error
+  return None
 
 
 def _near(name):

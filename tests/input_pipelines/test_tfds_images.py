@@ -179,6 +179,30 @@ def test_a_machine_that_cannot_be_reached_is_told_before_the_download(
     cifar10.input_fn(PARAMS, data_dir=str(tmp_path))
 
 
+@pytest.mark.parametrize("remedy", ["bucket", "downloads"])
+def test_a_set_whose_machine_is_gone_may_come_from_the_bucket_or_from_earlier_downloads(
+  remedy, tmp_path, connections, monkeypatch
+):
+  import tensorflow_datasets as tfds
+
+  def create_connection(address, timeout):
+    if remedy == "downloads" or address[0] == "www.cs.toronto.edu":
+      raise OSError("no route")
+    return io.BytesIO()
+
+  def download_and_prepare(self):
+    raise ConnectionError("the download has begun")
+
+  if remedy == "downloads":
+    (tmp_path / "downloads").mkdir()
+    name = "cs.toronto.edu_kriz_cifar-10-binaryODHPtIjLh3oLcXirEISTO7dkzyKjRCuol6lV8Wc6C7s.tar.gz"
+    (tmp_path / "downloads" / name).touch()
+  monkeypatch.setattr(tfds_images.socket, "create_connection", create_connection)
+  monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", download_and_prepare)
+  with pytest.raises(errors.InputError, match="the download has begun"):
+    cifar10.input_fn(PARAMS, data_dir=str(tmp_path))
+
+
 def test_a_set_of_a_similar_name_is_proposed(tmp_path):
   with pytest.raises(errors.SettingError, match=r"no 'mnits' .* Did you mean mnist or "):
     tfds_images.input_fn(PARAMS, "mnits", data_dir=str(tmp_path))
