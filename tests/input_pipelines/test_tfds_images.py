@@ -184,6 +184,7 @@ def test_a_set_whose_machine_is_gone_may_come_from_the_bucket_or_from_earlier_do
   remedy, tmp_path, connections, monkeypatch
 ):
   import tensorflow_datasets as tfds
+  from tensorflow_datasets.core.download import resource
 
   def create_connection(address, timeout):
     if remedy == "downloads" or address[0] == "www.cs.toronto.edu":
@@ -194,9 +195,9 @@ def test_a_set_whose_machine_is_gone_may_come_from_the_bucket_or_from_earlier_do
     raise ConnectionError("the download has begun")
 
   if remedy == "downloads":
+    ((address, info),) = tfds.builder("cifar10", data_dir=tmp_path).url_infos.items()
     (tmp_path / "downloads").mkdir()
-    name = "cs.toronto.edu_kriz_cifar-10-binaryODHPtIjLh3oLcXirEISTO7dkzyKjRCuol6lV8Wc6C7s.tar.gz"
-    (tmp_path / "downloads" / name).touch()
+    (tmp_path / "downloads" / resource.get_dl_fname(address, info.checksum)).touch()
   monkeypatch.setattr(tfds_images.socket, "create_connection", create_connection)
   monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", download_and_prepare)
   with pytest.raises(errors.InputError, match="the download has begun"):
