@@ -5,10 +5,19 @@ import tensorflow
 from absl import logging
 
 import trainer.compat.v1 as tf
+import trainer.compat.v2 as tf_v2
 from tests.compat import programs
 from trainer import errors
 from trainer.compat.v1 import absent, contrib, habits
 from trainer.compat.v1.estimator import input_fns
+
+
+def test_the_version_is_that_of_the_names():
+  """Programs of TensorFlow 1 ask `tf.__version__ < "2"`; those of TensorFlow 2 ask the reverse."""
+  assert [tf.__version__, tf.VERSION, tf.version.VERSION] == ["1.15.5"] * 3
+  assert [tf_v2.__version__, tf_v2.version.VERSION] == ["2.15.1"] * 2
+  assert not hasattr(tf_v2, "VERSION")
+  assert tf.version.COMPILER_VERSION == tensorflow.version.COMPILER_VERSION
 
 
 def in_a_model_fn(tmp_path, look):

@@ -32,6 +32,7 @@ __getattr__, __dir__ = overlay.behind(
     "tpu",
     "tpu_function",
     "train",
+    "version",
   ),
   homes=dict.fromkeys(
     (
@@ -51,6 +52,7 @@ __getattr__, __dir__ = overlay.behind(
     ),
     "trainer.compat.v1.behavior",
   )
+  | dict.fromkeys(("VERSION", "__version__"), "trainer.compat.v1.version")
   | {
     "gradients": "trainer.compat.v1.differentiation",
     "variables_initializer": "trainer.compat.v1.estimator.host_calls",

@@ -13,10 +13,10 @@ _SHARED = ("compat", "distribute", "external_configurables", "gin", "hub")
 __getattr__, __dir__ = overlay.behind(
   __name__,
   ("tensorflow",),
-  submodules=("estimator", "keras", "summary"),
+  submodules=("estimator", "keras", "summary", "version"),
   homes=dict.fromkeys(_SHARED, "trainer.compat.v1")
   | {
-    "__version__": "tensorflow",
+    "__version__": "trainer.compat.v2.version",
     "gradients": "trainer.compat.v2.differentiation",
     "losses": "trainer.compat.v2.keras",
     "metrics": "trainer.compat.v2.keras",
