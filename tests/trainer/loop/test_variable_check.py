@@ -35,7 +35,7 @@ def check_of(**variables):
   """(a VariableCheck of variables, its clock), at step 0."""
   clock = Clock()
   check = variable_check.VariableCheck(
-    types.SimpleNamespace(variables=variables),
+    types.SimpleNamespace(variables=variables, bring_to_host=lambda: None),
     types.SimpleNamespace(broadcast_from_chief=lambda value: value),
     clock,
   )
