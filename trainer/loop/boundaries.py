@@ -169,6 +169,9 @@ class Boundaries:
     # No later checkpoint makes up for this one: it is tried again.
     if self.saver.has_failed:
       self._save(step, is_last=True)
+    # The last loop may have found that the data had ended, and have done no step: nobody has said
+    # since it began that the step is saved. A hook that exports at the end may be interrupted.
+    self.watch.mark_saved(step)
     self.hooks.end(step)
     for listener in self.listeners:
       listener.end(None, step)

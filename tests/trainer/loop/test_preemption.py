@@ -227,6 +227,27 @@ def test_at_the_end_hooks_come_to_their_end(number, tmp_path):
   assert ended == ["a"]
 
 
+@BOTH
+def test_an_evaluation_after_the_end_of_the_data_is_left(number, tmp_path):
+  """The last loop finds no data and does no step; all is saved."""
+  ended = []
+
+  class Hook:
+    def __call__(self, step, metrics, estimator):
+      pass
+
+    def end(self, step, estimator):
+      send(number)
+      ended.append("begins")
+      estimator.evaluate(programs.examples(16))
+      ended.append("evaluated")
+
+  estimator = programs.estimator(tmp_path, save_checkpoints_steps=2)
+  with left(number, "saved at step 4"):
+    estimator.train(programs.batches(4), hooks=[Hook()])
+  assert ended == ["begins"]
+
+
 def test_while_the_step_is_built_there_is_nothing_to_save(tmp_path):
   def input_fn(params):
     send(signal.SIGINT)
