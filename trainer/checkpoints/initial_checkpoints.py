@@ -142,7 +142,11 @@ def apply(
 def _read(initializer, model, own, source):
   """Reads the values of a noted call from a checkpoint; returns them by the variables' names."""
   path = source.path
-  resolved = initializer.resolve(own, source.shapes)
+  keys = source.names_of_keys
+  resolved = {
+    name: keys.get(there, there)
+    for name, there in initializer.resolve(own, {**source.shapes, **keys}).items()
+  }
   for name, there in resolved.items():
     _check_fits(path, name, model[name], there, *source.shapes[there])
   found = source.read(sorted(set(resolved.values())))

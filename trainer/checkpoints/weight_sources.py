@@ -49,12 +49,15 @@ class Source:
     read: `read(names)` returns name → numpy array.
     find: `find(wanted, layers)` finds the source's name for each wanted one, see
       `keras_weights.find`.
+    names_of_keys: key in the file → name, of an object-based checkpoint, whose keys programs for
+      TF1 know: "model/kernel/.ATTRIBUTES/VARIABLE_VALUE".
   """
 
   path: str
   shapes: dict[str, tuple[tuple[int, ...], str]]
   read: Callable
   find: Callable
+  names_of_keys: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def read(path: str | os.PathLike, load: Callable[[Source], _T]) -> _T:
@@ -110,9 +113,9 @@ def _checkpoint(path):
   stored = {
     key: (shape, dtype.base_dtype.name) for key, (shape, dtype) in reader.shapes(path).items()
   }
-  keys = (
-    _names_of_objects(path, stored) if _OBJECT_GRAPH in stored else {key: key for key in stored}
-  )
+  keys, names_of_keys = {key: key for key in stored}, {}
+  if _OBJECT_GRAPH in stored:
+    keys, names_of_keys = _names_of_objects(path, stored)
   for name in reader.POSITION:
     keys.pop(name, None)
 
@@ -124,11 +127,11 @@ def _checkpoint(path):
     del layers  # the names are enough
     return {name: name for name in wanted if name in keys}, {}
 
-  return Source(path, {name: stored[key] for name, key in keys.items()}, read, find)
+  return Source(path, {name: stored[key] for name, key in keys.items()}, read, find, names_of_keys)
 
 
 def _names_of_objects(path, stored):
-  """Maps names to the keys of an object-based checkpoint."""
+  """Returns (name → key, key → name) of an object-based checkpoint; equal values have one name."""
   graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
     reader.read(path, [_OBJECT_GRAPH])[_OBJECT_GRAPH]
   )
@@ -140,13 +143,16 @@ def _names_of_objects(path, stored):
         and attribute.checkpoint_key not in keys[attribute.full_name]
       ):
         keys[attribute.full_name].append(attribute.checkpoint_key)
-  names = {}
+  names, names_of_keys = {}, {}
   for name, candidates in keys.items():
     if name and candidates and _are_one(path, candidates, stored):
       names[name] = candidates[0]
+      names_of_keys |= dict.fromkeys(candidates, name)
     else:
-      names.update({key.removesuffix(_ATTRIBUTE): key for key in candidates})
-  return names
+      of_paths = {key.removesuffix(_ATTRIBUTE): key for key in candidates}
+      names |= of_paths
+      names_of_keys |= {key: path for path, key in of_paths.items()}
+  return names, names_of_keys
 
 
 def _are_one(path, keys, stored):

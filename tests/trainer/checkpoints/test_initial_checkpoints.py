@@ -73,6 +73,14 @@ def test_the_root_is_a_scope_too(pretrained):
   assert list(taken(pretrained, {"bert/": "/"}, variables(("w", "b"), ("w", "b")))) == ["b", "w"]
 
 
+def test_an_object_based_checkpoint_by_its_keys_as_by_its_names(tmp_path):
+  module = tf.Module()
+  module.kernel = tf.Variable([5.0, 1, 2], name="w")
+  path = tf.train.Checkpoint(model=module).write(str(tmp_path / "pretrained"))
+  for there in ("model/kernel/.ATTRIBUTES/VARIABLE_VALUE", "w"):
+    assert taken(path, {there: "bert/w"}) == {"bert/w": [5, 1, 2]}
+
+
 def test_a_folder_means_its_newest(pretrained):
   assert taken(pretrained.rpartition("/")[0], {"bert/b": "bert/b"}) == {"bert/b": -2}
 
