@@ -20,6 +20,10 @@ def words(ns):
   return ns.tf.constant(np.random.RandomState(2).randn(2, 5, 4).astype(np.float32))
 
 
+def volumes(ns):
+  return ns.tf.constant(np.random.RandomState(3).randn(2, 3, 4, 2, 4).astype(np.float32))
+
+
 def ramp(tf):
   """An initializer without chance."""
 
@@ -108,6 +112,17 @@ def batch_norm_in_training(ns):
     return ns.tf.identity(outputs)
 
 
+def batch_norm_of(inputs, **arguments):
+  def case(ns):
+    outputs = ns.layers.batch_normalization(
+      inputs(ns), training=True, momentum=0.9, fused=True, **arguments
+    )
+    with ns.tf.control_dependencies(ns.tf.get_collection(ns.tf.GraphKeys.UPDATE_OPS)):
+      return ns.tf.identity(outputs)
+
+  return case
+
+
 def contrib_batch_norm(ns):
   outputs = ns.contrib.batch_norm(rows(ns), scale=True, is_training=True, decay=0.9)
   with ns.tf.control_dependencies(ns.tf.get_collection(ns.tf.GraphKeys.UPDATE_OPS)):
@@ -189,6 +204,10 @@ CASES = {
   "flatten": lambda ns: ns.layers.flatten(images(ns)),
   "batch_normalization": lambda ns: ns.layers.batch_normalization(images(ns)),
   "batch_normalization in training": batch_norm_in_training,
+  "batch_normalization of rows, fused": batch_norm_of(rows),
+  "batch_normalization of words, fused": batch_norm_of(words),
+  "batch_normalization of volumes, fused": batch_norm_of(volumes),
+  "batch_normalization of volumes, fused, channels first": batch_norm_of(volumes, axis=1),
   "two towers": two_towers,
   "contrib.batch_norm": contrib_batch_norm,
   "contrib.conv2d": arg_scope,

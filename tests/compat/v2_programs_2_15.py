@@ -5,6 +5,7 @@ test_v2.py has as numbers, v2_programs_2_15.json, and checkpoints of the canned 
 begin with random weights, v2_checkpoints_2_15.
 """
 
+import keras
 import numpy as np
 
 ROWS, STEPS = 32, 5
@@ -204,7 +205,7 @@ def new_optimizer(tf, features, labels, mode):
     step = tf.compat.v1.train.get_or_create_global_step()
     first, last = (tf.compat.v1.trainable_variables(one) for one in ("hidden", "logits"))
     kinds = tf.keras.optimizers
-    optimizer = (kinds.legacy if tf.__version__.startswith("2.15.") else kinds).Adam(0.01)
+    optimizer = (kinds.legacy if keras.__version__.startswith("2.") else kinds).Adam(0.01)
     by_new = optimizer.apply_gradients(zip(tf.gradients(loss, first), first, strict=True))
     by_v1 = tf.compat.v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss, step, last)
     train_op = tf.group(by_new, by_v1)

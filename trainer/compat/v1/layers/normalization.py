@@ -10,13 +10,16 @@ from trainer.compat.v1.layers import base
 
 v1 = tf.compat.v1
 
+# By rank and axis of the channels, the layouts that TensorFlow's fused operation takes.
+_FUSED = {(4, 1): "NCHW", (4, 3): "NHWC", (5, 1): "NCDHW", (5, 4): "NDHWC"}
+
 
 class BatchNormalization(base.Layer):
   """Normalizes over the batch in training, and by moving averages elsewhere.
 
   Args:
     axis: the axis of the channels, or a list of them.
-    fused: whether TensorFlow's fused operation is used; default: for images.
+    fused: False to do without TensorFlow's fused operation; else it is used for images and volumes.
     renorm, virtual_batch_size, adjustment: are not supported.
 
   Raises:
@@ -67,8 +70,9 @@ class BatchNormalization(base.Layer):
     known, rank = input_shape.as_list(), input_shape.rank
     given = self.axis if isinstance(self.axis, list | tuple) else [self.axis]
     self._axes = [axis % rank for axis in given]
-    if self.fused is None:
-      self.fused = rank == 4 and self._axes in ([1], [3])
+    # As in 2.15, fused=True is a wish: rows, and axes that the operation lacks, go without it.
+    self._format = _FUSED.get((rank, *self._axes))
+    self.fused = self.fused is not False and self._format is not None
     if None in (known[axis] for axis in self._axes):
       raise ValueError(f"BatchNormalization: the axes {self._axes} of {input_shape} must be known.")
     shape = [known[axis] for axis in self._axes]
@@ -124,7 +128,7 @@ class BatchNormalization(base.Layer):
       tf.ones(size) if self.gamma is None else self.gamma,
       tf.zeros(size) if self.beta is None else self.beta,
       epsilon=self.epsilon,
-      data_format="NCHW" if self._axes == [1] else "NHWC",
+      data_format=self._format,
       is_training=training,
       **statistics,
     )
