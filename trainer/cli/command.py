@@ -160,6 +160,10 @@ class LineFormatter(logging.Formatter):
     super().__init__(datefmt="%H:%M:%S")
 
   def format(self, record: logging.LogRecord) -> str:
-    """Returns the line of a record."""
+    """Returns the line of a record; an exception's traceback follows in further lines."""
     level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
-    return f"{self.formatTime(record, self.datefmt)} {level}{record.getMessage()}"
+    line = f"{self.formatTime(record, self.datefmt)} {level}{record.getMessage()}"
+    # logging.exception and exc_info=True outside of an except clause have (None, None, None).
+    if record.exc_info and record.exc_info[0]:
+      line += f"\n{self.formatException(record.exc_info)}"
+    return line

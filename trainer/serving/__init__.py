@@ -1,7 +1,8 @@
 """Predicts with an export: for files (`predict`), and for requests of clients (`serve`).
 
 `loaded_model` and `predictor` run the export. `examples`, `features` and `results` read and write
-files. `server`, `rest`, `batching`, `measurements` and `page` are the parts of the server.
+files. `service` answers bodies of requests by `rest` and `batching`. `server` has the paths, over
+`access`, `bodies`, `connections`, `refusals`, `request_ids`, `measurements` and `page`.
 """
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
   "results",
   "serve_main",
   "server",
+  "service",
 ]

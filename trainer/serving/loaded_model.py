@@ -126,13 +126,15 @@ def _array(name, value, spec):
       if array.dtype.kind not in "fiubV":
         raise ValueError(f"it has {array.dtype.name} values")
       target = tf.as_dtype(dtype).as_numpy_dtype
-      if (
-        array.dtype.kind in "fV"
-        and tf.as_dtype(dtype).is_integer
-        and not np.array_equal(array, array.astype(target))
-      ):
-        raise ValueError("it has values that are no integers")
-      array = array.astype(target, copy=False)
+      # NaN and numbers beyond the type are found below, or are legal: no warning of numpy.
+      with np.errstate(invalid="ignore", over="ignore"):
+        converted = array.astype(target, copy=False)
+      if array.dtype.kind in "fV" and tf.as_dtype(dtype).is_integer:
+        wrong = np.argwhere(array != converted)
+        if len(wrong):
+          place = [int(index) for index in wrong[0]]
+          raise ValueError(f"it has values that are no integers, {array[tuple(place)]} at {place}")
+      array = converted
   except (ValueError, TypeError, OverflowError) as error:
     raise errors.InputError(
       f"The feature {name!r} must be {wanted}: {_short(str(error))}."

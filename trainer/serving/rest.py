@@ -190,7 +190,23 @@ def _checked(columns, signature, loaded):
     value = columns.get(name, [])
     if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
       raise errors.InputError(f'{name!r} must be files, as {{"b64": "..."}} each.')
-  return loaded.check(columns, signature)
+  checked = loaded.check(columns, signature)
+  for name, array in checked.items():
+    _require_finite(name, array)
+  return checked
+
+
+def _require_finite(name, array):
+  """Refuses NaN and infinity, which are no JSON although Python's parser takes them."""
+  # Numbers such as 1e999 are JSON. They become infinite when they are parsed or converted.
+  if array.dtype == object or np.issubdtype(array.dtype, np.integer):
+    return
+  finite = np.isfinite(array)
+  if not finite.all():
+    place = [int(index) for index in np.argwhere(~finite)[0]]
+    raise errors.InputError(
+      f"The feature {name!r} is {float(array[tuple(place)])} at {place}: expected finite numbers."
+    )
 
 
 def _of_examples(serialised, loaded):

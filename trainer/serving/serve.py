@@ -21,6 +21,10 @@ def serve(
   engine: str = "auto",
   precision: str = "float32",
   max_batch: int = 64,
+  max_body: int = 16 << 20,
+  read_secs: float = 30.0,
+  max_connections: int = 4096,
+  access_log: bool = False,
   **settings: Any,
 ) -> None:
   """Serves until it is interrupted.
@@ -32,8 +36,12 @@ def serve(
     port: 0 for any free port; the log says which.
     engine: see `outputs.engines`.
     precision: see `outputs.engines`.
-    max_batch: see `server.Service`.
-    **settings: others of `server.Service`.
+    max_batch: see `service.Service`.
+    max_body: see max_bytes of `bodies.Limits`.
+    read_secs: the most seconds in which the headers of a request arrive, and then its body.
+    max_connections: see `connections.Connections`.
+    access_log: see `access.Access`.
+    **settings: others of `service.Service`.
 
   Raises:
     SettingError: a setting cannot work, the extra [serve] is missing, or the port is taken.
@@ -53,14 +61,29 @@ def serve(
   with contextlib.closing(_bind(host, port)) as listening:
     import uvicorn
 
-    from trainer.serving import predictor, server
+    from trainer.serving import bodies, predictor, server, service
+    from trainer.serving import connections as connections_lib
 
     batch_sizes = tuple(sorted({1, min(8, max_batch), max_batch}))
     model = predictor.Predictor(export_base, engine, batch_sizes=batch_sizes, precision=precision)
-    app = server.make_app(server.Service(model, name, max_batch=max_batch, **settings))
+    connections = connections_lib.Connections(max_connections, read_secs)
+    connections.allow_files()
+    app = server.make_app(
+      service.Service(model, name, max_batch=max_batch, **settings),
+      bodies.Limits(max_body, read_secs),
+      access_log=access_log,
+      is_full=connections.is_full,
+    )
     listening.listen(2048)  # from here on nobody is refused, though the first answers take a moment
     logging.info("Serving %s at http://%s:%d/", name, *listening.getsockname()[:2])
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=30)
+    config = uvicorn.Config(
+      app,
+      http=connections.protocol(),
+      ws="none",
+      log_config=None,
+      access_log=False,  # it has neither durations nor sizes: `access` has a log
+      timeout_keep_alive=30,
+    )
     uvicorn.Server(config).run(sockets=[listening])
 
 

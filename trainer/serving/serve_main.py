@@ -33,7 +33,19 @@ _RELOAD_SECS = flags.DEFINE_float(
   "reload_secs", 5.0, "How often to look for a newer export; 0 for never.", lower_bound=0.0
 )
 _MAX_BODY_MB = flags.DEFINE_float(
-  "max_body_mb", 16.0, "The largest body of a request, in MiB.", lower_bound=0.001
+  "max_body_mb", 16.0, "The largest body of a request, in MiB, inflated.", lower_bound=0.001
+)
+_READ_SECS = flags.DEFINE_float(
+  "read_secs",
+  30.0,
+  "How long the headers of a request may take to arrive, and then its body; 0 for no limit.",
+  lower_bound=0.0,
+)
+_MAX_CONNECTIONS = flags.DEFINE_integer(
+  "max_connections", 4096, "Open connections beyond which requests get 503.", lower_bound=1
+)
+_ACCESS_LOG = flags.DEFINE_bool(
+  "access_log", False, "Log each request: method, path, status, milliseconds, bytes, id."
 )
 
 
@@ -54,4 +66,7 @@ def main(argv: list[str]) -> None:
     batch_wait_secs=_BATCH_WAIT_MS.value / 1000,
     reload_secs=_RELOAD_SECS.value,
     max_body=int(_MAX_BODY_MB.value * 2**20),
+    read_secs=_READ_SECS.value,
+    max_connections=_MAX_CONNECTIONS.value,
+    access_log=_ACCESS_LOG.value,
   )

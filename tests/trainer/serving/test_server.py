@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from tests.trainer.serving import exported as exported_lib
 from trainer.outputs import checks
-from trainer.serving import measurements, page, predictor, server
+from trainer.serving import bodies, measurements, page, predictor, server
+from trainer.serving import service as service_lib
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 testclient = pytest.importorskip("starlette.testclient", reason="needs httpx")
@@ -29,8 +30,9 @@ def saved_model(tmp_path_factory):
 def served(saved_model):
   """A client of a server."""
   model = predictor.Predictor(os.path.dirname(saved_model), "tensorflow")
-  service = server.Service(model, "pets", reload_secs=0, max_body=1 << 20)
-  with testclient.TestClient(server.make_app(service)) as client:
+  service = service_lib.Service(model, "pets", reload_secs=0)
+  app = server.make_app(service, bodies.Limits(max_bytes=1 << 20), access_log=True)
+  with testclient.TestClient(app) as client:
     yield client
 
 
@@ -94,6 +96,13 @@ def test_files_and_examples(served, saved_model):
   np.testing.assert_allclose([[score for _, score in row] for row in result], expected, atol=1e-6)
 
 
+def with_value(text):
+  """Returns a body with an image one value of which is this text."""
+  image = images(1).tolist()
+  image[0][2][1][0] = "HERE"
+  return json.dumps({"instances": image}).replace('"HERE"', text).encode()
+
+
 BAD = {
   "no JSON": (b"{", 400, "The body is damaged"),
   "no text": (b"\xff\xfe", 400, "The body is damaged"),
@@ -106,6 +115,14 @@ BAD = {
   "a text": (b'{"instances": ["a"]}', 400, "'image' must be"),
   "another feature": (b'{"instances": [{"picture": 1}]}', 400, "it knows|is missing"),
   "mixed rows": (b'{"instances": [{"image": 1}, {"picture": 1}]}', 400, r'"instances"\[1\] has'),
+  "NaN": (with_value("NaN"), 400, r"'image' is nan at \[0, 2, 1, 0\]: expected finite numbers"),
+  "infinity": (with_value("-Infinity"), 400, r"'image' is -inf at \[0, 2, 1, 0\]: expected finite"),
+  "beyond float64": (
+    with_value("1e999"),
+    400,
+    r"'image' is inf at \[0, 2, 1, 0\]: expected finite",
+  ),
+  "beyond float32": (with_value("1e39"), 400, r"'image' is inf at \[0, 2, 1, 0\]: expected finite"),
   "no base64": (
     b'{"signature_name": "from_bytes", "instances": [{"b64": "?"}]}',
     400,
@@ -215,7 +232,8 @@ def test_the_page(served):
 
 def test_a_newer_export_and_one_that_cannot_be_used(saved_model, tmp_path, caplog):
   shutil.copytree(saved_model, tmp_path / "1")
-  service = server.Service(predictor.Predictor(str(tmp_path), "tensorflow"), "pets", reload_secs=0)
+  model = predictor.Predictor(str(tmp_path), "tensorflow")
+  service = service_lib.Service(model, "pets", reload_secs=0)
   with testclient.TestClient(server.make_app(service)) as client:
     shutil.copytree(saved_model, tmp_path / "2")
     service.reload()
