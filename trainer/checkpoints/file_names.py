@@ -24,6 +24,7 @@ def written(folder: epath.Path) -> list[tuple[int, int, float]]:
 
   It leaves out those that a training removes meanwhile, and looks again if that were all.
   """
+  before: list[int] | None = None
   while True:
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     listed, found = steps(names), []
@@ -33,8 +34,10 @@ def written(folder: epath.Path) -> list[tuple[int, int, float]]:
         stats = [(folder / name).stat() for name in names if name.startswith(endings)]
         size = sum(stat.length for stat in stats)
         found.append((step, size, max(stat.mtime for stat in stats)))
-    if found or not listed:
+    # A link to a file that is gone is listed again and again, and cannot be read either time.
+    if found or listed == before or not listed:
       return found
+    before = listed
 
 
 def step_of(path: str) -> int | None:

@@ -13,7 +13,7 @@ import trainer
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import directory as checkpoint
-from trainer.checkpoints import main
+from trainer.checkpoints import file_names, main
 from trainer.config import files
 from trainer.estimator import keras_model
 
@@ -49,6 +49,14 @@ def test_list(tmp_path):
     ["goes", "back", "here"],
     ["newest"],
   ]
+
+
+def test_a_list_of_nothing_but_links_to_files_that_are_gone_ends(tmp_path, monkeypatch):
+  (tmp_path / "model.ckpt-5.index").symlink_to(tmp_path / "gone")
+  looks = iter([[5], [5]])
+  monkeypatch.setattr(file_names, "steps", lambda names: next(looks))
+  with pytest.raises(errors.CheckpointNotFoundError, match="There is no checkpoint in"):
+    main.list_checkpoints(str(tmp_path))
 
 
 def test_list_of_nothing(tmp_path):
