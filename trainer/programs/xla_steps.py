@@ -5,6 +5,7 @@ on the devices, see `xla_variables`. While the devices work on one program, the 
 of the next one on them; it waits for them once a loop, for the totals.
 """
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable
@@ -20,6 +21,17 @@ from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.reporting import step_times
 from trainer.tracing import xla_variables
+
+
+@dataclasses.dataclass
+class Stack(stacks.Stack):
+  """A stack that is on XLA devices.
+
+  Attributes:
+    on_host: for each core its element, on the host.
+  """
+
+  on_host: tuple = ()
 
 
 class StackReader(stacks.StackReader):
@@ -41,15 +53,21 @@ class StackReader(stacks.StackReader):
       self._fetched.append(self._read())
 
   def next_step(self) -> list[tuple]:
-    """The elements are on XLA devices, where TensorFlow cannot read them."""
-    raise NotImplementedError("A step of an XLA device's stack is not read on the host.")
+    """See stacks.StackReader.next_step; the batches are those on the host."""
+    stacked = self.current()
+    if stacked is None:
+      raise StopIteration
+    index, stacked.first = stacked.first, stacked.first + 1
+    return [
+      tf.nest.map_structure(lambda tensor: tensor[index], element) for element in stacked.on_host
+    ]
 
   def _next(self):
     return self._fetched.pop() if self._fetched else self._read()
 
   def _read(self):
     real, elements = next(self._iterator, (None, ()))
-    return None if real is None else stacks.Stack(self._put(elements), int(real))
+    return None if real is None else Stack(self._put(elements), int(real), on_host=elements)
 
 
 class StepsProgram:

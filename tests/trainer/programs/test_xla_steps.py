@@ -224,3 +224,15 @@ def test_random_numbers_differ_between_devices_and_steps(tmp_path):
   assert masks.shape == (16, size)
   assert np.mean(masks == 0) == pytest.approx(0.25, abs=0.02)
   assert len({mask.tobytes() for mask in masks}) == 16
+
+
+def test_a_step_of_the_input_can_be_read_on_the_host(tmp_path):
+  estimator = programs.estimator(tmp_path, device=XLA)
+  source = estimator.trace("train", programs.train_input)
+  x, y = programs.arrays(40)
+  for step in range(3):
+    batches = source.next_step(estimator.device.local_replicas)
+    assert len(batches) == 8
+    for core, (features, labels) in enumerate(batches):
+      np.testing.assert_array_equal(features["x"], x[[8 * step + core]])
+      np.testing.assert_array_equal(labels, y[[8 * step + core]])
