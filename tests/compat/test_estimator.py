@@ -1,7 +1,11 @@
 """An Estimator program, with nothing but its imports changed."""
 
+import argparse
+import collections
+import copy
 import json
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import trainer.compat.v1 as tf
 from tests.compat import programs
 from trainer import errors
 from trainer.compat.v1 import estimator as tf_estimator
+from trainer.compat.v1.contrib import training as contrib_training
 from trainer.compat.v1.estimator import estimator as estimator_module
 from trainer.compat.v1.estimator import input_fns
 from trainer.devices import device as device_lib
@@ -71,6 +76,58 @@ def test_params_are_the_programs_own(tmp_path):
   estimator = programs.estimator(tmp_path, fn=model_fn, params={"batch_size": 16, "width": 2})
   estimator.train(batches(16), steps=1)
   assert estimator.params == {"batch_size": 16, "width": 2}
+
+
+class Settings(dict):
+  """Params of a program's own class: a dict whose values are attributes, too."""
+
+  @property
+  def width(self):
+    return self["width"]
+
+  @property
+  def names(self):
+    return self["names"]
+
+
+Pair = collections.namedtuple("Pair", ["width", "names"])
+
+PARAMS = {
+  "namespace": argparse.Namespace(width=2, names=["a"]),
+  "namedtuple": Pair(2, ["a"]),
+  "dict": Settings(width=2, names=["a"]),
+  "hparams": contrib_training.HParams(width=2, names=["a"]),
+}
+
+
+@pytest.mark.parametrize("given", PARAMS.values(), ids=PARAMS)
+def test_params_are_of_any_kind_and_what_a_function_changes_is_its_own(tmp_path, given):
+  given, seen = copy.deepcopy(given), []
+
+  def model_fn(features, labels, mode, params):
+    seen.append((type(params), params.width, list(params.names)))
+    params.names.append("b")
+    return programs.model_fn(features, labels, mode)
+
+  def input_fn(params):
+    params.names.append("c")
+    return batches(16)()
+
+  estimator = programs.estimator(tmp_path, fn=model_fn, params=given)
+  given.names.append("d")
+  estimator.train(input_fn, steps=1)
+  estimator.evaluate(batches(16, epochs=1))
+  assert set(map(str, seen)) == {str((type(given), 2, ["a"]))}
+  assert estimator.params is not estimator.params
+  assert estimator.params.names == ["a"]
+
+
+def test_params_that_cannot_be_copied_are_refused(tmp_path):
+  def model_fn(features, labels, mode, params):
+    raise AssertionError
+
+  with pytest.raises(errors.SettingError, match="has a value that cannot be copied"):
+    programs.estimator(tmp_path, fn=model_fn, params={"lock": threading.Lock()})
 
 
 def test_an_input_fn_may_take_params_mode_and_config(tmp_path):

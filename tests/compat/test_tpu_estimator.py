@@ -1,5 +1,7 @@
 """A TPUEstimator program, with nothing but its imports changed."""
 
+import argparse
+
 import numpy as np
 import pytest
 from tensorflow.compiler.tf2xla.python import xla
@@ -50,6 +52,39 @@ def test_evaluates_and_predicts_every_example(trained):
   assert len(predictions) == programs.EXAMPLES
   guessed = np.array([np.argmax(one["probabilities"]) for one in predictions])
   assert np.mean(guessed == programs.arrays()[1]) == pytest.approx(results[1]["accuracy"])
+
+
+class Items:
+  """Params of a program's own class, to which a TPUEstimator can add some."""
+
+  def __init__(self, **items):
+    vars(self).update(items)
+
+  def __getitem__(self, name):
+    return vars(self)[name]
+
+  def __setitem__(self, name, value):
+    vars(self)[name] = value
+
+
+def test_params_of_a_class_with_items_get_the_batch_size(tmp_path):
+  seen = []
+
+  def model_fn(features, labels, mode, params):
+    seen.append((type(params), params.width, params["batch_size"]))
+    return programs.tpu_model_fn(features, labels, mode, params)
+
+  given = Items(width=3)
+  programs.tpu_estimator(tmp_path, fn=model_fn, params=given).train(
+    programs.train_input_fn, max_steps=1
+  )
+  assert set(seen) == {(Items, 3, 16)}
+  assert vars(given) == {"width": 3}
+
+
+def test_params_without_items_are_refused(tmp_path):
+  with pytest.raises(errors.SettingError, match=r"__setitem__.*vars\(params\)"):
+    programs.tpu_estimator(tmp_path, params=argparse.Namespace(width=3))
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class Estimator(reading.Reading):
     model_fn: `model_fn(features, labels, mode, params, config)`, or with fewer of these.
     model_dir: where everything is written; default: config.model_dir, or a temporary folder.
     config: a RunConfig.
-    params: dict or HParams.
+    params: of any kind: a dict, HParams, an argparse.Namespace. Functions get copies of them.
     warm_start_from: a path or WarmStartSettings.
   """
 
@@ -63,7 +63,7 @@ class Estimator(reading.Reading):
     warm_start_from: Any = None,
   ):
     self._given_model_fn = model_fn
-    self._params = params
+    self._params = params_lib.copied(params)
     self.warm_start_from = warm_start_from
     config = _as_config(config)
     given = [octet_config.absolute_dir(each) for each in (model_dir, config.model_dir) if each]
@@ -94,7 +94,7 @@ class Estimator(reading.Reading):
 
   @property
   def params(self) -> Any:
-    return params_lib.like(self._params, params_lib.as_dict(self._params))
+    return params_lib.copied(self._params)
 
   @property
   def model_fn(self) -> Callable:

@@ -1,10 +1,11 @@
-"""The params that a program's functions get: a dict or HParams of its own, and what Octet adds."""
+"""The params that a program's functions get: its own, of any kind, and what Octet adds."""
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
+from trainer import errors
 from trainer.devices import device as device_lib
 
 
@@ -46,21 +47,57 @@ def context(device: device_lib.Device) -> TPUContext:
   return TPUContext(device.replicas, device.hosts, device.host)
 
 
+def copied(params: Any) -> Any:
+  """A deep copy of a program's params, of whatever kind; {} for None.
+
+  Raises:
+    SettingError: a value of them cannot be copied.
+  """
+  try:
+    return {} if params is None else copy.deepcopy(params)
+  except (TypeError, RecursionError, copy.Error) as error:
+    raise errors.SettingError(
+      f"params {params!r} has a value that cannot be copied ({error}): give what it is made of, "
+      "and make it in the model_fn."
+    ) from error
+
+
 def as_dict(params: Any) -> dict[str, Any]:
-  """A program's params, a mapping, HParams or None, as a dict."""
-  if params is None:
-    return {}
-  return dict(params if isinstance(params, Mapping) else params.values())
+  """The names and values of a mapping or HParams, {} of params of another kind."""
+  if isinstance(params, Mapping):
+    return dict(params)
+  return dict(params.values()) if _is_hparams(params) else {}
 
 
-def like(given: Any, params: Mapping[str, Any]) -> Any:
-  """Params of the kind that the program gave, a copy, with all values of a dict."""
-  if given is None or isinstance(given, Mapping):
-    return copy.deepcopy(dict(params))
-  made = copy.deepcopy(given)
-  for name, value in params.items():
-    if name in made:
+def check_takes_items(params: Any) -> None:
+  """Checks that a TPUEstimator can add "batch_size" and the like to a program's params.
+
+  Raises:
+    SettingError: they are no mapping, no HParams, and not to be written to as `params[name] = 8`.
+  """
+  if params is None or isinstance(params, Mapping) or _is_hparams(params):
+    return
+  if not hasattr(params, "__setitem__"):
+    raise errors.SettingError(
+      f"TPUEstimator(params={params!r}): expected a dict, HParams or a class with __setitem__, "
+      'for params["batch_size"] is added to them. Give vars(params), or params._asdict().'
+    )
+
+
+def with_items(params: Any, items: Mapping[str, Any]) -> Any:
+  """A copy of a program's params, with these beside or in the place of its own."""
+  made = copied(params)
+  if isinstance(made, Mapping) and not isinstance(made, MutableMapping):
+    made = dict(made)
+  for name, value in items.items():
+    if not _is_hparams(made):
+      made[name] = value
+    elif name in made:
       made.set_hparam(name, value)
     else:
       made.add_hparam(name, value)
   return made
+
+
+def _is_hparams(params: Any) -> bool:
+  return hasattr(params, "set_hparam")

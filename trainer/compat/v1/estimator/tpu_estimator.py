@@ -50,6 +50,7 @@ class TPUEstimator(estimator.Estimator):
         "TPUEstimator(embedding_config_spec=...): the embedding memory of TPUs is not supported; "
         "use embedding columns or get_variable."
       )
+    params_lib.check_takes_items(params)
     reserved = sorted(set(_RESERVED) & set(params_lib.as_dict(params)))
     if reserved:
       raise ValueError(f"{reserved} are reserved keys but existed in params.")
@@ -110,7 +111,7 @@ class TPUEstimator(estimator.Estimator):
       given["context"] = params_lib.context(device)
     if "batch_size" not in given and "use_tpu" in given:
       given["use_tpu"] = False  # an export is for the CPU
-    return params_lib.like(self._params, given)
+    return params_lib.with_items(self._params, given)
 
   def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
     params = {name: value for name, value in params.items() if name != "use_tpu"}
