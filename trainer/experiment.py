@@ -171,11 +171,12 @@ class Flags:
   Attributes:
     model_dir: where everything is written.
     mode: one of MODES.
-    device: see run_config.RunConfig, also for the next four.
+    device: see run_config.RunConfig, also for the next five.
     tpu: the same.
     cluster: the same.
     precision: the same.
     xla: the same.
+    compiled: the same.
     seed: the run's seed; None for RunConfig.tf_random_seed.
     force: take model_dir from another training that goes on there.
     dry_run: run one step of each kind on one batch, say what was found, write nothing.
@@ -195,6 +196,7 @@ class Flags:
   cluster: str = ""
   precision: str = "float32"
   xla: bool = False
+  compiled: str = ""
   seed: int | None = None
   force: bool = False
   dry_run: bool = False
@@ -290,6 +292,7 @@ def _estimator(asked, flags):
       train_input_service=asked.train_input_service,
       precision=flags.precision,
       xla=flags.xla,
+      compiled=flags.compiled,
       train_steps=asked.train_steps,
       force=flags.force,
       **seed,

@@ -33,6 +33,12 @@ _XLA = flags.DEFINE_bool(
   False,
   "Have XLA compile the training steps of one CPU or GPU, many in a program. TPUs always do.",
 )
+_COMPILED = flags.DEFINE_string(
+  "compiled",
+  "",
+  "A local folder of compiled programs for XLA devices, such as --device=xla:8. A program that is "
+  "there is not compiled; another one is compiled and added.",
+)
 _SEED = run_flags.define_seed()
 _FORCE = flags.DEFINE_bool(
   "force",
@@ -91,6 +97,7 @@ def main(argv: list[str]) -> None:
         cluster=_CLUSTER.value,
         precision=_PRECISION.value,
         xla=_XLA.value,
+        compiled=_COMPILED.value,
         seed=_SEED.value,
         force=_FORCE.value,
         dry_run=_DRY_RUN.value,

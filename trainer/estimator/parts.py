@@ -5,10 +5,12 @@ Which part knows which others is said here and nowhere else. Nothing is read or 
 
 import dataclasses
 import functools
+import os
 from typing import Any
 
-from trainer import run_config, spec
+from trainer import errors, run_config, spec
 from trainer.checkpoints import data_position, directory, model_values, retention, saver, warm_start
+from trainer.cli import command
 from trainer.devices import device as device_lib
 from trainer.devices import workers as workers_lib
 from trainer.evaluation import evaluator
@@ -78,8 +80,9 @@ def make(given: Given) -> Parts:
   """Makes the parts.
 
   Raises:
-    SettingError: warm_start_from cannot work.
+    SettingError: warm_start_from or RunConfig.compiled cannot work.
   """
+  _check_compiled(given)
   lock = training_lock.TrainingLock(
     given.model_dir, given.config.force, is_needed=given.device.is_chief
   )
@@ -138,6 +141,21 @@ def _checkpoints(given):
       evaluations_file.read_metric, given.model_dir, keep.evaluation, keep.metric
     ),
   )
+
+
+def _check_compiled(given):
+  """Raises SettingError if RunConfig.compiled cannot be had."""
+  folder, device = given.config.compiled, given.device
+  if not folder:
+    return
+  if device.xla_devices is None:
+    raise errors.SettingError(
+      f"--compiled={folder} keeps programs for XLA devices, and --device is {device}: take "
+      "--compiled away, or use --device=xla:8."
+    )
+  command.require_local(folder, "--compiled")
+  if os.path.exists(folder) and not os.path.isdir(folder):
+    raise errors.SettingError(f"--compiled={folder} is a file; expected a folder, or a new name.")
 
 
 def _program(given, target):

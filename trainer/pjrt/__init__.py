@@ -5,6 +5,8 @@ executable = execution.Executable(saved_program.read("out/program").program, con
 """
 
 __all__ = [
+  "compilation",
+  "compiled_forms",
   "device_values",
   "devices",
   "execution",

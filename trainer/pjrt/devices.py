@@ -50,6 +50,8 @@ class Devices:
       "platform": self.platform,
       "devices": ", ".join(kinds),
       "topology": str(places),
+      "process": str(self.all[0].client.process_index()),
+      "flags": os.environ.get("XLA_FLAGS", ""),
       **self.versions,
     }
     # The CPU's compiler uses the instructions of the machine that it runs on.

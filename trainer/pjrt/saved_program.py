@@ -11,16 +11,14 @@
 | values.npz            | if there are any: a value for each variable and scalar                   |
 | inputs.npz            | if there are any: a value for each input, [replicas, ...]                |
 | expected.npz          | if there are any: what the first run gives, of variables and results     |
-| compiled/<key>.bin    | a compiled form, for the devices and versions in compiled/<key>.json     |
+| compiled/             | compiled forms of the program, see `compiled_forms`                      |
 
 The folder appears complete or not at all; a compiled form, which a run may add, too. A compiled
 form is machine code: run a program only if you trust whoever wrote its folder.
 """
 
 import dataclasses
-import hashlib
 import io
-import json
 import os
 import pathlib
 import shutil
@@ -30,13 +28,12 @@ import numpy as np
 
 from trainer import __version__, errors
 from trainer.io import json_form
-from trainer.pjrt import program
+from trainer.pjrt import compiled_forms, program
 
 _FORMAT = 1
 _PROGRAM, _CODE = "program.json", "program.stablehlo"
 _ARRAYS = ("values", "inputs", "expected")
 _REMEDY = "save the program again"
-_RECOMPILE = "remove the folder compiled, and the program is compiled again"
 
 _FORM = {
   "format": int,
@@ -46,7 +43,6 @@ _FORM = {
   "versions": dict[str, str],
   "files": dict[str, str],
 }
-_COMPILED_FORM = {"key": dict[str, str], "sha256": str}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +78,7 @@ class SavedProgram:
     Raises:
       FileDamagedError: it is there and damaged.
     """
-    path = self._compiled(key)
-    found = json_form.read(str(path.with_suffix(".json")), _COMPILED_FORM, _RECOMPILE)
-    if found is not None:
-      return _checked(path, found["sha256"], _RECOMPILE), ""
-    others = sorted(path.parent.glob("*.json"))
-    if not others:
-      return None, "the folder has no compiled form"
-    return None, "the compiled form is for another " + " and ".join(_differences(others, key))
+    return self._compiled.find(self._digest, key)
 
   def add_compiled(self, key: Mapping[str, str], form: bytes) -> None:
     """Adds a compiled form to the folder.
@@ -97,20 +86,15 @@ class SavedProgram:
     Raises:
       OutputError: it cannot be written.
     """
-    path = self._compiled(key)
-    try:
-      path.parent.mkdir(exist_ok=True)
-      _replace(path, form)
-      # Last: a form without its key is never read.
-      record = {"key": dict(key), "sha256": _digest(form)}
-      _replace(path.with_suffix(".json"), json_form.dump(record).encode())
-    except OSError as error:
-      raise errors.OutputError(f"{path} cannot be written: {error.strerror}") from error
+    self._compiled.add(self._digest, key, form)
 
-  def _compiled(self, key):
-    # With the code: another program may have been written over this one.
-    text = json.dumps([dict(key), _digest(self.program.code)], sort_keys=True)
-    return self.folder / "compiled" / f"{_digest(text.encode())[:16]}.bin"
+  @property
+  def _compiled(self):
+    return compiled_forms.CompiledForms(self.folder / "compiled")
+
+  @property
+  def _digest(self):
+    return compiled_forms.digest(self.program.code)
 
 
 def write(
@@ -151,7 +135,7 @@ def write(
     "arguments": [dataclasses.asdict(argument) for argument in what.arguments],
     "results": [dataclasses.asdict(result) for result in what.results],
     "versions": versions,
-    "files": {name: _digest(content) for name, content in files.items()},
+    "files": {name: compiled_forms.digest(content) for name, content in files.items()},
   }
   files[_PROGRAM] = json_form.dump(record).encode()
   aside = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
@@ -248,42 +232,14 @@ def _arrays(path, content, what):
   }
 
 
-def _digest(content):
-  return hashlib.sha256(content).hexdigest()
-
-
 def _checked(path, sha256, remedy):
   """Returns the content of a file that has a checksum."""
   try:
     content = path.read_bytes()
   except OSError as error:
     raise errors.FileDamagedError(f"{path} cannot be read ({error.strerror}): {remedy}.") from error
-  if _digest(content) != sha256:
+  if compiled_forms.digest(content) != sha256:
     raise errors.FileDamagedError(
       f"{path} is damaged (its content does not have its checksum): {remedy}."
     )
   return content
-
-
-def _replace(path, content):
-  aside = path.with_name(f"{path.name}.writing-{os.getpid()}")
-  aside.write_bytes(content)
-  aside.replace(path)
-
-
-def _differences(others, key):
-  """Returns in what the nearest of the compiled forms differs from a key."""
-  found = []
-  for path in others:
-    record = json_form.read(str(path), _COMPILED_FORM, _RECOMPILE) or {"key": {}}
-    theirs = record["key"]
-    found.append(
-      [
-        name
-        if len(str(theirs.get(name)) + str(key.get(name))) > 60
-        else f"{name} ({theirs.get(name)}, here {key.get(name)})"
-        for name in sorted({*theirs, *key})
-        if theirs.get(name) != key.get(name)
-      ]
-    )
-  return min(found, key=len) or ["program"]

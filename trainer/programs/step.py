@@ -99,7 +99,7 @@ class Program:
     )
     precision = "mixed_bfloat16" if config.precision == "bfloat16" else "float32"
     self.store = variable_store.VariableStore(
-      strategy, precision, config.tf_random_seed, uses_cpu_kernels, xla_devices
+      strategy, precision, config.tf_random_seed, uses_cpu_kernels, xla_devices, config.compiled
     )
     # The store does not create the global step: it exists before any model_fn is called.
     with strategy.scope():

@@ -78,7 +78,7 @@ class GroupProgram(multi_group.GroupProgram):
   def put(self, elements: tuple) -> Any:
     """Puts each core's element of a stack on its device."""
     if self._executable is None:
-      self._executable = self._variables.compile(self._made.program)
+      self._executable = self._variables.compile(self._made.program, self.plan.kind)
     return xla_program.put(self._executable, self._made.inputs, elements)
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:

@@ -129,7 +129,7 @@ class StepsProgram:
 
   def _compiled(self):
     if self._executable is None:
-      self._executable = self._variables.compile(self._made.program)
+      self._executable = self._variables.compile(self._made.program, self.plan.kind)
     return self._executable
 
   def _run(self, reader, steps):

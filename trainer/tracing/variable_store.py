@@ -52,6 +52,7 @@ class VariableStore:
     uses_cpu_kernels: whether Keras's layers and optimizers use `trainer.tracing.cpu_kernels`. Only
       for replicas that are CPUs.
     xla_devices: the pjrt.devices.Devices that run what is traced; None where TensorFlow does.
+    compiled: where XLA devices find compiled programs, see RunConfig.compiled.
 
   Attributes:
     variables: name → tf.Variable, in the order of creation. The keys of checkpoints.
@@ -73,11 +74,12 @@ class VariableStore:
     seed: int = 0,
     uses_cpu_kernels: bool = False,
     xla_devices: Any = None,
+    compiled: str = "",
   ) -> None:
     self.strategy = strategy
     self.variables: dict[str, tf.Variable] = {}
     self.on_xla: Any = (
-      None if xla_devices is None else xla_variables.XlaVariables(self, xla_devices)
+      None if xla_devices is None else xla_variables.XlaVariables(self, xla_devices, compiled)
     )
     self.initializers: list[Any] = []
     self.former_names: dict[str, str] = {}

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.pjrt import program as pjrt_program
+from trainer.settings.kinds import Kind
 
 
 class XlaVariables:
@@ -27,16 +28,17 @@ class XlaVariables:
   Args:
     store: the VariableStore.
     connected: the pjrt.devices.Devices.
+    compiled: RunConfig.compiled.
 
   Attributes:
     on_devices: the device_values.DeviceValues.
   """
 
-  def __init__(self, store: Any, connected: Any) -> None:
-    from trainer.pjrt import device_values  # which imports jax
+  def __init__(self, store: Any, connected: Any, compiled: str = "") -> None:
+    from trainer.pjrt import compilation, device_values  # which import jax
 
     self.on_devices = device_values.DeviceValues(connected)
-    self._connected = connected
+    self._compiler = compilation.Compiler(connected, compiled)
     self._store = store
     self._variables: dict[str, tf.Variable] = {}  # those of `_arguments`
     self._arguments: dict[str, pjrt_program.Argument] = {}  # of all programs so far
@@ -72,11 +74,9 @@ class XlaVariables:
     # Both homes may have a variable of the same name.
     return name if self._store.variables.get(name) is variable else f"/{name}"
 
-  def compile(self, program: pjrt_program.Program) -> Any:
+  def compile(self, program: pjrt_program.Program, kind: Kind) -> Any:
     """Returns the execution.Executable of a program for the devices."""
-    from trainer.pjrt import execution
-
-    return execution.Executable(program, self._connected)
+    return self._compiler.compile(program, kind)
 
   def give(self, arguments: Iterable[pjrt_program.Argument]) -> None:
     """Gives the devices what they lack of a program's variables, and what the host has assigned."""

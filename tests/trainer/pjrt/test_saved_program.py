@@ -135,13 +135,13 @@ def test_a_compiled_form_is_for_its_program(folder):
   other = dataclasses.replace(
     saved, program=dataclasses.replace(saved.program, code=b"another code")
   )
-  assert other.compiled_for(KEY) == (None, "the compiled form is for another program")
+  assert other.compiled_for(KEY) == (None, "the folder has compiled forms of other programs")
 
 
 def test_a_damaged_compiled_form_is_told(folder):
   saved = saved_program.read(folder)
   saved.add_compiled(KEY, b"machine code")
-  (path,) = (folder / "compiled").glob("*.bin")
+  (path,) = (folder / "compiled").iterdir()
   path.write_bytes(b"machine")
-  with pytest.raises(errors.FileDamagedError, match="remove the folder compiled"):
+  with pytest.raises(errors.FileDamagedError, match="remove it, and the program is compiled again"):
     saved.compiled_for(KEY)

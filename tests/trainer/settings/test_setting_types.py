@@ -87,6 +87,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "tpu": "text",
     "precision": "choice",
     "xla": "flag",
+    "compiled": "text",
     "tf_random_seed": "int",
     "save_checkpoints_steps": "natural?",
     "save_checkpoints_secs": "seconds?",

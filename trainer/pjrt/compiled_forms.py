@@ -1,0 +1,133 @@
+"""Compiled forms of programs in a folder, each in a file of its own.
+
+    forms = CompiledForms("out/compiled")
+    form, why = forms.find(digest, connected.key)  # None, and why there is none
+    forms.add(digest, connected.key, executable.serialize())
+
+A file <key>.compiled is one line of JSON and then the form. The line has the digest of the program,
+what the form depends on beside it (see `devices.Devices.key`), and the form's checksum. A file
+appears whole or not at all, and several processes may write into one folder.
+
+A compiled form is machine code: take a folder only from those whom you trust.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+
+from trainer import errors
+from trainer.io import json_form
+
+_LINE = {"program": str, "key": dict[str, str], "sha256": str}
+_REMEDY = "remove it, and the program is compiled again"
+
+
+class CompiledForms:
+  """The compiled forms of a folder.
+
+  Args:
+    folder: it need not be there yet.
+  """
+
+  def __init__(self, folder: str | os.PathLike) -> None:
+    self.folder = pathlib.Path(folder)
+
+  def find(self, program: str, key: Mapping[str, str]) -> tuple[bytes | None, str]:
+    """Looks for the form of a program.
+
+    Args:
+      program: the program's digest.
+      key: see `devices.Devices.key`.
+
+    Returns:
+      (form, why): the form, or None and why there is none that can be used.
+
+    Raises:
+      FileDamagedError: it is there and damaged.
+    """
+    path = self._path(program, key)
+    try:
+      content = path.read_bytes()
+    except FileNotFoundError:
+      return None, self._missing(program, key)
+    except OSError as error:
+      raise _damaged(path, error.strerror) from error
+    line, _, form = content.partition(b"\n")
+    record = _record(line, path)
+    if (record["program"], record["key"]) != (program, dict(key)):
+      raise _damaged(path, "it is of another program")
+    if record["sha256"] != digest(form):
+      raise _damaged(path, "its content does not have its checksum")
+    return form, ""
+
+  def add(self, program: str, key: Mapping[str, str], form: bytes) -> None:
+    """Writes the form of a program, in place of one that is there.
+
+    Raises:
+      OutputError: it cannot be written.
+    """
+    path = self._path(program, key)
+    record = {"program": program, "key": dict(key), "sha256": digest(form)}
+    line = json.dumps(record, sort_keys=True).encode()
+    # Of two writers, also on two machines, each has a file of its own; the later one stays.
+    writer = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
+    aside = path.with_name(f"{path.name}.writing-{writer}")
+    try:
+      path.parent.mkdir(parents=True, exist_ok=True)
+      aside.write_bytes(line + b"\n" + form)
+      aside.replace(path)
+    except OSError as error:
+      with contextlib.suppress(OSError):  # a full disk leaves a part of the file
+        aside.unlink()
+      raise errors.OutputError(f"{path} cannot be written: {error.strerror}.") from error
+
+  def _path(self, program, key):
+    text = json.dumps([dict(key), program], sort_keys=True)
+    return self.folder / f"{digest(text.encode())[:16]}.compiled"
+
+  def _missing(self, program, key):
+    """Returns why there is no form: none of the program, or in what the nearest one differs."""
+    others = list(self._records())
+    if not others:
+      return "the folder has no compiled form"
+    keys = [record["key"] for record in others if record["program"] == program]
+    if not keys:
+      return "the folder has compiled forms of other programs"
+    nearest = min((_differences(each, key) for each in keys), key=len)
+    return "the compiled form is for another " + " and ".join(nearest)
+
+  def _records(self) -> Iterator[dict]:
+    for path in sorted(self.folder.glob("*.compiled")):
+      try:
+        with path.open("rb") as file:
+          yield _record(file.readline(2**20).rstrip(b"\n"), path)
+      except (OSError, errors.FileDamagedError):
+        continue  # It is no form of this program, and only a hint is looked for.
+
+
+def digest(content: bytes) -> str:
+  """Returns the SHA-256 of a content."""
+  return hashlib.sha256(content).hexdigest()
+
+
+def _record(line, path):
+  return json_form.parse(line, _LINE, str(path), _REMEDY)
+
+
+def _damaged(path, why):
+  return errors.FileDamagedError(f"{path} is damaged ({why}): {_REMEDY}.")
+
+
+def _differences(theirs, key):
+  return [
+    name
+    if len(str(theirs.get(name)) + str(key.get(name))) > 60
+    else f"{name} ({theirs.get(name)}, here {key.get(name)})"
+    for name in sorted({*theirs, *key})
+    if theirs.get(name) != key.get(name)
+  ]
