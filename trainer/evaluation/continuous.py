@@ -27,12 +27,12 @@ def evaluate_continuously(
   clock: Callable[[], float] = time.monotonic,
   sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str | None, dict[str, Any]]:
-  """Evaluates each checkpoint that comes into model_dir once, in the order of their steps.
+  """Evaluates each new checkpoint in model_dir once, in the order of their steps.
 
-  That of step 0 is left out.
+  It leaves out the checkpoint of step 0.
 
-  A checkpoint is not removed while it is read. Those that were evaluated before, by a process like
-  this one, are not evaluated again, but where that process was killed before it had exported.
+  A checkpoint is not removed while it is read. One that an earlier process has evaluated is not
+  evaluated again, unless that process was killed before it had exported.
 
   Args:
     estimator: an Estimator.

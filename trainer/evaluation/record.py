@@ -9,8 +9,9 @@ of the files tells which of them were written:
 2. TensorBoard's file, of which a part may have been written.
 3. The line of metrics.jsonl. It tells that all was written, and nothing is written again.
 
-Where the first is there and the last is not, TensorBoard is told to drop what it has of this step
-and later ones, and gets them again. So it shows each point once, and its files are not read.
+If evaluations.json has the evaluation and metrics.jsonl has no line of it, TensorBoard drops its
+points of this step and of later ones, and gets them again. So TensorBoard shows each point once,
+and nobody has to read its files.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Example:
     evaluations = ScheduledEvaluations(estimator, [EvalSpec(eval_input_fn)], hooks)
-    evaluations.evaluate_pending()  # what an earlier process was to do when it was killed
+    evaluations.evaluate_pending()  # those that an earlier process left pending
     estimator.train(train_input_fn, hooks, evaluations=evaluations)
     evaluations.finish()            # the last checkpoint
 """
@@ -62,10 +62,11 @@ class ScheduledEvaluations:
     self._kept: list[tuple[int, str]] = []  # those that stay pending until the run has ended
 
   def evaluate_pending(self) -> None:
-    """Does what an earlier process was to do when it was killed, with the checkpoint of that time.
+    """Does the evaluations that an earlier process left pending, with their own checkpoints.
 
     Raises:
-      FileDamagedError: evaluations.json is damaged: it would be an error at the first evaluation.
+      FileDamagedError: evaluations.json is damaged. It is read here so that the error comes before
+        the training, not at its first evaluation.
     """
     evaluations_file.read(self._estimator.model_dir, "")
     found = self._find_pending()
@@ -78,7 +79,10 @@ class ScheduledEvaluations:
         self._pending.remove(step, name)
 
   def report_pending(self) -> bool:
-    """Tells the hooks of what `evaluate_pending` did; returns whether to stop the training."""
+    """Tells the hooks of the evaluations that `evaluate_pending` did.
+
+    Returns whether a hook stops the training.
+    """
     unreported, self._unreported = self._unreported, []
     stops = [self._report(*each) for each in unreported]  # each of them, whatever the others say
     return any(stops)
@@ -86,7 +90,7 @@ class ScheduledEvaluations:
   def add_pending(self, step: int) -> None:
     """Makes the evaluations that are due pending for a step, before its checkpoint is written.
 
-    After it they could be missing, where the process is killed in between.
+    If they became pending after it, a kill in between would lose them.
     """
     # All workers must evaluate together, whatever their clocks say.
     all_say = self._estimator.workers.broadcast_from_chief
@@ -120,7 +124,10 @@ class ScheduledEvaluations:
           self._pending.remove(step, name)
 
   def finish(self) -> None:
-    """Evaluates the last checkpoint with each EvalSpec that has not; tells the exporters so."""
+    """Evaluates the last checkpoint with each EvalSpec that has not evaluated it yet.
+
+    The exporters hear that it is the last one.
+    """
     last = self._estimator.latest_step()
     for name, spec in self._specs.items():
       if spec.name in self.results and self.results[spec.name]["global_step"] == last:
@@ -132,7 +139,7 @@ class ScheduledEvaluations:
       self._pending.remove(step, name)
 
   def export_final(self) -> None:
-    """Tells the exporters that the last evaluations were the last."""
+    """Tells the exporters that no evaluation follows the newest ones."""
     for name, spec in self._specs.items():
       if spec.name in self.results:
         self._export(name, is_final=True)

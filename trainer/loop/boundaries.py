@@ -19,19 +19,16 @@ from trainer.loop import outer_loop, preemption, training_report, variable_check
 
 
 class Evaluations(Protocol):
-  """The evaluations of the checkpoints that a training writes because they are due.
-
-  That of step 0 is none of them.
-  """
+  """What a training calls around its scheduled checkpoints, except that of step 0."""
 
   def report_pending(self) -> bool:
-    """Tells the hooks, which have begun, of what was evaluated before the training.
+    """Tells the hooks, which have begun, of the evaluations that were done before the training.
 
-    Returns whether one of them stops the training.
+    Returns whether a hook stops the training.
     """
 
   def add_pending(self, step: int) -> None:
-    """Notes which evaluations the checkpoint of a step will need, before it is written."""
+    """Records which evaluations a step's checkpoint needs. Called before it is written."""
 
   def evaluate_saved(self, step: int) -> bool:
     """Evaluates the checkpoint that was just written; returns whether to stop the training."""
@@ -169,8 +166,8 @@ class Boundaries:
     # No later checkpoint makes up for this one: it is tried again.
     if self.saver.has_failed:
       self._save(step, is_last=True)
-    # The last loop may have found that the data had ended, and have done no step: nobody has said
-    # since it began that the step is saved. A hook that exports at the end may be interrupted.
+    # A loop that finds no data does no step, but begin_loop has taken the mark away. With the mark,
+    # a signal interrupts a hook that evaluates or exports at the end.
     self.watch.mark_saved(step)
     self.hooks.end(step)
     for listener in self.listeners:

@@ -75,7 +75,7 @@ class _Begun:
     input: the LoopInput.
     hooks: also those of the model_fn.
     start: the global step to start at.
-    final_step: the one to end at, or None for the end of the input.
+    final_step: the global step to end at, or None for the end of the input.
   """
 
   call: Call

@@ -98,11 +98,11 @@ class PendingExport:
     return None if found is None else cls(folder, **found)
 
   def new(self) -> list[str]:
-    """Returns the names of what has come into the folder since it began."""
+    """Returns the names of the files and folders that have come since the export began."""
     return [name for name in numbered_exports.listed(self.folder) if name not in self.there]
 
   def exported(self) -> str | None:
-    """Returns the name of the whole SavedModel of the checkpoint that has come since it began."""
+    """Returns the name of the checkpoint's SavedModel, if a whole one has come since it began."""
     for name in numbered_exports.sort(self.new()):
       folder = os.path.join(self.folder, name)
       if description.is_whole(folder):

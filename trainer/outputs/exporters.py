@@ -91,7 +91,7 @@ class Exporter:
         export_path, self.serving_input_receiver_fn, self.assets_extra, checkpoint_path
       )
     except (Exception, KeyboardInterrupt, SystemExit):
-      # Else, or where the folder is out of reach now, the next process recovers.
+      # If the SavedModel is there, or the folder is out of reach, the next process recovers.
       with contextlib.suppress(tf.errors.OpError, errors.OctetError):
         if pending.exported() is None:
           pending.end()

@@ -59,9 +59,15 @@ class LoopInput:
     return ["loss", *(name for name, value in metrics.items() if not value.shape.rank)]
 
   def hand_over(self, kind: Kind, start: int) -> "LoopInput | None":
-    """Hands what it has over to a run of a kind that begins at an example, and is empty then.
+    """Hands its dataset and iterator over to a run of a kind, and keeps neither.
 
-    Returns None if it does not serve that run, or is empty.
+    Args:
+      kind: of the run.
+      start: the example that the run begins at.
+
+    Returns:
+      A LoopInput that has them. None if the run is of another kind or begins at another example, or
+      if they were handed over before.
     """
     if self.iterator is None or (self.kind, self.start) != (kind, start):
       return None
