@@ -113,6 +113,7 @@ setuptools.setup(
       "nbclient",
       "nbformat",
       "psycopg[binary]",
+      "pyte",  # renders what a terminal shows
       "pytest",
       "pytest-timeout",
       "pytest-xdist",

@@ -22,6 +22,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 from trainer import errors
+from trainer.cli import formatting
 from trainer.internals import import_noise, libtpu_environment
 
 _DEBUG = flags.DEFINE_bool(
@@ -153,7 +154,10 @@ def _about_the_run(record):
 
 
 class LineFormatter(logging.Formatter):
-  """Formats a record as its time and message, with the level for warnings and errors."""
+  """Formats a record as its time and message, with the level for warnings and errors.
+
+  On a terminal its lines fit: a `formatting.Fields` leaves fields out, other text is folded.
+  """
 
   def __init__(self) -> None:
     """Makes the formatter."""
@@ -161,9 +165,22 @@ class LineFormatter(logging.Formatter):
 
   def format(self, record: logging.LogRecord) -> str:
     """Returns the line of a record; an exception's traceback follows in further lines."""
-    level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
-    line = f"{self.formatTime(record, self.datefmt)} {level}{record.getMessage()}"
+    line = self._line(record)
     # logging.exception and exc_info=True outside of an except clause have (None, None, None).
     if record.exc_info and record.exc_info[0]:
       line += f"\n{self.formatException(record.exc_info)}"
     return line
+
+  def _line(self, record):
+    level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
+    time = self.formatTime(record, self.datefmt)
+    head = f"{time} {level}"
+    columns = formatting.terminal_columns(sys.stderr)
+    if columns is None:
+      return head + record.getMessage()
+    # Some terminals begin a new line as soon as the last column is written.
+    width = columns - 1
+    match record.args:
+      case (formatting.Fields() as fields,):
+        return head + fields.fit(width - len(head))
+    return formatting.fold(head + record.getMessage(), width, indent=len(time) + 1)

@@ -1,7 +1,66 @@
-"""Text for people: sizes in bytes and tables."""
+"""Text for people: sizes in bytes, lines that fit a terminal, and tables."""
 
 import io
+import os
+import textwrap
 from collections.abc import Collection, Sequence
+from typing import IO
+
+
+class Fields:
+  """A line of fields, which can do without some of them where the line would be too long.
+
+  Args:
+    fields: (rank, text) of each field, in the order of the line. The field with the highest rank
+      is left out first, a field of rank 0 never.
+  """
+
+  def __init__(self, fields: Sequence[tuple[int, str]]) -> None:
+    self._fields = fields
+
+  def __str__(self) -> str:
+    return "  ".join(text for _, text in self._fields)
+
+  def fit(self, width: int) -> str:
+    """Returns the line with as many fields as `width` characters hold."""
+    fields = self._fields
+    while len(str(Fields(fields))) > width and any(rank for rank, _ in fields):
+      highest = max(rank for rank, _ in fields)
+      fields = [field for field in fields if field[0] != highest]
+    return str(Fields(fields))
+
+
+def terminal_columns(file: IO[str]) -> int | None:
+  """Returns the width of the terminal that a file is, or None if it is none."""
+  if not file.isatty():
+    return None
+  # A terminal whose size nobody has set has 0 columns.
+  return os.get_terminal_size(file.fileno()).columns or None
+
+
+def fold(text: str, width: int, indent: int) -> str:
+  """Returns text whose long lines go on below themselves.
+
+  What a person may copy stays in one piece: a word, such as a path, is never cut, and an indented
+  line, which is a command or a row of a table, never folded.
+
+  Args:
+    text: one line or several.
+    width: the most characters of a line.
+    indent: how far to the right a long line goes on.
+  """
+  wrapper = textwrap.TextWrapper(
+    width,
+    subsequent_indent=" " * indent,
+    break_long_words=False,
+    break_on_hyphens=False,
+    expand_tabs=False,
+    replace_whitespace=False,
+  )
+  return "\n".join(
+    line if len(line) <= width or line.startswith(" ") else wrapper.fill(line)
+    for line in text.split("\n")
+  )
 
 
 def size(count: float) -> str:

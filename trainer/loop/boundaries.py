@@ -203,5 +203,6 @@ class Boundaries:
       stop = bool(listener.after_save(None, step)) or stop
     if evaluations is not None:
       self.saver.wait()
+      self.report.pause()  # no step is done while a checkpoint is evaluated and exported
       stop = evaluations.evaluate_saved(step) or stop
     return stop

@@ -316,9 +316,11 @@ def own_process_scope() -> Iterator[None]:
 
 def _end(code, text):
   """Prints a text and ends the process, from any thread."""
-  # os._exit runs no clean-up, so the cursor that a progress bar has hidden must be shown here.
-  shows_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-  print(f"{shows_cursor}{text}", file=sys.stderr, flush=True)
+  # os._exit runs no clean-up, so that a progress bar is erased, and the cursor that it has hidden
+  # shown, here. rich's replacement of sys.stderr would drop the control characters.
+  file = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+  clean_up = "\r\x1b[2K\x1b[?25h" if file.isatty() else ""
+  print(f"{clean_up}{text}", file=file, flush=True)
   os._exit(code)
 
 

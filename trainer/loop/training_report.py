@@ -60,8 +60,8 @@ class TrainingReport:
 
   def add(self, result: outer_loop.LoopResult) -> None:
     """Takes in what a device loop gave, and reports what is due."""
-    self._progress.move(result.step)
     self._log_totals.add(result)
+    self._progress.move(result.step, self._log_totals.steps_per_second)
     self._summary_totals.add(result)
     is_last = result.step == self.final_step
     # Asked in any case: each counts from the last time that it was asked.
@@ -71,6 +71,10 @@ class TrainingReport:
   def flush(self, step: int) -> None:
     """Reports what was not reported yet."""
     self._report(step, log=True, summary=True)
+
+  def pause(self) -> None:
+    """Takes the bar away until the next device loop has ended."""
+    self._progress.pause()
 
   def close(self) -> None:
     """Takes the bar away."""

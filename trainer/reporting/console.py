@@ -5,17 +5,24 @@
 
 A command shows them anyway, and so does a program that has set absl's verbosity: there nothing is
 changed. Lines of other libraries are neither shown nor hidden.
+
+    line = console.LiveLine(renderable, console.of_errors())
+    line.show()  # stays below everything that is printed or logged meanwhile
+    line.hide()
 """
 
 import contextlib
+import importlib.util
 import logging
 import pathlib
 import sys
 import threading
 from collections.abc import Iterator
+from typing import TextIO
 
 from absl import logging as absl_logging
 from rich import console as rich_console
+from rich import live as rich_live
 
 from trainer.cli import command
 
@@ -28,8 +35,103 @@ _level_before = logging.NOTSET  # of absl's logger, when the first of them was e
 
 def someone_looks() -> bool:
   """Returns whether the standard error output is a terminal or that of a notebook's cell."""
-  console = rich_console.Console(stderr=True)
+  console = of_errors()
   return console.is_terminal or console.is_jupyter
+
+
+def of_errors() -> rich_console.Console:
+  """Returns a console that writes to the standard error output."""
+  # rich would take any output for a terminal where FORCE_COLOR is set, as in many CI systems, and
+  # write its control characters into a log file.
+  console = rich_console.Console(
+    stderr=True, force_terminal=sys.stderr.isatty(), markup=False, emoji=False, highlight=False
+  )
+  # The terminal wraps what is too long, so that it can be copied in one piece. A notebook would
+  # have a scroll bar in place of it.
+  console.soft_wrap = console.is_terminal
+  return console
+
+
+def can_draw(console: rich_console.Console) -> bool:
+  """Returns whether a console can have a LiveLine.
+
+  That is a terminal with a cursor, or a notebook with the package that draws rich's lines in it.
+  """
+  return console.is_interactive or (
+    console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+  )
+
+
+class LiveLine:
+  """A line that stays below everything that is printed or logged while it is shown.
+
+  A process shows one at a time. That of a second training is shown when the first is hidden.
+
+  Args:
+    renderable: what rich draws at each refresh. It must fit in one line.
+    console: where to draw.
+  """
+
+  _shown: "LiveLine | None" = None
+
+  def __init__(
+    self, renderable: rich_console.RenderableType, console: rich_console.Console
+  ) -> None:
+    self._renderable = renderable
+    self._console = console
+    self._live: rich_live.Live | None = None
+    self._redirected: list[tuple[logging.StreamHandler, TextIO]] = []
+
+  @property
+  def is_shown(self) -> bool:
+    """Whether the line is on the screen."""
+    return self._live is not None
+
+  def show(self) -> None:
+    """Shows the line, unless it or another one is shown."""
+    with _lock:
+      if LiveLine._shown is not None:
+        return
+      LiveLine._shown = self
+    # rich would send to this console what a program prints to a file, as with `> out.txt`.
+    redirect_stdout = self._console.is_jupyter or sys.stdout.isatty()
+    self._live = rich_live.Live(
+      self._renderable,
+      console=self._console,
+      refresh_per_second=10,
+      transient=True,
+      redirect_stdout=redirect_stdout,
+    )
+    streams = [sys.stderr, *([sys.stdout] if redirect_stdout else [])]
+    self._live.start()
+    # rich replaces sys.stderr and sys.stdout. A log handler keeps the stream that it was made with.
+    for handler in _stream_handlers():
+      if handler.stream in streams:
+        replacement = sys.stderr if handler.stream is streams[0] else sys.stdout
+        self._redirected.append((handler, handler.setStream(replacement)))
+    self._live.refresh()
+
+  def hide(self) -> None:
+    """Takes the line away, if it is shown."""
+    if self._live is None:
+      return
+    # rich's streams write as they should after this too, so no log line comes to the live line.
+    self._live.stop()
+    self._live = None
+    for handler, stream in self._redirected:
+      handler.setStream(stream)
+    self._redirected = []
+    with _lock:
+      LiveLine._shown = None
+
+
+def _stream_handlers():
+  """Returns all log handlers of the process that write to a stream."""
+  loggers = [logging.getLogger(), *logging.getLogger().manager.loggerDict.values()]
+  handlers = {handler for logger in loggers for handler in getattr(logger, "handlers", ())}
+  # absl's own handler hands its records on to another one.
+  handlers.add(absl_logging.get_absl_handler().python_handler)
+  return [handler for handler in handlers if isinstance(handler, logging.StreamHandler)]
 
 
 def are_lines_shown_here() -> bool:

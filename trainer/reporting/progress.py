@@ -5,13 +5,12 @@ input, and the remaining time.
 """
 
 import datetime
-import importlib.util
 import time
 from collections.abc import Callable, Mapping
 
 from absl import logging
 from rich import console as rich_console
-from rich import progress as rich_progress
+from rich import progress_bar, segment
 
 from trainer.cli import formatting
 from trainer.reporting import console as console_lib
@@ -21,8 +20,11 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 _LONG = 100 * 365.25 * 24 * 3600  # seconds
 
+_BAR_WIDTH = 40
+_LEAST_BAR_WIDTH = 10  # a shorter one is left out
 
-def line(step: int, final_step: int | None, report: Mapping[str, float]) -> str:
+
+def line(step: int, final_step: int | None, report: Mapping[str, float]) -> formatting.Fields:
   """Returns the log line of a report.
 
   Args:
@@ -31,24 +33,74 @@ def line(step: int, final_step: int | None, report: Mapping[str, float]) -> str:
     report: what `totals.Totals.take` returns.
   """
   rate = report.get("learning_rate")
-  parts = [f"step {step}" + (f"/{final_step}" if final_step else ""), f"loss {report['loss']:.5g}"]
+  fields = [(0, _step(step, final_step)), (1, f"loss {report['loss']:.5g}")]
   if rate is not None:
-    parts.append(f"lr {rate:.4g}")
-  parts += [
-    f"{report['examples_per_second']:,.0f} examples/s",
-    f"{formatting.three_digits(1000 / report['steps_per_second'])} ms/step",
-    f"input wait {report['input_wait']:.0%}",
+    fields.append((5, f"lr {rate:.4g}"))
+  fields += [
+    (2, f"{report['examples_per_second']:,.0f} examples/s"),
+    (4, f"{formatting.three_digits(1000 / report['steps_per_second'])} ms/step"),
+    (3, f"input wait {report['input_wait']:.0%}"),
   ]
   if final_step:
-    parts.append(f"ETA {_eta((final_step - step) / report['steps_per_second'])}")
-  return "  ".join(parts)
+    fields.append((0, _eta(step, final_step, report["steps_per_second"])))
+  return formatting.Fields(fields)
 
 
-def _eta(seconds):
+def _step(step, final_step):
+  return f"step {step}" + (f"/{final_step}" if final_step else "")
+
+
+def _eta(step, final_step, steps_per_second):
+  seconds = (final_step - step) / steps_per_second
   # A timedelta cannot be longer than 2.7 million years.
-  if seconds > _LONG:
-    return "over 100 years"
-  return str(datetime.timedelta(seconds=round(seconds)))
+  return "ETA " + (
+    "over 100 years" if seconds > _LONG else str(datetime.timedelta(seconds=round(seconds)))
+  )
+
+
+class _Bar:
+  """What rich draws of a training, always in one line.
+
+  Attributes:
+    step: the newest global step.
+    steps_per_second: the speed that the remaining time follows from; None before the first loop.
+    report: the newest report, or None.
+  """
+
+  def __init__(self, start: int, final_step: int | None) -> None:
+    self.step = start
+    self.steps_per_second: float | None = None
+    self.report: Mapping[str, float] | None = None
+    self._final_step = final_step
+
+  def __rich_console__(
+    self, console: rich_console.Console, options: rich_console.ConsoleOptions
+  ) -> rich_console.RenderResult:
+    # Asked at each refresh, since a window changes its size. The last column stays empty: some
+    # terminals begin a new line as soon as it is written.
+    # The console goes by the variable COLUMNS where it is set, which may be that of another window.
+    width = min(console.width, formatting.terminal_columns(console.file) or console.width) - 1
+    final_step = self._final_step
+    fields = [(0, _step(self.step, final_step))]
+    if self.report is not None:
+      fields += [
+        (2, f"loss {self.report['loss']:.5g}"),
+        (3, f"{self.report['examples_per_second']:,.0f} examples/s"),
+      ]
+    if final_step:
+      fields.insert(0, (1, f"{self.step / final_step:4.0%}"))
+      if self.steps_per_second is not None:
+        fields.append((0, _eta(self.step, final_step, self.steps_per_second)))
+    text = formatting.Fields(fields).fit(width - len("train  ") - _LEAST_BAR_WIDTH - 2)
+    bar_width = min(_BAR_WIDTH, width - len("train  ") - len(text) - 2)
+    if bar_width < _LEAST_BAR_WIDTH:
+      yield segment.Segment(text[:width])
+      return
+    yield segment.Segment("train  ")
+    bar = progress_bar.ProgressBar(final_step, self.step, width=bar_width)
+    # Without colors rich leaves out the rest of the bar, so that it is padded.
+    yield from segment.Segment.adjust_line_length(list(console.render(bar, options)), bar_width)
+    yield segment.Segment(f"  {text}")
 
 
 class Progress:
@@ -75,57 +127,54 @@ class Progress:
   ) -> None:
     self._final_step = final_step
     self._clock = clock
-    self._bar: rich_progress.Progress | None = None
-    self._kept = ""  # the line of the newest report, if it was not logged
+    self._kept: formatting.Fields | None = None  # the newest report's line, if it was not logged
     self._logged_at = clock()
-    console = console or rich_console.Console(stderr=True)
-    if show is not False and _can_draw(console):
-      self._bar = rich_progress.Progress(
-        rich_progress.TextColumn("train"),
-        rich_progress.BarColumn(),
-        rich_progress.TaskProgressColumn(),
-        rich_progress.TextColumn("step {task.completed}{task.fields[report]}"),
-        rich_progress.TimeRemainingColumn(),
-        console=console,
-        transient=True,
-      )
-      self._task = self._bar.add_task("train", total=final_step, completed=start, report="")
-      self._bar.start()
+    console = console or console_lib.of_errors()
+    self._has_bar = show is not False and console_lib.can_draw(console)
+    self._pauses = not console.is_jupyter  # where each pause would leave an empty cell's output
+    self._bar = _Bar(start, final_step)
+    self._line = console_lib.LiveLine(self._bar, console)
+    self._show()
 
-  def move(self, step: int) -> None:
-    """Moves the bar to a step."""
-    if self._bar:
-      self._bar.update(self._task, completed=step)
+  def move(self, step: int, steps_per_second: float) -> None:
+    """Moves the bar to a step.
+
+    Args:
+      step: the global step.
+      steps_per_second: the speed since the last report.
+    """
+    self._bar.step = step
+    if self._bar.report is None:  # from then on the bar has the log's speed
+      self._bar.steps_per_second = steps_per_second
+    self._show()
 
   def report(self, step: int, report: Mapping[str, float]) -> None:
     """Shows a report; see `line`."""
+    self._bar.step, self._bar.report = step, report
+    self._bar.steps_per_second = report["steps_per_second"]
     text = line(step, self._final_step, report)
-    if self._bar:
-      self._bar.update(
-        self._task,
-        report=f"  loss {report['loss']:.5g}  {report['examples_per_second']:,.0f} examples/s",
-      )
     if console_lib.are_lines_shown_here() and (
-      self._bar or self._clock() - self._logged_at < _SECONDS_BETWEEN_LINES
+      self._line.is_shown or self._clock() - self._logged_at < _SECONDS_BETWEEN_LINES
     ):
       self._kept = text
       return
     self._log(text)
 
+  def pause(self) -> None:
+    """Takes the bar away until the next move."""
+    if self._pauses:
+      self._line.hide()
+
   def close(self) -> None:
     """Removes the bar, and logs the newest report if that was only in the bar."""
-    if self._bar:
-      self._bar.stop()
-    if self._kept:
+    self._line.hide()
+    if self._kept is not None:
       self._log(self._kept)
+
+  def _show(self):
+    if self._has_bar:
+      self._line.show()
 
   def _log(self, text):
     logging.info("%s", text)
-    self._kept, self._logged_at = "", self._clock()
-
-
-def _can_draw(console):
-  """Whether there is a terminal, or a notebook with the package that draws rich's bars in it."""
-  return console.is_terminal or (
-    console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
-  )
+    self._kept, self._logged_at = None, self._clock()

@@ -19,6 +19,11 @@ class Totals:
     """Whether nothing was added since the last report."""
     return not self._steps
 
+  @property
+  def steps_per_second(self) -> float:
+    """The speed of the loops since the last report, of which there is one at least."""
+    return self._steps / self._seconds
+
   def add(self, result: Any) -> None:
     """Adds the LoopResult of a device loop."""
     self._steps += result.steps
@@ -34,7 +39,7 @@ class Totals:
     "examples_per_second" and "input_wait" (share of the time in which the device waited for a
     batch).
     """
-    rate = self._steps / self._seconds
+    rate = self.steps_per_second
     report = dict(
       self._scalars,
       loss=self._loss / self._steps,

@@ -29,6 +29,28 @@ def test_a_number_with_three_digits(value, text):
   assert formatting.three_digits(value) == text
 
 
+def test_fields_are_left_out_from_the_highest_rank_on_until_the_line_fits():
+  fields = formatting.Fields([(0, "step 1"), (1, "loss 2"), (2, "lr 3"), (0, "ETA 4")])
+  assert str(fields) == "step 1  loss 2  lr 3  ETA 4"
+  assert [fields.fit(width) for width in (27, 26, 20, 1)] == [
+    "step 1  loss 2  lr 3  ETA 4",
+    "step 1  loss 2  ETA 4",
+    "step 1  ETA 4",
+    "step 1  ETA 4",
+  ]
+
+
+def test_prose_is_folded_and_what_is_copied_is_not():
+  path, command = "/a/long/path", "    a command with arguments"
+  text = f"Some words and {path}\n{command}"
+  assert formatting.fold(text, 10, indent=2).split("\n") == [
+    "Some words",
+    "  and",
+    f"  {path}",
+    command,
+  ]
+
+
 def test_a_table_with_numbers_to_the_right():
   text = formatting.table(["name", "count"], [["a", 5], ["longer", 1234]], right=[1])
   assert text.splitlines() == ["name    count", "a           5", "longer   1234"]

@@ -55,14 +55,13 @@ def test_who_looks_is_shown_the_lines_by_default(say, capsys, monkeypatch):
   assert "inside" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("environment", "looks"), [({"FORCE_COLOR": "1"}, True), ({}, False)])
-def test_a_terminal_is_looked_at(monkeypatch, environment, looks):
-  for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
-    monkeypatch.delenv(name, raising=False)
-  for name, value in environment.items():  # by which rich takes any output for a terminal
-    monkeypatch.setenv(name, value)
-  monkeypatch.setattr("sys.stderr", io.StringIO())
-  assert console.someone_looks() == looks
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_is_looked_at_and_a_file_is_not(monkeypatch, is_terminal):
+  monkeypatch.setenv("FORCE_COLOR", "1")  # by which rich takes any output for a terminal
+  file = io.StringIO()
+  file.isatty = lambda: is_terminal
+  monkeypatch.setattr("sys.stderr", file)
+  assert console.someone_looks() == is_terminal
 
 
 def test_a_program_with_a_verbosity_of_its_own_stays_as_it_is(say, caplog, capsys):
