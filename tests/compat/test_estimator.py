@@ -144,11 +144,12 @@ def test_an_input_fn_may_take_params_mode_and_config(tmp_path):
   assert seen[0] == (ModeKeys.TRAIN, {"a": 1}, str(tmp_path))
 
 
-def test_train_and_evaluate_returns_metrics_and_exports(tmp_path):
-  def receiver():
-    x = tf.placeholder(tf.float32, [None, 6], name="x")
-    return tf_estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+def receiver():
+  x = tf.placeholder(tf.float32, [None, 6], name="x")
+  return tf_estimator.export.ServingInputReceiver({"x": x}, {"x": x})
 
+
+def test_train_and_evaluate_returns_metrics_and_exports(tmp_path):
   exporter = tf_estimator.BestExporter(serving_input_receiver_fn=receiver)
   estimator = programs.estimator(tmp_path)
   result, exported = tf_estimator.train_and_evaluate(
@@ -162,6 +163,34 @@ def test_train_and_evaluate_returns_metrics_and_exports(tmp_path):
   x = programs.arrays()[0][:5]
   predicted = [one["class"] for one in estimator.predict(batches(5, epochs=1))][:5]
   assert serve(x=tf.constant(x))["class"].numpy().tolist() == predicted
+
+
+class Results(tf_estimator.Exporter):
+  """Remembers what evaluations gave."""
+
+  name = "results"
+
+  def __init__(self):
+    self.seen = []
+
+  def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+    self.seen.append(eval_result)
+
+
+def test_evaluations_give_numbers_of_numpy_as_a_session_did(tmp_path):
+  exporter = Results()
+  best = tf_estimator.BestExporter(serving_input_receiver_fn=receiver)
+  result, _ = tf_estimator.train_and_evaluate(
+    programs.estimator(tmp_path),
+    tf_estimator.TrainSpec(batches(16), max_steps=2),
+    tf_estimator.EvalSpec(batches(16, epochs=1), steps=None, exporters=[exporter, best]),
+  )
+  kinds = {name: value.dtype.name for name, value in result.items()}
+  assert kinds == dict.fromkeys(result, "float64") | {"global_step": "int64"}
+  assert exporter.seen[-1] == result
+  assert type(result["loss"].item()) is float
+  recorded = json.loads((tmp_path / "export" / "best_exporter" / "best.json").read_text())
+  assert recorded["loss"] == result["loss"].item()
 
 
 class Exports:
@@ -191,10 +220,6 @@ def test_the_best_result_is_kept_with_a_checksum(tmp_path):
 
 def test_what_was_best_is_forgotten_when_a_training_goes_back(tmp_path):
   """By an edit of the file `checkpoint`, as with 2.15; the best result up to there is kept."""
-
-  def receiver():
-    x = tf.placeholder(tf.float32, [None, 6], name="x")
-    return tf_estimator.export.ServingInputReceiver({"x": x}, {"x": x})
 
   estimator = programs.estimator(tmp_path)
   exporter = tf_estimator.BestExporter(serving_input_receiver_fn=receiver)

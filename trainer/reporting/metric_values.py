@@ -3,12 +3,18 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from trainer import errors
 
 
 def scalars(result: Mapping[str, Any]) -> dict[str, float]:
   """Returns those metrics in an evaluation's result that are numbers, not arrays."""
-  return {name: value for name, value in result.items() if isinstance(value, int | float)}
+  # JSON takes no scalars of numpy, which an Estimator of trainer.compat gives.
+  plain = {
+    name: value.item() if isinstance(value, np.generic) else value for name, value in result.items()
+  }
+  return {name: value for name, value in plain.items() if isinstance(value, int | float)}
 
 
 def scalar(result: Mapping[str, Any], metric: str, setting: str) -> float:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import trainer
@@ -191,12 +192,13 @@ class Estimator(reading.Reading):
     checkpoint_path: str | None = None,
     name: str | None = None,
   ) -> dict[str, Any]:
-    """Evaluates; see trainer.Estimator.evaluate."""
+    """Evaluates; see trainer.Estimator.evaluate. Numbers are numpy's: result["loss"].item()."""
     adapted = self._adapted(trainer.ModeKeys.EVAL, hooks)
     reader = self._reader("eval", input_fn, steps)
     steps = None if self._is_without_size("eval") else steps  # of whose batches the reader gives
     with program_errors.as_raised():
-      return self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
+      values = self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
+    return {key: _as_numpy(value) for key, value in values.items()}
 
   def predict(
     self,
@@ -300,6 +302,15 @@ def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
   if newest is None:
     return 0
   return int(tf.train.load_checkpoint(newest).get_tensor(v1.GraphKeys.GLOBAL_STEP))
+
+
+def _as_numpy(value: Any) -> Any:
+  """A number of an evaluation as one of numpy, of which programs ask value.item()."""
+  if isinstance(value, float):
+    # A session's were float32. The records of the evaluation have the whole value, by which what
+    # was exported with these metrics is found again.
+    return np.float64(value)
+  return np.int64(value) if isinstance(value, int) else value
 
 
 def _check_takes_params(model_fn: Callable, params: Any) -> None:
