@@ -1,6 +1,6 @@
 """Stacks the batches of several steps, so that they go to the device in one piece.
 
-    reader = StackReader(stack(dataset, steps=20, replicas=8), devices)
+    reader = StackReader(stack(dataset, steps=20, replicas=8), put_on(devices))
     while stacked := reader.current():
       run(stacked.elements, stacked.first, count)  # at most stacked.left steps
       stacked.first += count
@@ -17,6 +17,7 @@ GroupStackReader are for them.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -159,12 +160,12 @@ class StackReader:
 
   Args:
     dataset: what `stack` returns.
-    devices: the name of each core's device.
+    put: function of a stack's elements that puts them on the devices, such as `put_on` returns.
   """
 
-  def __init__(self, dataset: tf.data.Dataset, devices: Sequence[str]) -> None:
+  def __init__(self, dataset: tf.data.Dataset, put: Callable[[Sequence], Any]) -> None:
     self._iterator: Iterator = iter(dataset)
-    self._devices = devices
+    self._put = put
     self._stack: Any = None
 
   def current(self) -> Any:
@@ -176,7 +177,7 @@ class StackReader:
 
   def _next(self) -> Stack | None:
     real, elements = next(self._iterator, (None, ()))
-    return None if real is None else Stack(_placed(elements, self._devices), int(real))
+    return None if real is None else Stack(self._put(elements), int(real))
 
   def next_step(self) -> list[tuple]:
     """Takes the next step's batches, an element for each core.
@@ -211,8 +212,9 @@ class HostsStackReader(StackReader):
     dataset_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
     devices: Sequence[str],
   ) -> None:
-    super().__init__(distributed(strategy, dataset_of), devices)
+    super().__init__(distributed(strategy, dataset_of), put_on(devices))
     self._strategy = strategy
+    self._devices = devices
 
   def _next(self) -> Stack | None:
     # Not in a tf.function, which would return copies that are on this host.
@@ -287,12 +289,15 @@ class GroupStackReader(StackReader):
     if stacked is None:
       return None
     real, rows, elements = stacked
-    placed = _placed(elements, self._devices)
-    return GroupStack(placed, int(real), rows=rows.numpy(), on_host=elements)
+    return GroupStack(self._put(elements), int(real), rows=rows.numpy(), on_host=elements)
+
+
+def put_on(devices: Sequence[str]) -> Callable[[Sequence], tuple]:
+  """Returns a function of the elements of the cores that puts each on its core's device."""
+  return functools.partial(_placed, devices=devices)
 
 
 def _placed(elements, devices):
-  """Puts each core's element on its device."""
   placed = []
   for device, element in zip(devices, elements, strict=True):
     with tf.device(device):

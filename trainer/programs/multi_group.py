@@ -6,7 +6,7 @@ it once a program, and then counts it in the metrics, group by group: a metric_f
 TensorFlow program, and sees the same tensors in the same order as on other devices.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,13 @@ class GroupProgram:
     self._results = tf.function(traced.kept.read, autograph=False)
     self._counting: dict[str, Any] = {}  # by the evaluation's name
 
+  def put(self, elements: Sequence) -> Any:
+    """Puts each core's element of a stack on its device."""
+    return stacks.put_on(self._devices)(elements)
+
   def read(self, dataset: tf.data.Dataset) -> stacks.GroupStackReader:
     """Returns what reads the groups of a dataset in stacks."""
-    return stacks.GroupStackReader(stacks.stack_groups(dataset, self.plan.length), self._devices)
+    return stacks.GroupStackReader(stacks.stack_groups(dataset, self.plan.length), self.put)
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:
     """Starts on the next groups of a stack. A TPU works on them after this has returned."""

@@ -41,7 +41,7 @@ class StepsProgram:
     self.plan = traced.plan
     self._host = host
     self._global_step = program.global_step
-    self._devices = program.strategy.extended.worker_devices
+    self._put = stacks.put_on(program.strategy.extended.worker_devices)
     self._is_reading = False
     self._reset = tf.function(self.totals.reset, autograph=False)
     self._results = tf.function(self._read, autograph=False)
@@ -50,7 +50,7 @@ class StepsProgram:
   def read(self, dataset: tf.data.Dataset) -> stacks.StackReader:
     """Returns what reads per-core batches in stacks."""
     stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
-    return stacks.StackReader(stacked, self._devices)
+    return stacks.StackReader(stacked, self._put)
 
   def run(self, reader: stacks.StackReader, steps: int) -> dict[str, Any]:
     """Runs the loop.

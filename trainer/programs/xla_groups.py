@@ -5,7 +5,7 @@ device computes it, and the first one's result counts.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,32 +19,6 @@ from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 _NO_LIMIT = 2**62
-
-
-class GroupStackReader:
-  """Reads stacks of groups and puts them on XLA devices.
-
-  Args:
-    dataset: what `stacks.stack_groups` returns.
-    program: the GroupProgram that takes them.
-  """
-
-  def __init__(self, dataset: tf.data.Dataset, program: "GroupProgram") -> None:
-    self._iterator: Iterator = iter(dataset)
-    self._program = program
-    self._stack: stacks.GroupStack | None = None
-
-  def current(self) -> stacks.GroupStack | None:
-    """Returns the stack that has groups left, the next one if need be; None at the end."""
-    if self._stack is None or not self._stack.left:
-      self._stack = None
-      stacked = next(self._iterator, None)
-      if stacked is None:
-        return None
-      real, rows, elements = stacked
-      placed = self._program.put(elements)
-      self._stack = stacks.GroupStack(placed, int(real), rows=rows.numpy(), on_host=elements)
-    return self._stack
 
 
 class GroupProgram(multi_group.GroupProgram):
@@ -71,11 +45,7 @@ class GroupProgram(multi_group.GroupProgram):
     self._made = xla_program.of(traced, self._variables, plan.replicas)
     self._executable: Any = None
 
-  def read(self, dataset: tf.data.Dataset) -> Any:
-    """Returns the GroupStackReader of a dataset's groups."""
-    return GroupStackReader(stacks.stack_groups(dataset, self.plan.length), self)
-
-  def put(self, elements: tuple) -> Any:
+  def put(self, elements: Sequence) -> Any:
     """Puts each core's element of a stack on its device."""
     if self._executable is None:
       self._executable = self._variables.compile(self._made.program, self.plan.kind)

@@ -8,7 +8,7 @@ of the next one on them; it waits for them once a loop, for the totals.
 import dataclasses
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,9 +42,8 @@ class StackReader(stacks.StackReader):
     put: function of a stack's elements that puts them on the devices.
   """
 
-  def __init__(self, dataset: tf.data.Dataset, put: Callable[[tuple], Any]) -> None:
-    super().__init__(dataset, devices=())
-    self._put = put
+  def __init__(self, dataset: tf.data.Dataset, put: Callable[[Sequence], Any]) -> None:
+    super().__init__(dataset, put)
     self._fetched: list[stacks.Stack | None] = []
 
   def fetch(self) -> None:

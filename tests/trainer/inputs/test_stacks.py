@@ -12,7 +12,9 @@ CORES = 2
 def reader(batches, steps):
   """Batches of two examples: batch b has the examples 10·b and 10·b + 1."""
   dataset = tf.data.Dataset.range(batches).map(lambda b: ({"x": tf.stack([10 * b, 10 * b + 1])},))
-  return stacks.StackReader(stacks.stack(dataset, steps, CORES), ["/cpu:0", "/cpu:1"])
+  return stacks.StackReader(
+    stacks.stack(dataset, steps, CORES), stacks.put_on(["/cpu:0", "/cpu:1"])
+  )
 
 
 @pytest.mark.parametrize("batches, real", [(0, []), (1, []), (6, [3]), (7, [3]), (10, [3, 2])])
@@ -94,7 +96,7 @@ def test_groups_in_a_stack():
   """Nine examples in batches of two, for two cores: three groups, two in a stack."""
   dataset = tf.data.Dataset.range(9).batch(2).map(lambda x: ({"x": x},))
   stacked = stacks.stack_groups(groups.group(dataset, 2, CORES), 2)
-  source, found = stacks.GroupStackReader(stacked, ["/cpu:0", "/cpu:1"]), []
+  source, found = stacks.GroupStackReader(stacked, stacks.put_on(["/cpu:0", "/cpu:1"])), []
   while stack := source.current():
     found.append((stack.steps, stack.rows.tolist()))
     for step in range(stack.steps):
