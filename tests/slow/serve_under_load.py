@@ -208,12 +208,14 @@ def main():
       if get(address, "/healthz") != {"status": "ok"}:
         sys.exit("The server is not well.")
   print(", ".join(f"{name} {value:g}" for name, value in found.items()), "(milliseconds)")
-  calls = int(re.search(r"octet_batch_examples_count (\d+)", metrics)[1])
+  calls = int(re.search(r"octet_batch_examples_count\{[^}]*\} (\d+)", metrics)[1])
   print(
     f"{found['requests'] / found['seconds']:.0f} requests a second, "
     f"{found['requests'] / calls:.1f} to a call of the model"
   )
-  failed = re.findall(r'octet_requests_total\{verb="predict",code="(5\d\d)"\} (\d+)', metrics)
+  failed = re.findall(
+    r'octet_requests_total\{model="\w+",verb="predict",code="(5\d\d)"\} (\d+)', metrics
+  )
   if found["not_200"] or found["socket_errors"] or found["timeouts"] or failed:
     sys.exit(f"Requests failed: {found}, {failed}")
 

@@ -1,12 +1,14 @@
 """Predicts with an export: for files (`predict`), and for requests of clients (`serve`).
 
 `loaded_model` and `predictor` run the export. `examples`, `features` and `results` read and write
-files. `service` answers bodies of requests by `rest` and `batching`. `server` has the paths, over
-`access`, `bodies`, `connections`, `refusals`, `request_ids`, `measurements` and `page`.
+files. `service` answers bodies of requests by `rest` and `batching`; `catalogue` has all models of
+a server, which `served_names` reads from flags. `server` has the paths, over `access`, `bodies`,
+`connections`, `refusals`, `request_ids`, `measurements` and `page`.
 """
 
 __all__ = [
   "batching",
+  "catalogue",
   "examples",
   "features",
   "loaded_model",

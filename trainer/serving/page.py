@@ -1,6 +1,9 @@
-"""The HTML page of a server, on which the user drops an image and sees its classes."""
+"""The HTML page of a model, on which the user drops an image and sees its classes; and the list."""
 
+import html as html_lib
 import json
+import urllib.parse
+from collections.abc import Sequence
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -116,9 +119,34 @@ tell().catch(error => { $("error").textContent = error.message; });
 </html>
 """
 
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Octet</title>
+<link rel="icon" href="data:,">
+<style>
+  :root { color-scheme: light dark; }
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
+</style>
+<h1>Models</h1>
+<ul>
+__ITEMS__</ul>
+</html>
+"""
+
 
 def html(name: str) -> str:
   """Returns the page for a model of this name."""
   # The name stands inside a script, which "</script>" would end even within a string. So "<" is
   # escaped.
   return _PAGE.replace("__NAME__", json.dumps(name).replace("<", "\\u003c"))
+
+
+def index(names: Sequence[str]) -> str:
+  """Returns a page with a link to the page of each model."""
+  items = "".join(
+    f'<li><a href="/pages/{urllib.parse.quote(name)}">{html_lib.escape(name)}</a></li>\n'
+    for name in names
+  )
+  return _INDEX.replace("__ITEMS__", items)

@@ -1,21 +1,25 @@
-"""The story of a server: export → engine → port."""
+"""The story of a server: exports → engines → port."""
 
 import contextlib
 import importlib.util
-import re
+import os
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
 
 from trainer import errors
 from trainer.cli import installation
+from trainer.serving import served_names
 
 
 def serve(
   export_base: str | None,
   name: str = "model",
   *,
+  models: Sequence[str] = (),
+  version_labels: Sequence[str] = (),
   host: str = "127.0.0.1",
   port: int = 8501,
   engine: str = "auto",
@@ -30,8 +34,10 @@ def serve(
   """Serves until it is interrupted.
 
   Args:
-    export_base: see `predictor.newest_export`.
+    export_base: see `predictor.newest_export`; None with models.
     name: the model's, in the paths.
+    models: "NAME=DIR" each, in place of export_base and name.
+    version_labels: "NAME/LABEL=VERSION" each: versions to serve beside the newest ones.
     host: address to listen at.
     port: 0 for any free port; the log says which.
     engine: see `outputs.engines`.
@@ -47,12 +53,8 @@ def serve(
     SettingError: a setting cannot work, the extra [serve] is missing, or the port is taken.
     InputError: there is no export.
   """
-  if not export_base:
-    raise errors.SettingError(
-      "No --export_base. Try: python -m trainer.serve --export_base=out/digits/export"
-    )
-  if not re.fullmatch(r"[\w.-]+", name):
-    raise errors.SettingError(f"--name={name}: expected letters, digits, dots and dashes.")
+  folders = _folders(export_base, name, models)
+  labels = served_names.parse_labels(version_labels, folders)
   missing = [module for module in ("fastapi", "uvicorn") if not importlib.util.find_spec(module)]
   if missing:
     raise errors.SettingError(
@@ -61,21 +63,32 @@ def serve(
   with contextlib.closing(_bind(host, port)) as listening:
     import uvicorn
 
-    from trainer.serving import bodies, predictor, server, service
+    from trainer.serving import bodies, catalogue, predictor, server, service
     from trainer.serving import connections as connections_lib
 
     batch_sizes = tuple(sorted({1, min(8, max_batch), max_batch}))
-    model = predictor.Predictor(export_base, engine, batch_sizes=batch_sizes, precision=precision)
+
+    def load(name, source, **options):
+      model = predictor.Predictor(source, engine, batch_sizes=batch_sizes, precision=precision)
+      return service.Service(model, name, max_batch=max_batch, **options)
+
+    newest = {name: load(name, folder, **settings) for name, folder in folders.items()}
+    labelled = {}
+    for (named, label), version in labels.items():
+      # One version stays, so there is nothing to reload. The figures are those of the model.
+      options = {**settings, "reload_secs": 0, "measurements": newest[named].measurements}
+      labelled[named, label] = load(named, os.path.join(folders[named], version), **options)
     connections = connections_lib.Connections(max_connections, read_secs)
     connections.allow_files()
     app = server.make_app(
-      service.Service(model, name, max_batch=max_batch, **settings),
+      catalogue.Catalogue(newest, labelled),
       bodies.Limits(max_body, read_secs),
       access_log=access_log,
       is_full=connections.is_full,
     )
     listening.listen(2048)  # from here on nobody is refused, though the first answers take a moment
-    logging.info("Serving %s at http://%s:%d/", name, *listening.getsockname()[:2])
+    address = listening.getsockname()[:2]
+    logging.info("Serving %s at http://%s:%d/", ", ".join(folders), *address)
     config = uvicorn.Config(
       app,
       http=connections.protocol(),
@@ -85,6 +98,21 @@ def serve(
       timeout_keep_alive=30,
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _folders(export_base, name, models):
+  """Returns name of a model → its folder of exports."""
+  if bool(export_base) == bool(models):
+    raise errors.SettingError(
+      "Expected --export_base or --model, not both."
+      if models
+      else "No --export_base, and no --model. Try: "
+      "python -m trainer.serve --export_base=out/digits/export"
+    )
+  if models:
+    return served_names.parse_models(models)
+  served_names.check_name(name, f"--name={name}")
+  return {name: export_base}
 
 
 def _bind(host, port):

@@ -1,6 +1,7 @@
 """Serves the newest export of a folder, with TensorFlow Serving's REST paths and a page to try it.
 
   python -m trainer.serve --export_base=out/cifar10/export --name=cifar10
+  python -m trainer.serve --model=cats=out/cats/export --model=dogs=out/dogs/export
   curl http://127.0.0.1:8501/v1/models/cifar10/metadata
 
 When a newer export appears, the server loads it and switches without losing a request. Ctrl-C ends
@@ -15,6 +16,17 @@ _EXPORT_BASE = flags.DEFINE_string(
   "export_base", None, "A folder of exports, of which the newest is served; or one SavedModel."
 )
 _NAME = flags.DEFINE_string("name", "model", "The model's name in the paths.")
+_MODELS = flags.DEFINE_multi_string(
+  "model",
+  [],
+  "NAME=DIR, in place of --name and --export_base. Give it several times to serve several models.",
+)
+_VERSION_LABELS = flags.DEFINE_multi_string(
+  "version_label",
+  [],
+  "NAME/LABEL=VERSION serves this version beside the newest one, under "
+  "/v1/models/NAME/labels/LABEL. May be given several times.",
+)
 _HOST = flags.DEFINE_string(
   "host", "127.0.0.1", "The address to listen at; 0.0.0.0 for all networks of this machine."
 )
@@ -58,6 +70,8 @@ def main(argv: list[str]) -> None:
   serve.serve(
     _EXPORT_BASE.value,
     _NAME.value,
+    models=_MODELS.value,
+    version_labels=_VERSION_LABELS.value,
     host=_HOST.value,
     port=_PORT.value,
     engine=engine_flags.ENGINE.value,

@@ -14,7 +14,8 @@ from typing import Any
 from absl import logging
 
 from trainer.outputs import signatures
-from trainer.serving import batching, measurements, predictor, refusals, rest
+from trainer.serving import batching, predictor, refusals, rest
+from trainer.serving.measurements import Measurements
 
 _ABOUT = ("model", "global_step", "exported", "class_names", "metrics", "decodes", "versions")
 _LARGE = 1 << 16  # bytes; larger bodies are parsed in a thread, so that other requests go on
@@ -30,6 +31,7 @@ class Service:
     max_batch: see max_rows of `batching.Batcher`.
     batch_wait_secs: see max_wait_secs of `batching.Batcher`.
     reload_secs: seconds between two checks for a newer export; 0 for none.
+    measurements: of its requests. Versions of one model share them.
   """
 
   predictor: predictor.Predictor
@@ -38,9 +40,9 @@ class Service:
   max_batch: int = 64
   batch_wait_secs: float = 0.0
   reload_secs: float = 5.0
+  measurements: Measurements = dataclasses.field(default_factory=Measurements)
 
   def __post_init__(self) -> None:
-    self.measurements = measurements.Measurements()
     self._batcher = batching.Batcher(
       self.max_batch, self.batch_wait_secs, observe=self.measurements.add_batch
     )
@@ -103,13 +105,12 @@ class Service:
     return rest.classify_answer(outputs, loaded.class_names)
 
   def status(self) -> dict[str, Any]:
-    """Returns which version is loaded, as TensorFlow Serving tells it."""
-    loaded = {
+    """Returns the state of the loaded version, as TensorFlow Serving tells it."""
+    return {
       "version": self.predictor.loaded.version,
       "state": "AVAILABLE",
       "status": {"error_code": "OK", "error_message": ""},
     }
-    return {"model_version_status": [loaded]}
 
   def metadata(self) -> dict[str, Any]:
     """Returns the signatures, as TensorFlow Serving tells them."""

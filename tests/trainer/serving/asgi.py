@@ -2,17 +2,19 @@
 
 import asyncio
 import json
+import types
 
-from trainer.serving import bodies, measurements, server
+from trainer.serving import bodies, catalogue, measurements, server
 
 PREDICT = "/v1/models/pets:predict"
 
 
 class Service:
-  """Answers with the body that it gets, or raises an error."""
+  """Answers with the body that it gets, or raises an error; or with a text of its own."""
 
-  def __init__(self, name="pets", error=None):
-    self.name, self._error = name, error
+  def __init__(self, name="pets", error=None, version="1", answer=None):
+    self.name, self._error, self._answer = name, error, answer
+    self.predictor = types.SimpleNamespace(loaded=types.SimpleNamespace(version=version))
     self.measurements = measurements.Measurements()
 
   def start(self):
@@ -25,18 +27,25 @@ class Service:
     del version
     if self._error:
       raise self._error
-    return body
+    return self._answer or body
 
   classify = predict
 
   def status(self):
+    return {"version": self.predictor.loaded.version}
+
+  def metadata(self):
     return {"found": 1 // 0}
 
-  metadata = about = status
+  def about(self):
+    return {"answer": (self._answer or b"").decode()}
 
 
-def app(service=None, max_bytes=1 << 20, read_secs=30.0, **options):
-  return server.make_app(service or Service(), bodies.Limits(max_bytes, read_secs), **options)
+def app(*services, labelled=None, max_bytes=1 << 20, read_secs=30.0, **options):
+  """Returns the app of services, {(name, label): service}, or of a Service alone."""
+  newest = {service.name: service for service in services or [Service()]}
+  models = catalogue.Catalogue(newest, labelled or {})
+  return server.make_app(models, bodies.Limits(max_bytes, read_secs), **options)
 
 
 def received(*parts):

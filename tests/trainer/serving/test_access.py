@@ -27,7 +27,7 @@ def test_a_failure_names_its_request_and_the_log_has_the_traceback(caplog):
 
 
 def test_a_failure_of_a_get_too(caplog):
-  status, headers, told = asgi.refused(asgi.app(), method="GET", path="/v1/models/pets")
+  status, headers, told = asgi.refused(asgi.app(), method="GET", path="/v1/models/pets/metadata")
   assert (status, headers["x-request-id"] in told) == (500, True)
   assert "ZeroDivisionError" in command.LineFormatter().format(caplog.records[-1])
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.trainer.serving import asgi
+from trainer.serving import measurements
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
@@ -15,7 +16,8 @@ GZIP = [("Content-Encoding", "gzip")]
 
 
 def codes(service):
-  lines = service.measurements.text("1").splitlines()
+  lines = measurements.text({"pets": (service.measurements, "1")}).splitlines()
+  assert 'octet_request_seconds_count{model="pets"} 0' in lines  # the client's time, not ours
   return [line for line in lines if line.startswith("octet_requests_total")]
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests.trainer.serving import exported as exported_lib
 from trainer.outputs import checks
-from trainer.serving import bodies, measurements, page, predictor, server
+from trainer.serving import bodies, catalogue, measurements, page, predictor, server
 from trainer.serving import service as service_lib
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
@@ -31,7 +31,9 @@ def served(saved_model):
   """A client of a server."""
   model = predictor.Predictor(os.path.dirname(saved_model), "tensorflow")
   service = service_lib.Service(model, "pets", reload_secs=0)
-  app = server.make_app(service, bodies.Limits(max_bytes=1 << 20), access_log=True)
+  app = server.make_app(
+    catalogue.Catalogue({"pets": service}), bodies.Limits(max_bytes=1 << 20), access_log=True
+  )
   with testclient.TestClient(app) as client:
     yield client
 
@@ -204,21 +206,24 @@ def test_what_prometheus_reads(served):
   lines = answer.text.splitlines()
   for line in lines:
     assert re.fullmatch(
-      r'# TYPE \w+ (counter|gauge|histogram)|\w+(\{[\w="+.,]*\})? [\d.e+-]+', line
+      r'# TYPE \w+ (counter|gauge|histogram)|\w+\{model="pets"[\w="+.,]*\} [\d.e+-]+', line
     )
-  assert any(line.startswith('octet_requests_total{verb="predict",code="400"}') for line in lines)
+  assert any(
+    line.startswith('octet_requests_total{model="pets",verb="predict",code="400"}')
+    for line in lines
+  )
 
 
 def test_buckets_count_all_below_them():
   histogram = measurements.Histogram((1, 2))
   for value in (1, 1.5, 7):
     histogram.add(value)
-  assert histogram.lines("h")[1:] == [
-    'h_bucket{le="1"} 1',
-    'h_bucket{le="2"} 2',
-    'h_bucket{le="+Inf"} 3',
-    "h_sum 9.5",
-    "h_count 3",
+  assert histogram.lines("h", 'a="b"') == [
+    'h_bucket{a="b",le="1"} 1',
+    'h_bucket{a="b",le="2"} 2',
+    'h_bucket{a="b",le="+Inf"} 3',
+    'h_sum{a="b"} 9.5',
+    'h_count{a="b"} 3',
   ]
 
 
@@ -234,7 +239,7 @@ def test_a_newer_export_and_one_that_cannot_be_used(saved_model, tmp_path, caplo
   shutil.copytree(saved_model, tmp_path / "1")
   model = predictor.Predictor(str(tmp_path), "tensorflow")
   service = service_lib.Service(model, "pets", reload_secs=0)
-  with testclient.TestClient(server.make_app(service)) as client:
+  with testclient.TestClient(server.make_app(catalogue.Catalogue({"pets": service}))) as client:
     shutil.copytree(saved_model, tmp_path / "2")
     service.reload()
     assert client.get(URL).json()["model_version_status"][0]["version"] == "2"
@@ -244,4 +249,4 @@ def test_a_newer_export_and_one_that_cannot_be_used(saved_model, tmp_path, caplo
       service.reload()
     assert client.get(URL).json()["model_version_status"][0]["version"] == "2"
     assert client.post(f"{URL}:predict", json={"instances": images().tolist()}).status_code == 200
-    assert "octet_reload_failures_total 1" in client.get("/metrics").text  # told once
+    assert 'octet_reload_failures_total{model="pets"} 1' in client.get("/metrics").text  # told once
