@@ -12,6 +12,7 @@ from tests import long
 from tests.compat import canned_2_15, programs
 from tests.compat.test_hooks import Recorder
 from trainer.compat.v1 import estimator
+from trainer.compat.v1.estimator import canned
 
 VALUES = json.loads(pathlib.Path(__file__).with_name("canned_2_15.json").read_text())
 KEPT = pathlib.Path(__file__).with_name("canned_checkpoints_2_15")
@@ -135,3 +136,46 @@ def test_an_optimizer_that_is_named_has_one_rate_for_any_number_of_columns(
   made.train(lambda: tf.data.Dataset.from_tensors((x, np.arange(4, dtype=np.float32))), steps=1)
   found = made.get_variable_value("linear/linear_model/bias_weights")
   assert found == pytest.approx([bias], rel=1e-6)
+
+
+def test_a_wrapper_sets_a_model_fn_around_that_of_an_estimator(tmp_path):
+  """As neural_structured_learning does, and tensorflow_model_analysis calls it."""
+  feature = tf.feature_column.numeric_column("x")
+  wrapped = estimator.LinearRegressor([feature], str(tmp_path), optimizer="SGD")
+  inner, seen = wrapped._model_fn, []
+
+  def input_fn():
+    return tf.data.Dataset.from_tensors(({"x": [[1.0], [2.0]]}, [[1.0], [2.0]])).repeat()
+
+  wrapped.train(input_fn, steps=1)
+
+  def model_fn(features, labels, mode, config):
+    made = inner(features, labels, mode, config)
+    seen.append(mode)
+    return made if mode == "infer" else made._replace(loss=made.loss + 100.0)
+
+  wrapped._model_fn = model_fn
+  wrapped.train(input_fn, steps=1)
+  assert wrapped.evaluate(input_fn, steps=1)["loss"] >= 100
+  assert {"train", "eval"} <= set(seen)
+  with tf.Graph().as_default():
+    features = {"x": tf.placeholder(tf.float32, [None, 1])}
+    made = wrapped._call_model_fn(features, None, "infer", wrapped.config)
+  assert set(made.predictions) == {"predictions"}
+
+
+def test_heads_and_optimizers_that_wrappers_make():
+  head = canned.head._regression_head(label_dimension=2)
+  assert isinstance(head, canned.head._Head)
+  assert isinstance(head, estimator.RegressionHead)
+  assert (head.logits_dimension, head.loss_reduction) == (2, tf.losses.Reduction.SUM)
+  two = canned.head._binary_logistic_head_with_sigmoid_cross_entropy_loss(thresholds=[0.5])
+  many = canned.head._multi_class_head_with_softmax_cross_entropy_loss(4)
+  assert [two.logits_dimension, many.logits_dimension] == [1, 4]
+  get = canned.optimizers.get_optimizer_instance
+  assert isinstance(get("Adagrad", 0.1), tf.train.AdagradOptimizer)
+  made = tf.train.AdamOptimizer()
+  assert get(lambda: made) is get(made) is made
+  for wrong in (("Adagrad", None), ("Other", 0.1), (3, None)):
+    with pytest.raises(ValueError, match="learning_rate must|Unsupported|not an Optimizer"):
+      get(*wrong)

@@ -281,3 +281,18 @@ def test_the_verbosity_is_a_number_or_its_name():
       assert logging.get_verbosity() == wanted
   finally:
     logging.set_verbosity(before)
+
+
+def test_a_class_that_becomes_a_tensor_is_an_argument_in_a_model_fn(tmp_path):
+  class Doubled:
+    def __init__(self, tensor):
+      self.tensor = tensor
+
+  def convert(value, dtype=None, name=None, as_ref=False):
+    return value.tensor * 2.0
+
+  tf.register_tensor_conversion_function(Doubled, convert)
+  seen = {}
+  in_a_model_fn(tmp_path, lambda x: seen.update(value=tf.reduce_sum(Doubled(x)).dtype))
+  assert seen == {"value": tf.float32}
+  assert tf.keras.losses.Reduction.AUTO == tf_v2.losses.Reduction.AUTO == "auto"

@@ -129,9 +129,9 @@ def test_names_inside_of_tensorflow_estimator_cannot_work_and_are_told_when_impo
   assert (head["status"], head["places"]) == (verdicts.ABSENT, [f"{path}:3"])
   assert "inside of tensorflow_estimator" in head["advice"]
   assert "estimator.RegressionHead" in head["advice"]
-  batch = rows["estimator.tpu.tpu_estimator.BatchConfig"]
+  batch = rows["estimator.tpu.BatchConfig"]
   assert (batch["status"], batch["places"]) == (verdicts.ABSENT, [f"{path}:7"])
-  assert "estimator.tpu.TPUEstimator" in batch["advice"]
+  assert "inside of tensorflow_estimator" in batch["advice"]
   estimator = rows["estimator.Estimator"]
   assert (estimator["status"], estimator["places"]) == (verdicts.SHIM, [f"{path}:6"])
   assert (rows["reduce_sum"]["status"], rows["reduce_sum"]["api"]) == (verdicts.WORKS, "v2")
@@ -220,6 +220,19 @@ def test_modules_inside_of_tf_estimator_are_those_that_have_their_names_here():
   assert changed("from tensorflow.python.estimator import model_fn as model_fn_lib\n") == (
     "from trainer.compat.v1 import estimator as model_fn_lib\n"
   )
+  for package in ("tensorflow_estimator.python.estimator.tpu", "tensorflow.python.tpu"):
+    assert changed(f"from {package} import tpu_estimator, tpu_config\n") == (
+      "from trainer.compat.v1.estimator import tpu as tpu_estimator\n"
+      "from trainer.compat.v1.estimator import tpu as tpu_config\n"
+    )
+    assert changed(f"from {package}.tpu_config import TPUConfig\n") == (
+      "from trainer.compat.v1.estimator.tpu import TPUConfig\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["head._Head", "optimizers.get_optimizer_instance"])
+def test_names_inside_of_canned_that_wrappers_use_are_there(name):
+  assert verdicts.of(f"estimator.canned.{name}").status == verdicts.SHIM
 
 
 def test_a_package_trainer_of_the_program_hides_octet(tmp_path):

@@ -37,11 +37,20 @@ _INSIDE = {
   "inputs.pandas_io": "estimator.inputs",
   "mode_keys": "estimator",
   "model_fn": "estimator",
+  "tpu.tpu_config": "estimator.tpu",
+  "tpu.tpu_context": "estimator.tpu",
+  "tpu.tpu_estimator": "estimator.tpu",
 }
 ROOTS |= {
   f"{package}.python.estimator.{module}": (found, V1)
   for package in ("tensorflow", "tensorflow_estimator")
   for module, found in _INSIDE.items()
+}
+# Where TensorFlow had them besides, before 2.16.
+ROOTS |= {
+  f"tensorflow.python.{module}": (found, V1)
+  for module, found in _INSIDE.items()
+  if module.startswith("tpu.")
 }
 
 # Modules of TensorFlow that programs import and that stay as they are: TensorFlow still has them.

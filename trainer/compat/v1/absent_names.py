@@ -93,7 +93,6 @@ TABLE = {
     "it ran operations in a session after the last step.",
     "a SessionRunHook whose end() reads variables by session.run",
   ),
-  "estimator.canned.head": _HEADS,
   "estimator.canned.prediction_keys": (
     _INSIDE,
     "the keys themselves: 'logits', 'logistic', 'probabilities', 'class_ids', 'classes', "

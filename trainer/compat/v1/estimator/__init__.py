@@ -62,5 +62,7 @@ HOMES = {name: f"{_HERE}.{module}" for module, names in _HOMES.items() for name 
 }
 
 __getattr__, __dir__ = overlay.behind(
-  __name__, submodules=("estimator", "experimental", "export", "inputs", "tpu"), homes=HOMES
+  __name__,
+  submodules=("canned", "estimator", "experimental", "export", "inputs", "tpu"),
+  homes=HOMES,
 )

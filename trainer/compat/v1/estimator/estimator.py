@@ -108,6 +108,22 @@ class Estimator(reading.Reading):
 
     return public_model_fn
 
+  def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+    """What the model_fn returns for tensors of the caller's graph."""
+    if labels is not None and not input_fns.takes(self._model_fn, "labels"):
+      raise ValueError("model_fn does not take labels, but input_fn returns labels.")
+    return self.model_fn(features, labels, mode, config)
+
+  @property
+  def _model_fn(self) -> Callable:
+    """The program's model_fn; wrappers of Estimators call it and set one of their own."""
+    return self._given_model_fn
+
+  @_model_fn.setter
+  def _model_fn(self, model_fn: Callable) -> None:
+    self._given_model_fn = model_fn
+    self._runners.clear()  # they have traced the one before
+
   @property
   def octet(self) -> trainer.Estimator:
     """The trainer.Estimator that does the work."""

@@ -4,6 +4,7 @@ Variables have the names that tf.compat.v1's had: `dnn/hiddenlayer_0/kernel`,
 `linear/linear_model/age/weights`, `baseline/bias`.
 """
 
+from trainer.compat.v1 import overlay
 from trainer.compat.v1.estimator.canned.baseline import (
   BaselineClassifier,
   BaselineEstimator,
@@ -35,3 +36,5 @@ __all__ = [
   "LinearEstimator",
   "LinearRegressor",
 ]
+
+__getattr__, __dir__ = overlay.behind(__name__, submodules=("head", "optimizers"))
