@@ -4,6 +4,7 @@ import argparse
 
 import numpy as np
 import pytest
+import tensorflow.compat.v2 as tf2
 from tensorflow.compiler.tf2xla.python import xla
 
 import trainer.compat.v1 as tf
@@ -305,3 +306,33 @@ def test_replicas_of_a_group_add_up():
   assert [value.numpy().tolist() for value in in_pairs] == [[1, 2], [1, 2], [5, 2], [5, 2]]
   with pytest.raises(errors.SettingError, match="each of the 4 replicas"):
     summed([[0, 1], [2]])
+
+
+def test_writers_have_an_operation_that_makes_them_ready(tmp_path):
+  """In a model_fn, whose scalars Octet writes, and in a host_call, which writes itself."""
+  folder = str(tmp_path / "of_the_host")
+
+  def host_fn(step, loss):
+    writer = tf2.summary.create_file_writer(folder)
+    with tf.control_dependencies([writer.init()]), writer.as_default():
+      tf2.summary.scalar("in_the_host", loss[0], step=tf.cast(step[0], tf.int64))
+      return tf.summary.all_v2_summary_ops()
+
+  def model_fn(features, labels, mode, params):
+    made = programs.tpu_model_fn(features, labels, mode, params)
+    if mode != ModeKeys.TRAIN:
+      return made
+    step = tf.train.get_global_step()
+    writer = tf2.summary.create_file_writer(str(tmp_path))
+    with tf.control_dependencies([writer.init()]):
+      with writer.as_default(), tf2.summary.record_if(True):
+        tf2.summary.scalar("in_the_model", made.loss, step=step)
+    with tf.control_dependencies([*tf.summary.all_v2_summary_ops(), writer.flush()]):
+      train_op = tf.group(made.train_op)
+    rows = [tf.reshape(step, [1]), tf.reshape(made.loss, [1])]
+    return made._replace(train_op=train_op, host_call=(host_fn, rows))
+
+  estimator = programs.tpu_estimator(tmp_path, fn=model_fn)
+  estimator.train(programs.train_input_fn, max_steps=2)
+  assert "in_the_host" in programs.scalars(tmp_path / "of_the_host")
+  assert "in_the_model" in programs.scalars(tmp_path)

@@ -40,6 +40,22 @@ class _NoWriter:
     pass
 
 
+def _create_file_writer(original: Any, *args: Any, **kwargs: Any) -> Any:
+  if habits.are_enabled():
+    return _NoWriter()
+  writer = original(*args, **kwargs)
+  if not tf.executing_eagerly() and writer.init() is None:
+    # A host_call's function makes it ready while it is traced. Programs want an operation to
+    # depend on.
+    writer.init = tf.no_op
+  return writer
+
+
+# Of TensorFlow's own modules, too: a program has them by `import tensorflow.compat.v2 as tf2`.
+for _module in (tf.summary, tf.compat.v2.summary):
+  patches.replaces(_module, "create_file_writer")(_create_file_writer)
+
+
 def create_file_writer(logdir: str, *args: Any, **kwargs: Any) -> Any:
   """A writer of TensorBoard files, in a host_call or outside of a model_fn."""
   if habits.are_enabled():
