@@ -3,6 +3,8 @@
   python -m input_pipelines.make_tfrecords --source=tfds:tf_flowers --output=/data/flowers
   python -m input_pipelines.make_tfrecords --source=folder:/photos/birds --output=gs://bucket/birds
 
+Outside of a clone the command is `python -m octet_trainer.input_pipelines.make_tfrecords`.
+
 Each image is decoded once, so that a damaged one is found here and not in the middle of a training.
 Its bytes are stored unchanged. The files of a folder are put into a fixed random order, which mixes
 the classes. If the command is interrupted, the same command goes on with the first shard that is

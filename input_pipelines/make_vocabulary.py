@@ -3,6 +3,8 @@
   python -m input_pipelines.make_vocabulary --input=train.tsv --output=vocabulary.txt
   python -m input_pipelines.make_vocabulary --input='reviews-*.jsonl' --text_key=review --size=8000
 
+Outside of a clone the command is `python -m octet_trainer.input_pipelines.make_vocabulary`.
+
 The words are those of `text_lines`: in lower case, split at white space, each punctuation mark a
 word of its own. The file has one word in each line, the most frequent first, and words that are
 equally frequent in the order of the alphabet. Give the files of the training set alone: what the

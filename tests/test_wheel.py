@@ -81,3 +81,41 @@ def test_a_programs_own_models_stay_its_own(installed, tmp_path):
   code = "from models.gpt2 import gpt2\nassert gpt2.x == 1\n" + LOADED
   _, *modules = python(code, installed, tmp_path).split()
   assert modules == ["octet_trainer.models.digits_mlp", "input_pipelines.digits"]
+
+
+@pytest.mark.parametrize("name", ["make_tfrecords", "make_vocabulary"])
+def test_a_command_of_the_second_package_runs_and_names_itself(name, installed, tmp_path):
+  module = f"octet_trainer.input_pipelines.{name}"
+  code = f"import subprocess, sys; subprocess.run([sys.executable, '-m', {module!r}, '--help'])"
+  assert f"python -m {module}" in python(code, installed, tmp_path)
+
+
+# What `pip install --editable` makes of the second package: a name without a folder.
+EDITABLE = """
+import sys
+from importlib import machinery, util
+
+class Finder:
+  def find_spec(self, name, path=None, target=None):
+    package, _, folder = name.partition(".")
+    if package != "octet_trainer" or "." in folder:
+      return None
+    if not folder:
+      spec = machinery.ModuleSpec(name, None, is_package=True)
+      spec.submodule_search_locations = ["__editable__"]
+      return spec
+    path = f"{ROOT}/{folder}"
+    return util.spec_from_file_location(
+      name, f"{path}/__init__.py", submodule_search_locations=[path]
+    )
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def test_a_programs_own_models_stay_its_own_beside_an_editable_install(tmp_path):
+  (tmp_path / "models").mkdir()
+  (tmp_path / "models" / "__init__.py").write_text("x = 1\n")
+  code = f"ROOT = {str(ROOT)!r}\n{EDITABLE}\nimport models\nassert models.x == 1\n{LOADED}"
+  _, *modules = python(code, ROOT, tmp_path).split()
+  assert modules == ["octet_trainer.models.digits_mlp", "input_pipelines.digits"]

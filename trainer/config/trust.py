@@ -270,13 +270,25 @@ def is_there(module: str) -> bool:
   for end in range(len(parts := module.split("."))):
     name = ".".join(parts[: end + 1])
     try:
-      spec = importlib.util.find_spec(name) if path is None else _PathFinder.find_spec(name, path)
+      # Octet's own package has no code, and in an editable install no folder: it is asked.
+      is_asked = path is None or (end == 1 and parts[0] == files.PACKAGE)
+      spec = _spec(name) if is_asked else _PathFinder.find_spec(name, path)
     except (ImportError, ValueError):
       return module in sys.modules
     if spec is None:
       return module in sys.modules
     path = list(spec.submodule_search_locations or ())
   return True
+
+
+def _spec(name):
+  """Returns the spec of a package, or of a package in one, which is not imported for that."""
+  root, _, rest = name.partition(".")
+  spec = importlib.util.find_spec(root)
+  if spec is None or not rest:
+    return spec
+  path = list(spec.submodule_search_locations or ())
+  return next(filter(None, (finder.find_spec(name, path) for finder in sys.meta_path)), None)
 
 
 def _is_special(names: Iterable[str]) -> bool:
@@ -286,7 +298,10 @@ def _is_special(names: Iterable[str]) -> bool:
 
 def is_own(module: str) -> bool:
   """Returns whether a module is Octet's own, and no other of the same name."""
-  root = module.partition(".")[0]
+  root, _, rest = module.partition(".")
+  if root == files.PACKAGE:  # in an editable install it lies in no folder, but its packages do
+    root = f"{root}.{rest.partition('.')[0]}" if rest else root
+    return set(_folders(root)) == {str(files.SHIPPED)}
   return root in OWN and set(_folders(root)) in ({str(files.ROOT)}, {str(files.SHIPPED)})
 
 
@@ -314,7 +329,7 @@ def _folders(root: str) -> tuple[str, ...]:
   That is "" for one that is built in; one that does not exist lies in none.
   """
   try:
-    spec = importlib.util.find_spec(root)
+    spec = _spec(root)
   except (ImportError, ValueError):
     return ("",)
   if spec is None:
