@@ -20,6 +20,10 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 _LONG = 100 * 365.25 * 24 * 3600  # seconds
 
+# Columns to the right of the bar. A terminal writes there what is typed, as ^C^C: a line that it
+# wraps could not be erased.
+_ROOM = 5
+
 _BAR_WIDTH = 40
 _LEAST_BAR_WIDTH = 10  # a shorter one is left out
 
@@ -76,10 +80,10 @@ class _Bar:
   def __rich_console__(
     self, console: rich_console.Console, options: rich_console.ConsoleOptions
   ) -> rich_console.RenderResult:
-    # Asked at each refresh, since a window changes its size. The last column stays empty: some
-    # terminals begin a new line as soon as it is written.
-    # The console goes by the variable COLUMNS where it is set, which may be that of another window.
-    width = min(console.width, formatting.terminal_columns(console.file) or console.width) - 1
+    # Asked at each refresh, since a window changes its size. The console goes by the variable
+    # COLUMNS where it is set, which may be that of another window.
+    columns = min(console.width, formatting.terminal_columns(console.file) or console.width)
+    width = columns - _ROOM
     final_step = self._final_step
     fields = [(0, _step(self.step, final_step))]
     if self.report is not None:

@@ -16,7 +16,7 @@ from absl import logging as absl_logging
 
 from trainer import run_config
 from trainer.cli import command
-from trainer.loop import outer_loop, training_report
+from trainer.loop import outer_loop, preemption, training_report
 from trainer.reporting import console
 
 pyte = pytest.importorskip("pyte", reason="needs the extra [test]")
@@ -161,6 +161,7 @@ def test_one_line_below_the_log(tmp_path, terminal, columns):
     if logged and f" {step}/" in logged[-1]:
       assert ETA.findall(bars[0])[-1] == ETA.findall(logged[-1])[-1]
       compared += 1
+    assert not bars or len(bars[0]) <= columns - len("^C^C")  # which Ctrl-C writes behind the bar
   assert compared >= 10
   assert screen.wrapped == 0
   assert not any(map(is_bar, rows))
@@ -244,3 +245,17 @@ def test_a_second_training_of_the_process_has_no_second_line(terminal):
   assert second.is_shown
   second.hide()
   shown.close()
+
+
+def test_a_process_that_ends_at_once_leaves_no_line_and_shows_the_cursor(terminal, monkeypatch):
+  shown = terminal(80)
+  line = console.LiveLine("━", console.of_errors())
+  line.show()
+  with monkeypatch.context() as patch:
+    patch.setattr(os, "_exit", lambda code: None)
+    preemption._end(130, "interrupted again")
+  line.hide()
+  before, message, _ = shown.close().partition(b"interrupted again\r\n")  # where it has ended
+  *_, screen = screens(before + message, 80)
+  assert screen.rows() == ["interrupted again"]
+  assert not screen.cursor.hidden
