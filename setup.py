@@ -88,7 +88,7 @@ setuptools.setup(
     "onnx": ["onnxruntime>=1.20", "tf2onnx>=1.16"],  # tf2onnx converts
     "openvino": ["openvino>=2025.0"],  # reads the export's graph by itself
     # trainer.serve: the web framework and its server.
-    "serve": ["fastapi>=0.110", "uvicorn[standard]>=0.29"],
+    "serve": ["fastapi>=0.110", "starlette", "uvicorn[standard]>=0.29"],
     # --cluster=kubernetes and --cluster=gce: TensorFlow's resolvers ask with these who is there.
     "kubernetes": ["kubernetes>=29"],
     "gce": ["google-api-python-client>=2"],

@@ -1,10 +1,11 @@
 """The models of a server: the newest version of each, and versions that have labels."""
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainer.serving import measurements, refusals
+from trainer.serving import measurements, predictor, refusals
 from trainer.serving.service import Service
 
 
@@ -87,3 +88,34 @@ class Catalogue:
   def _all(self) -> Iterator[Service]:
     yield from self.labelled.values()
     yield from self.newest.values()
+
+
+def load(
+  folders: Mapping[str, str],
+  labels: Mapping[tuple[str, str], str],
+  predictor_settings: Mapping[str, Any],
+  **settings: Any,
+) -> Catalogue:
+  """Loads models.
+
+  Args:
+    folders: name → folder of exports, or one SavedModel.
+    labels: (name, label) → version.
+    predictor_settings: of `predictor.Predictor`.
+    **settings: of `service.Service`.
+
+  Raises:
+    InputError: an export is not there.
+    SettingError, ExportError: the engine cannot run it.
+  """
+
+  def load_one(name, source, **options):
+    return Service(predictor.Predictor(source, **predictor_settings), name, **options)
+
+  newest = {name: load_one(name, folder, **settings) for name, folder in folders.items()}
+  labelled = {}
+  for (name, label), version in labels.items():
+    # One version stays, so there is nothing to reload. The figures are those of the model.
+    options = {**settings, "reload_secs": 0, "measurements": newest[name].measurements}
+    labelled[name, label] = load_one(name, os.path.join(folders[name], version), **options)
+  return Catalogue(newest, labelled)

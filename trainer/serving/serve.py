@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.util
-import os
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -63,28 +62,24 @@ def serve(
   with contextlib.closing(_bind(host, port)) as listening:
     import uvicorn
 
-    from trainer.serving import bodies, catalogue, predictor, server, service
+    from trainer.serving import bodies, catalogue, server
     from trainer.serving import connections as connections_lib
 
-    batch_sizes = tuple(sorted({1, min(8, max_batch), max_batch}))
-
-    def load(name, source, **options):
-      model = predictor.Predictor(source, engine, batch_sizes=batch_sizes, precision=precision)
-      return service.Service(model, name, max_batch=max_batch, **options)
-
-    newest = {name: load(name, folder, **settings) for name, folder in folders.items()}
-    labelled = {}
-    for (named, label), version in labels.items():
-      # One version stays, so there is nothing to reload. The figures are those of the model.
-      options = {**settings, "reload_secs": 0, "measurements": newest[named].measurements}
-      labelled[named, label] = load(named, os.path.join(folders[named], version), **options)
+    served = catalogue.load(
+      folders,
+      labels,
+      dict(
+        engine=engine,
+        precision=precision,
+        batch_sizes=tuple(sorted({1, min(8, max_batch), max_batch})),
+      ),
+      max_batch=max_batch,
+      **settings,
+    )
     connections = connections_lib.Connections(max_connections, read_secs)
     connections.allow_files()
     app = server.make_app(
-      catalogue.Catalogue(newest, labelled),
-      bodies.Limits(max_body, read_secs),
-      access_log=access_log,
-      is_full=connections.is_full,
+      served, bodies.Limits(max_body, read_secs), access_log=access_log, is_full=connections.is_full
     )
     listening.listen(2048)  # from here on nobody is refused, though the first answers take a moment
     address = listening.getsockname()[:2]

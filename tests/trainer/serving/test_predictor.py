@@ -15,7 +15,7 @@ from tests.trainer import programs
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.outputs import engines
-from trainer.serving import loaded_model, rest
+from trainer.serving import catalogue, loaded_model, rest
 from trainer.serving import predictor as predictor_lib
 
 
@@ -214,3 +214,23 @@ def test_other_signatures_of_the_models_own(tmp_path):
     request, loaded.engines[request.signature].predict_batch(request.features)
   )
   np.testing.assert_allclose(json.loads(answer)["predictions"], found["twice"], rtol=1e-6)
+
+
+def test_a_labelled_version_stays_when_a_newer_export_comes(trained, tmp_path):
+  for version in ("1", "2"):
+    shutil.copytree(trained[1], tmp_path / version)
+  settings = dict(engine="tensorflow", batch_sizes=(1,))
+  labels = {("pets", "stable"): "1"}
+  models = catalogue.load({"pets": str(tmp_path)}, labels, settings, max_batch=4)
+  try:
+    shutil.copytree(trained[1], tmp_path / "3")
+    for service in (models.find("pets"), models.find("pets", label="stable")):
+      service.reload()
+    found = [one["version"] for one in models.status("pets")["model_version_status"]]
+    assert found == ["1", "3"]
+    assert models.find("pets", "1") is models.find("pets", label="stable")
+    assert models.find("pets", "1").measurements is models.find("pets").measurements
+    with pytest.raises(errors.InputError, match="There is no export in"):
+      catalogue.load({"pets": str(tmp_path)}, {("pets", "x"): "9"}, settings)
+  finally:
+    models.close()
