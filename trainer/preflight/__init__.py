@@ -13,7 +13,7 @@ From Python:
 `trainer.programs.lowering` lowers to HLO. `bridge` takes the whole device loop through TensorFlow's
 TPU bridge. `compiler` compiles the HLO with the TPU compiler, in a process of its own. `memory` and
 `hlo` read the compiler's output. `check` runs these stages in order; `report` and `page` show the
-results.
+results. `kept` compiles for XLA devices of the CPU instead, and keeps the programs for runs.
 """
 
 import importlib

@@ -44,8 +44,8 @@ class Experiment:
     return self.sizes.resolve(kind, replicas).per_core
 
 
-def from_gin(precision: str = "float32") -> Experiment:
-  """Returns the experiment that the loaded configuration describes.
+def asked_by_gin() -> experiment.Experiment:
+  """Returns the run that the loaded configuration describes.
 
   Raises:
     SettingError: the configuration has no model_fn.
@@ -55,7 +55,16 @@ def from_gin(precision: str = "float32") -> Experiment:
     raise errors.SettingError(
       "No model_fn: bind run.model_fn in a gin file, as in run.model_fn = @my_model.model_fn."
     )
-  return of_run(experiment.Experiment(**run), precision)
+  return experiment.Experiment(**run)
+
+
+def from_gin(precision: str = "float32") -> Experiment:
+  """Returns what is compiled of the run that the loaded configuration describes.
+
+  Raises:
+    SettingError: the configuration has no model_fn.
+  """
+  return of_run(asked_by_gin(), precision)
 
 
 def of_run(asked: experiment.Experiment, precision: str) -> Experiment:

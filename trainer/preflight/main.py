@@ -2,6 +2,10 @@
 
     python -m trainer.preflight --gin_file=gin_configs/cifar10_cnn.gin --topology=v3-8
 
+Or compiles it for XLA devices of the CPU, and keeps the programs for its runs:
+
+    python -m trainer.preflight --gin_file=gin_configs/digits.gin --topology=xla:8 --save=compiled
+
 The exit status is 1 if a step does not pass all stages on a topology, and 2 if a flag or the
 configuration is wrong.
 """
@@ -9,20 +13,22 @@ configuration is wrong.
 import dataclasses
 import functools
 import json
+import re
 import sys
 
 from absl import flags
 
 from trainer import errors
-from trainer.cli import run_flags
+from trainer.cli import command, run_flags
 from trainer.config import gin_flags
+from trainer.pjrt import installed
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
 from trainer.settings.kinds import Kind
 
 flags.adopt_module_key_flags(gin_flags)
 _TOPOLOGY = flags.DEFINE_multi_string(
-  "topology", ["v3-8"], f"May be repeated: {topology_lib.names()}."
+  "topology", ["v3-8"], f"May be repeated: {topology_lib.names()}. Or xla:8, with --save."
 )
 _SCALING = flags.DEFINE_bool(
   "scaling",
@@ -55,6 +61,12 @@ _EPOCH = flags.DEFINE_integer(
 _JSON = flags.DEFINE_string(
   "json", "", "Write the report to this file as JSON; - for the terminal, in place of the text."
 )
+_SAVE = flags.DEFINE_string(
+  "save",
+  "",
+  "With --topology=xla:8: keep the compiled programs in this folder. A run with --device=xla:8 and "
+  "--compiled=FOLDER finds them.",
+)
 _HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page.")
 
 
@@ -72,11 +84,15 @@ def main(argv: list[str]) -> None:
       "No --gin_file. Try: python -m trainer.preflight "
       "--gin_file=gin_configs/digits.gin --topology=v3-8"
     )
-  topologies = [topology_lib.find(name) for name in _TOPOLOGY.value]
+  device = _xla_devices(_TOPOLOGY.value, _SAVE.value)
+  topologies = [topology_lib.find(name) for name in _TOPOLOGY.value if not device]
   if not set(_STEPS.value) <= set(Kind):
     raise errors.SettingError(
       f"--steps={','.join(_STEPS.value)}: expected some of train, eval, predict."
     )
+  if device:
+    _keep(device)
+    return
   compiler.require_extra()
 
   # 2. Load the experiment as `python -m trainer.main` does.
@@ -104,6 +120,45 @@ def main(argv: list[str]) -> None:
   if _HTML.value and not _SCALING.value:
     _write(_HTML.value, page.page(dicts, " ".join(gin_flags.GIN_FILE.value)))
   if failed:
+    sys.exit(1)
+
+
+def _xla_devices(topologies, folder):
+  """Returns what --topology names of XLA devices, such as "xla:8"; "" where it names TPUs.
+
+  Raises:
+    SettingError: --topology and --save do not go together.
+  """
+  found = [name for name in topologies if re.fullmatch(r"xla:[1-9]\d*", name)]
+  if not found and not folder:
+    return ""
+  if len(found) != 1 or len(topologies) != 1 or not folder:
+    raise errors.SettingError(
+      f"--topology={','.join(topologies)} --save={folder}: expected both, with one topology such "
+      "as xla:8. Programs are kept for XLA devices of the CPU; of what is compiled for a TPU there "
+      "is the report alone."
+    )
+  command.require_local(folder, "--save")
+  return found[0]
+
+
+def _keep(device):
+  """Compiles the programs for XLA devices of the CPU, and keeps them."""
+  if _SCALING.value or _JSON.value or _HTML.value:
+    raise errors.SettingError(
+      f"--scaling, --json and --html report on TPUs, and --topology is {device}: take them away."
+    )
+  installed.require()
+  gin_flags.load()
+  from trainer import run_config
+  from trainer.preflight import bindings, kept
+
+  asked = bindings.asked_by_gin()
+  config = run_config.RunConfig(
+    device=device, precision=_PRECISION.value, compiled=_SAVE.value, train_steps=asked.train_steps
+  )
+  kinds = list(map(Kind, _STEPS.value)) or bindings.of_run(asked, _PRECISION.value).kinds()
+  if not kept.compile_all(asked, config, kinds, functools.partial(print, flush=True)):
     sys.exit(1)
 
 

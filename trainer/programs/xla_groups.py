@@ -45,11 +45,15 @@ class GroupProgram(multi_group.GroupProgram):
     self._made = xla_program.of(traced, self._variables, plan.replicas)
     self._executable: Any = None
 
-  def put(self, elements: Sequence) -> Any:
-    """Puts each core's element of a stack on its device."""
+  def compile(self) -> Any:
+    """Returns the execution.Executable, which is made at the first call."""
     if self._executable is None:
       self._executable = self._variables.compile(self._made.program, self.plan.kind)
-    return xla_program.put(self._executable, self._made.inputs, elements)
+    return self._executable
+
+  def put(self, elements: Sequence) -> Any:
+    """Puts each core's element of a stack on its device."""
+    return xla_program.put(self.compile(), self._made.inputs, elements)
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:
     """Starts on the next groups of a stack. The devices work on them after this has returned."""

@@ -106,7 +106,7 @@ class StepsProgram:
   def read(self, dataset: tf.data.Dataset) -> StackReader:
     """Returns what reads per-core batches in stacks."""
     stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
-    executable = self._compiled()
+    executable = self.compile()
     return StackReader(stacked, functools.partial(xla_program.put, executable, self._made.inputs))
 
   def run(self, reader: StackReader, steps: int) -> dict[str, Any]:
@@ -126,13 +126,14 @@ class StepsProgram:
     """See train_loop.TracedLoop.failed_in_input."""
     return True if self._is_reading else None
 
-  def _compiled(self):
+  def compile(self) -> Any:
+    """Returns the execution.Executable, which is made at the first call."""
     if self._executable is None:
       self._executable = self._variables.compile(self._made.program, self.plan.kind)
     return self._executable
 
   def _run(self, reader, steps):
-    executable, variables = self._compiled(), self._variables
+    executable, variables = self.compile(), self._variables
     variables.give(self._made.program.variables)
     variables.reset(self._totals.variables()[:2])
     start, done, waited = int(self._global_step.numpy()), 0, 0.0
