@@ -336,3 +336,44 @@ def test_writers_have_an_operation_that_makes_them_ready(tmp_path):
   estimator.train(programs.train_input_fn, max_steps=2)
   assert "in_the_host" in programs.scalars(tmp_path / "of_the_host")
   assert "in_the_model" in programs.scalars(tmp_path)
+
+
+def two_batch_sizes(batch_size):
+  """Eight labelled and 24 other examples are a step, as in semi-supervised training."""
+  x = np.random.RandomState(0).randn(64, 2).astype(np.float32)
+  labelled = tf.data.Dataset.from_tensor_slices(x[:32]).repeat().batch(batch_size, True)
+  others = tf.data.Dataset.from_tensor_slices(x[16:]).repeat().batch(3 * batch_size, True)
+  return tf.data.Dataset.zip({"x": labelled, "u": others})
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+@pytest.mark.parametrize("is_tpu_estimator", [True, False])
+def test_features_may_have_several_rows_for_each_example(tmp_path, device, is_tpu_estimator):
+  shapes = set()
+
+  def model_fn(features, labels, mode):
+    del labels
+    shapes.add((tuple(features["x"].shape[1:]), features["u"].shape[-1].value))
+    with tf.variable_scope("net"):
+      w = tf.get_variable("w", [2, 1], initializer=tf.ones_initializer())
+    loss = tf.reduce_mean(tf.matmul(tf.concat([features["x"], features["u"]], 0), w) ** 2)
+    optimizer = contrib_tpu.CrossShardOptimizer(tf.train.GradientDescentOptimizer(0.1))
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    kind = contrib_tpu.TPUEstimatorSpec if is_tpu_estimator else tf_estimator.EstimatorSpec
+    return kind(mode, loss=loss, train_op=train_op)
+
+  if is_tpu_estimator:
+    sliced = contrib_tpu.InputPipelineConfig.SLICED
+    estimator = programs.tpu_estimator(
+      tmp_path, device, model_fn, per_host_input_for_training=sliced
+    )
+  else:
+    estimator = programs.estimator(tmp_path, device, model_fn)
+  estimator.train(lambda: two_batch_sizes(16), max_steps=3)
+  assert estimator.evaluate(lambda: two_batch_sizes(16), steps=1)
+  w = np.ones([2, 1], np.float32)
+  for element in two_batch_sizes(16).take(3):
+    rows = np.concatenate([element["x"], element["u"]])
+    w -= 0.1 * 2 * rows.T @ (rows @ w) / len(rows)
+  np.testing.assert_allclose(estimator.get_variable_value("net/w"), w, rtol=1e-5)
+  assert shapes == {((2,), 2)}

@@ -19,13 +19,13 @@ from trainer.compat.v1 import (
   summary,
 )
 from trainer.compat.v1.estimator import (
+  batch_axes,
   fetches,
   host_calls,
   metric_pairs,
   scaffold_init,
   session_hooks,
   sparse_inputs,
-  transposed_inputs,
 )
 from trainer.compat.v1.estimator.export import ExportOutput
 from trainer.compat.v1.estimator.specs import EstimatorSpec, TPUEstimatorSpec
@@ -74,7 +74,7 @@ def adapt(
       )
     batch = _batch(features)
     features, labels = (
-      transposed_inputs.as_given(sparse_inputs.as_sparse(given)) for given in (features, labels)
+      batch_axes.as_given(sparse_inputs.as_sparse(given)) for given in (features, labels)
     )
     given = dict(
       features=features, labels=labels, mode=mode, params=make_params(params), config=config

@@ -8,7 +8,7 @@ import tensorflow as tf
 import trainer
 from trainer import errors, spec
 from trainer.compat.v1 import notes
-from trainer.compat.v1.estimator import input_fns, run_config, sparse_inputs
+from trainer.compat.v1.estimator import batch_axes, input_fns, run_config, sparse_inputs
 
 _KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
 
@@ -104,7 +104,16 @@ class Reading:
       params=self._make_params(params),
       config=self._config,
     )
-    return sparse_inputs.as_rows(given, to_width=self.octet.device.local_replicas > 1)
+    rows = sparse_inputs.as_rows(given, to_width=self.octet.device.local_replicas > 1)
+    return self._by_example(kind, rows, params)
+
+  def _by_example(
+    self, kind: str, dataset: tf.data.Dataset, params: dict[str, Any]
+  ) -> tf.data.Dataset:
+    """The dataset with an entry for each example in all features; params are those of `_read`."""
+    del params
+    # A prediction has no rows beside those of its examples.
+    return dataset if kind == "predict" else batch_axes.as_groups(dataset)
 
   def _cut(self, dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
     """A dataset to train on, in whole batches of this size where several cores need them.

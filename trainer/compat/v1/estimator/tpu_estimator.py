@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.compat.v1 import notes
-from trainer.compat.v1.estimator import estimator, run_config, transposed_inputs
+from trainer.compat.v1.estimator import batch_axes, estimator, run_config
 from trainer.compat.v1.estimator import params as params_lib
 
 _RESERVED = ("batch_size", "context")
@@ -117,5 +117,10 @@ class TPUEstimator(estimator.Estimator):
     params = {name: value for name, value in params.items() if name != "use_tpu"}
     if kind != "train" and (self._gives_host_batches or self._is_mirrored):
       params["batch_size"] *= self.octet.device.local_replicas
-    dataset = super()._call(kind, input_fn, params)
-    return transposed_inputs.as_rows(dataset, params["batch_size"])
+    return super()._call(kind, input_fn, params)
+
+  def _by_example(
+    self, kind: str, dataset: tf.data.Dataset, params: dict[str, Any]
+  ) -> tf.data.Dataset:
+    dataset = batch_axes.as_rows(dataset, params["batch_size"])
+    return dataset if kind == "predict" else batch_axes.as_groups(dataset, params["batch_size"])

@@ -1,0 +1,107 @@
+"""Features whose first axis is not the batch: `transpose_input` of programs for TPUs.
+
+An input_fn gives images as [height, width, channels, batch], and the model_fn transposes them
+again, which spared a TPU an expensive copy. Others have several rows for each example: 8 labelled
+images and 24 without a label are a step. Octet cuts and pads batches by their first axis, so that
+such features go as rows between the dataset and the model_fn, one for each example.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+class Rows(NamedTuple):
+  """A feature with its batch in front.
+
+  Attributes:
+    rows: [batch, ...]; the program has it as [..., batch].
+  """
+
+  rows: tf.Tensor
+
+
+class Groups(NamedTuple):
+  """A feature with several rows for each example.
+
+  Attributes:
+    rows: [batch, rows of an example, ...]; the program has it as [batch * rows, ...].
+  """
+
+  rows: tf.Tensor
+
+
+def as_groups(dataset: tf.data.Dataset, batch_size: int | None = None) -> tf.data.Dataset:
+  """The dataset, with Groups in the place of each tensor with several rows for each example.
+
+  Args:
+    batch_size: how many examples there are; None: as many as the feature with the fewest rows has.
+  """
+  leaves = tf.nest.flatten(dataset.element_spec)
+  sizes = [leaf.shape[0] if leaf.shape.rank else None for leaf in leaves]
+  if batch_size is None and None in sizes:  # a last batch may be smaller
+    return dataset
+  examples = batch_size or min(sizes)
+  if examples not in sizes:  # batches of a size of the program's own, which are cut
+    return dataset
+
+  def has_groups(leaf: Any) -> bool:
+    rows = leaf.shape[0] if isinstance(leaf, tf.TensorSpec | tf.Tensor) and leaf.shape.rank else 0
+    return bool(rows) and rows > examples and rows % examples == 0
+
+  def grouped(leaf: tf.Tensor) -> Groups:
+    _, *others = leaf.shape.as_list()
+    return Groups(tf.reshape(leaf, [examples, leaf.shape[0] // examples, *others]))
+
+  return _converted(dataset, has_groups, grouped)
+
+
+def as_rows(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
+  """The dataset, with Rows in the place of each tensor whose batch is its last axis.
+
+  Args:
+    batch_size: by which the axis is known.
+  """
+
+  def is_transposed(leaf: Any) -> bool:
+    shape = leaf.shape.as_list() if leaf.shape.rank else []
+    return len(shape) > 1 and shape[0] not in (None, batch_size) and shape[-1] == batch_size
+
+  return _converted(dataset, is_transposed, lambda leaf: Rows(_turned(leaf, 1)))
+
+
+def _converted(
+  dataset: tf.data.Dataset, is_meant: Callable[[Any], bool], convert: Callable[[tf.Tensor], Any]
+) -> tf.data.Dataset:
+  """The dataset with some of its tensors converted."""
+  if not any(is_meant(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
+    return dataset
+  is_pair = isinstance(dataset.element_spec, tuple)
+
+  def convert_element(*element: Any) -> Any:
+    return tf.nest.map_structure(
+      lambda leaf: convert(leaf) if is_meant(leaf) else leaf, element if is_pair else element[0]
+    )
+
+  return dataset.map(convert_element, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def as_given(structure: Any) -> Any:
+  """A structure of tensors, with those of the program in the place of Rows and Groups."""
+  if isinstance(structure, Rows):
+    return _turned(structure.rows, -1)
+  if isinstance(structure, Groups):
+    batch, rows, *others = structure.rows.shape.as_list()
+    return tf.reshape(structure.rows, [batch * rows if batch else -1, *others])
+  if isinstance(structure, dict):
+    return {name: as_given(value) for name, value in structure.items()}
+  if isinstance(structure, list | tuple) and not hasattr(structure, "_fields"):
+    return type(structure)(as_given(value) for value in structure)
+  return structure
+
+
+def _turned(tensor: tf.Tensor, by: int) -> tf.Tensor:
+  """The tensor with its axes moved to the right, the last ones to the front."""
+  axes = list(range(tensor.shape.rank))
+  return tf.transpose(tensor, axes[-by:] + axes[:-by])
