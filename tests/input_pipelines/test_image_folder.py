@@ -187,7 +187,7 @@ def test_what_is_no_image_is_named_when_it_is_decoded_each_time(folder):
 
 
 def test_other_files_and_depths(folder, caplog):
-  caplog.set_level(logging.INFO)
+  caplog.set_level(logging.INFO, logger="absl")
   (folder / "ant" / "notes.txt").write_text("x")
   (folder / "ant" / ".hidden.png").write_bytes(b"")
   (folder / ".git").mkdir()

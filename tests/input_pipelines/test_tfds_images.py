@@ -210,7 +210,7 @@ def test_a_set_of_a_similar_name_is_proposed(tmp_path):
 
 
 def test_a_download_that_fails_is_one_sentence(tmp_path, connections, monkeypatch, caplog):
-  caplog.set_level(logging.INFO)
+  caplog.set_level(logging.INFO, logger="absl")
   import tensorflow_datasets as tfds
 
   def download_and_prepare(self):

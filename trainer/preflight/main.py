@@ -13,13 +13,12 @@ configuration is wrong.
 import dataclasses
 import functools
 import json
-import re
 import sys
 
 from absl import flags
 
 from trainer import errors
-from trainer.cli import command, run_flags
+from trainer.cli import run_flags
 from trainer.config import gin_flags
 from trainer.pjrt import installed
 from trainer.preflight import compiler, page, prices, report
@@ -84,7 +83,7 @@ def main(argv: list[str]) -> None:
       "No --gin_file. Try: python -m trainer.preflight "
       "--gin_file=gin_configs/digits.gin --topology=v3-8"
     )
-  device = _xla_devices(_TOPOLOGY.value, _SAVE.value)
+  device = topology_lib.xla_device(_TOPOLOGY.value, _SAVE.value)
   topologies = [topology_lib.find(name) for name in _TOPOLOGY.value if not device]
   if not set(_STEPS.value) <= set(Kind):
     raise errors.SettingError(
@@ -121,25 +120,6 @@ def main(argv: list[str]) -> None:
     _write(_HTML.value, page.page(dicts, " ".join(gin_flags.GIN_FILE.value)))
   if failed:
     sys.exit(1)
-
-
-def _xla_devices(topologies, folder):
-  """Returns what --topology names of XLA devices, such as "xla:8"; "" where it names TPUs.
-
-  Raises:
-    SettingError: --topology and --save do not go together.
-  """
-  found = [name for name in topologies if re.fullmatch(r"xla:[1-9]\d*", name)]
-  if not found and not folder:
-    return ""
-  if len(found) != 1 or len(topologies) != 1 or not folder:
-    raise errors.SettingError(
-      f"--topology={','.join(topologies)} --save={folder}: expected both, with one topology such "
-      "as xla:8. Programs are kept for XLA devices of the CPU; of what is compiled for a TPU there "
-      "is the report alone."
-    )
-  command.require_local(folder, "--save")
-  return found[0]
 
 
 def _keep(device):

@@ -7,8 +7,10 @@ topology.find("v3-2048")  # a whole pod
 import dataclasses
 import math
 import re
+from collections.abc import Sequence
 
 from trainer import errors
+from trainer.cli import command
 
 _GIB = 2**30
 
@@ -169,3 +171,22 @@ def names() -> str:
     if topology.chip is not _V4_MEGACORE:
       sizes.setdefault(topology.chip.name, []).append(topology.name.rpartition("-")[2])
   return "; ".join([*(f"{kind}-{', '.join(sizes[kind])}" for kind in sizes), "v4-8-megacore"])
+
+
+def xla_device(topologies: Sequence[str], folder: str) -> str:
+  """Returns what --topology names of XLA devices, such as "xla:8"; "" where it names TPUs.
+
+  Raises:
+    SettingError: --topology and --save do not go together.
+  """
+  found = [name for name in topologies if re.fullmatch(r"xla:[1-9]\d*", name)]
+  if not found and not folder:
+    return ""
+  if len(found) != 1 or len(topologies) != 1 or not folder:
+    raise errors.SettingError(
+      f"--topology={','.join(topologies)} --save={folder}: expected both, with one topology such "
+      "as xla:8. Programs are kept for XLA devices of the CPU; of what is compiled for a TPU there "
+      "is the report alone."
+    )
+  command.require_local(folder, "--save")
+  return found[0]

@@ -7,7 +7,7 @@ import pytest
 from tests.trainer import programs
 from trainer import errors, experiment, run_config
 from trainer.pjrt import installed
-from trainer.preflight import kept, main
+from trainer.preflight import kept, topology
 from trainer.settings.kinds import Kind
 
 
@@ -87,11 +87,11 @@ def test_a_kind_without_input_is_refused_before_anything_is_made(config):
 )
 def test_save_is_for_xla_devices_and_they_for_save(topologies, folder):
   with pytest.raises(errors.SettingError, match="expected both, with one topology such as xla:8"):
-    main._xla_devices(topologies, folder)
+    topology.xla_device(topologies, folder)
 
 
 def test_flags():
-  assert main._xla_devices(["v3-8", "v2-8"], "") == ""
-  assert main._xla_devices(["xla:8"], "out") == "xla:8"
+  assert topology.xla_device(["v3-8", "v2-8"], "") == ""
+  assert topology.xla_device(["xla:8"], "out") == "xla:8"
   with pytest.raises(errors.SettingError, match="--save=gs://bucket/compiled is a URL"):
-    main._xla_devices(["xla:8"], "gs://bucket/compiled")
+    topology.xla_device(["xla:8"], "gs://bucket/compiled")

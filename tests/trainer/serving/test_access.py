@@ -68,7 +68,7 @@ def test_too_many_connections_are_refused():
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_the_access_log(wanted, caplog):
-  caplog.set_level(logging.INFO)
+  caplog.set_level(logging.INFO, logger="absl")
   path = "/v1/models/pets%0Aforged:predict"
   asgi.ask(asgi.app(access_log=wanted), b"{}", path=path, headers=[("X-Request-Id", "r1")])
   lines = [line for line in caplog.messages if "POST" in line]
@@ -77,7 +77,7 @@ def test_the_access_log(wanted, caplog):
 
 
 def test_the_access_log_has_the_duration(caplog):
-  caplog.set_level(logging.INFO)
+  caplog.set_level(logging.INFO, logger="absl")
   times = iter([5.0, 5.0123])
 
   async def app(scope, receive, send):

@@ -41,7 +41,7 @@ class _NoWriter:
 
 
 def _create_file_writer(original: Any, *args: Any, **kwargs: Any) -> Any:
-  if habits.are_enabled():
+  if habits.are_enabled() and not tf.executing_eagerly():  # a hook, which may write, is eager
     return _NoWriter()
   writer = original(*args, **kwargs)
   if not tf.executing_eagerly() and writer.init() is None:
