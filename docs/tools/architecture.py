@@ -11,7 +11,7 @@ import collections
 import pathlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from docs.tools import draw
 
@@ -55,17 +55,9 @@ def imports_of_modules(folder: pathlib.Path) -> dict[str, set[str]]:
     if path.name != "__init__.py"
   }
   return {
-    name: (set(_imported(path.read_text())) & set(paths)) - {name} for name, path in paths.items()
+    name: (set(draw.imported(path.read_text())) & set(paths)) - {name}
+    for name, path in paths.items()
   }
-
-
-def _imported(source: str) -> Iterator[str]:
-  for node in ast.walk(ast.parse(source)):
-    if isinstance(node, ast.Import):
-      yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-      yield str(node.module)
-      yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:

@@ -24,19 +24,19 @@ def imports_of_rooms(folder: pathlib.Path) -> dict[str, set[str]]:
   for path in sorted(folder.rglob("*.py")):
     room = path.relative_to(folder).parts[0].removesuffix(".py")
     if room != "__init__":
-      rooms.setdefault(room, set()).update(_imported(path.read_text()))
+      names = [name for name in imported(path.read_text()) if name.startswith("trainer.")]
+      rooms.setdefault(room, set()).update(name.split(".")[1] for name in names)
   return {room: (found & set(rooms)) - {room} for room, found in rooms.items()}
 
 
-def _imported(source: str) -> Iterable[str]:
+def imported(source: str) -> Iterable[str]:
+  """Yields the names that a file imports, with their modules: "trainer.io.files", "os"."""
   for node in ast.walk(ast.parse(source)):
     if isinstance(node, ast.Import):
-      modules = [alias.name for alias in node.names]
+      yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-      modules = [f"{node.module}.{alias.name}" for alias in node.names]
-    else:
-      continue
-    yield from (name.split(".")[1] for name in modules if name.startswith("trainer."))
+      yield str(node.module)
+      yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def levels(graph: Graph) -> dict[str, int]:

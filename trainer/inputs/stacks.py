@@ -135,6 +135,11 @@ def bytes_of_step(element_spec: Any) -> int:
   return sum(leaf.shape.num_elements() * leaf.dtype.size for leaf in tf.nest.flatten(element_spec))
 
 
+def of_step(elements: Sequence, step: int) -> list[tuple]:
+  """Returns one step of the cores' elements."""
+  return [tf.nest.map_structure(lambda tensor: tensor[step], element) for element in elements]
+
+
 @dataclasses.dataclass
 class Stack:
   """A stack that is on the devices.
@@ -153,6 +158,10 @@ class Stack:
   def left(self) -> int:
     """How many steps have not been used."""
     return self.steps - self.first
+
+  def batches(self, step: int) -> list[tuple]:
+    """Returns the batches of a step, an element for each core."""
+    return of_step(self.elements, step)
 
 
 class StackReader:
@@ -189,9 +198,7 @@ class StackReader:
     if stacked is None:
       raise StopIteration
     index, stacked.first = stacked.first, stacked.first + 1
-    return [
-      tf.nest.map_structure(lambda tensor: tensor[index], element) for element in stacked.elements
-    ]
+    return stacked.batches(index)
 
 
 class HostsStackReader(StackReader):

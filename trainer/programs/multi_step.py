@@ -13,44 +13,37 @@ import tensorflow as tf
 
 from trainer.inputs import stacks
 from trainer.programs import host_call, traced_program
+from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.reporting import step_times
 
 
-class StepsProgram:
-  """A program of several training steps that was traced for the stacks of one kind of input.
+class StepsLoop:
+  """The loop in Python over programs of several training steps, whatever runs the programs.
+
+  A subclass says how a loop begins, how a program starts, and what is read in the end.
 
   Args:
-    program: the step.Program.
+    plan: of the program.
     traced: the TracedProgram.
     host: what calls the function of the host_call. A program ends where a call is due.
 
   Attributes:
-    plan: what was traced.
-    function: its concrete function.
+    plan: see Args.
+    function: the concrete function that was traced.
     step: what the trace of its step found.
     totals: what the steps of a loop add up to.
   """
 
   def __init__(
-    self, program: step_lib.Program, traced: traced_program.TracedProgram, host: host_call.HostCall
+    self, plan: plan_lib.Plan, traced: traced_program.TracedProgram, host: host_call.HostCall
   ) -> None:
+    self.plan = plan
     self.function = traced.concrete
     self.step = traced.step
     self.totals = traced.kept
-    self.plan = traced.plan
     self._host = host
-    self._global_step = program.global_step
-    self._put = stacks.put_on(program.strategy.extended.worker_devices)
     self._is_reading = False
-    self._reset = tf.function(self.totals.reset, autograph=False)
-    self._results = tf.function(self._read, autograph=False)
-    self._host_call = tf.function(self._call_newest, autograph=False)
-
-  def read(self, dataset: tf.data.Dataset) -> stacks.StackReader:
-    """Returns what reads per-core batches in stacks."""
-    stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
-    return stacks.StackReader(stacked, self._put)
 
   def run(self, reader: stacks.StackReader, steps: int) -> dict[str, Any]:
     """Runs the loop.
@@ -70,37 +63,93 @@ class StepsProgram:
     return True if self._is_reading else None
 
   def _run(self, reader, steps):
-    start = self._global_step.read_value()
-    self._reset()
-    done, waited = 0, 0.0
+    start, done, waited = self._begin(), 0, 0.0
     while done < steps:
-      stack, seconds = self._next(reader)
+      stack, seconds = self._time_input(reader.current)
       waited += seconds
       if stack is None:
         break
       count = min(steps - done, stack.left, self._until_host_call(int(start) + done))
-      places = tf.constant(stack.first), tf.constant(count)
-      self.function(*tf.nest.flatten(stack.elements), *places)
+      self._start(stack, count)
       stack.first += count
       done += count
       if self.step.host_fn is not None:
-        self._host_call(start + done)
-    return dict(
-      self._results(tf.constant(done, tf.int64)), input_seconds=tf.constant(waited, tf.float64)
-    )
+        self._call_host(start + done)
+      self._while_running(reader)
+    return dict(self._end(start, done), input_seconds=tf.constant(waited, tf.float64))
 
-  def _next(self, reader):
-    """Returns the stack to go on with, or None, and the seconds that it took to get it."""
+  def _begin(self):
+    """Sets the totals to zero; returns the global step."""
+    raise NotImplementedError
+
+  def _start(self, stack, count):
+    """Starts on the next steps of a stack."""
+    raise NotImplementedError
+
+  def _call_host(self, step):
+    """Calls the function of the host_call for the newest step."""
+    raise NotImplementedError
+
+  def _while_running(self, reader):
+    """Does what the host can do while the devices work; nothing, unless a subclass has more."""
+
+  def _end(self, start, done):
+    """Returns what the steps of a loop have left; waits for them."""
+    raise NotImplementedError
+
+  def _time_input(self, read):
+    """Returns what a function that reads input gives, and the seconds that it took."""
     asked_at = time.monotonic()
     self._is_reading = True
-    stack = reader.current()
+    found = read()
     self._is_reading = False
-    return stack, time.monotonic() - asked_at
+    return found, time.monotonic() - asked_at
 
   def _until_host_call(self, step):
     if self.step.host_fn is None:
       return tf.int32.max
     return self._host.every - step % self._host.every
+
+
+class StepsProgram(StepsLoop):
+  """A program of several training steps that was traced for the stacks of one kind of input.
+
+  Args:
+    program: the step.Program.
+    traced: the TracedProgram.
+    host: see StepsLoop.
+  """
+
+  def __init__(
+    self, program: step_lib.Program, traced: traced_program.TracedProgram, host: host_call.HostCall
+  ) -> None:
+    super().__init__(traced.plan, traced, host)
+    self._global_step = program.global_step
+    self._put = stacks.put_on(program.strategy.extended.worker_devices)
+    self._reset = tf.function(self.totals.reset, autograph=False)
+    self._results = tf.function(self._read, autograph=False)
+    self._host_call = tf.function(self._call_newest, autograph=False)
+
+  def read(self, dataset: tf.data.Dataset) -> stacks.StackReader:
+    """Returns what reads per-core batches in stacks."""
+    stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
+    return stacks.StackReader(stacked, self._put)
+
+  def _begin(self):
+    start = self._global_step.read_value()
+    self._reset()
+    return start
+
+  def _start(self, stack, count):
+    places = tf.constant(stack.first), tf.constant(count)
+    self.function(*tf.nest.flatten(stack.elements), *places)
+
+  def _call_host(self, step):
+    self._host_call(step)
+
+  def _end(self, start, done):
+    del start
+    return self._results(tf.constant(done, tf.int64))
 
   def _call_newest(self, step):
     self._host.add(self.step.host_fn, step, self.totals.host_tensors())

@@ -7,7 +7,6 @@ of the next one on them; it waits for them once a loop, for the totals.
 
 import dataclasses
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,10 +15,9 @@ import tensorflow as tf
 
 from trainer.inputs import stacks
 from trainer.pjrt import program as pjrt_program
-from trainer.programs import core_totals, host_call, xla_program
+from trainer.programs import host_call, multi_step, xla_program
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
-from trainer.reporting import step_times
 from trainer.tracing import xla_variables
 
 
@@ -32,6 +30,10 @@ class Stack(stacks.Stack):
   """
 
   on_host: tuple = ()
+
+  def batches(self, step: int) -> list[tuple]:
+    """See stacks.Stack.batches; the batches are those on the host."""
+    return stacks.of_step(self.on_host, step)
 
 
 class StackReader(stacks.StackReader):
@@ -51,16 +53,6 @@ class StackReader(stacks.StackReader):
     if not self._fetched and self._stack is not None and not self._stack.left:
       self._fetched.append(self._read())
 
-  def next_step(self) -> list[tuple]:
-    """See stacks.StackReader.next_step; the batches are those on the host."""
-    stacked = self.current()
-    if stacked is None:
-      raise StopIteration
-    index, stacked.first = stacked.first, stacked.first + 1
-    return [
-      tf.nest.map_structure(lambda tensor: tensor[index], element) for element in stacked.on_host
-    ]
-
   def _next(self):
     return self._fetched.pop() if self._fetched else self._read()
 
@@ -69,18 +61,13 @@ class StackReader(stacks.StackReader):
     return None if real is None else Stack(self._put(elements), int(real), on_host=elements)
 
 
-class StepsProgram:
+class StepsProgram(multi_step.StepsLoop):
   """A program of several training steps, for XLA devices.
 
   Args:
     program: the step.Program, which is traced as one replica of many.
     plan: of the program, with the batches of all cores.
-    host: what calls the function of the host_call. A program ends where a call is due.
-
-  Attributes:
-    plan: see Args.
-    function: the concrete function of one replica.
-    step: what the trace of its step found.
+    host: see multi_step.StepsLoop.
 
   Raises:
     LowerError: XLA cannot compile the program.
@@ -91,14 +78,9 @@ class StepsProgram:
   ) -> None:
     variables: Any = program.store.on_xla
     traced = xla_program.trace(program, plan)
-    self.plan = plan
-    self.function = traced.concrete
-    self.step = traced.step
-    self._totals: core_totals.CoreTotals = traced.kept
-    self._host = host
+    super().__init__(plan, traced, host)
     self._variables = variables
     self._global_step = program.global_step
-    self._is_reading = False
     self._made = xla_program.of(traced, variables, plan.replicas)
     self._executable: Any = None
     self._host_call = tf.function(self._call_newest, autograph=False)
@@ -109,70 +91,35 @@ class StepsProgram:
     executable = self.compile()
     return StackReader(stacked, functools.partial(xla_program.put, executable, self._made.inputs))
 
-  def run(self, reader: StackReader, steps: int) -> dict[str, Any]:
-    """Runs the loop.
-
-    Args:
-      reader: of stacks of the spec that the program was traced for.
-      steps: the number of steps.
-
-    Returns:
-      What train_loop.TracedLoop.run does.
-    """
-    with step_times.mark_loop():
-      return self._run(reader, steps)
-
-  def failed_in_input(self) -> bool | None:
-    """See train_loop.TracedLoop.failed_in_input."""
-    return True if self._is_reading else None
-
   def compile(self) -> Any:
     """Returns the execution.Executable, which is made at the first call."""
     if self._executable is None:
       self._executable = self._variables.compile(self._made.program, self.plan.kind)
     return self._executable
 
-  def _run(self, reader, steps):
-    executable, variables = self.compile(), self._variables
-    variables.give(self._made.program.variables)
-    variables.reset(self._totals.variables()[:2])
-    start, done, waited = int(self._global_step.numpy()), 0, 0.0
-    while done < steps:
-      stack, seconds = self._timed(reader.current)
-      waited += seconds
-      if stack is None:
-        break
-      count = min(steps - done, stack.left, self._until_host_call(start + done))
-      places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
-      # Before the start: one that fails has taken the memory of the variables too.
-      variables.mark_changed()
-      executable.run(variables.on_devices, stack.elements, places)
-      stack.first += count
-      done += count
-      if self.step.host_fn is not None:
-        self._call_host(start + done)
-      self._timed(reader.fetch)  # while the devices work
+  def _begin(self):
+    self._variables.give(self._made.program.variables)
+    self._variables.reset(self.totals.variables()[:2])
+    return int(self._global_step.numpy())
+
+  def _start(self, stack, count):
+    places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
+    # Before the start: one that fails has taken the memory of the variables too.
+    self._variables.mark_changed()
+    self.compile().run(self._variables.on_devices, stack.elements, places)
+
+  def _while_running(self, reader):
+    self._time_input(reader.fetch)
+
+  def _end(self, start, done):
     results = self._read(done)
     # Of all variables only this one has the training's value on the host after each loop.
-    variables.count_on_host(self._global_step, start + done)
-    return dict(results, input_seconds=tf.constant(waited, tf.float64))
-
-  def _timed(self, read):
-    """Returns what reads input gives, and the seconds that it took."""
-    asked_at = time.monotonic()
-    self._is_reading = True
-    found = read()
-    self._is_reading = False
-    return found, time.monotonic() - asked_at
-
-  def _until_host_call(self, step):
-    if self.step.host_fn is None:
-      return tf.int32.max
-    return self._host.every - step % self._host.every
+    self._variables.count_on_host(self._global_step, start + done)
+    return results
 
   def _call_host(self, step):
     """Calls the host_call with the tensors of the newest step, concatenated over the cores."""
-    like = self._totals.host_variables()
+    like = self.totals.host_variables()
     each = self._variables.read_each(tf.nest.flatten(like))
     whole = [tf.constant(np.concatenate(values)) for values in each]
     self._host_call(tf.constant(step, tf.int64), tf.nest.pack_sequence_as(like, whole))
@@ -184,7 +131,7 @@ class StepsProgram:
     """Reads what the steps of a loop have left on the devices; waits for them."""
     scalars = self.step.scalars
     loss, first, *of_scalars = self._variables.read_each(
-      [*self._totals.variables()[:2], *scalars.values()]
+      [*self.totals.variables()[:2], *scalars.values()]
     )
     faults = first[first > 0]
     return dict(
