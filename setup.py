@@ -40,6 +40,7 @@ setuptools.setup(
   python_requires=">=3.11,<3.14",
   packages=[
     *setuptools.find_namespace_packages(include=["trainer*"]),
+    "octet_trainer",
     *(f"octet_trainer.{package}" for package in SHIPPED_PACKAGES),
   ],
   package_dir={f"octet_trainer.{folder}": folder for folder in SHIPPED},

@@ -10,7 +10,8 @@ import zipfile
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FOLDERS = ("gin_configs", "input_pipelines", "models", "trainer")
+SHIPPED = ("gin_configs", "input_pipelines", "models")
+FOLDERS = (*SHIPPED, "octet_trainer", "trainer")
 FILES = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 
 
@@ -61,7 +62,7 @@ def test_the_wheel_has_two_packages(installed):
   names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
   assert names == {"octet_trainer", "trainer"}
   shipped = {path.name for path in (installed / "octet_trainer").iterdir()}
-  assert shipped == {"gin_configs", "input_pipelines", "models"}
+  assert shipped == {*SHIPPED, "__init__.py", "compat.py", "run.py"}
   there = {path.relative_to(ROOT) for path in ROOT.glob("gin_configs/**/*.gin")}
   assert there == {
     path.relative_to(installed / "octet_trainer")
@@ -119,3 +120,62 @@ def test_a_programs_own_models_stay_its_own_beside_an_editable_install(tmp_path)
   code = f"ROOT = {str(ROOT)!r}\n{EDITABLE}\nimport models\nassert models.x == 1\n{LOADED}"
   _, *modules = python(code, ROOT, tmp_path).split()
   assert modules == ["octet_trainer.models.digits_mlp", "input_pipelines.digits"]
+
+
+# ------------------------------------------------------------- a program's own module `trainer`
+
+OWN = """
+import trainer.compat.v1 as tf
+
+version = tf.__version__
+
+if __name__ == "__main__":
+  import sys
+  import trainer
+  print(tf.__name__, __file__.rpartition("/")[2], trainer.version == version, *sys.argv[1:])
+"""
+TASK = """
+import sys
+import trainer.compat.v1 as tf
+import trainer.model
+from trainer import config
+from trainer.model import scale
+from . import model
+assert model is trainer.model and model.scale == scale == 2 and config.own
+print(tf.__name__, __file__.rpartition("/")[2], trainer.__name__, *sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module", params=["a clone", "a wheel"])
+def octet(request):
+  """Where Octet is: the folder of a clone, or of what the wheel brings."""
+  return ROOT if request.param == "a clone" else request.getfixturevalue("installed")
+
+
+def run(octet, folder, *arguments):
+  code = f"import subprocess, sys; subprocess.run([sys.executable, '-m', *{arguments}], check=True)"
+  return python(code, octet, folder).splitlines()
+
+
+def test_a_program_runs_whose_own_file_is_trainer_py(octet, tmp_path):
+  (tmp_path / "trainer.py").write_text(OWN)
+  (tmp_path / "main.py").write_text("from trainer import tf, version\nprint(tf.__name__)\n")
+  said = "trainer.compat.v1 trainer.py True --a=1"
+  assert run(octet, tmp_path, "octet_trainer.run", "trainer.py", "--a=1") == [said]
+  assert run(octet, tmp_path, "octet_trainer.run", "-m", "trainer", "--a=1") == [said]
+  assert run(octet, tmp_path, "octet_trainer.run", "main.py") == ["trainer.compat.v1"]
+
+
+def test_a_program_runs_whose_own_package_is_trainer(octet, tmp_path):
+  (tmp_path / "trainer").mkdir()
+  for name, text in {"task": TASK, "model": "scale = 2\n", "config": "own = True\n"}.items():
+    (tmp_path / "trainer" / f"{name}.py").write_text(text)
+  said = "trainer.compat.v1 task.py octet_program.trainer --a=1"
+  assert run(octet, tmp_path, "octet_trainer.run", "-m", "trainer.task", "--a=1") == [said]
+
+
+def test_the_tool_runs_beside_a_programs_own_trainer(octet, tmp_path):
+  (tmp_path / "trainer.py").write_text("import tensorflow as tf\nprint(tf.layers)\n")
+  *_, said = run(octet, tmp_path, "octet_trainer.compat", "--write", "trainer.py")
+  assert "`python -m octet_trainer.run FILE`" in said
+  assert "import trainer.compat.v1 as tf" in (tmp_path / "trainer.py").read_text()

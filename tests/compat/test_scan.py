@@ -235,21 +235,33 @@ def test_names_inside_of_canned_that_wrappers_use_are_there(name):
   assert verdicts.of(f"estimator.canned.{name}").status == verdicts.SHIM
 
 
-def test_a_package_trainer_of_the_program_hides_octet(tmp_path):
-  folder = tmp_path / "trainer"
-  folder.mkdir()
-  (folder / "model.py").write_text("import tensorflow as tf\n")
-  for text, is_hidden in (
-    ("import trainer.model as model\n", True),
-    ("from trainer import model\n", True),
-    ("import trainer.compat.v1 as tf\n", False),
-    ("from . import model\n", False),
-  ):
-    task = folder / "task.py"
-    task.write_text(text)
-    rows = rows_of(*source.files([str(tmp_path)]))
-    assert [row["places"] for row in rows] == ([[f"{task}:1"]] if is_hidden else [])
-    assert ("absent  trainer\n" in report.table(rows)) == is_hidden
+@pytest.mark.parametrize(
+  ("file", "text", "how"),
+  [
+    ("trainer.py", "import tensorflow as tf\n", "FILE"),
+    ("trainer/task.py", "from trainer import model\n", "-m trainer.MODULE"),
+    ("package/trainer.py", "if __name__ == '__main__': main()\n", "FILE"),
+    ("package/trainer.py", "import tensorflow as tf\n", None),
+    ("package/trainer/task.py", "import tensorflow as tf\n", None),
+    ("train.py", "import trainer.compat.v1 as tf\n", None),
+  ],
+)
+def test_a_programs_own_trainer_is_said_with_the_way_to_run_it(tmp_path, file, text, how):
+  (tmp_path / "package").mkdir()
+  (tmp_path / "package" / "__init__.py").touch()
+  (tmp_path / file).parent.mkdir(exist_ok=True)
+  (tmp_path / file).write_text(text)
+  (said, *more) = [*report.own_trainers(apis.programs([source.read(tmp_path / file)])), None]
+  assert more == ([None] if how else [])
+  if how:
+    assert f"`python -m octet_trainer.run {how}`" in said
+
+
+def test_a_file_beside_a_programs_own_trainer_is_told_of_it(tmp_path):
+  (tmp_path / "trainer.py").touch()
+  (tmp_path / "main.py").write_text("import tensorflow as tf\n")
+  (said,) = report.own_trainers(apis.programs([source.read(tmp_path / "main.py")]))
+  assert str(tmp_path / "trainer.py") in said
 
 
 # ------------------------------------------------------------------ names of TensorFlow 1 or 2

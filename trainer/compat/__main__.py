@@ -49,7 +49,7 @@ def main(argv: list[str]) -> None:
   else:
     diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
     lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
-    lines += [*report.choices(programs), report.table(found)]
+    lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
     told = "".join(diffs) + "".join(f"{line}\n" for line in lines)
   if _WRITE.value:  # before anything is told, for who reads it may stop: `... | head`
     for program in programs:

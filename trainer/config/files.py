@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The folder of Octet's gin_configs, models and input_pipelines: the same in a clone. Where Octet is
 # installed they lie below a package of their own, since a program may have a models/, too.
 PACKAGE = "octet_trainer"
-SHIPPED = ROOT / PACKAGE if (ROOT / PACKAGE).is_dir() else ROOT
+SHIPPED = ROOT / PACKAGE if (ROOT / PACKAGE / "gin_configs").is_dir() else ROOT
 
 # Stands for the file's name where a binding comes from the command line.
 COMMAND_LINE = "--gin_bindings"

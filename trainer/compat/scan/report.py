@@ -3,6 +3,7 @@
 import collections
 import difflib
 import json
+import pathlib
 from collections.abc import Iterator
 
 from trainer.compat.scan import imports, verdicts
@@ -10,7 +11,7 @@ from trainer.compat.scan.apis import Program
 from trainer.compat.scan.source import PLAIN, V1, V2, Source
 
 _PLACES = 3  # of a name that the table shows, and lines that say which names a program means
-_OWN_PACKAGE = "trainer"
+_OWN = "trainer"
 _ORDER = {verdicts.ABSENT: 0, verdicts.SHIM: 1, verdicts.WORKS: 2}
 
 
@@ -58,8 +59,7 @@ def rows(programs: list[Program]) -> list[dict[str, object]]:
         "places": places[name, api],
       }
     )
-  sources = [source for program in programs for source in program.sources]
-  return sorted([*_own_package(sources), *found], key=lambda row: _ORDER[row["status"]])
+  return sorted(found, key=lambda row: _ORDER[row["status"]])
 
 
 def _package(name: str, api: str, of_program: str | None) -> str:
@@ -97,30 +97,27 @@ def _shown(program: Program, api: str) -> Iterator[str]:
     yield f"          ... ({len(evidence)} such lines)"
 
 
-def _own_package(sources: list[Source]) -> list[dict[str, object]]:
-  """A row where a program has a package `trainer`, as samples for Cloud ML do: in its folder,
-  Python finds that one and not Octet.
-  """
-  there = {source.path.stem for source in sources if source.path.parent.name == "trainer"}
-  places = [
-    f"{source.path}:{line}"
-    for source in sources
-    for name, line in source.of_trainer.items()
-    if name in there
-  ]
-  if not places:
-    return []
-  return [
-    {
-      "name": _OWN_PACKAGE,
-      "api": "",
-      "status": verdicts.ABSENT,
-      "where": "",
-      "advice": "the program's own package has the name of Octet's, which it hides. Rename its "
-      "folder, and it where it is imported and started (python -m trainer.task).",
-      "places": places,
-    }
-  ]
+def own_trainers(programs: list[Program]) -> Iterator[str]:
+  """A line for each module or package `trainer` of a program's own that hides Octet's."""
+  paths = [source.path.absolute() for program in programs for source in program.sources]
+  scripts = {
+    source.path.absolute().parent
+    for program in programs
+    for source in program.sources
+    if source.is_script
+  }
+  packages = [parent.parent for path in paths for parent in path.parents if parent.name == _OWN]
+  for folder in dict.fromkeys([*(path.parent for path in paths), *packages]):
+    own = next(filter(pathlib.Path.exists, (folder / f"{_OWN}.py", folder / _OWN)), None)
+    # In the middle of a package the name is `package.trainer`, unless a script begins there.
+    is_inner = (folder / "__init__.py").exists() and folder not in scripts
+    if own is None or is_inner or (folder / _OWN / "compat" / "scan").is_dir():
+      continue
+    how = "FILE" if own.suffix else f"-m {_OWN}.MODULE"
+    yield (
+      f"run     {own} has the name of Octet's package. Start programs of this folder by "
+      f"`python -m octet_trainer.run {how}`, in place of `python {how}`."
+    )
 
 
 def table(found: list[dict[str, object]]) -> str:
@@ -132,8 +129,7 @@ def table(found: list[dict[str, object]]) -> str:
     shown = ", ".join(places[:_PLACES]) + (
       f", ... ({len(places)})" if len(places) > _PLACES else ""
     )
-    name = row["name"] if row["name"] == _OWN_PACKAGE else f"tf.{row['name']}"
-    lines.append(f"{row['status']:<7} {name}{through}")
+    lines.append(f"{row['status']:<7} tf.{row['name']}{through}")
     lines.append(f"          {shown}")
     if row["advice"]:
       lines.append(f"          {row['advice']}")

@@ -128,7 +128,6 @@ class Source:
   Attributes:
     path, text: where it is, and what is in it.
     imports, uses: what it imports and uses of TensorFlow.
-    of_trainer: by name of a module of a package `trainer` that it imports, the line.
     modules: what it imports, as (dots in front, dotted name), each also with what comes from it.
   """
 
@@ -136,8 +135,12 @@ class Source:
   text: str
   imports: list[Import]
   uses: list[Use]
-  of_trainer: dict[str, int] = dataclasses.field(default_factory=dict)
   modules: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+
+  @property
+  def is_script(self) -> bool:
+    """Whether it is made to be run, and not only to be imported."""
+    return "__main__" in self.text
 
   @property
   def is_plain(self) -> bool:
@@ -180,9 +183,8 @@ def read(path: pathlib.Path) -> Source:
   for node in tree.body:
     bound |= _alias(node, bound)
   uses = sorted(set(_uses(tree, bound)), key=lambda use: (use.line, use.name))
-  of_trainer = {name: line for node in ast.walk(tree) for name, line in _of_trainer(node)}
   modules = [found for node in ast.walk(tree) for found in _modules(node)]
-  return Source(path, text, imports, uses, of_trainer, modules)
+  return Source(path, text, imports, uses, modules)
 
 
 def _alias(node: ast.stmt, bound: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
@@ -205,19 +207,6 @@ def _modules(node: ast.AST) -> Iterator[tuple[int, str]]:
       (node.level, f"{node.module}.{alias.name}" if node.module else alias.name)
       for alias in node.names
     )
-
-
-def _of_trainer(node: ast.AST) -> Iterator[tuple[str, int]]:
-  if isinstance(node, ast.Import):
-    modules = [alias.name for alias in node.names]
-  elif isinstance(node, ast.ImportFrom) and not node.level:
-    modules = [f"{node.module}.{alias.name}" for alias in node.names]
-  else:
-    return
-  for module in modules:
-    root, *inner = module.split(".")
-    if root == "trainer" and inner:
-      yield inner[0], node.lineno
 
 
 def _is_of_tensorflow(module: str) -> bool:

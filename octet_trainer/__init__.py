@@ -1,0 +1,24 @@
+"""Octet's second package: commands for programs whose own module is called `trainer`.
+
+Where Octet is installed, its models, input pipelines and gin files lie in here, too.
+
+Python puts the folder of a program, or the working directory, in front of everything installed: a
+file trainer.py there hides Octet's package. `import_octet` finds Octet's by its place instead.
+"""
+
+import importlib.util
+import pathlib
+import sys
+
+OCTET = pathlib.Path(__file__).resolve().parents[1] / "trainer"
+
+
+def import_octet() -> None:
+  """Imports Octet's package as `trainer`, whatever lies before it on the path."""
+  spec = importlib.util.spec_from_file_location(
+    "trainer", OCTET / "__init__.py", submodule_search_locations=[str(OCTET)]
+  )
+  assert spec is not None
+  assert spec.loader is not None
+  sys.modules["trainer"] = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(sys.modules["trainer"])
