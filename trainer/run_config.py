@@ -163,7 +163,7 @@ class RunConfig:
     model_dir: folder for checkpoints, summaries and configurations.
     device: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "xla:8" or "tpu"; see
       `trainer.devices.device.connect`.
-    tpu: name or address of a TPU, if device is "tpu"; "" to find it.
+    tpu: "", or "local" with the device "tpu": PJRT drives the TPU of this machine alone.
     precision: what Keras layers compute in: "float32" or "bfloat16". Variables are float32 in both.
     xla: whether XLA compiles the training steps of one core on a CPU or a GPU, many in a program
       (see TPUConfig.steps_per_program). TPUs are always programmed by it.

@@ -20,7 +20,7 @@ def define_device() -> flags.FlagHolder[str]:
 def define_tpu() -> flags.FlagHolder[str]:
   """Defines --tpu."""
   return flags.DEFINE_string(
-    "tpu", "", "The name or address of a TPU, where the environment does not give it."
+    "tpu", "", "Nothing, or local: PJRT drives the TPU of this machine alone, with --device=tpu."
   )
 
 

@@ -11,16 +11,14 @@ import tensorflow as tf
 
 from trainer.devices import device as device_lib
 from trainer.devices import gpus
+from trainer.pjrt import tpu
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def devices() -> dict[str, int]:
   """Returns kind → how many there are: "gpu" and "tpu", the latter 0 or 1."""
-  return {
-    "gpu": len(tf.config.list_physical_devices("GPU")),
-    "tpu": int(bool(device_lib.find_tpu()[0])),
-  }
+  return {"gpu": len(tf.config.list_physical_devices("GPU")), "tpu": int(bool(tpu.signs()))}
 
 
 def describe() -> dict[str, Any]:
@@ -49,11 +47,12 @@ def hardware(device: device_lib.Device, tpu_type: str = "") -> str:
 
   Args:
     device: the device.
-    tpu_type: "v3-8" and the like, if the user gave it. TensorFlow does not tell which TPU it is, so
-      that otherwise the environment variable TPU_ACCELERATOR_TYPE of a TPU VM is asked.
+    tpu_type: "v3-8" and the like, if the user gave it; otherwise the environment variable
+      TPU_ACCELERATOR_TYPE of a TPU VM is asked. Prices have these names, not those of PJRT.
   """
   if device.kind == "tpu":
-    return f"TPU {tpu_type or os.environ.get('TPU_ACCELERATOR_TYPE', '')}".strip()
+    named = tpu_type or os.environ.get("TPU_ACCELERATOR_TYPE")
+    return f"TPU {named}" if named else f"{device.replicas} × {device.chip}"
   if device.kind == "gpu":
     names = gpus.names()[: device.local_replicas]
     return f"{len(names)} × {names[0]}" if len(names) > 1 else names[0]

@@ -54,7 +54,6 @@ _DEADLINE = flags.DEFINE_float(
   "deadline_minutes", None, "The longest that a training may take, for advice.", lower_bound=0.0
 )
 _PRECISION = run_flags.define_precision()
-_TPU = run_flags.define_tpu()
 _TPU_TYPE = flags.DEFINE_string(
   "tpu_type", "", "Which TPU it is, such as v2-8, where the environment does not say: for prices."
 )
@@ -92,7 +91,6 @@ def main(argv: list[str]) -> None:
   running = runner.Runner(
     _OUTPUT.value,
     _PRECISION.value,
-    _TPU.value,
     _TPU_TYPE.value,
     _TIMEOUT.value,
     tuple(gin_flags.GIN_MODULES.value),

@@ -29,7 +29,7 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
   """Measures what a request of `runner` asks for.
 
   Args:
-    request: "settings" of the case, "mode", "batch_size", "examples", "device", "tpu", "tpu_type",
+    request: "settings" of the case, "mode", "batch_size", "examples", "device", "tpu_type",
       "precision" and "modules".
 
   Returns:
@@ -39,7 +39,7 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     OctetError: the experiment cannot run.
   """
   settings = request["settings"]
-  device = device_lib.connect(request["device"], request["tpu"])
+  device = device_lib.connect(request["device"])
   found: dict[str, Any] = {
     "hardware": machine.hardware(device, request["tpu_type"]),
     "cores": device.replicas,
@@ -76,7 +76,6 @@ def _estimator(experiment, request, folder):
     config=run_config.RunConfig(
       model_dir=folder,
       device=request["device"],
-      tpu=request["tpu"],
       precision=request["precision"],
       train_steps=experiment.config.train_steps,
       # No checkpoint between two slices, and a report after each.

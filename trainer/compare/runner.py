@@ -36,7 +36,6 @@ class Runner:
   Attributes:
     output: the folder of the results.
     precision: "float32" or "bfloat16".
-    tpu: the name or address of a TPU; "" to find it.
     tpu_type: which TPU it is, "v3-8" and the like; "" if that is not known.
     timeout_seconds: the longest that one case may take.
     modules: what gin files may import and name, see `trainer.config.trust`.
@@ -45,7 +44,6 @@ class Runner:
 
   output: str
   precision: str = "float32"
-  tpu: str = ""
   tpu_type: str = ""
   timeout_seconds: float = 1800.0
   modules: Sequence[str] = (".",)
@@ -79,7 +77,6 @@ class Runner:
     there = self._ask({"mode": "devices"}, "devices", {})
     if "status" in there:
       raise errors.SettingError(f"--devices={asked}: {there['problem']}")
-    there["tpu"] = there["tpu"] or bool(self.tpu)
     absent = {name: reason for name in names if (reason := _absence(name, there))}
     if absent and not automatic:
       name, reason = next(iter(absent.items()))
@@ -117,7 +114,6 @@ class Runner:
       "batch_size": case.batch_size,
       "examples": case.examples,
       "device": device,
-      "tpu": self.tpu if device == "tpu" else "",
       "tpu_type": self.tpu_type,
       "precision": self.precision,
       "modules": list(self.modules),

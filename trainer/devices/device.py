@@ -6,10 +6,10 @@
 | name     | strategy                                                                              |
 |----------|---------------------------------------------------------------------------------------|
 | cpu, gpu | OneDeviceStrategy                                                                     |
-| cpu:N    | MirroredStrategy over N virtual cores: rehearses a TPU board on any CPU               |
+| cpu:N    | MirroredStrategy over N virtual cores of a CPU                                        |
 | gpu:N    | MirroredStrategy, whose GPUs sum by NCCL                                              |
-| xla:N    | replica.OneOfMany, and N XLA devices of the CPU, which PJRT drives (`trainer.pjrt`)   |
-| tpu      | TPUStrategy; the TPU is given by `tpu`, by the environment, or is the machine's own   |
+| tpu      | replica.OneOfMany, and the TPU's XLA devices, which PJRT drives (`trainer.pjrt`)      |
+| xla:N    | the same with N XLA devices of the CPU: rehearses a TPU board on any CPU              |
 | auto     | a TPU, else a GPU, else the CPU                                                       |
 
 If there is a cluster of several workers (see `trainer.devices.cluster`), cpu and gpu become a
@@ -27,19 +27,13 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.cli import installation
 from trainer.devices import cluster as cluster_lib
-from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, replica, tensorflow_package
+from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, replica
 from trainer.devices import link as link_lib
-from trainer.internals import libtpu_environment
 from trainer.pjrt import devices as pjrt_devices
+from trainer.pjrt import tpu as pjrt_tpu
 
 _NAME = re.compile(r"(auto|cpu|gpu|tpu|xla)(?::(\d+))?")
-
-# Colab sets the first one, to an address. Cloud TPU VMs and Kaggle set the second one, to a name or
-# an address.
-_TPU_VARIABLES = ("COLAB_TPU_ADDR", "TPU_NAME")
-
 
 # Each virtual core traces the model for itself, in the one process.
 _MOST_VIRTUAL_CORES = 1024
@@ -54,20 +48,18 @@ class Device:
 
   Attributes:
     kind: "cpu", "gpu", "tpu" or "xla".
-    strategy: the tf.distribute.Strategy over its cores. That of "xla" is of one of many replicas:
-      what is traced with it is compiled, and never run by TensorFlow.
-    address: the address of a TPU; "" for other devices.
+    strategy: the tf.distribute.Strategy over its cores. That of "tpu" and "xla" is of one of many
+      replicas: what is traced with it is compiled, and never run by TensorFlow.
     hosts: the number of machines that read input.
     host: the index of this machine. Host 0 writes the files of a run.
     role: "chief", "worker" or "evaluator" of the cluster. An evaluator works alone.
     has_evaluator: whether the cluster has an evaluator.
     link: the connections to the other workers, which tell who is lost; None without others.
-    xla_devices: the pjrt.devices.Devices of "xla"; None for other devices.
+    xla_devices: the pjrt.devices.Devices of "tpu" and "xla"; None for other devices.
   """
 
   kind: str
   strategy: tf.distribute.Strategy
-  address: str = ""
   hosts: int = 1
   host: int = 0
   role: str = "chief"
@@ -83,18 +75,22 @@ class Device:
   @property
   def local_replicas(self) -> int:
     """The number of cores that this process feeds."""
-    # One process feeds all hosts of a TPU. Each worker of a cluster feeds its own cores.
     return self.replicas // self.hosts if self.is_multi_worker else self.replicas
 
   @property
-  def driven_hosts(self) -> int:
-    """The number of machines whose input this process drives: those of a TPU slice, otherwise 1."""
-    return 1 if self.is_multi_worker else self.hosts
+  def runs_by_pjrt(self) -> bool:
+    """Whether PJRT runs the programs, on XLA devices; TensorFlow runs those of other devices."""
+    return self.xla_devices is not None
+
+  @property
+  def chip(self) -> str:
+    """PJRT's name of its chips, such as "TPU v5 lite"; "" where TensorFlow runs the programs."""
+    return self.xla_devices.all[0].device_kind if self.xla_devices else ""
 
   @property
   def resembles_tpu(self) -> bool:
     """Whether this is a TPU or its rehearsal on virtual cores, so that advice on TPUs is useful."""
-    return self.kind in ("tpu", "xla") or (self.kind == "cpu" and self.local_replicas > 1)
+    return self.runs_by_pjrt or (self.kind == "cpu" and self.local_replicas > 1)
 
   def uses_cpu_kernels(self, setting: bool | None) -> bool:
     """Returns whether Keras's layers and optimizers use `trainer.tracing.cpu_kernels` here.
@@ -117,7 +113,7 @@ class Device:
     Raises:
       SettingError: it cannot here.
     """
-    if not setting or self.kind in ("tpu", "xla"):  # whose programs are XLA's in any case
+    if not setting or self.runs_by_pjrt:  # whose programs are XLA's in any case
       return False
     if self.replicas > 1:
       raise errors.SettingError(
@@ -141,10 +137,8 @@ class Device:
     return self.host == 0
 
   def __str__(self) -> str:
-    parts = [
-      self.kind + (f" at {self.address}" if self.address else ""),
-      f"{self.replicas} core{'s' * (self.replicas > 1)}",
-    ]
+    chip = f" ({self.chip})" if self.kind == "tpu" else ""
+    parts = [self.kind + chip, f"{self.replicas} core{'s' * (self.replicas > 1)}"]
     if self.is_multi_worker:
       parts.append(f"worker {self.host} of {self.hosts}")
     return ", ".join(parts)
@@ -162,7 +156,7 @@ def connect(
 
   Args:
     name: see the table above.
-    tpu: the name or address of a TPU, for "tpu" and "auto"; "" to find it.
+    tpu: "", or "local" for the TPU of this machine. PJRT reaches no other one.
     gpu: how GPUs are used; None for the defaults of a GPUConfig.
     cluster: see `trainer.devices.cluster`; "" for TF_CONFIG where it is set.
     facts: returns name → text, what must be the same on all workers of a cluster; they are compared
@@ -185,9 +179,10 @@ def connect(
     raise errors.SettingError(
       f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N, xla:8 or tpu."
     )
-  if tpu and match[1] not in ("auto", "tpu"):
+  if tpu and (tpu != "local" or match[1] not in ("auto", "tpu")):
     raise errors.SettingError(
-      f"--tpu={tpu} and --device={name} contradict each other: use --device=tpu."
+      f"--tpu={tpu} with --device={name}: a TPU is driven by the machine that its chips are in. "
+      "Run the command on that machine with --device=tpu, and without --tpu."
     )
   kind, count = match[1], int(match[2] or 1)
   if kind in ("cpu", "xla") and count > _MOST_VIRTUAL_CORES:
@@ -195,14 +190,14 @@ def connect(
       f"--device={name}: a CPU rehearses at most {_MOST_VIRTUAL_CORES} virtual cores."
     )
   if kind == "auto":
-    kind, reason = choose(tpu)
+    kind, reason = choose()
     logging.info("--device=auto: %s (%s)", kind, reason)
   _check_process()
   gpu = gpu or gpu_config.GPUConfig()
   if kind == "tpu" and cluster:
     raise errors.SettingError(
-      f"--cluster={cluster} and --device={name} contradict each other: a TPU slice of several "
-      "hosts is one device, which one process drives."
+      f"--cluster={cluster} and --device={name} contradict each other: Octet drives the TPU of one "
+      "machine."
     )
   if kind == "gpu":  # each time: the newest setting of a process holds
     gpus.require(count)
@@ -210,7 +205,7 @@ def connect(
   with _lock:  # functools.cache would let a second thread make the same device again
     found = None if kind == "tpu" else _find_cluster(cluster, os.environ.get("TF_CONFIG"), timeout)
     if found is None or not found.has_others:
-      return _connect(kind, count, tpu, found, gpu)
+      return _connect(kind, count, found, gpu)
     if kind == "xla" or (kind == "cpu" and count > 1):
       raise errors.SettingError(
         f"--device={name}: each of several workers ({found.source}) trains on one CPU device; use "
@@ -232,41 +227,19 @@ def _check_process():
     )
 
 
-def choose(tpu: str = "") -> tuple[str, str]:
+def choose() -> tuple[str, str]:
   """Returns the kind of the best device that this machine seems to have, and the reason."""
-  address, source = find_tpu(tpu)
-  if address:
-    return "tpu", source
+  signs = pjrt_tpu.signs()
+  problem = pjrt_tpu.problem() if signs else ""
+  if signs and not problem:
+    return "tpu", signs
+  no_tpu = f"{signs}, but {problem}" if signs else "no sign of a TPU"
   count = len(tf.config.list_physical_devices("GPU"))
   if count:
-    return "gpu", f"{count} GPU{'s' * (count > 1)}; no sign of a TPU"
+    return "gpu", f"{count} GPU{'s' * (count > 1)}; {no_tpu}"
   if problem := gpus.problem():
-    return "cpu", f"no sign of a TPU, no GPU that can be used: {problem}"
-  return "cpu", "no sign of a TPU, no GPU"
-
-
-def find_tpu(tpu: str = "") -> tuple[str, str]:
-  """Finds a TPU.
-
-  Args:
-    tpu: a name or an address that was given, or "".
-
-  Returns:
-    The address ("local" for the chips of this machine) and where it comes from; ("", "") if there
-    is no sign of a TPU.
-  """
-  if tpu:
-    return tpu, "--tpu"
-  for variable in _TPU_VARIABLES:
-    value = os.environ.get(variable)
-    if value and variable == "COLAB_TPU_ADDR" and "://" not in value:
-      return f"grpc://{value}", variable
-    if value:
-      return value, variable
-  chips = libtpu_environment.chips()
-  if chips and tensorflow_package.installed().for_tpu:
-    return "local", f"{len(chips)} chips in /dev"
-  return "", ""
+    return "cpu", f"{no_tpu}, no GPU that can be used: {problem}"
+  return "cpu", f"{no_tpu}, no GPU"
 
 
 @functools.cache
@@ -276,12 +249,11 @@ def _find_cluster(name, tf_config, timeout):
 
 
 @functools.cache
-def _connect(kind, count, tpu, cluster, gpu):
-  if kind == "tpu":
-    return _connect_tpu(tpu)
-  if kind == "xla":
+def _connect(kind, count, cluster, gpu):
+  if kind in ("tpu", "xla"):
     # TensorFlow traces one replica on the CPU; the devices are jax's.
-    strategy, connected = replica.OneOfMany(count), pjrt_devices.connect("cpu", count)
+    connected = pjrt_devices.connect("tpu") if kind == "tpu" else pjrt_devices.connect("cpu", count)
+    strategy = replica.OneOfMany(connected.count)
     role = {} if cluster is None else dict(role=cluster.role, has_evaluator=cluster.has_evaluator)
     return Device(kind, strategy, xla_devices=connected, **role)
   gpus.set_memory_growth(gpu)
@@ -294,47 +266,6 @@ def _connect(kind, count, tpu, cluster, gpu):
   if cluster is None:
     return Device(kind, strategy)
   return Device(kind, strategy, role=cluster.role, has_evaluator=cluster.has_evaluator)
-
-
-def _connect_tpu(tpu):
-  # The order is important: resolver → connect → initialize → strategy. A strategy that is made
-  # before the system is initialized sees no cores.
-  package = tensorflow_package.installed()
-  address, source = find_tpu(tpu)
-  if not address:
-    raise errors.SettingError(
-      "--device=tpu: no TPU was found. Give --tpu=NAME or an address; or, on a TPU VM, "
-      f"{installation.command('tpu')} (installed: {package}). On Colab and Kaggle, choose a TPU as "
-      "the notebook's accelerator. --device=cpu:8 rehearses one on the CPU."
-    )
-  try:
-    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(address)
-    if address != "local":
-      tf.config.experimental_connect_to_cluster(resolver)
-    tf.tpu.experimental.initialize_tpu_system(resolver)
-    strategy = tf.distribute.TPUStrategy(resolver)
-  except (tf.errors.OpError, ValueError, RuntimeError) as error:
-    raise errors.SettingError(
-      f"--device=tpu ({address}, from {source}): {_tpu_problem(error, package)}"
-    ) from error
-  return Device("tpu", strategy, address, hosts=strategy.extended.num_hosts)
-
-
-def _tpu_problem(error, package):
-  text = str(error)
-  if isinstance(error, tf.errors.NotFoundError) and "ConfigureDistributedTPU" in text:
-    return (
-      f"this TensorFlow cannot drive a TPU ({package}): in an environment of its own, "
-      f"{installation.command('tpu')}."
-    )
-  if "already in use" in text or "libtpu lockfile" in text:
-    return "the TPU is in use by another process: end that one first."
-  if isinstance(error, tf.errors.UnavailableError | tf.errors.DeadlineExceededError):
-    return (
-      "the TPU does not answer: is it running, and may this machine reach it? "
-      f"({text.splitlines()[0]})"
-    )
-  return text.splitlines()[0] if text else repr(error)
 
 
 @dataclasses.dataclass(frozen=True)

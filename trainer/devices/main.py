@@ -1,4 +1,4 @@
-"""Says which accelerator this machine has and whether what is installed fits it.
+"""Says which accelerator this machine has, what drives it, and whether what is installed fits it.
 
 python -m trainer.devices                 what this machine has
 python -m trainer.devices --device=tpu    the same; exit code 2 if there is no TPU
@@ -6,6 +6,7 @@ python -m trainer.devices --device=tpu    the same; exit code 2 if there is no T
 
 from collections.abc import Sequence
 
+from trainer import errors
 from trainer.cli import run_flags
 from trainer.devices import tensorflow_package
 
@@ -27,8 +28,8 @@ def main(argv: Sequence[str]) -> None:
   from trainer.devices import device as device_lib
   from trainer.devices import gpu_problems, gpus, nvidia_driver
 
-  address, source = device_lib.find_tpu(_TPU.value)
-  print(f"TPU          {f'{address} (from {source})' if address else 'no sign of one'}")
+  print(f"PJRT         {_of_pjrt()}")
+  print(f"TPU          {_of_tpu()}")
   driver = nvidia_driver.read()
   print(f"driver       {_of_driver(driver, tf.sysconfig.get_build_info())}")
   seen = len(tf.config.list_physical_devices("GPU"))
@@ -37,6 +38,35 @@ def main(argv: Sequence[str]) -> None:
   print("GPUs         " + ". ".join(filter(None, [f"{seen} {named}".rstrip(), problem])))
   device = device_lib.connect(_DEVICE.value, _TPU.value)
   print(f"connected    {device} (--device={_DEVICE.value})\nhosts        {device.hosts}")
+  print(f"XLA devices  {_xla_devices(device)}")
+
+
+def _of_tpu():
+  from trainer.pjrt import tpu
+
+  signs = tpu.signs()
+  return ". ".join(filter(None, [signs, tpu.problem()])) if signs else "no sign of one"
+
+
+def _of_pjrt():
+  from trainer.pjrt import installed
+
+  versions = installed.versions()
+  named = ", ".join(f"{name} {version}" for name, version in versions.items())
+  absent = "".join(f", no {name}" for name in installed.PACKAGES if name not in versions)
+  return f"{named}{absent}".removeprefix(", ") + (
+    f" (--device=tpu and xla:8 run by them: {installed.command('tpu')})" if absent else ""
+  )
+
+
+def _xla_devices(device):
+  """Returns what PJRT sees: the TPU, or else the CPU. A client of a GPU would take its memory."""
+  from trainer.pjrt import devices
+
+  try:
+    return str(device.xla_devices or devices.connect("cpu"))
+  except errors.OctetError as error:
+    return str(error)
 
 
 def _of_driver(driver, build):

@@ -93,7 +93,7 @@ def make(given: Given) -> Parts:
   values = _values(given, program, checkpoints)
   loops = device_loops.DeviceLoops(program, given.config, target)
   feeding = _feeder(given)
-  inputs = loop_input.LoopInputs(feeding, loops, given.device.driven_hosts)
+  inputs = loop_input.LoopInputs(feeding, loops)
   position = data_position.DataPosition()
   saving = saver.Saver(
     program.store, values, position, checkpoints, given.workers, lock.check, given.watchdog.stage

@@ -5,13 +5,11 @@
     dataset = feeder.for_loop("eval", input_fn)              # grouped for the cores
 
 A training loop reads the batches of the cores in turn. Evaluation and prediction read groups, see
-`trainer.inputs.groups`. Where one process drives several hosts, as those of a TPU slice, each of
-them has a training dataset of its own: its share of the examples, for its own cores.
+`trainer.inputs.groups`.
 """
 
 import contextlib
 import dataclasses
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,26 +44,16 @@ class Layout:
   job: str | None = None
   resembles_tpu: bool = False
 
-  def of_host(self, context: tf.distribute.InputContext) -> "Layout":
-    """The Layout of one of the hosts that this process drives."""
-    hosts = context.num_input_pipelines
-    return dataclasses.replace(
-      self, local_replicas=self.local_replicas // hosts, hosts=hosts, host=context.input_pipeline_id
-    )
-
 
 def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout:
   """The Layout of a device that a run of this configuration is on."""
-  job = uuid.uuid4().hex if device.driven_hosts > 1 else None
   return Layout(
     device.replicas,
     device.local_replicas,
     hosts=device.hosts if device.is_multi_worker else 1,
     host=device.host if device.is_multi_worker else 0,
-    job=device.link.token if device.link else job,
-    needs_static_shapes=config.static_shapes
-    or device.replicas > 1
-    or device.kind in ("tpu", "xla"),
+    job=device.link.token if device.link else None,
+    needs_static_shapes=config.static_shapes or device.replicas > 1 or device.runs_by_pjrt,
     resembles_tpu=device.resembles_tpu,
   )
 
@@ -104,20 +92,13 @@ class Feeder:
     """
     return self._feature_dataset
 
-  def batches(
-    self,
-    kind: str,
-    input_fn: Callable,
-    start: int = 0,
-    of_host: tf.distribute.InputContext | None = None,
-  ) -> tuple[tf.data.Dataset, int]:
+  def batches(self, kind: str, input_fn: Callable, start: int = 0) -> tuple[tf.data.Dataset, int]:
     """Calls an input_fn and checks the shapes of its batches.
 
     Args:
       kind: "train", "eval" or "predict".
       input_fn: see `trainer.inputs.call`.
       start: the example to begin at, in training; counted over all hosts.
-      of_host: which of several hosts that this process drives the batches are for, in training.
 
     Returns:
       (dataset, batch_size): the batches of one core; of all cores of the host where TPUConfig has
@@ -127,7 +108,7 @@ class Feeder:
       InputError: the input_fn raised, or its batches cannot be used.
       SpecError: it returned no dataset of features or of (features, labels).
     """
-    layout = self._layout_of(of_host)
+    layout = self._layout
     batch_size = self._per_core_batch_size(kind)
     if kind == Kind.TRAIN and self._config.tpu_config.gives_host_batches:
       batch_size *= layout.local_replicas
@@ -149,19 +130,13 @@ class Feeder:
     elements.check_shapes(dataset, batch_size, kind, layout.needs_static_shapes)
     return dataset, batch_size
 
-  def for_loop(
-    self,
-    kind: str,
-    input_fn: Callable,
-    start: int = 0,
-    of_host: tf.distribute.InputContext | None = None,
-  ) -> tf.data.Dataset:
+  def for_loop(self, kind: str, input_fn: Callable, start: int = 0) -> tf.data.Dataset:
     """Makes the dataset that the device loop of a kind reads; for Args and Raises see `batches`.
 
     To train, it has the cores' batches in turn; to evaluate and predict, it has groups of them.
     """
-    layout = self._layout_of(of_host)
-    dataset, batch_size = self.batches(kind, input_fn, start, of_host)
+    layout = self._layout
+    dataset, batch_size = self.batches(kind, input_fn, start)
     per_core = self._per_core_batch_size(kind)
     cores = layout.local_replicas
     # The features of evaluation are those that will be served: training may have more, or others.
@@ -175,6 +150,3 @@ class Feeder:
       for sentence in tpu_tiles.warnings(dataset.element_spec, per_core):
         logging.warning("%s", sentence)
     return groups.read_ahead(dataset)
-
-  def _layout_of(self, of_host):
-    return self._layout if of_host is None else self._layout.of_host(of_host)

@@ -90,7 +90,7 @@ class Rollback:
     if (
       latest is None
       or self.device.is_multi_worker
-      or self.device.kind in ("tpu", "xla")
+      or self.device.runs_by_pjrt
       or found.step == found.good_step
     ):
       return found, ""

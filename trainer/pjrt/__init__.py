@@ -14,4 +14,5 @@ __all__ = [
   "jaxlib_internals",
   "program",
   "saved_program",
+  "tpu",
 ]

@@ -10,7 +10,7 @@ import platform as machine
 from typing import Any
 
 from trainer import errors
-from trainer.pjrt import installed
+from trainer.pjrt import installed, tpu
 
 # The platforms that have a plug-in of jax: the CPU's is built in, libtpu and CUDA bring theirs.
 PLATFORMS = ("cpu", "gpu", "tpu")
@@ -77,19 +77,14 @@ def connect(platform: str = "cpu", count: int | None = None) -> Devices:
   """
   if platform not in PLATFORMS:
     raise errors.SettingError(f"{platform!r} is no platform: expected {', '.join(PLATFORMS)}.")
-  versions = installed.require()
+  versions = tpu.require() if platform == "tpu" else installed.require(platform)
   import jax
 
   # global_step is an int64 and the sum of the losses a float64: jax would make 32 bits of them.
   jax.config.update("jax_enable_x64", True)
   if platform == "cpu":
     _ask_for_cpu_devices(jax, count or 1)
-  try:
-    found = jax.devices(platform)
-  except RuntimeError as error:
-    raise errors.SettingError(
-      f"PJRT has no device of the platform {platform} here: {errors.first_line(error)}."
-    ) from error
+  found = tpu.find(jax) if platform == "tpu" else _of_others(jax, platform)
   count = count or len(found)
   if len(found) < count:
     raise errors.SettingError(
@@ -108,11 +103,22 @@ def connect(platform: str = "cpu", count: int | None = None) -> Devices:
   )
 
 
+def _of_others(jax, platform):
+  try:
+    return jax.devices(platform)
+  except RuntimeError as error:
+    raise errors.SettingError(
+      f"PJRT has no device of the platform {platform} here: {errors.first_line(error)}."
+    ) from error
+
+
 def _ask_for_cpu_devices(jax, count):
   """Asks for devices of the CPU, where jax has not made its client yet."""
   try:
-    # Only the CPU: otherwise jax would start the plug-in of every accelerator, and take it.
-    if not os.environ.get("JAX_PLATFORMS") and not jax.config.jax_platforms:
+    # Only the CPU: otherwise jax would start the plug-in of every accelerator, and take it. Where
+    # there is a TPU, `import jax` itself has made the list.
+    own = (None, "", tpu.PLATFORMS)
+    if not os.environ.get("JAX_PLATFORMS") and jax.config.jax_platforms in own:
       jax.config.update("jax_platforms", "cpu")
     if max(jax.config.jax_num_cpu_devices, 1) < count:
       jax.config.update("jax_num_cpu_devices", count)

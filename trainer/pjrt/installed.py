@@ -1,6 +1,7 @@
 """Whether the jax that Octet's runtime was tried with is installed."""
 
 import importlib.metadata
+import os
 from collections.abc import Callable
 
 from packaging import version
@@ -11,27 +12,53 @@ from trainer.cli import installation
 # Both ends were tried; setup.py declares them. Between versions, jaxlib's inner names may change.
 OLDEST, NEWEST = "0.8.1", "0.10.2"
 
+PACKAGES = ("jax", "jaxlib", "libtpu")
 
-def require(version_of: Callable[[str], str] = importlib.metadata.version) -> dict[str, str]:
+VersionOf = Callable[[str], str]
+
+
+def require(
+  platform: str = "cpu", version_of: VersionOf = importlib.metadata.version
+) -> dict[str, str]:
   """Returns the versions of jax and jaxlib, by name.
 
   Args:
+    platform: "cpu", "gpu" or "tpu".
     version_of: returns the version of an installed package.
 
   Raises:
-    VersionError: one is not installed, or of a version that was not tried.
+    VersionError: one is not installed, or of a version that was not tried; or libtpu, of a TPU.
   """
-  try:
-    versions = {name: version_of(name) for name in ("jax", "jaxlib")}
-  except importlib.metadata.PackageNotFoundError as error:
-    raise errors.VersionError(
-      f"{error.name} is not installed, and programs for XLA devices run by it: "
-      f"{installation.command('pjrt')}."
-    ) from error
-  for name, found in versions.items():
-    if not version.parse(OLDEST) <= version.parse(found) <= version.parse(NEWEST):
+  found = versions(version_of)
+  for name in PACKAGES:
+    if name not in found and (name != "libtpu" or platform == "tpu"):
       raise errors.VersionError(
-        f"{name} {found} is installed; Octet runs programs with {OLDEST} to {NEWEST}: "
-        f"{installation.command('pjrt')}."
+        f"{name} is not installed, and programs for XLA devices run by it: {command(platform)}."
       )
-  return versions
+  pair = {name: found[name] for name in ("jax", "jaxlib")}
+  for name, number in pair.items():
+    if not version.parse(OLDEST) <= version.parse(number) <= version.parse(NEWEST):
+      raise errors.VersionError(
+        f"{name} {number} is installed; Octet runs programs with {OLDEST} to {NEWEST}: "
+        f"{command(platform)}."
+      )
+  return pair
+
+
+def versions(version_of: VersionOf = importlib.metadata.version) -> dict[str, str]:
+  """Returns the versions of those of PACKAGES that are installed, by name."""
+  found = {}
+  for name in PACKAGES:
+    try:
+      found[name] = version_of(name)
+    except importlib.metadata.PackageNotFoundError:
+      # jax takes the libtpu of this path before the package.
+      path = os.environ.get("TPU_LIBRARY_PATH", "")
+      if name == "libtpu" and os.path.isfile(path):
+        found[name] = path
+  return found
+
+
+def command(platform: str) -> str:
+  """Returns the shell command that installs what a platform needs."""
+  return installation.command("tpu" if platform == "tpu" else "pjrt")

@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
       "Give one folder with a saved program: python -m trainer.pjrt out/program"
     )
   command.require_local(argv[1], "The folder")
-  installed.require()
+  installed.require(_PLATFORM.value)
   saved = saved_program.read(argv[1])
   executable, connected = _prepare(saved)
   _require_values(saved)

@@ -37,7 +37,6 @@ class DeviceLoops:
   Attributes:
     program: see Args.
     planner: says which programs there are.
-    devices: the name of each core's device.
     evaluate: loops over whole batches, and partial batches.
   """
 
@@ -46,7 +45,6 @@ class DeviceLoops:
   ) -> None:
     self.program = program
     self.planner = plan_lib.Planner(config, target)
-    self.devices = program.strategy.extended.worker_devices
     self.evaluate = (
       eval_loop.EvalLoop(program, target.replicas)
       if program.store.on_xla is None

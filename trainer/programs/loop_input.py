@@ -24,8 +24,7 @@ class LoopInput:
     kind: of the loop.
     input_fn: what made it.
     start: the example that its data begins at.
-    dataset: a tf.data.Dataset of what the device loop of the kind reads; where there are several
-      hosts to drive, that of the first one.
+    dataset: a tf.data.Dataset of what the device loop of the kind reads.
     iterator: over that dataset; where several steps are one program a stacks.StackReader, and
       where several groups are one a stacks.GroupStackReader.
     elements: the number of the dataset's elements, or None if it is not known or has no end.
@@ -89,13 +88,10 @@ class LoopInputs:
   Attributes:
     feeder: the Feeder.
     loops: the DeviceLoops.
-    driven_hosts: the hosts whose training input this process drives. Where there are several, each
-      makes the input of its own cores. Evaluation and prediction read on this one.
   """
 
   feeder: feeder_lib.Feeder
   loops: device_loops.DeviceLoops
-  driven_hosts: int = 1
 
   def call_and_trace(
     self, kind: Kind, source: Callable | LoopInput, name: str = "", start: int = 0
@@ -114,12 +110,9 @@ class LoopInputs:
     """
     if isinstance(source, LoopInput) and (taken := source.hand_over(kind, start)):
       return taken
-    input_fn, reader = input_fn_of(source), None
-    if kind == Kind.TRAIN and self.driven_hosts > 1:
-      dataset, cardinality, reader = self._call_on_hosts(input_fn, start)
-    else:
-      dataset = self.feeder.for_loop(kind, input_fn, start)
-      cardinality = int(dataset.cardinality().numpy())
+    input_fn = input_fn_of(source)
+    dataset = self.feeder.for_loop(kind, input_fn, start)
+    cardinality = int(dataset.cardinality().numpy())
     elements = cardinality if cardinality >= 0 else None
     is_endless = cardinality == tf.data.INFINITE_CARDINALITY
     traced: Any
@@ -127,24 +120,8 @@ class LoopInputs:
       traced = self.loops.trace_training(dataset.element_spec, is_endless)
     else:
       traced = self.loops.trace_groups(kind, dataset.element_spec, elements, name)
-    iterator = traced.read(dataset) if reader is None else reader
+    iterator = traced.read(dataset)
     return LoopInput(kind, input_fn, start, dataset, iterator, elements, is_endless, traced)
-
-  def _call_on_hosts(self, input_fn, start):
-    """Returns the first host's dataset and its cardinality, and the reader of what all make."""
-    found = []
-
-    def stacks_of(context):
-      dataset = self.feeder.for_loop(Kind.TRAIN, input_fn, start, context)
-      # Asked on the host that has the dataset: no other one can.
-      found.append((dataset, int(dataset.cardinality().numpy())))
-      plan = self.loops.planner.plan(Kind.TRAIN, dataset.element_spec)
-      cores = plan.replicas // context.num_input_pipelines
-      return stacks.stack_for_cores(dataset, plan.length, cores)
-
-    strategy = self.loops.program.strategy
-    reader = stacks.HostsStackReader(strategy, stacks_of, self.loops.devices)  # which fills `found`
-    return *found[0], reader
 
 
 def input_fn_of(source: Callable | LoopInput) -> Callable:

@@ -61,14 +61,14 @@ def target_of(device: device_lib.Device, config: run_config.RunConfig) -> Target
   elif not config.static_shapes and device.replicas == 1:
     refusal = "batches of different shapes (RunConfig.static_shapes = False) cannot be stacked"
   stacked: frozenset[Kind] = frozenset()
-  if device.kind == "xla":
+  if device.runs_by_pjrt:
     stacked = _ALL
-  elif xla or device.driven_hosts > 1:
-    # The hosts of a slice make stacks, and XLA compiles a step as it compiles several.
+  elif xla:
+    # XLA compiles a step as it compiles several.
     stacked = training
   return Target(
     device.local_replicas,
-    many=_ALL if device.kind in ("tpu", "xla") else training if xla else frozenset(),
+    many=_ALL if device.runs_by_pjrt else training if xla else frozenset(),
     stacked=stacked,
     refusal=refusal,
     is_one_cpu=device.kind == "cpu" and device.replicas == 1,

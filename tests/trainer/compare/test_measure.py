@@ -11,7 +11,6 @@ REQUEST = {
   "batch_size": 32,
   "examples": None,
   "device": "cpu",
-  "tpu": "",
   "tpu_type": "",
   "precision": "float32",
   "modules": ["."],

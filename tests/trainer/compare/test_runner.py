@@ -111,11 +111,6 @@ def test_a_device_that_is_named_must_be_there(tmp_path, monkeypatch, asked, mess
     quiet(tmp_path).devices(asked)
 
 
-def test_a_tpu_that_is_given_by_name_is_there(tmp_path, monkeypatch):
-  Worker(monkeypatch, there={"gpu": 0, "tpu": 0})
-  assert quiet(tmp_path, tpu="mine").devices("tpu") == (["tpu"], {})
-
-
 def test_what_a_dead_process_said_is_told(tmp_path):
   log = tmp_path / "log.txt"
   log.write_text("last words\n")

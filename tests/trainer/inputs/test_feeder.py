@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from trainer import errors, run_config
-from trainer.inputs import feeder, stacks
+from trainer.inputs import feeder
 
 PER_CORE = 2
 
@@ -59,22 +59,6 @@ def test_hosts_share_the_training_data_and_each_evaluates_all_of_it():
 
   assert [firsts("train", host) for host in (0, 1)] == [[0, 4], [2, 6]]
   assert [firsts("eval", host) for host in (0, 1)] == [[0, 2], [0, 2]]
-
-
-@pytest.mark.parametrize("start", [0, 16])
-def test_the_hosts_of_a_slice_take_the_examples_of_a_step_among_them(start):
-  """Two hosts of two cores, which one process drives: each step as with one host."""
-  feed = make(4)
-  hosts = [
-    feed.for_loop("train", numbers(24, repeat=True), start, tf.distribute.InputContext(2, host, 4))
-    for host in range(2)
-  ]
-  stacked = [iter(stacks.stack_for_cores(dataset, 2, 2)) for dataset in hosts]
-  found = [next(each) for each in stacked for _ in range(2)]  # an element for each core
-  for step in range(2):
-    seen = sorted(int(number) for _, (_, labels) in found for number in labels[step])
-    first = start + 8 * step
-    assert seen == sorted(number % 24 for number in range(first, first + 8))
 
 
 def test_a_training_begins_at_an_example():

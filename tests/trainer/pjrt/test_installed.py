@@ -19,13 +19,13 @@ def test_the_versions_are_those_of_setup():
 
 @pytest.mark.parametrize("version", [installed.OLDEST, "0.9.0", installed.NEWEST])
 def test_a_version_that_was_tried(version):
-  assert installed.require(lambda name: version) == {"jax": version, "jaxlib": version}
+  assert installed.require(version_of=lambda name: version) == {"jax": version, "jaxlib": version}
 
 
 @pytest.mark.parametrize("version", ["0.8.0", "0.10.3", "0.11.0"])
 def test_another_version_is_told(version):
   with pytest.raises(errors.VersionError) as caught:
-    installed.require(lambda name: version)
+    installed.require(version_of=lambda name: version)
   message = str(caught.value)
   assert message.startswith(f"jax {version} is installed; Octet runs programs with 0.8.1 to 0.10.2")
   assert "[pjrt]" in message
@@ -36,7 +36,7 @@ def test_no_jax_is_told():
     raise importlib.metadata.PackageNotFoundError(name)
 
   with pytest.raises(errors.VersionError) as caught:
-    installed.require(absent)
+    installed.require(version_of=absent)
   message = str(caught.value)
   assert message.startswith("jax is not installed, and programs for XLA devices run by it: pip ")
   assert "[pjrt]" in message

@@ -86,7 +86,7 @@ def test_it_takes_one_folder(arguments, problem):
 
 
 def test_no_jax_is_said_first(monkeypatch, tmp_path):
-  def absent():
+  def absent(platform):
     raise errors.VersionError("jax is not installed")
 
   monkeypatch.setattr(installed, "require", absent)

@@ -4,7 +4,6 @@ On one core the loop is inside of `strategy.run`, as on a TPU. On eight it is ar
 """
 
 import math
-from unittest import mock
 
 import keras
 import numpy as np
@@ -14,8 +13,6 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors, testing
-from trainer.devices import device as devices
-from trainer.inputs import stacks
 from trainer.optimization import schedules
 
 PER_PROGRAM = 4
@@ -76,19 +73,6 @@ def test_the_same_training_reports_and_host_calls(tmp_path, device):
 
 def _numbers(value):
   return [each[1] if isinstance(each, tuple) else each for each in value]
-
-
-def test_input_that_hosts_make_trains_and_resumes_to_the_same_bits(tmp_path, monkeypatch):
-  """The input of a slice's hosts, read by tf.distribute; here it makes one pipeline for all."""
-  expected = train(tmp_path / "one", [], "cpu:2", PER_PROGRAM, programs.line)
-  monkeypatch.setattr(devices.Device, "driven_hosts", 2)
-  distributed = mock.Mock(wraps=stacks.distributed)
-  monkeypatch.setattr(stacks, "distributed", distributed)
-  train(tmp_path / "hosts", [], "cpu:2", PER_PROGRAM, programs.line, steps=6)
-  found = train(tmp_path / "hosts", [], "cpu:2", PER_PROGRAM, programs.line)
-  testing.assert_same_values(expected, found, tolerance=0)
-  assert float(np.abs(found["w"]).max()) > 0
-  assert distributed.call_count == 2
 
 
 @pytest.mark.long_on_several_cores

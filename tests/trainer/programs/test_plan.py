@@ -22,11 +22,14 @@ class Device:
   kind: str = "tpu"
   replicas: int = 8
   is_multi_worker: bool = False
-  driven_hosts: int = 1
 
   @property
   def local_replicas(self):
     return self.replicas
+
+  @property
+  def runs_by_pjrt(self):
+    return self.kind in ("tpu", "xla")
 
   def uses_xla(self, setting, static_shapes):
     return setting
@@ -120,16 +123,15 @@ def test_where_it_cannot_be_had(device, static_shapes, said):
 
 
 def test_what_takes_a_stack():
-  """XLA compiles one step as it compiles several; the hosts of a slice make stacks."""
+  """XLA compiles one step as it compiles several."""
   for device, config, stacked in (
-    (TPU, {}, False),
-    (Device(driven_hosts=4), {}, True),
-    (Device("cpu", replicas=1), {"xla": True}, True),
-    (Device("cpu"), {}, False),
+    (TPU, {}, [True, True, True]),
+    (Device("cpu", replicas=1), {"xla": True}, [True, False, False]),
+    (Device("cpu"), {}, [False, False, False]),
   ):
     one = trainer.RunConfig(tpu_config=trainer.TPUConfig(steps_per_program=1), **config)
     found = [planned(one, device).plan(kind, SPEC) for kind in Kind]
-    assert [each.is_stacked for each in found] == [stacked, False, False]
+    assert [each.is_stacked for each in found] == stacked
     assert {each.length for each in found} == {1}
 
 

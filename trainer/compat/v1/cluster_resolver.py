@@ -1,4 +1,4 @@
-"""TPUClusterResolver, which keeps a TPU's name until a run asks for it."""
+"""TPUClusterResolver, which keeps a TPU's name: Octet drives the TPU of its own machine."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ class TPUClusterResolver:
   """The name or address of a TPU; none has to be there to make one.
 
   Args:
-    tpu: name or address; None or "" for what the environment tells of.
+    tpu: name or address; None or "" for none.
     others: have no effect: the zone and project are those of the TPU's own machine.
   """
 

@@ -25,8 +25,8 @@ DEFAULT_ITERATIONS = 2
 _SESSIONS = "there are no sessions."
 _NO_EFFECT = {
   "session_config": _SESSIONS,
-  "master": "a TPU is found by its name, in `cluster` or TPU_NAME.",
-  "evaluation_master": "a TPU is found by its name, in `cluster` or TPU_NAME.",
+  "master": "the TPU is that of this machine.",
+  "evaluation_master": "the TPU is that of this machine.",
   "device_fn": "the device holds every variable.",
   "protocol": "workers talk as tf.distribute has it.",
   "eval_distribute": "evaluation uses the device of the training.",
@@ -218,8 +218,9 @@ class RunConfig:
         f"device {given['device']}, of which each core takes a whole batch of the train input_fn. "
         "Evaluation is on all of its cores, too."
       )
-    if given["device"] == "tpu":
-      given["tpu"] = given.get("tpu") or _address(self.cluster) or self.master or ""
+    name = getattr(self.cluster, "tpu_name", "") or self.master
+    if given["device"] == "tpu" and name and name != "local":
+      notes.tell_once(f"The TPU {name}: Octet drives the TPU of the machine that it runs on.")
     for name in ("model_dir", "tf_random_seed", "save_summary_steps", "log_step_count_steps"):
       if getattr(self, name):
         given[name] = getattr(self, name)
@@ -264,7 +265,3 @@ def _device(use_tpu: bool, strategy: Any) -> str:
   if strategy is not None and (device := strategies.device_of(strategy)):
     return device
   return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
-
-
-def _address(cluster: Any) -> str:
-  return getattr(cluster, "tpu_name", "") or ""

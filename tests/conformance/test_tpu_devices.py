@@ -1,0 +1,58 @@
+"""--device=tpu is the runtime of xla:N: over XLA devices of the CPU both come to the same bits."""
+
+import numpy as np
+import pytest
+
+from tests import fake_tpu
+from tests.conformance import cases
+from trainer import errors, testing
+from trainer.devices import device as device_lib
+from trainer.pjrt import installed
+
+try:
+  installed.require()
+except errors.VersionError as error:
+  pytest.skip(str(error), allow_module_level=True)
+
+CASE = next(each for each in cases.CASES if each.name == "batch_norm_and_dropout")
+
+
+@pytest.fixture(autouse=True)
+def _tpu():
+  with fake_tpu.connected():
+    yield
+
+
+def trained(folder, device, *stops):
+  for stop in stops:
+    estimator = CASE.estimator(folder, device)
+    estimator.train(CASE.train_input_fn, max_steps=stop)
+  return estimator
+
+
+def test_it_trains_resumes_evaluates_predicts_and_exports_as_xla_devices_do(tmp_path):
+  """With dropout, and with statistics that each core has its own of."""
+  own, other = (trained(tmp_path / name, name, 4, 10) for name in ("tpu", "xla:8"))
+  assert (own.device.kind, own.device.replicas) == ("tpu", 8)
+  testing.assert_same_values(testing.values(own), testing.values(other), tolerance=0)
+  assert own.evaluate(CASE.eval_input_fn) == other.evaluate(CASE.eval_input_fn)
+  for mine, theirs in zip(
+    own.predict(CASE.eval_input_fn), other.predict(CASE.eval_input_fn), strict=True
+  ):
+    np.testing.assert_array_equal(mine["logits"], theirs["logits"])
+  assert own.export_saved_model(tmp_path / "export")
+
+
+def test_a_checkpoint_moves_to_other_devices_and_back(tmp_path):
+  trained(tmp_path, "tpu", 4)
+  trained(tmp_path, "cpu:8", 6)
+  moved = testing.values(trained(tmp_path, "tpu", 10))
+  assert moved["global_step"] == 10
+
+
+def test_the_device_has_the_cores_that_jax_finds():
+  device = device_lib.connect("tpu")
+  assert device_lib.connect("tpu", "local") is device
+  assert (device.kind, device.replicas, device.hosts) == ("tpu", 8, 1)
+  assert (device.runs_by_pjrt, device.resembles_tpu, device.uses_xla(True)) == (True, True, False)
+  assert str(device) == "tpu (cpu), 8 cores"  # whose chips are called cpu here

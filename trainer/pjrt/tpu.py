@@ -1,0 +1,144 @@
+"""Whether this machine has a TPU that PJRT can drive, and its devices.
+
+signs()    "4 TPU chips on the PCI bus", or "" where there is no TPU
+problem()  why a run could not use it, or ""
+find(jax)  the devices
+
+Only `find` starts jax: to import it takes a second, of which a run on a CPU should know nothing.
+"""
+
+import glob
+import os
+import pathlib
+import re
+from typing import Any
+
+from trainer import errors
+from trainer.pjrt import installed
+
+# jax counts the chips in this way (jax/_src/hardware_utils.py of 0.8.1 to 0.10.2): PCI functions of
+# Google's vendor number with one of these device numbers. The vendor number alone is also that of
+# the network card and the disks of every machine of Compute Engine.
+PCI_VENDOR = "0x1ae0"
+PCI_DEVICES = frozenset({"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"})
+_PCI = "/sys/bus/pci/devices/*/vendor"
+
+# The device files of chips, up to v4 and from v5e on: for a container that hides the PCI bus, and
+# for chips that are not in the list yet.
+_ACCEL, _VFIO = "/dev/accel[0-9]*", "/dev/vfio/[0-9]*"
+
+# A TPU VM, or a container for its chips, sets these. They are no sign by themselves: who works with
+# gcloud has TPU_NAME on a laptop. But without one, /dev/vfio may be of any device.
+_VARIABLES = ("TPU_ACCELERATOR_TYPE", "TPU_WORKER_ID", "TPU_NAME", "JAX_FORCE_TPU_INIT")
+
+# What jax starts: the list that `import jax` makes where it finds chips.
+PLATFORMS = "tpu,cpu"
+
+_NO_SIGN = "looked for chips on the PCI bus, /dev/accel*, /dev/vfio/*"
+
+
+def signs() -> str:
+  """Returns what shows that this machine has a TPU, or ""."""
+  if count := sum(_is_chip(vendor) for vendor in glob.glob(_PCI)):
+    return f"{count} TPU chip{'s' * (count > 1)} on the PCI bus"
+  files = glob.glob(_ACCEL) + (glob.glob(_VFIO) if _variables() else [])
+  return ", ".join(sorted(files))
+
+
+def problem() -> str:
+  """Returns why a run cannot use a TPU, as far as is known before jax starts; or ""."""
+  try:
+    installed.require("tpu")
+  except errors.VersionError as error:
+    return str(error)
+  return _left_out(os.environ.get("JAX_PLATFORMS"))
+
+
+def require() -> dict[str, str]:
+  """Returns the versions of jax and jaxlib, by name.
+
+  Raises:
+    VersionError: they or libtpu are not installed, or of a version that was not tried.
+  """
+  try:
+    return installed.require("tpu")
+  except errors.VersionError as error:
+    raise errors.VersionError(f"{signs() or f'No sign of a TPU ({_NO_SIGN})'}; {error}") from None
+
+
+def find(jax: Any) -> list[Any]:
+  """Returns jax's devices of the TPU.
+
+  Args:
+    jax: the module.
+
+  Raises:
+    SettingError: there is no TPU, it is in use by another process, or jax was told or started
+      without it.
+  """
+  platforms = jax.config.jax_platforms
+  if sentence := _left_out(platforms):
+    raise errors.SettingError(sentence)
+  # libtpu would look for a TPU VM's settings and print several lines of what it lacks.
+  if not signs() and not _variables() and not glob.glob(_VFIO):
+    raise errors.SettingError(_none(_NO_SIGN))
+  # Without a list, jax would start each plug-in that is there, and would only note that libtpu
+  # failed.
+  if not platforms:
+    jax.config.update("jax_platforms", PLATFORMS)
+  try:
+    return jax.devices("tpu")
+  except RuntimeError as error:
+    jax.config.update("jax_platforms", platforms)  # for --device=xla:8 in this process
+    raise errors.SettingError(failure(str(error))) from error
+
+
+def failure(text: str) -> str:
+  """Returns the sentence for what jax says where it cannot give the devices of a TPU."""
+  if "already in use" in text or "lockfile" in text:
+    return (
+      "The TPU is in use by another process, and libtpu gives it to one at a time: end that "
+      "process, such as the kernel of another notebook."
+    )
+  if "Unknown backend" in text:
+    return (
+      "jax was started in this process without the TPU: connect to it before the first use of jax, "
+      "or in a new process."
+    )
+  # What libtpu says stands between jax's own words and jax's advice.
+  said = re.sub(r"^.*?(initialize backend 'tpu'|failed to initialize): ", "", text)
+  said = re.split(r" \(set JAX_PLATFORMS|\.? Available backends", said)[0].strip(" .")
+  if "Failed to open" in text:
+    return f"libtpu cannot be loaded ({said}): {installed.command('tpu')}."
+  return _none(f"{signs() or _NO_SIGN}; libtpu: {said}")
+
+
+def _none(reason):
+  return (
+    f"PJRT has no TPU here ({reason}). It drives the chips of the machine that it runs on, a TPU "
+    "VM or a notebook of Colab or Kaggle whose accelerator is a TPU; --device=xla:8 rehearses one "
+    "on a CPU."
+  )
+
+
+def _left_out(platforms):
+  """Returns a sentence where jax is told to start platforms without the TPU, otherwise ""."""
+  if not platforms or "tpu" in platforms.split(","):
+    return ""
+  return (
+    f"jax is told to start {platforms} without the TPU: set JAX_PLATFORMS={PLATFORMS}, in a "
+    "process that has used no other devices of jax."
+  )
+
+
+def _variables():
+  return [name for name in _VARIABLES if os.environ.get(name)]
+
+
+def _is_chip(vendor):
+  device = pathlib.Path(vendor).with_name("device")
+  try:
+    numbers = [path.read_text().strip() for path in (pathlib.Path(vendor), device)]
+  except OSError:  # a function that goes away meanwhile
+    return False
+  return numbers[0] == PCI_VENDOR and numbers[1] in PCI_DEVICES
