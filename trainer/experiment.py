@@ -28,10 +28,13 @@ from absl import logging
 
 from trainer import config, errors, run_config
 from trainer.config import gin_names
-from trainer.estimator import estimator
-from trainer.evaluation import continuous, eval_spec, train_evaluate
 
-# Gin files name these without an import: keras_model, the hooks.
+# Gin files name these without an import: model_fn_from_keras, the hooks.
+from trainer.estimator import (
+  estimator,
+  keras_model,  # noqa: F401
+)
+from trainer.evaluation import continuous, eval_spec, train_evaluate
 from trainer.hooks import (
   early_stopping,  # noqa: F401
   histograms,  # noqa: F401
@@ -267,7 +270,9 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   if Kind.EVAL in kinds:
     _check_awaited(traced, runner.config.retention, asked)
 
-  # 6. Bindings that nobody uses: after the tracing, which calls what the model_fn calls.
+  # 6. Bindings that nobody uses: after the tracing, which calls what the model_fn calls, and after
+  #    the hooks, which have bindings of their own.
+  hooks = _hooks(asked, flags)
   _report_dead_bindings(flags.strict_gin)
 
   # 7. The run itself.
@@ -276,7 +281,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
       logging.info("Dry run: %s", runner.try_step(kind, traced[kind]))
     logging.info("Dry run: nothing was written.")
     return None
-  return _RUN[mode](runner, asked, traced, flags)
+  return _RUN[mode](runner, asked, traced, hooks)
 
 
 def _estimator(asked, flags):
@@ -304,20 +309,18 @@ def _estimator(asked, flags):
   )
 
 
-def _train(runner, asked, traced, flags):
+def _train(runner, asked, traced, hooks):
   runner.train(
     traced[Kind.TRAIN],
-    hooks=_hooks(asked, flags),
+    hooks=hooks,
     max_steps=_total_steps(runner, asked.train_steps),
     ends_with_input=True,
   )
 
 
-def _train_and_evaluate(runner, asked, traced, flags):
+def _train_and_evaluate(runner, asked, traced, hooks):
   train_spec = train_evaluate.TrainSpec(
-    traced[Kind.TRAIN],
-    max_steps=_total_steps(runner, asked.train_steps),
-    hooks=_hooks(asked, flags),
+    traced[Kind.TRAIN], max_steps=_total_steps(runner, asked.train_steps), hooks=hooks
   )
   eval_specs = asked.all_eval_specs(traced[Kind.EVAL])
   results = train_evaluate.train_and_evaluate(runner, train_spec, *eval_specs).get(None)
@@ -326,8 +329,8 @@ def _train_and_evaluate(runner, asked, traced, flags):
   return results
 
 
-def _evaluate_continuously(runner, asked, traced, flags):
-  del flags
+def _evaluate_continuously(runner, asked, traced, hooks):
+  del hooks
   return continuous.evaluate_continuously(
     runner,
     *asked.all_eval_specs(traced[Kind.EVAL]),
@@ -336,13 +339,13 @@ def _evaluate_continuously(runner, asked, traced, flags):
   ).get(None)
 
 
-def _evaluate(runner, asked, traced, flags):
-  del flags
+def _evaluate(runner, asked, traced, hooks):
+  del hooks
   return runner.evaluate(traced[Kind.EVAL], steps=asked.eval_steps)
 
 
-def _predict(runner, asked, traced, flags):
-  del flags
+def _predict(runner, asked, traced, hooks):
+  del hooks
   predicted = runner.predict(traced[Kind.PREDICT], with_examples=True)
   # Of the checkpoint that predict has loaded: a training beside may write another at any moment.
   step = int(runner.variables["global_step"].numpy())
@@ -356,8 +359,8 @@ def _predict(runner, asked, traced, flags):
   )
 
 
-def _export(runner, asked, traced, flags):
-  del asked, traced, flags
+def _export(runner, asked, traced, hooks):
+  del asked, traced, hooks
   runner.export_saved_model(os.path.join(runner.model_dir, "export"))
 
 

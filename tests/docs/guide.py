@@ -122,6 +122,8 @@ if __name__ == "__main__":
   copy_repository(pathlib.Path(folder))
   os.chdir(folder)
   os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+  # A script's `python` is this one, also where its virtual environment is not activated.
+  os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
   sys.path[0] = ""  # as `python -m` has it, in place of this file's folder
   if "trainer" in text:
     import tensorflow  # noqa: F401  for all forks

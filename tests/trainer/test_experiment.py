@@ -541,3 +541,10 @@ def test_settings_of_a_wrong_kind_or_size_are_one_sentence(setting, value, messa
   with pytest.raises(errors.SettingError, match=message):
     run(tmp_path, "train_and_evaluate", **{setting: value})
   assert not list(tmp_path.iterdir())
+
+
+def test_a_binding_of_the_profile_that_a_flag_asks_for_is_used(tmp_path, caplog):
+  config.load((), ["Profiler.first = 1", "Profiler.last = 2"], root=None)
+  with caplog.at_level("INFO", logger="absl"):
+    run(tmp_path, "train", profile=True, strict_gin=True)
+  assert "Profile of the steps up to 2" in caplog.text

@@ -3,12 +3,16 @@
 That all registers by gin_names, tests/test_imports.py shows.
 """
 
+import importlib
+import pathlib
 import subprocess
 import sys
 
 import gin
 import pytest
 
+import trainer
+from docs.tools import architecture
 from trainer.config import gin_names
 
 PROGRAM = """
@@ -31,6 +35,24 @@ assert gin.get_configurable("keras.optimizers.Adam")
 def test_a_program_that_parses_gin_first_names_everything_later():
   run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
   assert run.returncode == 0, run.stderr[-2000:]
+
+
+def test_a_run_imports_every_configurable_that_trainer_shows():
+  """A gin file names them without an import."""
+  graph = architecture.imports_of_modules(pathlib.Path(trainer.__file__).parent)
+  imported, left = set(), ["trainer.experiment"]
+  while left:
+    module = left.pop()
+    if module not in imported:
+      imported.add(module)
+      left += graph[module]
+  sources = {
+    home: pathlib.Path(importlib.import_module(home).__file__).read_text()
+    for home in trainer._HOMES.values()
+  }
+  homes = {home for home, source in sources.items() if "@gin_names." in source}
+  assert len(homes) > 8
+  assert homes <= imported
 
 
 @pytest.fixture
