@@ -451,7 +451,10 @@ def _say_done(runner, results, exporters):
 
 def _next(runner, model_dir, exported):
   """Yields (what it is good for, the words of a shell command)."""
-  yield "learning curves", ["tensorboard", "--logdir", model_dir]
+  # The folder above has the runs beside this one too, for TensorBoard to compare.
+  above = os.path.dirname(model_dir)
+  logdir = above if above and not os.path.isabs(model_dir) and "://" not in above else model_dir
+  yield "learning curves", ["tensorboard", "--logdir", logdir]
   # A run that is configured in Python has no such file to go on with.
   if "model_fn" in gin.get_bindings(Experiment, resolve_references=False):
     flags = [

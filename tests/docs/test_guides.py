@@ -59,7 +59,7 @@ def test_the_readme_does_what_it_says(tmp_path):
   shown = re.search(r"you will see.*?\n```\n(.*?)```", text, re.S)[1]
   # Times differ between machines, and the last digits of a loss between kinds of CPU.
   shown = re.sub(
-    r"[\d,.]+ (examples/s|ms/step)|\d+%|ETA \S+|\d{10}|(?<=loss )[= "
+    r"[\d,.]+ (examples/s|ms/step)|\d+%|\d+ threads?|ETA \S+|\d{10}|(?<=loss )[= "
     r"]*[\d.]+|(?<=accuracy = 0.9)\d+",
     "...",
     shown,

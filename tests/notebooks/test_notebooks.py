@@ -67,7 +67,7 @@ def text(cell):
 @pytest.mark.long
 def test_quickstart(tmp_path, monkeypatch):
   printed = execute("quickstart.ipynb", tmp_path, monkeypatch, STEPS=200)
-  assert printed["connect"].endswith("cpu, 8 cores\n")
+  assert printed["connect"].endswith("cpu, 8 replicas\n")
   accuracy, step = re.search(
     r"'accuracy': ([\d.]+).*'global_step': (\d+)", printed["evaluate"]
   ).groups()

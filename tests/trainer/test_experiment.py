@@ -1,6 +1,7 @@
 """The story of a run in all modes, by plain Python arguments."""
 
 import json
+import os
 import shlex
 import signal
 
@@ -191,6 +192,23 @@ def test_the_sizes_are_shown_in_one_table(tmp_path, caplog):
     record.getMessage() for record in caplog.records if "batch sizes" in record.getMessage()
   )
   assert [line.split()[:2] for line in table.splitlines()[-2:]] == [["train", "8"], ["eval", "8"]]
+  count = len(os.sched_getaffinity(0))
+  assert table.startswith(f"Device: cpu, 1 replica, {count} thread{'s' * (count > 1)}. Precision:")
+
+
+def test_an_export_says_what_takes_so_long(tmp_path, monkeypatch):
+  said = []
+  monkeypatch.setattr(logging, "info", lambda text, *arguments: said.append(text % arguments))
+  monkeypatch.chdir(tmp_path)
+  run("out/line", "train_and_evaluate")
+  # TensorFlow logs beside them which files it writes.
+  exporting, exported, done = [line for line in said if line.startswith(("Export", "Done"))]
+  assert exporting == (
+    "Exporting out/line/model.ckpt-4, and running the export in another process to check it ..."
+  )
+  assert exported.startswith("Exported out/line/model.ckpt-4 to ")
+  # Beside this run the folder above has others to compare it with.
+  assert "\n    tensorboard --logdir out\n" in done
 
 
 MISTAKES = {

@@ -13,7 +13,6 @@ worker is lost; 130 after Ctrl-C.
 
 import functools
 import logging
-import os
 import pathlib
 import sys
 from collections.abc import Callable
@@ -114,8 +113,8 @@ def _parse(argv, positional):
 
 def _call(main, argv):
   libtpu_environment.skip_metadata_query()
-  if not _DEBUG.value:
-    _hide_tensorflows_messages()
+  if _DEBUG.value:
+    import_noise.show()  # `import trainer` has hidden it
   handler = absl_logging.get_absl_handler()
   handler.setFormatter(LineFormatter())
   handler.addFilter(_about_the_run)
@@ -128,14 +127,6 @@ def _call(main, argv):
   except KeyboardInterrupt as error:
     print("interrupted" + (f": {error}" if error.args else ""), file=sys.stderr)
     sys.exit(130)
-
-
-def _hide_tensorflows_messages():
-  """Hides what TensorFlow says about the machine, which would bury the log lines of the run."""
-  # TensorFlow reads this variable when it is imported. Who has set it wants to see its messages.
-  if "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-    import_noise.hide()
 
 
 def _fail(text, code=2):

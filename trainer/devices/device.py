@@ -127,6 +127,14 @@ class Device:
     return True
 
   @property
+  def threads(self) -> int:
+    """The number of threads in which TensorFlow computes an operation on the CPU."""
+    # 0 is TensorFlow's default: a thread for each core that the system lets this process use.
+    return tf.config.threading.get_intra_op_parallelism_threads() or (
+      len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+
+  @property
   def is_multi_worker(self) -> bool:
     """Whether other processes train the same model together with this one."""
     return isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy) and self.hosts > 1
@@ -138,7 +146,7 @@ class Device:
 
   def __str__(self) -> str:
     chip = f" ({self.chip})" if self.kind == "tpu" else ""
-    parts = [self.kind + chip, f"{self.replicas} core{'s' * (self.replicas > 1)}"]
+    parts = [self.kind + chip, f"{self.replicas} replica{'s' * (self.replicas > 1)}"]
     if self.is_multi_worker:
       parts.append(f"worker {self.host} of {self.hosts}")
     return ", ".join(parts)

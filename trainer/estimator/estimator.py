@@ -191,9 +191,11 @@ class Estimator:
     sizes: dict[str, batch_sizes_lib.BatchSize] = {
       kind: size for kind, size in self.batch_sizes().items() if kinds is None or kind in kinds
     }
+    threads = self.device.threads
     logging.info(
-      "Device: %s. Precision: %s%s. Seed: %d.\n%s",
+      "Device: %s%s. Precision: %s%s. Seed: %d.\n%s",
       self.device,
+      f", {threads} thread{'s' * (threads > 1)}" * (self.device.kind == "cpu"),
       self.config.precision,
       ", compiled by XLA" * self._parts.loops.planner.target.xla,
       self.config.tf_random_seed,
@@ -456,6 +458,13 @@ class Estimator:
       return self._parts.export.save(
         export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
       )
+
+  def prepare_export(self) -> None:
+    """Starts the process that checks exports, which takes seconds; returns before it is ready.
+
+    An export that comes within ten minutes finds it ready.
+    """
+    self._parts.export.prepare()
 
   @_in_turn
   def trace(self, kind: Kind, input_fn: InputFn) -> loop_input.LoopInput:

@@ -72,6 +72,9 @@ def train_and_evaluate(
   if estimator.device.has_evaluator:
     _train(estimator, train_spec, None)
   else:
+    if estimator.device.is_chief and any(spec.exporters for spec in eval_specs):
+      # It imports TensorFlow, for seconds, while this process trains: the first export waits less.
+      estimator.prepare_export()
     with estimator.hold_model_dir():  # also at the last evaluation, and what is exported after it
       with preemption.explain_interrupt(
         "in an evaluation that an earlier process left pending; the same command goes on with it"

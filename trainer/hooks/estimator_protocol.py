@@ -64,6 +64,9 @@ class Estimator(Protocol):
   def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
     """Returns a context in which no other training has model_dir."""
 
+  def prepare_export(self) -> None:
+    """Starts the process that checks exports, and does not wait for it."""
+
   def export_saved_model(
     self,
     export_dir_base: str,

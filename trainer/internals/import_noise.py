@@ -1,11 +1,12 @@
-"""Keeps off the terminal what TensorFlow's C++ libraries say of themselves while they are loaded.
+"""Keeps off the terminal what TensorFlow's C++ libraries say of themselves and of the machine.
 
     import_noise.hide()
     import tensorflow  # some seconds later: prints nothing
 
-TF_CPP_MIN_LOG_LEVEL does not reach these lines (TensorFlow 2.21): they are written before there is
-a log. So standard error passes through a process of its own for as long as the import lasts. That
-process also shows the last words of an import that aborts, as on a CPU that lacks an instruction.
+TF_CPP_MIN_LOG_LEVEL does not reach what they say while they are loaded (TensorFlow 2.21): it is
+written before there is a log. So standard error passes through a process of its own for as long as
+the import lasts. That process also shows the last words of an import that aborts, as on a CPU that
+lacks an instruction.
 """
 
 import contextlib
@@ -16,6 +17,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+_VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 
 _FILTER = r"""
 import re, signal, sys
@@ -33,9 +36,26 @@ for line in sys.stdin.buffer:
 
 
 def hide() -> None:
-  """Hides what the import of TensorFlow prints, if it has not been imported yet."""
-  if "tensorflow" not in sys.modules and not any(isinstance(f, _Finder) for f in sys.meta_path):
+  """Hides TensorFlow's messages below an error, if it has not been imported yet.
+
+  Who has set TF_CPP_MIN_LOG_LEVEL to 0 or 1 wants to see them.
+  """
+  if "tensorflow" in sys.modules or _finders():
+    return
+  # TensorFlow reads the variable when it is imported.
+  if os.environ.setdefault(_VARIABLE, "2") not in ("0", "1"):
     sys.meta_path.insert(0, _Finder())
+
+
+def show() -> None:
+  """Takes `hide` back, if TensorFlow has not been imported yet."""
+  for finder in _finders():
+    sys.meta_path.remove(finder)
+    os.environ[_VARIABLE] = "0"
+
+
+def _finders():
+  return [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -82,10 +82,12 @@ class SavedModelExport:
 
     `clock` returns the time in seconds since the epoch.
     """
-    self.values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
+    # An error, before anything is compiled, if there is none.
+    chosen = files.shown(self.values.source(checkpoint_path))
     setting_types.check(assets_extra, setting_types.Assets | None, "assets_extra")
-    if self.options.verify:
-      verification.prepare()  # the other process imports TensorFlow while this one traces
+    self.prepare()  # the other process imports TensorFlow while this one traces
+    checked = ", and running the export in another process to check it" * self.options.verify
+    logging.info("Exporting %s%s ...", chosen, checked)
     program = build(self.model_fn, self.params, self.config)
     model = trace(program, self.feeder, serving_input_receiver_fn, self.options)
     source, step = assign(model, self.values, checkpoint_path)
@@ -95,6 +97,11 @@ class SavedModelExport:
       publish(folder, path)
     logging.info("Exported %s to %s", files.shown(source), files.shown(path))
     return path
+
+  def prepare(self) -> None:
+    """Starts the process that verifies exports, if they are verified; does not wait for it."""
+    if self.options.verify:
+      verification.prepare()
 
   def _about(self, source, step):
     """Says in octet.json where the values come from."""

@@ -1,7 +1,7 @@
 """Records the command, device, versions and machine of a training when it starts.
 
     <model_dir>/environment.json    {"started": "2026-11-21T19:30:00+00:00", "command": "...",
-                                    "device": "cpu, 1 core", ..., "earlier": [...]}
+                                    "device": "cpu, 1 replica", ..., "earlier": [...]}
 
 "earlier" has the records of the trainings that this one continues, the oldest first.
 """

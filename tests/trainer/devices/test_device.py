@@ -82,8 +82,8 @@ def test_no_other_thread_makes_the_same_device_meanwhile(monkeypatch):
 
 
 def test_devices_say_what_they_are():
-  assert str(device_lib.connect("cpu")) == "cpu, 1 core"
-  assert str(device_lib.connect("cpu:8")) == "cpu, 8 cores"
+  assert str(device_lib.connect("cpu")) == "cpu, 1 replica"
+  assert str(device_lib.connect("cpu:8")) == "cpu, 8 replicas"
 
 
 def test_virtual_cores_rehearse_a_tpu():

@@ -5,6 +5,7 @@ import pytest
 
 from tests.trainer import programs
 from trainer import EvalSpec, TrainSpec, errors, train_and_evaluate
+from trainer.outputs import verification
 
 
 class Clock:
@@ -39,6 +40,32 @@ def test_every_checkpoint_and_the_last_one(tmp_path):
   assert (log, trainings) == ([(None, 10), (None, 20), (None, 22)], [1])
   assert results == {None: estimator.evaluate(programs.examples(11))}
   assert results[None]["global_step"] == 22
+
+
+class Exporter:
+  name = "noted"
+
+  def __init__(self, log):
+    self.log = log
+
+  def export(self, estimator, path, checkpoint_path, result, is_final):
+    self.log.append("exporter")
+
+
+def test_the_process_that_checks_exports_starts_before_the_training(tmp_path, monkeypatch):
+  log = []
+  hooks = [lambda *_: log.append("training")]
+  monkeypatch.setattr(verification, "prepare", lambda: log.append("prepared"))
+
+  def train(name, **settings):
+    log.clear()
+    estimator = programs.estimator(tmp_path / name)
+    spec = EvalSpec(programs.examples(11), **settings)
+    train_and_evaluate(estimator, TrainSpec(programs.train_input, max_steps=2, hooks=hooks), spec)
+    return log
+
+  assert train("exports", exporters=[Exporter(log)])[:2] == ["prepared", "training"]
+  assert "prepared" not in train("does_not")
 
 
 def test_the_last_checkpoint_is_evaluated_once(tmp_path):

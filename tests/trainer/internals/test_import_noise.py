@@ -26,11 +26,12 @@ if os.environ.get("ABORTS"):
 """
 
 PROGRAM = """
-import sys
-from trainer.internals import import_noise
-if "hide" in sys.argv: import_noise.hide()
+import os, sys
+from trainer.internals import import_noise  # with trainer, whose import hides it
+if "hide" not in sys.argv: import_noise.show()
 print("before", file=sys.stderr)
 import tensorflow
+print(os.environ["TF_CPP_MIN_LOG_LEVEL"], file=sys.stderr)
 left = [finder for finder in sys.meta_path if "noise" in type(finder).__module__]
 print("after", tensorflow.__name__, len(left), file=sys.stderr)
 """
@@ -42,11 +43,13 @@ def run(tmp_path):
   (tmp_path / "tensorflow.py").write_text(TENSORFLOW)
   (tmp_path / "program.py").write_text(PROGRAM)
 
+  without = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+
   def run(*arguments, **environment):
     done = subprocess.run(
       [sys.executable, "program.py", *arguments],
       cwd=tmp_path,
-      env=dict(os.environ, PYTHONPATH=ROOT, **environment),
+      env={**without, "PYTHONPATH": ROOT, **environment},
       stderr=subprocess.PIPE,
       text=True,
       timeout=60,
@@ -58,7 +61,7 @@ def run(tmp_path):
 
 
 def test_noise_is_hidden_and_warnings_are_shown_in_their_place(run):
-  assert run("hide") == (0, ["before", "a warning", "after tensorflow 0"])
+  assert run("hide") == (0, ["before", "a warning", "2", "after tensorflow 0"])
 
 
 def test_the_last_words_of_an_import_that_aborts_are_shown(run):
@@ -68,7 +71,14 @@ def test_the_last_words_of_an_import_that_aborts_are_shown(run):
 
 
 def test_without_it_all_is_shown(run):
-  assert len(run()[1]) == 5
+  lines = run()[1]
+  assert len(lines) == 6
+  assert lines[-2] == "0"
+
+
+@pytest.mark.parametrize("level, lines", [("0", 6), ("1", 6), ("3", 4)])
+def test_who_has_set_the_variable_sees_what_it_says(run, level, lines):
+  assert len(run("hide", TF_CPP_MIN_LOG_LEVEL=level)[1]) == lines
 
 
 def test_after_the_import_there_is_nothing_to_hide():

@@ -207,7 +207,7 @@ def test_environment_and_configuration(finished):
   model_dir, text, page = finished
   (environment,) = [dict(table) for table in page.tables if table[0][0] == "started"]
   assert (environment["device"], environment["precision"], environment["seed"]) == (
-    "cpu, 1 core",
+    "cpu, 1 replica",
     "float32",
     "1",
   )

@@ -76,7 +76,10 @@ def test_an_operation_that_xla_does_not_have(tmp_path):
 @pytest.mark.parametrize(
   "settings, said",
   [
-    ({"device": "cpu:8"}, "--xla compiles .* one core, and --device is cpu, 8 cores: take --xla"),
+    (
+      {"device": "cpu:8"},
+      "--xla compiles .* one core, and --device is cpu, 8 replicas: take --xla",
+    ),
     ({"static_shapes": False}, "--xla needs batches of one shape"),
     ({"xla": 1}, r"RunConfig.xla is 1; expected True or False \(--xla\)"),
   ],

@@ -22,7 +22,7 @@ def test_what_a_training_runs_on(tmp_path, monkeypatch):
   monkeypatch.setattr(sys, "argv", ["/somewhere/pytest/__main__.py", "--model_dir=out/a b"])
   found = save(tmp_path, device="cpu:8", precision="bfloat16", tf_random_seed=5)
   expected = {
-    "device": "cpu, 8 cores",
+    "device": "cpu, 8 replicas",
     "cores": 8,
     "hosts": 1,
     "precision": "bfloat16",
