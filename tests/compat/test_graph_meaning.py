@@ -79,14 +79,98 @@ class Hook(tf.train.SessionRunHook):
     vars(self).update(methods)
 
 
-def test_a_session_that_runs_what_needs_the_batch_is_refused(tmp_path):
+def test_a_session_that_runs_what_needs_the_batch_of_an_evaluation_is_refused(tmp_path):
   hook = Hook()
 
-  def make(p, loss):
-    hook.after_create_session = lambda session, coord: session.run(loss)
+  def model_fn(features, labels, mode):
+    p = graph_cases.Program(tf, features, labels)
+    loss = p.loss(*p.weights())
+    hook.end = lambda session: session.run(loss)
+    train_op = p.sgd(loss)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, evaluation_hooks=[hook])
 
+  estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+  data = np.ones([4], np.float32)
+  estimator.train(lambda: tf.data.Dataset.from_tensors((data, data)), steps=1)
   with pytest.raises(errors.SettingError, match="which needs .* that has a value in a step alone"):
-    train_with(tmp_path, hook, make)
+    estimator.evaluate(lambda: tf.data.Dataset.from_tensors((data, data)))
+
+
+class TrainsPart(tf.train.SessionRunHook):
+  """Runs an operation so many times before each step, or after it; then notes a loss."""
+
+  def __init__(self, op, times, loss, losses):
+    self.op, self.times, self.loss, self.losses = op, times, loss, losses
+
+  def before_run(self, context):
+    for _ in range(self.times):
+      context.session.run(self.op)
+    if self.loss is not None:
+      self.losses.append(context.session.run(self.loss))
+
+  def after_run(self, context, values):
+    if not self.times:
+      context.session.run(self.op)
+
+
+def adversaries(features, labels, mode, params):
+  """A generator and a critic, which hooks train in turns, each on batches of its own."""
+  constant = tf.constant_initializer
+  with tf.variable_scope("g"):
+    z = tf.layers.dense(features, 2, kernel_initializer=constant(0.3))
+  with tf.variable_scope("d"):
+    y = tf.layers.dense(z, 1, kernel_initializer=constant(0.2), bias_initializer=constant(0.1))
+  of_g, of_d = tf.trainable_variables("g"), tf.trainable_variables("d")
+  loss = tf.reduce_mean(tf.square(y - labels))
+  critic = tf.reduce_mean(tf.abs(y + labels)) + tf.add_n([tf.nn.l2_loss(one) for one in of_d])
+  train_g = tf.train.AdamOptimizer(0.01).minimize(loss, var_list=of_g)
+  train_d = tf.train.AdamOptimizer(0.02).minimize(critic, var_list=of_d)
+  losses = params["losses"]
+  hooks = [(train_g, 1, None), (train_d, 2, critic), (train_d, 0, None)]
+  return tf.estimator.EstimatorSpec(
+    mode,
+    loss=loss,
+    train_op=tf.train.get_global_step().assign_add(1),
+    training_hooks=[TrainsPart(*one, losses) for one in hooks],
+  )
+
+
+# Of TensorFlow 2.15.1: 20 batches, of which a step and its hooks take six.
+CRITIC = [1.448675156, 3.827871799, 6.124348164, 0.387346774, 2.677695513]
+
+
+@pytest.mark.parametrize(
+  ("device", "is_endless", "step", "kernel"),
+  [
+    ("cpu", True, 5, [-0.08688565, -0.08688565]),
+    ("cpu", False, 3, [-0.00096259, -0.00096259]),
+    ("cpu:2", True, 5, [-0.08688565, -0.08688565]),
+  ],
+)
+def test_what_hooks_run_takes_batches_of_its_own(tmp_path, device, is_endless, step, kernel):
+  def input_fn():
+    x = np.arange(40, dtype=np.float32).reshape(40, 1) / 10
+    data = tf.data.Dataset.from_tensor_slices((x, x * 2))
+    return (data.repeat() if is_endless else data).batch(2, drop_remainder=True)
+
+  losses = []
+
+  class Params(dict):
+    def __deepcopy__(self, memo):
+      return self
+
+  estimator = tf.estimator.Estimator(
+    adversaries,
+    config=tf.estimator.RunConfig(str(tmp_path), device=device, save_checkpoints_steps=100),
+    params=Params(losses=losses),
+  )
+  estimator.train(input_fn, steps=5)
+  assert estimator.get_variable_value("global_step") == step
+  np.testing.assert_allclose(
+    estimator.get_variable_value("d/dense/kernel").ravel(), kernel, atol=2e-7
+  )
+  if device == "cpu":  # of several cores it is the loss of one
+    np.testing.assert_allclose(losses, CRITIC[:step], rtol=2e-7)
 
 
 def test_a_hook_that_feeds_a_step_is_refused(tmp_path):

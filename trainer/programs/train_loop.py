@@ -18,6 +18,7 @@ from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.reporting import step_times
 from trainer.settings.kinds import Kind
+from trainer.tracing import step_input
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,9 @@ class TracedLoop:
 
   def read(self, dataset: tf.data.Dataset) -> tf.data.Iterator:
     """Returns what `run` takes the batches of a dataset from."""
-    return iter(dataset)
+    iterator = iter(dataset)
+    step_input.read_from(self.function.graph, iterator)
+    return iterator
 
   def failed_in_input(self) -> bool | None:
     """Returns whether the loop, which has raised an error, was waiting for input.

@@ -9,6 +9,7 @@ __all__ = [
   "outside_variables",
   "replica_updates",
   "seeds",
+  "step_input",
   "store_run",
   "user_frames",
   "variable_creation",

@@ -137,8 +137,11 @@ class _Foreign(session_run.SessionRunHookAdapter):
     return self._tell(step, metrics)
 
   def _tell(self, step: int, metrics: dict[str, float]) -> bool:
-    with self._in_graph():
-      return super().__call__(step, metrics, None)
+    try:
+      with self._in_graph():
+        return super().__call__(step, metrics, None)
+    except tf.errors.OutOfRangeError:  # after_run took the last batch
+      return True
 
   def _next_step(self, step: int) -> int:
     if step >= self._due:
@@ -163,8 +166,12 @@ class _Foreign(session_run.SessionRunHookAdapter):
       SettingError: what a step that is traced already cannot do: the hook feeds the step, or
         changes variables in some steps only.
     """
-    with self._in_graph():
-      asked = super().before_run(context)
+    try:
+      with self._in_graph():
+        asked = super().before_run(context)
+    except tf.errors.OutOfRangeError as error:  # it took the last batch: the step will find none
+      logging.info("%s ends the training: %s", spec.name_of(self.hook), error.message)
+      return None
     who = f"The hook {spec.name_of(self.hook)}"
     if asked is not None and asked.feed_dict:
       raise errors.SettingError(

@@ -5,7 +5,8 @@
         session.run(init, feed_dict={placeholder: values})  # init = w.assign(placeholder)
 
 The operations are copied from the graph of the model_fn into a function of their own, which reads
-and assigns the variables. An operation that needs the batch has no values outside of a step.
+and assigns the variables. One that needs a batch takes the next one of the training's input, as in
+TensorFlow 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from trainer import errors
 from trainer.checkpoints import initial_checkpoints
 from trainer.compat.v1 import habits
 from trainer.internals import patches, tensorflow_internals
-from trainer.tracing import assignments, fetched_operations, variable_store
+from trainer.tracing import assignments, fetched_operations, step_input, variable_store
 
 v1 = tf.compat.v1
 
@@ -103,7 +104,13 @@ class Session:
     if key not in self._functions:
       self._functions[key] = _Copy(made, list(fed))
     copy = self._functions[key]
-    values = copy(list(fed.values()))
+    try:
+      values = copy(list(fed.values()))
+    except tf.errors.InvalidArgumentError as error:
+      # The loop asks for a batch that may not be there, where TensorFlow 1 asked for the next one.
+      if "does not have a value" not in str(error):
+        raise
+      raise tf.errors.OutOfRangeError(None, None, "End of sequence") from error
     if self._store is not None:
       copy.spread(self._store)
       self._store.sessions += 1
@@ -132,6 +139,9 @@ class Session:
 class _Copy:
   """A function of operations of a model_fn's graph.
 
+  A branch or a loop has a graph of its own: what its operations need of the graphs around it is
+  copied from there.
+
   Args:
     made: tensors and operations.
     fed: the placeholders that get values.
@@ -141,26 +151,104 @@ class _Copy:
   """
 
   def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
-    self._made, self._fed = made, fed
-    operations = fetched_operations.reached([getattr(one, "op", one) for one in made])
-    self._inner = [each for each in operations if not _is_source(each)]
-    self._captured = {
-      each.outputs[0].name: _value_of(each, made)
-      for each in operations
-      if _is_source(each) and all(each is not one.op for one in fed)
-    }
+    self._fed = fed
+    self._captured: dict[int, tf.Tensor] = {}  # by the identity of a placeholder, its eager value
+    # The placeholders of iterators: a training that goes on has another one than that before.
+    self._iterators: list[tf.Tensor] = []
+    self._parts: list[_Part] = []  # the inner graph first
+    wanted = made
+    while wanted:
+      self._parts.append(_Part(wanted, fed))
+      wanted = self._find(self._parts[-1], made)
     self._function = tf.function(self._run, autograph=False)
+
+  def _find(self, part: "_Part", made: list[Any]) -> list[tf.Tensor]:
+    """Finds the values of what a part needs; returns the tensors of the graph around it."""
+    for placeholder in part.sources:
+      eager = assignments.eager_handle(placeholder)
+      if eager is not None:
+        self._captured[id(placeholder)] = eager
+      elif step_input.resource_of(placeholder) is not None:
+        self._iterators.append(placeholder)
+      elif _captured(placeholder) is None:
+        raise errors.SettingError(
+          f"A session runs {made!r}, which needs {placeholder!r}: that has a value in a step "
+          "alone. Fetch it by before_run, or give the placeholder's value in feed_dict."[:600]
+        )
+    return part.outer(self._captured)
 
   def __call__(self, fed: list[Any]) -> list[Any]:
     values = [
       tf.convert_to_tensor(value, one.dtype) for one, value in zip(self._fed, fed, strict=True)
     ]
+    values += [step_input.resource_of(one) for one in self._iterators]
     return [value.numpy() if tf.is_tensor(value) else None for value in self._function(values)]
 
-  def _run(self, fed: list[tf.Tensor]) -> list[Any]:
+  def _run(self, given: list[tf.Tensor]) -> list[Any]:
+    here = v1.get_default_graph()
+    values = {key: here.capture(value) for key, value in self._captured.items()}
+    arguments = [*self._fed, *self._iterators]
+    values |= {id(one): value for one, value in zip(arguments, given, strict=True)}
+    found: list[Any] = []
+    for part in reversed(self._parts):
+      found = part.run(values)
+      values |= {id(one): value for one, value in zip(part.made, found, strict=True)}
+    return [value if tf.is_tensor(value) else None for value in found]
+
+  def spread(self, store: variable_store.VariableStore) -> None:
+    """Gives what was assigned on one replica to the copies of the others."""
+    changed = {
+      id(self._captured[id(tensor)])
+      for part in self._parts
+      for operation in part.inner
+      if operation.type != _READ
+      for tensor in operation.inputs
+      if id(tensor) in self._captured
+    }
+    for variable in store.variables.values():
+      copies = store.strategy.experimental_local_results(variable)
+      own = [copy for copy in copies if id(copy.handle) in changed]
+      if own and len(own) < len(copies):
+        for copy in copies:
+          copy.assign(own[0].read_value())
+
+
+class _Part:
+  """What is copied of one graph.
+
+  Args:
+    made: tensors and operations of the graph.
+    fed: placeholders whose values are given.
+
+  Attributes:
+    made: the argument.
+    inner: the operations.
+    sources: placeholders in front of them that are not fed.
+  """
+
+  def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
+    self.made = made
+    operations = fetched_operations.reached([getattr(one, "op", one) for one in made])
+    self.inner = [each for each in operations if not _is_source(each)]
+    self._given = [each.outputs[0] for each in operations if _is_source(each)]
+    self.sources = [each for each in self._given if all(each is not one for one in fed)]
+
+  def outer(self, known: Mapping[int, Any]) -> list[tf.Tensor]:
+    """Tensors of the graph around this one that it needs and that are not known."""
+    needed = [_captured(one) for one in self.sources if id(one) not in known]
+    return [one for one in needed if one is not None]
+
+  def run(self, values: Mapping[int, tf.Tensor]) -> list[Any]:
+    """Adds the operations to the default graph.
+
+    Args:
+      values: by the identity of a placeholder, or of what it captures, its value.
+    """
+    if not self.inner:
+      return [values[id(one)] for one in self.made]
     definition = v1.GraphDef()
-    definition.library.CopyFrom(self._inner[0].graph.as_graph_def().library)
-    for operation in self._inner:
+    definition.library.CopyFrom(self.inner[0].graph.as_graph_def().library)
+    for operation in self.inner:
       node = definition.node.add()
       node.CopyFrom(operation.node_def)
       node.attr.pop("_class", None)
@@ -169,29 +257,18 @@ class _Copy:
       kept = [name for name in node.input if not name.startswith("^")]
       node.ClearField("input")
       node.input.extend(kept + given)
-    here = v1.get_default_graph()
-    inputs = {name: here.capture(value) for name, value in self._captured.items()}
-    inputs |= {one.name: value for one, value in zip(self._fed, fed, strict=True)}
-    found = tf.graph_util.import_graph_def(
-      definition, inputs, [one.name for one in self._made], name=""
+    inputs = {}
+    for one in self._given:
+      inputs[one.name] = values[id(one)] if id(one) in values else values[id(_captured(one))]
+    return tf.graph_util.import_graph_def(
+      definition, inputs, [one.name for one in self.made], name=""
     )
-    return [value if tf.is_tensor(value) else None for value in found]
 
-  def spread(self, store: variable_store.VariableStore) -> None:
-    """Gives what was assigned on one replica to the copies of the others."""
-    changed = {
-      id(self._captured[tensor.name])
-      for operation in self._inner
-      if operation.type != _READ
-      for tensor in operation.inputs
-      if tensor.name in self._captured
-    }
-    for variable in store.variables.values():
-      copies = store.strategy.experimental_local_results(variable)
-      own = [copy for copy in copies if id(copy.handle) in changed]
-      if own and len(own) < len(copies):
-        for copy in copies:
-          copy.assign(own[0].read_value())
+
+def _captured(placeholder: tf.Tensor) -> tf.Tensor | None:
+  """The tensor of the graph around that a placeholder has the value of."""
+  captures = getattr(placeholder.graph, "captures", ())
+  return next((outer for outer, inner in captures if inner is placeholder), None)
 
 
 def _require_operations(leaves: list[Any]) -> None:
@@ -205,16 +282,6 @@ def _require_operations(leaves: list[Any]) -> None:
 
 def _is_source(operation: tf.Operation) -> bool:
   return operation.type in ("Placeholder", "TPUReplicatedInput")
-
-
-def _value_of(operation: tf.Operation, made: list[Any]) -> tf.Tensor:
-  value = assignments.eager_handle(operation.outputs[0])
-  if value is None:
-    raise errors.SettingError(
-      f"A session runs {made!r}, which needs {operation.outputs[0]!r}: that has a value in a step "
-      "alone. Fetch it by before_run, or give the placeholder's value in feed_dict."[:600]
-    )
-  return value
 
 
 @patches.replaces(v1.train.Saver, "restore")
