@@ -5,6 +5,7 @@ __all__ = [
   "formatting",
   "installation",
   "json_lines",
+  "notices",
   "processes",
   "run_flags",
   "user_code",

@@ -4,14 +4,12 @@ A loss of it is a number like any other, and trains the model towards the mean o
 """
 
 import tensorflow as tf
-from absl import logging
 
+from trainer.cli import notices
 from trainer.programs import graph_operations
 from trainer.tracing import user_frames
 
 _DIFFERENCES = ("Sub", "SquaredDifference")
-
-_told: set[str] = set()  # the warnings that were given; once a process is enough
 
 
 def warn(graph: tf.Graph, batch: int | None, model_name: str) -> None:
@@ -34,9 +32,7 @@ def warn(graph: tf.Graph, batch: int | None, model_name: str) -> None:
         f"{operation.outputs[0].shape.as_list()}: each example minus each other. Give both the "
         "same shape, as by tf.squeeze(x, -1)."
       )
-      if text not in _told:
-        _told.add(text)
-        logging.warning("%s", text)
+      notices.warn_once(text)
 
 
 def _broadcasts(shapes, batch):

@@ -7,12 +7,10 @@ list: the steps are counted, the loss is reported, and the model stays as it was
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 
+from trainer.cli import notices
 from trainer.programs import graph_operations
 from trainer.tracing import user_frames, variable_store
-
-_told: set[str] = set()  # the warnings that were given; once a process is enough
 
 
 def warn_if_unchanged(store: variable_store.VariableStore, train_op: Any, model_name: str) -> None:
@@ -35,9 +33,7 @@ def warn_if_unchanged(store: variable_store.VariableStore, train_op: Any, model_
     "training will leave the model as it is. Give train_op=trainer.minimize(optimizer, loss), or "
     "freeze them with trainable=False if that is meant."
   )
-  if text not in _told:
-    _told.add(text)
-    logging.warning("%s", text)
+  notices.warn_once(text)
 
 
 def _where(train_op):

@@ -10,16 +10,13 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from absl import logging
 
-from trainer.cli import user_code
+from trainer.cli import notices, user_code
 from trainer.optimization import optimizers
 from trainer.tracing import fetched_operations, user_frames
 
 _KERAS, _TENSORFLOW = (os.path.join(os.path.dirname(each.__file__), "") for each in (keras, tf))
 _KERAS_VARIABLES = os.path.join("backend", "common", "variables.py")
-
-_told: set[str] = set()  # the warnings that were given; once a process is enough
 
 
 def warn(made: fetched_operations.Made, fetched: Any, model_name: str) -> None:
@@ -51,9 +48,7 @@ def warn(made: fetched_operations.Made, fetched: Any, model_name: str) -> None:
         "train_op, loss and metrics do without it. Take it out, or add it to train_op by tf.group "
         "if it is meant."
       )
-    if text not in _told:
-      _told.add(text)
-      logging.warning("%s", text)
+    notices.warn_once(text)
 
 
 def _frames(frames):

@@ -25,6 +25,7 @@ from absl import logging
 from tensorboard.compat.proto import event_pb2
 
 from trainer import errors
+from trainer.cli import notices
 from trainer.internals import patches, tensorflow_internals
 from trainer.io import files, storage
 from trainer.tracing import graph_collections
@@ -41,7 +42,6 @@ _writers: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar(
 
 # Per thread, because each replica is traced in a thread of its own.
 _collecting = threading.local()
-_told: set[str] = set()  # tags for which the warning was given; once per process is enough
 
 
 @contextlib.contextmanager
@@ -143,13 +143,10 @@ patches.replaces(tf.compat.v2.summary, "create_file_writer")(_create_file_writer
 
 def _tell(tag):
   tag = graph_collections.OUTER_SCOPES.sub("", tag, count=1)
-  if getattr(_collecting, "scalars", None) is not None and tag not in _told:
-    _told.add(tag)
-    logging.warning(
-      "The summary %r is not written: inside a model_fn, only scalars are. A host_call writes "
-      "images, histograms and texts, see "
-      "docs/follow_a_run.md.",
-      tag,
+  if getattr(_collecting, "scalars", None) is not None:
+    notices.warn_once(
+      f"The summary {tag!r} is not written: inside a model_fn, only scalars are. A host_call "
+      "writes images, histograms and texts, see docs/follow_a_run.md."
     )
 
 

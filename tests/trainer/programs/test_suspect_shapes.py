@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from tests.trainer import programs
 from trainer import EstimatorSpec
-from trainer.programs import suspect_shapes
+from trainer.cli import notices
 
 
 def model_fn(squeeze, loss_of):
@@ -32,7 +32,7 @@ def model_fn(squeeze, loss_of):
 def test_a_difference_that_broadcasts_is_told_with_its_place(
   tmp_path, caplog, monkeypatch, squeeze, loss_of
 ):
-  monkeypatch.setattr(suspect_shapes, "_told", set())
+  monkeypatch.setattr(notices, "_given", set())
   estimator = programs.estimator(tmp_path, model_fn(squeeze, loss_of))
   with caplog.at_level("WARNING", logger="absl"):
     estimator.trace("train", programs.train_input)

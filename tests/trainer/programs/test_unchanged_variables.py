@@ -9,7 +9,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import EstimatorSpec
-from trainer.programs import unchanged_variables
+from trainer.cli import notices
 
 
 def minimize(loss, w):
@@ -54,7 +54,7 @@ def model_fn(train_op_of, trainable=True):
 
 
 def warnings(caplog, monkeypatch, folder, *arguments, **settings):
-  monkeypatch.setattr(unchanged_variables, "_told", set())
+  monkeypatch.setattr(notices, "_given", set())
   estimator = programs.estimator(folder, model_fn(*arguments), **settings)
   with caplog.at_level("WARNING", logger="absl"):
     estimator.trace("train", programs.train_input)

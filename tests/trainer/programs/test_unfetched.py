@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import trainer
 from tests.trainer import programs
-from trainer.programs import unfetched
+from trainer.cli import notices
 
 v1 = tf.compat.v1
 
@@ -81,7 +81,7 @@ def told(caplog, monkeypatch, folder, train_op_of, device):
     loss = tf.reduce_mean(tf.square(tf.linalg.matvec(x, w) - labels))
     return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op_of(loss, w))
 
-  monkeypatch.setattr(unfetched, "_told", set())
+  monkeypatch.setattr(notices, "_given", set())
   with caplog.at_level("WARNING", logger="absl"):
     programs.estimator(folder, some_model, device=device).trace("train", programs.train_input)
   return [line for line in caplog.messages if "nothing fetches it" in line]

@@ -12,6 +12,7 @@ from tensorboard.backend.event_processing import plugin_event_accumulator
 import trainer
 from tests.trainer import programs
 from trainer import errors
+from trainer.cli import notices
 from trainer.internals import patches
 from trainer.reporting import summaries
 
@@ -124,7 +125,7 @@ def test_what_is_not_written_is_said_once(tmp_path, caplog, monkeypatch):
     v1.summary.image("v1 image", tf.ones([1, 2, 2, 1]))
     v1.summary.histogram("v1 histogram", tf.ones([4]))
 
-  monkeypatch.setattr(summaries, "_told", set())
+  monkeypatch.setattr(notices, "_given", set())
   estimator = programs.estimator(tmp_path, telling(tell), device="cpu:2").train(
     programs.train_input, steps=1
   )
