@@ -12,18 +12,23 @@ VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "trainer" / "__init__.py").
 SHIPPED = ("gin_configs", "input_pipelines", "models")
 SHIPPED_PACKAGES = setuptools.find_namespace_packages(include=[f"{folder}*" for folder in SHIPPED])
 
-# tensorflow, tensorflow-cpu and tensorflow-tpu are different packages that overwrite each other, so
-# that TensorFlow comes by an extra, one of three.
-TENSORFLOW = {
-  "cpu": ["tensorflow-cpu>=2.18,<2.22"],
-  "gpu": ["tensorflow[and-cuda]>=2.18,<2.22"],
-  # From libtpu 0.0.32 on, `import tensorflow` aborts: ConfigureDistributedTpuOp_DoWork not
-  # available in this library.
-  "tpu": ["tensorflow-tpu>=2.18,<=2.20", "libtpu>=0.0.15,<=0.0.31"],
-}
-
 # Parts of jax that may change are called: both ends were tried, see docs/versions.md.
 PJRT = ["jax>=0.8.1,<=0.10.2", "jaxlib>=0.8.1,<=0.10.2"]
+
+# The TPU's compiler and driver. It is under Google Cloud's terms and is installed by whoever wants
+# it; nothing of it is in this package.
+LIBTPU = ["libtpu>=0.0.30,<=0.0.51"]
+
+# tensorflow and tensorflow-cpu are different packages that overwrite each other, so that TensorFlow
+# comes by an extra, one of three.
+TENSORFLOW_CPU = ["tensorflow-cpu>=2.18,<2.22"]
+TENSORFLOW = {
+  "cpu": TENSORFLOW_CPU,
+  "gpu": ["tensorflow[and-cuda]>=2.18,<2.22"],
+  # TensorFlow traces on the CPU, and PJRT drives the TPU. jax[tpu] asks for the one libtpu that
+  # jax's authors released it with; no TPU was at hand to try another.
+  "tpu": [*TENSORFLOW_CPU, "jax[tpu]>=0.8.1,<=0.10.2", *PJRT[1:], *LIBTPU],
+}
 
 # cmaes is for the sampler of that name; sqlalchemy is Optuna's way to its databases, and ours.
 SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2,<3"]
@@ -79,10 +84,8 @@ setuptools.setup(
     **TENSORFLOW,
     # Runs compiled programs on XLA devices, those of a CPU at the least: trainer.pjrt.
     "pjrt": PJRT,
-    # The TPU compiler, for trainer.preflight. With [cpu] pip takes the newest; [tpu] asks for an
-    # older libtpu. libtpu is under Google Cloud's terms and is installed by whoever wants it;
-    # nothing of it is in this package.
-    "preflight": [*PJRT, "libtpu>=0.0.30,<=0.0.51"],
+    # trainer.preflight, beside any TensorFlow; [tpu] has it too.
+    "preflight": [*PJRT, *LIBTPU],
     # Engines for exports on the CPU, which trainer.predict and trainer.serve try beside
     # TensorFlow: which is the fastest hangs on the model and the processor. TensorFlow Lite
     # needs no extra: TensorFlow has it.

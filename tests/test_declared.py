@@ -30,7 +30,7 @@ EXTRAS = {
 }
 NAMES = {"googleapiclient": "google-api-python-client"}  # where they are not installed
 OWN = {"trainer", "models", "input_pipelines", "benchmarks", "tests"}
-CAPPED = ("tensorflow-cpu", "tensorflow", "tensorflow-tpu", "keras", "gin-config", "tensorboard")
+CAPPED = ("tensorflow-cpu", "tensorflow", "keras", "gin-config", "tensorboard")
 
 
 def imported(path):

@@ -10,7 +10,7 @@ from trainer.pjrt import installed
 
 
 def test_the_versions_are_those_of_setup():
-  for extra in ("pjrt", "preflight"):
+  for extra in ("pjrt", "preflight", "tpu"):
     found = declared.requirements(extra)
     for name in ("jax", "jaxlib"):
       ends = {each.operator: each.version for each in found[name].specifier}
