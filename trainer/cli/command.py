@@ -22,7 +22,7 @@ from absl import logging as absl_logging
 
 from trainer import errors
 from trainer.cli import formatting
-from trainer.internals import import_noise, libtpu_environment
+from trainer.internals import import_noise
 
 _DEBUG = flags.DEFINE_bool(
   "debug", False, "Show where in the program an error comes from, and TensorFlow's own messages."
@@ -112,7 +112,6 @@ def _parse(argv, positional):
 
 
 def _call(main, argv):
-  libtpu_environment.skip_metadata_query()
   if _DEBUG.value:
     import_noise.show()  # `import trainer` has hidden it
   handler = absl_logging.get_absl_handler()

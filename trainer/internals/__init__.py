@@ -1,14 +1,7 @@
 """The private names of TensorFlow and Keras that Octet uses, and the functions that it replaces.
 
 Each private name is used in one file only. A test says which version of the library lacks it. The
-private names of gin are in `trainer.config.gin_internals`. `libtpu_environment` is about the
-variables by which TensorFlow's driver of TPUs is told what it asks for.
+private names of gin are in `trainer.config.gin_internals`.
 """
 
-__all__ = [
-  "import_noise",
-  "keras_internals",
-  "libtpu_environment",
-  "patches",
-  "tensorflow_internals",
-]
+__all__ = ["import_noise", "keras_internals", "patches", "tensorflow_internals"]

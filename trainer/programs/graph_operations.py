@@ -1,6 +1,6 @@
 """The operations of a traced function, and of the functions that it calls."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -8,25 +8,19 @@ from trainer.internals import tensorflow_internals
 from trainer.tracing import user_frames
 
 
-def walk(
-  graph: tf.Graph,
-  is_left_out: Callable[[tf.Operation], bool] = lambda operation: False,
-  seen: set[str] | None = None,
-) -> Iterator[tf.Operation]:
+def walk(graph: tf.Graph, seen: set[str] | None = None) -> Iterator[tf.Operation]:
   """Yields the operations of a graph, and then those of the functions that they call.
 
   Args:
     graph: the graph.
-    is_left_out: whether an operation is left out, with what it calls.
     seen: names of functions to leave out; those that are found are added.
   """
   seen, inner = set() if seen is None else seen, []
   for operation in graph.get_operations():
-    if not is_left_out(operation):
-      yield operation
-      inner += called_graphs(operation, seen)
+    yield operation
+    inner += called_graphs(operation, seen)
   for each in inner:
-    yield from walk(each, is_left_out, seen)
+    yield from walk(each, seen)
 
 
 def called_graphs(operation: tf.Operation, seen: set[str] | None = None) -> list[tf.Graph]:

@@ -1,4 +1,4 @@
-"""Refuses operations that only a TPU can run.
+"""Refuses operations that only XLA devices (`--device=tpu`, `xla:N`) can run.
 
 `xla.replica_id()` of `tensorflow.compiler.tf2xla.python` has kernels for CPUs and GPUs. When one
 runs, also in a function with `jit_compile=True`, the process ends with SIGSEGV.
@@ -12,7 +12,7 @@ from trainer.tracing import user_frames
 
 
 def check(function: Any, model_name: str) -> None:
-  """Checks a function that was traced for any device.
+  """Checks a function that TensorFlow will run.
 
   Args:
     function: the tf.types.experimental.ConcreteFunction.
@@ -21,13 +21,11 @@ def check(function: Any, model_name: str) -> None:
   Raises:
     ModelFnError: an operation of the function would end the process. The message names its line.
   """
-  # A TPU runs what TensorFlow has marked so, with what that calls.
-  on_a_tpu = lambda operation: "_tpu_replicate" in operation.node_def.attr
-  for operation in graph_operations.walk(function.graph, on_a_tpu):
+  for operation in graph_operations.walk(function.graph):
     if operation.type == "XlaReplicaId":
       where = user_frames.where(graph_operations.frames_of(operation))
       raise errors.ModelFnError(
-        f"model_fn {model_name}: xla.replica_id(){where} works on a TPU alone and ends the "
+        f"model_fn {model_name}: xla.replica_id(){where} works on XLA devices alone and ends the "
         "process elsewhere: take tf.distribute.get_replica_context().replica_id_in_sync_group, "
         "which works on every device."
       )

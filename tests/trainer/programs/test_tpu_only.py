@@ -7,7 +7,6 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 
 from trainer import errors
-from trainer.internals import tensorflow_internals
 from trainer.programs import tpu_only
 
 ids = {
@@ -31,12 +30,3 @@ def test_it_is_found(where):
   line = rf"\({re.escape(__file__)}:\d+\)"
   with pytest.raises(errors.ModelFnError, match=rf"model_fn mine: xla.replica_id\(\) {line} works"):
     tpu_only.check(traced(ids[where]), "mine")
-
-
-def test_what_a_tpu_runs_is_left_alone():
-  def fn(x):
-    own = xla.replica_id()
-    tensorflow_internals.set_attribute(own.op, "_tpu_replicate", s=b"cluster")
-    return own
-
-  tpu_only.check(traced(fn), "mine")
