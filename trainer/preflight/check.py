@@ -136,7 +136,9 @@ class Check:
       steps = self._steps_of(report.topology.replicas)
       element = self._stage(report, "contract", lambda: steps.call_input_fn(report.kind))
       traced = self._stage(report, "trace", lambda: steps.trace_planned(report.kind, element))
-      program = self._stage(report, "lower", lambda: lowering.lower(traced.concrete))
+      program = self._stage(
+        report, "lower", lambda: lowering.lower(traced.concrete, traced.global_step.handle)
+      )
       loops = self._loops_of(report.topology.replicas)
       bridged = self._stage(report, "bridge", lambda: loops.bridge(report.kind, element))
       graph, variables = traced.concrete.graph, steps.program.store.variables.values()
@@ -214,7 +216,7 @@ class Check:
       self.tell(report, "search", batch)
       steps = steps_lib.Steps(self.experiment, report.topology.replicas, {report.kind: batch})
       traced = steps.trace_planned(report.kind, steps_lib.with_batch(lowered.element, batch))
-      program = lowering.lower(traced.concrete)
+      program = lowering.lower(traced.concrete, traced.global_step.handle)
       result = compiler.compile_program(program, report.topology, self.timeout_seconds)
       return _fit(result, _next_input(traced.plan), limit)
 

@@ -7,7 +7,8 @@ TensorFlow lowers a function as a TPU does without a TPU only if it has no varia
 graph is gone through in the order of the program: a read is the current value, and an assignment is
 the next one. Loops carry the values that are assigned in them, branches give them back, and called
 functions are written out in place. `variable_operations` says what each operation does to a
-variable.
+variable. A random operation with a state of its own counts what a step draws, as if it were a
+variable that each step begins at 0: `random_operations.drawn`.
 """
 
 import dataclasses
@@ -19,7 +20,12 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.internals import tensorflow_internals
-from trainer.programs import graph_operations, portable_operations, variable_operations
+from trainer.programs import (
+  graph_operations,
+  portable_operations,
+  random_operations,
+  variable_operations,
+)
 
 _LOOPS = ("While", "StatelessWhile")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
@@ -30,6 +36,9 @@ _FUNCTIONS = {
   **dict.fromkeys(_CALLS, ("f",)),
   **dict.fromkeys(("If", "StatelessIf"), ("then_branch", "else_branch")),
 }
+
+# Where the state has the number of draws since the step began. No variable has this index.
+_DRAWS = -1
 
 
 class ImpureError(errors.OctetError, RuntimeError):
@@ -57,6 +66,8 @@ class Functionalized:
 
   Args:
     traced: the function.
+    step: the handle of the global step, where replicas run the function: random numbers follow from
+      the step and the replica. None for a function of its own, whose numbers follow from the seed.
 
   Attributes:
     handles: eager handles of the variables, in the order of their values in `call`.
@@ -69,24 +80,30 @@ class Functionalized:
     ImpureError: an operation uses a resource in a way that is not known here.
   """
 
-  def __init__(self, traced: tf.types.experimental.ConcreteFunction) -> None:
+  def __init__(
+    self, traced: tf.types.experimental.ConcreteFunction, step: tf.Tensor | None = None
+  ) -> None:
     self._graph = traced.graph
     self._captured: dict[Any, Any] = {}  # of a placeholder: a _Handle, or the tensor itself
     self.handles: list[tf.Tensor] = []
     self.specs: list[tf.TensorSpec] = []
     self.operations: dict[str, tf.Operation] = {}
+    self._step: int | None = None  # the index of the global step
+    self._is_of_replicas = step is not None
     for outside, inside in self._graph.captures:
       spec = tensorflow_internals.spec_of_handle(outside)
       if spec is None:
         self._captured[inside.ref()] = outside
         continue
       self._captured[inside.ref()] = _Handle(len(self.handles))
+      if outside is step:
+        self._step = len(self.handles)
       self.handles.append(outside)
       self.specs.append(spec)
     own = len(self._graph.inputs) - len(self._graph.captures)
     self.arguments = [tf.TensorSpec(each.shape, each.dtype) for each in self._graph.inputs[:own]]
     captured = [self._captured.get(tensor.ref()) for tensor in self._graph.inputs]
-    self.assigned = sorted(_assigned(self._graph, captured))
+    self.assigned = sorted(_assigned(self._graph, captured) - {_DRAWS})
 
   def call(self, values: Sequence[tf.Tensor], arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Does what the traced function does. Call it while a tf.function is traced.
@@ -98,7 +115,7 @@ class Functionalized:
     Returns:
       The next values of the variables in `assigned`; then the results of the traced function, flat.
     """
-    state = dict(enumerate(values))
+    state = {**dict(enumerate(values)), _DRAWS: tf.constant(0, tf.int64)}
     rest = iter(arguments)
     given = [
       self._captured[tensor.ref()] if tensor.ref() in self._captured else next(rest)
@@ -144,6 +161,8 @@ class Functionalized:
     if operation.type in _CALLS:
       ((graph,), _) = _called(operation)
       return self._go_through(graph, inputs, state, f"{prefix}{operation.name}/")
+    if operation.type in random_operations.STATEFUL:
+      return self._draw(operation, inputs, state, prefix)
     if not any(isinstance(value, _Handle) for value in inputs):
       with tf.name_scope(f"{prefix}{operation.name}/"):
         replaced = portable_operations.replaced(operation, inputs)
@@ -160,8 +179,26 @@ class Functionalized:
     if not rule.assigns:
       return [found]
     for name, value in zip(rule.assigns, found, strict=True):
-      state[inputs[names.index(name)].index] = value
+      index = inputs[names.index(name)].index
+      state[index] = value
+      if index == self._step:
+        state[_DRAWS] = tf.constant(0, tf.int64)
     return [now[names.index(rule.returns)]] if rule.returns else []
+
+  def _draw(self, operation, inputs, state, prefix):
+    none = tf.constant(0, tf.int64)
+    step = none if self._step is None else state[self._step]
+    with tf.name_scope(f"{prefix}{operation.name}/"):
+      replica = tensorflow_internals.xla_replica_id() if self._is_of_replicas else none
+      drawn = random_operations.drawn(operation, inputs, step, replica, state[_DRAWS])
+      state[_DRAWS] += 1
+    if drawn is None:
+      raise ImpureError(
+        operation,
+        "draws random numbers of a size or in a way for which an XLA device has none that follow "
+        "from the seed: take an operation of tf.random.stateless_... or a Keras layer.",
+      )
+    return drawn
 
   def _copy(self, operation, inputs, prefix):
     attributes = dict(operation.node_def.attr)
@@ -183,7 +220,7 @@ class Functionalized:
   def _loop(self, operation, inputs, state):
     (condition, body), _ = _called(operation)
     if _assigned(condition, inputs):
-      raise ImpureError(operation, "assigns a variable in its condition.")
+      raise ImpureError(operation, "assigns a variable or draws a number in its condition.")
     assigned = sorted(_assigned(body, inputs))
     # What a loop does not change stays outside of it, where XLA knows the constants among it.
     carried = [
@@ -213,7 +250,7 @@ class Functionalized:
       [*(inputs[index] for index in carried), *(state[index] for index in assigned)],
       shape_invariants=[
         *(body.inputs[index].shape for index in carried),
-        *(self.specs[index].shape for index in assigned),
+        *(state[index].shape if index == _DRAWS else self.specs[index].shape for index in assigned),
       ],
     )
     full, now = unpacked(ends)
@@ -258,7 +295,7 @@ def _called(operation: tf.Operation) -> tuple[list[tf.Graph], Sequence[tf.Tensor
 
 
 def _assigned(graph: tf.Graph, given: Sequence[Any]) -> set[int]:
-  """Returns the indexes of the variables that a graph assigns, given its inputs."""
+  """Returns the indexes of the variables that a graph assigns, given its inputs; _DRAWS too."""
   handles = {
     tensor.name: value
     for tensor, value in zip(graph.inputs, given, strict=True)
@@ -267,6 +304,8 @@ def _assigned(graph: tf.Graph, given: Sequence[Any]) -> set[int]:
   found: set[int] = set()
   for operation in _in_order(graph):
     graphs, tensors = _called(operation)
+    if operation.type in random_operations.STATEFUL:
+      found.add(_DRAWS)
     for inner in graphs:
       found |= _assigned(inner, [handles.get(tensor.name) for tensor in tensors])
     rule = variable_operations.RULES.get(operation.type)

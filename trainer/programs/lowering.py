@@ -84,18 +84,21 @@ def is_as_on_tpu() -> bool:
   return tensorflow_package.installed().for_tpu
 
 
-def lower(traced: tf.types.experimental.ConcreteFunction) -> hlo_program.HloProgram:
+def lower(
+  traced: tf.types.experimental.ConcreteFunction, step: tf.Tensor | None = None
+) -> hlo_program.HloProgram:
   """Lowers a traced program, once it is functionalized.
 
   Args:
     traced: the function, whose arguments are flat.
+    step: the handle of the global step, see functionalize.Functionalized.
 
   Raises:
     LowerError: XLA cannot compile the program, or it cannot be made a function without variables.
   """
   functionalized = None
   try:
-    functionalized = functionalize.Functionalized(traced)
+    functionalized = functionalize.Functionalized(traced, step)
     return lower_functionalized(functionalized, "TPU" if is_as_on_tpu() else None)
   except functionalize.ImpureError as error:
     raise LowerError(str(error), op=error.operation.type) from error

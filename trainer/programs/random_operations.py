@@ -1,9 +1,14 @@
-"""TensorFlow's stateless random operations, by the generator that the device itself has.
+"""TensorFlow's random operations, by the generator that the device itself has.
 
 XLA has an operation whose algorithm is the device's choice: a TPU has a generator in hardware, and
 XLA takes Philox on a CPU or GPU. TensorFlow writes Philox into every program that it lowers for a
 CPU. A TPU computes that slowly and in much memory. The numbers of these rules follow from the seed
 alone, on devices of one kind; they are not those of TensorFlow's kernels.
+
+An operation with a state of its own, such as tf.random.uniform, has none here: its numbers follow
+from the run's seed, the step, the core, and the number of draws before it in the step. So a
+training that is resumed draws what it would have drawn. XLA itself would draw numbers that no seed
+decides.
 """
 
 import functools
@@ -116,6 +121,13 @@ def _multinomial(state, shape, dtype, logits, num_samples):
   return tf.argmax(tf.cast(logits, wide)[:, tf.newaxis] + noise, -1, dtype)
 
 
+def _shuffled(state, shape, dtype, value):
+  """The rows of a value in another order."""
+  del dtype
+  keys = tf.bitcast(_draw(state, shape[:1], tf.uint32), tf.int32)
+  return tf.gather(value, tf.argsort(keys, stable=True))
+
+
 def _key_and_counter(
   operation: tf.Operation, inputs: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor] | None:
@@ -151,15 +163,15 @@ def _mixed(word):
   return tf.bitwise.bitwise_xor(word, _right(word, tf.constant(31, tf.uint64)))
 
 
-def _uniform_as_used(
-  operation: tf.Operation, inputs: Sequence[tf.Tensor]
-) -> Sequence[tf.Tensor] | None:
-  """The rule of a uniform draw. Dropout draws, and compares with its rate: a byte may suffice.
+def _computed(compute, operation, state, given):
+  """Returns the outputs of a draw. Dropout compares a number with its rate: a byte may suffice.
 
   XLA keeps in memory what its generator draws, so that a byte takes a quarter of the memory.
   """
-  is_of_a_byte = _is_decided_by_a_byte(operation.outputs[0])
-  return _drawn(_uniform_of_a_byte if is_of_a_byte else _uniform, operation, inputs)
+  (result,) = operation.outputs
+  if compute is _uniform and _is_decided_by_a_byte(result):
+    compute = _uniform_of_a_byte
+  return [compute(state, result.shape.as_list(), result.dtype, **given)]
 
 
 def _is_decided_by_a_byte(number):
@@ -206,9 +218,7 @@ def _drawn(
   It does not apply where the shape is unknown, or where the program asks for an algorithm by name.
   """
   (result,) = operation.outputs
-  names = (argument.name for argument in operation.op_def.input_arg)
-  given: dict[str, Any] = dict(zip(names, inputs, strict=True))
-  given.pop("shape", None)
+  given = _given(operation, inputs)
   algorithm = tf.get_static_value(given.pop("alg", tf.constant(0)))
   named = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.THREEFRY.value)
   if not result.shape.is_fully_defined() or algorithm in named:
@@ -218,7 +228,45 @@ def _drawn(
   else:
     # The second word of the counter is 0 where `_key_and_counter` made it.
     state = tf.concat([given.pop("key"), given.pop("counter")[:1]], 0)
-  return [compute(state, result.shape.as_list(), result.dtype, **given)]
+  return _computed(compute, operation, state, given)
+
+
+def _given(operation, inputs):
+  """Returns the inputs by name, without the shape of the result."""
+  names = (argument.name for argument in operation.op_def.input_arg)
+  given: dict[str, Any] = dict(zip(names, inputs, strict=True))
+  given.pop("shape", None)
+  return given
+
+
+def drawn(
+  operation: tf.Operation,
+  inputs: Sequence[tf.Tensor],
+  step: tf.Tensor,
+  replica: tf.Tensor,
+  draws: tf.Tensor,
+) -> Sequence[tf.Tensor] | None:
+  """Computes what an operation of STATEFUL draws.
+
+  Args:
+    operation: the traced operation.
+    inputs: its new inputs.
+    step: int64 scalar tensor: the global step.
+    replica: scalar tensor: the number of the replica.
+    draws: int64 scalar tensor: the number of draws before this one in the step, below 2**32.
+
+  Returns:
+    The outputs, or None if the operation has no rule, or a shape that is not known.
+  """
+  (result,) = operation.outputs
+  compute = STATEFUL[operation.type]
+  if compute is None or not result.shape.is_fully_defined():
+    return None
+  of_operation = tf.constant([operation.get_attr("seed"), operation.get_attr("seed2")], tf.int64)
+  # Each of the two can be undone: so no two draws of an operation have one state.
+  of_draw = tf.stack([step, tf.cast(replica, tf.int64) * 2**32 + draws])
+  state = _state_of(tf.bitwise.bitwise_xor(tf.bitcast(_state_of(of_operation), tf.int64), of_draw))
+  return _computed(compute, operation, state, _given(operation, inputs))
 
 
 def _rules():
@@ -226,12 +274,12 @@ def _rules():
   for name, compute in {
     "StatelessRandomUniformInt": _int,
     "StatelessRandomUniformFullInt": _full_int,
+    "StatelessRandomUniform": _uniform,
     "StatelessRandomNormal": _normal,
     "StatelessTruncatedNormal": _truncated_normal,
   }.items():
     for version in ("", "V2"):  # the first version takes a seed, the second a key and a counter
       rules[name + version] = functools.partial(_drawn, compute)
-  rules["StatelessRandomUniform"] = rules["StatelessRandomUniformV2"] = _uniform_as_used
   return {**rules, "StatelessMultinomial": functools.partial(_drawn, _multinomial)}
 
 
@@ -240,3 +288,16 @@ def _rules():
 RULES: dict[str, Callable[[tf.Operation, Sequence[tf.Tensor]], Sequence[tf.Tensor] | None]] = (
   _rules()
 )
+# Type of an operation that has a state of its own → the function that computes what it draws, as
+# for `_drawn`; None for one that has no rule.
+STATEFUL: dict[str, Callable[..., tf.Tensor] | None] = {
+  "Multinomial": _multinomial,
+  "ParameterizedTruncatedNormal": None,
+  "RandomGamma": None,
+  "RandomPoissonV2": None,
+  "RandomShuffle": _shuffled,
+  "RandomStandardNormal": _normal,
+  "RandomUniform": _uniform,
+  "RandomUniformInt": _int,
+  "TruncatedNormal": _truncated_normal,
+}

@@ -21,6 +21,7 @@ class TracedProgram:
     plan: what it was traced for.
     concrete: the concrete function of the flat tensors of plan.arguments. Where the program is one
       step, it returns the step's results; where it takes a stack, nothing.
+    global_step: the variable.
     step: what the trace of its step found.
     kept: what a program that takes a stack leaves in variables of each core: the CoreTotals of a
       training, the CoreResults of groups. None for one step.
@@ -28,6 +29,7 @@ class TracedProgram:
 
   plan: plan_lib.Plan
   concrete: tf.types.experimental.ConcreteFunction
+  global_step: tf.Variable
   step: step_lib.TracedStep
   kept: Any
 
@@ -65,7 +67,7 @@ def trace(
   function = tf.function(run, autograph=False, jit_compile=jit_compile)
   concrete = function.get_concrete_function(*tf.nest.flatten(plan.arguments))
   kept, step = found[-1]
-  return TracedProgram(plan, concrete, step, kept)
+  return TracedProgram(plan, concrete, program.global_step, step, kept)
 
 
 def trace_longest(plan: plan_lib.Plan, trace: Callable[[plan_lib.Plan], _Traced]) -> _Traced:

@@ -66,14 +66,15 @@ def of(
   """
   from trainer.pjrt import jaxlib_internals  # which imports jax
 
+  functionalized = None
   try:
-    functionalized = functionalize.Functionalized(traced.concrete)
+    functionalized = functionalize.Functionalized(traced.concrete, traced.global_step.handle)
     hlo = lowering.lower_functionalized(functionalized)
   except functionalize.ImpureError as error:
-    raise lowering.LowerError(str(error)) from error
+    raise lowering.LowerError(str(error), op=error.operation.type) from error
   except (ValueError, TypeError, tf.errors.OpError) as error:
     # Not chained: TensorFlow's message is long, and what helps of it is in ours.
-    raise lowering.lower_error(str(error)) from None
+    raise lowering.lower_error(str(error), functionalized) from None
   arguments = [
     variables.argument(handle, spec)
     for handle, spec in zip(functionalized.handles, functionalized.specs, strict=True)

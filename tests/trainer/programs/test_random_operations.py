@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer.programs import pure
+from trainer.programs import functionalize
 
 SEED = tf.TensorSpec([2], tf.int32)
 COUNT = 100_000
@@ -237,3 +238,64 @@ def test_a_size_of_the_data_stays():
   largest, size = pure.compiled(function, tf.TensorSpec([1000], tf.bool), SEED)(given, [1, 2])
   assert 0.9 < largest < 1
   assert size == 500
+
+
+def test_operations_with_a_state_of_their_own():
+  def function():
+    return [
+      tf.random.uniform([COUNT], -1, 3),
+      tf.random.normal([COUNT]),
+      tf.random.truncated_normal([COUNT]),
+      tf.random.uniform([COUNT], 0, 10, tf.int32),
+      tf.random.shuffle(tf.range(COUNT)),
+      tf.random.categorical(tf.math.log([[0.25, 0.75]]), COUNT),
+      tf.nn.dropout(tf.ones([COUNT]), 0.25),
+    ]
+
+  results = [each.numpy() for each in pure.compiled(function)()]
+  uniform, normal, truncated, integers, shuffled, categories, dropped = results
+  assert_distributed(uniform, lambda x: (x + 1) / 4)
+  assert_distributed(normal, normal_below)
+  assert np.max(np.abs(truncated)) <= 2
+  np.testing.assert_allclose(np.bincount(integers) / COUNT, np.full(10, 0.1), atol=0.005)
+  np.testing.assert_array_equal(np.sort(shuffled), np.arange(COUNT))
+  assert_distributed(shuffled[: COUNT // 2] / COUNT, lambda x: x)
+  assert np.mean(categories) == pytest.approx(0.75, abs=0.005)
+  assert np.mean(dropped == 0) == pytest.approx(0.25, abs=0.005)
+  for first, again in zip(results, pure.compiled(function)(), strict=True):
+    np.testing.assert_array_equal(first, again)
+
+
+def test_each_draw_of_a_state_of_its_own_is_another():
+  """In a row, in the turns of a loop, in a branch, in a function, and after it."""
+
+  @tf.function(autograph=False)
+  def called():
+    return tf.random.uniform([])
+
+  def function():
+    body = lambda i, found: (i + 1, found.write(i, tf.random.uniform([])))
+    _, looped = tf.while_loop(lambda i, _: i < 5, body, (0, tf.TensorArray(tf.float32, 5)))
+    branch = lambda: tf.random.uniform([])
+    branched = tf.cond(looped.read(0) >= 0, branch, lambda: 0.0)
+    drawn = [tf.random.uniform([]), tf.random.uniform([]), called(), called(), branched]
+    return tf.concat([looped.stack(), drawn, tf.random.uniform([3])], 0)
+
+  (numbers,) = pure.compiled(function)()
+  assert len(set(numbers.numpy().tolist())) == len(numbers) == 13
+
+
+@pytest.mark.parametrize(
+  "draw",
+  [
+    lambda: tf.random.gamma([2], 1.0),
+    lambda: tf.random.uniform(tf.shape(tf.where(tf.random.uniform([3]) > 0.5))),
+    lambda: tf.raw_ops.ParameterizedTruncatedNormal(
+      shape=[2], means=0.0, stdevs=1.0, minvals=-1.0, maxvals=1.0
+    ),
+  ],
+  ids=["gamma", "of a size of the data", "ParameterizedTruncatedNormal"],
+)
+def test_what_no_seed_would_decide_is_named_with_its_place(draw):
+  with pytest.raises(functionalize.ImpureError, match=rf"\({__file__}:\d+\) draws random numbers"):
+    pure.compiled(draw)()

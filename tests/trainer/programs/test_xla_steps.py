@@ -204,10 +204,24 @@ def test_a_program_that_fails_loses_no_checkpoint(tmp_path, monkeypatch):
   testing.assert_same_values(testing.values(estimator), testing.values(whole))
 
 
-def test_random_numbers_differ_between_devices_and_steps(tmp_path):
-  """The masks of a dropout have the right share."""
-  size = 2000
+def keras_dropout(ones):
+  return keras.layers.Dropout(0.25)(ones, training=True)
 
+
+def stateful_dropout(ones):
+  return tf.nn.dropout(ones, 0.25)
+
+
+def generator(ones):
+  drawn = tf.random.Generator.from_seed(3).uniform(ones.shape)
+  return tf.where(drawn < 0.25, 0.0, ones)
+
+
+MASKS = pytest.mark.parametrize("mask", [keras_dropout, stateful_dropout, generator])
+
+
+def masks_of(folder, mask, steps, **config):
+  """Shape [steps * 8, size]: the mask of each step and device."""
   notes = []
 
   def note(masks):
@@ -215,15 +229,32 @@ def test_random_numbers_differ_between_devices_and_steps(tmp_path):
 
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
-    mask = keras.layers.Dropout(0.25)(tf.ones([1, size]), training=True)
-    spec.host_call = note, [mask]
+    spec.host_call = note, [mask(tf.ones([1, 2000]))]
     return spec
 
-  programs.estimator(tmp_path, model_fn, XLA).train(programs.train_input, max_steps=2)
-  masks = np.concatenate(notes)
-  assert masks.shape == (16, size)
+  programs.estimator(folder, model_fn, XLA, **config).train(programs.train_input, max_steps=steps)
+  return np.concatenate(notes)
+
+
+@MASKS
+def test_random_numbers_differ_between_devices_and_steps(tmp_path, mask):
+  """The masks of a dropout have the right share."""
+  masks = masks_of(tmp_path, mask, 2)
+  assert masks.shape == (16, 2000)
   assert np.mean(masks == 0) == pytest.approx(0.25, abs=0.02)
-  assert len({mask.tobytes() for mask in masks}) == 16
+  assert len({each.tobytes() for each in masks}) == 16
+
+
+@MASKS
+def test_random_numbers_follow_from_the_seed_and_the_step(tmp_path, mask):
+  """Also after a restart, and in programs of other lengths."""
+  whole = masks_of(tmp_path / "whole", mask, 5)
+  masks_of(tmp_path / "parts", mask, 3, **programs.fixed_loops(2))
+  rest = masks_of(tmp_path / "parts", mask, 5, **programs.fixed_loops(2))
+  np.testing.assert_array_equal(whole[3 * 8 :], rest)
+  other = masks_of(tmp_path / "other", mask, 5, tf_random_seed=2)
+  if mask is not generator:  # which has a seed of its own
+    assert not {each.tobytes() for each in whole} & {each.tobytes() for each in other}
 
 
 def test_a_step_of_the_input_can_be_read_on_the_host(tmp_path):
