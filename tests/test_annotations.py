@@ -5,22 +5,15 @@ import fnmatch
 import pathlib
 import tomllib
 
-import pytest
-
 import trainer
-
-ROOT = pathlib.Path(trainer.__file__).resolve().parents[1]
+from tests import sources
 
 
 def files():
   """The files whose public functions must have types: all whose ANN rules ruff does not ignore."""
-  ruff = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+  ruff = tomllib.loads((sources.ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
   ignored = [pattern for pattern, rules in ruff["per-file-ignores"].items() if "ANN" in rules]
-  found = [
-    str(path.relative_to(ROOT))
-    for folder in ("trainer", "models", "input_pipelines")
-    for path in sorted((ROOT / folder).rglob("*.py"))
-  ]
+  found = sources.files("trainer", "models", "input_pipelines")
   return [path for path in found if not any(fnmatch.fnmatch(path, each) for each in ignored)]
 
 
@@ -41,9 +34,8 @@ def untyped(body, within_class=False):
       yield node.name
 
 
-@pytest.mark.parametrize("path", files())
-def test_public_functions_have_types(path):
-  assert list(untyped(ast.parse((ROOT / path).read_text()).body)) == []
+def test_public_functions_have_types():
+  assert sources.breaches(files(), lambda path: untyped(sources.tree(path).body)) == {}
 
 
 def test_the_rule_finds_what_breaks_it():

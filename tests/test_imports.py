@@ -10,15 +10,16 @@ import pytest
 
 import trainer
 from docs.tools import architecture
+from tests import sources
 
-ROOT = pathlib.Path(trainer.__file__).resolve().parents[1]
+ROOT = sources.ROOT
 PUBLIC = {"errors", *trainer.__all__}
 NOT_IMPORTED_BY_TRAINER = ("models", "input_pipelines")
 
 
-def imports(source):
+def imports(tree):
   """(line, module, name) of every import: name is None for `import module`."""
-  for node in ast.walk(ast.parse(source)):
+  for node in ast.walk(tree):
     if isinstance(node, ast.Import):
       yield from ((node.lineno, alias.name, None) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -27,21 +28,24 @@ def imports(source):
       )
 
 
-def private_uses(source):
+def private_uses(tree):
   """What a file takes from trainer beside its public names, as "line: what".
 
   A command may be run as those of trainer are.
   """
   public = PUBLIC
-  is_command = '__name__ == "__main__"' in source
-  for line, module, name in imports(source):
+  is_command = any(
+    isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+    for node in tree.body
+  )
+  for line, module, name in imports(tree):
     if module == "trainer" and name is not None and name not in public:
       yield f"{line}: from trainer import {name}"
     elif module == "trainer.cli" and name == "command" and is_command:
       continue
     elif module.startswith("trainer.") and module != "trainer.errors":
       yield f"{line}: {module}"
-  for node in ast.walk(ast.parse(source)):
+  for node in ast.walk(tree):
     if (
       isinstance(node, ast.Attribute)
       and isinstance(node.value, ast.Name)
@@ -51,9 +55,9 @@ def private_uses(source):
       yield f"{node.lineno}: trainer.{node.attr}"
 
 
-def upward_imports(source):
+def upward_imports(tree):
   """What a file of trainer takes from models and input_pipelines, as "line: module"."""
-  for line, module, _ in imports(source):
+  for line, module, _ in imports(tree):
     if module.partition(".")[0] in NOT_IMPORTED_BY_TRAINER:
       yield f"{line}: {module}"
 
@@ -69,9 +73,9 @@ PRIVATE = {
 }
 
 
-def libraries_internals(source):
+def libraries_internals(tree):
   """What a file imports of a library's own modules, as (line, one of PRIVATE)."""
-  for line, module, name in imports(source):
+  for line, module, name in imports(tree):
     whole = f"{module}.{name}."
     yield from ((line, private) for private in PRIVATE if whole.startswith(f"{private}."))
 
@@ -87,28 +91,20 @@ MAY_FAIL_ONCE = {
 }
 
 
-def files_past_storage(source, allowed=()):
+def files_past_storage(tree, allowed=()):
   """What a file calls that reads or writes a file once, as "line: name"."""
-  for node in ast.walk(ast.parse(source)):
+  for node in ast.walk(tree):
     if isinstance(node, ast.Attribute) and ast.unparse(node) in set(_ONCE) - set(allowed):
       yield f"{node.lineno}: {ast.unparse(node)}"
-
-
-def files(*folders):
-  return [
-    str(path.relative_to(ROOT))
-    for folder in folders
-    for path in sorted((ROOT / folder).rglob("*.py"))
-  ]
 
 
 # The rooms of trainer/ from the bottom to the top: a room imports from those before it.
 ROOMS = architecture.rooms(architecture.PAGE.read_text())
 
 
-def imported_modules(source):
+def imported_modules(tree):
   """(line, name below trainer) of every module of trainer that a file imports."""
-  for line, module, name in imports(source):
+  for line, module, name in imports(tree):
     if module == "trainer" and name is not None:
       yield line, name
     elif module.startswith("trainer."):
@@ -121,18 +117,18 @@ def room_of(path):
   return pathlib.Path(path).parts[1].removesuffix(".py")
 
 
-def backward_imports(room, source):
+def backward_imports(room, tree):
   """What a file of a room imports from its own level or above, as "line: module"."""
   before = ROOMS[: ROOMS.index(room)]
-  for line, module in imported_modules(source):
+  for line, module in imported_modules(tree):
     other = module.partition(".")[0]
     if other != room and other not in before and other not in PUBLIC and other != "__version__":
       yield f"{line}: {module}"
 
 
-def names_past_the_face(room, source):
+def names_past_the_face(room, tree):
   """What a file imports from another package of trainer that this package does not show."""
-  for line, module in imported_modules(source):
+  for line, module in imported_modules(tree):
     package, _, below = module.partition(".")
     name = below.partition(".")[0]
     init = ROOT / "trainer" / package / "__init__.py"
@@ -150,48 +146,57 @@ def face_of(package):
   return []
 
 
-@pytest.mark.parametrize("path", files("trainer"))
-def test_rooms_import_downwards_and_by_their_faces(path):
-  room, source = room_of(path), (ROOT / path).read_text()
-  if path == "trainer/__init__.py":
-    return
-  assert list(backward_imports(room, source)) == []
-  assert list(names_past_the_face(room, source)) == []
+def test_rooms_import_downwards_and_by_their_faces():
+  paths = [path for path in sources.files("trainer") if path != "trainer/__init__.py"]
+  breaks = functools.partial(sources.breaches, paths)
+  assert breaks(lambda path: backward_imports(room_of(path), sources.tree(path))) == {}
+  assert breaks(lambda path: names_past_the_face(room_of(path), sources.tree(path))) == {}
 
 
-def test_the_room_rules_find_what_breaks_them():
-  assert list(backward_imports("inputs", "from trainer import estimator")) == ["1: estimator"]
-  assert list(backward_imports("inputs", "from trainer.loop import outer_loop")) == [
-    "1: loop.outer_loop"
-  ]
-  assert list(backward_imports("loop", "from trainer.inputs import call")) == []
-  assert list(names_past_the_face("loop", "from trainer.checkpoints import keras_weights")) == [
-    "1: checkpoints.keras_weights"
-  ]
-  assert list(names_past_the_face("checkpoints", "from trainer.checkpoints import reader")) == []
+@pytest.mark.parametrize(
+  "rule, room, source, found",
+  [
+    (backward_imports, "inputs", "from trainer import estimator", ["1: estimator"]),
+    (backward_imports, "inputs", "from trainer.loop import outer_loop", ["1: loop.outer_loop"]),
+    (backward_imports, "loop", "from trainer.inputs import call", []),
+    (
+      names_past_the_face,
+      "loop",
+      "from trainer.checkpoints import keras_weights",
+      ["1: checkpoints.keras_weights"],
+    ),
+    (names_past_the_face, "checkpoints", "from trainer.checkpoints import reader", []),
+  ],
+)
+def test_the_room_rules_find_what_breaks_them(rule, room, source, found):
+  assert list(rule(room, ast.parse(source))) == found
 
 
-@pytest.mark.parametrize("path", files("trainer"))
-def test_trainer_imports_no_model_and_no_input(path):
-  assert list(upward_imports((ROOT / path).read_text())) == []
+def test_trainer_imports_no_model_and_no_input():
+  found = sources.breaches(
+    sources.files("trainer"), lambda path: upward_imports(sources.tree(path))
+  )
+  assert found == {}
 
 
-@pytest.mark.parametrize("path", files("models", "input_pipelines"))
-def test_models_and_inputs_use_the_public_contract_alone(path):
-  assert list(private_uses((ROOT / path).read_text())) == []
+def test_models_and_inputs_use_the_public_contract_alone():
+  paths = sources.files("models", "input_pipelines")
+  assert sources.breaches(paths, lambda path: private_uses(sources.tree(path))) == {}
 
 
-@pytest.mark.parametrize("path", files("trainer"))
-def test_private_modules_of_a_library_are_imported_in_one_file(path):
-  found = libraries_internals((ROOT / path).read_text())
-  assert [(line, private) for line, private in found if PRIVATE[private] != path] == []
+def test_private_modules_of_a_library_are_imported_in_one_file():
+  def rule(path):
+    found = libraries_internals(sources.tree(path))
+    return [(line, private) for line, private in found if PRIVATE[private] != path]
+
+  assert sources.breaches(sources.files("trainer"), rule) == {}
 
 
-def own_registrations(source):
+def own_registrations(tree):
   """What a file registers with gin itself, as "line: name": where a configuration is locked,
   gin takes none.
   """
-  for node in ast.walk(ast.parse(source)):
+  for node in ast.walk(tree):
     is_of_gin = (
       isinstance(node, ast.Attribute)
       and isinstance(node.value, ast.Name)
@@ -211,54 +216,53 @@ def own_registrations(source):
 REGISTER = ("trainer/config/gin_names.py", "trainer/compat/v1/gin.py")
 
 
-@pytest.mark.parametrize("path", [path for path in files("trainer") if path not in REGISTER])
-def test_trainer_registers_its_names_so_that_they_may_load_late(path):
-  assert list(own_registrations((ROOT / path).read_text())) == []
+def test_trainer_registers_its_names_so_that_they_may_load_late():
+  paths = set(sources.files("trainer")) - set(REGISTER)
+  assert sources.breaches(paths, lambda path: own_registrations(sources.tree(path))) == {}
 
 
 def test_trainer_reads_and_writes_through_storage():
-  found = {
-    path: list(files_past_storage((ROOT / path).read_text(), MAY_FAIL_ONCE.get(path, ())))
-    for path in files("trainer")
-  }
-  assert {path: lines for path, lines in found.items() if lines} == {}
+  def rule(path):
+    return files_past_storage(sources.tree(path), MAY_FAIL_ONCE.get(path, ()))
+
+  assert sources.breaches(sources.files("trainer"), rule) == {}
 
 
-def test_the_rules_find_what_breaks_them():
-  assert list(files_past_storage("with tf.io.gfile.GFile(path) as file:\n  pass")) == [
-    "1: tf.io.gfile"
-  ]
-  assert list(own_registrations("import gin\n@gin.configurable\ndef f(): ...")) == [
-    "2: gin.configurable"
-  ]
-  assert list(libraries_internals("import keras.src")) == [(1, "keras.src")]
-  assert list(libraries_internals("from keras.src.utils import naming")) == [(1, "keras.src")]
-  assert list(libraries_internals("from gin import config")) == [(1, "gin.config")]
-  assert list(libraries_internals("import tensorflow as tf\nfrom keras import layers")) == []
-  assert list(upward_imports("def f():\n  from models import digits_mlp")) == ["2: models"]
-  assert list(upward_imports("import input_pipelines.digits as d")) == ["1: input_pipelines.digits"]
-  assert list(upward_imports("import modelsmith")) == []
-  assert (
-    list(
-      private_uses(
-        "import trainer\nfrom trainer import errors\nimport trainer.errors\ntrainer.EstimatorSpec"
-      )
-    )
-    == []
-  )
-  assert list(private_uses("from trainer.cli import command")) == ["1: trainer.cli"]
-  assert (
-    list(
-      private_uses('from trainer.cli import command\nif __name__ == "__main__":\n  command.run()')
-    )
-    == []
-  )
-  assert list(private_uses("from trainer import estimator")) == ["1: from trainer import estimator"]
-  assert list(private_uses("import trainer.loop")) == ["1: trainer.loop"]
-  assert list(private_uses("from trainer.optimization.optimizers import minimize")) == [
-    "1: trainer.optimization.optimizers"
-  ]
-  assert list(private_uses("import trainer\n\ntrainer.step.run()")) == ["3: trainer.step"]
+@pytest.mark.parametrize(
+  "rule, source, found",
+  [
+    (files_past_storage, "with tf.io.gfile.GFile(path) as file:\n  pass", ["1: tf.io.gfile"]),
+    (own_registrations, "import gin\n@gin.configurable\ndef f(): ...", ["2: gin.configurable"]),
+    (libraries_internals, "import keras.src", [(1, "keras.src")]),
+    (libraries_internals, "from keras.src.utils import naming", [(1, "keras.src")]),
+    (libraries_internals, "from gin import config", [(1, "gin.config")]),
+    (libraries_internals, "import tensorflow as tf\nfrom keras import layers", []),
+    (upward_imports, "def f():\n  from models import digits_mlp", ["2: models"]),
+    (upward_imports, "import input_pipelines.digits as d", ["1: input_pipelines.digits"]),
+    (upward_imports, "import modelsmith", []),
+    (
+      private_uses,
+      "import trainer\nfrom trainer import errors\nimport trainer.errors\ntrainer.EstimatorSpec",
+      [],
+    ),
+    (private_uses, "from trainer.cli import command", ["1: trainer.cli"]),
+    (
+      private_uses,
+      'from trainer.cli import command\nif __name__ == "__main__":\n  command.run()',
+      [],
+    ),
+    (private_uses, "from trainer import estimator", ["1: from trainer import estimator"]),
+    (private_uses, "import trainer.loop", ["1: trainer.loop"]),
+    (
+      private_uses,
+      "from trainer.optimization.optimizers import minimize",
+      ["1: trainer.optimization.optimizers"],
+    ),
+    (private_uses, "import trainer\n\ntrainer.step.run()", ["3: trainer.step"]),
+  ],
+)
+def test_the_rules_find_what_breaks_them(rule, source, found):
+  assert list(rule(ast.parse(source))) == found
 
 
 def test_the_command_and_its_configuration_do_not_import_tensorflow():
@@ -309,14 +313,22 @@ print([name for name in heavy if name in sys.modules])
   assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("path", files("tests/slow", "benchmarks"))
-def test_what_no_test_runs_imports_what_is_there(path):
+def missing_imports(path):
+  """What a file imports of this tree that is not there, as "line: what"."""
+  for line, module, name in imports(sources.tree(path)):
+    if module.partition(".")[0] not in ("tests", "trainer", "benchmarks", "models"):
+      continue
+    place = ROOT.joinpath(*module.split("."))
+    if place.with_suffix(".py").exists():
+      continue
+    if not place.is_dir():
+      yield f"{line}: {module}"
+    elif name is not None and module != "trainer":
+      below = place.joinpath(name)
+      if not below.is_dir() and not below.with_suffix(".py").exists():
+        yield f"{line}: {module}.{name}"
+
+
+def test_what_no_test_runs_imports_what_is_there():
   """The long proofs and the benchmarks take files and packages of this tree that exist."""
-  for line, module, name in imports((ROOT / path).read_text()):
-    if module.partition(".")[0] in ("tests", "trainer", "benchmarks", "models"):
-      place = ROOT.joinpath(*module.split("."))
-      is_module = place.with_suffix(".py").exists()
-      assert is_module or place.is_dir(), f"{path}:{line}: {module}"
-      if not is_module and name is not None and module != "trainer":
-        known = place.joinpath(name).is_dir() or place.joinpath(f"{name}.py").exists()
-        assert known, f"{path}:{line}: {module}.{name}"
+  assert sources.breaches(sources.files("tests/slow", "benchmarks"), missing_imports) == {}

@@ -2,7 +2,6 @@
 model that is broken in its way.
 """
 
-import pathlib
 import unittest
 
 import gin
@@ -12,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
-from tests import test_imports
+from tests import sources, test_imports
 from tests.trainer import programs
 from trainer import errors, testing
 
@@ -287,5 +286,5 @@ def test_a_message_has_an_end():
 def test_it_does_not_need_pytest():
   assert "pytest" not in {
     module.partition(".")[0]
-    for _, module, _ in test_imports.imports(pathlib.Path(testing.__file__).read_text())
+    for _, module, _ in test_imports.imports(sources.tree("trainer/testing.py"))
   }
