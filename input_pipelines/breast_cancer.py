@@ -49,7 +49,11 @@ def input_fn(
     SettingError: there is no such split.
   """
   features, labels = load(split)
-  return in_memory.batches(features, labels, params["batch_size"], training=training, start=start)
+  dataset = in_memory.batches(
+    features, labels, params["batch_size"], training=training, start=start
+  )
+  encoder, table, _ = _tumours(split)
+  return encoder.mark(dataset, table)
 
 
 @functools.cache  # each evaluation calls input_fn again
@@ -59,6 +63,13 @@ def load(split: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
   Raises:
     SettingError: there is no such split.
   """
+  encoder, table, labels = _tumours(split)
+  return encoder.features(table), labels
+
+
+@functools.cache
+def _tumours(split):
+  """Returns (encoder, table, labels) of a split."""
   if split not in SPLITS:
     raise errors.SettingError(
       f"breast_cancer: there is no split {split!r}; expected one of {', '.join(SPLITS)} (gin: "
@@ -72,4 +83,4 @@ def load(split: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
   encoder = tabular.Encoder.fit(dict(zip(names, found.data[~is_test].T, strict=True)), names)
   rows = is_test if split == "test" else ~is_test
   table = dict(zip(names, found.data[rows].T, strict=True))
-  return encoder.features(table), found.target[rows].astype(np.int32)
+  return encoder, table, found.target[rows].astype(np.int32)

@@ -16,7 +16,8 @@ The schema names the columns to read, in any order of the file, and their kinds:
     label       what is to be predicted: an integer class or, with `classes`, its name
 
 Means, deviations and values come from the training set alone. A table is read into memory as a
-whole; pyarrow reads it, so that a CSV file has a first line with the names of its columns.
+whole; pyarrow reads it, so that a CSV file has a first line with the names of its columns. An
+export takes the columns as they are in a table, and makes the features itself.
 """
 
 import dataclasses
@@ -36,6 +37,8 @@ from . import hosts, in_memory
 KINDS = ("number", "category", "label")
 
 Table = dict[str, np.ndarray]  # column → values [n]
+
+_SHOWN = 16  # rows with which an export is checked
 
 
 @gin.configurable
@@ -74,16 +77,17 @@ def input_fn(
   """
   columns = _columns(schema)
   encoder = _encoder(training_path, columns)
-  table = read(path, tuple(schema))
+  table = read(path, tuple(schema), tuple(columns["category"]))
   features, labels = encoder.features(table, path), _labels(table, columns, classes, path)
   first, stop = hosts.even_range(len(labels), *hosts.part_of(input_context))
-  return in_memory.batches(
+  dataset = in_memory.batches(
     {name: values[first:stop] for name, values in features.items()},
     labels[first:stop],
     params["batch_size"],
     training=training,
     start=hosts.examples_seen(start, input_context),
   )
+  return encoder.mark(dataset, table, path)
 
 
 @gin.configurable
@@ -143,41 +147,93 @@ class Encoder:
     """The number of ids of each category."""
     return tuple(len(values) + 1 for values in self.vocabularies.values())
 
-  def features(self, table: Table, source: str = "table") -> dict[str, np.ndarray]:
-    """Makes the features of a table's rows.
+  def columns(self, table: Table, source: str = "table") -> Table:
+    """Returns the columns that features are made of, as an export takes them.
 
     Args:
       table: has the columns of the training set.
       source: where it comes from, for messages.
 
     Returns:
-      "numbers" (float32 [n, columns]) and "categories" (int32 [n, columns]), where there are such
-      columns.
+      Column → float64 [n], NaN where a number is missing; or texts [n], "" where one is missing.
 
     Raises:
       InputError: a value of a column of numbers is none.
     """
+    numbers = {column: _numbers(table, column, source) for column in self.statistics}
+    texts = {column: np.array(_texts(table[column]), object) for column in self.vocabularies}
+    return numbers | texts
+
+  def features(self, table: Table, source: str = "table") -> dict[str, np.ndarray]:
+    """Makes the features of a table's rows; for Args and Raises see `columns`.
+
+    Returns:
+      "numbers" (float32 [n, columns]) and "categories" (int32 [n, columns]), where there are such
+      columns.
+    """
+    with tf.device("CPU"):
+      made = self.to_features(
+        {name: tf.constant(values) for name, values in self.columns(table, source).items()}
+      )
+    return {name: values.numpy() for name, values in made.items()}
+
+  def to_features(self, columns: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Makes features of `columns`, in TensorFlow: for a training, and within an export."""
     found = {}
     if self.statistics:
-      columns = [
-        (_numbers(table, column, source) - mean) / deviation
+      numbers = [
+        (columns[column] - mean) / deviation
         for column, (mean, deviation) in self.statistics.items()
       ]
-      found["numbers"] = np.nan_to_num(np.stack(columns, -1), nan=0.0).astype(np.float32)
+      normalised = tf.stack(numbers, -1)
+      known = tf.where(tf.math.is_nan(normalised), tf.zeros_like(normalised), normalised)
+      found["numbers"] = tf.cast(known, tf.float32)
     if self.vocabularies:
-      found["categories"] = np.stack(
-        [_ids(table[column], vocabulary) for column, vocabulary in self.vocabularies.items()], -1
-      )
+      ids = [table.lookup(columns[column]) for column, table in self._tables.items()]
+      found["categories"] = tf.stack(ids, -1)
     return found
+
+  def mark(self, dataset: tf.data.Dataset, table: Table, source: str = "table") -> tf.data.Dataset:
+    """Notes that the features of a dataset are made of columns, see `trainer.mark_raw`.
+
+    Args:
+      dataset: has the features of rows of the table.
+      table: see `columns`.
+      source: see `columns`.
+
+    Returns:
+      The same dataset.
+    """
+    columns = self.columns({name: values[:_SHOWN] for name, values in table.items()}, source)
+    return trainer.mark_raw(dataset, columns, self.to_features, optional=columns.keys())
+
+  @functools.cached_property
+  def _tables(self):
+    """Column → table from a value to its id, 0 for others.
+
+    TensorFlow refuses a table without any key, so each has one for the missing value.
+    """
+    with tf.device("CPU"):
+      return {
+        column: tf.lookup.StaticHashTable(
+          tf.lookup.KeyValueTensorInitializer(
+            tf.constant(["", *values]), tf.range(len(values) + 1, dtype=tf.int32)
+          ),
+          default_value=0,
+        )
+        for column, values in self.vocabularies.items()
+      }
 
 
 @functools.lru_cache(maxsize=8)  # each evaluation calls input_fn again
-def read(path: str, columns: tuple[str, ...]) -> Table:
+def read(path: str, columns: tuple[str, ...], texts: tuple[str, ...] = ()) -> Table:
   """Reads columns of a CSV or Parquet file.
 
   Args:
     path: see `input_fn`.
     columns: their names.
+    texts: the columns that a CSV file has as texts: 007 is not 7 there. The types of others are
+      those that all their values fit.
 
   Returns:
     Column → array [n] as pyarrow converts it; a missing number is NaN, another value None.
@@ -193,7 +249,12 @@ def read(path: str, columns: tuple[str, ...]) -> Table:
   try:
     with tf.io.gfile.GFile(path, "rb") as file:
       source = pyarrow.BufferReader(file.read())
-    table = csv.read_csv(source) if path.endswith(".csv") else parquet.read_table(source)
+    as_texts = csv.ConvertOptions(column_types=dict.fromkeys(texts, pyarrow.string()))
+    table = (
+      csv.read_csv(source, convert_options=as_texts)
+      if path.endswith(".csv")
+      else parquet.read_table(source)
+    )
   except (tf.errors.OpError, pyarrow.ArrowException, OSError) as error:
     line = (getattr(error, "message", None) or str(error)).splitlines()[0]
     raise errors.InputError(f"The table {path} cannot be read: {line}") from error
@@ -209,7 +270,8 @@ def read(path: str, columns: tuple[str, ...]) -> Table:
 
 
 def _encoder(training_path, columns):
-  table = read(training_path, tuple(name for names in columns.values() for name in names))
+  names = tuple(name for names in columns.values() for name in names)
+  table = read(training_path, names, tuple(columns["category"]))
   return Encoder.fit(table, columns["number"], columns["category"], training_path)
 
 

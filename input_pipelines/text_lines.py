@@ -11,7 +11,7 @@ columns, .jsonl has an object in each line. Text is converted to lower case and 
 space; each punctuation mark is a word. The vocabulary, which `python -m
 input_pipelines.make_vocabulary` writes, has one word in each line. The word in line n
 has id n, an unknown word has the id after the last one, and 0 is padding. Texts are cut or padded
-to `length` words.
+to `length` words. An export takes texts as they are, and has the vocabulary in it.
 """
 
 import csv
@@ -72,10 +72,16 @@ def input_fn(
   """
   texts, labels = load(path, text_key, label_key, None if classes is None else tuple(classes))
   first, stop = hosts.even_range(len(texts), *hosts.part_of(input_context))
-  tokens = tokenize(texts[first:stop], load_vocabulary(vocabulary_file), length)
-  seen = hosts.examples_seen(start, input_context)
-  return in_memory.batches(
-    {"tokens": tokens}, labels[first:stop], params["batch_size"], training=training, start=seen
+  tokenizer = Tokenizer(load_vocabulary(vocabulary_file), length)
+  dataset = in_memory.batches(
+    {"tokens": tokenizer(texts[first:stop])},
+    labels[first:stop],
+    params["batch_size"],
+    training=training,
+    start=hosts.examples_seen(start, input_context),
+  )
+  return trainer.mark_raw(
+    dataset, {text_key: texts}, lambda columns: {"tokens": tokenizer(columns[text_key])}
   )
 
 
@@ -109,23 +115,36 @@ def vocabulary_size(path: str) -> int:
   return len(load_vocabulary(path)) + 2
 
 
-def words_of(texts: Sequence[str]) -> tf.RaggedTensor:
+def words_of(texts: Sequence[str] | tf.Tensor) -> tf.RaggedTensor:
   """Splits each text into words: string [n, (words)]."""
-  lowered = tf.strings.lower(tf.constant(texts), encoding="utf-8")
+  lowered = tf.strings.lower(tf.convert_to_tensor(texts, tf.string), encoding="utf-8")
   spaced = tf.strings.regex_replace(lowered, _SPLIT, r" \0 ")
   return tf.strings.split(spaced)
 
 
-def tokenize(texts: Sequence[str], vocabulary: Sequence[str], length: int) -> tf.Tensor:
-  """Converts texts to ids: int32 [n, length]."""
-  with tf.device("CPU"):
-    keys = tf.constant(vocabulary)
-    ids = tf.range(1, len(vocabulary) + 1, dtype=tf.int32)
-    table = tf.lookup.StaticHashTable(
-      tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=len(vocabulary) + 1
-    )
-    words = words_of(texts)[:, :length]
-    return words.with_values(table.lookup(words.values)).to_tensor(PAD_ID, shape=[None, length])
+class Tokenizer:
+  """Converts texts to ids: for a training, and within an export.
+
+  Args:
+    vocabulary: the words.
+    length: number of ids of each text.
+  """
+
+  def __init__(self, vocabulary: Sequence[str], length: int) -> None:
+    self._length = length
+    with tf.device("CPU"):
+      ids = tf.range(1, len(vocabulary) + 1, dtype=tf.int32)
+      self._table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary), ids),
+        default_value=len(vocabulary) + 1,
+      )
+
+  def __call__(self, texts: Sequence[str] | tf.Tensor) -> tf.Tensor:
+    """Converts texts (string [n]) to ids (int32 [n, length])."""
+    with tf.device("CPU"):
+      words = words_of(texts)[:, : self._length]
+      ids = words.with_values(self._table.lookup(words.values))
+      return ids.to_tensor(PAD_ID, shape=[None, self._length])
 
 
 @functools.lru_cache(maxsize=8)  # each evaluation calls input_fn again

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
   from trainer.hooks.profiler import Profiler as Profiler
   from trainer.inputs.decodable import decoders_of as decoders_of
   from trainer.inputs.decodable import mark_decodable as mark_decodable
+  from trainer.inputs.decodable import mark_raw as mark_raw
   from trainer.optimization.optimizers import CrossShardOptimizer as CrossShardOptimizer
   from trainer.optimization.optimizers import minimize as minimize
   from trainer.outputs.exporters import BestExporter as BestExporter
@@ -80,6 +81,7 @@ _HOMES = {
   "evaluate_continuously": "trainer.evaluation.continuous",
   "load_into_keras": "trainer.checkpoints.into_keras",
   "mark_decodable": "trainer.inputs.decodable",
+  "mark_raw": "trainer.inputs.decodable",
   "minimize": "trainer.optimization.optimizers",
   "model_fn_from_keras": "trainer.estimator.keras_model",
   "train_and_evaluate": "trainer.evaluation.train_evaluate",

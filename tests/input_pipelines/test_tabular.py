@@ -8,6 +8,7 @@ from pyarrow import csv, parquet
 
 from input_pipelines import breast_cancer, tabular
 from trainer import errors
+from trainer.inputs import decodable
 
 SCHEMA = {"age": "number", "job": "category", "size": "number", "won": "label"}
 TRAIN = {
@@ -104,6 +105,32 @@ def test_files_that_cannot_be_read(name, tmp_path):
   (tmp_path / "broken.parquet").write_text("PAR")
   with pytest.raises(errors.InputError, match=name):
     batches(str(tmp_path / name), str(tmp_path / name))
+
+
+def test_the_texts_of_a_csv_file_are_categories_as_they_are_there(tmp_path):
+  (tmp_path / "train.csv").write_text("zip,won\n007,1\n7,0\ntrue,1\n,0\n")
+  train = str(tmp_path / "train.csv")
+  ((features, _),) = batches(train, train, {"zip": "category", "won": "label"})
+  np.testing.assert_array_equal(features["categories"], [[1], [2], [3], [0]])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_features_are_made_of_the_columns_that_users_have(ending, tmp_path):
+  train, test = write(tmp_path, "train", TRAIN, ending), write(tmp_path, "test", TEST, ending)
+  for path in (train, test):
+    dataset = tabular.input_fn({"batch_size": 4}, path, train, SCHEMA)
+    raw = decodable.raw_of(dataset)
+    assert raw.optional == {"age", "job", "size"}
+    made = raw.to_features({name: tf.constant(values) for name, values in raw.examples.items()})
+    ((features, _),) = list(dataset.as_numpy_iterator())
+    for name, values in features.items():
+      np.testing.assert_array_equal(made[name], values)
+
+
+def test_no_category_is_known(tmp_path):
+  train = write(tmp_path, "train", {"job": pyarrow.array([None, None], "string"), "won": [0, 1]})
+  ((features, _),) = batches(train, train, {"job": "category", "won": "label"})
+  np.testing.assert_array_equal(features["categories"], [[0], [0]])
 
 
 def test_tumours():

@@ -23,7 +23,7 @@ def test_the_most_frequent_first(texts, tmp_path):
   path = str(tmp_path / "vocabulary.txt")
   vocabulary.write(path, words)
   assert text_lines.load_vocabulary(path) == words
-  assert text_lines.tokenize(["A good FILM"], words, 4).numpy().tolist() == [[5, 3, 2, 0]]
+  assert text_lines.Tokenizer(words, 4)(["A good FILM"]).numpy().tolist() == [[5, 3, 2, 0]]
 
 
 def test_what_cannot_be_read_or_written(texts, tmp_path):

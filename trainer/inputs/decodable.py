@@ -1,24 +1,51 @@
-"""Lets an input_fn say how its features are decoded from bytes, such as JPEG files.
+"""Lets an input_fn say how its features are made of what a user has: files, columns, texts.
 
     def decode(encoded):                     # a string scalar, such as a JPEG file's content
       return ...                             # the feature of one example, as the pipeline makes it
 
     return trainer.mark_decodable(dataset, {"image": decode})
 
-A SavedModel that is exported with such an input_fn has signatures that take these bytes. Only the
-marked dataset itself has the mark. A dataset that `map` or others make from it has none: its
-features may have changed, and the decoders would not fit them.
+    def to_features(columns):                # {"age": float64 [n], "job": string [n]}
+      return ...                             # the features of n examples, as the pipeline has them
+
+    return trainer.mark_raw(dataset, {"age": ages, "job": jobs}, to_features, optional=["age"])
+
+A SavedModel that is exported with such an input_fn has signatures that take these files, columns or
+texts. Only the marked dataset itself has the mark. A dataset that `map` or others make from it has
+none: its features may have changed, and the functions would not fit them.
 """
 
+import dataclasses
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from trainer import errors
 from trainer.settings import setting_types
 
-# dataset → {feature: decoder}
-_decoders: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_KEPT = 16  # examples of what users have, with which an export is checked
+
+
+@dataclasses.dataclass(frozen=True)
+class Raw:
+  """What a user has of an example, and how it becomes features.
+
+  Attributes:
+    examples: name → values of some examples, [n, ...]: float64, int64 or bytes (dtype object).
+    to_features: function of name → tensor, for a batch, that returns the features.
+    optional: names whose value may be missing: it is NaN there, or the empty string.
+  """
+
+  examples: Mapping[str, np.ndarray]
+  to_features: Callable[[dict[str, tf.Tensor]], Any]
+  optional: frozenset[str]
+
+
+# dataset → {feature: decoder}, or Raw
+_marks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def mark_decodable(dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -> tf.data.Dataset:
@@ -37,13 +64,70 @@ def mark_decodable(dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -
     SettingError: decoders is not a dict of names and functions.
   """
   setting_types.check(decoders, Mapping[str, Callable], "mark_decodable: decoders")
-  _decoders[dataset] = dict(decoders)
+  _marks[dataset] = dict(decoders)
   return dataset
 
 
+def mark_raw(
+  dataset: tf.data.Dataset,
+  examples: Mapping[str, Any],
+  to_features: Callable[[dict[str, tf.Tensor]], Any],
+  optional: Collection[str] = (),
+) -> tf.data.Dataset:
+  """Notes how the features of a dataset are made of what users have, such as columns of a table.
+
+  Args:
+    dataset: the dataset that an input_fn returns.
+    examples: name → values of some examples, [n, ...]: numbers or texts. They give the names, types
+      and shapes of what an export takes, and the export is checked with the first of them. Numbers
+      become float64 or int64.
+    to_features: function of name → tensor, for a batch, that returns the features of the batch with
+      the structure, shapes and dtypes that they have in the dataset. The function uses TensorFlow
+      operations only, and no random numbers.
+    optional: names whose value may be missing. A missing number is NaN, a missing text is "".
+
+  Returns:
+    The same dataset.
+
+  Raises:
+    SettingError: an argument cannot be used.
+  """
+  if not examples or not callable(to_features) or not set(optional) <= set(examples):
+    raise errors.SettingError(
+      f"mark_raw: expected examples by name, a function of them, and names among "
+      f"{', '.join(examples) or 'none'} that are optional; got {to_features!r} and {optional!r}."
+    )
+  arrays = {name: _array(name, values, name in optional) for name, values in examples.items()}
+  _marks[dataset] = Raw(arrays, to_features, frozenset(optional))
+  return dataset
+
+
+def _array(name, values, optional):
+  """Returns values as float64, int64, or bytes. What may be NaN is float64."""
+  array = np.asarray(values[:_KEPT] if hasattr(values, "__getitem__") else values)
+  kind = array.dtype.kind
+  if array.ndim and array.size and kind in "biuf":
+    return array.astype(np.float64 if optional or kind == "f" else np.int64)
+  if not array.ndim or not array.size or kind not in "OSU":
+    raise errors.SettingError(
+      f"mark_raw: examples[{name!r}] has the shape {list(array.shape)} and the type {array.dtype}: "
+      "expected numbers or texts of at least one example."
+    )
+  made = np.empty(array.shape, object)
+  made.ravel()[:] = [tf.compat.as_bytes(value) for value in array.ravel()]
+  return made
+
+
 def decoders_of(dataset: tf.data.Dataset) -> dict[str, Callable]:
-  """Returns the decoders of a dataset, feature → function; {} if it is not marked."""
-  return dict(_decoders.get(dataset, {}))
+  """Returns the decoders of a dataset, feature → function; {} if it is not marked with any."""
+  mark = _marks.get(dataset)
+  return {} if mark is None or isinstance(mark, Raw) else dict(mark)
+
+
+def raw_of(dataset: tf.data.Dataset) -> Raw | None:
+  """Returns what users have of the examples of a dataset; None if it is not marked with it."""
+  mark = _marks.get(dataset)
+  return mark if isinstance(mark, Raw) else None
 
 
 def keep_mark(dataset: tf.data.Dataset, changed: tf.data.Dataset) -> tf.data.Dataset:
@@ -56,6 +140,6 @@ def keep_mark(dataset: tf.data.Dataset, changed: tf.data.Dataset) -> tf.data.Dat
   Returns:
     `changed`.
   """
-  if dataset in _decoders and changed is not dataset:
-    _decoders[changed] = _decoders[dataset]
+  if dataset in _marks and changed is not dataset:
+    _marks[changed] = _marks[dataset]
   return changed

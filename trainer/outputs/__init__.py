@@ -10,6 +10,7 @@ __all__ = [
   "options",
   "prediction_stream",
   "predictions",
+  "preprocessing",
   "random_inputs",
   "saved_model",
   "served_inputs",

@@ -4,22 +4,17 @@ The expected outputs are computed without the signatures. For example, an encode
 through the input pipeline's own decoder and then through the model.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from trainer.outputs import preprocessing as preprocessing_lib
 from trainer.outputs import random_inputs, served_inputs, signatures, verification
 
 ROWS = 16  # most examples in a call
 _IMAGES = 3  # most examples in a call with encoded images
-
-
-def input_name(name: str) -> str:
-  """Returns the name of a feature in a signature: only letters, digits and underscores."""
-  return re.sub(r"\W", "_", name)
 
 
 def build(
@@ -27,6 +22,7 @@ def build(
   own: Sequence[str],
   beside: Collection[str],
   inputs: served_inputs.ServedInputs,
+  preprocessing: preprocessing_lib.Preprocessing | None,
   class_names: Sequence[str] | None,
 ) -> list[verification.Check]:
   """Builds a check for each signature for which there are inputs.
@@ -37,6 +33,7 @@ def build(
     own: the names of the model's own signatures.
     beside: those of the signatures beside them.
     inputs: what the model takes.
+    preprocessing: makes features of what users have; None for a receiver function.
     class_names: the names of the classes, or None.
 
   Returns:
@@ -49,34 +46,39 @@ def build(
   # they differ, and the check finds it.
   call(arrays)
   outputs = call(arrays)
-  received = {input_name(name): array for name, array in arrays.items()}
-  checks = [verification.Check(name, received, _arrays(outputs[name])) for name in own]
-  return checks + _of_encoded(call, own, beside, arrays, inputs.decoders, class_names)
+  checks = [verification.Check(name, _served(arrays), _arrays(outputs[name])) for name in own]
+  if not beside or preprocessing is None:
+    return checks
+  return checks + _of_users_values(call, own, beside, arrays, preprocessing, class_names)
 
 
-def _of_encoded(call, own, beside, arrays, decoders, class_names):
+def _of_users_values(call, own, beside, arrays, preprocessing, class_names):
   """Builds the checks of the signatures beside the model's own.
 
   There are none if a decoder makes something other than an image, since there are no bytes to try
   it with.
   """
-  rows = min(_IMAGES, *(len(array) for array in arrays.values())) if arrays else _IMAGES
-  encoded = {name: _images(arrays[name].shape[1:], rows) for name in decoders}
-  if not beside or any(files is None for files in encoded.values()):
+  received = _columns(preprocessing.raw) if preprocessing.raw else _files(arrays, preprocessing)
+  if received is None:
     return []
-  features = {name: array[:rows] for name, array in arrays.items()}
-  for name, files in encoded.items():
-    features[name] = np.stack([decoders[name](tf.constant(file)).numpy() for file in files])
+  tensors = {
+    name: tf.constant(received[name], spec.dtype) for name, spec in preprocessing.spec.items()
+  }
+  features = {name: each.numpy() for name, each in preprocessing.to_features(tensors).items()}
   outputs = _arrays(call(features)[signatures.main_output(own)])
-  received = features | {name: _objects(files) for name, files in encoded.items()}
+  rows = len(next(iter(received.values())))
   examples = _objects(
     [serialise({name: array[row] for name, array in received.items()}) for row in range(rows)]
   )
   calls = {
-    signatures.FROM_BYTES: {input_name(name): array for name, array in received.items()},
     signatures.FROM_EXAMPLES: {signatures.EXAMPLES: examples},
     signatures.CLASSIFY: {signatures.CLASSIFY_INPUTS: examples},
   }
+  if preprocessing.signature:
+    names = {name: spec.name for name, spec in preprocessing.spec.items()}
+    calls[preprocessing.signature] = _served(
+      {names[name]: array for name, array in received.items()}
+    )
   expected = dict.fromkeys(calls, outputs)
   if signatures.CLASSIFY in beside:
     names = _objects([name.encode() for name in class_names] * rows).reshape(rows, -1)
@@ -86,6 +88,28 @@ def _of_encoded(call, own, beside, arrays, decoders, class_names):
     for name, given in calls.items()
     if name in beside
   ]
+
+
+def _columns(raw):
+  """Returns the examples of the input_fn, as exact as a tf.train.Example can hold them."""
+  return {
+    name: array.astype(np.float32).astype(np.float64) if array.dtype.kind == "f" else array
+    for name, array in raw.examples.items()
+  }
+
+
+def _files(arrays, preprocessing):
+  """Returns features, with files where there are decoders; None if these are no images."""
+  rows = min(_IMAGES, *(len(array) for array in arrays.values())) if arrays else _IMAGES
+  encoded = {name: _images(arrays[name].shape[1:], rows) for name in preprocessing.decoders}
+  if any(files is None for files in encoded.values()):
+    return None
+  features = {name: array[:rows] for name, array in arrays.items()}
+  return features | {name: _objects(files) for name, files in encoded.items()}
+
+
+def _served(arrays):
+  return {served_inputs.input_name(name): array for name, array in arrays.items()}
 
 
 def serialise(example: Mapping[str, np.ndarray]) -> bytes:

@@ -10,6 +10,8 @@ Example:
       "signatures": {"serving_default": {"inputs": {"image": {"dtype": "float32",
                                                     "shape": [null, 8, 8, 1]}}, "outputs": ...}},
       "decodes": ["image"],           features that from_bytes and from_examples take encoded
+      "raw": {"mean age": {"input": "mean_age", "optional": true}},   columns and texts that
+                                      from_raw takes, and their names in the signature
       "class_names": ["0", "1", ...],
       "metrics": {"accuracy": 0.98},  from the evaluation of this checkpoint, if there was one
       "gin_config": "...",
@@ -99,6 +101,7 @@ def describe(
   about: Mapping[str, Any],
   class_names: Sequence[str] | None,
   decodes: Iterable[str],
+  raw: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
   """Makes the content of octet.json, without "runtimes" and "verified".
 
@@ -107,6 +110,7 @@ def describe(
     about: "model", "checkpoint", "global_step" and "metrics", as far as they are known.
     class_names: the names of the classes, or None.
     decodes: names of the features that can be decoded from bytes.
+    raw: columns and texts that from_raw takes → {"input": name in the signature, "optional": bool}.
 
   Returns:
     The content.
@@ -122,6 +126,7 @@ def describe(
     "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     "signatures": dict(signatures),
     "decodes": sorted(decodes),
+    "raw": dict(raw or {}),
     "class_names": None if class_names is None else list(class_names),
     "gin_config": config.operative_text(),
     "versions": {
@@ -161,6 +166,7 @@ def read(saved_model: str) -> dict[str, Any]:
       "format": FORMAT,
       "signatures": signatures_of(saved_model),
       "decodes": [],
+      "raw": {},
       "class_names": None,
       "metrics": {},
     }

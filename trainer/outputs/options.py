@@ -27,7 +27,7 @@ class ExportOptions:
   Attributes:
     class_names: the names of the classes in the order of their numbers; None for run.class_names.
     decoders: feature → function that decodes it from bytes, see `trainer.mark_decodable`. None for
-      the decoders of the input_fn; {} for no signature that takes bytes.
+      what the input_fn says of files, columns or texts; {} for signatures of the features alone.
     from_examples: whether to add a signature that takes serialised tf.train.Examples.
     warm_up_batches: batch sizes of the requests that TensorFlow Serving runs before it serves; ()
       for none.

@@ -35,6 +35,7 @@ from trainer.outputs import (
   description,
   numbered_exports,
   options,
+  preprocessing,
   served_inputs,
   signatures,
   tables,
@@ -140,7 +141,7 @@ class TracedModel:
     own: names of the model's own signatures.
     signatures: name → the traced signature, also of those beside the model's own.
     methods: see `signatures.mark_methods`.
-    decoders: feature → tf.function that decodes it, for programs that decode by themselves.
+    preprocessing: makes features of what users have; None if a receiver function does.
     tables: the look-up tables that the signatures use.
     options: what the export contains, and how it is checked.
   """
@@ -151,7 +152,7 @@ class TracedModel:
   own: Sequence[str]
   signatures: Mapping[str, Any]
   methods: Mapping[str, str]
-  decoders: Mapping[str, Callable]
+  preprocessing: preprocessing.Preprocessing | None
   tables: Sequence[Any]
   options: options.ExportOptions
 
@@ -188,21 +189,18 @@ def trace(
     )
     predict, outputs, methods = _trace_prediction(program, inputs)
     functions: dict[str, Any] = signatures.of_model(predict, outputs, inputs, methods)
-    decoders = {}
+    made_of = None
     if inputs.are_features:
-      decoders = {
-        name: signatures.build_decoder(name, decoder, inputs.by_name)
-        for name, decoder in inputs.decoders.items()
-      }
+      made_of = preprocessing.of_inputs(inputs, outputs)
       functions |= signatures.beside_model(
-        predict, outputs, inputs, decoders, export_options.class_names, export_options.from_examples
+        predict, outputs, inputs, made_of, export_options.class_names, export_options.from_examples
       )
     traced = {name: function.get_concrete_function() for name, function in functions.items()}
   if signatures.CLASSIFY in traced and signatures.CLASSIFY not in outputs:
     methods[signatures.CLASSIFY] = "classify"
   used = tables.used_by([each.graph for each in traced.values()], made)
   return TracedModel(
-    program, inputs, predict, list(outputs), traced, methods, decoders, used, export_options
+    program, inputs, predict, list(outputs), traced, methods, made_of, used, export_options
   )
 
 
@@ -268,7 +266,10 @@ def write(
   """
   # tf.saved_model.save refuses a function whose variables and tables no attribute leads to.
   module = tf.Module()
-  module.decoders = model.decoders
+  if model.preprocessing is not None:
+    module.decoders = dict(model.preprocessing.decoders)
+    if model.preprocessing.raw is not None:
+      module.preprocess = model.preprocessing.to_features
   module.tables = model.tables
   # Local variables, such as counters, are in no checkpoint. They are served with initial values.
   store = model.program.store
@@ -280,7 +281,12 @@ def write(
     storage.copy(source, target)
   signatures.mark_methods(folder, model.methods)
   calls = checks.build(
-    model.outputs, model.own, model.beside, model.inputs, model.options.class_names
+    model.outputs,
+    model.own,
+    model.beside,
+    model.inputs,
+    model.preprocessing,
+    model.options.class_names,
   )
   warm_up.write(folder, calls, model.options.warm_up_batches)
   return calls
@@ -295,8 +301,13 @@ def verify(
     ExportError: outputs differ from the model's.
   """
   found = description.signatures_of(folder)
+  made_of = model.preprocessing if model.beside else None
   described = description.describe(
-    found, about, model.options.class_names, model.decoders if model.beside else ()
+    found,
+    about,
+    model.options.class_names,
+    made_of.decoders if made_of else (),
+    made_of.columns if made_of else None,
   )
   if model.options.verify:
     described["verified"] = verification.verify(folder, calls)

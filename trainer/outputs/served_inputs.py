@@ -34,6 +34,7 @@ class ServedInputs:
     feature_spec: nest of tf.TensorSpec: the features of the model_fn.
     to_features: function from tensors like `spec` to the features.
     decoders: feature → function that decodes it from bytes; {} for a receiver function.
+    raw: what users have in place of the features, or None.
     sample: reads examples of the data; None for a receiver function.
   """
 
@@ -41,6 +42,7 @@ class ServedInputs:
   feature_spec: Any
   to_features: Callable[[Any], Any] = lambda received: received
   decoders: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
+  raw: decodable.Raw | None = None
   sample: Sample | None = None
 
   @property
@@ -66,7 +68,7 @@ def of_dataset(
   Args:
     kind: that of the input_fn, see `Feeder.feature_dataset`.
     dataset: see `Feeder.feature_dataset`.
-    decoders: feature → decoder, in place of those with which the dataset is marked.
+    decoders: feature → decoder, in place of what the dataset is marked with.
 
   Raises:
     SettingError: there is no dataset.
@@ -81,6 +83,7 @@ def of_dataset(
     spec,
     spec,
     decoders=decodable.decoders_of(dataset) if decoders is None else dict(decoders),
+    raw=decodable.raw_of(dataset) if decoders is None else None,
     sample=lambda count: _read(dataset, kind, count),
   )
 
@@ -99,6 +102,11 @@ def free_batch(feature_spec: Any) -> Any:
     for path, leaf in elements.named_leaves((feature_spec,))
   ]
   return tf.nest.pack_sequence_as(feature_spec, specs)
+
+
+def input_name(name: str) -> str:
+  """Returns what a signature calls an input: a name of letters, digits and underscores alone."""
+  return re.sub(r"\W", "_", name)
 
 
 def _served_name(path):

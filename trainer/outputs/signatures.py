@@ -2,14 +2,15 @@
 
     from_bytes       takes the features; those with a decoder as encoded files,
                      {"image": string [n]}
+    from_raw         takes what users have, such as the columns of a table or texts,
+                     {"age": float64 [n], "job": string [n]}
     from_examples    takes serialised tf.train.Examples, {"examples": string [n]}
     classify         takes serialised tf.train.Examples, {"inputs": string [n]}, and returns
                      {"classes": string [n, k], "scores": float [n, k]}, in the order of the
                      classes, as TensorFlow Serving's classify does
 
-In an Example, a feature with a decoder is the encoded file, and any other feature is the list of
-its values. The features have the names under which they are served. The decoders are the input_fn's
-own.
+Which of the first two there is, and what an Example has, says `outputs.preprocessing`. The features
+have the names under which they are served.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,16 +18,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import errors
+from trainer.outputs import preprocessing as preprocessing_lib
 from trainer.outputs import served_inputs
 
-FROM_BYTES = "from_bytes"
 FROM_EXAMPLES = "from_examples"
 CLASSIFY = "classify"
 EXAMPLES = "examples"  # the name of from_examples's input
 CLASSIFY_INPUTS = "inputs"  # the name of classify's input; TensorFlow Serving requires it
-
-_PARALLEL_DECODINGS = 16  # files of a batch that are decoded at the same time
 
 
 def of_model(
@@ -67,7 +65,7 @@ def beside_model(
   predict: Callable,
   outputs: Mapping[str, Any],
   inputs: served_inputs.ServedInputs,
-  decoders: Mapping[str, Callable],
+  preprocessing: preprocessing_lib.Preprocessing,
   class_names: Sequence[str] | None,
   from_examples: bool,
 ) -> dict[str, Callable]:
@@ -77,32 +75,28 @@ def beside_model(
     predict: see `of_model`.
     outputs: see `of_model`.
     inputs: what the model takes: the features themselves.
-    decoders: feature → what `build_decoder` made of its decoder.
+    preprocessing: makes the features of what users have.
     class_names: the names of the classes in order, or None.
     from_examples: whether to build the signatures that take Examples.
 
   Returns:
     Name → tf.function with one signature.
   """
-  main, specs = main_output(outputs), inputs.by_name
+  main = main_output(outputs)
 
-  def serve(by_name):
-    return _by_name(predict(inputs.pack(by_name))[main])
-
-  def serve_bytes(tensors):
-    encoded = {name: decode(decoders[name], tensors[name], specs[name]) for name in decoders}
-    return serve({**tensors, **encoded})
+  def serve(received):
+    return _by_name(predict(inputs.pack(preprocessing.to_features(received)))[main])
 
   def serve_examples(tensors):
-    return serve(parse(tensors[EXAMPLES], specs, decoders))
+    return serve(preprocessing.parse(tensors[EXAMPLES]))
 
   def classify(tensors):
-    return _classified(serve(parse(tensors[CLASSIFY_INPUTS], specs, decoders)), class_names)
+    return _classified(serve(preprocessing.parse(tensors[CLASSIFY_INPUTS])), class_names)
 
   built = {}
-  if decoders:
-    built[FROM_BYTES] = _function(serve_bytes, specs | _strings(*decoders))
-  if from_examples and all(None not in spec.shape[1:].as_list() for spec in specs.values()):
+  if preprocessing.signature:
+    built[preprocessing.signature] = _function(serve, preprocessing.spec)
+  if from_examples and preprocessing.has_fixed_shapes:
     built[FROM_EXAMPLES] = _function(serve_examples, _strings(EXAMPLES))
     if class_names is not None and _classes(outputs[main]) == len(class_names):
       built[CLASSIFY] = _function(classify, _strings(CLASSIFY_INPUTS))
@@ -127,95 +121,6 @@ def mark_methods(saved_model: str, methods: Mapping[str, str]) -> None:
     for name, method in methods.items():
       updater.replace_method_name(name, f"tensorflow/serving/{method}")
     updater.save()
-
-
-def build_decoder(name: str, decoder: Callable, specs: Mapping[str, tf.TensorSpec]) -> Callable:
-  """Turns a decoder into a tf.function, and checks what it returns.
-
-  Args:
-    name: the feature that it decodes.
-    decoder: function of a string scalar.
-    specs: name → spec of each feature, with the batch axis.
-
-  Returns:
-    A tf.function of a string scalar that returns the feature of one example.
-
-  Raises:
-    SettingError: there is no such feature, or the decoder returns another shape or dtype.
-  """
-  if name not in specs:
-    raise errors.SettingError(
-      f"A decoder is of the feature {name!r}, and the model takes {', '.join(specs)} "
-      "(ExportOptions.decoders, or trainer.mark_decodable in the input_fn)."
-    )
-  function = tf.function(
-    decoder, input_signature=[tf.TensorSpec([], tf.string, "encoded")], autograph=False
-  )
-  made = function.get_concrete_function().structured_outputs
-  wanted = specs[name]
-  fits = isinstance(made, tf.TensorSpec) or tf.is_tensor(made)
-  if not fits or made.dtype != wanted.dtype or made.shape != wanted.shape[1:]:
-    raise errors.SettingError(
-      f"The decoder of the feature {name!r} gives {made}; the model takes "
-      f"{wanted.dtype.name}{wanted.shape[1:].as_list()} of an example."
-    )
-  return function
-
-
-def decode(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
-  """Decodes a feature for a batch.
-
-  Args:
-    decoder: function of a string scalar.
-    encoded: string [n].
-    spec: the feature's spec, with the batch axis.
-
-  Returns:
-    The feature of n examples.
-  """
-  return tf.map_fn(
-    decoder,
-    encoded,
-    parallel_iterations=_PARALLEL_DECODINGS,
-    fn_output_signature=tf.TensorSpec(spec.shape[1:], spec.dtype),
-  )
-
-
-def parse(
-  serialised: tf.Tensor, specs: Mapping[str, tf.TensorSpec], decoders: Mapping[str, Callable]
-) -> dict[str, tf.Tensor]:
-  """Parses and decodes serialised tf.train.Examples.
-
-  Args:
-    serialised: string [n].
-    specs: name → spec of each feature, with the batch axis.
-    decoders: feature → decoder.
-
-  Returns:
-    Name → feature of n examples.
-  """
-  stored = {
-    name: tf.io.FixedLenFeature([], tf.string)
-    if name in decoders
-    else tf.io.FixedLenFeature(spec.shape[1:], stored_dtype(spec.dtype))
-    for name, spec in specs.items()
-  }
-  found = tf.io.parse_example(serialised, stored)
-  return {
-    name: decode(decoders[name], found[name], spec)
-    if name in decoders
-    else tf.cast(found[name], spec.dtype)
-    if found[name].dtype != spec.dtype
-    else found[name]
-    for name, spec in specs.items()
-  }
-
-
-def stored_dtype(dtype: tf.DType) -> tf.DType:
-  """Returns the dtype in which an Example stores values: string, float32 or int64."""
-  if dtype == tf.string:
-    return tf.string
-  return tf.float32 if dtype.is_floating else tf.int64
 
 
 def _function(function, received):

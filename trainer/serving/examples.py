@@ -7,7 +7,8 @@ Nothing is left out and nothing changes places: what cannot be used is an exampl
 
 What a line of CSV or JSON has for a feature that can be decoded is the path of a file, beside the
 file with the lines if it is relative; for others, numbers or texts. In CSV, the numbers of a
-feature `x` of several are in columns x_0, x_1 and so on, or a JSON list in the column x.
+feature `x` of several are in columns x_0, x_1 and so on, or a JSON list in the column x. An export
+that takes columns and texts as users have them (from_raw) gets those.
 """
 
 import csv
@@ -21,6 +22,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.io import json_form, storage
+from trainer.serving import raw_values
 from trainer.serving.loaded_model import LoadedModel
 
 IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
@@ -34,7 +36,7 @@ class Example:
 
   Attributes:
     name: for people: a path, a line or a record.
-    values: feature → value.
+    values: feature → value; or column → value.
     paths: feature → path of a file that has it encoded.
     record: a serialised tf.train.Example, which has all features.
     error: why it cannot be used, or None.
@@ -171,7 +173,7 @@ def _from_lines(lines, source, folder, loaded):
 def _of_object(name, row, folder, loaded):
   """An example of a dict of values; what the model does not take is not looked at."""
   example = Example(name)
-  for feature in loaded.inputs:
+  for feature in loaded.takes(row):
     if feature not in row:
       return Example(name, error=f"no {feature!r}; there is {', '.join(map(str, row))}")
     value = row[feature]
@@ -185,7 +187,15 @@ def _of_object(name, row, folder, loaded):
 def _of_row(name, row, folder, loaded):
   """The same of a row of CSV, in which all is text."""
   found = dict(row)
-  for feature, spec in loaded.inputs.items():
+  taken = loaded.takes(row)
+  if taken is loaded.raw:
+    for column, spec in taken.items():
+      try:
+        found |= {column: raw_values.parse(row[column], spec)} if column in row else {}
+      except errors.InputError as error:
+        return Example(name, error=f"{column!r}: {error}")
+    return _of_object(name, found, folder, loaded)
+  for feature, spec in taken.items():
     if feature in row:
       if feature not in loaded.decoders and spec["dtype"] != "string":
         try:

@@ -18,6 +18,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.io import storage
 from trainer.outputs.engines import engine
+from trainer.outputs.preprocessing import FROM_RAW
 from trainer.serving.examples import Example
 from trainer.serving.loaded_model import LoadedModel
 
@@ -88,7 +89,13 @@ def _prepare(chunk, loaded):
 
 
 def features_of(rows: Sequence[Mapping[str, Any]], loaded: LoadedModel) -> dict[str, np.ndarray]:
-  """Features of examples' values, decoded and checked."""
+  """Features of examples' values, made of what users have, and checked."""
+  are_raw = {row.keys() == loaded.raw.keys() for row in rows}
+  if are_raw == {True} and loaded.preprocess is not None:
+    given = {name: [row[name] for row in rows] for name in loaded.raw}
+    return loaded.preprocess(loaded.check(given, FROM_RAW))
+  if len(are_raw) > 1:
+    raise errors.InputError("Some examples have columns or texts, and others have features.")
   columns: dict[str, Any] = {name: [row[name] for row in rows] for name in loaded.inputs}
   for name in loaded.decoders:
     if all(isinstance(value, bytes) for value in columns[name]):
@@ -112,13 +119,19 @@ def _values(example, loaded):
 
 
 def parse_example(content: bytes, loaded: LoadedModel) -> dict[str, Any]:
-  """The values of a serialised tf.train.Example, in the shapes that the model takes."""
+  """The values of a serialised tf.train.Example, in the shapes that the model takes.
+
+  An Example may lack a column whose value may be missing.
+  """
   try:
     stored = tf.train.Example.FromString(content).features.feature
   except Exception as error:  # the protobuf library has errors of its own
     raise errors.InputError(f"it is no tf.train.Example: {error}") from error
-  values = {}
-  for name, spec in loaded.inputs.items():
+  values: dict[str, Any] = {}
+  for name, spec in loaded.takes(stored).items():
+    if name not in stored and spec.get("optional"):
+      values[name] = None
+      continue
     if name not in stored:
       raise errors.InputError(f"it has no feature {name!r}; it has {', '.join(sorted(stored))}.")
     kind = stored[name].WhichOneof("kind")

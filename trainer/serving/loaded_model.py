@@ -5,9 +5,10 @@ loaded.engine.predict_batch(loaded.check({"image": images}))["probabilities"]
 """
 
 import dataclasses
+import functools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,17 @@ from absl import logging
 from trainer import errors
 from trainer.io import files, storage
 from trainer.outputs import description as description_lib
-from trainer.outputs import engines, random_inputs, signatures, warm_up
+from trainer.outputs import (
+  engines,
+  preprocessing,
+  random_inputs,
+  served_inputs,
+  signatures,
+  warm_up,
+)
 from trainer.outputs.engines import Engine  # the field `engines` hides the module
+from trainer.outputs.preprocessing import FROM_BYTES, FROM_RAW
+from trainer.serving import raw_values
 
 DEFAULT = "serving_default"
 
@@ -31,14 +41,17 @@ class LoadedModel:
     path: of the SavedModel.
     description: see `outputs.description`.
     engines: signature → what runs it: serving_default, the model's own further signatures
-      (EstimatorSpec.export_outputs), and from_bytes if there are decoders.
+      (EstimatorSpec.export_outputs), and from_bytes or from_raw if users have something else than
+      features.
     decoders: feature → function from encoded files (a string tensor of shape [n]) to the feature.
+    preprocess: function from columns and texts, by their names, to the features; or None.
   """
 
   path: str
   description: Mapping
   engines: Mapping[str, Engine]
   decoders: Mapping[str, Callable]
+  preprocess: Callable | None = None
 
   @property
   def engine(self) -> Engine:
@@ -49,6 +62,25 @@ class LoadedModel:
   def inputs(self) -> dict[str, dict]:
     """Dict of feature → {"dtype", "shape"}, as serving_default takes them."""
     return self.description["signatures"][DEFAULT]["inputs"]
+
+  @functools.cached_property
+  def raw(self) -> dict[str, dict]:
+    """Dict of column or text → {"input", "optional", "dtype", "shape"}, as from_raw takes them."""
+    told = self.description.get("raw", {})  # the first exports tell nothing of it
+    inputs = self.description["signatures"][FROM_RAW]["inputs"] if told else {}
+    return {name: {**each, **inputs[each["input"]]} for name, each in told.items()}
+
+  @property
+  def for_users(self) -> str:
+    """The signature that takes what users have: files, columns, texts, or else the features."""
+    return FROM_RAW if self.raw else FROM_BYTES if self.decoders else DEFAULT
+
+  def takes(self, names: Collection[str]) -> dict[str, dict]:
+    """What is taken of an example that has values of these names: `raw`, or else `inputs`."""
+    if not self.raw:
+      return self.inputs
+    has_features = set(self.inputs) <= set(names) and not set(self.raw) <= set(names)
+    return self.inputs if has_features else self.raw
 
   @property
   def outputs(self) -> dict[str, dict]:
@@ -85,6 +117,9 @@ class LoadedModel:
   def check(self, features: Mapping[str, Any], signature: str = DEFAULT) -> dict[str, np.ndarray]:
     """Features as arrays of the right types and shapes.
 
+    from_raw takes columns by the names that they have in a table, too. There None is a missing
+    value, and a number is a text where texts are expected.
+
     Raises:
       InputError: says which feature is missing or does not fit; or there is no such signature.
     """
@@ -93,6 +128,8 @@ class LoadedModel:
         f"The model has no signature {signature!r} of its own; it has {', '.join(self.engines)}."
       )
     inputs = self.description["signatures"][signature]["inputs"]
+    if signature == FROM_RAW and self.raw:
+      features = raw_values.served(features, self.raw)
     unknown = sorted(set(features) - set(inputs))
     missing = sorted(set(inputs) - set(features))
     if unknown or missing:
@@ -165,22 +202,24 @@ def load(path: str, **settings: Any) -> LoadedModel:
   made = {DEFAULT: engines.load(path, **settings)}
   for signature in _other_signatures(described):
     made[signature] = engines.load(path, "tensorflow", signature=signature)
-  loaded = LoadedModel(path, described, made, _batch_decoders(path, described))
-  if loaded.decoders and signatures.FROM_BYTES not in made:
-    made[signatures.FROM_BYTES] = _FilesEngine(loaded)
+  loaded = LoadedModel(path, described, made, *_preprocessing(path, described))
+  if loaded.for_users not in made:
+    made[loaded.for_users] = _UsersEngine(loaded)
   _warm_up(loaded)
   logging.info("Loaded %s with the engine %s", path, loaded.engine.name)
   return loaded
 
 
-class _FilesEngine(engines.Engine):
-  """Decodes files, all of a batch in one call, and runs serving_default."""
+class _UsersEngine(engines.Engine):
+  """Makes features of what users have, all of a batch in one call, and runs serving_default."""
 
   def __init__(self, loaded: LoadedModel) -> None:
     self.loaded, self.name = loaded, loaded.engine.name
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     loaded = self.loaded
+    if loaded.preprocess is not None:
+      return loaded.engine.predict_batch(loaded.preprocess(features))
     decoded = {name: loaded.decode(name, list(features[name])) for name in loaded.decoders}
     return loaded.engine.predict_batch({**features, **decoded})
 
@@ -191,7 +230,9 @@ def _other_signatures(described):
   default = found[DEFAULT]["inputs"]
   added = {signatures.FROM_EXAMPLES, signatures.CLASSIFY}
   if described["decodes"]:
-    added.add(signatures.FROM_BYTES)
+    added.add(FROM_BYTES)
+  if described.get("raw", {}):
+    added.add(FROM_RAW)
   return [
     name
     for name, parts in found.items()
@@ -214,10 +255,10 @@ def _warm_up(loaded):
       loaded.engines[signature].predict_batch(inputs)
 
 
-def _batch_decoders(path, described):
-  """Dict of feature → function of a string tensor [n]."""
-  if not described["decodes"]:
-    return {}
+def _preprocessing(path, described):
+  """Returns the decoders and the function `preprocess` of a LoadedModel."""
+  if not described["decodes"] and not described.get("raw", {}):
+    return {}, None
   with files.plain_path(path) as plain:
     model = storage.retry("load the model", path, lambda: tf.saved_model.load(plain))
   inputs = described["signatures"][DEFAULT]["inputs"]
@@ -225,10 +266,19 @@ def _batch_decoders(path, described):
   def batch(name):
     spec = tf.TensorSpec(inputs[name]["shape"], inputs[name]["dtype"])
     decode = tf.function(
-      lambda encoded: signatures.decode(model.decoders[name], encoded, spec),
+      lambda encoded: preprocessing.decode(model.decoders[name], encoded, spec),
       input_signature=[tf.TensorSpec([None], tf.string)],
       autograph=False,
     )
     return decode.get_concrete_function()
 
-  return {name: batch(name) for name in described["decodes"]}
+  def preprocess(columns):
+    # The function takes the columns by the names that they have in a table.
+    received = {
+      name: tf.constant(columns[each["input"]]) for name, each in described["raw"].items()
+    }
+    made = model.preprocess(received)
+    return {served_inputs.input_name(name): tensor.numpy() for name, tensor in made.items()}
+
+  decoders = {name: batch(name) for name in described["decodes"]}
+  return decoders, preprocess if described.get("raw", {}) else None

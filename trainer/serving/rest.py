@@ -8,7 +8,7 @@
         → {"result": [[["ant", 0.9], ["bee", 0.1]], ...]}
 
 Bytes are {"b64": "..."}. "signature_name" is serving_default, another one of the model's own,
-from_bytes or from_examples.
+from_bytes, from_raw or from_examples. In from_raw, null is a missing value.
 """
 
 import base64
@@ -23,6 +23,7 @@ import numpy as np
 from trainer import errors
 from trainer.io import json_form
 from trainer.outputs import predictions, signatures
+from trainer.outputs.preprocessing import FROM_BYTES, FROM_RAW
 from trainer.serving import features
 from trainer.serving.loaded_model import DEFAULT, LoadedModel
 
@@ -82,9 +83,10 @@ def classify_request(body: bytes, loaded: LoadedModel) -> Request:
   described = loaded.description["signatures"]
   if signatures.CLASSIFY not in described or signatures.CLASSIFY in loaded.engines:
     raise errors.InputError("The model has no signature 'classify': its classes have no names.")
-  columns = _columns_of_rows(_message(body).get("examples"), list(loaded.inputs), "examples")
+  signature = loaded.for_users
+  inputs = list(described[signature]["inputs"])
+  columns = _columns_of_rows(_message(body).get("examples"), inputs, "examples")
   columns = {name: _with_bytes(value) for name, value in columns.items()}
-  signature = _of_files(loaded)
   return Request(signature, _checked(columns, signature, loaded), True)
 
 
@@ -179,19 +181,17 @@ def _with_bytes(value):
   return value
 
 
-def _of_files(loaded):
-  """The signature for features of which those that can be decoded are files."""
-  return signatures.FROM_BYTES if loaded.decoders else DEFAULT
-
-
 def _checked(columns, signature, loaded):
   """Features as the signature takes them."""
-  for name in loaded.decoders if signature == signatures.FROM_BYTES else ():
+  for name in loaded.decoders if signature == FROM_BYTES else ():
     value = columns.get(name, [])
     if not isinstance(value, list) or not all(isinstance(item, bytes) for item in value):
       raise errors.InputError(f'{name!r} must be files, as {{"b64": "..."}} each.')
   checked = loaded.check(columns, signature)
+  optional = {each["input"] for each in loaded.raw.values() if each["optional"]}
   for name, array in checked.items():
+    if signature == FROM_RAW and name in optional and array.dtype != object:
+      array = array[~np.isnan(array)]  # which are missing
     _require_finite(name, array)
   return checked
 
@@ -214,4 +214,4 @@ def _of_examples(serialised, loaded):
   if not isinstance(serialised, list) or not all(isinstance(item, bytes) for item in serialised):
     raise errors.InputError('Expected serialised tf.train.Examples, as {"b64": "..."} each.')
   rows = [features.parse_example(item, loaded) for item in serialised]
-  return _of_files(loaded), {name: [row[name] for row in rows] for name in loaded.inputs}
+  return loaded.for_users, {name: [row[name] for row in rows] for name in rows[0]}

@@ -13,11 +13,20 @@ from typing import Any
 
 from absl import logging
 
-from trainer.outputs import signatures
+from trainer.outputs.preprocessing import FROM_BYTES
 from trainer.serving import batching, predictor, refusals, rest
 from trainer.serving.measurements import Measurements
 
-_ABOUT = ("model", "global_step", "exported", "class_names", "metrics", "decodes", "versions")
+_ABOUT = (
+  "model",
+  "global_step",
+  "exported",
+  "class_names",
+  "metrics",
+  "decodes",
+  "raw",
+  "versions",
+)
 _LARGE = 1 << 16  # bytes; larger bodies are parsed in a thread, so that other requests go on
 
 
@@ -121,7 +130,7 @@ class Service:
     loaded = self.predictor.loaded
     # The page can send one image, so the model must take an image and nothing else.
     takes_image = list(loaded.decoders) == list(loaded.inputs) and len(loaded.inputs) == 1
-    has_bytes = signatures.FROM_BYTES in loaded.description["signatures"]
+    has_bytes = FROM_BYTES in loaded.description["signatures"]
     return {
       **{key: loaded.description.get(key) for key in _ABOUT},
       "engine": loaded.engine.name,

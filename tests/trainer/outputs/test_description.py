@@ -59,6 +59,7 @@ def test_a_saved_model_without_a_description_has_its_signatures(tmp_path):
     "format": 1,
     "signatures": description.signatures_of(path),
     "decodes": [],
+    "raw": {},
     "class_names": None,
     "metrics": {},
   }

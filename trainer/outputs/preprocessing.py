@@ -1,0 +1,195 @@
+"""What users have of an example, and how an export makes the model's features of it.
+
+    of_decoders(decoders, inputs)    features, some of them as encoded files: "from_bytes"
+    of_raw(raw, inputs)              columns of a table, texts: "from_raw"
+
+Both come from the input_fn, see `trainer.mark_decodable` and `trainer.mark_raw`. In a
+tf.train.Example, a feature with a decoder is the encoded file; any other feature, and a column, is
+the list of its values. An Example may lack a column whose value may be missing.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Collection, Mapping
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.inputs import decodable
+from trainer.outputs import served_inputs
+
+FROM_BYTES = "from_bytes"
+FROM_RAW = "from_raw"
+
+_PARALLEL_DECODINGS = 16  # files of a batch that are decoded at the same time
+
+Tensors = dict[str, tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessing:
+  """Makes features of what users have.
+
+  Attributes:
+    signature: the name of the signature that takes what users have; None if that is the features.
+    spec: name → spec of what users have, with the batch axis.
+    to_features: function from tensors like `spec` to the features by name; for columns and texts a
+      tf.function.
+    decoders: feature → tf.function of a string scalar that decodes it.
+    raw: what the input_fn says of columns or texts, or None.
+  """
+
+  signature: str | None
+  spec: Mapping[str, tf.TensorSpec]
+  to_features: Callable[[Tensors], Tensors]
+  decoders: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
+  raw: decodable.Raw | None = None
+
+  @property
+  def has_fixed_shapes(self) -> bool:
+    """Whether only the batch axis is unknown, so that Examples can be parsed."""
+    return all(None not in spec.shape[1:].as_list() for spec in self.spec.values())
+
+  @property
+  def columns(self) -> dict[str, dict]:
+    """What octet.json says of columns and texts; {} if users have something else."""
+    optional = self.raw.optional if self.raw else ()
+    return {
+      name: {"input": spec.name, "optional": name in optional}
+      for name, spec in (self.spec.items() if self.raw else ())
+    }
+
+  def parse(self, serialised: tf.Tensor) -> Tensors:
+    """Parses serialised tf.train.Examples (string [n]) to what users have."""
+    optional = self.raw.optional if self.raw else ()
+    stored = {}
+    for name, spec in self.spec.items():
+      dtype = stored_dtype(spec.dtype)
+      missing = "" if dtype == tf.string else float("nan")
+      size = spec.shape[1:].num_elements()
+      default = [missing] * size if name in optional else None
+      stored[name] = tf.io.FixedLenFeature(spec.shape[1:], dtype, default)
+    found = tf.io.parse_example(serialised, stored)
+    return {name: tf.cast(found[name], spec.dtype) for name, spec in self.spec.items()}
+
+
+def stored_dtype(dtype: tf.DType) -> tf.DType:
+  """Returns the dtype in which an Example stores values: string, float32 or int64."""
+  if dtype == tf.string:
+    return tf.string
+  return tf.float32 if dtype.is_floating else tf.int64
+
+
+def of_inputs(inputs: served_inputs.ServedInputs, own: Collection[str]) -> Preprocessing:
+  """Returns the preprocessing of a model that takes features, as its input_fn is marked.
+
+  Args:
+    inputs: what the model takes.
+    own: names of the model's own signatures, which take precedence.
+
+  Raises:
+    SettingError: what the input_fn says does not fit the features.
+  """
+  if inputs.raw is None or FROM_RAW in own:
+    return _of_decoders(inputs.decoders, inputs.by_name)
+  return _of_raw(inputs.raw, inputs)
+
+
+def _of_decoders(decoders, specs):
+  functions = {name: _decoder(name, decoder, specs) for name, decoder in decoders.items()}
+
+  def to_features(received):
+    decoded = {
+      name: decode(function, received[name], specs[name]) for name, function in functions.items()
+    }
+    return {**received, **decoded}
+
+  encoded = {name: tf.TensorSpec([None], tf.string, name) for name in functions}
+  return Preprocessing(
+    FROM_BYTES if functions else None, specs | encoded, to_features, decoders=functions
+  )
+
+
+def _decoder(name, decoder, specs):
+  """Turns a decoder into a tf.function, and checks what it returns."""
+  if name not in specs:
+    raise errors.SettingError(
+      f"A decoder is of the feature {name!r}, and the model takes {', '.join(specs)} "
+      "(ExportOptions.decoders, or trainer.mark_decodable in the input_fn)."
+    )
+  function = tf.function(
+    decoder, input_signature=[tf.TensorSpec([], tf.string, "encoded")], autograph=False
+  )
+  made = function.get_concrete_function().structured_outputs
+  wanted = specs[name]
+  fits = isinstance(made, tf.TensorSpec) or tf.is_tensor(made)
+  if not fits or made.dtype != wanted.dtype or made.shape != wanted.shape[1:]:
+    raise errors.SettingError(
+      f"The decoder of the feature {name!r} gives {made}; the model takes "
+      f"{wanted.dtype.name}{wanted.shape[1:].as_list()} of an example."
+    )
+  return function
+
+
+def decode(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
+  """Decodes a feature for a batch.
+
+  Args:
+    decoder: function of a string scalar.
+    encoded: string [n].
+    spec: the feature's spec, with the batch axis.
+
+  Returns:
+    The feature of n examples.
+  """
+  return tf.map_fn(
+    decoder,
+    encoded,
+    parallel_iterations=_PARALLEL_DECODINGS,
+    fn_output_signature=tf.TensorSpec(spec.shape[1:], spec.dtype),
+  )
+
+
+def _column_name(name):
+  """Returns what a signature calls a column. Names there are ASCII, and begin with no "_"."""
+  made = re.sub(r"\W", "_", name, flags=re.ASCII)
+  return f"column{made}" if made.startswith("_") else made
+
+
+def _of_raw(raw, inputs):
+  """Turns the function of columns into a tf.function, and checks names and what it returns."""
+  spec = {
+    name: tf.TensorSpec(
+      [None, *values.shape[1:]],
+      tf.string if values.dtype == object else values.dtype,
+      _column_name(name),
+    )
+    for name, values in raw.examples.items()
+  }
+  if len({each.name for each in spec.values()}) < len(spec):
+    raise errors.SettingError(
+      f"mark_raw: a signature knows only ASCII letters, digits and underscores, and some of these "
+      f"names are the same there: {', '.join(spec)}. Give them other names."
+    )
+  made = (
+    tf.function(raw.to_features, autograph=False).get_concrete_function(spec).structured_outputs
+  )
+  wanted = inputs.feature_spec
+  try:
+    tf.nest.assert_same_structure(made, wanted)
+    fits = all(
+      a.dtype == b.dtype and a.shape.is_compatible_with(b.shape)
+      for a, b in zip(tf.nest.flatten(made), tf.nest.flatten(wanted), strict=True)
+    )
+  except (TypeError, ValueError):
+    fits = False
+  if not fits:
+    raise errors.SettingError(
+      f"mark_raw: to_features gives {made}; the model takes {wanted}, as the input_fn gives it."
+    )
+
+  def to_features(received):
+    return dict(zip(inputs.by_name, tf.nest.flatten(raw.to_features(received)), strict=True))
+
+  function = tf.function(to_features, input_signature=[spec], autograph=False)
+  return Preprocessing(FROM_RAW, spec, function, raw=raw)

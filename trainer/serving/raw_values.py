@@ -1,0 +1,80 @@
+"""Columns and texts as users have them: numbers as texts, missing values, names of a table.
+
+parse("12.5", {"dtype": "float64", "optional": True})      12.5, as a cell of CSV has it
+parse("", {"dtype": "float64", "optional": True})          None: it is missing
+served({"mean age": [12.5, None]}, loaded.raw)             {"mean_age": [12.5, nan]}
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer import errors
+
+
+def parse(text: str | None, column: Mapping[str, Any]) -> Any:
+  """Returns the value of a cell of CSV: a text, a number, or None for one that is missing.
+
+  Raises:
+    InputError: the column is one of numbers, and the cell has none; or the line has no such cell.
+  """
+  if text is None:
+    raise errors.InputError("the line has too few cells")
+  if column["dtype"] == "string":
+    return text
+  stripped = text.strip()
+  if stripped in _missing_spellings():
+    return None
+  # pyarrow, which reads the tables of a training, takes these for a column of numbers 0 and 1.
+  if stripped.lower() in ("true", "false"):
+    return stripped.lower() == "true"
+  try:
+    return float(stripped) if column["dtype"] == "float64" else int(stripped)
+  except ValueError:
+    raise errors.InputError(f"{text!r} is no number") from None
+
+
+@functools.cache
+def _missing_spellings():
+  from pyarrow import csv
+
+  return frozenset(csv.ConvertOptions().null_values)
+
+
+def served(columns: Mapping[str, Any], raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+  """Returns columns under their names in the signature, with NaN or "" for missing values.
+
+  Args:
+    columns: name of the column, or its name in the signature → values of the examples.
+    raw: see `LoadedModel.raw`.
+
+  Raises:
+    InputError: a value is missing that must not be.
+  """
+  by_input = {column["input"]: name for name, column in raw.items()}
+  found = {}
+  for given, values in columns.items():
+    name = by_input.get(given, given)
+    column = raw.get(name)
+    if column is None:  # the caller says what is unknown
+      found[given] = values
+      continue
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+      values = [_value(value, name, column) for value in values]
+    found[column["input"]] = values
+  return found
+
+
+def _value(value, name, column):
+  text = column["dtype"] == "string"
+  if value is None:
+    if not column["optional"]:
+      raise errors.InputError(f"{name!r} is missing.")
+    return "" if text else float("nan")
+  # JSON has numbers where a table has names that are numbers, such as postcodes.
+  if text and isinstance(value, bool | int | float | np.number):
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if is_whole else str(value)
+  return value
