@@ -87,7 +87,7 @@ MAY_FAIL_ONCE = {
   "trainer/io/storage.py": _ONCE,
   "trainer/io/files.py": ("tf.io.gfile",),
   "trainer/checkpoints/reader.py": ("tf.train.latest_checkpoint",),
-  "trainer/compat/v1/estimator/estimator.py": ("tf.train.latest_checkpoint",),
+  "trainer/compat/estimator/estimator.py": ("tf.train.latest_checkpoint",),
 }
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import trainer.compat.v1 as tf
-from trainer.compat.v1 import absent, absent_names, contrib
+from trainer.compat.names import absent, absent_names
+from trainer.compat.v1 import contrib
 from trainer.compat.v1 import estimator as tf_estimator
 
 HERE = pathlib.Path(__file__).parent

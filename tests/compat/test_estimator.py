@@ -13,10 +13,10 @@ import pytest
 import trainer.compat.v1 as tf
 from tests.compat import programs
 from trainer import errors
+from trainer.compat.estimator import estimator as estimator_module
+from trainer.compat.estimator import input_fns
 from trainer.compat.v1 import estimator as tf_estimator
 from trainer.compat.v1.contrib import training as contrib_training
-from trainer.compat.v1.estimator import estimator as estimator_module
-from trainer.compat.v1.estimator import input_fns
 from trainer.devices import device as device_lib
 
 ModeKeys = tf_estimator.ModeKeys

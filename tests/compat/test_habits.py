@@ -8,8 +8,10 @@ import trainer.compat.v1 as tf
 import trainer.compat.v2 as tf_v2
 from tests.compat import programs
 from trainer import errors
-from trainer.compat.v1 import absent, contrib, habits
-from trainer.compat.v1.estimator import input_fns
+from trainer.compat.estimator import input_fns
+from trainer.compat.graph_mode import habits
+from trainer.compat.names import absent
+from trainer.compat.v1 import contrib
 
 
 def test_the_version_is_that_of_the_names():

@@ -12,7 +12,7 @@ import trainer.compat.v1 as tf
 from tests import long
 from tests.compat import keras_names_2_15
 from trainer.checkpoints import former_names, reader
-from trainer.compat.v1 import habits, keras_names
+from trainer.compat.graph_mode import habits, keras_names
 from trainer.devices import device as device_lib
 from trainer.tracing import variable_store
 

@@ -6,7 +6,7 @@ import pytest
 import trainer.compat.v1 as tf
 from tests import long
 from tests.compat import programs
-from trainer.compat.v1 import small_updates
+from trainer.compat.graph_mode import small_updates
 
 
 def model_fn(features, labels, mode, params):

@@ -8,8 +8,8 @@ import tensorflow
 
 import trainer.compat.v1 as tf
 from tests.compat import programs
+from trainer.compat.estimator import virtual_cores
 from trainer.compat.v1 import estimator as tf_estimator
-from trainer.compat.v1 import virtual_cores
 from trainer.compat.v1.contrib import distribute
 from trainer.compat.v1.contrib import tpu as contrib_tpu
 

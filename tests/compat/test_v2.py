@@ -154,7 +154,7 @@ def test_an_optimizer_of_the_programs_own_kind_is_refused():
   class Own(tf.keras.optimizers.Adam):
     pass
 
-  from trainer.compat.v1 import legacy_optimizers
+  from trainer.compat import optimizers as legacy_optimizers
 
   Own.__module__ = __name__
   with pytest.raises(ValueError, match="Own cannot train as one of Keras 2"):

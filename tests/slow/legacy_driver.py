@@ -71,7 +71,7 @@ def hold_random_numbers(v1):
 def prepare_octet(record):
   import tensorflow as tf
 
-  from trainer.compat.v1.estimator import estimator
+  from trainer.compat.estimator import estimator
 
   class EachStep:
     """A hook of Octet that wants to be called after each step."""
@@ -92,7 +92,7 @@ def prepare_preflight(record):
 
   import trainer
   from trainer import preflight
-  from trainer.compat.v1.estimator import estimator
+  from trainer.compat.estimator import estimator
 
   made = {}
   original = trainer.Estimator
@@ -128,7 +128,7 @@ def prepare_export(record):
   import numpy as np
   import tensorflow as tf
 
-  from trainer.compat.v1.estimator import estimator, export
+  from trainer.compat.estimator import estimator, export
 
   v1 = prepare_octet(record)
   cls = estimator.Estimator

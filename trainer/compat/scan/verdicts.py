@@ -42,7 +42,7 @@ def of(name: str, api: str = "v1") -> Verdict:
   Args:
     api: the package of trainer.compat, "v1" or "v2".
   """
-  from trainer.compat.v1 import absent, absent_names
+  from trainer.compat.names import absent, absent_names
 
   advice = _ADVICE.get(name, "")
   home = f"trainer.compat.{api}"

@@ -6,7 +6,8 @@ AbsentNameError, which says why and what to use; its import an AbsentModuleError
 
 import sys
 
-from trainer.compat.v1 import absent, inner_modules, overlay, virtual_cores
+from trainer.compat.estimator import virtual_cores
+from trainer.compat.names import absent, inner_modules, overlay
 
 virtual_cores.prepare()
 sys.meta_path += [inner_modules.InnerModules(), absent.AbsentModules()]
@@ -50,15 +51,15 @@ __getattr__, __dir__ = overlay.behind(
       "enable_v2_tensorshape",
       "set_random_seed",
     ),
-    "trainer.compat.v1.behavior",
+    "trainer.compat.graph_mode.behavior",
   )
   | dict.fromkeys(("VERSION", "__version__"), "trainer.compat.v1.version")
   | {
-    "gradients": "trainer.compat.v1.differentiation",
-    "variables_initializer": "trainer.compat.v1.estimator.host_calls",
+    "gradients": "trainer.compat.graph_mode.differentiation",
+    "variables_initializer": "trainer.compat.graph_mode.host_calls",
   }
   | dict.fromkeys(
     ("placeholder", "placeholder_with_default", "sparse_placeholder"),
-    "trainer.compat.v1.placeholders",
+    "trainer.compat.graph_mode.placeholders",
   ),
 )

@@ -2,7 +2,7 @@
 
 import trainer.compat.v1 as v1
 import trainer.compat.v2 as v2
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 __all__ = ["v1", "v2"]
 

@@ -1,10 +1,7 @@
 """tf.data, with the iterators of graph mode for input_fns."""
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator.input_fns import (
-  make_initializable_iterator,
-  make_one_shot_iterator,
-)
+from trainer.compat.estimator.input_fns import make_initializable_iterator, make_one_shot_iterator
+from trainer.compat.names import overlay
 
 __all__ = ["make_initializable_iterator", "make_one_shot_iterator"]
 

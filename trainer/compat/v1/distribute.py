@@ -5,13 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.cluster_resolver import TPUClusterResolver
-from trainer.compat.v1.strategies import (
+from trainer.compat.estimator.cluster_resolver import TPUClusterResolver
+from trainer.compat.estimator.strategies import (
   MirroredStrategy,
   MultiWorkerMirroredStrategy,
   OneDeviceStrategy,
 )
+from trainer.compat.names import overlay
 
 __all__ = ["MirroredStrategy", "MultiWorkerMirroredStrategy", "OneDeviceStrategy"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import gin
 
+from trainer.compat.names import overlay
 from trainer.compat.v1 import gin_tf as tf
-from trainer.compat.v1 import overlay
 
 __all__ = ["configurable", "external_configurable", "tf"]
 

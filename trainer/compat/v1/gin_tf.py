@@ -6,7 +6,7 @@ from typing import Any
 import gin
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 from trainer.io import storage
 
 v1 = tf.compat.v1

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from absl import logging as absl_logging
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 v1 = tf.compat.v1
 

@@ -1,6 +1,7 @@
 """tf.nn, with recurrent cells that do not ask Keras 2."""
 
-from trainer.compat.v1 import overlay, rnn_cell
+from trainer.compat.layers import rnn_cell
+from trainer.compat.names import overlay
 
 __all__ = ["rnn_cell"]
 

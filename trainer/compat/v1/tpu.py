@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import CrossShardOptimizer, errors
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 __all__ = ["CrossShardOptimizer"]
 

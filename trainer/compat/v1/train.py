@@ -1,7 +1,6 @@
 """tf.train: TensorFlow's own, but for what works with sessions."""
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator.hooks import (
+from trainer.compat.estimator.hooks import (
   CheckpointSaverHook,
   GlobalStepWaiterHook,
   LoggingTensorHook,
@@ -11,6 +10,7 @@ from trainer.compat.v1.estimator.hooks import (
   StopAtStepHook,
   SummarySaverHook,
 )
+from trainer.compat.names import overlay
 
 __all__ = [
   "CheckpointSaverHook",

@@ -3,7 +3,7 @@
 Programs choose by it what they import and call: `if tf.__version__ < "2": tf.contrib...`.
 """
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 VERSION = __version__ = "1.15.5"
 

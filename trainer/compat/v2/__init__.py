@@ -6,7 +6,7 @@ is a mean and whose optimizers are Keras's. `tf.compat.v1` is `trainer.compat.v1
 not here is TensorFlow's own, if it has it.
 """
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 _SHARED = ("compat", "distribute", "external_configurables", "gin", "hub")
 

@@ -1,7 +1,7 @@
-"""tf.summary of TensorFlow 2; in a model_fn, see `trainer.compat.v1.summary`."""
+"""tf.summary of TensorFlow 2; in a model_fn, see `trainer.compat.graph_mode.summary`."""
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.summary import create_file_writer
+from trainer.compat.graph_mode.summary import create_file_writer
+from trainer.compat.names import overlay
 
 __all__ = ["create_file_writer"]
 

@@ -1,6 +1,6 @@
 """tf.version and tf.__version__: the last TensorFlow with tf.estimator; see trainer.compat.v1."""
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 VERSION = __version__ = "2.15.1"
 

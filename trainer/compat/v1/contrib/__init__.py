@@ -1,6 +1,6 @@
 """tf.contrib: what Estimator programs used of it."""
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 __getattr__, __dir__ = overlay.behind(
   __name__,

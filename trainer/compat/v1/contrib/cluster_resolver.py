@@ -1,7 +1,7 @@
 """tf.contrib.cluster_resolver."""
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.cluster_resolver import TPUClusterResolver
+from trainer.compat.estimator.cluster_resolver import TPUClusterResolver
+from trainer.compat.names import overlay
 
 __all__ = ["TPUClusterResolver"]
 

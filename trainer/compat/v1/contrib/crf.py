@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 v1 = tf.compat.v1
 

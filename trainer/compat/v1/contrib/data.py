@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 AUTOTUNE = tf.data.AUTOTUNE
 

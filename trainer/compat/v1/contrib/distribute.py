@@ -1,13 +1,13 @@
 """tf.contrib.distribute: strategies as programs give them to RunConfig."""
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.strategies import (
+from trainer.compat.estimator.strategies import (
   AllReduceCrossDeviceOps,
   CollectiveAllReduceStrategy,
   DistributeConfig,
   MirroredStrategy,
   OneDeviceStrategy,
 )
+from trainer.compat.names import overlay
 
 __all__ = [
   "AllReduceCrossDeviceOps",

@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator import heads
+from trainer.compat.estimator import heads
+from trainer.compat.names import overlay
 
 v1 = tf.compat.v1
 
@@ -82,6 +82,6 @@ def poisson_regression_head(
 
 __getattr__, __dir__ = overlay.behind(
   __name__,
-  ("trainer.compat.v1.estimator", "trainer.compat.v1.estimator.experimental"),
-  homes={"forward_features": "trainer.compat.v1.estimator.extenders"},
+  ("trainer.compat.v1.estimator", "trainer.compat.estimator.early_stopping"),
+  homes={"forward_features": "trainer.compat.estimator.extenders"},
 )

@@ -6,13 +6,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import habits, overlay
-from trainer.compat.v1.contrib.arg_scopes import (
+from trainer.compat.graph_mode import habits
+from trainer.compat.layers.contrib.arg_scopes import (
   add_arg_scope,
   arg_scope,
   current_arg_scope,
   has_arg_scope,
 )
+from trainer.compat.names import overlay
 
 __all__ = ["add_arg_scope", "arg_scope", "current_arg_scope", "has_arg_scope"]
 
@@ -40,7 +41,7 @@ def variable(name: str, shape: Any = None, **kwargs: Any) -> tf.Variable:
 @add_arg_scope
 def model_variable(name: str, shape: Any = None, **kwargs: Any) -> tf.Variable:
   """A variable that is in MODEL_VARIABLES too."""
-  from trainer.compat.v1.contrib import layers
+  from trainer.compat.layers import contrib as layers
 
   kwargs.pop("device", None)
   return layers.model_variable(name, shape, **kwargs)

@@ -1,7 +1,7 @@
 """tf.contrib.learn: the names that became those of tf.estimator."""
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator.run_config import RunConfig
+from trainer.compat.estimator.run_config import RunConfig
+from trainer.compat.names import overlay
 
 __all__ = ["ModeKeys", "RunConfig"]
 

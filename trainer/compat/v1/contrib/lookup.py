@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 v1 = tf.compat.v1
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import metrics, overlay
-from trainer.compat.v1.estimator.metric_pairs import deferrable
+from trainer.compat.graph_mode import metrics
+from trainer.compat.graph_mode.metric_pairs import deferrable
+from trainer.compat.names import overlay
 
 v1 = tf.compat.v1
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 
 class _Predictor:

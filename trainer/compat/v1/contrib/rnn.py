@@ -1,13 +1,11 @@
 """tf.contrib.rnn: the cells of tf.nn.rnn_cell."""
 
-from trainer.compat.v1 import nn, overlay
-from trainer.compat.v1.contrib.fused_rnn import (
+from trainer.compat.layers.fused_rnn import (
   FusedRNNCellAdaptor,
   LSTMBlockFusedCell,
   TimeReversedFusedRNN,
 )
-from trainer.compat.v1.contrib.stacked_rnn import stack_bidirectional_dynamic_rnn
-from trainer.compat.v1.rnn_cell import (
+from trainer.compat.layers.rnn_cell import (
   BasicLSTMCell,
   BasicRNNCell,
   DropoutWrapper,
@@ -19,6 +17,9 @@ from trainer.compat.v1.rnn_cell import (
   ResidualWrapper,
   RNNCell,
 )
+from trainer.compat.layers.stacked_rnn import stack_bidirectional_dynamic_rnn
+from trainer.compat.names import overlay
+from trainer.compat.v1 import nn
 
 __all__ = [
   "BasicLSTMCell",

@@ -2,8 +2,9 @@
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.contrib import framework, layers
+from trainer.compat.layers import contrib as layers
+from trainer.compat.names import overlay
+from trainer.compat.v1.contrib import framework
 from trainer.compat.v1.contrib import tfexample_decoder as tfexample_decoder
 
 v1 = tf.compat.v1

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 stateless_multinomial = tf.random.stateless_categorical
 stateless_random_normal = tf.random.stateless_normal

@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay, summary
+from trainer.compat.graph_mode import summary
+from trainer.compat.names import overlay
 
 v1 = tf.compat.v1
 

@@ -1,7 +1,8 @@
 """tf.contrib.tpu: TPUEstimator, what it takes, and what of tf.tpu is asked in a model_fn."""
 
-from trainer.compat.v1 import overlay, tpu_function
-from trainer.compat.v1.estimator.hooks import AsyncCheckpointSaverHook
+from trainer.compat.estimator.hooks import AsyncCheckpointSaverHook
+from trainer.compat.names import overlay
+from trainer.compat.v1 import tpu_function
 from trainer.compat.v1.estimator.tpu import (
   InputPipelineConfig,
   RunConfig,

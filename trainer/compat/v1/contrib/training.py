@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 checkpoints_iterator: Callable[..., Iterator[str]] = tf.train.checkpoints_iterator
 

@@ -1,8 +1,8 @@
 """tf.estimator: Estimator, what it takes and what it gives."""
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
-_HERE = "trainer.compat.v1.estimator"
+_ROOM = "trainer.compat.estimator"
 _HOMES = {
   "estimator": ("Estimator",),
   "specs": ("EstimatorSpec",),
@@ -48,7 +48,7 @@ _HOMES = {
 }
 
 # By public name, the module that has it.
-HOMES = {name: f"{_HERE}.{module}" for module, names in _HOMES.items() for name in names} | {
+HOMES = {name: f"{_ROOM}.{module}" for module, names in _HOMES.items() for name in names} | {
   "ModeKeys": "trainer",
   "WarmStartSettings": "trainer",
   "CheckpointSaverListener": "tensorflow.compat.v1.train",

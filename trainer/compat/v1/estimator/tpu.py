@@ -1,11 +1,11 @@
 """tf.estimator.tpu: TPUEstimator and what it takes."""
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator import run_config
-from trainer.compat.v1.estimator.params import TPUContext
-from trainer.compat.v1.estimator.run_config import InputPipelineConfig, TPUConfig
-from trainer.compat.v1.estimator.specs import TPUEstimatorSpec
-from trainer.compat.v1.estimator.tpu_estimator import TPUEstimator
+from trainer.compat.estimator import run_config
+from trainer.compat.estimator.params import TPUContext
+from trainer.compat.estimator.run_config import InputPipelineConfig, TPUConfig
+from trainer.compat.estimator.specs import TPUEstimatorSpec
+from trainer.compat.estimator.tpu_estimator import TPUEstimator
+from trainer.compat.names import overlay
 
 __all__ = [
   "InputPipelineConfig",

@@ -3,8 +3,9 @@
 Canned estimators are those of `canned`; `inputs` and `tpu` are names of `tf.compat.v1.estimator`.
 """
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator import HOMES, canned
+from trainer.compat.estimator import canned
+from trainer.compat.names import overlay
+from trainer.compat.v1.estimator import HOMES
 
 __getattr__, __dir__ = overlay.behind(
   __name__,

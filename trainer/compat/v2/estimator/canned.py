@@ -10,9 +10,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainer.compat.v1 import legacy_optimizers
-from trainer.compat.v1.estimator import canned, heads
-from trainer.compat.v1.estimator.canned.base import Face
+from trainer.compat import optimizers as legacy_optimizers
+from trainer.compat.estimator import canned, heads
+from trainer.compat.estimator.canned.base import Face
 
 v1 = tf.compat.v1
 
@@ -28,7 +28,7 @@ def _classification(n_classes: int, *settings: Any) -> heads.Head:
 def _minimizer(
   make: Callable[[], Any], of: str | None = None, counts: bool = True, **of_v1: Any
 ) -> Callable[[tf.Tensor], Any]:
-  """A function of a loss that makes the train_op; see `trainer.compat.v1.estimator.canned.base`."""
+  """A function of a loss that makes the train_op; see `trainer.compat.estimator.canned.base`."""
   del of_v1  # names that a tf.compat.v1 optimizer's slots have
 
   def minimize(loss: tf.Tensor) -> Any:

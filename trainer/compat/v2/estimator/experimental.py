@@ -1,6 +1,6 @@
 """tf.estimator.experimental of TensorFlow 2.15."""
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 __getattr__, __dir__ = overlay.behind(
   __name__,
@@ -15,6 +15,6 @@ __getattr__, __dir__ = overlay.behind(
       "stop_if_no_decrease_hook",
       "stop_if_no_increase_hook",
     ),
-    "trainer.compat.v1.estimator.experimental",
+    "trainer.compat.estimator.early_stopping",
   ),
 )

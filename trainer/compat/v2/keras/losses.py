@@ -2,6 +2,6 @@
 package.
 """
 
-from trainer.compat.v1 import overlay
+from trainer.compat.names import overlay
 
 __getattr__, __dir__ = overlay.behind(__name__, ("tensorflow.keras.losses", "keras.losses"))

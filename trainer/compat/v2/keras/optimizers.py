@@ -9,7 +9,9 @@ from typing import Any
 
 import keras
 
-from trainer.compat.v1 import habits, legacy_optimizers, overlay
+from trainer.compat import optimizers as legacy_optimizers
+from trainer.compat.graph_mode import habits
+from trainer.compat.names import overlay
 from trainer.tracing import fetched_operations
 
 legacy = types.SimpleNamespace(

@@ -1,40 +1,8 @@
-"""Canned estimators over tf.feature_column: DNN, linear, both together, and baselines.
+"""tensorflow_estimator.python.estimator.canned."""
 
-Variables have the names that tf.compat.v1's had: `dnn/hiddenlayer_0/kernel`,
-`linear/linear_model/age/weights`, `baseline/bias`.
-"""
+from trainer.compat.estimator import canned
+from trainer.compat.names import overlay
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator.canned.baseline import (
-  BaselineClassifier,
-  BaselineEstimator,
-  BaselineRegressor,
+__getattr__, __dir__ = overlay.behind(
+  __name__, submodules=("head", "optimizers"), homes=dict.fromkeys(canned.__all__, canned.__name__)
 )
-from trainer.compat.v1.estimator.canned.combined import (
-  DNNLinearCombinedClassifier,
-  DNNLinearCombinedEstimator,
-  DNNLinearCombinedRegressor,
-)
-from trainer.compat.v1.estimator.canned.dnn import DNNClassifier, DNNEstimator, DNNRegressor
-from trainer.compat.v1.estimator.canned.linear import (
-  LinearClassifier,
-  LinearEstimator,
-  LinearRegressor,
-)
-
-__all__ = [
-  "BaselineClassifier",
-  "BaselineEstimator",
-  "BaselineRegressor",
-  "DNNClassifier",
-  "DNNEstimator",
-  "DNNLinearCombinedClassifier",
-  "DNNLinearCombinedEstimator",
-  "DNNLinearCombinedRegressor",
-  "DNNRegressor",
-  "LinearClassifier",
-  "LinearEstimator",
-  "LinearRegressor",
-]
-
-__getattr__, __dir__ = overlay.behind(__name__, submodules=("head", "optimizers"))

@@ -6,11 +6,11 @@ Their loss is the sum over the examples of all cores, as that of the heads of ca
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator import heads
-from trainer.compat.v1.estimator.heads import SUM
-from trainer.compat.v1.estimator.heads import Head as _Head
-from trainer.compat.v1.estimator.heads import classification as _binary_logistic_or_multi_class_head
+from trainer.compat.estimator import heads
+from trainer.compat.estimator.heads import SUM
+from trainer.compat.estimator.heads import Head as _Head
+from trainer.compat.estimator.heads import classification as _binary_logistic_or_multi_class_head
+from trainer.compat.names import overlay
 
 __all__ = ["_Head", "_binary_logistic_or_multi_class_head"]
 

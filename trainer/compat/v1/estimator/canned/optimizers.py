@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.v1 import overlay
-from trainer.compat.v1.estimator.canned import base
+from trainer.compat.estimator.canned import base
+from trainer.compat.names import overlay
 
 
 def get_optimizer_instance(opt: Any, learning_rate: float | None = None) -> Any:

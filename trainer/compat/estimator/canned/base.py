@@ -1,0 +1,190 @@
+"""What canned estimators have in common: a model_fn of a head and a network, and optimizers."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.estimator import heads
+from trainer.compat.estimator.estimator import Estimator
+from trainer.compat.graph_mode import summary
+from trainer.internals import tensorflow_internals
+
+v1 = tf.compat.v1
+
+_OPTIMIZERS = {
+  "Adagrad": v1.train.AdagradOptimizer,
+  "Adam": v1.train.AdamOptimizer,
+  "Ftrl": v1.train.FtrlOptimizer,
+  "RMSProp": v1.train.RMSPropOptimizer,
+  "SGD": v1.train.GradientDescentOptimizer,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Face:
+  """What canned estimators of tf.compat.v1 and of TensorFlow 2 do otherwise.
+
+  Attributes:
+    reduction: what of the examples' losses the loss is.
+    classification: function of n_classes, weight_column, label_vocabulary and loss_reduction that
+      makes a classifier's head.
+    optimizers: by name, the optimizers that a program may name.
+    minimizer: as `minimizer`.
+    tells_mean: whether a training writes average_loss, too, where the loss is a sum.
+    dnn_rate: the learning rate of an optimizer that is named for a DNN; None for its own default.
+  """
+
+  reduction: str
+  classification: Callable[..., heads.Head]
+  optimizers: Mapping[str, Callable[..., Any]]
+  minimizer: Callable[..., Callable[[tf.Tensor], Any]]
+  tells_mean: bool
+  dnn_rate: float | None
+
+  def optimizer(self, given: Any, rate: float | None) -> Any:
+    """An optimizer from one, its name, or a function that makes one."""
+    if isinstance(given, str):
+      if given not in self.optimizers:
+        raise ValueError(
+          f"Unsupported optimizer {given!r}; expected one of {sorted(self.optimizers)}."
+        )
+      return self.optimizers[given](*([] if rate is None else [rate]))
+    return given() if callable(given) else given
+
+
+class Canned(Estimator):
+  """What canned estimators have in common.
+
+  Attributes:
+    face: whose names and meanings they have.
+
+  Args:
+    head: a heads.Head.
+    logits_fn: function of features and mode.
+    minimize: function of a loss that returns the train_op.
+    scope: that of the model, in which 2.15 made what the head makes; "" for none.
+  """
+
+  face: Face
+
+  def __init__(
+    self,
+    head: heads.Head,
+    logits_fn: Callable[[dict[str, Any], str], tf.Tensor],
+    minimize: Callable[[tf.Tensor], Any],
+    model_dir: str | None,
+    config: Any,
+    warm_start_from: Any,
+    scope: str = "",
+  ):
+    def model_fn(features, labels, mode, config):
+      del config
+      if not isinstance(features, dict):
+        raise ValueError(f"features should be a dictionary of tensors; got {type(features)}.")
+      logits = logits_fn(features, mode)
+
+      def train_op_fn(loss: tf.Tensor) -> Any:
+        if self.face.tells_mean and head.loss_reduction == heads.SUM:
+          _tell_mean(loss, head.weight(labels, features), scope)
+        with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+          return minimize(loss)
+
+      return head.create_estimator_spec(features, mode, logits, labels, train_op_fn=train_op_fn)
+
+    super().__init__(model_fn, model_dir, config, None, warm_start_from)
+
+
+class Classifier(Canned):
+  """A classifier: makes the head for the next class, which takes head and model_dir."""
+
+  def __init__(
+    self,
+    model_dir: str | None = None,
+    n_classes: int = 2,
+    weight_column: str | None = None,
+    label_vocabulary: Sequence[str] | None = None,
+    *,
+    loss_reduction: str | None = None,
+    **settings: Any,
+  ):
+    reduction = loss_reduction or self.face.reduction
+    head = self.face.classification(n_classes, weight_column, label_vocabulary, reduction)
+    super().__init__(head, model_dir=model_dir, **settings)
+
+
+class Regressor(Canned):
+  """A regression: makes the head for the next class, which takes head and model_dir."""
+
+  def __init__(
+    self,
+    model_dir: str | None = None,
+    label_dimension: int = 1,
+    weight_column: str | None = None,
+    *,
+    loss_reduction: str | None = None,
+    **settings: Any,
+  ):
+    reduction = loss_reduction or self.face.reduction
+    head = heads.RegressionHead(label_dimension, weight_column, reduction)
+    super().__init__(head, model_dir=model_dir, **settings)
+
+
+def _tell_mean(loss: tf.Tensor, weight: tf.Tensor, scope: str) -> None:
+  """Writes the mean of the examples' losses, and names both as hooks of programs know them:
+  `head/weighted_loss/Sum` and `head/truediv`, in the model's scope.
+  """
+  replicas = tf.distribute.get_strategy().num_replicas_in_sync
+  path = [tf.get_current_name_scope(), scope, "head"]
+  with v1.name_scope("/".join(filter(None, path)) + "/"):
+    with v1.name_scope("weighted_loss"):
+      total = tf.identity(loss / replicas, name="Sum")
+    mean = tf.math.truediv(total, weight, name="truediv")
+  summary.scalar("average_loss", mean)
+
+
+def minimizer(
+  make: Callable[[], Any],
+  of: str | None = None,
+  slots: str = "",
+  within: str | None = None,
+  counts: bool = True,
+) -> Callable[[tf.Tensor], Any]:
+  """A function of a loss that makes the train_op.
+
+  Args:
+    make: makes the optimizer.
+    of: the scope of the variables that are trained; None for all.
+    slots: what the names of slots begin with. 2.15 cut the variables of a model for parameter
+      servers, into one part where there were none, and took the names of slots from behind as many
+      letters as the part's own name had; but the slots were made in the model's scope, so that as
+      much of "part_0/" was left as that scope is long.
+    within: the scope of the model, in which the optimizer's own variables are.
+    counts: whether it is the optimizer that counts the steps of TensorFlow 2.
+  """
+  del counts
+
+  def minimize(loss: tf.Tensor) -> Any:
+    optimizer = make()
+    variables = v1.trainable_variables(of) if of else None
+    with contextlib.ExitStack() as scopes:
+      if slots and isinstance(optimizer, v1.train.Optimizer):
+        # Replicas take turns within minimize, with one optimizer: the others find its new name.
+        name = f"{slots}{optimizer.get_name().removeprefix(slots)}"
+        scopes.enter_context(tensorflow_internals.optimizer_named(optimizer, name))
+      scopes.enter_context(v1.name_scope(f"{within}/head/" if within else "head/"))
+      return heads.minimized(optimizer, loss, variables)
+
+  return minimize
+
+
+Canned.face = Face(
+  reduction=heads.SUM,
+  classification=heads.classification,
+  optimizers=_OPTIMIZERS,
+  minimizer=minimizer,
+  tells_mean=True,
+  dnn_rate=0.05,
+)

@@ -1,0 +1,165 @@
+"""Early stopping by the evaluations of a run, as tf.estimator.experimental has it."""
+
+import operator
+import os
+from collections.abc import Callable
+from typing import Any
+
+from absl import logging
+
+from trainer import errors
+from trainer.compat.estimator.hooks import NativeHook, StopAtStepHook, Timer
+from trainer.reporting import metrics_file
+
+
+class _EarlyStoppingHook(NativeHook):
+  """Asks should_stop_fn every so many steps or seconds, from the first step on."""
+
+  def __init__(self, should_stop_fn: Callable[[], bool], seconds: float | None, steps: int | None):
+    self._should_stop = should_stop_fn
+    self._timer = Timer(steps, seconds, "make_early_stopping_hook")
+
+  def next_step(self, step: int) -> int | None:
+    return self._timer.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if not self._timer.should_trigger_for_step(step):
+      return False
+    self._timer.update_last_triggered_step(step)
+    if not self._should_stop():
+      return False
+    logging.info("Requesting early stopping at global step %d", step)
+    return True
+
+
+def make_early_stopping_hook(
+  estimator: Any,
+  should_stop_fn: Callable[[], bool],
+  run_every_secs: float | None = 60,
+  run_every_steps: int | None = None,
+) -> NativeHook:
+  """A hook that ends the training when should_stop_fn says so.
+
+  Args:
+    run_every_secs, run_every_steps: when it is asked, after a loop; one of them is None.
+  """
+  del estimator
+  return _EarlyStoppingHook(should_stop_fn, run_every_secs, run_every_steps)
+
+
+def _stop_at_threshold(
+  name: str, is_beyond: Callable[[float, float], bool], where: str
+) -> Callable:
+  def hook(
+    estimator: Any,
+    metric_name: str,
+    threshold: float,
+    eval_dir: str | None = None,
+    min_steps: int = 0,
+    **when: Any,
+  ) -> NativeHook:
+    def should_stop() -> bool:
+      found = _values(estimator, metric_name, eval_dir, min_steps)
+      return any(is_beyond(value, threshold) for value in found.values())
+
+    return make_early_stopping_hook(estimator, should_stop, **when)
+
+  hook.__name__ = hook.__qualname__ = name
+  hook.__doc__ = f"""Ends the training after an evaluation whose metric is {where} a threshold.
+
+  Args:
+    eval_dir: that of the evaluations; None for estimator.eval_dir().
+    min_steps: the first step whose evaluation counts.
+    when: run_every_secs and run_every_steps, see make_early_stopping_hook.
+  """
+  return hook
+
+
+stop_if_higher_hook = _stop_at_threshold("stop_if_higher_hook", operator.gt, "above")
+stop_if_lower_hook = _stop_at_threshold("stop_if_lower_hook", operator.lt, "below")
+
+
+def stop_if_no_increase_hook(
+  estimator: Any,
+  metric_name: str,
+  max_steps_without_increase: int,
+  eval_dir: str | None = None,
+  min_steps: int = 0,
+  **when: Any,
+) -> NativeHook:
+  """Ends the training when a metric of its evaluations was not higher than before for so many
+  steps; see stop_if_higher_hook.
+  """
+  most = max_steps_without_increase
+  return _without_progress(estimator, metric_name, operator.gt, most, eval_dir, min_steps, when)
+
+
+def stop_if_no_decrease_hook(
+  estimator: Any,
+  metric_name: str,
+  max_steps_without_decrease: int,
+  eval_dir: str | None = None,
+  min_steps: int = 0,
+  **when: Any,
+) -> NativeHook:
+  """As stop_if_no_increase_hook, where lower is better."""
+  most = max_steps_without_decrease
+  return _without_progress(estimator, metric_name, operator.lt, most, eval_dir, min_steps, when)
+
+
+def _without_progress(
+  estimator: Any,
+  metric_name: str,
+  is_better: Callable[[float, float], bool],
+  most_steps: int,
+  eval_dir: str | None,
+  min_steps: int,
+  when: dict[str, Any],
+) -> NativeHook:
+  def should_stop() -> bool:
+    best: tuple[int, float] | None = None
+    for step, value in _values(estimator, metric_name, eval_dir, min_steps).items():
+      if best is None or is_better(value, best[1]):
+        best = step, value
+      if step - best[0] >= most_steps:
+        return True
+    return False
+
+  return make_early_stopping_hook(estimator, should_stop, **when)
+
+
+def _values(
+  estimator: Any, metric_name: str, eval_dir: str | None, min_steps: int
+) -> dict[int, float]:
+  """dict of step → a metric of its evaluation.
+
+  Raises:
+    SettingError: an evaluation has no such metric.
+  """
+  found = read_eval_metrics(eval_dir or estimator.eval_dir())
+  for step, metrics in found.items():
+    if metric_name not in metrics:
+      raise errors.SettingError(
+        f"Early stopping: the evaluation at step {step} has no metric {metric_name!r}; it has "
+        f"{', '.join(sorted(metrics))}."
+      )
+  return {step: found[step][metric_name] for step in found if step >= min_steps}
+
+
+def make_stop_at_checkpoint_step_hook(
+  estimator: Any, last_step: int, wait_after_file_check_secs: float = 30
+) -> NativeHook:
+  """A hook that ends the training at a step: all workers reach it together."""
+  del estimator, wait_after_file_check_secs
+  return StopAtStepHook(last_step=last_step)
+
+
+def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:
+  """dict of step → metrics, of the evaluations of an eval_dir (Estimator.eval_dir())."""
+  model_dir, name = os.path.split(eval_dir.rstrip("/"))
+  kind = metrics_file.eval_kind(name.removeprefix("eval").removeprefix("_") or None)
+  found: dict[int, dict[str, float]] = {}
+  for row in metrics_file.read(model_dir):
+    if row["kind"] == kind:
+      found[row["step"]] = {k: v for k, v in row.items() if k not in ("kind", "step", "time")}
+  return dict(sorted(found.items()))

@@ -1,0 +1,342 @@
+"""tf.estimator.Estimator and TPUEstimator, on trainer.Estimator.
+
+An Estimator was given no batch size: a batch is what the input_fn gives. Octet wants to know it
+before anything is traced, so that it is looked up in the dataset, and the trainer.Estimator is made
+(anew) where it is not what it was before. A TPUEstimator knows its sizes from the beginning.
+"""
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import trainer
+from trainer import errors, spec
+from trainer import run_config as octet_config
+from trainer.compat.estimator import (
+  input_fns,
+  meta_files,
+  model_fns,
+  program_errors,
+  reading,
+  run_config,
+  sparse_inputs,
+)
+from trainer.compat.estimator import params as params_lib
+from trainer.compat.graph_mode import fetches, notes, session_hooks
+from trainer.compat.graph_mode import listeners as listeners_lib
+
+v1 = tf.compat.v1
+
+_KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
+
+# What trainer.Estimator has, on its class and on each of its objects.
+_OF_OCTET = {name for name in dir(trainer.Estimator) if not name.startswith("_")}
+_OF_OCTET |= {"device", "watchdog", "workers"}
+
+
+class Estimator(reading.Reading):
+  """A program's Estimator. Arguments, methods and results as in 2.15.
+
+  Args:
+    model_fn: `model_fn(features, labels, mode, params, config)`, or with fewer of these.
+    model_dir: where everything is written; default: config.model_dir, or a temporary folder.
+    config: a RunConfig.
+    params: of any kind: a dict, HParams, an argparse.Namespace. Functions get copies of them.
+    warm_start_from: a path or WarmStartSettings.
+  """
+
+  _use_tpu = False
+
+  def __init__(
+    self,
+    model_fn: Callable,
+    model_dir: str | None = None,
+    config: run_config.RunConfig | None = None,
+    params: Any = None,
+    warm_start_from: Any = None,
+  ):
+    self._given_model_fn = model_fn
+    self._params = params_lib.copied(params)
+    self.warm_start_from = warm_start_from
+    config = _as_config(config)
+    given = [octet_config.absolute_dir(each) for each in (model_dir, config.model_dir) if each]
+    if len(set(given)) > 1:
+      raise ValueError(
+        f"model_dir is {model_dir!r}, and config.model_dir is {config.model_dir!r}: set one."
+      )
+    chosen = model_dir or config.model_dir
+    if not chosen:
+      chosen = tempfile.mkdtemp()
+      notes.tell_once(f"Using temporary folder as model directory: {chosen}")
+    self._config = config.replace(model_dir=octet_config.absolute_dir(chosen))
+    _check_takes_params(model_fn, params)
+    self._sizes: dict[str, int] = {}  # by kind, those of all cores together
+    self._runners: dict[tuple, trainer.Estimator] = {}  # by sizes
+    self._given_hooks = {mode: fetches.GivenHooks([]) for mode in _KINDS.values()}
+    self._trainings = 0
+
+  # ------------------------------------------------------------------ what it is
+
+  @property
+  def model_dir(self) -> str:
+    return self._config.model_dir
+
+  @property
+  def config(self) -> run_config.RunConfig:
+    return self._config
+
+  @property
+  def params(self) -> Any:
+    return params_lib.copied(self._params)
+
+  @property
+  def model_fn(self) -> Callable:
+    """The model_fn with params bound, as 2.15 has it."""
+    given = self._given_model_fn
+
+    def public_model_fn(features, labels, mode, config):
+      arguments = dict(labels=labels, mode=mode, params=self.params, config=config)
+      return given(features, **{k: v for k, v in arguments.items() if input_fns.takes(given, k)})
+
+    return public_model_fn
+
+  def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
+    """What the model_fn returns for tensors of the caller's graph."""
+    if labels is not None and not input_fns.takes(self._model_fn, "labels"):
+      raise ValueError("model_fn does not take labels, but input_fn returns labels.")
+    return self.model_fn(features, labels, mode, config)
+
+  @property
+  def _model_fn(self) -> Callable:
+    """The program's model_fn; wrappers of Estimators call it and set one of their own."""
+    return self._given_model_fn
+
+  @_model_fn.setter
+  def _model_fn(self, model_fn: Callable) -> None:
+    self._given_model_fn = model_fn
+    self._runners.clear()  # they have traced the one before
+
+  @property
+  def octet(self) -> trainer.Estimator:
+    """The trainer.Estimator that does the work."""
+    key = tuple(sorted(self._sizes.items()))
+    if key not in self._runners:
+      self._runners[key] = self._make_runner()
+    return self._runners[key]
+
+  def _make_runner(self) -> trainer.Estimator:
+    config = self._config.octet(self._use_tpu)
+    kinds = trainer.InputPipelineConfig
+    training = kinds.PER_HOST_V1 if self._gives_host_batches else kinds.PER_HOST_V2
+    tpu_config = dataclasses.replace(config.tpu_config, per_host_input_for_training=training)
+    model_fn = model_fns.adapt(
+      self._given_model_fn,
+      config=self._config,
+      make_params=self._make_params,
+      given_hooks=lambda mode: self._given_hooks.get(mode) or fetches.GivenHooks([]),
+    )
+    return trainer.Estimator(
+      model_fn,
+      config=dataclasses.replace(config, tpu_config=tpu_config, static_shapes=False),
+      params=self._octet_params,
+      warm_start_from=self.warm_start_from,
+      **{f"{kind}_batch_size": size for kind, size in self._sizes.items()},
+    )
+
+  def __getattr__(self, name: str) -> Any:
+    """What trainer.Estimator has beside: device, checkpoint_steps, save_checkpoint, ..."""
+    # Only these, since to ask for one connects to the device.
+    if name not in _OF_OCTET:
+      raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    return getattr(self.octet, name)
+
+  def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
+    """Nothing: each training holds the folder by itself, for it may be another
+    trainer.Estimator.
+    """
+    return contextlib.nullcontext()
+
+  def get_variable_names(self) -> list[str]:
+    return self.octet.get_variable_names()
+
+  def get_variable_value(self, name: str) -> Any:
+    return self.octet.get_variable_value(name.removesuffix(":0"))
+
+  def latest_checkpoint(self) -> str | None:
+    return self.octet.latest_checkpoint()
+
+  def eval_dir(self, name: str | None = None) -> str:
+    return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
+
+  # ------------------------------------------------------------------ what it does
+
+  def train(
+    self,
+    input_fn: Callable,
+    hooks: Any = None,
+    steps: int | None = None,
+    max_steps: int | None = None,
+    saving_listeners: Any = None,
+    **more: Any,
+  ) -> "Estimator":
+    """Trains; see trainer.Estimator.train, also for what there is beside."""
+    adapted = self._adapted(trainer.ModeKeys.TRAIN, hooks)
+    reader = self._reader("train", input_fn)
+    self._trainings += 1
+    listeners: list[Any] = [
+      listeners_lib.Listener(one, lambda: self.octet.variables) for one in saving_listeners or []
+    ]
+    if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
+      listeners.insert(0, meta_files.MetaFiles(self.model_dir, lambda: self.octet.variables))
+    with program_errors.as_raised():
+      self.octet.train(reader, adapted, steps, max_steps, listeners, **more)
+    return self
+
+  def evaluate(
+    self,
+    input_fn: Callable,
+    steps: int | None = None,
+    hooks: Any = None,
+    checkpoint_path: str | None = None,
+    name: str | None = None,
+  ) -> dict[str, Any]:
+    """Evaluates; see trainer.Estimator.evaluate. Numbers are numpy's: result["loss"].item()."""
+    adapted = self._adapted(trainer.ModeKeys.EVAL, hooks)
+    reader = self._reader("eval", input_fn, steps)
+    steps = None if self._is_without_size("eval") else steps  # of whose batches the reader gives
+    with program_errors.as_raised():
+      values = self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
+    return {key: _as_numpy(value) for key, value in values.items()}
+
+  def predict(
+    self,
+    input_fn: Callable,
+    predict_keys: Any = None,
+    hooks: Any = None,
+    checkpoint_path: str | None = None,
+    yield_single_examples: bool = True,
+  ) -> Iterator[Any]:
+    """Predicts; see trainer.Estimator.predict."""
+    keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
+    reader = self._reader("predict", input_fn)
+    adapted = session_hooks.adapt(hooks)
+    with program_errors.as_raised():
+      return self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
+
+  def export_saved_model(
+    self,
+    export_dir_base: str,
+    serving_input_receiver_fn: Callable,
+    assets_extra: Any = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+    experimental_mode: str = trainer.ModeKeys.PREDICT,
+  ) -> bytes:
+    """Exports; see trainer.Estimator.export_saved_model. Returns the path as bytes."""
+    if as_text:
+      notes.tell_once("export_saved_model(as_text=True): a SavedModel is written in binary form.")
+    if experimental_mode != trainer.ModeKeys.PREDICT:
+      raise errors.SettingError("export_saved_model: only mode PREDICT can be exported.")
+    receiver_fn = sparse_inputs.received_as_rows(serving_input_receiver_fn)
+    with program_errors.as_raised():
+      return self.octet.export_saved_model(
+        export_dir_base, receiver_fn, assets_extra, checkpoint_path
+      ).encode()
+
+  def export_savedmodel(
+    self,
+    export_dir_base: str,
+    serving_input_receiver_fn: Callable,
+    assets_extra: Any = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+    strip_default_attrs: bool = False,
+  ) -> bytes:
+    """The older name of export_saved_model."""
+    del strip_default_attrs
+    return self.export_saved_model(
+      export_dir_base, serving_input_receiver_fn, assets_extra, as_text, checkpoint_path
+    )
+
+  def experimental_export_all_saved_models(
+    self,
+    export_dir_base: str,
+    input_receiver_fn_map: dict[str, Callable],
+    assets_extra: Any = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+  ) -> bytes:
+    """Exports mode PREDICT; there is no graph of training in a SavedModel here."""
+    receiver = input_receiver_fn_map.get(trainer.ModeKeys.PREDICT)
+    if receiver is None:
+      raise errors.SettingError(
+        "Only mode PREDICT can be exported, and there is no receiver of it."
+      )
+    return self.export_saved_model(
+      export_dir_base, receiver, assets_extra, as_text, checkpoint_path
+    )
+
+  # ------------------------------------------------------------------ params and hooks
+
+  @property
+  def _steps_between_hooks(self) -> int | None:
+    """After how many steps a program's SessionRunHooks are called; None: after each loop."""
+    return 1
+
+  @property
+  def _octet_params(self) -> dict[str, Any]:
+    """What Octet gives the model_fn back; a program's own "batch_size" is none of its business."""
+    return {}
+
+  def _make_params(self, params: dict[str, Any]) -> Any:
+    """The params that a function of the program gets, from those that Octet gives."""
+    del params
+    return self.params
+
+  def _adapted(self, mode: str, hooks: Any) -> list[Any]:
+    """The hooks of a call as Octet takes them; those that fetch have to see the step be made."""
+    every = self._steps_between_hooks
+    adapted = session_hooks.adapt(hooks, every)
+    before = self._given_hooks[mode].hooks
+    if session_hooks.needs_trace(adapted) or session_hooks.needs_trace(before):
+      self._runners.clear()
+    self._given_hooks[mode] = fetches.GivenHooks(adapted, every)
+    return adapted
+
+
+def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
+  """The step of the newest checkpoint of a folder, or 0; programs take it from this module."""
+  newest = tf.train.latest_checkpoint(checkpoint_dir)
+  if newest is None:
+    return 0
+  return int(tf.train.load_checkpoint(newest).get_tensor(v1.GraphKeys.GLOBAL_STEP))
+
+
+def _as_numpy(value: Any) -> Any:
+  """A number of an evaluation as one of numpy, of which programs ask value.item()."""
+  if isinstance(value, float):
+    # A session's were float32. The records of the evaluation have the whole value, by which what
+    # was exported with these metrics is found again.
+    return np.float64(value)
+  return np.int64(value) if isinstance(value, int) else value
+
+
+def _check_takes_params(model_fn: Callable, params: Any) -> None:
+  if params is not None and callable(model_fn) and not input_fns.takes(model_fn, "params"):
+    raise ValueError(
+      f"model_fn {spec.name_of(model_fn)} does not take params, and params are given: {params!r}."
+    )
+
+
+def _as_config(config: Any) -> run_config.RunConfig:
+  if config is None:
+    return run_config.RunConfig()
+  if not isinstance(config, run_config.RunConfig):
+    raise ValueError(f"config must be a RunConfig of tf.estimator; got {config!r}.")
+  return config

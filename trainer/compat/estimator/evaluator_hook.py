@@ -1,0 +1,57 @@
+"""tf.estimator.experimental.InMemoryEvaluatorHook: evaluations within a training."""
+
+from collections.abc import Callable
+from typing import Any
+
+from trainer.compat.estimator.hooks import NativeHook, Timer
+
+
+class InMemoryEvaluatorHook(NativeHook):
+  """Evaluates before the first step, every so many steps, and after the last one.
+
+  What is evaluated is saved first: evaluations are of checkpoints.
+
+  Args:
+    estimator: the Estimator that trains.
+    input_fn: see Estimator.evaluate, as steps, hooks and name.
+    every_n_iter: after how many steps it evaluates.
+
+  Raises:
+    ValueError: every_n_iter is not positive.
+  """
+
+  def __init__(
+    self,
+    estimator: Any,
+    input_fn: Callable,
+    steps: int | None = None,
+    hooks: Any = None,
+    name: str | None = None,
+    every_n_iter: int = 100,
+  ):
+    if every_n_iter is None or every_n_iter <= 0:
+      raise ValueError(f"invalid every_n_iter={every_n_iter}.")
+    self._estimator = estimator
+    self._arguments = dict(input_fn=input_fn, steps=steps, hooks=hooks, name=name)
+    self._timer = Timer(every_n_iter, None, "InMemoryEvaluatorHook")
+
+  def start(self, estimator: Any) -> None:
+    self._evaluate(estimator)
+
+  def next_step(self, step: int) -> int | None:
+    return self._timer.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self._timer.should_trigger_for_step(step):
+      self._evaluate(estimator)
+    return False
+
+  def stop(self, step: int, estimator: Any) -> None:
+    if step != self._timer.last_triggered_step():
+      self._evaluate(estimator)
+
+  def _evaluate(self, running: Any) -> None:
+    running.save_checkpoint()
+    running.wait_for_checkpoint()
+    self._timer.update_last_triggered_step(running.latest_step())
+    self._estimator.evaluate(**self._arguments)

@@ -1,0 +1,212 @@
+"""What heads have in common: the loss, and the EstimatorSpec of a mode."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import trainer
+from trainer import ModeKeys
+from trainer.compat.estimator import export
+from trainer.compat.estimator.specs import EstimatorSpec
+from trainer.compat.graph_mode import metrics
+
+v1 = tf.compat.v1
+
+SUM = v1.losses.Reduction.SUM
+MEAN = v1.losses.Reduction.SUM_OVER_BATCH_SIZE
+
+# The names of tf.losses.Reduction, of TensorFlow 2, for those of tf.compat.v1.
+_REDUCTIONS = {"sum": SUM, "sum_over_batch_size": MEAN, "auto": MEAN}
+
+
+class Head:
+  """What heads have in common.
+
+  Args:
+    dimension: of the logits.
+    weight_column: the name of a feature with a weight for each example, or its numeric_column, or
+      None.
+    loss_reduction: one of tf.losses.Reduction: what of the losses of examples the loss is.
+    loss_fn: function of labels and logits that gives the losses in the place of the head's own.
+    name: what names of metrics end in, after a slash; None for nothing.
+
+  Raises:
+    ValueError: there is no such reduction, or it is NONE.
+  """
+
+  def __init__(
+    self,
+    dimension: int,
+    weight_column: Any = None,
+    loss_reduction: str = MEAN,
+    loss_fn: Callable | None = None,
+    name: str | None = None,
+  ):
+    self.logits_dimension = dimension
+    self.loss_reduction = loss_reduction
+    self.name = name
+    self._weight_column = weight_column
+    self._loss_fn = loss_fn
+    self._reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
+    known = v1.losses.Reduction
+    if self._reduction not in known.all() or self._reduction == known.NONE:
+      raise ValueError(f"Invalid loss_reduction: {loss_reduction!r}; see tf.losses.Reduction.")
+
+  def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """The loss of each example, [batch, 1] or [batch, dimension]."""
+    raise NotImplementedError
+
+  def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    """What is predicted, by name."""
+    raise NotImplementedError
+
+  def outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, export.ExportOutput]:
+    """The signatures of an export."""
+    raise NotImplementedError
+
+  def metric_ops(
+    self, labels: tf.Tensor, predictions: dict[str, tf.Tensor], weights: tf.Tensor | None
+  ) -> dict[str, Any]:
+    """Metrics beside average_loss."""
+    raise NotImplementedError
+
+  def column(self, labels: Any) -> Any:
+    """Labels as `losses` and `metric_ops` take them, [batch, ...]; None as it is."""
+    return _as_column(labels)
+
+  def loss(
+    self,
+    labels: Any,
+    logits: tf.Tensor,
+    features: dict[str, tf.Tensor] | None = None,
+    mode: str | None = None,
+    regularization_losses: Sequence[tf.Tensor] | None = None,
+  ) -> tf.Tensor:
+    """The loss of a batch, a scalar, with the regularization losses."""
+    del mode
+    loss = self._reduced(self._losses(self.column(labels), logits), self._weights(features))
+    return tf.add_n([loss, *(regularization_losses or ())])
+
+  def metrics(
+    self,
+    labels: Any,
+    logits: tf.Tensor,
+    features: dict[str, tf.Tensor],
+    regularization_losses: Sequence[tf.Tensor] | None = None,
+  ) -> dict[str, Any]:
+    """The eval_metric_ops of a batch."""
+    labels, weights = self.column(labels), self._weights(features)
+    found = {"average_loss": metrics.mean(self._losses(labels, logits), weights)}
+    found |= self.metric_ops(labels, self.predictions(logits), weights)
+    if regularization_losses:
+      found["regularization_loss"] = metrics.mean(tf.add_n(regularization_losses))
+    end = f"/{self.name}" if self.name else ""
+    return {f"{key}{end}": pair for key, pair in found.items()}
+
+  def create_estimator_spec(
+    self,
+    features: dict[str, tf.Tensor],
+    mode: str,
+    logits: Any,
+    labels: Any = None,
+    optimizer: Any = None,
+    trainable_variables: Any = None,
+    train_op_fn: Callable[[tf.Tensor], Any] | None = None,
+    update_ops: Any = None,
+    regularization_losses: Sequence[tf.Tensor] | None = None,
+  ) -> EstimatorSpec:
+    """The EstimatorSpec of a mode.
+
+    Args:
+      optimizer: one of tf.train or of Keras.
+      train_op_fn: function of the loss that returns the train_op, in the place of an optimizer.
+      regularization_losses: what is added to the loss, in training and in evaluation. Nothing else
+        is: of the collection REGULARIZATION_LOSSES, the program has to give what it wants.
+
+    Raises:
+      ValueError: it is for a training, and not one of optimizer and train_op_fn is given.
+    """
+    if mode == ModeKeys.TRAIN and (optimizer is None) == (train_op_fn is None):
+      raise ValueError("create_estimator_spec: give one of optimizer and train_op_fn.")
+    predictions = self.predictions(logits)
+    if mode == ModeKeys.PREDICT:
+      return EstimatorSpec(mode, predictions=predictions, export_outputs=self.outputs(predictions))
+    loss = self.loss(labels, logits, features, mode, regularization_losses)
+    if mode == ModeKeys.EVAL:
+      found = self.metrics(labels, logits, features, regularization_losses)
+      return EstimatorSpec(mode, loss=loss, predictions=predictions, eval_metric_ops=found)
+    if train_op_fn is not None:
+      train_op = train_op_fn(loss)
+    else:
+      with tf.control_dependencies(update_ops or []):
+        train_op = minimized(optimizer, loss, trainable_variables)
+    return EstimatorSpec(mode, loss=loss, train_op=train_op, predictions=predictions)
+
+  def _weights(self, features: dict[str, tf.Tensor] | None) -> tf.Tensor | None:
+    if self._weight_column is None:
+      return None
+    column = self._weight_column
+    if isinstance(column, str):
+      column = tf.feature_column.numeric_column(column)
+    weights = tf.cast(features[column.key], tf.float32)
+    return _as_column(weights if column.normalizer_fn is None else column.normalizer_fn(weights))
+
+  def weight(self, labels: Any, features: dict[str, tf.Tensor]) -> tf.Tensor:
+    """The weights of the labels of a batch, added up; a scalar."""
+    ones = tf.ones(tf.shape(self.column(labels)))
+    weights = self._weights(features)
+    return tf.reduce_sum(ones if weights is None else ones * weights)
+
+  def _losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    if self._loss_fn is None:
+      return self.losses(labels, logits)
+    return self._loss_fn(labels=self._processed(labels), logits=logits)
+
+  def _processed(self, labels: tf.Tensor) -> tf.Tensor:
+    """The labels as a loss_fn gets them."""
+    return labels
+
+  def _reduced(self, losses: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+    if self._reduction != SUM:
+      return v1.losses.compute_weighted_loss(
+        losses, 1.0 if weights is None else weights, None, None, self._reduction
+      )
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    # Gradients and losses of the replicas are averaged: of sums that is their sum again.
+    return replicas * tf.reduce_sum(losses if weights is None else losses * weights)
+
+
+def classification_outputs(
+  predictions: dict[str, tf.Tensor], classes: tf.Tensor
+) -> dict[str, export.ExportOutput]:
+  """The signatures of a classifier.
+
+  Args:
+    classes: the names of all classes, [batch, classes].
+  """
+  found = export.ClassificationOutput(scores=predictions["probabilities"], classes=classes)
+  return {
+    "serving_default": found,
+    "classification": found,
+    "predict": export.PredictOutput(predictions),
+  }
+
+
+def minimized(optimizer: Any, loss: tf.Tensor, variables: Any = None) -> Any:
+  """The train_op of an optimizer of tf.train or of Keras; of all variables if none are given."""
+  if hasattr(optimizer, "get_updates"):  # as the heads of 2.15 do it
+    with tf.name_scope(""), tf.name_scope("training"):
+      given = v1.trainable_variables() if variables is None else variables
+      return optimizer.get_updates(loss, given)[0]
+  if isinstance(optimizer, keras.optimizers.Optimizer):
+    return trainer.minimize(optimizer, loss, var_list=variables)
+  return optimizer.minimize(loss, v1.train.get_global_step(), variables)
+
+
+def _as_column(tensor: Any) -> tf.Tensor:
+  if isinstance(tensor, dict):
+    (tensor,) = tensor.values()
+  tensor = tf.convert_to_tensor(tensor)
+  return tensor if tensor.shape.rank > 1 else tensor[:, tf.newaxis]

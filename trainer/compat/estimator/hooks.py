@@ -1,0 +1,293 @@
+"""The hooks of tf.train and tf.estimator, without sessions. Arguments as 2.15 has them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors
+from trainer import run_config as octet_config
+from trainer.compat.graph_mode import listeners as listeners_lib
+from trainer.compat.graph_mode import notes
+from trainer.compat.graph_mode.session_hooks import NativeHook
+
+v1 = tf.compat.v1
+
+
+class Timer(v1.train.SecondOrStepTimer):
+  """Tells when something is due: at the first step, then every so many steps or seconds."""
+
+  def __init__(self, every_steps: int | None, every_secs: float | None, who: str):
+    if (every_steps is None) == (every_secs is None):
+      raise ValueError(f"{who}: exactly one of steps and seconds must be given.")
+    super().__init__(every_secs=every_secs, every_steps=every_steps)
+
+  def next_step(self, step: int) -> int | None:
+    """The next step that it is due at, or None where that is a matter of time."""
+    if self._every_steps is None:
+      return None
+    last = self.last_triggered_step()
+    return step + 1 if last is None else last + self._every_steps
+
+
+class LoggingTensorHook(NativeHook):
+  """Logs tensors every so many steps or seconds.
+
+  Args:
+    tensors: dict of tag → tensor or its name, or a list of these.
+  """
+
+  def __init__(
+    self,
+    tensors: Any,
+    every_n_iter: int | None = None,
+    every_n_secs: float | None = None,
+    at_end: bool = False,
+    formatter: Callable[[dict[str, Any]], str] | None = None,
+  ):
+    only_at_end = at_end and every_n_iter is None and every_n_secs is None
+    self._timer = None
+    if not only_at_end:
+      self._timer = Timer(every_n_iter, every_n_secs, "LoggingTensorHook")
+    if not isinstance(tensors, Mapping):
+      tensors = {tensor if isinstance(tensor, str) else tensor.name: tensor for tensor in tensors}
+    self._tensors = dict(tensors)
+    self._at_end = at_end
+    self._formatter = formatter
+    self._fetched: dict[str, Any] = {}
+
+  def attach(self, step: Any) -> None:
+    self._fetched = {tag: step.fetch(tensor, self) for tag, tensor in self._tensors.items()}
+
+  def next_step(self, step: int) -> int | None:
+    return None if self._timer is None else self._timer.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self._timer is not None and self._timer.should_trigger_for_step(step):
+      self._log(self._timer.update_last_triggered_step(step)[0])
+    return False
+
+  def stop(self, step: int, estimator: Any) -> None:
+    if self._at_end:
+      self._log(None)
+
+  def _log(self, seconds: float | None) -> None:
+    values = {tag: fetched.value() for tag, fetched in self._fetched.items()}
+    if self._formatter is not None:
+      logging.info("%s", self._formatter(values))
+      return
+    text = ", ".join(f"{tag} = {value}" for tag, value in values.items())
+    logging.info("%s%s", text, "" if seconds is None else f" ({seconds:.3f} sec)")
+
+
+class StopAtStepHook(NativeHook):
+  """Ends a training after num_steps, or at last_step."""
+
+  def __init__(self, num_steps: int | None = None, last_step: int | None = None):
+    if (num_steps is None) == (last_step is None):
+      raise ValueError("StopAtStepHook: exactly one of num_steps and last_step must be given.")
+    self._num_steps, self._last_step = num_steps, last_step
+
+  def start(self, estimator: Any) -> None:
+    if self._num_steps is not None:
+      self._last_step = (estimator.latest_step() or 0) + self._num_steps
+
+  def next_step(self, step: int) -> int | None:
+    return self._last_step
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return step >= self._last_step
+
+
+class CheckpointSaverHook(NativeHook):
+  """Saves checkpoints every so many steps or seconds, in model_dir."""
+
+  def __init__(
+    self,
+    checkpoint_dir: str,
+    save_secs: float | None = None,
+    save_steps: int | None = None,
+    saver: Any = None,
+    checkpoint_basename: str = "model.ckpt",
+    scaffold: Any = None,
+    listeners: Any = None,
+    save_graph_def: bool = True,
+  ):
+    del saver, scaffold, save_graph_def
+    self._directory = octet_config.absolute_dir(checkpoint_dir)
+    self._timer = Timer(save_steps, save_secs, "CheckpointSaverHook")
+    self._given = list(listeners or [])
+    self._listeners: list[Any] = []
+    if checkpoint_basename != "model.ckpt":
+      notes.tell_once("CheckpointSaverHook: checkpoints are always called model.ckpt-<step>.")
+
+  def start(self, estimator: Any) -> None:
+    if self._directory != estimator.model_dir:
+      raise errors.SettingError(
+        f"CheckpointSaverHook({self._directory!r}): checkpoints go to the model_dir, "
+        f"{estimator.model_dir!r}; give that."
+      )
+    self._listeners = [
+      listeners_lib.Listener(one, lambda: estimator.variables) for one in self._given
+    ]
+    for listener in self._listeners:
+      listener.begin()
+    self._timer.update_last_triggered_step(estimator.latest_step() or 0)
+
+  def next_step(self, step: int) -> int | None:
+    return self._timer.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    stop = False
+    if self._timer.should_trigger_for_step(step):
+      for listener in self._listeners:
+        listener.before_save(None, step)
+      estimator.save_checkpoint()
+      for listener in self._listeners:
+        estimator.wait_for_checkpoint()
+        stop = bool(listener.after_save(None, step)) or stop
+      self._timer.update_last_triggered_step(step)
+    return stop
+
+  def stop(self, step: int, estimator: Any) -> None:
+    for listener in self._listeners:
+      listener.end(None, step)
+
+
+class AsyncCheckpointSaverHook(CheckpointSaverHook):
+  """As CheckpointSaverHook; a training goes on while a checkpoint is written, in either."""
+
+
+class StepCounterHook(NativeHook):
+  """Logs steps per second, and writes them to output_dir or by the summary_writer."""
+
+  def __init__(
+    self,
+    every_n_steps: int | None = 100,
+    every_n_secs: float | None = None,
+    output_dir: str | None = None,
+    summary_writer: Any = None,
+  ):
+    if every_n_secs is not None and every_n_steps == 100:
+      every_n_steps = None
+    self._timer = Timer(every_n_steps, every_n_secs, "StepCounterHook")
+    self._output_dir = output_dir
+    self._summary_writer = summary_writer
+    self._summary_tag = "global_step/sec"
+
+  def start(self, estimator: Any) -> None:
+    if self._summary_writer is None and self._output_dir:
+      with tf.Graph().as_default():  # outside of which there are no such writers
+        self._summary_writer = v1.summary.FileWriterCache.get(self._output_dir)
+
+  def next_step(self, step: int) -> int | None:
+    return self._timer.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self._timer.should_trigger_for_step(step):
+      seconds, steps = self._timer.update_last_triggered_step(step)
+      if seconds:
+        self._log_and_record(steps, seconds, step)
+    return False
+
+  def stop(self, step: int, estimator: Any) -> None:
+    if self._summary_writer is not None:
+      self._summary_writer.flush()
+
+  def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:
+    """What is done every so many steps; programs have it do more."""
+    rate = elapsed_steps / elapsed_time
+    if self._summary_writer is not None:
+      value = v1.Summary.Value(tag=self._summary_tag, simple_value=rate)
+      self._summary_writer.add_summary(v1.Summary(value=[value]), global_step)
+    logging.info("%s: %g", self._summary_tag, rate)
+
+
+class SummarySaverHook(NativeHook):
+  """Taken as programs make it: scalars of a model_fn are written every save_summary_steps
+  anyway.
+  """
+
+  def __init__(
+    self,
+    save_steps: int | None = None,
+    save_secs: float | None = None,
+    output_dir: str | None = None,
+    summary_writer: Any = None,
+    scaffold: Any = None,
+    summary_op: Any = None,
+  ):
+    del save_steps, save_secs, output_dir, summary_writer, scaffold, summary_op
+    notes.tell_once(
+      "SummarySaverHook: the scalars of the model_fn are written every "
+      "RunConfig.save_summary_steps to model_dir; the hook itself writes nothing."
+    )
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return False
+
+
+class NanTensorHook(NativeHook):
+  """Ends a training whose loss is NaN: with an error, or quietly."""
+
+  def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True):
+    self._tensor, self._fail = loss_tensor, fail_on_nan_loss
+    self._fetched: Any = None
+
+  def attach(self, step: Any) -> None:
+    self._fetched = step.fetch(self._tensor, self)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if not np.isnan(self._fetched.value()).any():
+      return False
+    logging.error("Model diverged with loss = NaN.")
+    if self._fail:
+      raise v1.train.NanLossDuringTrainingError
+    return True
+
+
+class ProfilerHook(NativeHook):
+  """Profiles one loop every so many steps, for TensorBoard's profiler."""
+
+  def __init__(
+    self,
+    save_steps: int | None = None,
+    save_secs: float | None = None,
+    output_dir: str = "",
+    show_dataflow: bool = True,
+    show_memory: bool = False,
+  ):
+    del show_dataflow, show_memory
+    self._timer = Timer(save_steps, save_secs, "ProfilerHook")
+    self._directory = output_dir
+    self._is_on = False
+
+  def next_step(self, step: int) -> int | None:
+    return self._timer.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self._is_on:
+      tf.profiler.experimental.stop()
+      self._is_on = False
+    elif self._timer.should_trigger_for_step(step):
+      tf.profiler.experimental.start(self._directory or estimator.model_dir)
+      self._is_on = True
+      self._timer.update_last_triggered_step(step)
+    return False
+
+  def stop(self, step: int, estimator: Any) -> None:
+    if self._is_on:
+      tf.profiler.experimental.stop()
+      self._is_on = False
+
+
+class GlobalStepWaiterHook(NativeHook):
+  """Waits for nothing: workers train together."""
+
+  def __init__(self, wait_until_step: int):
+    del wait_until_step
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return False

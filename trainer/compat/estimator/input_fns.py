@@ -1,0 +1,255 @@
+"""input_fns as programs write them: a dataset, or the tensors of a one-shot iterator.
+
+An input_fn is called as it stands. Where it asks an iterator for its next tensors, it is called
+once more while a graph is built: the iterator then hands out placeholders, and what the input_fn
+made of them becomes a function that is mapped over the iterator's dataset.
+"""
+
+import contextlib
+import contextvars
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors, spec
+from trainer.compat.graph_mode import habits, notes
+from trainer.internals import patches
+
+v1 = tf.compat.v1
+
+_OF_UNKNOWN_SIZE = "'NoneType' object has no attribute 'value'"
+
+
+class _TensorsWanted(BaseException):
+  """Ends the first call of an input_fn that asks an iterator for tensors."""
+
+
+class _Handout:
+  """The iterators that an input_fn made, and the placeholders that they gave it."""
+
+  def __init__(self):
+    self.iterators: list[OneShotIterator] = []
+
+
+_handout: contextvars.ContextVar[_Handout | None] = contextvars.ContextVar(
+  "compat_handout", default=None
+)
+_is_first_call: contextvars.ContextVar[bool] = contextvars.ContextVar(
+  "compat_first_call", default=False
+)
+
+
+class OneShotIterator:
+  """An iterator over a dataset inside an input_fn.
+
+  Attributes:
+    dataset: what it is over.
+    placeholders: what it gave, in place of the dataset's elements; None before.
+    initializer: an operation that does nothing.
+  """
+
+  def __init__(self, dataset: tf.data.Dataset):
+    self.dataset = dataset
+    self.placeholders: Any = None
+
+  def get_next(self, name: str | None = None) -> Any:
+    """The next element: placeholders for it, the same ones each time."""
+    del name
+    if _is_first_call.get():
+      raise _TensorsWanted
+    if self.placeholders is None:
+      self.placeholders = tf.nest.map_structure(_placeholder, self.dataset.element_spec)
+    # A structure of its own, for programs take the label out of it: features.pop("label").
+    return tf.nest.map_structure(lambda leaf: leaf, self.placeholders)
+
+  @property
+  def initializer(self) -> tf.Operation | None:
+    return tf.no_op()
+
+  @property
+  def element_spec(self) -> Any:
+    return self.dataset.element_spec
+
+  @property
+  def output_shapes(self) -> Any:
+    return v1.data.get_output_shapes(self.dataset)
+
+  @property
+  def output_types(self) -> Any:
+    return v1.data.get_output_types(self.dataset)
+
+
+def make_one_shot_iterator(dataset: tf.data.Dataset, shared_name: str | None = None) -> Any:
+  """An iterator over a dataset, in an input_fn; elsewhere TensorFlow's own."""
+  handout = _handout.get()
+  if handout is None:
+    return iter(dataset) if tf.executing_eagerly() else _make_iterator(dataset)
+  iterator = OneShotIterator(dataset)
+  handout.iterators.append(iterator)
+  return iterator
+
+
+def make_initializable_iterator(dataset: tf.data.Dataset, shared_name: str | None = None) -> Any:
+  """An iterator over a dataset, in an input_fn; elsewhere TensorFlow's own."""
+  if _handout.get() is None:
+    return _make_initializable(dataset, shared_name)
+  return make_one_shot_iterator(dataset)
+
+
+_make_iterator = v1.data.make_one_shot_iterator
+_make_initializable = v1.data.make_initializable_iterator
+
+
+@patches.replaces(v1.data.Dataset, "make_one_shot_iterator")
+def _one_shot(original, self):
+  return original(self) if _handout.get() is None else make_one_shot_iterator(self)
+
+
+@patches.replaces(v1.data.Dataset, "make_initializable_iterator")
+def _initializable(original, self, shared_name=None):
+  if _handout.get() is None:
+    return original(self, shared_name)
+  return make_initializable_iterator(self)
+
+
+def _placeholder(like: Any) -> Any:
+  if isinstance(like, tf.SparseTensorSpec):
+    return v1.sparse_placeholder(like.dtype, like.shape.as_list())
+  return v1.placeholder(like.dtype, like.shape)
+
+
+@contextlib.contextmanager
+def _handing_out(first_call: bool) -> Iterator[_Handout]:
+  handout = _Handout()
+  with patches.set_context(_handout, handout), patches.set_context(_is_first_call, first_call):
+    yield handout
+
+
+def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
+  """Calls an input_fn with those of the arguments that it takes.
+
+  Args:
+    input_fn: a function of some of mode, params, config and input_context.
+    arguments: these.
+
+  Returns:
+    A dataset of features or of (features, labels).
+
+  Raises:
+    SpecError: it returned nothing that can be an input.
+  """
+  given = {name: value for name, value in arguments.items() if takes(input_fn, name)}
+  try:
+    with _handing_out(first_call=True):
+      result = _called(input_fn, given)
+  except _TensorsWanted:
+    return _of_tensors(input_fn, given)
+  if isinstance(result, tf.data.Dataset):
+    return _checked(result, input_fn)
+  if isinstance(result, OneShotIterator):
+    return _checked(result.dataset, input_fn)
+  if result is None or not tf.nest.flatten(result):
+    raise errors.SpecError(
+      f"The input_fn {spec.name_of(input_fn)} returned {result!r}: expected a tf.data.Dataset, or "
+      "features, or (features, labels)."
+    )
+  return _of_tensors(input_fn, given)
+
+
+def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
+  """What an input_fn returns; one that takes unknown sizes for tf.Dimensions gets these."""
+  with habits.enable_shapes():
+    try:
+      return input_fn(**arguments)
+    except AttributeError as error:
+      if habits.has_dimensions() or _OF_UNKNOWN_SIZE not in str(error):
+        raise
+      notes.tell_once(
+        f"The input_fn {spec.name_of(input_fn)} asks an unknown size of a shape for its value: "
+        "from now on such sizes are tf.Dimension, as tf.disable_v2_behavior() makes them."
+      )
+      habits.keep_dimensions(True)
+      return input_fn(**arguments)
+
+
+def takes(fn: Callable, name: str) -> bool:
+  """Whether a function has an argument of this name."""
+  parameters = inspect.signature(fn).parameters
+  return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _of_tensors(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Dataset:
+  """The dataset of an input_fn that returns tensors."""
+  made: list[Any] = []
+
+  def build() -> list[tf.Tensor]:
+    with _handing_out(first_call=False) as handout:
+      result = _called(input_fn, arguments)
+    asked = [iterator for iterator in handout.iterators if iterator.placeholders is not None]
+    made.append((_pair(result), asked))
+    variants = [tf.data.experimental.to_variant(iterator.dataset) for iterator in asked]
+    return variants + _tensors(_pair(result))
+
+  graph_function = v1.wrap_function(build, [])
+  result, asked = made[0]
+  count = len(asked)
+  variants = graph_function.prune([], graph_function.outputs[:count])() if count else []
+  fed = tf.nest.flatten([i.placeholders for i in asked], expand_composites=True)
+  tail = graph_function.prune(fed, graph_function.outputs[count:])
+  datasets = [
+    tf.data.experimental.from_variant(variant, iterator.element_spec)
+    for variant, iterator in zip(variants, asked, strict=True)
+  ]
+
+  def of_elements(*elements: Any) -> Any:
+    flat = tail(*tf.nest.flatten(elements, expand_composites=True))
+    return tf.nest.pack_sequence_as(result, flat, expand_composites=True)
+
+  if not datasets:  # the same graph for each step, as of constants or random numbers
+    return tf.data.Dataset.counter().map(lambda _: of_elements())
+  return tf.data.Dataset.zip(tuple(datasets)).map(of_elements)
+
+
+def _tensors(result: Any) -> list[tf.Tensor]:
+  return [tf.convert_to_tensor(t) for t in tf.nest.flatten(result, expand_composites=True)]
+
+
+def _pair(result: Any) -> Any:
+  """(features, labels) or features; a list of two, as some return it, is a pair too."""
+  if isinstance(result, list) and len(result) == 2:
+    result = tuple(result)
+  if isinstance(result, tuple) and len(result) == 2 and result[1] is None:
+    return result[0]
+  return tf.nest.map_structure(
+    lambda leaf: leaf if isinstance(leaf, tf.SparseTensor) else tf.convert_to_tensor(leaf), result
+  )
+
+
+def _checked(dataset: tf.data.Dataset, input_fn: Callable) -> tf.data.Dataset:
+  element = dataset.element_spec
+  if isinstance(element, tuple) and not hasattr(element, "_fields") and len(element) != 2:
+    raise errors.SpecError(
+      f"The input_fn {spec.name_of(input_fn)} gives tuples of {len(element)}: expected features, "
+      "or (features, labels)."
+    )
+  return dataset
+
+
+def batch_size(dataset: tf.data.Dataset) -> int:
+  """How many examples are in a batch of a dataset; the first batch tells where the shape does not.
+
+  Raises:
+    InputError: the dataset has no batch, or what it gives has no batch axis.
+  """
+  for leaf in tf.nest.flatten(dataset.element_spec):
+    if leaf.shape.rank and leaf.shape[0] is not None:
+      return leaf.shape[0]
+  for element in dataset.take(1):
+    for leaf in tf.nest.flatten(element):
+      shape = leaf.dense_shape.numpy() if isinstance(leaf, tf.SparseTensor) else leaf.shape
+      if len(shape):
+        return int(shape[0])
+    raise errors.InputError("The input_fn gives scalars: batch the dataset.")
+  raise errors.InputError("The input_fn gave no batch: its dataset is empty.")

@@ -1,0 +1,219 @@
+"""A program's model_fn as one of Octet's: what it is given, and what becomes of what it returns."""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+import trainer
+from trainer import errors, spec
+from trainer.compat.estimator import batch_axes, sparse_inputs
+from trainer.compat.estimator.export import ExportOutput
+from trainer.compat.estimator.specs import EstimatorSpec, TPUEstimatorSpec
+from trainer.compat.graph_mode import (
+  fetches,
+  habits,
+  host_calls,
+  keras_names,
+  layer_updates,
+  metric_pairs,
+  notes,
+  scaffold_init,
+  session_hooks,
+  small_updates,
+  summary,
+)
+from trainer.compat.graph_mode import learning_phase as keras
+from trainer.reporting import summaries
+from trainer.tracing import fetched_operations
+
+# Imported for what they replace: a program may first ask for tf.keras or tf.train in its model_fn,
+# and what is replaced then is so from the next training on.
+del keras, layer_updates, small_updates
+
+ModeKeys = trainer.ModeKeys
+v1 = tf.compat.v1
+
+_ARGUMENTS = ("features", "labels", "mode", "params", "config")
+
+
+def adapt(
+  model_fn: Callable,
+  *,
+  config: Any,
+  make_params: Callable[[Mapping[str, Any]], Any],
+  given_hooks: Callable[[str], fetches.GivenHooks],
+) -> Callable:
+  """A model_fn for trainer.Estimator.
+
+  Args:
+    model_fn: the program's, of any of features, labels, mode, params and config.
+    config: the RunConfig that it gets.
+    make_params: makes of the dict that Octet gives the params that the program knows.
+    given_hooks: function of a mode that returns the hooks that train or evaluate was given.
+
+  Raises:
+    SettingError: model_fn is not callable.
+  """
+  if not callable(model_fn):
+    raise errors.SettingError(f"model_fn must be callable; got {model_fn!r}.")
+  parameters = inspect.signature(model_fn).parameters
+  takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+  taken = [name for name in _ARGUMENTS if name in parameters or takes_any]
+  due: list[tuple[Any, Any]] = []  # what a Scaffold's init_fn runs
+
+  def octet_model_fn(features, labels, mode, params):
+    if labels is not None and "labels" not in taken:
+      raise errors.SettingError(
+        f"model_fn {spec.name_of(model_fn)} does not take labels, and the input_fn gives labels."
+      )
+    batch = _batch(features)
+    features, labels = (
+      batch_axes.as_given(sparse_inputs.as_sparse(given)) for given in (features, labels)
+    )
+    given = dict(
+      features=features, labels=labels, mode=mode, params=make_params(params), config=config
+    )
+    with (
+      habits.enable(),
+      keras_names.model_fn_scope(),
+      metric_pairs.defer_metrics(mode != ModeKeys.TRAIN),
+      summary.model_fn_tags(),
+    ):
+      fetched_operations.run_only_fetched()
+      made = model_fn(**{name: given[name] for name in taken})
+      # A session ran them once, before the first step; here they run before each look-up.
+      fetched_operations.fetch(v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS))
+      return _octet_spec(made, mode, batch, given_hooks(mode), due)
+
+  octet_model_fn.__qualname__ = spec.name_of(model_fn)
+  return octet_model_fn
+
+
+def _octet_spec(
+  made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHooks, due: list[tuple[Any, Any]]
+) -> Any:
+  """The trainer.EstimatorSpec of what a model_fn returned; what is none is left to Octet."""
+  if not isinstance(made, EstimatorSpec | TPUEstimatorSpec):
+    return made
+  eval_metrics = host_call = training_hooks = evaluation_hooks = None
+  scaffold_fn = scaffold_init.scaffold_fn(made, due)
+  if mode == ModeKeys.EVAL:
+    if made.eval_metrics is not None:
+      eval_metrics = _by_example(made.eval_metrics, batch)
+    elif made.eval_metric_ops:
+      eval_metrics = metric_pairs.eval_metrics(made.eval_metric_ops, batch)
+    eval_metrics, evaluation_hooks = fetches.attach_to_eval_metrics(
+      eval_metrics, list(made.evaluation_hooks or ()), given_hooks, made, batch
+    )
+  if mode == ModeKeys.TRAIN:
+    hooks = [*(made.training_hooks or ()), *(made.training_chief_hooks or ())]
+    if scaffold_fn is not None:
+      hooks.insert(0, scaffold_init.RunsDue(due))
+    host_call, training_hooks = fetches.attach_to_host_call(
+      host_calls.keeping_variables(made.host_call), hooks, given_hooks, made
+    )
+    _leave_out_scalars([made.train_op, made.loss, host_call and host_call[1]])
+  predictions = made.predictions
+  outputs = _outputs(made.export_outputs)
+  if predictions is None and outputs and mode == ModeKeys.PREDICT:
+    predictions = next(iter(outputs.values()))
+  return trainer.EstimatorSpec(
+    mode,
+    predictions=predictions,
+    loss=None if made.loss is None else _scalar(made.loss),
+    train_op=made.train_op if mode == ModeKeys.TRAIN else None,
+    eval_metrics=eval_metrics,
+    export_outputs=outputs,
+    export_methods=_methods(made.export_outputs),
+    scaffold_fn=scaffold_fn,
+    host_call=host_call,
+    training_hooks=training_hooks or None,
+    evaluation_hooks=evaluation_hooks or None,
+    prediction_hooks=session_hooks.adapt(made.prediction_hooks) or None,
+  )
+
+
+def _leave_out_scalars(fetched: Any) -> None:
+  """Leaves out the scalars of summaries that would change variables in each step.
+
+  A session ran a summary every save_summary_steps, and one of a collection that nobody fetched
+  never.
+  """
+  scalars = summaries.recorded()
+  anyway = fetched_operations.changes(fetched)
+  if fetched_operations.changes(list(scalars.values())) <= anyway:
+    return
+  for tag, value in list(scalars.items()):
+    if more := fetched_operations.changes(value) - anyway:
+      del scalars[tag]
+      notes.tell_once(
+        f"The summary {tag!r} is not written: to compute it changes variables "
+        f"({next(iter(more)).name}), and train_op does not. Let train_op depend on that."
+      )
+
+
+def _batch(features: Any) -> Any:
+  leaf = tf.nest.flatten(features, expand_composites=False)[0]
+  if isinstance(leaf, tf.SparseTensor):
+    return tf.cast(leaf.dense_shape[0], tf.int32)
+  size = leaf.shape.as_list()[0]  # shape[0] is what the program wants it to be
+  return tf.shape(leaf)[0] if size is None else int(size)
+
+
+def _scalar(loss: Any) -> tf.Tensor:
+  loss = tf.convert_to_tensor(loss)
+  return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
+
+
+def _outputs(export_outputs: Mapping[str, Any] | None) -> dict[str, Any] | None:
+  if not export_outputs:
+    return None
+  return {
+    name: output.signature() if isinstance(output, ExportOutput) else output
+    for name, output in export_outputs.items()
+  }
+
+
+def _methods(export_outputs: Mapping[str, Any] | None) -> dict[str, str]:
+  """What TensorFlow Serving calls signatures by, where that is not predict."""
+  outputs = dict(export_outputs or {})
+  if len(outputs) == 1:  # which is the default, too
+    outputs.setdefault("serving_default", *outputs.values())
+  methods = {name: getattr(output, "method", None) for name, output in outputs.items()}
+  return {name: method for name, method in methods.items() if method}
+
+
+def _by_example(pair: tuple[Callable, Any], batch: Any) -> tuple[Callable, Any]:
+  """eval_metrics whose tensors have an entry for each example."""
+  metric_fn, tensors = pair
+  restores: list[Callable] = []
+
+  def convert(tensor: Any) -> tf.Tensor:
+    converted, restore = metric_pairs.by_example(tf.convert_to_tensor(tensor), batch)
+    restores.append(restore)
+    return converted
+
+  if isinstance(tensors, Mapping):
+    names = list(tensors)
+    values: Any = {name: convert(tensors[name]) for name in names}
+
+    def call(**gathered):
+      return metric_fn(
+        **{name: restore(gathered[name]) for name, restore in zip(names, restores, strict=True)}
+      )
+  else:
+    values = [convert(tensor) for tensor in tensors]
+
+    def call(*gathered):
+      return metric_fn(
+        *[restore(tensor) for tensor, restore in zip(gathered, restores, strict=True)]
+      )
+
+  call = metric_pairs.counting(call)
+  call.__qualname__ = spec.name_of(metric_fn)
+  with contextlib.suppress(ValueError):  # some built-in functions have no signature
+    call.__signature__ = inspect.signature(metric_fn)  # with which Octet checks the tensors
+  return call, values

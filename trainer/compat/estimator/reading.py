@@ -1,0 +1,160 @@
+"""How an Estimator reads the input_fns of a program: their batches, and how cores share these."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+import trainer
+from trainer import errors, spec
+from trainer.compat.estimator import batch_axes, input_fns, run_config, sparse_inputs
+from trainer.compat.graph_mode import notes
+
+_KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
+
+
+class Reading:
+  """The part of an Estimator that reads input_fns."""
+
+  _config: run_config.RunConfig
+  _sizes: dict[str, int]  # by kind, those of all cores together
+  _trainings: int  # that were begun
+
+  @property
+  def octet(self) -> trainer.Estimator:
+    """The trainer.Estimator that does the work."""
+    raise NotImplementedError
+
+  @property
+  def _gives_host_batches(self) -> bool:
+    """Whether a batch of an input_fn is for all cores together."""
+    return self._config.train_distribute is None
+
+  def _make_params(self, params: dict[str, Any]) -> Any:
+    """The params that a function of the program gets, from those that Octet gives."""
+    raise NotImplementedError
+
+  def _reader(self, kind: str, input_fn: Callable, steps: int | None = None) -> Callable:
+    """The input_fn as one of Octet; what it gives tells the batch size, where none is set.
+
+    Args:
+      steps: how many of its batches are given, where the batch size is not set; None for all.
+    """
+    looked_up: list[tf.data.Dataset] = []
+    if self._is_without_size(kind):
+      self._connect()
+      tf.random.set_seed(self._config.tf_random_seed or 1)
+      looked_up.append(self._call(kind, input_fn, {}))
+      if steps is not None:
+        looked_up[0] = looked_up[0].take(steps)
+      self._note_size(kind, input_fns.batch_size(looked_up[0]))
+    return _Reader(self, kind, input_fn, looked_up)
+
+  def _connect(self) -> Any:
+    """Connects the device, as a trainer.Estimator does that is made; once there are tensors, as an
+    input_fn makes them, it is too late for virtual cores.
+    """
+    return self.octet.device
+
+  def _is_without_size(self, kind: str) -> bool:
+    return True
+
+  def _read(
+    self,
+    kind: str,
+    input_fn: Callable,
+    params: dict[str, Any],
+    start: int,
+    looked_up: list[tf.data.Dataset],
+  ) -> tf.data.Dataset:
+    """The dataset of an input_fn.
+
+    Args:
+      params: as Octet gives them.
+      start: how many examples the training saw before.
+      looked_up: the dataset, where it was made already; it is taken out.
+    """
+    again = kind == "train" and self._trainings > 1
+    if again:  # else each training would draw the same random numbers
+      tf.random.set_seed(1_000_003 * self._trainings + (self._config.tf_random_seed or 1))
+    dataset = looked_up.pop() if looked_up and not again else self._call(kind, input_fn, params)
+    if kind != "train":
+      return self._for_cores(dataset, params["batch_size"])
+    if start and not again and dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+      dataset = dataset.skip(start // self._sizes[kind])
+    return self._cut(dataset, params["batch_size"])
+
+  def _note_size(self, kind: str, size: int) -> None:
+    replicas = self.octet.device.replicas
+    if not self._gives_host_batches:
+      size *= replicas
+    if kind != "train":  # in which the cores get what there is
+      size = -(-size // replicas) * replicas
+    elif size % replicas:
+      raise errors.SettingError(
+        f"The {kind} input_fn gives batches of {size}, which {replicas} cores cannot share: make "
+        f"it a multiple of {replicas}."
+      )
+    self._sizes[kind] = size
+
+  def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
+    given = input_fns.call(
+      input_fn,
+      mode=_KINDS.get(kind, trainer.ModeKeys.PREDICT),
+      params=self._make_params(params),
+      config=self._config,
+    )
+    rows = sparse_inputs.as_rows(given, to_width=self.octet.device.local_replicas > 1)
+    return self._by_example(kind, rows, params)
+
+  def _by_example(
+    self, kind: str, dataset: tf.data.Dataset, params: dict[str, Any]
+  ) -> tf.data.Dataset:
+    """The dataset with an entry for each example in all features; params are those of `_read`."""
+    del params
+    # A prediction has no rows beside those of its examples.
+    return dataset if kind == "predict" else batch_axes.as_groups(dataset)
+
+  def _cut(self, dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
+    """A dataset to train on, in whole batches of this size where several cores need them.
+
+    Some programs take params["batch_size"] on a TPU alone, and elsewhere the size of a flag.
+    """
+    given = tf.nest.flatten(dataset.element_spec)[0].shape[0]
+    device = self.octet.device
+    if given == batch_size or device.replicas == 1:
+      return dataset
+    if given is None:
+      notes.tell_once(
+        "The train input_fn gives batches whose size is not known before they come. Several cores "
+        "need whole ones: the examples of a smaller batch are trained on with the next ones."
+      )
+    elif given != self._sizes["train"] // device.hosts:
+      return dataset
+    return sparse_inputs.rebatched(dataset, batch_size, drop_remainder=True)
+
+  def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
+    """A dataset to evaluate, in batches for one core."""
+    if self.octet.device.local_replicas == 1:
+      return dataset
+    return sparse_inputs.rebatched(dataset, per_core, drop_remainder=False)
+
+
+class _Reader:
+  """A program's input_fn as one of Octet.
+
+  Each call of Estimator.train reads its data from the beginning, as in 2.15; but the first one of a
+  process goes on where the checkpoint was, in data without end.
+  """
+
+  def __init__(
+    self, estimator: Any, kind: str, input_fn: Callable, looked_up: list[tf.data.Dataset]
+  ):
+    self._estimator = estimator
+    self._kind = kind
+    self._input_fn = input_fn
+    self._looked_up = looked_up
+    self.__qualname__ = spec.name_of(input_fn)
+
+  def __call__(self, params: dict[str, Any], start: int = 0) -> tf.data.Dataset:
+    return self._estimator._read(self._kind, self._input_fn, params, start, self._looked_up)

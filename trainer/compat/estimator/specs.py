@@ -1,0 +1,148 @@
+"""EstimatorSpec and TPUEstimatorSpec: all that a program says, in the arguments that it knows."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import ModeKeys
+from trainer.compat.estimator import mode_keys
+
+
+def _check(spec: Any) -> None:
+  """What 2.15 checks of a spec that is made.
+
+  Raises:
+    ValueError: its mode needs what is None; or the loss is not one number.
+    TypeError: something is no tensor.
+  """
+  mode = mode_keys.check(spec.mode)
+  if spec.train_op is None and mode == ModeKeys.TRAIN:
+    raise ValueError("Missing train_op: mode TRAIN needs one.")
+  if spec.loss is None and mode in (ModeKeys.TRAIN, ModeKeys.EVAL):
+    raise ValueError(f"Missing loss: mode {mode.upper()} needs one.")
+  if spec.predictions is None and mode == ModeKeys.PREDICT:
+    raise ValueError("Missing predictions: mode PREDICT needs some.")
+  if spec.loss is not None:
+    _check_tensor(spec.loss, "loss")
+    if tf.TensorShape(spec.loss.shape).num_elements() not in (None, 1):
+      raise ValueError(f"Loss must be scalar, given: {spec.loss}")
+  if isinstance(spec.predictions, dict):
+    for name, value in spec.predictions.items():
+      _check_tensor(value, f"predictions[{name}]")
+  elif spec.predictions is not None:
+    _check_tensor(spec.predictions, "predictions")
+
+
+def _check_tensor(given: Any, name: str) -> None:
+  if not tf.is_tensor(given):
+    raise TypeError(f"{name} must be Tensor, given: {given!r}")
+
+
+def _check_metrics(given: Any) -> None:
+  if given is not None and not isinstance(given, Mapping):
+    raise TypeError(f"eval_metric_ops must be a dict, given: {given!r}")
+  for name, value in (given or {}).items():
+    if isinstance(value, list) or (isinstance(value, tuple) and len(value) != 2):
+      raise TypeError(
+        "Values of eval_metric_ops must be (metric_value, update_op) tuples, given: "
+        f"{value!r} for key: {name}"
+      )
+
+
+@dataclasses.dataclass
+class EstimatorSpec:
+  """What a model_fn for tf.estimator.Estimator returns; see trainer.EstimatorSpec.
+
+  Attributes:
+    eval_metric_ops: dict of name → pair of tf.compat.v1.metrics, or Keras metric.
+    scaffold: a tf.compat.v1.train.Scaffold.
+
+  Raises:
+    ValueError: its mode needs what is None; or the loss is not one number.
+    TypeError: something is no tensor, or no pair of metrics.
+  """
+
+  mode: str
+  predictions: Any = None
+  loss: Any = None
+  train_op: Any = None
+  eval_metric_ops: Mapping[str, Any] | None = None
+  export_outputs: Mapping[str, Any] | None = None
+  training_chief_hooks: Sequence[Any] | None = None
+  training_hooks: Sequence[Any] | None = None
+  scaffold: Any = None
+  evaluation_hooks: Sequence[Any] | None = None
+  prediction_hooks: Sequence[Any] | None = None
+
+  # What TPUEstimatorSpec has in their place.
+  eval_metrics = None
+  host_call = None
+  scaffold_fn = None
+
+  def __post_init__(self):
+    _check(self)
+    _check_metrics(self.eval_metric_ops)
+
+  def _replace(self, **changes: Any) -> "EstimatorSpec":
+    """As the named tuple had it, that it was."""
+    return dataclasses.replace(self, **changes)._calling(self.host_call)
+
+  def _calling(self, host_call: tuple[Callable, Any] | None) -> "EstimatorSpec":
+    """The same, with the host_call of the TPUEstimatorSpec that it was made of."""
+    vars(self)["host_call"] = host_call
+    return self
+
+
+@dataclasses.dataclass
+class TPUEstimatorSpec:
+  """What a model_fn for TPUEstimator returns; see trainer.EstimatorSpec.
+
+  Raises:
+    ValueError, TypeError: as EstimatorSpec.
+  """
+
+  mode: str
+  predictions: Any = None
+  loss: Any = None
+  train_op: Any = None
+  eval_metrics: tuple[Callable, Any] | None = None
+  export_outputs: Mapping[str, Any] | None = None
+  scaffold_fn: Callable | None = None
+  host_call: tuple[Callable, Any] | None = None
+  training_hooks: Sequence[Any] | None = None
+  evaluation_hooks: Sequence[Any] | None = None
+  prediction_hooks: Sequence[Any] | None = None
+
+  # What EstimatorSpec has in their place.
+  eval_metric_ops = None
+  scaffold = None
+  training_chief_hooks = None
+
+  def __post_init__(self):
+    _check(self)
+
+  def _replace(self, **changes: Any) -> "TPUEstimatorSpec":
+    """As the named tuple had it, that it was."""
+    return dataclasses.replace(self, **changes)
+
+  def as_estimator_spec(self) -> EstimatorSpec:
+    """The same as an EstimatorSpec, as a program asks for it that runs without TPUEstimator."""
+    metric_fn, tensors = self.eval_metrics or (dict, {})
+    scaffold = self.scaffold_fn() if self.scaffold_fn else None
+    made = EstimatorSpec(
+      self.mode,
+      predictions=self.predictions,
+      loss=self.loss,
+      train_op=self.train_op,
+      eval_metric_ops=(
+        metric_fn(**tensors) if isinstance(tensors, Mapping) else metric_fn(*tensors)
+      ),
+      export_outputs=self.export_outputs,
+      scaffold=scaffold,
+      training_hooks=self.training_hooks,
+      evaluation_hooks=self.evaluation_hooks,
+      prediction_hooks=self.prediction_hooks,
+    )
+    return made._calling(self.host_call)

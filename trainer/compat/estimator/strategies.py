@@ -1,0 +1,146 @@
+"""tf.distribute's strategies as programs give them to RunConfig(train_distribute=...).
+
+Octet makes the strategy itself, of the device. One that a program makes is a description: it
+connects nothing, since afterwards there could be no virtual cores. What else of it a program asks
+for, as `scope` and `run` of a loop of its own, is that of TensorFlow's strategy, which is then
+made.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.estimator.virtual_cores import DEVICE_VARIABLE
+from trainer.compat.graph_mode import notes
+from trainer.devices import device as device_lib
+
+
+class MirroredStrategy:
+  """All GPUs of the machine, or those that are named; the cores of OCTET_DEVICE come first.
+
+  Args:
+    devices: names of GPUs; the first so many are used.
+    num_gpus, num_gpus_per_worker: how many GPUs.
+    cross_device_ops, cross_tower_ops, auto_shard_dataset, prefetch_on_device: how TensorFlow moves
+      values from core to core; no effect.
+  """
+
+  def __init__(
+    self,
+    devices: Sequence[str] | None = None,
+    num_gpus: int | None = None,
+    num_gpus_per_worker: int | None = None,
+    cross_device_ops: Any = None,
+    cross_tower_ops: Any = None,
+    auto_shard_dataset: bool = False,
+    prefetch_on_device: Any = None,
+  ):
+    del cross_device_ops, cross_tower_ops, auto_shard_dataset, prefetch_on_device
+    self._devices = devices
+    self._wanted = len(devices) if devices else num_gpus or num_gpus_per_worker
+    self._made: tf.distribute.Strategy | None = None
+
+  @property
+  def device(self) -> str:
+    """The device, as `trainer.RunConfig.device` takes it."""
+    given = os.environ.get(DEVICE_VARIABLE)
+    if given:
+      return given
+    found = len(tf.config.list_physical_devices("GPU"))
+    count = min(found, self._wanted or found)
+    if self._wanted and count != self._wanted:
+      notes.tell_once(
+        f"{type(self).__name__} is for {self._wanted} devices, and there are {found} GPUs. "
+        + (f"It has {count}." if count else "It has one core of the CPU.")
+        + f" {DEVICE_VARIABLE}=cpu:{self._wanted} makes as many virtual cores."
+      )
+    return {0: "cpu", 1: "gpu"}.get(count, f"gpu:{count}")
+
+  @property
+  def num_replicas_in_sync(self) -> int:
+    """How many cores it has."""
+    kind, _, count = self.device.partition(":")
+    if kind in ("tpu", "auto"):
+      return device_lib.connect(kind).replicas
+    return int(count or 1)
+
+  def _tensorflow(self) -> tf.distribute.Strategy:
+    if self._made is None:
+      self._made = tf.distribute.MirroredStrategy(self._devices)
+    return self._made
+
+  def __getattr__(self, name: str) -> Any:
+    if name.startswith("_"):
+      raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    return getattr(self._tensorflow(), name)
+
+
+class CollectiveAllReduceStrategy(MirroredStrategy):
+  """As MirroredStrategy; the workers of TF_CONFIG are Octet's affair."""
+
+  def __init__(self, num_gpus_per_worker: int | None = None, **others: Any):
+    super().__init__(num_gpus_per_worker=num_gpus_per_worker or None, **others)
+
+
+class MultiWorkerMirroredStrategy(MirroredStrategy):
+  """As MirroredStrategy; the workers of TF_CONFIG are Octet's affair."""
+
+  def __init__(self, cluster_resolver: Any = None, communication_options: Any = None):
+    del cluster_resolver, communication_options
+    super().__init__()
+
+  def _tensorflow(self) -> tf.distribute.Strategy:
+    if self._made is None:
+      self._made = tf.distribute.MultiWorkerMirroredStrategy()
+    return self._made
+
+
+class OneDeviceStrategy(MirroredStrategy):
+  """One core; OCTET_DEVICE comes first."""
+
+  def __init__(self, device: str, prefetch_on_device: Any = None):
+    del prefetch_on_device
+    super().__init__([device])
+
+  @property
+  def device(self) -> str:
+    if "cpu" in self._devices[0].lower() and not os.environ.get(DEVICE_VARIABLE):
+      return "cpu"
+    return super().device
+
+  def _tensorflow(self) -> tf.distribute.Strategy:
+    if self._made is None:
+      self._made = tf.distribute.OneDeviceStrategy(self._devices[0])
+    return self._made
+
+
+@dataclasses.dataclass(frozen=True)
+class AllReduceCrossDeviceOps:
+  """A strategy's cross_device_ops: how TensorFlow moved values from core to core; no effect."""
+
+  all_reduce_alg: str = "nccl"
+  num_packs: int = 1
+  agg_small_grads_max_bytes: int = 0
+  agg_small_grads_max_group: int = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class DistributeConfig:
+  """RunConfig(experimental_distribute=...)."""
+
+  train_distribute: Any = None
+  eval_distribute: Any = None
+  remote_cluster: Any = None
+
+
+def device_of(strategy: Any) -> str:
+  """The device of a strategy: of one of these, or of one of TensorFlow's."""
+  if isinstance(strategy, MirroredStrategy):
+    return strategy.device
+  if strategy.num_replicas_in_sync == 1:
+    return ""
+  kinds = {tf.DeviceSpec.from_string(name).device_type for name in strategy.extended.worker_devices}
+  return f"{kinds.pop().lower()}:{strategy.num_replicas_in_sync}"

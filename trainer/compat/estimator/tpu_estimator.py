@@ -1,0 +1,126 @@
+"""TPUEstimator: an Estimator whose batch sizes are given."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.compat.estimator import batch_axes, estimator, run_config
+from trainer.compat.estimator import params as params_lib
+from trainer.compat.graph_mode import notes
+
+_RESERVED = ("batch_size", "context")
+
+
+class TPUEstimator(estimator.Estimator):
+  """A program's TPUEstimator. Arguments, methods and results as in 2.15.
+
+  Args:
+    use_tpu: whether the device is a TPU, where nothing else is said of it: see `run_config`. With
+      it, the functions get params["context"] on a TPU and on several cores, as in 2.15 on a TPU.
+    train_batch_size, eval_batch_size, predict_batch_size: those of all cores together.
+    batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu: have no effect; a feature whose last axis
+      is the batch's, and not the first one, is known by its shape.
+  """
+
+  def __init__(
+    self,
+    model_fn: Callable | None = None,
+    model_dir: str | None = None,
+    config: run_config.RunConfig | None = None,
+    params: Any = None,
+    use_tpu: bool = True,
+    train_batch_size: int | None = None,
+    eval_batch_size: int | None = None,
+    predict_batch_size: int | None = None,
+    batch_axis: Any = None,
+    eval_on_tpu: bool = True,
+    export_to_tpu: bool = True,
+    export_to_cpu: bool = True,
+    warm_start_from: Any = None,
+    embedding_config_spec: Any = None,
+    export_saved_model_api_version: Any = None,
+  ):
+    del export_saved_model_api_version
+    if config is None or config.tpu_config is None:
+      raise ValueError("config must be provided: a tf.estimator.tpu.RunConfig with a TPUConfig.")
+    if embedding_config_spec is not None:
+      raise errors.SettingError(
+        "TPUEstimator(embedding_config_spec=...): the embedding memory of TPUs is not supported; "
+        "use embedding columns or get_variable."
+      )
+    params_lib.check_takes_items(params)
+    reserved = sorted(set(_RESERVED) & set(params_lib.as_dict(params)))
+    if reserved:
+      raise ValueError(f"{reserved} are reserved keys but existed in params.")
+    notes.tell_of_unused(
+      "TPUEstimator",
+      {
+        "batch_axis": batch_axis,
+        "eval_on_tpu": None if eval_on_tpu else eval_on_tpu,
+        "export_to_cpu": None if export_to_cpu else export_to_cpu,
+      },
+      {
+        "batch_axis": "a tensor's batch is its first axis, or else its last one.",
+        "eval_on_tpu": "evaluation uses the device of the training.",
+        "export_to_cpu": "a SavedModel is for the CPU, and serves anywhere.",
+      },
+    )
+    del export_to_tpu
+    super().__init__(model_fn, model_dir, config, params, warm_start_from)
+    self._use_tpu = use_tpu
+    given = dict(train=train_batch_size, eval=eval_batch_size, predict=predict_batch_size)
+    self._sizes = {kind: size for kind, size in given.items() if size is not None}
+    self._check_shards()
+    if self._is_mirrored and "train" in self._sizes:
+      self._sizes["train"] *= self.octet.device.replicas
+
+  def _check_shards(self) -> None:
+    shards, replicas = self._config.tpu_config.num_shards, self.octet.device.replicas
+    if shards is not None and shards != replicas:
+      notes.tell_once(
+        f"TPUConfig(num_shards={shards}): the device has {replicas}, and each of them takes its "
+        "share of the batch; the numbers are the same."
+      )
+
+  @property
+  def _gives_host_batches(self) -> bool:
+    return self._config.tpu_config.gives_host_batches and not self._is_mirrored
+
+  @property
+  def _is_mirrored(self) -> bool:
+    """Whether a strategy says how training is distributed: each core takes a whole batch."""
+    return self._config.train_distribute is not None and not self._use_tpu
+
+  @property
+  def _steps_between_hooks(self) -> int | None:
+    return self._config.tpu_config.steps_between_hooks(self._use_tpu)
+
+  def _is_without_size(self, kind: str) -> bool:
+    return False
+
+  @property
+  def _octet_params(self) -> dict[str, Any]:
+    return params_lib.as_dict(self._params)
+
+  def _make_params(self, params: dict[str, Any]) -> Any:
+    given, device = dict(params), self.octet.device
+    # Programs take their TPU path by it. Several cores of a CPU stand in for those of a TPU.
+    if self._use_tpu and "batch_size" in given and (device.kind == "tpu" or device.replicas > 1):
+      given["context"] = params_lib.context(device)
+    if "batch_size" not in given and "use_tpu" in given:
+      given["use_tpu"] = False  # an export is for the CPU
+    return params_lib.with_items(self._params, given)
+
+  def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
+    params = {name: value for name, value in params.items() if name != "use_tpu"}
+    if kind != "train" and (self._gives_host_batches or self._is_mirrored):
+      params["batch_size"] *= self.octet.device.local_replicas
+    return super()._call(kind, input_fn, params)
+
+  def _by_example(
+    self, kind: str, dataset: tf.data.Dataset, params: dict[str, Any]
+  ) -> tf.data.Dataset:
+    dataset = batch_axes.as_rows(dataset, params["batch_size"])
+    return dataset if kind == "predict" else batch_axes.as_groups(dataset, params["batch_size"])

@@ -1,0 +1,225 @@
+"""What hooks fetch from a training step, brought to the host by the step's host_call.
+
+A hook asks for tensors, or for names of them, as it would ask a session. They are added to what the
+host_call hands to the host, where each is kept in a variable that the hook reads after a loop.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors, spec
+from trainer.compat.graph_mode import session_hooks
+from trainer.tracing import fetched_operations
+
+v1 = tf.compat.v1
+
+
+class Fetched:
+  """A tensor of the step; after a loop, its value in the last step of the last replica.
+
+  Args:
+    what: a tensor; or an operation, which has no value.
+    changes: whether it is fetched for what it changes: the step runs it for no one else.
+
+  Attributes:
+    tensor: the tensor, or None.
+    changes: the argument.
+  """
+
+  def __init__(self, what: Any, changes: bool):
+    self.tensor = what if tf.is_tensor(what) else None
+    self.changes = changes
+    self._kept: tf.Variable | None = None
+    self._given: Any = None
+
+  def keep(self, rows: tf.Tensor) -> None:
+    """Keeps the last of the values that the replicas gave; called while the host's part is
+    traced.
+    """
+    if self._kept is None:
+      with tf.init_scope():
+        zero = tf.zeros([size or 0 for size in self.tensor.shape], self.tensor.dtype)
+        self._kept = tf.Variable(
+          zero,
+          trainable=False,
+          shape=tf.TensorShape(None),
+          experimental_enable_variable_lifting=False,
+        )
+    self._kept.assign(rows[-1])
+
+  def give(self, value: Any) -> None:
+    """Sets the value, where it comes with a batch of an evaluation."""
+    self._given = value
+
+  def value(self) -> Any:
+    """As a numpy value."""
+    return self._given if self._kept is None else self._kept.numpy()
+
+
+class Step:
+  """The step that is traced, as hooks see it.
+
+  Attributes:
+    fetched: what they asked for.
+    global_step: its variable.
+
+  Args:
+    spec: the program's spec.
+  """
+
+  def __init__(self, spec: Any):
+    self._graph = v1.get_default_graph()
+    self._scope = tf.get_current_name_scope()
+    self._loss = spec.loss
+    self._runs_anyway = fetched_operations.changes([spec.train_op, spec.loss])
+    self.fetched: list[Fetched] = []
+    self.global_step = v1.train.get_global_step()
+
+  def fetch(self, what: Any, who: Any) -> Fetched:
+    """Asks for a tensor, an operation, a variable, or the name of a tensor or an operation.
+
+    Raises:
+      SettingError: there is none of this name.
+    """
+    if isinstance(what, str):
+      what = self._named(what, who)
+    changes = fetched_operations.changes([what]) - self._runs_anyway
+    if isinstance(what, tf.Operation):
+      fetched_operations.fetch(what)
+    else:
+      what = tf.convert_to_tensor(what)
+    found = Fetched(what, bool(changes))
+    self.fetched.append(found)
+    return found
+
+  def _named(self, name: str, who: Any) -> Any:
+    for full in (f"{self._scope}/{name}", name, f"{self._scope}/{name}:0", f"{name}:0"):
+      try:
+        found = self._graph.as_graph_element(full)
+      except (KeyError, ValueError):
+        continue
+      # LoggingTensorHook and its like call a tensor by the name of its operation.
+      return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found
+    if name in ("loss", "loss:0"):
+      return self._loss
+    raise errors.SettingError(
+      f"The hook {spec.name_of(who)} asks for {name!r}, and the model_fn makes no tensor of this "
+      "name: tf.identity(tensor, name=...) gives one."
+    )
+
+
+class GivenHooks:
+  """The hooks that train or evaluate was given: one set for all replicas.
+
+  Args:
+    hooks: hooks of Octet.
+    every: after how many steps hooks of the model_fn are called; None: after each loop.
+  """
+
+  def __init__(self, hooks: list[Any], every: int | None = 1):
+    self.hooks = hooks
+    self.every = every
+    self._graph: Any = None
+    self._fetched: list[Fetched] = []
+
+  def attach(self, step: Step) -> None:
+    """Lets them ask for tensors of a step, once for all of its replicas."""
+    graph = v1.get_default_graph()
+    if self._graph is not graph:
+      for hook in self.hooks:
+        session_hooks.attach(hook, step)
+      self._graph, self._fetched = graph, list(step.fetched)
+    else:
+      step.fetched.extend(self._fetched)
+
+
+def attach_to_host_call(
+  host_call: Any, own_hooks: list[Any], train_hooks: GivenHooks, made: Any
+) -> tuple[Any, list[Any]]:
+  """Adds to a host_call what hooks fetch.
+
+  Args:
+    host_call: that of the spec, or None.
+    own_hooks: the hooks of the spec.
+    train_hooks: those that Estimator.train was given.
+    made: the program's spec, whose loss hooks know by its name.
+
+  Returns:
+    (host_call or None, the spec's hooks as Octet takes them).
+  """
+  step = Step(made)
+  train_hooks.attach(step)
+  adapted = session_hooks.adapt(own_hooks, train_hooks.every)
+  for hook in adapted:
+    session_hooks.attach(hook, step)
+  if all(one.tensor is None for one in step.fetched):
+    return host_call, adapted
+  return _with_fetched(host_call, step.fetched), adapted
+
+
+def attach_to_eval_metrics(
+  eval_metrics: Any, own_hooks: list[Any], given_hooks: GivenHooks, made: Any, batch: Any
+) -> tuple[Any, list[Any]]:
+  """Adds to eval_metrics what hooks of an evaluation fetch; they are told of each batch.
+
+  Args:
+    eval_metrics: (metric_fn, dict or list of tensors), or None.
+    own_hooks: the hooks of the spec.
+    given_hooks: those that Estimator.evaluate was given.
+    made: the program's spec.
+    batch: the number of examples of the batch.
+
+  Returns:
+    (eval_metrics, the spec's hooks as Octet takes them).
+  """
+  step = Step(made)
+  given_hooks.attach(step)
+  adapted = session_hooks.adapt(own_hooks)
+  for hook in adapted:
+    session_hooks.attach(hook, step)
+  watching = session_hooks.batch_watchers([*given_hooks.hooks, *adapted])
+  if not watching:
+    return eval_metrics, adapted
+  fn, given = eval_metrics or (dict, {})
+  tensors = _by_name(given, "metrics")
+  # What reaches the host has an entry for each example.
+  rows = {
+    f"hook/{i}/{j}": tf.repeat(fetched.tensor[tf.newaxis], batch, 0)
+    for i, hook in enumerate(watching)
+    for j, fetched in enumerate(hook.see_batches())
+    if fetched.tensor is not None
+  }
+  global_step = step.global_step
+
+  def call(**gathered: tf.Tensor) -> Any:
+    for index, hook in enumerate(watching):
+      of_hook = [gathered[key][-1] for key in rows if key.startswith(f"hook/{index}/")]
+      told = [tf.convert_to_tensor(global_step), *of_hook]
+      tf.numpy_function(hook.batch, told, [], stateful=True)
+    own = {name: gathered[name] for name in tensors}
+    return fn(**own) if isinstance(given, Mapping) else fn(*own.values())
+
+  return (call, tensors | rows), adapted
+
+
+def _with_fetched(host_call: Any, fetched: list[Fetched]) -> tuple[Callable, dict[str, tf.Tensor]]:
+  fn, given = host_call or (None, [])
+  tensors = _by_name(given, "host_call")
+  kept = {f"fetched/{i}": one for i, one in enumerate(fetched) if one.tensor is not None}
+
+  def call(**rows: tf.Tensor) -> None:
+    for key, one in kept.items():
+      one.keep(rows[key])
+    if fn is not None:
+      own = {name: rows[name] for name in tensors}
+      fn(**own) if isinstance(given, Mapping) else fn(*own.values())
+
+  return call, tensors | {key: tf.expand_dims(one.tensor, 0) for key, one in kept.items()}
+
+
+def _by_name(tensors: Any, prefix: str) -> dict[str, tf.Tensor]:
+  if isinstance(tensors, Mapping):
+    return dict(tensors)
+  return {f"{prefix}/{index}": tensor for index, tensor in enumerate(tensors)}

@@ -1,0 +1,200 @@
+"""Names of Keras's variables as in a graph of TensorFlow 2.15, in a program's functions.
+
+There a layer that is called opens a scope of TensorFlow in the current scope, and the graph makes
+the name of the new scope unique. The layer's variables are named by the scope that they are made
+in: `dnn/dense/kernel` of a Dense in `tf.variable_scope("dnn")`. Keras 3 names them by its own
+scopes, `dense/kernel`. With the names of 2.15 old checkpoints fit, and
+`tf.trainable_variables("dnn")` finds the layer.
+
+A layer that is built and not called opens no scope. Keras's own layers open one for each layer that
+they build themselves, such as the cell of an LSTM; wrappers such as TimeDistributed do not. A
+Sequential that knows the shape of its input is built when it is made: `dense/kernel`, not
+`sequential/dense/kernel`.
+"""
+
+import bisect
+import collections
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.compat.graph_mode import habits
+from trainer.internals import keras_internals, patches
+from trainer.tracing import keras_scope
+
+v1 = tf.compat.v1
+
+# Those of Keras's layers that open no scope for the layers that they build.
+_WITHOUT_SCOPES = (
+  keras.layers.Wrapper,
+  keras.layers.ConvLSTM1D,
+  keras.layers.ConvLSTM2D,
+  keras.layers.ConvLSTM3D,
+)
+
+# Layers whose "kernel" was a "depthwise_kernel".
+_DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
+
+
+@dataclasses.dataclass
+class _Trace:
+  """A trace of a model_fn.
+
+  Attributes:
+    root: the scope of TensorFlow around the model_fn.
+    made: by id, each variable that a layer makes, the layer, and the scope of TensorFlow that it is
+      made in. Keras may create the tf.Variable later, in another scope.
+    numbers: by a name such as "dense", the numbers of the layers of tf.layers that have it, sorted.
+  """
+
+  root: str
+  made: dict[int, tuple[keras.Variable, keras.layers.Layer, str]] = dataclasses.field(
+    default_factory=dict
+  )
+  numbers: dict[str, list[int]] = dataclasses.field(
+    default_factory=lambda: collections.defaultdict(list)
+  )
+
+  def names(self, variable: keras.Variable) -> tuple[str, str] | None:
+    """Returns (name, name in earlier checkpoints) of a variable; None if a layer did not make it.
+
+    Optimizers and metrics have scopes of Keras alone.
+    """
+    if id(variable) not in self.made:
+      return None
+    _, layer, scope = self.made[id(variable)]
+    name = variable.name
+    if name == "kernel" and isinstance(layer, _DEPTHWISE):
+      name = "depthwise_kernel"
+    former = map(self._former, variable.path.split("/"))
+    return scope.removeprefix(self.root) + name, "/".join(former)
+
+  def _former(self, name):
+    """Returns a layer's name with the number that it has without the layers of tf.layers."""
+    base, _, number = name.rpartition("_")
+    if name in self.numbers:
+      base, number = name, "0"
+    if not number.isdecimal() or base not in self.numbers:
+      return name
+    number = int(number) - bisect.bisect(self.numbers[base], int(number))
+    return f"{base}_{number}" if number else base
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+  """A call of a layer: its scope of TensorFlow, with a slash at the end, and the graph of that."""
+
+  layer: keras.layers.Layer
+  graph: Any
+  scope: str
+
+
+_trace: contextvars.ContextVar[_Trace | None] = contextvars.ContextVar("compat_trace", default=None)
+
+# The innermost call of a layer on this thread, or None.
+_call: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("compat_call", default=None)
+
+
+# Whether a Sequential of the program is made, or gets a layer, and not called.
+_is_made: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_is_made", default=False)
+
+
+@contextlib.contextmanager
+def model_fn_scope() -> Iterator[None]:
+  """Inside, on this thread, a model_fn gets variables with these names."""
+  trace = _Trace(_current_scope())
+  with keras_scope.named_by(trace.names), patches.set_context(_trace, trace):
+    yield
+
+
+def count(kind: str) -> None:
+  """Counts a layer of tf.layers that nobody gave a name among the layers of Keras, as 2.15 does.
+
+  Args:
+    kind: the name of its class.
+  """
+  if (trace := _trace.get()) is not None:
+    base = keras_internals.to_snake_case(kind)
+    number = keras_internals.auto_name(kind).removeprefix(base).lstrip("_")
+    trace.numbers[base].append(int(number or 0))
+
+
+def _current_scope() -> str:
+  """Returns the scope of TensorFlow, with a slash at the end; "" for the outermost."""
+  return f"{tf.get_current_name_scope()}/".lstrip("/")
+
+
+@patches.replaces(*keras_internals.MAKE_VARIABLE)
+def _make_variable(original, self, *args, **kwargs):
+  trace, makers = _trace.get(), keras_internals.being_built()
+  if trace is not None and makers and isinstance(makers[-1], keras.layers.Layer):
+    trace.made[id(self)] = self, makers[-1], _current_scope()
+  original(self, *args, **kwargs)
+
+
+@patches.replaces(keras.layers.Layer, "__call__")
+def _call_layer(original, self, *args, **kwargs):
+  if not habits.are_enabled():
+    return original(self, *args, **kwargs)
+  graph, outer = v1.get_default_graph(), _call.get()
+  with contextlib.ExitStack() as scopes:
+    if outer is not None and outer.graph is not graph:
+      # Keras builds some layers by tracing their call, in a graph that has no scopes yet.
+      scopes.enter_context(tf.name_scope(outer.scope + _current_scope()))
+    scope = _current_scope() if _is_rebuilt(self, args) else None
+    scope = scope or scopes.enter_context(tf.name_scope(self.name))
+    scopes.enter_context(patches.set_context(_call, _Call(self, graph, scope)))
+    if _is_made.get():  # the paths of variables begin anew: earlier checkpoints have them
+      scopes.enter_context(keras.name_scope("", override_parent="", deduplicate=False))
+      scopes.enter_context(patches.set_context(_is_made, False))
+    return original(self, *args, **kwargs)
+
+
+def _is_rebuilt(layer, inputs):
+  """Whether a Sequential, which gets one more layer, calls those that it had before."""
+  around = keras_internals.being_built()
+  return (
+    layer.built
+    and bool(inputs)
+    and isinstance(inputs[0], keras.KerasTensor)
+    and bool(around)
+    and isinstance(around[-1], keras.Sequential)
+  )
+
+
+@patches.replaces(*keras_internals.ENTER_SCOPE)
+def _enter(original, self):
+  if habits.are_enabled() and _stays(self):
+    keras_internals.set_scope_of_tensorflow(self, _current_scope())
+  return original(self)
+
+
+def _stays(scope):
+  """Whether a scope of Keras opens none of TensorFlow."""
+  layer = scope.caller
+  if not isinstance(layer, keras.layers.Layer):
+    return not scope.name
+  call, around = _call.get(), keras_internals.being_built()
+  if (call is not None and call.layer is layer) or not around:
+    return True
+  # The layer is built, and not called.
+  builder = around[-1]
+  return not (
+    isinstance(builder, keras.layers.Layer)
+    and type(builder).build.__module__.startswith("keras.")
+    and not isinstance(builder, _WITHOUT_SCOPES)
+  )
+
+
+def _make(original, self, *args, **kwargs):
+  with patches.set_context(_is_made, habits.are_enabled()):
+    return original(self, *args, **kwargs)
+
+
+patches.replaces(keras.Sequential, "__init__")(_make)
+patches.replaces(keras.Sequential, "add")(_make)

@@ -1,0 +1,73 @@
+"""`layer.updates`, `get_updates_for` and `get_losses_for` of Keras 2, on layers of Keras 3.
+
+    update_ops = model.get_updates_for(None) + model.get_updates_for(features)
+    train_op = tf.group(train_op, *update_ops)
+
+Keras 3 layers assign their statistics when they are called. The operations that do so in the graph
+of the program's model_fn are the layer's updates.
+"""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.compat.graph_mode import habits
+from trainer.internals import patches
+from trainer.tracing import fetched_operations
+
+# Layer → (weak reference to a graph, names of the operations by which a call changes variables).
+# No operations: they keep their graph, which may keep the layer.
+_calls: weakref.WeakKeyDictionary[Any, list[tuple[Any, list[str]]]] = weakref.WeakKeyDictionary()
+
+
+@patches.replaces(keras.layers.Layer, "__call__")
+def _call(original, self, *args, **kwargs):
+  if not habits.are_enabled():
+    return original(self, *args, **kwargs)
+  with fetched_operations.changes_made() as changes:
+    found = original(self, *args, **kwargs)
+  graph = tf.compat.v1.get_default_graph()
+  names = [one.name for one in changes if one.graph is graph]
+  _calls.setdefault(self, []).append((weakref.ref(graph), names))
+  return found
+
+
+def updates(layer: keras.layers.Layer) -> list[tf.Operation]:
+  """The operations of the graph that is built here by which a layer's calls change variables."""
+  graph = tf.compat.v1.get_default_graph()
+  names = [
+    name for reference, made in _calls.get(layer, ()) if reference() is graph for name in made
+  ]
+  return [graph.get_operation_by_name(name) for name in dict.fromkeys(names)]
+
+
+def get_updates_for(layer: keras.layers.Layer, inputs: Any) -> list[tf.Operation]:
+  """The updates of a layer, all of which depend on its inputs; for None: none."""
+  return [] if inputs is None else updates(layer)
+
+
+def get_losses_for(layer: keras.layers.Layer, inputs: Any) -> list[tf.Tensor]:
+  """The losses of a layer for None; for inputs none, so that both together have each once."""
+  return list(layer.losses) if inputs is None else []
+
+
+class _Added:
+  """An attribute that Keras 3 layers have not; one that a program's own layer has comes first."""
+
+  def __init__(self, get: Callable[[Any], Any]):
+    self._get = get
+
+  def __get__(self, layer: Any, owner: type) -> Any:
+    return self if layer is None else self._get(layer)
+
+
+for _name, _get in {
+  "updates": updates,
+  "get_updates_for": lambda layer: lambda inputs=None: get_updates_for(layer, inputs),
+  "get_losses_for": lambda layer: lambda inputs=None: get_losses_for(layer, inputs),
+}.items():
+  if not hasattr(keras.layers.Layer, _name):
+    setattr(keras.layers.Layer, _name, _Added(_get))

@@ -1,0 +1,254 @@
+"""Metrics that a model_fn makes, counted on the host.
+
+In a session, `tf.metrics.accuracy(...)` inside a model_fn made variables and an operation that
+updates them. Here the model_fn's graph is a step on each core: a function of `tf.metrics` that is
+called in it, to evaluate, is noted with its tensors, and called on the host with those of all cores
+and without what was padded. The pair that the model_fn gets stands for it. What the model_fn
+computes of such values, as the harmonic mean of precision and recall, is computed on the host too,
+see `metric_graphs`. So are metrics of Keras, see `keras_metrics`.
+"""
+
+import contextlib
+import contextvars
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.compat.graph_mode import keras_metrics, metric_graphs
+from trainer.internals import patches
+
+v1 = tf.compat.v1
+
+
+class DeferredPair(tuple):
+  """What a function of tf.metrics returns in a model_fn that is evaluated: (value, update_op).
+
+  Attributes:
+    fn, args, kwargs: the function and what it was called with.
+  """
+
+  def __new__(cls, fn: Callable, args: tuple, kwargs: dict[str, Any]):
+    like = _result_of(fn, args, kwargs)
+    self = super().__new__(cls, (_stand_in(like[0]), _stand_in(like[1])))
+    self.fn, self.args, self.kwargs = fn, args, kwargs
+    return self
+
+
+def _result_of(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+  """The pair that a function returns, in a graph that is thrown away: for its shapes."""
+  with tf.Graph().as_default():
+    args, kwargs = tf.nest.map_structure(
+      lambda leaf: v1.placeholder(leaf.dtype, leaf.shape) if _is_tensor(leaf) else leaf,
+      (args, kwargs),
+    )
+    return fn(*args, **kwargs)
+
+
+def _stand_in(like: Any) -> tf.Tensor:
+  dtype, shape = like.dtype.base_dtype, like.shape
+  size = [length or 0 for length in shape] if shape.rank is not None else []
+  empty = tf.constant("" if dtype == tf.string else 0, dtype, size)
+  return v1.placeholder_with_default(empty, shape)
+
+
+def _is_tensor(leaf: Any) -> bool:
+  return tf.is_tensor(leaf) or isinstance(leaf, tf.Variable)
+
+
+# The pairs that the model_fn that is evaluated here has made so far; None elsewhere.
+_pairs: contextvars.ContextVar[list[DeferredPair] | None] = contextvars.ContextVar(
+  "compat_metric_pairs", default=None
+)
+_is_counting: contextvars.ContextVar[bool] = contextvars.ContextVar(
+  "compat_is_counting", default=False
+)
+
+
+@contextlib.contextmanager
+def defer_metrics(evaluating: bool) -> Iterator[None]:
+  """Inside, on this thread, metrics are noted, where the mode is not training."""
+  with (
+    patches.set_context(_pairs, [] if evaluating else None),
+    keras_metrics.defer_updates(evaluating),
+  ):
+    yield
+
+
+def counting(metric_fn: Callable) -> Callable:
+  """A metric_fn for the host, in which the value of a pair is that after its update.
+
+  So is what the metric_fn computes of values.
+  """
+
+  @functools.wraps(metric_fn)
+  def count(*args: Any, **kwargs: Any) -> Any:
+    with patches.set_context(_is_counting, True), patches.set_context(_pairs, None):
+      return metric_fn(*args, **kwargs)
+
+  return count
+
+
+def deferrable(fn: Callable) -> Callable:
+  """A function of tf.metrics that is only noted inside `defer_metrics`."""
+
+  @functools.wraps(fn)
+  def metric(*args: Any, **kwargs: Any) -> Any:
+    pairs = _pairs.get()
+    if pairs is not None:
+      pairs.append(DeferredPair(fn, args, kwargs))
+      return pairs[-1]
+    if _is_counting.get():
+      return _updated(*fn(*args, **kwargs))
+    return fn(*args, **kwargs)
+
+  return metric
+
+
+def _updated(value: tf.Tensor, update: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+  """A pair whose value is that after the update.
+
+  TensorFlow reads a value before it updates it, but where they are of different kinds, as a mean of
+  ratios and the confusion matrix that it is computed of.
+  """
+  if update.shape == value.shape and update.dtype == value.dtype:
+    return update, update
+  with tf.control_dependencies([update]):
+    value = tf.identity(value)
+  return value, value
+
+
+def eval_metrics(
+  metric_ops: Mapping[str, Any], batch: Any
+) -> tuple[Callable[..., dict[str, Any]], dict[str, tf.Tensor]]:
+  """The eval_metrics of Octet, from the eval_metric_ops of an EstimatorSpec.
+
+  Args:
+    metric_ops: dict of name → DeferredPair, pair of what is computed of such, or Keras metric.
+    batch: the number of examples: an int, or a tensor.
+
+  Returns:
+    (metric_fn, dict of name → tensor).
+
+  Raises:
+    SpecError: a metric is none of these.
+  """
+  tensors: dict[str, tf.Tensor] = {}
+  pairs = list(_pairs.get() or ())
+  computed = {
+    name: metric_graphs.Computed(name, metric, pairs)
+    for name, metric in metric_ops.items()
+    if not isinstance(metric, keras.metrics.Metric)
+  }
+  of_keras = {name: metric for name, metric in metric_ops.items() if name not in computed}
+  needed = {index for one in computed.values() for index in one.needs}
+  calls = {
+    index: _Call(f"metric/{index}", pairs[index].fn, (pairs[index].args, pairs[index].kwargs))
+    for index in sorted(needed)
+  }
+  updates = {
+    name: [
+      _Call(f"{name}/{number}", update, arguments)
+      for number, (update, arguments) in enumerate(keras_metrics.updates_of(name, metric))
+    ]
+    for name, metric in of_keras.items()
+  }
+  for call in [*calls.values(), *(call for found in updates.values() for call in found)]:
+    tensors |= call.tensors(batch)
+
+  def metric_fn(**gathered: tf.Tensor) -> dict[str, Any]:
+    counted = {index: _updated(*call(gathered)) for index, call in calls.items()}
+    found = {name: one.on_host(counted) for name, one in computed.items()}
+    for name, metric in of_keras.items():
+      anew = keras_metrics.anew(metric)
+      for call in updates[name]:
+        call(gathered, anew)
+      found[name] = anew
+    return {name: found[name] for name in metric_ops}
+
+  return counting(metric_fn), tensors
+
+
+class _Call:
+  """A call of a function on the host, with tensors of the step.
+
+  Args:
+    name: in front of the names of its tensors.
+    fn: the function.
+    arguments: (args, kwargs).
+  """
+
+  def __init__(self, name: str, fn: Callable, arguments: tuple):
+    self._name, self._fn, self._arguments = name, fn, arguments
+    self._leaves: list[Any] = []
+
+  def tensors(self, batch: Any) -> dict[str, tf.Tensor]:
+    """What has to reach the host, by name; with an entry for each example."""
+    found = {}
+    for leaf in tf.nest.flatten(self._arguments):
+      if _is_tensor(leaf):
+        key = f"{self._name}/{len(self._leaves)}"
+        found[key], restore = by_example(tf.convert_to_tensor(leaf), batch)
+        leaf = _Sent(key, restore)
+      self._leaves.append(leaf)
+    return found
+
+  def __call__(self, gathered: Mapping[str, tf.Tensor], *before: Any) -> Any:
+    given = [
+      leaf.restore(gathered[leaf.key]) if isinstance(leaf, _Sent) else leaf for leaf in self._leaves
+    ]
+    args, kwargs = tf.nest.pack_sequence_as(self._arguments, given)
+    return self._fn(*before, *args, **kwargs)
+
+
+class _Sent:
+  """A tensor that is sent to the host.
+
+  Attributes:
+    key: its name.
+    restore: makes of what comes there the tensor as it was.
+  """
+
+  def __init__(self, key: str, restore: Callable):
+    self.key, self.restore = key, restore
+
+
+def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
+  """A tensor with an entry for each example, and a function that makes of many the tensor again.
+
+  A scalar, as of a batch's mean, becomes the value of each example, and so does a single row, which
+  is how programs made a scalar one that a TPU could send; several rows for an example, as of its
+  words, become one row of them. Rows whose number is not known before, as those of a mask, are sent
+  in one piece.
+  """
+  if tensor.shape.rank == 0:
+    return tf.fill([batch], tensor), lambda gathered: gathered
+  rows = tensor.shape.as_list()[0] if tensor.shape.rank is not None else None
+  if rows == 1:
+    return tf.repeat(tensor, batch, 0), lambda gathered: gathered
+  if rows is None and isinstance(batch, int) and tensor.shape.rank is not None:
+    return _as_one_string(tensor, batch)
+  if not isinstance(batch, int) or rows is None or rows == batch or rows % batch:
+    return tensor, lambda gathered: gathered
+  shape = tensor.shape[1:].as_list()
+  return (
+    tf.reshape(tensor, [batch, rows // batch, *shape]),
+    lambda gathered: tf.reshape(gathered, [-1, *shape]),
+  )
+
+
+def _as_one_string(tensor: tf.Tensor, batch: int) -> tuple[tf.Tensor, Callable]:
+  """A tensor with any number of rows as the string of the first example; all others are empty."""
+  dtype, shape = tensor.dtype, tensor.shape.as_list()
+
+  def restore(gathered: tf.Tensor) -> tf.Tensor:
+    of_cores = tf.map_fn(
+      lambda one: tf.ensure_shape(tf.io.parse_tensor(one, dtype), shape),
+      tf.boolean_mask(gathered, tf.not_equal(gathered, "")),
+      fn_output_signature=tf.RaggedTensorSpec(shape, dtype, ragged_rank=0),
+    )
+    return of_cores.values
+
+  return tf.concat([[tf.io.serialize_tensor(tensor)], tf.fill([batch - 1], "")], 0), restore

@@ -1,0 +1,10 @@
+"""tf.metrics, as in 2.15; in a model_fn that is evaluated, see `metric_pairs`."""
+
+import tensorflow as tf
+
+from trainer.compat.graph_mode import metric_pairs
+
+_FUNCTIONS = [name for name in dir(tf.compat.v1.metrics) if not name.startswith("_")]
+
+for _name in _FUNCTIONS:
+  globals()[_name] = metric_pairs.deferrable(getattr(tf.compat.v1.metrics, _name))

@@ -1,0 +1,77 @@
+"""Scaffold(init_fn=...) of programs that begin with a checkpoint's values.
+
+    saver = tf.train.Saver(variables)
+    tf.train.Scaffold(init_fn=lambda scaffold, session: saver.restore(session, path))
+
+A session called it when a training began without a checkpoint of its own. Here it is called before
+the variables have values: a Saver's restore says that variables begin with a checkpoint's values,
+as tf.train.init_from_checkpoint does; so does contrib.framework.assign_from_checkpoint_fn. What it
+runs, as `session.run(w.assign(values))`, is run when they have them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import ModeKeys
+from trainer.compat.graph_mode import habits, session_hooks, sessions
+
+v1 = tf.compat.v1
+
+# What a Scaffold holds beside its init_fn.
+_OTHERS = (
+  "init_op",
+  "init_feed_dict",
+  "ready_op",
+  "ready_for_local_init_op",
+  "local_init_op",
+  "local_init_feed_dict",
+  "summary_op",
+  "saver",
+)
+
+
+class RunsDue(session_hooks.NativeHook):
+  """Runs what an init_fn has asked for, when a training begins.
+
+  Args:
+    due: what it is; empty afterwards, and where a training goes on from a checkpoint.
+  """
+
+  def __init__(self, due: list[tuple[Any, Any]]) -> None:
+    self._due = due
+    self._session = sessions.Session()
+
+  def attach(self, step: Any) -> None:
+    self._session.attach()
+
+  def start(self, estimator: Any) -> None:
+    while self._due:
+      self._session.run(*self._due.pop(0))
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return False
+
+
+def scaffold_fn(made: Any, due: list[tuple[Any, Any]]) -> Callable[[], Any] | None:
+  """The scaffold_fn for Octet of an EstimatorSpec or TPUEstimatorSpec; None for none.
+
+  Args:
+    made: the spec.
+    due: list to which it adds what an init_fn runs.
+  """
+  graph = habits.graph()
+  if made.scaffold_fn is None and made.scaffold is None:
+    return None
+
+  def make() -> Any:
+    scaffold = made.scaffold_fn() if made.scaffold_fn is not None else made.scaffold
+    is_plain = type(scaffold) is v1.train.Scaffold
+    if made.mode != ModeKeys.TRAIN or not is_plain or scaffold.init_fn is None:
+      return scaffold
+    with habits.enable(graph):  # placeholders are keys of its feed_dict
+      scaffold.init_fn(sessions.Session(due=due))  # the Scaffold gives itself
+    return v1.train.Scaffold(**{name: getattr(scaffold, name) for name in _OTHERS})
+
+  return make

@@ -1,0 +1,271 @@
+"""SessionRunHooks as hooks of Octet.
+
+| SessionRunHook                 | called                                                          |
+|--------------------------------|-----------------------------------------------------------------|
+| begin                          | while the step is traced, in the graph of the model_fn          |
+| after_create_session           | before the first loop                                           |
+| before_run, after_run          | before and after each step; on a TPU each loop. After each      |
+|                                | batch of an evaluation                                          |
+| end                            | after the last loop                                             |
+
+The session that they get runs what the model_fn or `begin` has made, see `sessions`. What a hook
+fetches from a step has to be known when the step is traced: a copy of it is asked then, by
+before_run.
+"""
+
+import contextlib
+import copy
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from trainer import errors, spec
+from trainer.compat.graph_mode import habits, sessions
+from trainer.hooks import session_run
+
+v1 = tf.compat.v1
+
+
+class NativeHook(v1.train.SessionRunHook):
+  """A hook of tf.train that is written anew: `hook(step, metrics, estimator)`, as Octet has them.
+
+  It may have what hooks of Octet may have, with names of its own: SessionRunHook's `begin` and
+  `end` take other arguments. Those of a program's own class, which may be one of these with more
+  to do, are called as they are of any other SessionRunHook.
+  """
+
+  _global_step_tensor: Any = None
+
+  def begin(self) -> None:
+    self._global_step_tensor = v1.train.get_global_step()
+
+  def attach(self, step: Any) -> None:
+    """Asks for tensors of the step, a `fetches.Step`."""
+
+  def start(self, estimator: Any) -> None:
+    """Called before the first loop."""
+
+  def stop(self, step: int, estimator: Any) -> None:
+    """Called after the last one."""
+
+  def next_step(self, step: int) -> int | None:
+    """The next step that it wants to be called at, or None."""
+    return None
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    raise NotImplementedError
+
+
+class _Native:
+  """A NativeHook for Octet's loop, which would take it for a SessionRunHook."""
+
+  def __init__(self, hook: NativeHook):
+    self.hook = hook
+    self.attach = hook.attach
+    self.next_step = hook.next_step
+    self.__qualname__ = type(hook).__qualname__
+
+  def begin(self, estimator: Any) -> None:
+    self.hook.start(estimator)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    return self.hook(step, metrics, estimator)
+
+  def end(self, step: int, estimator: Any) -> None:
+    self.hook.stop(step, estimator)
+
+
+class _Foreign(session_run.SessionRunHookAdapter):
+  """A program's SessionRunHook for Octet's loop.
+
+  Args:
+    hook: it.
+    every: after how many steps it is called; None: after each loop.
+  """
+
+  def __init__(self, hook: Any, every: int | None):
+    super().__init__(hook, sessions.Session())
+    self._fetched: list[tuple[Any, Any]] = []  # (what was asked for, the fetches.Fetched of it)
+    self._global_step: Any = None
+    self._is_attached = False
+    self._sees_batches = False
+    self.__qualname__ = type(hook).__qualname__
+    self._every = every
+    self._due = 0  # the next step that it is called after, where a loop may end before
+    self._not_told: dict[str, float] | None = None  # of the last step, if it was not called after
+    if every is not None:
+      self.next_step = self._next_step
+
+  def attach(self, step: Any) -> None:
+    self._is_attached = True
+    self.session.attach()
+    self._global_step = step.global_step
+    self.hook.begin()
+    self._fetched = [
+      (fetch, step.fetch(fetch, self.hook))
+      for fetch in _leaves(self._asked_early())
+      if not self._is_global_step(fetch)
+    ]
+
+  def begin(self, estimator: Any) -> None:
+    if not self._is_attached:  # a hook of an evaluation or prediction
+      self.hook.begin()
+    with self._in_graph():
+      self.hook.after_create_session(self.session, None)
+
+  def see_batches(self) -> list[Any]:
+    """From now on it is told of each batch, by `batch`; returns what it fetched."""
+    self._sees_batches = True
+    return [fetched for _, fetched in self._fetched]
+
+  def batch(self, step: int, *values: Any) -> None:
+    """Tells it of a batch of an evaluation."""
+    with_values = [fetched for _, fetched in self._fetched if fetched.tensor is not None]
+    for fetched, value in zip(with_values, values, strict=True):
+      fetched.give(value)
+    self._tell(step, {})
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self._sees_batches:
+      return False
+    if self._every is not None and step < self._due:  # a first loop is short
+      self._not_told = metrics
+      return False
+    self._not_told = None
+    return self._tell(step, metrics)
+
+  def _tell(self, step: int, metrics: dict[str, float]) -> bool:
+    try:
+      with self._in_graph():
+        return super().__call__(step, metrics, None)
+    except tf.errors.OutOfRangeError:  # after_run took the last batch
+      return True
+
+  def _next_step(self, step: int) -> int:
+    if step >= self._due:
+      self._due = step + self._every
+    return self._due
+
+  def end(self, step: int, estimator: Any) -> None:
+    if self._not_told is not None:
+      self._tell(step, self._not_told)
+    with self._in_graph():
+      super().end(step, estimator)
+
+  def _in_graph(self) -> contextlib.AbstractContextManager[None]:
+    """A context in which placeholders can be keys of a feed_dict, if there is a graph."""
+    graph = self.session.graph
+    return contextlib.nullcontext() if graph is None else habits.enable(graph)
+
+  def before_run(self, context: Any) -> Any:
+    """Asks it what it fetches.
+
+    Raises:
+      SettingError: what a step that is traced already cannot do: the hook feeds the step, or
+        changes variables in some steps only.
+    """
+    try:
+      with self._in_graph():
+        asked = super().before_run(context)
+    except tf.errors.OutOfRangeError as error:  # it took the last batch: the step will find none
+      logging.info("%s ends the training: %s", spec.name_of(self.hook), error.message)
+      return None
+    who = f"The hook {spec.name_of(self.hook)}"
+    if asked is not None and asked.feed_dict:
+      raise errors.SettingError(
+        f"{who} gives {list(asked.feed_dict)!r} values in before_run: a step takes its batch "
+        "alone. Assign them to a variable by run_context.session.run."[:500]
+      )
+    wanted = set(map(id, _leaves(self.fetches)))
+    for fetch, fetched in self._fetched:
+      if fetched.changes and id(fetch) not in wanted:
+        raise errors.SettingError(
+          f"{who} fetches {fetch!r}, which changes variables, in some steps and not in others: "
+          "each step would run it. Let run_context.session.run do it where it is due."[:500]
+        )
+    return asked
+
+  def _asked_early(self) -> Any:
+    """What it will fetch, asked of a copy, so that it hears before_run as often as in TensorFlow.
+
+    There is no session yet. A hook that needs one to tell, or what it is told with one, fetches
+    nothing.
+    """
+    context = v1.train.SessionRunContext(v1.train.SessionRunArgs(None), session=None)
+    try:
+      asked = copy.copy(self.hook).before_run(context)
+    except Exception as error:  # of any kind: it is that of the hook's own code
+      logging.debug("%s cannot tell yet what it fetches: %r", spec.name_of(self.hook), error)
+      return None
+    return None if asked is None else asked.fetches
+
+  def _is_global_step(self, fetch: Any) -> bool:
+    if isinstance(fetch, str):
+      return fetch.removesuffix(":0") == "global_step"
+    return fetch is self._global_step
+
+  def value(self, fetch: Any, known: dict[str, Any]) -> Any:
+    if self._is_global_step(fetch):
+      return known["global_step"]
+    for asked, fetched in self._fetched:
+      if asked is fetch or (isinstance(fetch, str) and isinstance(asked, str) and asked == fetch):
+        return fetched.value()
+    if isinstance(fetch, tf.Variable):
+      return fetch.numpy()
+    if isinstance(fetch, str) and fetch.removesuffix(":0") in known:
+      return known[fetch.removesuffix(":0")]
+    raise errors.SettingError(
+      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, and did not when the step was made, "
+      "before there was a session: a step can only give what was asked for then."
+    )
+
+
+def _leaves(fetches: Any) -> list[Any]:
+  return [] if fetches is None else tf.nest.flatten(fetches)
+
+
+def adapt(hooks: Any, every: int | None = 1) -> list[Any]:
+  """The hooks as hooks of Octet.
+
+  Args:
+    hooks: list of hooks of any kind, or None.
+    every: after how many steps a program's SessionRunHook is called; None: after each loop.
+  """
+  found = []
+  for hook in hooks or []:
+    if isinstance(hook, NativeHook):
+      found.append(_Native(hook))
+      if _has_own_methods(hook):
+        found.append(_Foreign(hook, every))
+    elif isinstance(hook, v1.train.SessionRunHook):
+      found.append(_Foreign(hook, every))
+    else:
+      found.append(hook)
+  return found
+
+
+def _has_own_methods(hook: NativeHook) -> bool:
+  """Whether a program's class gave a hook methods of a SessionRunHook."""
+  names = ("begin", "after_create_session", "before_run", "after_run", "end")
+  return any(getattr(type(hook), name) is not getattr(NativeHook, name) for name in names)
+
+
+def attach(hook: Any, step: Any) -> None:
+  """Lets a hook ask for tensors of a step."""
+  if isinstance(hook, _Native | _Foreign):
+    hook.attach(step)
+
+
+def batch_watchers(hooks: list[Any]) -> list[Any]:
+  """Those of the hooks that are told of each batch of an evaluation."""
+  return [hook for hook in hooks if isinstance(hook, _Foreign)]
+
+
+def needs_trace(hooks: list[Any]) -> bool:
+  """Whether one of the hooks (adapted ones) has to see the step while it is traced."""
+  return any(
+    isinstance(hook, _Foreign)
+    or (isinstance(hook, _Native) and type(hook.hook).attach is not NativeHook.attach)
+    for hook in hooks
+  )

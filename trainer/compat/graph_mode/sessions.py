@@ -1,0 +1,295 @@
+"""What a program gets for a session: it runs what a model_fn made and the steps leave out.
+
+    class Init(tf.train.SessionRunHook):
+      def after_create_session(self, session, coord):
+        session.run(init, feed_dict={placeholder: values})  # init = w.assign(placeholder)
+
+The operations are copied from the graph of the model_fn into a function of their own, which reads
+and assigns the variables. One that needs a batch takes the next one of the training's input, as in
+TensorFlow 1.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import errors
+from trainer.checkpoints import initial_checkpoints
+from trainer.compat.graph_mode import habits
+from trainer.internals import patches, tensorflow_internals
+from trainer.tracing import assignments, fetched_operations, step_input, variable_store
+
+v1 = tf.compat.v1
+
+# Reads a variable: it leaves the copies of the other replicas as they are.
+_READ = "ReadVariableOp"
+
+
+class Session:
+  """What a hook, a listener or an init_fn gets for a session.
+
+  Args:
+    graph: the graph whose operations it runs; None: that of `attach`.
+    due: for an init_fn, which is called before the variables have values: the list that gets what
+      it runs, (fetches, feed_dict). None: it runs at once.
+
+  Attributes:
+    graph: the graph; None for a hook that has not seen the step be traced.
+  """
+
+  def __init__(self, graph: Any = None, due: list[tuple[Any, Any]] | None = None) -> None:
+    self.graph = graph
+    self._due = due
+    self._store: variable_store.VariableStore | None = None
+    self._functions: dict[tuple, Callable] = {}  # by the identities of what is run and fed
+    # By the identity of what an assignment returned: that, and the tensor of its value.
+    self._assigned: dict[int, tuple[Any, tf.Tensor]] = {}
+
+  def attach(self) -> None:
+    """Learns which graph a model_fn is traced in. Call it on the replica."""
+    self.graph, self._store = v1.get_default_graph(), variable_store.current()
+    self._functions, self._assigned = {}, {}
+
+  def run(
+    self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *unused: Any, **ignored: Any
+  ) -> Any:
+    """Runs operations; returns the values of variables and tensors.
+
+    Args:
+      fetches: nest of variables, and of tensors and operations of the graph or their names.
+      feed_dict: placeholder → its value.
+      *unused: options and run_metadata, which have no meaning here.
+      **ignored: the same.
+
+    Raises:
+      SettingError: something has no value outside of a step, or not yet.
+    """
+    leaves = tf.nest.flatten(fetches)
+    if self._due is not None:
+      _require_operations(leaves)
+      self._due.append((fetches, feed_dict))
+      return None
+    with habits.enable(self.graph):
+      targets = [self._target(leaf) for leaf in leaves]
+      made = [target for target in targets if not isinstance(target, tf.Variable)]
+      values = iter(self._compute(made, dict(feed_dict or {})) if made else ())
+      found = [
+        target.numpy() if isinstance(target, tf.Variable) else next(values) for target in targets
+      ]
+      return tf.nest.pack_sequence_as(fetches, found)
+
+  def restore(self, path: str, wanted: Mapping[str, Any] | None) -> None:
+    """Assigns values of a checkpoint to variables.
+
+    Args:
+      path: the checkpoint.
+      wanted: name in the checkpoint → variable; None for all.
+    """
+    if self._due is not None:  # the variables begin with these values
+      if wanted is None:
+        wanted = {one.name.partition(":")[0]: one for one in v1.global_variables()}
+      v1.train.init_from_checkpoint(path, wanted)
+      return
+    if self._store is None:
+      raise errors.SettingError(f"A hook restores {path} where no model_fn was traced.")
+    model = self._store.variables
+    wanted = {name: name for name in model} if wanted is None else wanted
+    initial_checkpoints.apply(
+      [initial_checkpoints.CheckpointInitializer.of(path, wanted, model)], model
+    )
+
+  def _compute(self, made: list[Any], fed: dict[Any, Any]) -> list[Any]:
+    key = tuple(map(id, made)), tuple(map(id, fed))
+    if key not in self._functions:
+      self._functions[key] = _Copy(made, list(fed))
+    copy = self._functions[key]
+    try:
+      values = copy(list(fed.values()))
+    except tf.errors.InvalidArgumentError as error:
+      # The loop asks for a batch that may not be there, where TensorFlow 1 asked for the next one.
+      if "does not have a value" not in str(error):
+        raise
+      raise tf.errors.OutOfRangeError(None, None, "End of sequence") from error
+    if self._store is not None:
+      copy.spread(self._store)
+      self._store.sessions += 1
+    return values
+
+  def _target(self, leaf: Any) -> Any:
+    """What to compute for a fetch: a variable, a tensor or an operation."""
+    if isinstance(leaf, str) and self.graph is not None:
+      return self.graph.as_graph_element(leaf)
+    if isinstance(leaf, tf.Variable):
+      operation = getattr(leaf, "op", None)
+      if not isinstance(operation, tf.Operation):
+        return leaf
+      if id(leaf) not in self._assigned:  # each read would be one more operation of the graph
+        with operation.graph.as_default():
+          self._assigned[id(leaf)] = leaf, tf.convert_to_tensor(leaf)
+      return self._assigned[id(leaf)][1]
+    if isinstance(leaf, tf.Tensor | tf.Operation) and hasattr(leaf, "graph"):
+      return leaf
+    raise errors.SettingError(
+      f"A hook runs {leaf!r} in a session: expected a variable, or a tensor or an operation that "
+      "the model_fn or the hook's begin has made."[:500]
+    )
+
+
+class _Copy:
+  """A function of operations of a model_fn's graph.
+
+  A branch or a loop has a graph of its own: what its operations need of the graphs around it is
+  copied from there.
+
+  Args:
+    made: tensors and operations.
+    fed: the placeholders that get values.
+
+  Raises:
+    SettingError: the operations need what has no value outside of a step.
+  """
+
+  def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
+    self._fed = fed
+    self._captured: dict[int, tf.Tensor] = {}  # by the identity of a placeholder, its eager value
+    # The placeholders of iterators: a training that goes on has another one than that before.
+    self._iterators: list[tf.Tensor] = []
+    self._parts: list[_Part] = []  # the inner graph first
+    wanted = made
+    while wanted:
+      self._parts.append(_Part(wanted, fed))
+      wanted = self._find(self._parts[-1], made)
+    self._function = tf.function(self._run, autograph=False)
+
+  def _find(self, part: "_Part", made: list[Any]) -> list[tf.Tensor]:
+    """Finds the values of what a part needs; returns the tensors of the graph around it."""
+    for placeholder in part.sources:
+      eager = assignments.eager_handle(placeholder)
+      if eager is not None:
+        self._captured[id(placeholder)] = eager
+      elif step_input.resource_of(placeholder) is not None:
+        self._iterators.append(placeholder)
+      elif _captured(placeholder) is None:
+        raise errors.SettingError(
+          f"A session runs {made!r}, which needs {placeholder!r}: that has a value in a step "
+          "alone. Fetch it by before_run, or give the placeholder's value in feed_dict."[:600]
+        )
+    return part.outer(self._captured)
+
+  def __call__(self, fed: list[Any]) -> list[Any]:
+    values = [
+      tf.convert_to_tensor(value, one.dtype) for one, value in zip(self._fed, fed, strict=True)
+    ]
+    values += [step_input.resource_of(one) for one in self._iterators]
+    return [value.numpy() if tf.is_tensor(value) else None for value in self._function(values)]
+
+  def _run(self, given: list[tf.Tensor]) -> list[Any]:
+    here = v1.get_default_graph()
+    values = {key: here.capture(value) for key, value in self._captured.items()}
+    arguments = [*self._fed, *self._iterators]
+    values |= {id(one): value for one, value in zip(arguments, given, strict=True)}
+    found: list[Any] = []
+    for part in reversed(self._parts):
+      found = part.run(values)
+      values |= {id(one): value for one, value in zip(part.made, found, strict=True)}
+    return [value if tf.is_tensor(value) else None for value in found]
+
+  def spread(self, store: variable_store.VariableStore) -> None:
+    """Gives what was assigned on one replica to the copies of the others."""
+    changed = {
+      id(self._captured[id(tensor)])
+      for part in self._parts
+      for operation in part.inner
+      if operation.type != _READ
+      for tensor in operation.inputs
+      if id(tensor) in self._captured
+    }
+    for variable in store.variables.values():
+      copies = store.strategy.experimental_local_results(variable)
+      own = [copy for copy in copies if id(copy.handle) in changed]
+      if own and len(own) < len(copies):
+        for copy in copies:
+          copy.assign(own[0].read_value())
+
+
+class _Part:
+  """What is copied of one graph.
+
+  Args:
+    made: tensors and operations of the graph.
+    fed: placeholders whose values are given.
+
+  Attributes:
+    made: the argument.
+    inner: the operations.
+    sources: placeholders in front of them that are not fed.
+  """
+
+  def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
+    self.made = made
+    operations = fetched_operations.reached([getattr(one, "op", one) for one in made])
+    self.inner = [each for each in operations if not _is_source(each)]
+    self._given = [each.outputs[0] for each in operations if _is_source(each)]
+    self.sources = [each for each in self._given if all(each is not one for one in fed)]
+
+  def outer(self, known: Mapping[int, Any]) -> list[tf.Tensor]:
+    """Tensors of the graph around this one that it needs and that are not known."""
+    needed = [_captured(one) for one in self.sources if id(one) not in known]
+    return [one for one in needed if one is not None]
+
+  def run(self, values: Mapping[int, tf.Tensor]) -> list[Any]:
+    """Adds the operations to the default graph.
+
+    Args:
+      values: by the identity of a placeholder, or of what it captures, its value.
+    """
+    if not self.inner:
+      return [values[id(one)] for one in self.made]
+    definition = v1.GraphDef()
+    definition.library.CopyFrom(self.inner[0].graph.as_graph_def().library)
+    for operation in self.inner:
+      node = definition.node.add()
+      node.CopyFrom(operation.node_def)
+      node.attr.pop("_class", None)
+      before = fetched_operations.control_inputs(operation)
+      given = [f"^{one.name}" for one in before if not _is_source(one)]
+      kept = [name for name in node.input if not name.startswith("^")]
+      node.ClearField("input")
+      node.input.extend(kept + given)
+    inputs = {}
+    for one in self._given:
+      inputs[one.name] = values[id(one)] if id(one) in values else values[id(_captured(one))]
+    return tf.graph_util.import_graph_def(
+      definition, inputs, [one.name for one in self.made], name=""
+    )
+
+
+def _captured(placeholder: tf.Tensor) -> tf.Tensor | None:
+  """The tensor of the graph around that a placeholder has the value of."""
+  captures = getattr(placeholder.graph, "captures", ())
+  return next((outer for outer, inner in captures if inner is placeholder), None)
+
+
+def _require_operations(leaves: list[Any]) -> None:
+  for leaf in leaves:
+    if not isinstance(getattr(leaf, "op", leaf), tf.Operation):
+      raise errors.SettingError(
+        f"A Scaffold's init_fn asks for {leaf!r}, and variables have no values yet: let it run "
+        "assignments, or restore a tf.train.Saver."[:500]
+      )
+
+
+def _is_source(operation: tf.Operation) -> bool:
+  return operation.type in ("Placeholder", "TPUReplicatedInput")
+
+
+@patches.replaces(v1.train.Saver, "restore")
+def _restore(original, self, sess, save_path):
+  if not hasattr(sess, "restore"):
+    return original(self, sess, save_path)
+  wanted = tensorflow_internals.saved_by(self)
+  if wanted is not None and not isinstance(wanted, dict):
+    wanted = {one.name.partition(":")[0]: one for one in wanted}
+  sess.restore(save_path, wanted)
+  return None

@@ -1,0 +1,110 @@
+"""tf.summary: v1's functions, and the writers of TensorFlow 2 that host_calls use.
+
+In a model_fn, scalars are written from the host with the step's number, and their tags begin with
+the scopes that they are made in; a writer that a model_fn makes outside of its host_call writes
+nothing, and does not stand in the way.
+"""
+
+import contextlib
+import contextvars
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.graph_mode import habits
+from trainer.internals import patches
+
+v1 = tf.compat.v1
+
+create_noop_writer = tf.summary.create_noop_writer
+record_if = tf.summary.record_if
+SummaryWriter = tf.summary.SummaryWriter
+
+
+class _NoWriter:
+  """A writer in a model_fn: its operations do nothing."""
+
+  def init(self) -> Any:
+    return tf.no_op()
+
+  flush = close = init
+
+  @contextlib.contextmanager
+  def as_default(self, step: Any = None) -> Iterator["_NoWriter"]:
+    del step
+    yield self
+
+  def set_as_default(self, step: Any = None) -> None:
+    pass
+
+
+def _create_file_writer(original: Any, *args: Any, **kwargs: Any) -> Any:
+  if habits.are_enabled() and not tf.executing_eagerly():  # a hook, which may write, is eager
+    return _NoWriter()
+  writer = original(*args, **kwargs)
+  if not tf.executing_eagerly() and writer.init() is None:
+    # A host_call's function makes it ready while it is traced. Programs want an operation to
+    # depend on.
+    writer.init = tf.no_op
+  return writer
+
+
+# Of TensorFlow's own modules, too: a program has them by `import tensorflow.compat.v2 as tf2`.
+for _module in (tf.summary, tf.compat.v2.summary):
+  patches.replaces(_module, "create_file_writer")(_create_file_writer)
+
+
+def create_file_writer(logdir: str, *args: Any, **kwargs: Any) -> Any:
+  """A writer of TensorBoard files, in a host_call or outside of a model_fn."""
+  if habits.are_enabled():
+    return _NoWriter()
+  return tf.summary.create_file_writer(logdir, *args, **kwargs)
+
+
+class _Tags:
+  """The tags of a model_fn's scalars: with the scopes around them, and each once."""
+
+  def __init__(self):
+    self._outside = tf.get_current_name_scope()
+    self._taken: set[str] = set()
+
+  def tag(self, name: str) -> str:
+    scope = f"{tf.get_current_name_scope()}/".removeprefix(f"{self._outside}/")
+    tag = first = f"{scope}{name}".lstrip("/")
+    count = 0
+    while tag in self._taken:
+      count += 1
+      tag = f"{first}_{count}"
+    self._taken.add(tag)
+    return tag
+
+
+# Of the model_fn that is traced on this thread; None outside of one.
+_tags: contextvars.ContextVar[_Tags | None] = contextvars.ContextVar("compat_tags", default=None)
+
+
+def model_fn_tags() -> contextlib.AbstractContextManager[None]:
+  """Inside, on this thread, scalars have the tags that a model_fn's graph had in TensorFlow 1."""
+  return patches.set_context(_tags, _Tags())
+
+
+def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Any:
+  """As tf.compat.v1.summary.scalar; in a model_fn, `scope/name` where that is in a scope.
+
+  Args:
+    family: what stands in front, as TensorFlow 1 has it: `family/scope/family/name`.
+  """
+  tags = _tags.get()
+  if tags is None:
+    return v1.summary.scalar(name, tensor, collections, family)
+  clean = _clean(name)
+  if family is None:
+    return v1.summary.scalar(tags.tag(clean), tensor, collections)
+  family = _clean(family)
+  return v1.summary.scalar(f"{family}/{tags.tag(f'{family}/{clean}')}", tensor, collections)
+
+
+def _clean(name: str) -> str:
+  return re.sub(r"[^-/\w.]", "_", name).lstrip("/")

@@ -1,0 +1,262 @@
+"""The layer of tf.layers: variables by get_variable, in scopes named as TensorFlow 1 named them.
+
+Names are what old checkpoints go by: `dense/kernel`, `dense_1/kernel`, `<scope>/conv2d/bias`.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer import errors
+from trainer.compat.graph_mode import keras_names
+
+v1 = tf.compat.v1
+
+
+class InputSpec:
+  """What a layer says of its inputs; kept for programs that set it, and not checked."""
+
+  def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None, min_ndim=None, axes=None):
+    self.dtype, self.shape, self.ndim = dtype, shape, ndim
+    self.max_ndim, self.min_ndim, self.axes = max_ndim, min_ndim, axes
+
+
+# By layer of Keras, the layer here that a program gets that derives from both.
+_STANDS_FOR: dict[type, type] = {}
+
+
+def stands_for(of_keras: type, layer: type) -> None:
+  """Says which layer is taken where a class derives from one of Keras and from Layer."""
+  _STANDS_FOR[of_keras] = layer
+
+
+class Mixing(type):
+  """Makes classes that derive from a layer of Keras and from Layer.
+
+  With Keras 2 these were of one kind: `class Depthwise(tf.keras.layers.DepthwiseConv2D,
+  tf.layers.Layer)` had the variables of the first one in the scopes of the second one.
+  """
+
+  def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+    found = tuple(_STANDS_FOR.get(base, base) for base in bases)
+    if found != bases and Layer in found:  # which those that stand here derive from
+      found = tuple(base for base in found if base is not Layer)
+    left = [base.__name__ for base in found if issubclass(base, keras.layers.Layer)]
+    if left and any(isinstance(base, Mixing) for base in found):
+      raise errors.SettingError(
+        f"class {name} derives from keras.layers.{left[0]} and from tf.layers.Layer, which are of "
+        "two kinds in Keras 3: derive it from one of them."
+      )
+    return super().__new__(mcs, name, found, namespace)
+
+
+class Layer(metaclass=Mixing):
+  """A layer. A subclass has `build(input_shape)`, which makes variables, and `call(inputs)`.
+
+  Args:
+    trainable: whether its variables are.
+    name: that of its scope, made unique; default: from the class's name.
+    dtype: of its variables; default: that of its first input.
+    activity_regularizer: function of the output, whose value is a loss.
+    _reuse, _scope: whether the variables are those that are there, and in which scope exactly; as
+      the functions of tf.layers set them.
+  """
+
+  def __init__(
+    self,
+    trainable: bool = True,
+    name: str | None = None,
+    dtype: Any = None,
+    activity_regularizer: Callable | None = None,
+    _reuse: bool | None = None,
+    _scope: Any = None,
+    **unknown: Any,
+  ):
+    if unknown:
+      raise TypeError(f"{type(self).__name__} of tf.layers has no argument {sorted(unknown)[0]!r}.")
+    self.trainable = trainable
+    self.built = False
+    self.input_spec: Any = None
+    self._dtype = None if dtype is None else tf.as_dtype(dtype)
+    if name is None and _scope is None:
+      keras_names.count(type(self).__name__)
+    self._base_name = name or snake_case(type(self).__name__)
+    self._activity_regularizer = activity_regularizer
+    self._reuse = _reuse
+    self._scope: Any = None
+    if _scope:
+      with v1.variable_scope(_scope) as self._scope:
+        pass
+    self._weights: list[tf.Variable] = []
+    self.updates: list[Any] = []
+    self.losses: list[tf.Tensor] = []
+
+  @property
+  def name(self) -> str:
+    return self._base_name if self._scope is None else self._scope.name.rpartition("/")[2]
+
+  @property
+  def scope_name(self) -> str:
+    if self._scope is None:
+      raise ValueError(f"No name available for layer scope: the layer {self.name} is not built.")
+    return self._scope.name
+
+  @property
+  def dtype(self) -> Any:
+    return self._dtype
+
+  @property
+  def weights(self) -> list[tf.Variable]:
+    return list(self._weights)
+
+  @property
+  def trainable_weights(self) -> list[tf.Variable]:
+    return [weight for weight in self._weights if weight.trainable]
+
+  @property
+  def non_trainable_weights(self) -> list[tf.Variable]:
+    return [weight for weight in self._weights if not weight.trainable]
+
+  variables = weights
+  trainable_variables = trainable_weights
+  non_trainable_variables = non_trainable_weights
+
+  def add_weight(
+    self,
+    name: str,
+    shape: Sequence[int],
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Callable | None = None,
+    trainable: bool | None = None,
+    constraint: Callable | None = None,
+    use_resource: bool | None = None,
+    synchronization: Any = tf.VariableSynchronization.AUTO,
+    aggregation: Any = tf.VariableAggregation.NONE,
+    partitioner: Any = None,
+    **unknown: Any,
+  ) -> tf.Variable:
+    """Makes a variable in the layer's scope; see get_variable."""
+    del use_resource, partitioner, unknown
+    variable = v1.get_variable(
+      name,
+      shape=[int(size) for size in shape],
+      dtype=dtype or self._dtype or tf.float32,
+      initializer=initializer,
+      regularizer=regularizer,
+      trainable=self.trainable and trainable is not False,
+      constraint=constraint,
+      use_resource=True,
+      synchronization=synchronization,
+      aggregation=aggregation,
+    )
+    self._weights.append(variable)
+    return variable
+
+  add_variable = add_weight
+
+  def add_update(self, updates: Any, inputs: Any = None) -> None:
+    """Adds operations to UPDATE_OPS."""
+    del inputs
+    for update in tf.nest.flatten(updates):
+      self.updates.append(update)
+      v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
+
+  def add_loss(self, losses: Any, inputs: Any = None) -> None:
+    """Adds losses to REGULARIZATION_LOSSES."""
+    del inputs
+    for loss in tf.nest.flatten(losses):
+      self.losses.append(loss)
+      v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, loss)
+
+  def build(self, input_shape: Any) -> None:
+    """Makes the variables."""
+    self.built = True
+
+  def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """The output."""
+    return inputs
+
+  def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    scope = kwargs.pop("scope", None)
+    inputs = tf.nest.map_structure(tf.convert_to_tensor, inputs)
+    self._enter_scope(scope)
+    if self._dtype is None:
+      self._dtype = tf.nest.flatten(inputs)[0].dtype
+    reuse = True if self.built or self._reuse else v1.get_variable_scope().reuse or None
+    with v1.variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False):
+      with v1.name_scope(self._scope.original_name_scope):
+        if not self.built:
+          self.build(tf.nest.map_structure(lambda tensor: tensor.shape, inputs))
+          self.built = True
+        outputs = self.call(inputs, *args, **kwargs)
+        self._regularize(outputs)
+        return outputs
+
+  apply = __call__
+
+  def _enter_scope(self, scope: Any) -> None:
+    if self._scope is not None:
+      return
+    opened = (
+      v1.variable_scope(scope or self._base_name, reuse=True)
+      if self._reuse
+      else v1.variable_scope(scope, default_name=self._base_name)
+    )
+    with opened as self._scope:
+      pass
+
+  def _regularize(self, outputs: Any) -> None:
+    if self._activity_regularizer is not None:
+      for output in tf.nest.flatten(outputs):
+        batch = tf.cast(tf.shape(output)[0], output.dtype)
+        self.add_loss(self._activity_regularizer(output) / batch)
+
+
+def snake_case(name: str) -> str:
+  """`conv2d_transpose` of Conv2DTranspose, as TensorFlow makes scopes of classes."""
+  words = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+  return re.sub("([a-z])([A-Z])", r"\1_\2", words).lower()
+
+
+def several(value: Any, count: int, name: str) -> tuple[int, ...]:
+  """A size for each axis, from one for all or a sequence of them."""
+  if isinstance(value, int):
+    return (int(value),) * count
+  found = tuple(int(size) for size in value)
+  if len(found) != count:
+    raise ValueError(f"{name} must be an int or {count} of them; got {value!r}.")
+  return found
+
+
+def activation(given: Any) -> Callable | None:
+  """An activation, from a function or its name; None for none."""
+  if isinstance(given, str):
+    return getattr(tf.nn, given, None) or getattr(tf, given)
+  return given
+
+
+def initializer(given: Any) -> Any:
+  """An initializer, from one, its name, or None."""
+  if not isinstance(given, str):
+    return given
+  found = getattr(v1.initializers, given, None) or getattr(v1, f"{given}_initializer", None)
+  if found is None:
+    raise ValueError(f"Unknown initializer: {given!r}.")
+  return found()
+
+
+def of_weight(given: Any, regularizer: Any, constraint: Any) -> dict[str, Any]:
+  """The arguments of `add_weight` for a variable with an initializer, from one or its name."""
+  return dict(initializer=initializer(given), regularizer=regularizer, constraint=constraint)
+
+
+def static_bool(value: Any) -> bool | tf.Tensor:
+  """`training` as a Python value where it is one, also of a constant."""
+  if tf.is_tensor(value) or isinstance(value, tf.Variable):
+    known = tf.get_static_value(tf.convert_to_tensor(value))
+    return value if known is None else bool(known)
+  return bool(value)

@@ -1,0 +1,148 @@
+"""Convolutions."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.layers import convolutional, separable
+from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
+from trainer.compat.layers.contrib.common import Options, scoped
+from trainer.compat.layers.contrib.regularizers import xavier_initializer
+
+v1 = tf.compat.v1
+
+
+_OPTIONS = [field.name for field in dataclasses.fields(Options)]
+
+
+def _convolution(
+  cls: type, default_scope: str, kernel_name: str, names: dict[str, str]
+) -> Callable[..., tf.Tensor]:
+  """A function of contrib on a layer of tf.layers, whose variables have other names."""
+
+  def convolve(
+    inputs: tf.Tensor,
+    num_outputs: int,
+    kernel_size: Any,
+    stride: Any = 1,
+    padding: str = "SAME",
+    data_format: str | None = None,
+    rate: Any = 1,
+    *options: Any,
+    **named: Any,
+  ) -> tf.Tensor:
+    given = Options(*options, **{name: named.pop(name) for name in _OPTIONS if name in named})
+    renaming = functools.partial(_renamed, names)
+    with given.variable_scope(default_scope, inputs, custom_getter=renaming) as found:
+      layer = cls(
+        filters=num_outputs,
+        kernel_size=kernel_size,
+        strides=stride,
+        padding=padding,
+        data_format="channels_first" if (data_format or "").startswith("NC") else "channels_last",
+        use_bias=given.has_bias,
+        bias_initializer=given.biases_initializer,
+        bias_regularizer=given.biases_regularizer,
+        trainable=given.trainable,
+        _scope=found,
+        _reuse=given.reuse,
+        **({} if rate == 1 else dict(dilation_rate=rate)),
+        **{
+          f"{kernel_name}_initializer": given.weights_initializer or xavier_initializer(),
+          f"{kernel_name}_regularizer": given.weights_regularizer,
+        },
+        **named,
+      )
+      return given.finished(layer(inputs), found)
+
+  return convolve
+
+
+def _renamed(
+  names: dict[str, str], getter: Callable, name: str, *args: Any, **kwargs: Any
+) -> tf.Variable:
+  """Gets a variable of a layer by the name that it has in contrib."""
+  scope, _, last = name.rpartition("/")
+  new = names.get(last, last)
+  variable = getter(f"{scope}/{new}" if scope else new, *args, **kwargs)
+  if not any(variable is one for one in v1.get_collection(v1.GraphKeys.MODEL_VARIABLES)):
+    v1.add_to_collection(v1.GraphKeys.MODEL_VARIABLES, variable)
+  return variable
+
+
+_NAMES = {"kernel": "weights", "bias": "biases"}
+
+
+conv1d = scoped("conv1d", _convolution(convolutional.Conv1D, "Conv", "kernel", _NAMES))
+conv2d = scoped("conv2d", _convolution(convolutional.Conv2D, "Conv", "kernel", _NAMES))
+conv3d = scoped("conv3d", _convolution(convolutional.Conv3D, "Conv", "kernel", _NAMES))
+convolution = convolution2d = conv2d
+conv2d_transpose = scoped(
+  "conv2d_transpose",
+  _convolution(convolutional.Conv2DTranspose, "Conv2d_transpose", "kernel", _NAMES),
+)
+_separable = _convolution(
+  separable.SeparableConv2D,
+  "SeparableConv2d",
+  "pointwise",
+  {
+    "depthwise_kernel": "depthwise_weights",
+    "pointwise_kernel": "pointwise_weights",
+    "bias": "biases",
+  },
+)
+
+
+@add_arg_scope
+def separable_conv2d(
+  inputs: tf.Tensor,
+  num_outputs: int | None,
+  kernel_size: Any,
+  depth_multiplier: int = 1,
+  stride: Any = 1,
+  padding: str = "SAME",
+  **kwargs: Any,
+) -> tf.Tensor:
+  """A convolution of each channel, then one over all; without num_outputs, only the first."""
+  if num_outputs is not None:
+    weights = kwargs.get("weights_initializer") or xavier_initializer()
+    regularizer = kwargs.get("weights_regularizer")
+    return _separable(
+      inputs,
+      num_outputs,
+      kernel_size,
+      stride,
+      padding,
+      depth_multiplier=depth_multiplier,
+      depthwise_initializer=weights,
+      depthwise_regularizer=regularizer,
+      **dict(kwargs, weights_initializer=kwargs.pop("pointwise_initializer", None) or weights),
+    )
+  return _depthwise_conv2d(inputs, kernel_size, depth_multiplier, stride, padding, **kwargs)
+
+
+separable_convolution2d = separable_conv2d
+
+
+def _depthwise_conv2d(
+  inputs: tf.Tensor,
+  kernel_size: Any,
+  depth_multiplier: int,
+  stride: Any,
+  padding: str,
+  rate: int = 1,
+  **named: Any,
+) -> tf.Tensor:
+  given = Options(**{name: value for name, value in named.items() if name in _OPTIONS})
+  with given.variable_scope("SeparableConv2d", inputs) as found:
+    height, width = (kernel_size,) * 2 if isinstance(kernel_size, int) else kernel_size
+    down, right = (stride,) * 2 if isinstance(stride, int) else stride
+    shape = [height, width, int(inputs.shape[-1]), depth_multiplier]
+    weights = given.weights(shape, inputs.dtype, "depthwise_weights")
+    outputs = tf.nn.depthwise_conv2d(
+      inputs, weights, [1, down, right, 1], padding.upper(), dilations=[rate, rate]
+    )
+    return given.with_bias(outputs, found)

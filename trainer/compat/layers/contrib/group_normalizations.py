@@ -1,0 +1,124 @@
+"""Group normalization and instance normalization: by moments of each example."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
+from trainer.compat.layers.contrib.common import ZEROS, activated, collections_of, model_variable
+
+v1 = tf.compat.v1
+
+
+@add_arg_scope
+def group_norm(
+  inputs: tf.Tensor,
+  groups: int = 32,
+  channels_axis: int = -1,
+  reduction_axes: Sequence[int] = (-3, -2),
+  center: bool = True,
+  scale: bool = True,
+  epsilon: float = 1e-6,
+  activation_fn: Callable | None = None,
+  param_initializers: dict[str, Any] | None = None,
+  reuse: bool | None = None,
+  variables_collections: Any = None,
+  outputs_collections: Any = None,
+  trainable: bool = True,
+  scope: Any = None,
+  mean_close_to_zero: bool = False,
+) -> tf.Tensor:
+  """Normalizes the channels of each group together.
+
+  Args:
+    groups: how many groups the channels are cut into.
+    reduction_axes: those beside the channels' that moments are taken of.
+    mean_close_to_zero: has no meaning here: the variance is that of differences from the mean.
+    others: see batch_norm.
+
+  Raises:
+    ValueError: the channels cannot be cut into so many groups.
+  """
+  del mean_close_to_zero
+  with v1.variable_scope(scope, "GroupNorm", [inputs], reuse=reuse) as found:
+    inputs = tf.convert_to_tensor(inputs)
+    axis = channels_axis % inputs.shape.rank
+    channels = int(inputs.shape[axis])
+    if channels % groups:
+      raise ValueError(f"{channels} channels is not commensurate with {groups} groups.")
+    axes = [one % inputs.shape.rank for one in reduction_axes]
+    if axis in axes:
+      raise ValueError("reduction_axes must not have channels_axis.")
+    size = tf.shape(inputs)
+    cut = tf.concat([size[:axis], [groups, channels // groups], size[axis + 1 :]], 0)
+    parameters = [1] * inputs.shape.rank
+    parameters[axis : axis + 1] = [groups, channels // groups]
+    outputs = _normalized(
+      tf.reshape(inputs, cut),
+      [axis + 1, *(one + (one > axis) for one in axes)],
+      parameters,
+      _parameters(
+        channels, inputs.dtype, center, scale, param_initializers, variables_collections, trainable
+      ),
+      epsilon,
+    )
+    outputs = tf.ensure_shape(tf.reshape(outputs, size), inputs.shape)
+    return activated(outputs, activation_fn, outputs_collections, found)
+
+
+@add_arg_scope
+def instance_norm(
+  inputs: tf.Tensor,
+  center: bool = True,
+  scale: bool = True,
+  epsilon: float = 1e-6,
+  activation_fn: Callable | None = None,
+  param_initializers: dict[str, Any] | None = None,
+  reuse: bool | None = None,
+  variables_collections: Any = None,
+  outputs_collections: Any = None,
+  trainable: bool = True,
+  data_format: str = "NHWC",
+  scope: Any = None,
+) -> tf.Tensor:
+  """Normalizes each channel of each example; for arguments see batch_norm."""
+  with v1.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as found:
+    inputs = tf.convert_to_tensor(inputs)
+    rank = inputs.shape.rank
+    axis = 1 if data_format.startswith("NC") else rank - 1
+    channels = int(inputs.shape[axis])
+    outputs = _normalized(
+      inputs,
+      [one for one in range(1, rank) if one != axis],
+      [channels if one == axis else 1 for one in range(rank)],
+      _parameters(
+        channels, inputs.dtype, center, scale, param_initializers, variables_collections, trainable
+      ),
+      epsilon,
+    )
+    return activated(outputs, activation_fn, outputs_collections, found)
+
+
+def _parameters(channels, dtype, center, scale, initializers, collections, trainable):
+  """[beta, gamma] of the channels; None for what is not wanted."""
+  wanted = {"beta": (center, ZEROS), "gamma": (scale, v1.ones_initializer())}
+  return [
+    model_variable(
+      name,
+      [channels],
+      dtype=dtype,
+      initializer=(initializers or {}).get(name, initializer),
+      collections=collections_of(collections, name),
+      trainable=trainable,
+    )
+    if is_wanted
+    else None
+    for name, (is_wanted, initializer) in wanted.items()
+  ]
+
+
+def _normalized(inputs, axes, shape, parameters, epsilon):
+  mean, variance = tf.nn.moments(inputs, axes, keepdims=True)
+  beta, gamma = (None if one is None else tf.reshape(one, shape) for one in parameters)
+  return tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)

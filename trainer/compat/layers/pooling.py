@@ -1,0 +1,75 @@
+"""Average and maximum over windows in one, two and three dimensions."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.layers import base
+from trainer.compat.layers.convolutional import FORMATS
+
+
+class _Pooling(base.Layer):
+  """What poolings have in common."""
+
+  rank = 0
+  pool = ""
+
+  def __init__(
+    self,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    **layer: Any,
+  ):
+    super().__init__(**layer)
+    self.pool_size = base.several(pool_size, self.rank, "pool_size")
+    self.strides = base.several(strides, self.rank, "strides")
+    self.padding = padding.upper()
+    self.data_format = data_format
+
+  def call(self, inputs: tf.Tensor) -> tf.Tensor:
+    return tf.nn.pool(
+      inputs,
+      self.pool_size,
+      self.pool,
+      self.strides,
+      self.padding,
+      FORMATS[self.rank][self.data_format == "channels_first"],
+    )
+
+
+class AveragePooling1D(_Pooling):
+  """The average of windows of steps."""
+
+  rank, pool = 1, "AVG"
+
+
+class AveragePooling2D(_Pooling):
+  """The average of windows of height and width."""
+
+  rank, pool = 2, "AVG"
+
+
+class AveragePooling3D(_Pooling):
+  """The average of windows of depth, height and width."""
+
+  rank, pool = 3, "AVG"
+
+
+class MaxPooling1D(_Pooling):
+  """The maximum of windows of steps."""
+
+  rank, pool = 1, "MAX"
+
+
+class MaxPooling2D(_Pooling):
+  """The maximum of windows of height and width."""
+
+  rank, pool = 2, "MAX"
+
+
+class MaxPooling3D(_Pooling):
+  """The maximum of windows of depth, height and width."""
+
+  rank, pool = 3, "MAX"
