@@ -11,6 +11,7 @@ import trainer.compat.v1 as tf
 from tests.compat import programs
 from tests.compat.test_estimator import batches
 from trainer import errors
+from trainer.compat.estimator import early_stopping
 from trainer.compat.v1 import estimator as tf_estimator
 from trainer.compat.v1 import gin
 
@@ -243,7 +244,7 @@ def test_what_cannot_be_fetched_is_refused(tmp_path):
 def test_a_training_stops_by_the_metrics_of_its_evaluations(tmp_path, monkeypatch):
   found = {2: {"f1": 0.5}, 4: {"f1": 0.7}, 6: {"f1": 0.6}, 8: {"f1": 0.7}}
   experimental = tf_estimator.experimental
-  monkeypatch.setattr(experimental, "read_eval_metrics", lambda eval_dir: found)
+  monkeypatch.setattr(early_stopping, "read_eval_metrics", lambda eval_dir: found)
   made = programs.estimator(tmp_path)
 
   def stops(make, bound, **settings):

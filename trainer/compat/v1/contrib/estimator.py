@@ -82,6 +82,6 @@ def poisson_regression_head(
 
 __getattr__, __dir__ = overlay.behind(
   __name__,
-  ("trainer.compat.v1.estimator", "trainer.compat.estimator.early_stopping"),
+  ("trainer.compat.v1.estimator", "trainer.compat.v1.estimator.experimental"),
   homes={"forward_features": "trainer.compat.estimator.extenders"},
 )

@@ -15,6 +15,6 @@ __getattr__, __dir__ = overlay.behind(
       "stop_if_no_decrease_hook",
       "stop_if_no_increase_hook",
     ),
-    "trainer.compat.estimator.early_stopping",
+    "trainer.compat.v1.estimator.experimental",
   ),
 )

@@ -4,7 +4,7 @@ from trainer.compat.names import overlay
 
 __getattr__, __dir__ = overlay.behind(
   __name__,
-  ("trainer.compat.graph_mode.learning_phase",),
+  ("trainer.compat.v1.keras",),
   submodules=("layers", "losses", "metrics", "optimizers"),
   homes={"saving": "keras"},
 )
