@@ -1,4 +1,4 @@
-"""The notebooks run from beginning to end on virtual cores, and lie in the repository without
+"""The notebooks run from beginning to end on virtual devices, and lie in the repository without
 outputs.
 """
 
@@ -97,7 +97,7 @@ def test_colab(tmp_path, monkeypatch):
     "colab_tpu.ipynb",
     tmp_path,
     monkeypatch,
-    DEVICE="cpu:8",
+    DEVICE="xla:8",
     PRECISION="float32",
     MODEL_DIR="out/fashion_mnist",
     GIN_BINDINGS=tiny,
@@ -132,7 +132,7 @@ def test_kaggle(tmp_path, monkeypatch):
     "kaggle_tpu.ipynb",
     tmp_path,
     monkeypatch,
-    DEVICE="cpu:8",
+    DEVICE="xla:8",
     PRECISION="float32",
     DATA="photos",
     WORKING="working",
