@@ -1,4 +1,4 @@
-"""Many steps without variables, as preflight lowers them for a TPU, leave the variables' values
+"""Many steps without variables, as they are lowered for XLA devices, leave the variables' values
 that the steps leave.
 """
 
@@ -10,15 +10,7 @@ import trainer
 from tests import long
 from tests.conformance import cases
 from trainer import spec
-from trainer.devices import replica
-from trainer.programs import (
-  functionalize,
-  lowering,
-  plan,
-  portable_operations,
-  step,
-  traced_program,
-)
+from trainer.programs import functionalize, plan, portable_operations, step, traced_program
 from trainer.settings.kinds import Kind
 
 STEPS, BATCH = 5, 16
@@ -61,16 +53,6 @@ def test_values_after_many_steps(case, monkeypatch):
   # To the bit where Keras's optimizers assign; TensorFlow's own round in another order.
   for index, value in zip(made.assigned, values, strict=True):
     np.testing.assert_allclose(value, _read(made, index), rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.skipif(not lowering.is_as_on_tpu(), reason="tensorflow-tpu is not installed")
-@parametrized
-def test_lowers_as_a_tpu_does(case):
-  program, traced = traced_steps(case, replica.OneOfMany(8))
-  made = lowering.lower_functionalized(functionalize.Functionalized(traced.concrete), "TPU")
-  trained = [variable for variable in program.store.variables.values() if variable.trainable]
-  assert made.hlo.count(b"all-reduce") >= len(trained)
-  assert len(made.aliases) >= len(program.store.variables)
 
 
 def _values(spec):

@@ -1,44 +1,31 @@
-"""Under a real TPUStrategy over eight made-up cores, each step traces: one replicated region,
-its gradients summed over the cores, no host in it.
+"""Of each case a TPU gets programs without a host: a training sums its gradients over the cores,
+and evaluation and prediction sum nothing.
 """
 
 import pytest
+import tensorflow as tf
 
 import trainer
-from tests import fake_tpu, long
+from tests import long
 from tests.conformance import cases
 from trainer import spec
-from trainer.inputs import groups
-from trainer.preflight import bridge
-from trainer.preflight import fake_tpu as fake_cores
-from trainer.programs import device_loops, plan, step
-from trainer.settings import kinds
+from trainer.devices import replica
+from trainer.programs import abstract_variables, graph_operations, plan, step, xla_program
+from trainer.settings.kinds import Kind
 
-CORES, PER_CORE = 8, 2
+CORES, PER_CORE, STEPS = 8, 2, 5
 
-# What a TPU cannot compile, and what would wait for the host at every step.
-HOST_OPERATIONS = {
-  "EagerPyFunc",
-  "PyFunc",
-  "PyFuncStateless",
-  "PrintV2",
-  "StringFormat",
-  "WriteSummary",
-  "IteratorGetNext",
-  "IteratorGetNextAsOptional",
-}
-
-CASES_AND_KINDS = [(case, kind) for case in cases.CASES for kind in kinds.Kind]
+CASES_AND_KINDS = [(case, kind) for case in cases.CASES for kind in Kind]
 # In the gate: state of Keras's, optimizers that are assigned to in the model_fn, metrics of v1.
 QUICK = [
   (case, kind)
   for case, kind in CASES_AND_KINDS
   if (case.name, kind)
   in {
-    ("batch_norm_and_dropout", kinds.Kind.TRAIN),
-    ("two_optimizers", kinds.Kind.TRAIN),
-    ("v1_variables", kinds.Kind.EVAL),
-    ("scaffold_fn", kinds.Kind.PREDICT),
+    ("batch_norm_and_dropout", Kind.TRAIN),
+    ("two_optimizers", Kind.TRAIN),
+    ("v1_variables", Kind.EVAL),
+    ("scaffold_fn", Kind.PREDICT),
   }
 ]
 
@@ -47,75 +34,23 @@ def _id(value):
   return value.name if isinstance(value, cases.Case) else str(value)
 
 
-@pytest.fixture(scope="module")
-def strategy():
-  return fake_cores.strategy(CORES)
-
-
-def made(case, strategy, steps_per_program=1):
-  """The device loops of a case."""
-  config = trainer.RunConfig(
-    tpu_config=trainer.TPUConfig(steps_per_program=steps_per_program, stacked_input_bytes=2**24)
-  )
-  program = step.Program(
-    spec.ModelFn(case.model_fn), strategy=strategy, params={}, batch_sizes={}, config=config
-  )
-  return device_loops.DeviceLoops(program, config, plan.Target(CORES))
-
-
-def replicated(nodes):
-  return [node for node in nodes if "_tpu_replicate" in node.attr]
-
-
-def check_region(concrete_function):
-  nodes = fake_tpu.operations(concrete_function)
-  assert sum(node.op == "TPUReplicateMetadata" for node in nodes) == 1
-  assert not HOST_OPERATIONS & {node.op for node in replicated(nodes)}
-  return nodes
-
-
-def test_train(case, strategy):
-  loops = made(case, strategy)
-  element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
-  nodes = check_region(loops.trace_training(element_spec, is_endless=True).function)
-  variables = loops.program.store.variables
-  trained = [variable for variable in variables.values() if variable.trainable]
-  # TensorFlow takes the mean over the cores of its moving averages too, equal as they are.
-  averages = [name for name in variables if name.endswith("/ExponentialMovingAverage")]
-  sums = [node for node in replicated(nodes) if node.op == "CrossReplicaSum"]
-  assert len(sums) == len(trained) + len(averages) > 0
-
-
-def test_evaluate_and_predict(case, strategy):
-  loops = made(case, strategy)
-  dataset = groups.group(case.eval_input_fn({"batch_size": PER_CORE}), PER_CORE, CORES)
-  for kind in (kinds.Kind.EVAL, kinds.Kind.PREDICT):
-    nodes = check_region(loops.trace_groups(kind, dataset.element_spec).function)
-    assert not any(node.op == "CrossReplicaSum" for node in replicated(nodes))
-
-
 @pytest.mark.parametrize("case, kind", long.except_for(QUICK, CASES_AND_KINDS), ids=_id)
-def test_many_steps_are_one_cluster_without_a_host_in_their_loop(case, kind, strategy):
-  """By TensorFlow's own TPU bridge."""
-  loops = made(case, strategy, steps_per_program=5)
-  dataset = case.train_input_fn({"batch_size": PER_CORE})
-  if kind == kinds.Kind.TRAIN:
-    program = loops.trace_training(dataset.element_spec, is_endless=True)
-  else:
-    group = groups.group(dataset, PER_CORE, CORES).element_spec
-    program = loops.trace_groups(kind, group)
-  assert program.plan.length == 5
-  traced = program.function
-  module = bridge.convert(traced)
-  assert module.count("tf_device.replicate(") == module.count("tf_device.cluster_func") == 1
-  assert f"n = {CORES} : i32" in module
-  assert bridge.host_operations(traced.graph) == []
-
-
-@pytest.mark.parametrize("case", cases.CASES[:1], ids=lambda case: case.name)
-def test_a_step_that_the_host_calls_has_the_host_wait_for_its_loss(case, strategy):
-  """What the test above looks for is found where it is."""
-  element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
-  traced = made(case, strategy).trace_training(element_spec, is_endless=True)
-  by_host = bridge.host_operations(traced.function.graph)
-  assert any(operation.startswith("IsFinite") for operation in by_host)
+def test_many_steps_are_one_program(case, kind):
+  pytest.importorskip("jax")
+  program = step.Program(
+    spec.ModelFn(case.model_fn),
+    strategy=replica.OneOfMany(CORES),
+    params={},
+    batch_sizes={},
+    config=trainer.RunConfig(),
+  )
+  element = case.train_input_fn({"batch_size": PER_CORE}).element_spec
+  with tf.variable_creator_scope(abstract_variables.without_values):
+    traced = xla_program.trace(program, plan.Plan(kind, element, CORES, STEPS, limit_bytes=2**24))
+  made = xla_program.of(traced, program.store, CORES).program
+  assert made.replicas == CORES
+  assert all(result.updates for result in made.results)
+  operations = graph_operations.walk(traced.concrete.graph)
+  sums = sum(operation.type == "XlaAllReduce" for operation in operations)
+  trained = [variable for variable in program.store.variables.values() if variable.trainable]
+  assert sums >= len(trained) > 0 if kind == Kind.TRAIN else sums == 0

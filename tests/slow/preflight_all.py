@@ -4,11 +4,11 @@
     python -m tests.slow.preflight_all --results=out/preflight --only=digits.gin  one, beside those
                                                                                   that are there
 
-Needs the extra [preflight], and lowers as a TPU does beside the extra [tpu]. The report of each
-step of each experiment on each topology is kept as JSON in the results folder, where a run that is
-started again finds it; the table, docs/tpu_compile_results.md, is of all that are there. Where data
-would have to be downloaded, random batches of the same shapes stand in for them: a compiler sees
-nothing of data but shapes and dtypes.
+Needs the extra [preflight]. The report of each step of each experiment on each topology is kept as
+JSON in the results folder, where a run that is started again finds it; the table,
+docs/tpu_compile_results.md, is of all that are there. Where data would have to be downloaded,
+random batches of the same shapes stand in for them: a compiler sees nothing of data but shapes and
+dtypes.
 """
 
 import argparse
@@ -20,7 +20,6 @@ import gin
 
 from trainer import config
 from trainer.preflight import bindings, check, compiler, report, topology
-from trainer.programs import hlo_program
 from trainer.settings import kinds
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -141,10 +140,9 @@ def table(results):
     "TPU: the figures are those of the compiler, for one",
     "core of eight, at the per-core batch of the experiment on eight cores. A training is the "
     "program of as many steps as a TPU does in one;",
-    '"input" is what a core gets for all of them at once, and "memory" holds it too. "Lowered" '
-    "says whether TensorFlow lowered the program",
-    "[as a TPU does or for any device](preflight.md#lowering). Seconds are those of all "
-    "stages, on two CPU cores with other work too.",
+    '"input" is what a core gets for all of them at once, and "memory" holds it too. '
+    "Seconds are those of all stages, on two CPU cores with",
+    "other work too.",
     '"All-reduced" is what the cores add up in a step, beside the size of the trainable '
     "variables, whose gradients it is. Gradients that the",
     "compiler sees to be the same are added up once: those of the offsets of two batch norms "
@@ -152,9 +150,9 @@ def table(results):
     "",
     f"Compiler: {', '.join(sorted(versions))}. Not compiled yet: {', '.join(left) or 'none'}.",
     "",
-    "| experiment | step | TPU | batch a core | steps a program | lowered | result | s | memory a "
+    "| experiment | step | TPU | batch a core | steps a program | result | s | memory a "
     "core | of | input | MFLOP an example | all-reduced | trainable |",
-    "|" + "---|" * 14,
+    "|" + "---|" * 13,
   ]
   lines += ["| " + " | ".join([name, *_cells(step)]) + " |" for name, step in reports]
   return "\n".join(lines) + "\n"
@@ -167,13 +165,12 @@ def _cells(step):
     f"{reduces['bytes'] / 2**20:.3f} MiB in {reduces['count']}" if reduces.get("count") else ""
   )
   trainable = f"{reduces['trainable_bytes'] / 2**20:.3f} MiB" if reduces.get("count") else ""
-  loop = step.get("bridge")
+  loop = step.get("loop")
   return [
     step["step"],
     step["topology"],
     str(step["per_core_batch"]),
     str(loop["steps_per_program"]) if loop else "",
-    {hlo_program.TPU: "as a TPU does", hlo_program.CPU: "for any device"}.get(step["lowering"], ""),
     "passed" if step["passed"] else f"**failed: {step['failed_stage']}**",
     f"{sum(step['stage_seconds'].values()):.0f}",
     f"{needed / 2**20:,.1f} MiB" if needed else "",
@@ -197,7 +194,7 @@ def main():
   parser.add_argument("--steps", nargs="*", default=list(kinds.Kind))
   parser.add_argument("--again", action="store_true", help="also what is there")
   arguments = parser.parse_args()
-  compiler.require_extra()
+  compiler.require_extra([topology.find(name) for name in arguments.topology])
   results = arguments.results.resolve()
   results.mkdir(parents=True, exist_ok=True)
   (results / "words.txt").write_text("".join(f"{word}\n" for word in range(WORDS)))

@@ -8,6 +8,7 @@ end of a dataset.
 
 import functools
 import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -57,6 +58,12 @@ def group(
   else:
     groups = dataset.map(_padded_batch(per_core)).batch(replicas).map(_padded_group(replicas))
   return without_tuning(groups.prefetch(1))
+
+
+def core_spec(group_spec: Any) -> Any:
+  """Returns the spec of one core's batch, of the spec of a group."""
+  element, _ = group_spec
+  return tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), element)
 
 
 def read_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:

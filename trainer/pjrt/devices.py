@@ -50,12 +50,13 @@ class Devices:
       "platform": self.platform,
       "devices": ", ".join(kinds),
       "topology": str(places),
-      "process": str(self.all[0].client.process_index()),
       "flags": os.environ.get("XLA_FLAGS", ""),
       **self.versions,
     }
-    # The CPU's compiler uses the instructions of the machine that it runs on.
-    return {**key, "processor": _processor()} if self.platform == "cpu" else key
+    if self.platform == "cpu":
+      # The CPU's compiler uses the instructions of the machine that it runs on.
+      key |= {"processor": _processor(), "process": str(self.all[0].client.process_index())}
+    return key
 
   def __str__(self) -> str:
     kind = self.all[0].device_kind
@@ -97,10 +98,35 @@ def connect(platform: str = "cpu", count: int | None = None) -> Devices:
         else ""
       )
     )
-  client = found[0].client
-  return Devices(
-    platform, tuple(found[:count]), {**versions, "runtime": str(client.platform_version)}
-  )
+  return _devices(platform, found[:count], versions)
+
+
+def describe(topology: str, count: int, **options: Any) -> Devices:
+  """Returns the first `count` devices of a TPU that is not there: programs compile for them.
+
+  Args:
+    topology: its name for libtpu, such as "v5e:2x4".
+    count: the number of devices.
+    **options: further settings of libtpu's topology.
+
+  Raises:
+    SettingError: the topology has too few devices.
+    VersionError: jax is not installed, or of a version that was not tried.
+  """
+  versions = installed.require()
+  from jax.experimental import topologies
+
+  found = topologies.get_topology_desc(topology, "tpu", **options).devices
+  if len(found) < count:
+    raise errors.SettingError(
+      f"{count} devices were asked for, and {topology} has {len(found)}."
+    )
+  return _devices("tpu", found[:count], versions)
+
+
+def _devices(platform, found, versions):
+  runtime = str(found[0].client.platform_version)
+  return Devices(platform, tuple(found), {**versions, "runtime": runtime})
 
 
 def _of_others(jax, platform):

@@ -13,6 +13,7 @@ import dataclasses
 import re
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -56,7 +57,7 @@ class Executable:
     start = time.monotonic()
     try:
       self._loaded = (
-        _compile(code, connected.all)
+        compile_program(code, connected)
         if compiled is None
         else jaxlib_internals.load(compiled, connected.all)
       )
@@ -149,12 +150,23 @@ class Results:
       raise self.values.error() from error
 
 
-def _compile(code, devices):
+def compile_program(code: program.Program, connected: devices_lib.Devices, dump: str = "") -> Any:
+  """Returns jaxlib's executable of a program.
+
+  Args:
+    code: the program.
+    connected: the devices, as many as the program has replicas; they need not be there.
+    dump: see `jaxlib_internals.compile_for`.
+
+  Raises:
+    SettingError: the program says of its code what is not so.
+    jax.errors.JaxRuntimeError: the code cannot be compiled.
+  """
   with jaxlib_internals.context():
     module = jaxlib_internals.parse_stablehlo(code.code)
     _check_types(code, *jaxlib_internals.types_of(module))
     jaxlib_internals.donate(module, code.aliases)
-    return jaxlib_internals.compile_for(module, devices)
+    return jaxlib_internals.compile_for(module, connected.all, dump)
 
 
 def _check_types(code, arguments, results):

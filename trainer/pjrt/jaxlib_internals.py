@@ -113,7 +113,7 @@ def _argument_attributes(function, count):
   return [ir.DictAttr.get({}) for _ in range(count)]
 
 
-def options_of_replicas(devices: Sequence[Any]) -> Any:
+def _options(devices: Sequence[Any], dump: str = "") -> Any:
   """Returns the compiler's options for one replica on each device."""
   options = xla_client.CompileOptions()
   build = options.executable_build_options
@@ -121,28 +121,39 @@ def options_of_replicas(devices: Sequence[Any]) -> Any:
   for part in (options, build):
     part.num_replicas, part.num_partitions = len(devices), 1
     part.device_assignment = xla_client.DeviceAssignment.create(ids)
+  if dump:
+    options.env_option_overrides = [("xla_dump_to", dump)]
   return options
 
 
-def device_list(devices: Sequence[Any]) -> Any:
-  """Returns devices as the compiler takes them."""
+def _device_list(devices: Sequence[Any]) -> Any:
   return xla_client.DeviceList(tuple(devices))
 
 
-def compile_for(module: Any, devices: Sequence[Any]) -> Any:
-  """Compiles a module for one replica on each device; returns the loaded executable.
+def compile_for(module: Any, devices: Sequence[Any], dump: str = "") -> Any:
+  """Compiles a module for one replica on each device; returns the executable.
+
+  Args:
+    module: the module.
+    devices: the devices. Where they are those of a described topology, the executable cannot run.
+    dump: a folder into which the compiler writes the program and its buffers; "" for none.
 
   Raises:
     jax.errors.JaxRuntimeError: XLA cannot compile it.
   """
-  return devices[0].client.compile_and_load(
-    module, executable_devices=device_list(devices), compile_options=options_of_replicas(devices)
+  client = devices[0].client
+  is_described = isinstance(client, _jax.CompileOnlyPyClient)
+  compile_module = client.compile if is_described else client.compile_and_load
+  return compile_module(
+    module, executable_devices=_device_list(devices), compile_options=_options(devices, dump)
   )
 
 
 def serialize(executable: Any) -> bytes:
-  """Returns the compiled form of a loaded executable."""
-  return executable.client.serialize_executable(executable)
+  """Returns the compiled form of an executable."""
+  if isinstance(executable, _jax.LoadedExecutable):
+    return executable.client.serialize_executable(executable)
+  return executable.serialize()
 
 
 def load(compiled: bytes, devices: Sequence[Any]) -> Any:
@@ -152,7 +163,7 @@ def load(compiled: bytes, devices: Sequence[Any]) -> Any:
     jax.errors.JaxRuntimeError: it is not one of these devices and this jaxlib.
   """
   return devices[0].client.deserialize_executable(
-    compiled, device_list(devices), options_of_replicas(devices)
+    compiled, _device_list(devices), _options(devices)
   )
 
 

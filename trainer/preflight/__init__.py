@@ -9,11 +9,10 @@ From Python:
     for report in preflight.check_steps(model_fn, "v3-8", train_input_fn=..., train_batch_size=64):
       print(preflight.text(report))
 
-`bindings` reads what gin binds to `run`. `steps` traces the programs of one of N replicas, which
-`trainer.programs.lowering` lowers to HLO. `bridge` takes the whole device loop through TensorFlow's
-TPU bridge. `compiler` compiles the HLO with the TPU compiler, in a process of its own. `memory` and
-`hlo` read the compiler's output. `check` runs these stages in order; `report` and `page` show the
-results. `kept` compiles for XLA devices of the CPU instead, and keeps the programs for runs.
+`bindings` reads what gin binds to `run`. `steps` traces and lowers the programs that a run on a
+device makes (`trainer.programs.xla_program`). `compiler` has XLA compile them, in a process of its
+own, which may keep what it compiled for runs. `memory` and `hlo` read the compiler's output.
+`check` runs these stages in order; `report` and `page` show the results.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Takes steps through the stages contract → trace → lower → bridge → compile → fit.
+"""Takes steps through the stages contract → trace → lower → compile → fit.
 
 Each stage is reported with its time when it passes. A step that fails at a stage does not reach the
 next one; the other steps go on.
@@ -9,18 +9,35 @@ import dataclasses
 import time
 from collections.abc import Callable
 
+import tensorflow as tf
+
 from trainer import errors
 from trainer.cli import command, formatting
-from trainer.preflight import bindings, bridge, compiler, estimates, hlo, memory, search
+from trainer.pjrt import program as pjrt_program
+from trainer.preflight import bindings, compiler, estimates, hlo, memory, search
 from trainer.preflight import steps as steps_lib
 from trainer.preflight import topology as topology_lib
-from trainer.programs import graph_operations, hlo_program, lowering
+from trainer.programs import graph_operations
 from trainer.settings.kinds import Kind
 
-STAGES = ("contract", "trace", "lower", "bridge", "compile", "fit")
+STAGES = ("contract", "trace", "lower", "compile", "fit")
 
-# Four hosts with eight cores each stand for a larger slice.
-_MOST_BRIDGED_CORES = 32
+
+@dataclasses.dataclass(frozen=True)
+class DeviceLoop:
+  """What the host does around a program.
+
+  Attributes:
+    steps_per_program: the steps, or groups of an evaluation or a prediction, that the program does
+      before the host acts.
+    stacked_input_bytes: of the program's input, for one core.
+    result_bytes: what the host reads from one core after such a program; of a training, after a
+      device loop, however many programs it has.
+  """
+
+  steps_per_program: int
+  stacked_input_bytes: int
+  result_bytes: int
 
 
 @dataclasses.dataclass
@@ -31,15 +48,13 @@ class StepReport:
 
   Attributes:
     kind: "train", "eval" or "predict".
-    topology: the TPU that the step is compiled for.
+    topology: what the step is compiled for.
     per_core: the per-core batch.
     seconds: stage → seconds, of the stages that passed.
     failed: the stage that failed, or "".
     problem: why it failed.
-    lowering: `hlo_program.TPU` if tensorflow-tpu lowered the step, `hlo_program.CPU` if another
-      TensorFlow did.
     warnings: sentences about what is missing in the report.
-    bridged: the device loop around the step, after TensorFlow's TPU bridge.
+    loop: the device loop around the program.
     compiled: the compiler's figures, if the step fits.
     out_of_memory: the compiler's figures, if it does not fit.
     all_reduces: the all-reduces of the compiled program.
@@ -51,14 +66,13 @@ class StepReport:
   """
 
   kind: Kind
-  topology: topology_lib.Topology
+  topology: topology_lib.AnyTopology
   per_core: int | None = None
   seconds: dict = dataclasses.field(default_factory=dict)
   failed: str = ""
   problem: str = ""
-  lowering: str = ""
   warnings: list = dataclasses.field(default_factory=list)
-  bridged: bridge.Bridged | None = None
+  loop: DeviceLoop | None = None
   compiled: compiler.Compiled | None = None
   out_of_memory: compiler.OutOfMemory | None = None
   all_reduces: hlo.AllReduces | None = None
@@ -85,6 +99,7 @@ class Check:
     search_batch: when to search for the largest batch that fits: "never", "auto" (if the step does
       not fit) or "always".
     search_compiles: the most compilations in a search.
+    kept: a folder that gets the compiled programs of the steps, for runs to find; "" for none.
     tell: called with (StepReport, stage, seconds) after each stage; seconds is None if the stage
       failed. In a search it is called with (StepReport, "search", batch).
   """
@@ -93,19 +108,19 @@ class Check:
   timeout_seconds: float = 900.0
   search_batch: str = "auto"
   search_compiles: int = 12
+  kept: str = ""
   tell: Callable = lambda report, stage, value: None
-  # By number of replicas, and by (kind, number of replicas): topologies with as many cores share
-  # the HLO, which does not depend on the topology.
-  _steps: dict[int, steps_lib.Steps] = dataclasses.field(default_factory=dict, init=False)
-  _loops: dict[int, bridge.Loops] = dataclasses.field(default_factory=dict, init=False)
-  _lowered: dict[tuple[Kind, int], "_Lowered"] = dataclasses.field(default_factory=dict, init=False)
+  # By kind of device and number of replicas, and by kind too: a program does not depend on more of
+  # the topology.
+  _steps: dict[tuple, steps_lib.Steps] = dataclasses.field(default_factory=dict, init=False)
+  _lowered: dict[tuple, "_Lowered"] = dataclasses.field(default_factory=dict, init=False)
 
-  def check_step(self, kind: Kind, topology: topology_lib.Topology) -> StepReport:
+  def check_step(self, kind: Kind, topology: topology_lib.AnyTopology) -> StepReport:
     """Takes a step through the stages, as far as they pass.
 
     Args:
       kind: "train", "eval" or "predict".
-      topology: the TPU to compile for.
+      topology: what to compile for.
 
     Raises:
       SettingError: the experiment has no such step.
@@ -119,48 +134,46 @@ class Check:
     with contextlib.suppress(_Stopped):
       lowered = self._lower(report)
       report.trainable_bytes = lowered.trainable_bytes
-      report.lowering = lowered.program.lowering
-      report.bridged = lowered.bridged
+      report.loop = lowered.loop
       result = self._stage(
         report,
         "compile",
-        lambda: compiler.compile_program(lowered.program, topology, self.timeout_seconds),
+        lambda: compiler.compile_program(
+          lowered.program, topology, self.timeout_seconds, self.kept
+        ),
       )
       self._judge(report, lowered, result)
     return report
 
   def _lower(self, report):
     """Lowers a step, at most once for each number of replicas."""
-    key = report.kind, report.topology.replicas
+    topology = report.topology
+    key = topology.kind, topology.replicas, report.kind
     if key not in self._lowered:
-      steps = self._steps_of(report.topology.replicas)
-      element = self._stage(report, "contract", lambda: steps.call_input_fn(report.kind))
-      traced = self._stage(report, "trace", lambda: steps.trace_planned(report.kind, element))
-      program = self._stage(
-        report, "lower", lambda: lowering.lower(traced.concrete, traced.global_step.handle)
-      )
-      loops = self._loops_of(report.topology.replicas)
-      bridged = self._stage(report, "bridge", lambda: loops.bridge(report.kind, element))
-      graph, variables = traced.concrete.graph, steps.program.store.variables.values()
+      steps = self._steps_of(topology)
+      element, groups = self._stage(report, "contract", lambda: steps.call_input_fn(report.kind))
+      traced = self._stage(report, "trace", lambda: steps.trace(report.kind, element, groups))
+      program = self._stage(report, "lower", lambda: steps.lower(traced))
+      variables = steps.program.store.variables.values()
       trainable = sum(v.shape.num_elements() * v.dtype.size for v in variables if v.trainable)
       self._lowered[key] = _Lowered(
-        program, element, graph, trainable, bridged, _next_input(traced.plan), dict(report.seconds)
+        program,
+        element,
+        traced.concrete.graph,
+        trainable,
+        _loop(traced, self.experiment.config),
+        dict(report.seconds),
       )
     else:
       report.seconds.update(self._lowered[key].seconds)
     return self._lowered[key]
 
-  def _steps_of(self, replicas):
-    if replicas not in self._steps:
-      self._steps[replicas] = steps_lib.Steps(self.experiment, replicas, self._per_core(replicas))
-    return self._steps[replicas]
-
-  def _loops_of(self, replicas):
-    if replicas not in self._loops:
-      # The loop is the same on more cores, and each core's variables have to be made.
-      cores = min(replicas, _MOST_BRIDGED_CORES)
-      self._loops[replicas] = bridge.Loops(self.experiment, cores, self._per_core(replicas))
-    return self._loops[replicas]
+  def _steps_of(self, topology):
+    key = topology.kind, topology.replicas
+    if key not in self._steps:
+      per_core = self._per_core(topology.replicas)
+      self._steps[key] = steps_lib.Steps(self.experiment, *key, per_core)
+    return self._steps[key]
 
   def _per_core(self, replicas):
     return {kind: self.experiment.per_core(kind, replicas) for kind in self.experiment.kinds()}
@@ -179,10 +192,12 @@ class Check:
 
   def _judge(self, report, lowered, result):
     """Completes the report from the compiler's result, and searches for a batch if asked to."""
-    limit, next_input = report.topology.memory_bytes, lowered.next_input
-    fits, needed = _fit(result, next_input, limit)
     compiles = isinstance(result, compiler.Compiled)
     report.compiled, report.out_of_memory = (result, None) if compiles else (None, result)
+    if report.topology.kind != "tpu":  # whose memory and time tell nothing of a TPU's
+      return
+    limit, next_input = report.topology.memory_bytes, lowered.loop.stacked_input_bytes
+    fits, needed = _fit(result, next_input, limit)
     report.all_reduces = hlo.all_reduces(result.listing.hlo)
     report.buffers = memory.largest(result.listing)
     wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
@@ -214,23 +229,24 @@ class Check:
   def _search(self, report, lowered, needed, limit):
     def compile_at(batch):
       self.tell(report, "search", batch)
-      steps = steps_lib.Steps(self.experiment, report.topology.replicas, {report.kind: batch})
-      traced = steps.trace_planned(report.kind, steps_lib.with_batch(lowered.element, batch))
-      program = lowering.lower(traced.concrete, traced.global_step.handle)
-      result = compiler.compile_program(program, report.topology, self.timeout_seconds)
-      return _fit(result, _next_input(traced.plan), limit)
+      topology = report.topology
+      steps = steps_lib.Steps(
+        self.experiment, topology.kind, topology.replicas, {report.kind: batch}
+      )
+      traced = steps.trace(report.kind, steps_lib.with_batch(lowered.element, batch))
+      result = compiler.compile_program(steps.lower(traced), topology, self.timeout_seconds)
+      return _fit(result, _loop(traced, self.experiment.config).stacked_input_bytes, limit)
 
     return search.largest_batch(compile_at, report.per_core, needed, limit, self.search_compiles)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Lowered:
-  program: hlo_program.HloProgram
+  program: pjrt_program.Program
   element: object
   graph: object
   trainable_bytes: int
-  bridged: bridge.Bridged
-  next_input: int
+  loop: DeviceLoop
   seconds: dict
 
 
@@ -238,9 +254,17 @@ class _Stopped(Exception):
   """A stage failed. The report says which and why."""
 
 
-def _next_input(plan):
-  """The bytes of the stack that comes over while a program works on another; 0 without stacks."""
-  return plan.length * plan.step_bytes if plan.is_stacked else 0
+def _loop(traced, config):
+  """Returns the DeviceLoop of a TracedProgram."""
+  plan, steps = traced.plan, traced.plan.length
+  kept = tf.nest.flatten([traced.kept.variables(), traced.step.scalars])
+  if plan.kind == Kind.TRAIN and traced.step.host_fn is not None:
+    steps = min(steps, config.tpu_config.host_call_every_n_steps)
+  return DeviceLoop(
+    steps,
+    plan.length * plan.step_bytes,
+    sum(variable.shape.num_elements() * variable.dtype.size for variable in kept),
+  )
 
 
 def _fit(result, next_input, limit):
@@ -255,7 +279,7 @@ def _fit(result, next_input, limit):
 
 
 def _too_large(report, lowered):
-  lines = [_shortage(report, lowered.next_input)]
+  lines = [_shortage(report, lowered.loop.stacked_input_bytes)]
   for buffer in report.buffers[:3]:
     place = _place(lowered.graph, buffer.op)
     lines.append(f"  {buffer.line()}{f' ({place})' if place else ''}")
@@ -289,10 +313,16 @@ def _shortage(report, next_input):
 
 def _place(graph, op_name):
   """Returns "file:line" of the user's program that made an op of the compiled program; or ""."""
-  # The compiler appends parts to the names of TensorFlow's ops. They are cut off until one fits.
+  # The compiler appends parts to the names of TensorFlow's ops, and puts the names of the loops that
+  # an op is in before them: the longest part that is a name counts.
   made: dict = {}
   for operation in graph_operations.walk(graph):
     made.setdefault(operation.name, operation)
-  while op_name and op_name not in made:
-    op_name = op_name.rpartition("/")[0]
-  return graph_operations.place_of(made[op_name]) if op_name else ""
+  parts = op_name.split("/")
+  names = [
+    "/".join(parts[first : first + count])
+    for count in range(len(parts), 0, -1)
+    for first in range(len(parts) - count + 1)
+  ]
+  found = next((made[name] for name in names if name in made), None)
+  return graph_operations.place_of(found) if found is not None else ""

@@ -1,69 +1,68 @@
-"""Runs the TPU compiler in a process of its own: reads HLO, writes figures of the program.
+"""Runs XLA's compiler in a process of its own: reads a program, writes figures of what it became.
 
-`compiler.compile_program` starts it by `processes.ask`. The request names the file "hlo" and the
-folder "dump", into which the compiler itself writes the program and its buffers.
+`compiler.compile_program` starts it by `processes.ask`. The request names the folder "program" of a
+`saved_program`; the folder "dump", into which the compiler itself writes the program and its
+buffers; and the folder "kept" of compiled forms, or "".
 
-The compiler may abort its process, so it does not run in the caller's. TensorFlow is not imported
-here.
-
-Compiling for a topology without having its chips is not a public feature of jax. So the extra pins
-the versions of jax, jaxlib and libtpu; `trainer.pjrt.jaxlib_internals` has the inner names.
+The TPU's compiler may abort its process, so it does not run in the caller's. TensorFlow is not
+imported here.
 """
 
 import importlib.metadata
 import time
 from typing import Any
 
-import libtpu
-from jax.experimental import topologies
-
+from trainer import errors
 from trainer.cli import processes
-from trainer.pjrt import jaxlib_internals
+from trainer.pjrt import (
+  compilation,
+  compiled_forms,
+  devices,
+  execution,
+  jaxlib_internals,
+  saved_program,
+)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-  """Returns the figures of a program, or {"error": text}; both with the compiler's versions."""
+  """Returns the figures of a program, {"error": text} or {"unkept": text}; and the versions."""
   try:
-    found = _compile(request)
+    answered = _compile(request, _devices(request))
+  except errors.OutputError as error:
+    answered = {"unkept": str(error)}
   # Every error of the compiler goes into the answer; the parent process tells them apart.
   except Exception as error:
-    found = {"error": f"{type(error).__name__}: {error}"}
-  versions = {"jaxlib": importlib.metadata.version("jaxlib"), "libtpu": libtpu.__version__}
-  return {**found, "versions": versions}
+    answered = {"error": f"{type(error).__name__}: {error}"}
+  compiler = {"tpu": "libtpu", "cpu": "jaxlib"}[request["platform"]]
+  versions = {name: importlib.metadata.version(name) for name in ("jaxlib", compiler)}
+  return {**answered, "versions": versions}
 
 
-def _compile(request):
-  replicas = request["replicas"]
-  with open(request["hlo"], "rb") as file:
-    hlo = file.read()
+def _devices(request):
+  if request["platform"] == "cpu":
+    return devices.connect("cpu", request["replicas"])
   options = {
     name: tuple(value) if isinstance(value, list) else value
     for name, value in request["topology_options"]
   }
-  described = topologies.get_topology_desc(
-    platform="tpu", topology_name=request["topology"], **options
-  )
-  devices = described.devices[:replicas]
-  if len(devices) < replicas:
-    return {
-      "error": (
-        f"topology {request['topology']} has {len(devices)} cores; {replicas} replicas were asked "
-        "for"
-      )
-    }
-  with jaxlib_internals.context():
-    module = jaxlib_internals.parse_hlo(hlo)
-    jaxlib_internals.donate(module, request["aliases"])
+  return devices.describe(request["topology"], request["replicas"], **options)
+
+
+def _compile(request, found):
+  program = saved_program.read(request["program"]).program
   start = time.monotonic()
-  executable = devices[0].client.compile(
-    module,
-    executable_devices=jaxlib_internals.device_list(devices),
-    compile_options=_options(devices, request["dump"]),
-  )
+  executable = execution.compile_program(program, found, request["dump"])
   seconds = time.monotonic() - start
+  kept_bytes = None
+  if request["kept"]:
+    form = jaxlib_internals.serialize(executable)
+    compiled_forms.CompiledForms(request["kept"]).add(
+      compilation.digest(program), found.key, form
+    )
+    kept_bytes = len(form)
   memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
   return {
-    "device_kind": devices[0].device_kind,
+    "device_kind": found.all[0].device_kind,
     "compile_seconds": seconds,
     "argument_bytes": memory.argument_size_in_bytes,
     "output_bytes": memory.output_size_in_bytes,
@@ -74,15 +73,8 @@ def _compile(request):
     "flops": cost.get("flops", 0.0),
     "bytes_accessed": cost.get("bytes accessed", 0.0),
     "optimal_seconds": cost.get("optimal_seconds"),
+    "kept_bytes": kept_bytes,
   }
-
-
-def _options(devices, dump):
-  """Returns the options for one replica on each core, in a program with all-reduces."""
-  options = jaxlib_internals.options_of_replicas(devices)
-  # The compiler dumps the program and its buffers there, even if they do not fit.
-  options.env_option_overrides = [("xla_dump_to", dump)]
-  return options
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Calls the TPU compiler in a process of its own, since it may abort, hang or run out of memory."""
+"""Calls XLA's compiler in a process of its own, since it may abort, hang or run out of memory."""
 
 import dataclasses
 import glob
@@ -6,19 +6,19 @@ import importlib.metadata
 import os
 import re
 import tempfile
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainer import errors
 from trainer.cli import installation, processes
-from trainer.devices import tensorflow_package
+from trainer.pjrt import installed, saved_program
 from trainer.preflight import memory
 
 if TYPE_CHECKING:
   from trainer.preflight import topology as topology_lib
-  from trainer.programs import hlo_program
+  from trainer.pjrt import program as pjrt_program
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_EXTRA = ("jax", "jaxlib", "libtpu")
 
 _ENVIRONMENT = {
   # Otherwise libtpu's lock file lets only one process of this machine load libtpu. The file must
@@ -32,7 +32,7 @@ _ENVIRONMENT = {
 
 
 class CompileError(errors.OctetError, RuntimeError):
-  """The TPU compiler refused a program, died, or took too long."""
+  """The compiler refused a program, died, or took too long."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Compiled:
   """The compiler's figures of a program that fits; all of them are for one core.
 
   Attributes:
-    device_kind: the compiler's name for the TPU.
+    device_kind: the compiler's name for the device.
     compile_seconds: time in the compiler alone.
     argument_bytes: variables, optimizer slots and the batch, with padding.
     output_bytes: results.
@@ -52,6 +52,7 @@ class Compiled:
     bytes_accessed: of one step.
     optimal_seconds: time of a step by the compiler's cost model, uncorrected (see
       `trainer.preflight.estimates`), or None.
+    kept_bytes: of the compiled form, where it was kept; else None.
     versions: package → version.
     listing: the compiler's output.
   """
@@ -67,6 +68,7 @@ class Compiled:
   flops: float
   bytes_accessed: float
   optimal_seconds: float | None
+  kept_bytes: int | None
   versions: dict[str, str]
   listing: memory.Listing
 
@@ -90,26 +92,32 @@ class OutOfMemory:
   listing: memory.Listing
 
 
-def require_extra() -> None:
-  """Raises SettingError unless the TPU compiler is installed."""
-  missing = []
-  for package in _EXTRA:
-    try:
-      importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-      missing.append(package)
-  if missing:
-    tensorflow = "tpu" if tensorflow_package.installed().for_tpu else "cpu"
+def require_extra(topologies: Iterable["topology_lib.AnyTopology"]) -> None:
+  """Checks that what compiles for these topologies is installed.
+
+  Raises:
+    VersionError: jax is not, or of a version that was not tried.
+    SettingError: libtpu is not.
+  """
+  installed.require()
+  if not any(topology.kind == "tpu" for topology in topologies):
+    return
+  try:
+    importlib.metadata.version("libtpu")
+  except importlib.metadata.PackageNotFoundError:
     raise errors.SettingError(
-      f"The TPU compiler is not installed ({', '.join(missing)} missing): "
-      f"{installation.command(f'{tensorflow},preflight')}. "
+      "The TPU compiler is not installed (libtpu missing): "
+      f"{installation.command('cpu,preflight')}. "
       "libtpu comes from Google under the Google Cloud terms of service and is not part of "
       "Octet."
-    )
+    ) from None
 
 
 def compile_program(
-  program: "hlo_program.HloProgram", topology: "topology_lib.Topology", timeout_seconds: float
+  program: "pjrt_program.Program",
+  topology: "topology_lib.AnyTopology",
+  timeout_seconds: float,
+  kept: str = "",
 ) -> Compiled | OutOfMemory:
   """Compiles one replica's program.
 
@@ -117,24 +125,26 @@ def compile_program(
     program: the program.
     topology: a replica of the program runs on each of its cores.
     timeout_seconds: after this time the compiler is killed.
+    kept: a folder that gets the compiled form, see `trainer.pjrt.compiled_forms`; "" for none.
 
   Returns:
     The figures of the program, which fits or does not.
 
   Raises:
     CompileError: the compiler refused the program, died, or took too long.
+    OutputError: the compiled form cannot be written.
   """
   with tempfile.TemporaryDirectory(prefix="preflight") as folder:
-    path = {name: os.path.join(folder, name) for name in ("hlo", "dump", "log")}
+    path = {name: os.path.join(folder, name) for name in ("program", "dump", "log")}
     os.mkdir(path["dump"])
-    with open(path["hlo"], "wb") as file:
-      file.write(program.hlo)
+    saved_program.write(path["program"], program)
     request = dict(
       path,
+      platform=topology.platform,
       topology=topology.compiler_name,
       topology_options=topology.options,
       replicas=topology.replicas,
-      aliases=program.aliases,
+      kept=kept,
     )
     with open(path["log"], "wb") as log:
       status, answer = processes.ask(
@@ -142,15 +152,16 @@ def compile_program(
       )
     if status is None:
       raise CompileError(
-        f"The TPU compiler took longer than {timeout_seconds:g} s and was ended "
-        "(--timeout_seconds)."
+        f"The compiler took longer than {timeout_seconds:g} s and was ended (--timeout_seconds)."
       )
     if answer is None:
       raise CompileError(
-        f"The TPU compiler {processes.how_it_ended(status)} and gave no answer. "
-        f"Its last words:\n{_last_words(_read(path['log']))}{_newer()}"
+        f"The compiler {processes.how_it_ended(status)} and gave no answer. "
+        f"Its last words:\n{_last_words(_read(path['log']))}"
       )
     listing = _listing(path["dump"])
+  if "unkept" in answer:
+    raise errors.OutputError(f"{answer['unkept']} (--save)")
   if "error" in answer:
     return _out_of_memory(answer, listing, topology.memory_bytes)
   return Compiled(listing=listing, **answer)
@@ -181,7 +192,7 @@ def _out_of_memory(answer, listing, memory_bytes):
   plain = re.search(rf"\({size}\) exceeds available HBM \({size}\)", message)
   narrow = re.search(rf"Used {size} of {size} hbm. Exceeded hbm capacity by {size}", message)
   if "RESOURCE_EXHAUSTED" not in message or not (plain or narrow):
-    raise CompileError(f"The TPU compiler refused the program: {message[:2000]}{_newer()}")
+    raise CompileError(f"The compiler refused the program: {message[:2000]}")
   needed, available, *over = (
     int(float(number) * _UNITS[unit])
     for number, unit in re.findall(size, (plain or narrow)[0])
@@ -190,17 +201,6 @@ def _out_of_memory(answer, listing, memory_bytes):
   if over:  # the other two figures are rounded and may be equal
     needed = available + over[0]
   return OutOfMemory(needed, available, message, answer["versions"], listing)
-
-
-def _newer():
-  """Says where a newer compiler is, beside tensorflow-tpu, which does not go with the newest."""
-  installed = tensorflow_package.installed()
-  if not installed.for_tpu:
-    return ""
-  return (
-    f"\nThis is libtpu {installed.libtpu}: in an environment with the extras "
-    "[cpu,preflight] there is a newer one."
-  )
 
 
 def _last_words(log):

@@ -25,12 +25,13 @@ def check_steps(
   train_steps: int | str | None = None,
   search: str = "auto",
   timeout_seconds: float = 900.0,
+  save: str = "",
 ) -> list[check.StepReport]:
   """Compiles the steps of a model_fn for TPUs: those that have an input_fn and a batch size.
 
   Args:
     model_fn: see `trainer.spec`, or what `trainer.model_fn_from_keras` makes.
-    *topologies: "v3-8", "v5e-8", ...; none for "v3-8".
+    *topologies: "v3-8", "v5e-8", ..., or "xla:8"; none for "v3-8".
     train_input_fn: the input_fn of the training.
     eval_input_fn: that of evaluations.
     predict_input_fn: that of predictions; default: eval_input_fn.
@@ -45,6 +46,7 @@ def check_steps(
     train_steps: the length of the training, for schedules of the learning rate.
     search: "auto" searches for a batch that fits where the step does not, "always", "never".
     timeout_seconds: for each compilation.
+    save: a folder that gets the compiled programs, for runs to find; "" for none.
 
   Returns:
     A report for each topology and step. `trainer.preflight.text` writes one as text.
@@ -53,7 +55,7 @@ def check_steps(
     SettingError: an argument is wrong, or the extra [preflight] is not installed.
   """
   found = [topology_lib.find(name) for name in topologies or ["v3-8"]]
-  compiler.require_extra()
+  compiler.require_extra(found)
   asked = experiment_lib.Experiment(
     model_fn=model_fn,
     train_input_fn=train_input_fn,
@@ -69,5 +71,5 @@ def check_steps(
     predict_per_core_batch_size=predict_per_core_batch_size,
   )
   experiment = bindings.of_run(asked, precision)
-  checker = check.Check(experiment, timeout_seconds, search)
+  checker = check.Check(experiment, timeout_seconds, search, kept=save)
   return [checker.check_step(kind, topology) for topology in found for kind in experiment.kinds()]

@@ -2,7 +2,7 @@
 
     python -m trainer.preflight --gin_file=gin_configs/cifar10_cnn.gin --topology=v3-8
 
-Or compiles it for XLA devices of the CPU, and keeps the programs for its runs:
+And keeps the compiled programs for its runs:
 
     python -m trainer.preflight --gin_file=gin_configs/digits.gin --topology=xla:8 --save=compiled
 
@@ -18,16 +18,15 @@ import sys
 from absl import flags
 
 from trainer import errors
-from trainer.cli import run_flags
+from trainer.cli import command, run_flags
 from trainer.config import gin_flags
-from trainer.pjrt import installed
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
 from trainer.settings.kinds import Kind
 
 flags.adopt_module_key_flags(gin_flags)
 _TOPOLOGY = flags.DEFINE_multi_string(
-  "topology", ["v3-8"], f"May be repeated: {topology_lib.names()}. Or xla:8, with --save."
+  "topology", ["v3-8"], f"May be repeated: {topology_lib.names()}. Or xla:8."
 )
 _SCALING = flags.DEFINE_bool(
   "scaling",
@@ -63,8 +62,8 @@ _JSON = flags.DEFINE_string(
 _SAVE = flags.DEFINE_string(
   "save",
   "",
-  "With --topology=xla:8: keep the compiled programs in this folder. A run with --device=xla:8 and "
-  "--compiled=FOLDER finds them.",
+  "Keep the compiled programs in this folder. A run on such a device with --compiled=FOLDER finds "
+  "them.",
 )
 _HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page.")
 
@@ -83,16 +82,14 @@ def main(argv: list[str]) -> None:
       "No --gin_file. Try: python -m trainer.preflight "
       "--gin_file=gin_configs/digits.gin --topology=v3-8"
     )
-  device = topology_lib.xla_device(_TOPOLOGY.value, _SAVE.value)
-  topologies = [topology_lib.find(name) for name in _TOPOLOGY.value if not device]
+  topologies = [topology_lib.find(name) for name in _TOPOLOGY.value]
   if not set(_STEPS.value) <= set(Kind):
     raise errors.SettingError(
       f"--steps={','.join(_STEPS.value)}: expected some of train, eval, predict."
     )
-  if device:
-    _keep(device)
-    return
-  compiler.require_extra()
+  if _SAVE.value:
+    command.require_local(_SAVE.value, "--save")
+  compiler.require_extra(topologies)
 
   # 2. Load the experiment as `python -m trainer.main` does.
   gin_flags.load([_PRICES.value] if _PRICES.value else [])
@@ -108,6 +105,7 @@ def main(argv: list[str]) -> None:
     experiment,
     _TIMEOUT.value,
     "never" if _SCALING.value else _SEARCH.value,
+    kept=_SAVE.value,
     tell=_silent if quiet else _tell,
   )
   check_all = _scale if _SCALING.value else _check
@@ -119,26 +117,6 @@ def main(argv: list[str]) -> None:
   if _HTML.value and not _SCALING.value:
     _write(_HTML.value, page.page(dicts, " ".join(gin_flags.GIN_FILE.value)))
   if failed:
-    sys.exit(1)
-
-
-def _keep(device):
-  """Compiles the programs for XLA devices of the CPU, and keeps them."""
-  if _SCALING.value or _JSON.value or _HTML.value:
-    raise errors.SettingError(
-      f"--scaling, --json and --html report on TPUs, and --topology is {device}: take them away."
-    )
-  installed.require()
-  gin_flags.load()
-  from trainer import run_config
-  from trainer.preflight import bindings, kept
-
-  asked = bindings.asked_by_gin()
-  config = run_config.RunConfig(
-    device=device, precision=_PRECISION.value, compiled=_SAVE.value, train_steps=asked.train_steps
-  )
-  kinds = list(map(Kind, _STEPS.value)) or bindings.of_run(asked, _PRECISION.value).kinds()
-  if not kept.compile_all(asked, config, kinds, functools.partial(print, flush=True)):
     sys.exit(1)
 
 

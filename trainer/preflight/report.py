@@ -7,16 +7,10 @@ from typing import Any
 
 from trainer.cli.formatting import memory_size as _size
 from trainer.preflight import estimates, prices
-from trainer.programs import hlo_program
 from trainer.settings.kinds import Kind
 
 if typing.TYPE_CHECKING:
   from trainer.preflight import check
-
-_LOWERED = {
-  hlo_program.TPU: "as a TPU does, by tensorflow-tpu",
-  hlo_program.CPU: "for any XLA device, by tensorflow-cpu",
-}
 
 
 def text(
@@ -46,7 +40,6 @@ def text(
   buffers = [buffer.line() for buffer in report.buffers[:5]]
   for name, sentences in (
     ("largest buffers", buffers),
-    ("host waits at", report.bridged.host_ops_in_loop if report.bridged else ()),
     ("padding", report.advice),
     ("misleading", report.warnings),
   ):
@@ -76,7 +69,6 @@ def as_dict(
     failed_stage=report.failed or None,
     problem=report.problem or None,
     stage_seconds=report.seconds,
-    lowering=report.lowering or None,
     warnings=report.warnings,
     padding_advice=report.advice,
     available_bytes=report.topology.memory_bytes,
@@ -85,8 +77,8 @@ def as_dict(
       for b in report.buffers
     ],
   )
-  if report.bridged:
-    found["bridge"] = dataclasses.asdict(report.bridged)
+  if report.loop:
+    found["loop"] = dataclasses.asdict(report.loop)
   found |= _of_the_compiler(report)
   if report.time:
     found |= _estimates(report, price, epoch_examples)
@@ -140,8 +132,17 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
   """
   if "flops" not in result:
     return
-  if result["lowering"]:
-    yield "lowered", _LOWERED[result["lowering"]]
+  loop, steps = result["loop"], result["loop"]["steps_per_program"]
+  yield (
+    "device loop",
+    f"{steps} step{'s' * (steps > 1)} in one program of {result['replicas']} cores, "
+    f"{_size(loop['stacked_input_bytes'])} of input for a core at once, "
+    f"{_size(loop['result_bytes'])} back",
+  )
+  if result["kept_bytes"]:
+    yield "kept", f"the compiled program, {_size(result['kept_bytes'])}, for runs with --compiled"
+  if not result["available_bytes"]:
+    return  # Of a CPU's memory and time the report says nothing.
   allocated, available = result["allocated_bytes"], result["available_bytes"]
   share = allocated / available
   yield (
@@ -161,8 +162,6 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
     "example",
   )
   yield "traffic", f"{_size(result['bytes_accessed'])} moved a step"
-  if loop := result.get("bridge"):
-    yield "device loop", _device_loop(loop)
   reduced = result["all_reduces"]
   if reduced["count"]:
     yield (
@@ -190,18 +189,6 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{cost['currency']} an hour ({cost['source']}, {cost['date']})"
       ),
     )
-
-
-def _device_loop(loop):
-  steps, waits = loop["steps_per_program"], len(loop["host_ops_in_loop"])
-  return (
-    f"{steps} step{'s' * (steps > 1)} in one program of {loop['replicas']} cores, "
-    f"{_size(loop['stacked_input_bytes'])} of input for a core at once, "
-    f"{_size(loop['result_bytes'])} back; "
-    + (
-      f"the host waits for each step, at {waits} ops" if waits else "no op of the host waits in it"
-    )
-  )
 
 
 def _found(found):

@@ -107,6 +107,8 @@ def experiments(
     raise errors.SettingError(
       "--scaling compares topologies: give two or more, as in --topology=v3-8 --topology=v3-32."
     )
+  if cpus := [each.name for each in topologies if each.kind != "tpu"]:
+    raise errors.SettingError(f"--scaling estimates for TPUs, and not for {cpus[0]}.")
   if Kind.TRAIN not in experiment.input_fns:
     raise errors.SettingError("--scaling needs a training: bind run.train_input_fn in a gin file.")
   first = topologies[0]

@@ -1,4 +1,4 @@
-"""The programs of an experiment on one replica of a TPU that is not there."""
+"""The programs of an experiment, as a run on a device makes them, without the device."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,10 +6,13 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors, spec
+from trainer.devices import device as device_lib
 from trainer.devices import replica
-from trainer.inputs import elements, feeder
+from trainer.inputs import feeder
+from trainer.inputs import groups as input_groups
+from trainer.pjrt import program as pjrt_program
 from trainer.preflight import bindings
-from trainer.programs import abstract_variables, plan, step, traced_program
+from trainer.programs import abstract_variables, plan, step, traced_program, xla_program
 from trainer.settings.kinds import Kind
 
 
@@ -18,78 +21,86 @@ class Steps:
 
   Args:
     experiment: the experiment.
+    kind: of the device, see `device.Device`.
     replicas: number of cores.
     per_core: kind → per-core batch size.
 
   Attributes:
-    planner: says which programs there are.
     program: the step.Program.
   """
 
   def __init__(
-    self, experiment: bindings.Experiment, replicas: int, per_core: Mapping[Any, int]
+    self, experiment: bindings.Experiment, kind: str, replicas: int, per_core: Mapping[Any, int]
   ) -> None:
     self._input_fns = experiment.input_fns
     self._per_core = per_core
-    params = dict(experiment.params, use_tpu=True)
+    params = dict(experiment.params, use_tpu=kind == "tpu")
+    device = device_lib.Device(kind, replica.OneOfMany(replicas))
     self._feeder = feeder.Feeder(
-      feeder.Layout(replicas, replicas), per_core.__getitem__, experiment.config, params
+      feeder.layout_of(device, experiment.config), per_core.__getitem__, experiment.config, params
     )
     model_fn = spec.ModelFn(experiment.model_fn)
     model_fn.check_params(experiment.params)
-    self.planner = plan.Planner(experiment.config, plan.Target(replicas=1))
+    self._planner = plan.Planner(experiment.config, plan.target_of(device, experiment.config))
     self.program = step.Program(
       model_fn,
-      strategy=replica.OneOfMany(replicas),
+      strategy=device.strategy,
       params=params,
       batch_sizes=per_core,
       config=experiment.config,
     )
 
-  def call_input_fn(self, kind: Kind) -> Any:
-    """Calls the input_fn of a kind and checks its dataset against what a TPU needs.
+  def call_input_fn(self, kind: Kind) -> tuple[Any, int | None]:
+    """Calls the input_fn of a kind and checks its dataset.
 
     Returns:
-      The element that one replica's step gets: a nest of tf.TensorSpec with static shapes.
+      (element, groups): what one replica's step gets, a nest of tf.TensorSpec with static shapes;
+      and how many groups an evaluation or a prediction has, None if that is not known.
 
     Raises:
-      InputError: the input_fn fails, or its elements cannot be used on a TPU.
+      InputError: the input_fn fails, or its elements cannot be used on the device.
     """
     input_fn = self._input_fns[kind]
     try:
-      dataset, _ = self._feeder.batches(kind, input_fn)
-      for path, leaf in elements.named_leaves(dataset.element_spec):
-        if leaf.dtype in (tf.string, tf.variant, tf.resource):
-          raise errors.InputError(
-            f"{path} ({kind}) has dtype {leaf.dtype.name}, which a TPU does "
-            "not have: turn it into numbers in the input_fn."
-          )
+      dataset = self._feeder.for_loop(kind, input_fn)
+      xla_program.check_dtypes(kind, dataset.element_spec)
     except errors.InputError as error:
       raise errors.InputError(f"{error} ({bindings.place_of(input_fn)})") from error
-    return with_batch(dataset.element_spec, self._per_core[kind])
+    if kind == Kind.TRAIN:
+      return dataset.element_spec, None
+    cardinality = int(dataset.cardinality().numpy())
+    return input_groups.core_spec(dataset.element_spec), cardinality if cardinality >= 0 else None
 
-  def trace(self, plan_: plan.Plan) -> traced_program.TracedProgram:
-    """Traces a program, whose variables have no values.
-
-    Raises:
-      core_results.TooLarge: what so many groups give exceeds plan_.limit_bytes.
-      ModelFnError: the model_fn raised.
-    """
-    with tf.variable_creator_scope(abstract_variables.without_values):
-      return traced_program.trace(self.program, plan_)
-
-  def trace_planned(self, kind: Kind, element: Any) -> traced_program.TracedProgram:
+  def trace(
+    self, kind: Kind, element: Any, groups: int | None = None
+  ) -> traced_program.TracedProgram:
     """Traces what the device runs in one program: many steps, or groups, where they may be one.
+
+    Its variables have no values.
 
     Args:
       kind: the kind.
-      element: what `call_input_fn` returns.
+      element: the spec of one replica's batch.
+      groups: how many an evaluation or a prediction has, or None.
 
     Raises:
+      InputError: the input has a dtype that XLA devices do not have.
       ModelFnError: the model_fn raised.
       SettingError: TPUConfig.steps_per_program cannot be had.
     """
-    return traced_program.trace_longest(self.planner.plan(kind, element), self.trace)
+    with tf.variable_creator_scope(abstract_variables.without_values):
+      return traced_program.trace_longest(
+        self._planner.plan(kind, element, groups), lambda each: xla_program.trace(self.program, each)
+      )
+
+  def lower(self, traced: traced_program.TracedProgram) -> pjrt_program.Program:
+    """Lowers a traced program.
+
+    Raises:
+      LowerError: XLA cannot compile it, or it cannot be made a function without variables.
+    """
+    replicas = self.program.strategy.num_replicas_in_sync
+    return xla_program.of(traced, self.program.store, replicas).program
 
 
 def with_batch(element: Any, per_core: int) -> Any:

@@ -1,16 +1,15 @@
-"""The TPUs that a step can be compiled for, by the names that Google Cloud gives them.
+"""What a step can be compiled for: TPUs, by the names that Google Cloud gives them, and a CPU.
 
 topology.find("v3-8")     # one board
 topology.find("v3-2048")  # a whole pod
+topology.find("xla:8")    # eight XLA devices of this machine's CPU
 """
 
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
 
 from trainer import errors
-from trainer.cli import command
 
 _GIB = 2**30
 
@@ -58,6 +57,8 @@ class Topology:
   options: tuple = ()
   chips_per_host: int = 4
 
+  kind = platform = "tpu"  # of the device and of its PJRT plug-in
+
   @property
   def compiler_name(self) -> str:
     """The TPU compiler's name."""
@@ -92,6 +93,28 @@ class Topology:
   def bytes_per_second(self) -> float:
     """One core's share of the memory bandwidth of its chip."""
     return self.chip.gb_per_second * 1e9 / self.chip.cores
+
+
+@dataclasses.dataclass(frozen=True)
+class XlaDevices:
+  """XLA devices of this machine's CPU: programs are compiled for them as a run compiles them.
+
+  Attributes:
+    replicas: the number of devices.
+  """
+
+  replicas: int
+
+  kind, platform = "xla", "cpu"
+  compiler_name, options, memory_bytes = "", (), 0
+
+  @property
+  def name(self) -> str:
+    """The name of the device."""
+    return f"xla:{self.replicas}"
+
+
+AnyTopology = Topology | XlaDevices
 
 
 # Sources of the peaks: https://cloud.google.com/tpu/docs/v3, and the pages of v4, v5e, v5p and v6e;
@@ -152,15 +175,17 @@ TOPOLOGIES = {
 }
 
 
-def find(name: str) -> Topology:
+def find(name: str) -> AnyTopology:
   """Returns the topology of this name; "v5litepod-N" is another name of "v5e-N".
 
   Raises:
     SettingError: there is none; the message lists the names.
   """
+  if match := re.fullmatch(r"xla:([1-9]\d*)", name):
+    return XlaDevices(int(match[1]))
   known = re.sub("^v5litepod-", "v5e-", name)
   if known not in TOPOLOGIES:
-    raise errors.SettingError(f"--topology={name}: expected {names()}.")
+    raise errors.SettingError(f"--topology={name}: expected {names()}; or xla:8.")
   return TOPOLOGIES[known]
 
 
@@ -171,22 +196,3 @@ def names() -> str:
     if topology.chip is not _V4_MEGACORE:
       sizes.setdefault(topology.chip.name, []).append(topology.name.rpartition("-")[2])
   return "; ".join([*(f"{kind}-{', '.join(sizes[kind])}" for kind in sizes), "v4-8-megacore"])
-
-
-def xla_device(topologies: Sequence[str], folder: str) -> str:
-  """Returns what --topology names of XLA devices, such as "xla:8"; "" where it names TPUs.
-
-  Raises:
-    SettingError: --topology and --save do not go together.
-  """
-  found = [name for name in topologies if re.fullmatch(r"xla:[1-9]\d*", name)]
-  if not found and not folder:
-    return ""
-  if len(found) != 1 or len(topologies) != 1 or not folder:
-    raise errors.SettingError(
-      f"--topology={','.join(topologies)} --save={folder}: expected both, with one topology such "
-      "as xla:8. Programs are kept for XLA devices of the CPU; of what is compiled for a TPU there "
-      "is the report alone."
-    )
-  command.require_local(folder, "--save")
-  return found[0]

@@ -17,7 +17,6 @@ __all__ = [
   "executor",
   "functionalize",
   "graph_operations",
-  "hlo_program",
   "loop_input",
   "lowering",
   "multi_group",

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import run_config
+from trainer.inputs import groups as input_groups
 from trainer.programs import (
   eval_loop,
   host_call,
@@ -108,8 +109,7 @@ class DeviceLoops:
       # The programs of several groups count the metrics after them, whatever the name is.
       return self._once(make, group_spec, kind, plan.length, name if plan.length == 1 else "")
 
-    element, _ = group_spec
-    core = tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), element)
+    core = input_groups.core_spec(group_spec)
     return traced_program.trace_longest(self.planner.plan(kind, core, groups), trace)
 
   def _once(self, trace: Callable, element_spec: Any, *key: Any) -> Any:

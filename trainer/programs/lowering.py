@@ -1,16 +1,16 @@
-"""Lowers a traced program to the HLO that a compiler takes.
+"""Lowers a traced program to the HLO that a compiler takes, the same for every XLA device.
 
-Where tensorflow-tpu is installed it lowers as a TPU does: other TensorFlows do not have the
-operations of XLA's TPU device. There it is the only way: this TensorFlow lowers nothing for a CPU.
+    functionalized = functionalize_traced(traced.concrete)
+    hlo = lower(functionalized, names)
 """
 
 import re
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from trainer import errors
-from trainer.devices import tensorflow_package
-from trainer.programs import functionalize, graph_operations, hlo_program
+from trainer.programs import functionalize, graph_operations
 from trainer.tracing import user_frames
 
 # Ops that cannot run on a TPU → what to do instead.
@@ -79,46 +79,36 @@ class LowerError(errors.OctetError, RuntimeError):
     self.file, self.line, self.op, self.suggestion = file, line, op, suggestion
 
 
-def is_as_on_tpu() -> bool:
-  """Returns whether the installed TensorFlow lowers as a TPU does."""
-  return tensorflow_package.installed().for_tpu
-
-
-def lower(
+def functionalize_traced(
   traced: tf.types.experimental.ConcreteFunction, step: tf.Tensor | None = None
-) -> hlo_program.HloProgram:
-  """Lowers a traced program, once it is functionalized.
+) -> functionalize.Functionalized:
+  """Makes a traced program a function without variables.
 
   Args:
-    traced: the function, whose arguments are flat.
+    traced: the program, whose arguments are flat.
     step: the handle of the global step, see functionalize.Functionalized.
 
   Raises:
-    LowerError: XLA cannot compile the program, or it cannot be made a function without variables.
+    LowerError: an operation uses a variable in a way that is not known here.
   """
-  functionalized = None
   try:
-    functionalized = functionalize.Functionalized(traced, step)
-    return lower_functionalized(functionalized, "TPU" if is_as_on_tpu() else None)
+    return functionalize.Functionalized(traced, step)
   except functionalize.ImpureError as error:
     raise LowerError(str(error), op=error.operation.type) from error
-  except (ValueError, TypeError, tf.errors.OpError) as error:
-    # Not chained: TensorFlow's message is long, and what helps of it is in ours.
-    raise lower_error(str(error), functionalized) from None
 
 
-def lower_functionalized(
-  functionalized: functionalize.Functionalized, platform: str | None = None
-) -> hlo_program.HloProgram:
-  """Lowers a function without variables. A variable that it assigns is updated in place.
+def lower(functionalized: functionalize.Functionalized, names: Sequence[str]) -> bytes:
+  """Lowers a function without variables; returns a serialized HloModuleProto.
+
+  Its arguments are the variables and then those of the function, its results the next values of the
+  variables that the function assigns and then those of the function.
 
   Args:
     functionalized: the function.
-    platform: "TPU" where tensorflow-tpu is installed; None for the way of this TensorFlow.
+    names: of its variables, for messages.
 
   Raises:
-    ImpureError: the function cannot be made a function without variables.
-    ValueError: XLA cannot compile it.
+    LowerError: XLA cannot compile the function.
   """
   specs = [*functionalized.specs, *functionalized.arguments]
   count = len(functionalized.specs)
@@ -127,17 +117,20 @@ def lower_functionalized(
     return functionalized.call(given[:count], given[count:])
 
   function = tf.function(pure, jit_compile=True, autograph=False)
-  outputs = function.get_concrete_function(*specs).outputs
-  # XLA leaves the results out that it knows already.
-  computed = [tf.get_static_value(output) is None for output in outputs]
-  aliases = tuple(
-    (sum(computed[:position]), parameter)
-    for position, parameter in enumerate(functionalized.assigned)
-    if computed[position]
-  )
-  given = {"platform_name": platform} if platform else {}
-  hlo = function.experimental_get_compiler_ir(*specs)(stage="hlo_serialized", **given)
-  return hlo_program.HloProgram(hlo, hlo_program.TPU if platform else hlo_program.CPU, aliases)
+  try:
+    outputs = function.get_concrete_function(*specs).outputs
+    for index, output in zip(functionalized.assigned, outputs, strict=False):
+      if tf.get_static_value(output) is not None:
+        raise LowerError(
+          f"The variable {names[index]} gets a value that does not depend on the step or the "
+          "batch: XLA leaves it out of the program. Assign it before the training"
+        )
+    return function.experimental_get_compiler_ir(*specs)(stage="hlo_serialized")
+  except functionalize.ImpureError as error:
+    raise LowerError(str(error), op=error.operation.type) from error
+  except (ValueError, TypeError, tf.errors.OpError) as error:
+    # Not chained: TensorFlow's message is long, and what helps of it is in ours.
+    raise lower_error(str(error), functionalized) from None
 
 
 def lower_error(

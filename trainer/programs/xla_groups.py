@@ -4,7 +4,6 @@ They are as those of `multi_group`. A partial batch is a program of its own, of 
 device computes it, and the first one's result counts.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,16 +17,13 @@ from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
-_NO_LIMIT = 2**62
-
 
 class GroupProgram(multi_group.GroupProgram):
   """A program of several groups, for XLA devices.
 
   Args:
     program: the step.Program, which is traced as one replica of many.
-    plan: of the program, with the batches of all cores. It takes a stack also where it is of one
-      group, whose results may have any size.
+    plan: of the program, with the batches of all cores, see `xla_program.trace`.
 
   Raises:
     core_results.TooLarge: see multi_group.GroupProgram.
@@ -35,14 +31,12 @@ class GroupProgram(multi_group.GroupProgram):
   """
 
   def __init__(self, program: step_lib.Program, plan: plan_lib.Plan) -> None:
-    limit = plan.limit_bytes if plan.length > 1 else _NO_LIMIT
-    stacked = dataclasses.replace(plan, is_stacked=True, limit_bytes=limit)
-    traced = xla_program.trace(program, stacked)
+    traced = xla_program.trace(program, plan)
     super().__init__(program, traced)
     self.plan = plan
     self._kept = traced.kept
     self._variables: Any = program.store.on_xla
-    self._made = xla_program.of(traced, self._variables, plan.replicas)
+    self._made = xla_program.of(traced, program.store, plan.replicas)
     self._executable: Any = None
 
   def compile(self) -> Any:

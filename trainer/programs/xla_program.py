@@ -1,7 +1,7 @@
 """Makes a program for XLA devices of a traced one: without variables, as code that PJRT runs.
 
     traced = xla_program.trace(program, plan)
-    made = xla_program.of(traced, variables, replicas=8)
+    made = xla_program.of(traced, store, replicas=8)
     execution.Executable(made.program, connected)
 
 TensorFlow lowers the program for a CPU, also where a TPU runs it.
@@ -17,10 +17,13 @@ import tensorflow as tf
 from trainer import errors
 from trainer.inputs import elements
 from trainer.pjrt import program as pjrt_program
-from trainer.programs import functionalize, lowering, traced_program
+from trainer.programs import lowering, traced_program
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
+from trainer.settings.kinds import Kind
 from trainer.tracing import xla_variables
+
+_NO_LIMIT = 2**62
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,24 +44,25 @@ def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.Trac
 
   Args:
     program: the step.Program.
-    plan: of the program, with the batches of all replicas.
+    plan: of the program, with the batches of all replicas. It takes a stack also where it is of one
+      step, or of one group, whose results may have any size.
 
   Raises:
     InputError: the input has a dtype that XLA devices do not have.
     core_results.TooLarge, ModelFnError: see `traced_program.trace`.
   """
-  _check_input(plan)
-  return traced_program.trace(program, dataclasses.replace(plan, replicas=1))
+  check_dtypes(plan.kind, plan.element_spec)
+  limit = plan.limit_bytes if plan.length > 1 else _NO_LIMIT
+  stacked = dataclasses.replace(plan, replicas=1, is_stacked=True, limit_bytes=limit)
+  return traced_program.trace(program, stacked)
 
 
-def of(
-  traced: traced_program.TracedProgram, variables: xla_variables.XlaVariables, replicas: int
-) -> XlaProgram:
+def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaProgram:
   """Lowers a program of one of many replicas that takes a stack.
 
   Args:
     traced: the program.
-    variables: has its variables.
+    store: the VariableStore, which has its variables.
     replicas: the number of devices that run it together.
 
   Raises:
@@ -66,19 +70,13 @@ def of(
   """
   from trainer.pjrt import jaxlib_internals  # which imports jax
 
-  functionalized = None
-  try:
-    functionalized = functionalize.Functionalized(traced.concrete, traced.global_step.handle)
-    hlo = lowering.lower_functionalized(functionalized)
-  except functionalize.ImpureError as error:
-    raise lowering.LowerError(str(error), op=error.operation.type) from error
-  except (ValueError, TypeError, tf.errors.OpError) as error:
-    # Not chained: TensorFlow's message is long, and what helps of it is in ours.
-    raise lowering.lower_error(str(error), functionalized) from None
+  functionalized = lowering.functionalize_traced(traced.concrete, traced.global_step.handle)
   arguments = [
-    variables.argument(handle, spec)
+    xla_variables.argument(store, handle, spec)
     for handle, spec in zip(functionalized.handles, functionalized.specs, strict=True)
   ]
+  hlo = lowering.lower(functionalized, [each.name for each in arguments])
+  results = [arguments[index] for index in functionalized.assigned]
   leaves = traced.specs[:-2]  # then first and count
   inputs = tuple(f":input/{index}" for index in range(len(leaves)))
   arguments += [
@@ -89,16 +87,8 @@ def of(
     _argument(name, tf.TensorSpec([], tf.int32), pjrt_program.Role.SCALAR)
     for name in (pjrt_program.FIRST, pjrt_program.COUNT)
   ]
-  results = [arguments[argument] for _, argument in hlo.aliases]
-  if len(results) < len(functionalized.assigned):
-    known = {argument for _, argument in hlo.aliases}
-    (unknown, *_) = [index for index in functionalized.assigned if index not in known]
-    raise lowering.LowerError(
-      f"The variable {arguments[unknown].name} gets a value that does not depend on the step or "
-      "the batch: XLA leaves it out of the program. Assign it before the training"
-    )
   program = pjrt_program.Program(
-    jaxlib_internals.stablehlo_of_hlo(hlo.hlo),
+    jaxlib_internals.stablehlo_of_hlo(hlo),
     tuple(arguments),
     tuple(pjrt_program.Result(each.name, each.shape, each.dtype, True) for each in results),
     replicas,
@@ -106,10 +96,17 @@ def of(
   return XlaProgram(program, inputs)
 
 
-def _check_input(plan):
-  """Raises InputError if XLA devices do not have the dtypes of an input."""
-  kind = plan.kind
-  for path, leaf in elements.named_leaves(plan.element_spec):
+def check_dtypes(kind: Kind, element_spec: Any) -> None:
+  """Checks an input.
+
+  Args:
+    kind: of the run.
+    element_spec: of its elements.
+
+  Raises:
+    InputError: it has a dtype that XLA devices do not have.
+  """
+  for path, leaf in elements.named_leaves(element_spec):
     if leaf.dtype in (tf.string, tf.variant, tf.resource):
       raise errors.InputError(
         f"{path} ({kind}) has dtype {leaf.dtype.name}, which an XLA device does not have: turn it "

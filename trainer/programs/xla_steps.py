@@ -81,7 +81,7 @@ class StepsProgram(multi_step.StepsLoop):
     super().__init__(plan, traced, host)
     self._variables = variables
     self._global_step = program.global_step
-    self._made = xla_program.of(traced, variables, plan.replicas)
+    self._made = xla_program.of(traced, program.store, plan.replicas)
     self._executable: Any = None
     self._host_call = tf.function(self._call_newest, autograph=False)
 

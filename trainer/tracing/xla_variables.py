@@ -40,7 +40,7 @@ class XlaVariables:
     self.on_devices = device_values.DeviceValues(connected)
     self._compiler = compilation.Compiler(connected, compiled)
     self._store = store
-    self._variables: dict[str, tf.Variable] = {}  # those of `_arguments`
+    self._variables: dict[str, tf.Variable] = {}  # by name, those of `_arguments` and others
     self._arguments: dict[str, pjrt_program.Argument] = {}  # of all programs so far
     # By name, the tensor that a variable had when host and devices were last equal. TensorFlow
     # assigns a new buffer while somebody holds the old one, so another buffer means an assignment.
@@ -48,31 +48,6 @@ class XlaVariables:
     self._is_newer_on_devices = False
     self._may_be_assigned = True  # on the host, since the last program
     self._is_compared = False  # whether the devices' values were compared with each other
-
-  def argument(self, handle: tf.Tensor, spec: tf.TensorSpec) -> pjrt_program.Argument:
-    """Returns the argument of a program that a variable becomes.
-
-    Args:
-      handle: of the variable.
-      spec: of its value.
-    """
-    for variable in (*self._store.variables.values(), *self._store.local_variables()):
-      if variable.handle is handle:
-        # A statistic differs between the devices, as between the replicas of other strategies.
-        is_own = variable.synchronization == tf.VariableSynchronization.ON_READ
-        role = pjrt_program.Role.OWN_VARIABLE if is_own else pjrt_program.Role.VARIABLE
-        name = self._name(variable)
-        self._variables[name] = variable
-        return pjrt_program.Argument(name, tuple(spec.shape.as_list()), spec.dtype.name, role)
-    raise errors.ModelFnError(
-      "A step uses a variable that the model_fn did not make: an XLA device has those of the "
-      "model_fn alone."
-    )
-
-  def _name(self, variable):
-    name = variable.name.removesuffix(":0")
-    # Both homes may have a variable of the same name.
-    return name if self._store.variables.get(name) is variable else f"/{name}"
 
   def compile(self, program: pjrt_program.Program, kind: Kind) -> Any:
     """Returns the execution.Executable of a program for the devices."""
@@ -83,7 +58,9 @@ class XlaVariables:
     new = {each.name: each for each in arguments if each.name not in self._arguments}
     if not new and not self._may_be_assigned:
       return
-    self._arguments.update(new)
+    if new:
+      self._arguments.update(new)
+      self._variables = {_name(self._store, each): each for each in _all_variables(self._store)}
     assigned = self._assigned()
     if self.on_devices.is_lost:
       assigned = self._all_of(assigned)
@@ -106,12 +83,12 @@ class XlaVariables:
     """
     self._may_be_assigned = True
     for variable in variables:
-      self._equal.pop(self._name(variable), None)
+      self._equal.pop(_name(self._store, variable), None)
 
   def count_on_host(self, global_step: tf.Variable, value: int) -> None:
     """Assigns the host's global step, which the devices have counted themselves."""
     global_step.assign(value)
-    self._equal[self._name(global_step)] = global_step.read_value()
+    self._equal[_name(self._store, global_step)] = global_step.read_value()
 
   def bring_to_host(self) -> None:
     """Gives the host's variables the devices' values; of each device's own, their mean.
@@ -144,13 +121,13 @@ class XlaVariables:
     Raises:
       ExecutionError: a program has failed.
     """
-    names = [self._name(variable) for variable in variables]
+    names = [_name(self._store, variable) for variable in variables]
     found = self.on_devices.read_each(names)
     return [found[name] for name in names]
 
   def reset(self, variables: Iterable[tf.Variable]) -> None:
     """Sets local variables to zero on all devices."""
-    arguments = [self._arguments[self._name(variable)] for variable in variables]
+    arguments = [self._arguments[_name(self._store, variable)] for variable in variables]
     zeros = {each.name: np.zeros(each.shape, each.dtype) for each in arguments}
     self.on_devices.put(arguments, zeros)
 
@@ -184,6 +161,40 @@ class XlaVariables:
           "(tf.distribute.get_replica_context().all_reduce)."
         )
     self._is_compared = True
+
+
+def argument(store: Any, handle: tf.Tensor, spec: tf.TensorSpec) -> pjrt_program.Argument:
+  """Returns the argument of a program that a variable becomes.
+
+  Args:
+    store: the VariableStore, which has the variable.
+    handle: of the variable.
+    spec: of its value.
+
+  Raises:
+    ModelFnError: the model_fn did not make the variable.
+  """
+  for variable in _all_variables(store):
+    if variable.handle is handle:
+      # A statistic differs between the devices, as between the replicas of other strategies.
+      is_own = variable.synchronization == tf.VariableSynchronization.ON_READ
+      role = pjrt_program.Role.OWN_VARIABLE if is_own else pjrt_program.Role.VARIABLE
+      name = _name(store, variable)
+      return pjrt_program.Argument(name, tuple(spec.shape.as_list()), spec.dtype.name, role)
+  raise errors.ModelFnError(
+    "A step uses a variable that the model_fn did not make: an XLA device has those of the "
+    "model_fn alone."
+  )
+
+
+def _all_variables(store):
+  return (*store.variables.values(), *store.local_variables())
+
+
+def _name(store, variable):
+  name = variable.name.removesuffix(":0")
+  # Both homes may have a variable of the same name.
+  return name if store.variables.get(name) is variable else f"/{name}"
 
 
 def mean_of(values: np.ndarray) -> np.ndarray:

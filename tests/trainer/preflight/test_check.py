@@ -7,7 +7,7 @@ import pytest
 import trainer
 from tests.trainer.preflight import programs
 from trainer import errors
-from trainer.preflight import bridge, check, compiler, memory, topology
+from trainer.preflight import check, compiler, memory, topology
 from trainer.preflight import steps as steps_lib
 from trainer.programs import graph_operations
 from trainer.settings import kinds
@@ -19,7 +19,7 @@ EVALUATED, PREDICTED = 4 + 8 * (4 + 10 * 4), 8 * 10 * 4
 
 def compiled(allocated):
   return compiler.Compiled(
-    "TPU v3", 1.0, 1, 1, 1, 1, 1, allocated, 1e6, 1e6, None, {}, memory.Listing("", "", allocated)
+    "TPU v3", 1.0, 1, 1, 1, 1, 1, allocated, 1e6, 1e6, None, None, {}, memory.Listing("", "", allocated)
   )
 
 
@@ -32,7 +32,7 @@ def fake_compiler(monkeypatch):
   def put(*results):
     answers, calls = iter(results), []
 
-    def compile_program(hlo, topology, timeout_seconds):
+    def compile_program(program, topology, timeout_seconds, kept=""):
       calls.append(topology.name)
       answer = next(answers)
       if isinstance(answer, Exception):
@@ -89,7 +89,7 @@ def test_what_is_lowered_once_is_compiled_for_each_topology(fake_compiler):
   for name in ("v2-8", "v3-8"):
     assert checker.check_step("train", topology.find(name)).failed == ""
   assert calls == ["v2-8", "v3-8"]
-  assert model_calls == ["train", "train"]  # for one core that is lowered, and for the bridge
+  assert model_calls == ["train"]
 
 
 def test_too_large_is_searched_from_there(fake_compiler):
@@ -132,46 +132,43 @@ def test_step_without_an_input_fn_is_a_mistake_in_the_question():
   assert experiment.kinds() == ["train", "predict"]
 
 
-def test_the_device_loop_goes_through_the_bridge(fake_compiler):
+def test_the_device_loop(fake_compiler):
   fake_compiler(compiled(2**20), compiled(2**20), compiled(2**20))
   checker = check.Check(programs.experiment())
-  train, evaluation, prediction = (checker.check_step(kind, V3).bridged for kind in kinds.Kind)
+  train, evaluation, prediction = (checker.check_step(kind, V3).loop for kind in kinds.Kind)
   step = 8 * (4 * programs.SIDE**2 * 3 + 4)  # bytes of the input of a core
   # Of a training the host reads the sum of the losses, the step that is not finite and the learning
   # rate; of an evaluation each loss, and what the metrics are of; and all predictions.
-  for bridged, steps, results in (
-    (train, 100, 8 + 8 + 4),
-    (evaluation, 64, 64 * EVALUATED),
-    (prediction, 64, 64 * PREDICTED),
-  ):
-    assert bridged == bridge.Bridged(
-      clusters=1,
-      replicas=8,
-      steps_per_program=steps,
-      host_ops_in_loop=[],
-      stacked_input_bytes=steps * step,
-      result_bytes=results,
-      input_bytes_per_step=step,
-      result_bytes_per_step=results / steps,
-    )
+  assert train == check.DeviceLoop(100, 100 * step, 8 + 8 + 4)
+  assert evaluation == check.DeviceLoop(64, 64 * step, 64 * EVALUATED)
+  assert prediction == check.DeviceLoop(64, 64 * step, 64 * PREDICTED)
 
 
-def test_a_loop_on_the_host_has_the_places_where_it_waits(fake_compiler):
-  """Where the host calls each step, because not even two fit into a stack."""
+def test_a_stack_that_holds_one_group(fake_compiler):
   fake_compiler(compiled(2**20))
   config = trainer.RunConfig(tpu_config=trainer.TPUConfig(stacked_input_bytes=1))
   checker = check.Check(dataclasses.replace(programs.experiment(), config=config))
-  bridged = checker.check_step("eval", V3).bridged
-  assert (bridged.clusters, bridged.steps_per_program, bridged.result_bytes) == (1, 1, EVALUATED)
-  assigns = [operation for operation in bridged.host_ops_in_loop if operation.startswith("Assign")]
-  assert any(f"({programs.__file__}:" in operation for operation in assigns)
+  loop = checker.check_step("eval", V3).loop
+  assert (loop.steps_per_program, loop.result_bytes) == (1, EVALUATED)
+
+
+def test_xla_devices_of_a_cpu_have_no_memory_to_fit(fake_compiler):
+  calls = fake_compiler(compiled(2**60))
+  told = []
+  checker = check.Check(
+    programs.experiment(), tell=lambda report, stage, value: told.append(stage)
+  )
+  report = checker.check_step("train", topology.find("xla:8"))
+  assert (report.failed, told) == ("", list(check.STAGES[:-1]))
+  assert calls == ["xla:8"]
+  assert report.time is None
 
 
 def test_the_place_of_an_op_inside_of_the_loop():
-  steps = steps_lib.Steps(programs.experiment(), V3.replicas, {"train": 8})
-  graph = steps.trace_planned("train", steps.call_input_fn("train")).concrete.graph
+  steps = steps_lib.Steps(programs.experiment(), "tpu", V3.replicas, {"train": 8})
+  graph = steps.trace("train", *steps.call_input_fn("train")).concrete.graph
   named = next(
     operation.name for operation in graph_operations.walk(graph) if operation.type == "Conv2D"
   )
-  # As the compiler names it: with parts of its own behind TensorFlow's name.
-  assert check._place(graph, f"{named}/transpose").startswith(f"{programs.__file__}:")
+  # As the compiler names it: with the loop around it before TensorFlow's name, and parts behind.
+  assert check._place(graph, f"while/{named}/transpose").startswith(f"{programs.__file__}:")

@@ -8,7 +8,6 @@ import pytest
 from tests.trainer.preflight import programs
 from trainer.preflight import check, compiler, topology
 from trainer.preflight import steps as steps_lib
-from trainer.programs import lowering
 
 pytestmark = pytest.mark.preflight
 
@@ -61,11 +60,10 @@ def test_what_the_compiler_refuses_is_an_error_here():
 
 def test_two_compile_at_once_in_spite_of_libtpus_lock():
   with futures.ThreadPoolExecutor() as pool:
-    steps = steps_lib.Steps(programs.experiment(), 8, {"predict": 8})
-    traced = steps.trace_planned("predict", steps.call_input_fn("predict"))
-    hlo = lowering.lower(traced.concrete)
+    steps = steps_lib.Steps(programs.experiment(), "tpu", 8, {"predict": 8})
+    program = steps.lower(steps.trace("predict", *steps.call_input_fn("predict")))
     results = list(
-      pool.map(lambda _: compiler.compile_program(hlo, topology.find("v3-8"), 300), range(2))
+      pool.map(lambda _: compiler.compile_program(program, topology.find("v3-8"), 300), range(2))
     )
   assert [type(result) for result in results] == [compiler.Compiled] * 2
   assert results[0].flops == results[1].flops

@@ -4,12 +4,13 @@ import types
 
 import pytest
 
+from trainer import errors
 from trainer.cli import processes
-from trainer.devices import tensorflow_package
+from trainer.pjrt import program
 from trainer.preflight import compiler, topology
-from trainer.programs import hlo_program
 
 V3 = topology.find("v3-8")
+NOTHING = program.Program(b"", (), (), 8)
 
 
 @pytest.fixture
@@ -33,41 +34,37 @@ def answer(text):
 def test_compiler_that_aborts_is_an_error_with_its_last_words(in_its_place):
   in_its_place("echo 'F0101 topology.cc:7] Check failed: HasCore(3)'; echo other; kill -ABRT $$")
   with pytest.raises(compiler.CompileError, match=r"SIGABRT.*\n.*Check failed: HasCore\(3\)"):
-    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
+    compiler.compile_program(NOTHING, V3, 60)
 
 
 def test_compiler_that_the_machine_kills(in_its_place):
   in_its_place("kill -KILL $$")
   with pytest.raises(compiler.CompileError, match="SIGKILL.*out of memory"):
-    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
+    compiler.compile_program(NOTHING, V3, 60)
 
 
 def test_compiler_that_says_nothing(in_its_place):
   in_its_place("exit 3")
   with pytest.raises(compiler.CompileError, match="exit code 3 and gave no answer"):
-    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
+    compiler.compile_program(NOTHING, V3, 60)
 
 
 def test_compiler_that_takes_too_long_is_ended(in_its_place):
   in_its_place("exec sleep 1000")
   with pytest.raises(compiler.CompileError, match="0.2 s.*--timeout_seconds"):
-    compiler.compile_program(hlo_program.HloProgram(b""), V3, timeout_seconds=0.2)
+    compiler.compile_program(NOTHING, V3, timeout_seconds=0.2)
 
 
 def test_refusal_is_told_in_its_words(in_its_place):
   in_its_place(answer('{"error": "INVALID_ARGUMENT: no", "versions": {}}'))
   with pytest.raises(compiler.CompileError, match="refused the program: INVALID_ARGUMENT: no"):
-    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
+    compiler.compile_program(NOTHING, V3, 60)
 
 
-def test_refusal_of_the_older_compiler_beside_tensorflow_tpu_names_the_newer_one(
-  in_its_place, monkeypatch
-):
-  found = tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.31")
-  monkeypatch.setattr(tensorflow_package, "installed", lambda: found)
-  in_its_place(answer('{"error": "INVALID_ARGUMENT: no such topology", "versions": {}}'))
-  with pytest.raises(compiler.CompileError, match=r"0\.0\.31: in an env.*\[cpu,preflight\]"):
-    compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
+def test_a_form_that_cannot_be_kept_is_an_error_of_the_flag(in_its_place):
+  in_its_place(answer('{"unkept": "out/x cannot be written: full.", "versions": {}}'))
+  with pytest.raises(errors.OutputError, match="out/x cannot be written: full.*--save"):
+    compiler.compile_program(NOTHING, V3, 60, "out")
 
 
 def test_memory_that_is_far_too_small(in_its_place):
@@ -77,7 +74,7 @@ def test_memory_that_is_far_too_small(in_its_place):
       'exceeds available HBM (15.50G). HLO", "versions": {}}'
     )
   )
-  result = compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
+  result = compiler.compile_program(NOTHING, V3, 60)
   assert (result.needed_bytes, result.available_bytes) == (21.5 * 2**30, 15.5 * 2**30)
 
 
@@ -88,7 +85,7 @@ def test_memory_that_is_too_small_for_one_array(in_its_place):
       '(size=17179869184) :: #allocation112", "versions": {}}'
     )
   )
-  result = compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
+  result = compiler.compile_program(NOTHING, V3, 60)
   assert (result.needed_bytes, result.available_bytes) == (2**35, V3.memory_bytes)
 
 
@@ -99,5 +96,5 @@ def test_memory_that_is_just_too_small(in_its_place):
       'capacity by 235.0K.", "versions": {}}'
     )
   )
-  result = compiler.compile_program(hlo_program.HloProgram(b""), V3, 60)
+  result = compiler.compile_program(NOTHING, V3, 60)
   assert result.needed_bytes - result.available_bytes == 235 * 2**10

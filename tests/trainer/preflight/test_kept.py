@@ -1,23 +1,25 @@
-"""Preflight keeps the programs that a run on XLA devices of the CPU compiles: --save."""
+"""Preflight keeps the programs that a run compiles: --save. Runs find them."""
 
 import dataclasses
 
 import pytest
 
 from tests.trainer import programs
-from trainer import errors, experiment, run_config
+from trainer import errors, experiment
 from trainer.pjrt import installed
-from trainer.preflight import kept, topology
+from trainer.preflight import bindings, check, topology
 from trainer.settings.kinds import Kind
+
+XLA = topology.find("xla:8")
 
 
 @pytest.fixture
-def config(tmp_path):
+def folder(tmp_path):
   try:
     installed.require()
   except errors.VersionError as error:
     pytest.skip(str(error))
-  return run_config.RunConfig(device="xla:8", compiled=str(tmp_path / "compiled"))
+  return str(tmp_path / "compiled")
 
 
 EVAL_INPUT = programs.examples(80)
@@ -33,65 +35,69 @@ def asked(model_fn=programs.line, eval_input_fn=EVAL_INPUT):
   )
 
 
-def test_a_run_finds_what_preflight_has_kept(tmp_path, config, caplog, monkeypatch):
-  lines = []
-  assert kept.compile_all(asked(), config, [Kind.TRAIN, Kind.EVAL, Kind.PREDICT], lines.append)
-  assert [line.split(": ")[1][:7] for line in lines] == ["kept in"] * 3
+def checker(folder, **changes):
+  return check.Check(bindings.of_run(asked(**changes), "float32"), kept=folder)
+
+
+def test_a_run_finds_what_preflight_has_kept(tmp_path, folder, caplog, monkeypatch):
+  checked = checker(folder)
+  reports = [checked.check_step(kind, XLA) for kind in Kind]
+  assert [report.failed for report in reports] == [""] * 3
+  assert all(report.compiled.kept_bytes for report in reports)
 
   from trainer.pjrt import jaxlib_internals
 
   monkeypatch.setattr(jaxlib_internals, "compile_for", None)
   caplog.clear()
   with caplog.at_level("INFO", logger="absl"):
-    flags = experiment.Flags(
-      model_dir=str(tmp_path / "run"), device="xla:8", compiled=config.compiled
-    )
+    flags = experiment.Flags(model_dir=str(tmp_path / "run"), device="xla:8", compiled=folder)
     metrics = experiment.run(flags, dataclasses.replace(asked(), train_steps=3, exporters=[]))
+    prediction = dataclasses.replace(flags, mode="predict")
+    experiment.run(prediction, asked())
   assert metrics["global_step"] == 3
-  assert caplog.text.count("Found the program of") == 2
+  assert caplog.text.count("Found the program of") == 3
 
 
-def test_a_program_that_fails_does_not_stop_the_others(config):
+def test_a_program_that_fails_does_not_stop_the_others(folder):
   def model_fn(features, labels, mode, params):
     if mode == "train":
       raise ValueError("no training")
     return programs.line(features, labels, mode, params)
 
-  lines = []
-  assert not kept.compile_all(asked(model_fn), config, [Kind.TRAIN, Kind.EVAL], lines.append)
-  assert "xla:8 train: FAILED: " in lines[0]
-  assert "no training" in lines[0]
-  assert "xla:8 eval: kept in" in lines[1]
+  checked = checker(folder, model_fn=model_fn)
+  train, evaluation = (checked.check_step(kind, XLA) for kind in (Kind.TRAIN, Kind.EVAL))
+  assert train.failed == "trace"
+  assert "no training" in train.problem
+  assert evaluation.compiled.kept_bytes
 
 
-def test_a_program_that_is_not_kept_has_failed(tmp_path, config, monkeypatch):
-  from trainer.pjrt import compiled_forms
-
-  def fail(*args):
-    raise errors.OutputError("the disk is full")
-
-  monkeypatch.setattr(compiled_forms.CompiledForms, "add", fail)
-  lines = []
-  assert not kept.compile_all(asked(), config, [Kind.TRAIN], lines.append)
-  assert "FAILED: The program was not kept in " in lines[0]
+def test_a_program_that_is_not_kept_has_failed(tmp_path, folder):
+  (tmp_path / "compiled").write_text("a file")
+  report = checker(folder).check_step(Kind.TRAIN, XLA)
+  assert report.failed == "compile"
+  assert "cannot be written: File exists. (--save)" in report.problem
 
 
-def test_a_kind_without_input_is_refused_before_anything_is_made(config):
-  with pytest.raises(errors.SettingError, match="--steps: eval needs an input_fn"):
-    kept.compile_all(asked(eval_input_fn=None), config, [Kind.TRAIN, Kind.EVAL], print)
+@pytest.mark.preflight
+def test_a_program_for_a_tpu_is_kept_for_its_topology_and_versions(folder):
+  checked = checker(folder)
+  v5e = topology.find("v5e-8")
+  report = checked.check_step(Kind.TRAIN, v5e)
+  assert report.failed == ""
 
+  from trainer.pjrt import compilation, compiled_forms, devices
 
-@pytest.mark.parametrize(
-  "topologies, folder",
-  [(["xla:8"], ""), (["v3-8"], "out"), (["xla:8", "v3-8"], "out"), (["xla:8", "xla:4"], "out")],
-)
-def test_save_is_for_xla_devices_and_they_for_save(topologies, folder):
-  with pytest.raises(errors.SettingError, match="expected both, with one topology such as xla:8"):
-    topology.xla_device(topologies, folder)
-
-
-def test_flags():
-  assert topology.xla_device(["v3-8", "v2-8"], "") == ""
-  assert topology.xla_device(["xla:8"], "out") == "xla:8"
-  with pytest.raises(errors.SettingError, match="--save=gs://bucket/compiled is a URL"):
-    topology.xla_device(["xla:8"], "gs://bucket/compiled")
+  (lowered,) = checked._lowered.values()
+  digest = compilation.digest(lowered.program)
+  forms = compiled_forms.CompiledForms(folder)
+  key = devices.describe(v5e.compiler_name, 8, **dict(v5e.options)).key
+  form, _ = forms.find(digest, key)
+  assert len(form) == report.compiled.kept_bytes
+  for changed, why in (
+    (key | {"jaxlib": "0.0.1"}, "jaxlib (0.10.2, here 0.0.1)"),
+    (devices.describe("v3:2x2", 8).key, "devices (TPU v5 lite, here TPU v3)"),
+  ):
+    form, found = forms.find(digest, changed)
+    assert form is None
+    assert "the compiled form is for another" in found
+    assert why in found

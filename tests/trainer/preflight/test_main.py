@@ -7,7 +7,7 @@ import pytest
 
 from trainer import errors
 from trainer.cli import installation
-from trainer.preflight import compiler
+from trainer.preflight import compiler, topology
 
 
 def preflight(*arguments):
@@ -39,9 +39,10 @@ def test_missing_extra_is_one_sentence(monkeypatch):
   def not_there(name):
     raise compiler.importlib.metadata.PackageNotFoundError(name)
 
+  monkeypatch.setattr(compiler.installed, "require", dict)
   monkeypatch.setattr(compiler.importlib.metadata, "version", not_there)
   with pytest.raises(errors.SettingError, match=re.escape(installation.command("cpu,preflight"))):
-    compiler.require_extra()
+    compiler.require_extra([topology.find("v3-8")])
 
 
 @pytest.mark.preflight

@@ -5,7 +5,6 @@ import pytest
 
 from trainer import errors
 from trainer.preflight import (
-  bridge,
   check,
   compiler,
   estimates,
@@ -34,6 +33,7 @@ def compiled(**changes):
     flops=23e9,
     bytes_accessed=35e6,
     optimal_seconds=-0.996,
+    kept_bytes=None,
     versions={"libtpu": "0.0.51"},
     listing=memory.Listing("ENTRY\n\nENTRY %m {\n %a = f32[] custom-call()\n}", "", 5 * 2**20),
   )
@@ -47,6 +47,7 @@ def passed():
     128,
     {"contract": 0.1, "fit": 0.0},
     warnings=["<resize>"],
+    loop=check.DeviceLoop(20, 2**20, 40),
     compiled=compiled(),
     all_reduces=hlo.AllReduces((400, 100), 8),
     trainable_bytes=500,
@@ -140,23 +141,17 @@ def test_prices_need_a_source_and_a_day():
     prices.prices({"v9-8": (4.5, "USD", "2018-10-08", "x")})
 
 
-@pytest.mark.parametrize(
-  "waits, said", [([], "no op of the host waits"), (["Mean (model.py:3)"], "waits for each step")]
-)
-def test_the_device_loop(waits, said):
-  loop = bridge.Bridged(1, 8, 20, waits, 2**20, 40, 52428, 2)
-  result = dataclasses.replace(passed(), bridged=loop)
-  assert report.as_dict(result)["bridge"] == dict(
-    clusters=1,
-    replicas=8,
-    steps_per_program=20,
-    host_ops_in_loop=waits,
-    stacked_input_bytes=2**20,
-    result_bytes=40,
-    input_bytes_per_step=52428,
-    result_bytes_per_step=2,
+def test_the_device_loop():
+  assert report.as_dict(passed())["loop"] == dict(
+    steps_per_program=20, stacked_input_bytes=2**20, result_bytes=40
+  )
+  assert "20 steps in one program of 8 cores, 1.00 MiB" in report.text(passed())
+
+
+def test_of_a_cpu_the_report_says_what_was_kept():
+  result = dataclasses.replace(
+    passed(), topology=topology.find("xla:8"), compiled=compiled(kept_bytes=2**20), time=None
   )
   text = report.text(result)
-  assert "20 steps in one program of 8 cores, 1.00 MiB" in text
-  assert said in text
-  assert ("host waits at" in text) == bool(waits)
+  assert "the compiled program, 1.00 MiB, for runs with --compiled" in text
+  assert "memory " not in text

@@ -7,41 +7,51 @@ from tests.trainer.preflight import programs
 from trainer import errors
 from trainer.devices import replica
 from trainer.preflight import steps as steps_lib
-from trainer.programs import lowering, plan
+from trainer.programs import graph_operations, lowering
 from trainer.settings import kinds
 from trainer.tracing import user_frames
 
 
 def steps_of(experiment, replicas=8):
   return steps_lib.Steps(
-    experiment, replicas, {kind: experiment.per_core(kind, replicas) for kind in kinds.Kind}
+    experiment, "tpu", replicas, {kind: experiment.per_core(kind, replicas) for kind in kinds.Kind}
   )
 
 
 def traced(experiment, kind="train", replicas=8):
-  """(Steps, what was traced of one step)."""
+  """(Steps, what was traced of many)."""
   steps = steps_of(experiment, replicas)
-  return steps, steps.trace(plan.Plan(kind, steps.call_input_fn(kind), replicas=1))
+  return steps, steps.trace(kind, *steps.call_input_fn(kind))
 
 
-def lower(program):
-  return lowering.lower(program.concrete)
+def operations(program, *types):
+  return [each for each in graph_operations.walk(program.concrete.graph) if each.type in types]
 
 
-def all_reduces(graph):
-  return [operation for operation in graph.get_operations() if operation.type == "XlaAllReduce"]
+def all_reduces(program):
+  return operations(program, "XlaAllReduce")
 
 
 @pytest.mark.parametrize("kind", kinds.Kind)
-def test_each_kind_of_step_becomes_hlo(kind):
-  _, program = traced(programs.experiment(), kind)
-  assert program.specs[0].shape == (8, programs.SIDE, programs.SIDE, 3)
-  assert len(lower(program).hlo) > 1000
+def test_each_kind_of_step_becomes_a_program(kind):
+  steps, program = traced(programs.experiment(), kind)
+  assert program.specs[0].shape == (program.plan.length, 8, programs.SIDE, programs.SIDE, 3)
+  made = steps.lower(program)
+  assert made.replicas == 8
+  assert len(made.code) > 1000
+
+
+def test_an_evaluation_has_no_more_groups_than_its_input():
+  def few(params):
+    return programs.input_fn(params).take(17)
+
+  _, program = traced(programs.experiment(inputs=few), "eval")
+  assert program.plan.length == 3  # two of eight batches, and one of the rest
 
 
 def test_every_gradient_is_reduced_over_all_replicas():
   steps, program = traced(programs.experiment())
-  reduced = all_reduces(program.concrete.graph)
+  reduced = all_reduces(program)
   assert sorted(operation.outputs[0].shape.num_elements() for operation in reduced) == sorted(
     variable.shape.num_elements()
     for variable in steps.program.store.variables.values()
@@ -53,9 +63,9 @@ def test_every_gradient_is_reduced_over_all_replicas():
 
 def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
   _, program = traced(programs.experiment(programs.old_optimizer))
-  assert len(all_reduces(program.concrete.graph)) == 2
+  assert len(all_reduces(program)) == 2
   plain, normed = (
-    len(all_reduces(program.concrete.graph))
+    len(all_reduces(program))
     for _, program in (
       traced(programs.experiment()),
       traced(
@@ -71,25 +81,23 @@ def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
 
 
 def test_steps_that_accumulate_clip_average_and_summarize_become_hlo():
-  _, program = traced(programs.experiment(programs.accumulates))
-  assert len(lower(program).hlo) > 1000
-  assert len(all_reduces(program.concrete.graph)) == 2
+  steps, program = traced(programs.experiment(programs.accumulates))
+  assert len(steps.lower(program).code) > 1000
+  assert len(all_reduces(program)) == 2
 
 
 def test_bfloat16_computes_in_it_and_reduces_in_float32():
   _, program = traced(programs.experiment(precision="bfloat16"))
-  graph = program.concrete.graph
-  assert {
-    operation.outputs[0].dtype for operation in graph.get_operations() if operation.type == "Conv2D"
-  } == {tf.bfloat16}
-  assert {operation.outputs[0].dtype for operation in all_reduces(graph)} == {tf.float32}
+  assert {each.outputs[0].dtype for each in operations(program, "Conv2D")} == {tf.bfloat16}
+  assert {each.outputs[0].dtype for each in all_reduces(program)} == {tf.float32}
 
 
 def test_evaluation_and_prediction_reduce_nothing_and_give_one_replicas_results():
   for kind in ("eval", "predict"):
-    concrete = traced(programs.experiment(), kind)[1].concrete
-    assert not all_reduces(concrete.graph)
-    assert [8, 10] in [list(output.shape) for output in concrete.outputs]
+    _, program = traced(programs.experiment(), kind)
+    assert not all_reduces(program)
+    kept = tf.nest.flatten(program.kept.variables())
+    assert [program.plan.length, 8, 10] in [list(variable.shape) for variable in kept]
 
 
 def test_strategy_takes_the_mean_over_all():
@@ -106,8 +114,9 @@ def test_strategy_takes_the_mean_over_all():
     )
 
   graph = reduced.get_concrete_function(tf.TensorSpec([3])).graph
-  assert len(all_reduces(graph)) == 1
-  assert "RealDiv" in [operation.type for operation in graph.get_operations()]
+  types = [operation.type for operation in graph.get_operations()]
+  assert types.count("XlaAllReduce") == 1
+  assert "RealDiv" in types
 
 
 def test_partial_batch_stops_at_the_contract_with_its_place():
@@ -116,7 +125,8 @@ def test_partial_batch_stops_at_the_contract_with_its_place():
 
 
 def test_partial_batch_is_padded_to_evaluate():
-  element = steps_of(programs.experiment(inputs=programs.partial_batches)).call_input_fn("eval")
+  steps = steps_of(programs.experiment(inputs=programs.partial_batches))
+  element, _ = steps.call_input_fn("eval")
   assert {leaf.shape[0] for leaf in tf.nest.flatten(element)} == {8}
 
 
@@ -142,9 +152,9 @@ def test_mistake_in_model_fn_stops_at_the_trace():
   ],
 )
 def test_what_xla_cannot_compile_is_named_with_its_place(model, op, comment, advice):
-  _, program = traced(programs.experiment(model))
+  steps, program = traced(programs.experiment(model))
   with pytest.raises(lowering.LowerError, match=advice) as caught:
-    lower(program)
+    steps.lower(program)
   assert caught.value.op == op
   assert (caught.value.file, caught.value.line) == (programs.__file__, programs.line_of(comment))
 
@@ -169,7 +179,7 @@ def test_no_initial_value_is_computed():
     return programs.classifier(logits, labels, mode)
 
   steps, program = traced(programs.experiment(model_fn))
-  assert lower(program).hlo
+  assert steps.lower(program).code
   assert steps.program.store.variables["dense/kernel"].shape == [programs.SIDE**2 * 3, 10]
   assert steps.program.store.variables["adam/dense_kernel_momentum"].shape == [
     programs.SIDE**2 * 3,
