@@ -17,10 +17,7 @@ from trainer.preflight import compiler, topology
 
 def check(topologies: Sequence[str]) -> None:
   """Raises SettingError if a topology is unknown or the compiler is not installed."""
-  for name in topologies:
-    topology.find(name)
-  if topologies:
-    compiler.require_extra()
+  compiler.require_extra([topology.find_tpu(name) for name in topologies])
 
 
 def estimate_missing(

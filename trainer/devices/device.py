@@ -80,7 +80,7 @@ class Device:
   @property
   def runs_by_pjrt(self) -> bool:
     """Whether PJRT runs the programs, on XLA devices; TensorFlow runs those of other devices."""
-    return self.xla_devices is not None
+    return isinstance(self.strategy, replica.OneOfMany)
 
   @property
   def chip(self) -> str:

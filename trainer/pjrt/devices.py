@@ -111,16 +111,14 @@ def describe(topology: str, count: int, **options: Any) -> Devices:
 
   Raises:
     SettingError: the topology has too few devices.
-    VersionError: jax is not installed, or of a version that was not tried.
+    VersionError: jax or libtpu is not installed, or of a version that was not tried.
   """
-  versions = installed.require()
+  versions = installed.require("tpu")
   from jax.experimental import topologies
 
   found = topologies.get_topology_desc(topology, "tpu", **options).devices
   if len(found) < count:
-    raise errors.SettingError(
-      f"{count} devices were asked for, and {topology} has {len(found)}."
-    )
+    raise errors.SettingError(f"{count} devices were asked for, and {topology} has {len(found)}.")
   return _devices("tpu", found[:count], versions)
 
 

@@ -66,7 +66,7 @@ class StepReport:
   """
 
   kind: Kind
-  topology: topology_lib.AnyTopology
+  topology: topology_lib.Topology
   per_core: int | None = None
   seconds: dict = dataclasses.field(default_factory=dict)
   failed: str = ""
@@ -115,7 +115,7 @@ class Check:
   _steps: dict[tuple, steps_lib.Steps] = dataclasses.field(default_factory=dict, init=False)
   _lowered: dict[tuple, "_Lowered"] = dataclasses.field(default_factory=dict, init=False)
 
-  def check_step(self, kind: Kind, topology: topology_lib.AnyTopology) -> StepReport:
+  def check_step(self, kind: Kind, topology: topology_lib.Topology) -> StepReport:
     """Takes a step through the stages, as far as they pass.
 
     Args:
@@ -313,8 +313,8 @@ def _shortage(report, next_input):
 
 def _place(graph, op_name):
   """Returns "file:line" of the user's program that made an op of the compiled program; or ""."""
-  # The compiler appends parts to the names of TensorFlow's ops, and puts the names of the loops that
-  # an op is in before them: the longest part that is a name counts.
+  # The compiler appends parts to the names of TensorFlow's ops, and puts the names of the loops
+  # around an op before them: the longest part that is a name counts.
   made: dict = {}
   for operation in graph_operations.walk(graph):
     made.setdefault(operation.name, operation)

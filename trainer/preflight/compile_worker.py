@@ -56,9 +56,7 @@ def _compile(request, found):
   kept_bytes = None
   if request["kept"]:
     form = jaxlib_internals.serialize(executable)
-    compiled_forms.CompiledForms(request["kept"]).add(
-      compilation.digest(program), found.key, form
-    )
+    compiled_forms.CompiledForms(request["kept"]).add(compilation.digest(program), found.key, form)
     kept_bytes = len(form)
   memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
   return {

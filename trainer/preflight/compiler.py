@@ -2,7 +2,6 @@
 
 import dataclasses
 import glob
-import importlib.metadata
 import os
 import re
 import tempfile
@@ -10,13 +9,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trainer import errors
-from trainer.cli import installation, processes
+from trainer.cli import processes
 from trainer.pjrt import installed, saved_program
 from trainer.preflight import memory
 
 if TYPE_CHECKING:
-  from trainer.preflight import topology as topology_lib
   from trainer.pjrt import program as pjrt_program
+  from trainer.preflight import topology as topology_lib
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -92,30 +91,27 @@ class OutOfMemory:
   listing: memory.Listing
 
 
-def require_extra(topologies: Iterable["topology_lib.AnyTopology"]) -> None:
+def require_extra(topologies: Iterable["topology_lib.Topology"]) -> None:
   """Checks that what compiles for these topologies is installed.
 
   Raises:
-    VersionError: jax is not, or of a version that was not tried.
-    SettingError: libtpu is not.
+    VersionError: it is not, or of a version that was not tried.
   """
-  installed.require()
-  if not any(topology.kind == "tpu" for topology in topologies):
-    return
-  try:
-    importlib.metadata.version("libtpu")
-  except importlib.metadata.PackageNotFoundError:
-    raise errors.SettingError(
-      "The TPU compiler is not installed (libtpu missing): "
-      f"{installation.command('cpu,preflight')}. "
-      "libtpu comes from Google under the Google Cloud terms of service and is not part of "
-      "Octet."
-    ) from None
+  for platform in sorted({topology.chip.platform for topology in topologies}):
+    try:
+      installed.require(platform)
+    except errors.VersionError as error:
+      if platform != "tpu":
+        raise
+      raise errors.VersionError(
+        f"The TPU compiler is not installed: {error} libtpu comes from Google under the Google "
+        "Cloud terms of service and is not part of Octet."
+      ) from None
 
 
 def compile_program(
   program: "pjrt_program.Program",
-  topology: "topology_lib.AnyTopology",
+  topology: "topology_lib.Topology",
   timeout_seconds: float,
   kept: str = "",
 ) -> Compiled | OutOfMemory:
@@ -140,7 +136,7 @@ def compile_program(
     saved_program.write(path["program"], program)
     request = dict(
       path,
-      platform=topology.platform,
+      platform=topology.chip.platform,
       topology=topology.compiler_name,
       topology_options=topology.options,
       replicas=topology.replicas,

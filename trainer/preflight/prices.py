@@ -62,7 +62,7 @@ def prices(table: dict[str, Any] | None = None) -> dict[str, Price]:
 
 
 def _price(name, entry):
-  topology.find(name)
+  topology.find_tpu(name)
   try:
     per_hour, currency, date, source = entry
     if not date:

@@ -199,7 +199,7 @@ def price_of(
   if topology.name in table:
     return table[topology.name]
   for name, price in table.items():
-    other = topology_lib.find(name)
+    other = topology_lib.find_tpu(name)
     if other.chip is topology.chip:
       return dataclasses.replace(price, per_hour=price.per_hour * topology.chips / other.chips)
   return None

@@ -90,7 +90,8 @@ class Steps:
     """
     with tf.variable_creator_scope(abstract_variables.without_values):
       return traced_program.trace_longest(
-        self._planner.plan(kind, element, groups), lambda each: xla_program.trace(self.program, each)
+        self._planner.plan(kind, element, groups),
+        lambda each: xla_program.trace(self.program, each),
       )
 
   def lower(self, traced: traced_program.TracedProgram) -> pjrt_program.Program:

@@ -28,6 +28,7 @@ class Chip:
     link_gb_per_second: the published bandwidth of all links to other chips together, in one
       direction.
     compiler_name: the TPU compiler's name of the version.
+    platform: that of PJRT's plug-in. Of a CPU, no other figure is known.
   """
 
   name: str
@@ -37,11 +38,12 @@ class Chip:
   gb_per_second: float
   link_gb_per_second: float
   compiler_name: str
+  platform: str = "tpu"
 
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-  """A TPU for which steps can be compiled: a board, or a slice of a pod.
+  """What steps can be compiled for: a board of TPUs, a slice of a pod, or the devices of a CPU.
 
   Attributes:
     name: Google Cloud's name.
@@ -57,7 +59,10 @@ class Topology:
   options: tuple = ()
   chips_per_host: int = 4
 
-  kind = platform = "tpu"  # of the device and of its PJRT plug-in
+  @property
+  def kind(self) -> str:
+    """The kind of the device that has such cores, see `trainer.devices.device`."""
+    return "tpu" if self.chip.platform == "tpu" else "xla"
 
   @property
   def compiler_name(self) -> str:
@@ -95,28 +100,6 @@ class Topology:
     return self.chip.gb_per_second * 1e9 / self.chip.cores
 
 
-@dataclasses.dataclass(frozen=True)
-class XlaDevices:
-  """XLA devices of this machine's CPU: programs are compiled for them as a run compiles them.
-
-  Attributes:
-    replicas: the number of devices.
-  """
-
-  replicas: int
-
-  kind, platform = "xla", "cpu"
-  compiler_name, options, memory_bytes = "", (), 0
-
-  @property
-  def name(self) -> str:
-    """The name of the device."""
-    return f"xla:{self.replicas}"
-
-
-AnyTopology = Topology | XlaDevices
-
-
 # Sources of the peaks: https://cloud.google.com/tpu/docs/v3, and the pages of v4, v5e, v5p and v6e;
 # for v2, N. Jouppi et al., "A domain-specific supercomputer for training deep neural networks"
 # (2020).
@@ -132,6 +115,7 @@ _V4_MEGACORE = Chip("v4-megacore", 1, 30.75, 275, 1200, 268, "v4")
 _V5E = Chip("v5e", 1, 15.75, 197, 819, 200, "v5e")
 _V5P = Chip("v5p", 1, 95.73, 459, 2765, 600, "v5p")
 _V6E = Chip("v6e", 1, 31.24, 918, 1638, 400, "v6e")
+_CPU = Chip("XLA device of the CPU", 1, 0, 0, 0, 0, "cpu", "cpu")
 
 # What libtpu 0.0.51 accepts. The number in a name counts cores if a chip has two (v2 to v4, v5p),
 # otherwise chips.
@@ -175,17 +159,25 @@ TOPOLOGIES = {
 }
 
 
-def find(name: str) -> AnyTopology:
-  """Returns the topology of this name; "v5litepod-N" is another name of "v5e-N".
+def find(name: str) -> Topology:
+  """Returns the topology of this name: of a TPU, or "xla:8" and the like.
 
   Raises:
     SettingError: there is none; the message lists the names.
   """
-  if match := re.fullmatch(r"xla:([1-9]\d*)", name):
-    return XlaDevices(int(match[1]))
+  match = re.fullmatch(r"xla:([1-9]\d*)", name)
+  return Topology(name, _CPU, (int(match[1]),)) if match else find_tpu(name)
+
+
+def find_tpu(name: str) -> Topology:
+  """Returns the TPU of this name; "v5litepod-N" is another name of "v5e-N".
+
+  Raises:
+    SettingError: there is none; the message lists the names.
+  """
   known = re.sub("^v5litepod-", "v5e-", name)
   if known not in TOPOLOGIES:
-    raise errors.SettingError(f"--topology={name}: expected {names()}; or xla:8.")
+    raise errors.SettingError(f"--topology={name}: expected {names()}.")
   return TOPOLOGIES[known]
 
 

@@ -26,4 +26,5 @@ __all__ = [
   "step_errors",
   "tpu_only",
   "traced_program",
+  "xla_program",
 ]

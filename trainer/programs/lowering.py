@@ -1,7 +1,7 @@
 """Lowers a traced program to the HLO that a compiler takes, the same for every XLA device.
 
-    functionalized = functionalize_traced(traced.concrete)
-    hlo = lower(functionalized, names)
+functionalized = functionalize_traced(traced.concrete)
+hlo = lower(functionalized, names)
 """
 
 import re

@@ -19,7 +19,20 @@ EVALUATED, PREDICTED = 4 + 8 * (4 + 10 * 4), 8 * 10 * 4
 
 def compiled(allocated):
   return compiler.Compiled(
-    "TPU v3", 1.0, 1, 1, 1, 1, 1, allocated, 1e6, 1e6, None, None, {}, memory.Listing("", "", allocated)
+    "TPU v3",
+    1.0,
+    1,
+    1,
+    1,
+    1,
+    1,
+    allocated,
+    1e6,
+    1e6,
+    None,
+    None,
+    {},
+    memory.Listing("", "", allocated),
   )
 
 
@@ -155,9 +168,7 @@ def test_a_stack_that_holds_one_group(fake_compiler):
 def test_xla_devices_of_a_cpu_have_no_memory_to_fit(fake_compiler):
   calls = fake_compiler(compiled(2**60))
   told = []
-  checker = check.Check(
-    programs.experiment(), tell=lambda report, stage, value: told.append(stage)
-  )
+  checker = check.Check(programs.experiment(), tell=lambda report, stage, value: told.append(stage))
   report = checker.check_step("train", topology.find("xla:8"))
   assert (report.failed, told) == ("", list(check.STAGES[:-1]))
   assert calls == ["xla:8"]

@@ -63,7 +63,7 @@ def resized(images):
 )
 def test_what_a_functionalized_program_takes_instead_needs_no_temporaries(function, spec):
   """As TensorFlow lowers these for a CPU, they take 32 and 25 MiB; the results have 1 and 0.4."""
-  assert compiled(function, spec).temporary_bytes < 2**17
+  assert compiled(function, spec).temporary_bytes <= 2**17
 
 
 @pytest.mark.parametrize("updates, in_place", [((), 0), ((1, 0), 8 * 2**20)])

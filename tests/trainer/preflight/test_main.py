@@ -1,12 +1,11 @@
 import json
-import re
 import subprocess
 import sys
 
 import pytest
 
 from trainer import errors
-from trainer.cli import installation
+from trainer.pjrt import installed
 from trainer.preflight import compiler, topology
 
 
@@ -35,14 +34,15 @@ def test_help_lists_the_flags():
   assert "--topology" in preflight("--help").stdout
 
 
-def test_missing_extra_is_one_sentence(monkeypatch):
-  def not_there(name):
-    raise compiler.importlib.metadata.PackageNotFoundError(name)
+def test_missing_libtpu_is_one_sentence(monkeypatch):
+  def require(platform):
+    raise errors.VersionError("libtpu is not installed.")
 
-  monkeypatch.setattr(compiler.installed, "require", dict)
-  monkeypatch.setattr(compiler.importlib.metadata, "version", not_there)
-  with pytest.raises(errors.SettingError, match=re.escape(installation.command("cpu,preflight"))):
+  monkeypatch.setattr(installed, "require", require)
+  with pytest.raises(errors.VersionError, match="libtpu is not installed. libtpu comes from Goo"):
     compiler.require_extra([topology.find("v3-8")])
+  with pytest.raises(errors.VersionError, match="^libtpu is not installed.$"):
+    compiler.require_extra([topology.find("xla:8")])
 
 
 @pytest.mark.preflight

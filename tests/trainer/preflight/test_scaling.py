@@ -84,6 +84,8 @@ def test_what_cannot_be_compared_is_an_error():
   experiment = programs.experiment(per_core=8)
   with pytest.raises(errors.SettingError, match="two or more"):
     scaling.experiments(experiment, [V3_8])
+  with pytest.raises(errors.SettingError, match="for TPUs, and not for xla:8"):
+    scaling.experiments(experiment, [V3_8, topology.find("xla:8")])
   without = dataclasses.replace(experiment, input_fns={})
   with pytest.raises(errors.SettingError, match=r"run\.train_input_fn"):
     scaling.experiments(without, [V3_8, V3_32])

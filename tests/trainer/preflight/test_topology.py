@@ -35,6 +35,13 @@ def test_unknown_name_gives_the_list():
     topology.find("v3-7")
 
 
+def test_xla_devices_of_a_cpu_are_one_too():
+  found = topology.find("xla:4")
+  assert (found.name, found.kind, found.replicas, found.memory_bytes) == ("xla:4", "xla", 4, 0)
+  with pytest.raises(errors.SettingError, match="expected v2-8"):
+    topology.find_tpu("xla:4")
+
+
 @pytest.mark.preflight
 def test_memory_is_what_the_compiler_says_when_it_is_short():
   """Of every topology: a program that fits none of them stops early, in about a second."""
