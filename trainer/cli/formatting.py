@@ -110,3 +110,20 @@ def table(
   written = io.StringIO()
   console.Console(file=written, width=100_000, color_system=None, force_jupyter=False).print(made)
   return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
+
+
+def short_names(keys: Sequence[str]) -> list[str]:
+  """Returns the shortest ends of keys that tell them apart, such as learning_rate."""
+
+  def end(key, length):
+    return ".".join(key.split(".")[-length:])
+
+  found = []
+  for key in keys:
+    length = 1
+    while (
+      end(key, length) != key and sum(end(other, length) == end(key, length) for other in keys) > 1
+    ):
+      length += 1
+    found.append(end(key, length))
+  return found

@@ -25,7 +25,7 @@ _COLORS = {"cpu": "#0072b2", "cpu:N": "#56b4e9", "gpu": "#d55e00", "tpu": "#009e
 _UNIT_TITLES = {"step": "a step", "epoch": "an epoch", "run": "the whole training"}
 
 # Inches.
-_WIDTH, _BAR_HEIGHT, _PANEL_HEIGHT = 9.5, 0.3, 0.75
+_WIDTH, _BAR_HEIGHT, _PANEL_HEIGHT = 8.5, 0.3, 0.75
 # Characters of a line of a label, of which a bar has room for two.
 _LABEL_WIDTH = 46
 
@@ -56,8 +56,21 @@ class Bar:
 Panels = Mapping[str, Sequence[Bar]]
 
 
-def charts(found: summary.Summary) -> dict[str, bytes]:
-  """Returns the name and the PNG of each chart that has bars.
+@dataclasses.dataclass(frozen=True)
+class Chart:
+  """A chart, as a picture of its own and for a page.
+
+  Attributes:
+    png: the picture.
+    svg: an <svg> element, whose text and axes take the text colour of the page.
+  """
+
+  png: bytes
+  svg: str
+
+
+def charts(found: summary.Summary) -> dict[str, Chart]:
+  """Returns the name and the Chart of each chart that has bars.
 
   Raises:
     SettingError: matplotlib is not installed.
@@ -151,34 +164,38 @@ def costs(found: summary.Summary) -> dict[str, list[Bar]]:
   return panels
 
 
-def draw(title: str, panels: Panels) -> bytes:
-  """Returns a PNG with one panel below the other.
+def draw(title: str, panels: Panels) -> Chart:
+  """Draws panels one below the other.
 
   Args:
     title: of the picture.
     panels: title → bars.
   """
+  with svg.figure_class() as figure_class:
+    written = io.BytesIO()
+    _figure(figure_class, title, panels, "black").savefig(written, format="png")
+  with svg.figure_class(svg.TEXT_COLOR) as figure_class:
+    # The page has the title beside the picture.
+    element = svg.element(_figure(figure_class, title, panels, svg.TEXT_COLOR), title)
+  return Chart(written.getvalue(), element)
+
+
+def _figure(figure_class, title, panels, text_color):
   bars = [len(each) for each in panels.values()]
   height = sum(_PANEL_HEIGHT + _BAR_HEIGHT * count for count in bars) + 1.1
-  with svg.figure_class() as figure_class:
-    figure = figure_class(figsize=(_WIDTH, height), dpi=120, layout="constrained")
-    figure.suptitle(title, fontweight="bold")
-    # The ratios are those of the axes, without their titles: so bars are equally high.
-    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=bars)
-    for each, (name, drawn) in zip(axes[:, 0], panels.items(), strict=True):
-      _draw_panel(each, name, drawn)
-    figure.legend(
-      handles=_legend([bar for each in panels.values() for bar in each]),
-      loc="outside lower center",
-      ncols=4,
-      frameon=False,
-    )
-    written = io.BytesIO()
-    figure.savefig(written, format="png")
-  return written.getvalue()
+  figure = figure_class(figsize=(_WIDTH, height), dpi=120, layout="constrained")
+  figure.suptitle(title, fontweight="bold")
+  # The ratios are those of the axes, without their titles: so bars are equally high.
+  axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=bars)
+  for each, (name, drawn) in zip(axes[:, 0], panels.items(), strict=True):
+    _draw_panel(each, name, drawn, text_color)
+  entries = _legend([bar for each in panels.values() for bar in each])
+  if entries:
+    figure.legend(handles=entries, loc="outside lower center", ncols=4, frameon=False)
+  return figure
 
 
-def _draw_panel(axes, name, bars):
+def _draw_panel(axes, name, bars, text_color):
   axes.set_title(name, loc="left", fontsize="medium")
   bars = in_order(bars)
   for place, bar in enumerate(bars):
@@ -187,7 +204,7 @@ def _draw_panel(axes, name, bars):
     axes.barh(place, bar.high - left, left=left, height=0.7, **_style(bar))
     if bar.spread:
       errors = [[bar.high - bar.spread[0]], [bar.spread[1] - bar.high]]
-      axes.errorbar(bar.high, place, xerr=errors, color="black", capsize=2, linewidth=1)
+      axes.errorbar(bar.high, place, xerr=errors, color=text_color, capsize=2, linewidth=1)
     end = max(bar.high, bar.spread[1] if bar.spread else 0)
     mark = "" if bar.kind == results.MEASURED else f"  {bar.kind}"
     axes.annotate(
@@ -215,22 +232,25 @@ def _style(bar):
     return {"color": color}
   if bar.kind == results.ESTIMATED:
     return {"facecolor": "none", "edgecolor": color, "linestyle": "--", "linewidth": 1.5}
-  return {"facecolor": "white", "edgecolor": color, "hatch": "////", "linewidth": 1}
+  return {"facecolor": "none", "edgecolor": color, "hatch": "////", "linewidth": 1}
 
 
 def _legend(bars):
+  """Returns the entries of a legend, which has what tells bars apart and nothing else."""
   from matplotlib import patches
 
-  entries = [
-    patches.Patch(color=_COLORS[device], label=name)
-    for device, name in _DEVICES.items()
-    if any(bar.device == device for bar in bars)
-  ]
-  for kind in (results.MEASURED, PUBLISHED, results.ESTIMATED):
-    if found := [bar for bar in bars if bar.kind == kind]:
-      style = _style(dataclasses.replace(found[0], device="cpu"))
-      style = {"color": "gray"} if kind == results.MEASURED else {**style, "edgecolor": "gray"}
-      entries.append(patches.Patch(label=kind, **style))
+  devices = [device for device in _DEVICES if any(bar.device == device for bar in bars)]
+  entries = [patches.Patch(color=_COLORS[device], label=_DEVICES[device]) for device in devices]
+  if len(devices) == 1:
+    entries = []
+  kinds = (results.MEASURED, PUBLISHED, results.ESTIMATED)
+  found = [bar for kind in kinds for bar in bars if bar.kind == kind]
+  for bar in (
+    {bar.kind: bar for bar in found}.values() if len({bar.kind for bar in found}) > 1 else ()
+  ):
+    style = _style(dataclasses.replace(bar, device="cpu"))
+    style = {"color": "gray"} if bar.kind == results.MEASURED else {**style, "edgecolor": "gray"}
+    entries.append(patches.Patch(label=bar.kind, **style))
   return entries
 
 

@@ -5,7 +5,6 @@
 The page needs nothing else: the pictures are in it.
 """
 
-import base64
 import csv
 import io
 import os
@@ -70,7 +69,7 @@ def write(output: str, found: summary.Summary, skipped: Mapping[str, str]) -> li
   texts: dict[str, str | bytes] = {
     "report.html": page(found, pictures, skipped),
     "results.csv": table(found),
-    **{f"{name}.png": picture for name, picture in pictures.items()},
+    **{f"{name}.png": picture.png for name, picture in pictures.items()},
   }
   for name, text in texts.items():
     local_files.write(os.path.join(output, name), text, "--output")
@@ -114,24 +113,32 @@ def _ends(ends):
   return "" if ends is None else _RANGE.join(dict.fromkeys(map(repr, ends)))
 
 
-def page(found: summary.Summary, pictures: Mapping[str, bytes], skipped: Mapping[str, str]) -> str:
+def page(
+  found: summary.Summary, pictures: Mapping[str, figures.Chart], skipped: Mapping[str, str]
+) -> str:
   """Returns the page.
 
   Args:
     found: the summary.
-    pictures: name → PNG.
+    pictures: name → Chart.
     skipped: device → why it was skipped.
   """
   # Long texts, each of which stands below the tables once.
   named = [each.source for each in found.published] + [each.source for each in found.prices]
   sources = list(dict.fromkeys(named))
+  measured = _without_empty_columns([_measured(found, row) for row in found.good()])
   return html_page.render(
     "compare/report.html",
     title="Hardware compared",
     choices=[_choice(found, choice) for choice in found.choices()],
     advice=advice.sentences(found),
-    pictures={name: base64.b64encode(png).decode() for name, png in pictures.items()},
-    measured=_without_empty_columns([_measured(found, row) for row in found.good()]),
+    pictures=[picture.svg for picture in pictures.values()],
+    measured=measured,
+    measured_numbers=[
+      place
+      for place, name in enumerate(measured[0] if measured else ())
+      if name not in ("", "device", "accuracy")
+    ],
     estimated=[_estimated(found, row) for row in found.good(results.ESTIMATED)],
     costs=[cells for row in found.rows if (cells := _costs(found, row))],
     published=[(*_published(each), sources.index(each.source) + 1) for each in found.published],

@@ -111,14 +111,17 @@ class Summary:
     return times[0] / 3600 * price.per_hour, times[-1] / 3600 * price.per_hour
 
   def speedups(self) -> list[Speedup]:
-    """Returns how much faster each row is than the CPU of its machine, or else the fastest CPU."""
+    """Returns how much faster each row is than the CPU of its machine, or else the fastest CPU.
+
+    Virtual cores share a CPU, and only rehearse a TPU: there is nothing to say of their speed.
+    """
     found = []
     for rows in self.cases().values():
       cpus = [row for row in rows if row.device == "cpu" and row.kind == results.MEASURED]
       for row in rows:
         same = [cpu for cpu in cpus if cpu.precision == row.precision] or cpus
         own = [cpu for cpu in same if cpu.machine.get("host") == row.machine.get("host")] or same
-        if own and row.device != "cpu":
+        if own and row.device != "cpu" and not is_rehearsal(row):
           over = min(own, key=lambda cpu: median(cpu))
           low, high = seconds_of(row, "step") or (0.0, 0.0)
           found.append(Speedup(row, over, median(over) / high, median(over) / low))

@@ -47,12 +47,18 @@ class Reference:
   name: str
   evaluate: bool
 
+  def __str__(self) -> str:
+    return f"@{self.name}{'()' * self.evaluate}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Macro:
   """`%name` as written: a macro or a constant."""
 
   name: str
+
+  def __str__(self) -> str:
+    return f"%{self.name}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -98,6 +98,8 @@ def value_text(value: Any, manager: Any = None) -> str | None:
   """Returns a value as gin writes it; None if gin has no literal for it."""
   if isinstance(value, Verbatim):
     return value.text
+  if isinstance(value, files.Reference | files.Macro):
+    return str(value)
   if isinstance(value, gin_internals.ConfigurableReference):
     return _reference_text(value, manager)
   if type(value) in (list, tuple, dict):

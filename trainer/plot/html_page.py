@@ -1,10 +1,11 @@
-"""Fills HTML templates. The pages need no script and no network, and follow light or dark mode.
+"""Fills HTML templates. The pages need no network and no script, and follow light or dark mode.
 
     html_page.render("plot/run.html", title="Run digits", results=[...])
 
 A page is a Jinja2 template in the folder `templates` of the room that fills it. Templates extend
-"plot/frame.html"; "plot/macros.html" has the table. Text is escaped unless a template says `safe`.
-The filter `memory_size` is that of `trainer.cli.formatting`.
+"plot/frame.html"; "plot/macros.html" has the table, and the script by which a reader sorts one.
+Text is escaped unless a template says `safe`. The filter `memory_size` is that of
+`trainer.cli.formatting`.
 """
 
 import functools
@@ -12,7 +13,9 @@ import pathlib
 from typing import Any
 
 import jinja2
+from etils import epath
 
+from trainer import errors
 from trainer.cli import formatting
 
 _ROOMS = pathlib.Path(__file__).resolve().parents[1]
@@ -29,6 +32,22 @@ def render(template: str, **values: Any) -> str:
     jinja2.UndefinedError: the template shows a value that was not given.
   """
   return _environment().get_template(template).render(**values)
+
+
+def save(path: str, page: str) -> None:
+  """Writes a page.
+
+  Args:
+    path: the file, of --html.
+    page: its text.
+
+  Raises:
+    OutputError: the file cannot be written.
+  """
+  try:
+    epath.Path(path).write_text(page)
+  except OSError as error:
+    raise errors.OutputError(f"Cannot write {path} (--html): {error}") from error
 
 
 @functools.cache

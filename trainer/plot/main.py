@@ -1,8 +1,9 @@
-"""Draws the learning curves of runs, also of runs that go on, and writes the report of a run.
+"""Draws the learning curves of runs, also of runs that go on, and writes reports of runs.
 
   python -m trainer.plot out/digits                                   curves.png
   python -m trainer.plot out/lr1 out/lr2 --output=lr.svg --metric=loss --metric=accuracy
   python -m trainer.plot out/digits --html=report.html
+  python -m trainer.plot out/lr1 out/lr2 --html=both.html
 
 It reads what the runs write (see `trainer.reporting.metrics_file`); neither TensorBoard nor
 TensorFlow is needed for runs on a local disk.
@@ -27,8 +28,8 @@ _SMOOTHING = flags.DEFINE_float(
 _HTML = flags.DEFINE_string(
   "html",
   None,
-  "A page on one run: results, curves, configuration, "
-  "environment, predictions, exports, checkpoints.",
+  "A page: of one run results, curves, predictions, exports, checkpoints, environment and "
+  "configuration; of several their curves and the settings in which they differ.",
 )
 
 
@@ -41,11 +42,6 @@ def main(argv: list[str]) -> None:
   model_dirs = argv[1:]
   if not model_dirs:
     raise errors.SettingError("No folder of a run is given. Try: python -m trainer.plot out/digits")
-  if _HTML.value and len(model_dirs) > 1:
-    raise errors.SettingError(
-      f"--html is a report of one run; got {len(model_dirs)} folders. "
-      "--output=curves.png draws several."
-    )
   curves.smooth([], _SMOOTHING.value)  # raises if the flag is out of range, before files are read
   found = curves.collect(model_dirs, _METRIC.value)
   output = _OUTPUT.value or (None if _HTML.value else "curves.png")
@@ -53,7 +49,12 @@ def main(argv: list[str]) -> None:
     curves.save(output, found, _SMOOTHING.value)
     print(f"Wrote {output}: {', '.join(found)}")
   if _HTML.value:
-    from trainer.plot import run_report
+    from trainer.plot import html_page, run_report, runs_report
 
-    run_report.save(_HTML.value, model_dirs[0], found, _SMOOTHING.value)
+    page = (
+      run_report.page(model_dirs[0], found, _SMOOTHING.value)
+      if len(model_dirs) == 1
+      else runs_report.page(model_dirs, found, _SMOOTHING.value)
+    )
+    html_page.save(_HTML.value, page)
     print(f"Wrote {_HTML.value}")

@@ -1,8 +1,8 @@
-"""Writes the report of a run as an HTML page.
+"""Makes the report of a run, an HTML page.
 
 It shows the results first, then curves, predictions, files, environment and configuration.
 
-    run_report.save("report.html", "out/digits", curves.collect(["out/digits"]))
+    text = run_report.page("out/digits", curves.collect(["out/digits"]))
 
 If the run has no export, no predictions or no evaluation, the page has no section for that.
 TensorFlow is needed only for a gs:// folder.
@@ -17,10 +17,10 @@ import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from etils import epath
 
-from trainer import errors
 from trainer.checkpoints import file_names
 from trainer.cli import formatting
 from trainer.io import json_form
@@ -29,35 +29,34 @@ from trainer.reporting import environment, metrics_file
 
 # The number of predictions that are shown, and of numbers and letters in each of their values.
 _ROWS, _NUMBERS, _LETTERS = 10, 12, 100
+# The number of likeliest classes beside the predicted one, and of predictions in whose names of
+# classes theirs are looked up.
+_NEXT, _NAMED = 2, 1000
 
 # Speeds vary from report to report, so their median is shown. Of other metrics it is the newest
 # value.
 _SPEEDS = ("examples_per_second", "input_wait")
 
 
-def save(
-  path: str, model_dir: str, found: Mapping[str, Sequence[curves.Curve]], smoothing: float = 0.0
-) -> None:
-  """Writes the report.
+def page(
+  model_dir: str, found: Mapping[str, Sequence[curves.Curve]], smoothing: float = 0.0
+) -> str:
+  """Returns the text of the report.
 
   Args:
-    path: the HTML file.
     model_dir: the folder of the run.
     found: the curves to draw; `curves.collect` returns them. The results show all metrics.
     smoothing: see `curves.smooth`.
-
-  Raises:
-    OutputError: the file cannot be written.
   """
   folder = epath.Path(model_dir)
   lines = metrics_file.read(model_dir)
   name = curves.run_names([model_dir])[0]
-  text = html_page.render(
+  return html_page.render(
     "plot/run.html",
     title=f"Run {name}",
     name=name,
     when=_when(lines),
-    results=_results(lines),
+    results=[dict(label=label, value=value) for label, value in results(lines).items()],
     smoothing=smoothing,
     panels=list(curves.svgs(found, smoothing).values()),
     predictions=_predictions(folder),
@@ -66,10 +65,6 @@ def save(
     environments=environment.read(str(folder)),
     configs=_configs(folder),
   )
-  try:
-    epath.Path(path).write_text(text)
-  except OSError as error:
-    raise errors.OutputError(f"Cannot write {path} (--html): {error}") from error
 
 
 def _newest(lines):
@@ -94,9 +89,16 @@ def _when(lines):
   return " ".join(sentences)
 
 
-def _results(lines):
-  """Returns the newest value of each metric (of speeds the median), evaluations first."""
-  results = []
+def results(lines: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+  """Returns the newest value of each metric as text, evaluations first.
+
+  Args:
+    lines: of metrics.jsonl.
+
+  Returns:
+    "accuracy, eval" and the like → the value. Of a speed it is the median.
+  """
+  found = {}
   newest = _newest(lines)
   for kind in sorted(newest, key=lambda kind: (kind == metrics_file.TRAIN, kind)):
     metrics = newest[kind].keys() - {"step", "time", "kind", "steps_per_second"}
@@ -105,8 +107,8 @@ def _results(lines):
       if metric in _SPEEDS:
         value = statistics.median(line[metric] for line in lines if line["kind"] == kind)
         what = "median"
-      results.append(dict(label=f"{curves.label(metric)}, {what}", value=_value(value)))
-  return results
+      found[f"{curves.label(metric)}, {what}"] = _value(value)
+  return found
 
 
 def _place(metric):
@@ -125,8 +127,9 @@ def _predictions(folder):
     return None
   step = max(by_step)
   with by_step[step].open() as file:
-    lines = itertools.islice(file, _ROWS)
-    rows = list(json_form.parse_lines(lines, dict, str(by_step[step]), "remove it"))
+    lines = itertools.islice(file, _NAMED)
+    first = list(json_form.parse_lines(lines, dict, str(by_step[step]), "remove it"))
+  rows = _named(first)[:_ROWS]
   keys = list(dict.fromkeys(key for row in rows for key in row))
   picture = by_step[step].with_suffix(".png")
   return dict(
@@ -134,7 +137,53 @@ def _predictions(folder):
     picture=base64.b64encode(picture.read_bytes()).decode() if picture.exists() else "",
     header=["", *keys],
     rows=[[index, *(_shown(row.get(key)) for key in keys)] for index, row in enumerate(rows)],
+    numbers=[0, *(place for place, key in enumerate(keys, 1) if key == "probability")],
   )
+
+
+def _named(predictions):
+  """Returns predictions in which a classifier's are the names and shares of its likeliest classes.
+
+  A prediction has the name of its own class alone, so others tell those of the next likeliest.
+  """
+  names = {
+    row["class"]: row.get("class_name", str(row["class"]))
+    for row in predictions
+    if _is_classified(row)
+  }
+  return [_shares(row, names) if _is_classified(row) else row for row in predictions]
+
+
+def _is_classified(row):
+  shares = row.get("probabilities")
+  return (
+    isinstance(row.get("class"), int)
+    and isinstance(row.get("class_name", ""), str)
+    and isinstance(shares, list)
+    and all(isinstance(share, float | int) for share in shares)
+    and 0 <= row["class"] < len(shares)
+  )
+
+
+def _shares(row, names):
+  """Returns a classifier's prediction with the columns that a table of predictions prints."""
+
+  def percent(share):
+    return f"{100 * share:.1f} %"
+
+  predicted, shares = row["class"], row["probabilities"]
+  others = sorted(set(range(len(shares))) - {predicted}, key=lambda place: -shares[place])
+  more = [f"{names.get(place, place)} {percent(shares[place])}" for place in others[:_NEXT]]
+  return {
+    "predicted": names.get(predicted, str(predicted)),
+    "probability": percent(shares[predicted]),
+    "next": ", ".join(more),
+    **{
+      key: value
+      for key, value in row.items()
+      if key not in ("class", "class_name", "probabilities")
+    },
+  }
 
 
 def _exports(folder):

@@ -20,6 +20,8 @@ from trainer.cli import installation
 # Stands for the text colour of the page that shows a picture. `element` replaces it by
 # currentColor, which matplotlib does not know.
 TEXT_COLOR = "#010203"
+# The same of the page's background, which frame.html calls --page.
+PAGE_COLOR = "#030201"
 
 _COLORED = (
   "text.color",
@@ -77,6 +79,5 @@ def element(figure: Any, title: str) -> str:
   # Every picture has the same ids, and a page must not have an id twice. Nothing refers to these.
   text = re.sub(r'<g id="[^"]*"', "<g", text)
   text = re.sub(r' (width|height)="[^"]*"', "", text, count=2)  # only those of the <svg> itself
-  return text.replace(TEXT_COLOR, "currentColor").replace(
-    "<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1
-  )
+  text = text.replace(TEXT_COLOR, "currentColor").replace(PAGE_COLOR, "var(--page)")
+  return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1)

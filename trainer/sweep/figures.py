@@ -10,11 +10,14 @@ import itertools
 import math
 import warnings
 
+from trainer.cli import formatting
 from trainer.plot import svg
 from trainer.sweep import optuna_parts, report
 
 # Complete trials a parameter, below which importances are told to be uncertain. A rule of thumb.
 _FEW_A_PARAMETER = 20
+
+_LETTERS_OF_A_LINE = 14  # of the name of an axis
 
 _DOT, _BEST, _PRUNED = "#0072b2", "#d55e00", "#999999"
 
@@ -52,12 +55,10 @@ def parallel_coordinates(found: report.Report) -> str:
   trials = [trial for trial in found.ranked() if trial.user_attrs.get("bindings")]
   if len(trials) < 2:
     return ""
-  import matplotlib
-
   values = [found.values(trial)[0] for trial in trials]
   columns = [
     (name, [found.texts(trial).get(key) for trial in trials])
-    for key, name in zip(found.keys, report.short_names(found.keys), strict=True)
+    for key, name in zip(found.keys, formatting.short_names(found.keys), strict=True)
   ]
   axis_values = [
     _axis(texts, found.is_logarithmic(key))
@@ -66,17 +67,15 @@ def parallel_coordinates(found: report.Report) -> str:
   axis_values += [_axis([repr(value) for value in values], few=0)]
   names = [name for name, _ in columns] + [found.metrics[0]]
   with _axes(max(7, 1.9 * len(names)), 4, "Parameters and metric of each trial") as (axes, made):
-    low, high = min(values), max(values)
+    scale = _color_scale(values, found.modes[0] == "max")
     # The best trials are drawn last, over the others.
     for row in sorted(
       range(len(trials)), key=lambda row: values[row], reverse=found.modes[0] == "min"
     ):
-      share = (values[row] - low) / (high - low) if high > low else 1.0
-      color = matplotlib.colormaps["viridis"](share if found.modes[0] == "max" else 1 - share)
       axes.plot(
         range(len(names)),
         [positions[row] for positions, _ in axis_values],
-        color=color,
+        color=scale.to_rgba(values[row]),
         linewidth=1,
         alpha=0.8,
       )
@@ -91,12 +90,27 @@ def parallel_coordinates(found: report.Report) -> str:
           fontsize="x-small",
           va="center",
           color=svg.TEXT_COLOR,
+          # Lines go through the labels.
+          bbox=dict(facecolor=svg.PAGE_COLOR, edgecolor="none", alpha=0.75, pad=0.6),
         )
-    axes.set_xticks(range(len(names)), names)
+    axes.figure.colorbar(scale, ax=axes, label=found.metrics[0], aspect=40, pad=0.01)
+    axes.set_xticks(range(len(names)), list(map(_in_two_lines, names)))
     axes.set_yticks([])
     axes.set_xlim(-0.1, len(names) - 0.5)
     axes.spines[:].set_visible(False)
   return made[0]
+
+
+def _color_scale(values, best_is_high):
+  """Returns matplotlib's map from a metric to a colour, from the worst to the best."""
+  import matplotlib
+  from matplotlib import cm, colors
+
+  # The ends of viridis cannot be seen on a dark or on a white page.
+  shades = matplotlib.colormaps["viridis"]([0.25 + 0.55 * index / 31 for index in range(32)])
+  low, high = min(values), max(values)
+  known = colors.Normalize(low if low < high else low - 1, high)
+  return cm.ScalarMappable(known, colors.ListedColormap(shades if best_is_high else shades[::-1]))
 
 
 def importances(found: report.Report) -> dict[str, float]:
@@ -183,6 +197,15 @@ def _number(text):
     return float(text)
   except ValueError:
     return None
+
+
+def _in_two_lines(name):
+  """Breaks a long name at the place nearest to its middle where it may break."""
+  places = [place for place, letter in enumerate(name, 1) if letter in "_./"]
+  if len(name) <= _LETTERS_OF_A_LINE or not places:
+    return name
+  middle = min(places, key=lambda place: abs(place - len(name) / 2))
+  return f"{name[:middle]}\n{name[middle:]}"
 
 
 def _short(text):

@@ -2,6 +2,7 @@
 
 import os
 
+from trainer.cli import formatting
 from trainer.plot import curves, html_page
 from trainer.reporting import metrics_file
 from trainer.sweep import figures, report, trial
@@ -56,7 +57,7 @@ def _table(found):
   header, rows = found.rows([*ranked, *others])
   with_numbers = ("trial", *found.metrics, "steps", "seconds")
   aligned = [index for index, name in enumerate(header) if name in with_numbers]
-  header[-1 - len(found.keys) : -1] = report.short_names(found.keys)
+  header[-1 - len(found.keys) : -1] = formatting.short_names(found.keys)
   return header, [list(map(report.brief, row)) for row in rows], aligned
 
 

@@ -10,10 +10,11 @@ import csv
 import io
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainer import errors
+from trainer.cli import formatting
 from trainer.config import files
 from trainer.io import local_files
 from trainer.sweep import gin_text, optuna_parts
@@ -165,7 +166,7 @@ class Report:
       made.add_column(
         title, justify="right" if index < plain and index != 1 else "left", no_wrap=index < plain
       )
-    names = short_names(self.keys)
+    names = formatting.short_names(self.keys)
     for row in rows:
       parameters = [
         f"{name} = {brief(text)}" for name, text in zip(names, row[plain:-1], strict=True) if text
@@ -295,23 +296,6 @@ def print_trials(
     print(
       f"{settings.sampler} learns from results: these are its trials for as long as there are none."
     )
-
-
-def short_names(keys: Sequence[str]) -> list[str]:
-  """Returns the shortest ends of keys that tell them apart, such as learning_rate."""
-
-  def end(key, length):
-    return ".".join(key.split(".")[-length:])
-
-  found = []
-  for key in keys:
-    length = 1
-    while (
-      end(key, length) != key and sum(end(other, length) == end(key, length) for other in keys) > 1
-    ):
-      length += 1
-    found.append(end(key, length))
-  return found
 
 
 def brief(value: Any) -> str:

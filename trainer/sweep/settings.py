@@ -236,13 +236,9 @@ def _is_own(selector):
 
 def _value(value, macros):
   if isinstance(value, files.Reference):
-    return (
-      value
-      if _is_own(value.name.rpartition("/")[2])
-      else config_text.Verbatim(f"@{value.name}{'()' * value.evaluate}")
-    )
+    return value if _is_own(value.name.rpartition("/")[2]) else config_text.Verbatim(str(value))
   if isinstance(value, files.Macro):
-    return value if value.name in macros else config_text.Verbatim(f"%{value.name}")
+    return value if value.name in macros else config_text.Verbatim(str(value))
   if isinstance(value, dict):
     return {_value(key, macros): _value(item, macros) for key, item in value.items()}
   if isinstance(value, list | tuple):

@@ -68,3 +68,7 @@ def test_a_table_without_titles():
 def test_markup_in_a_cell_is_text_and_long_cells_are_not_wrapped():
   cell = "[bold]x[/bold]" + "y" * 500
   assert cell in formatting.table(["c"], [[cell]])
+
+
+def test_short_names():
+  assert formatting.short_names(["a.b.c", "x.c", "d", "s/e.f"]) == ["b.c", "x.c", "d", "f"]

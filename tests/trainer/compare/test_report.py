@@ -89,8 +89,26 @@ def test_measured_bars_come_first_of_a_device():
 def test_charts_are_pictures():
   charts = figures.charts(FOUND)
   assert [*charts] == ["times", "speedup", "batch_sizes", "predictions", "costs"]
-  assert all(png.startswith(b"\x89PNG") for png in charts.values())
+  assert all(chart.png.startswith(b"\x89PNG") for chart in charts.values())
+  assert all(chart.svg.startswith("<svg role=") for chart in charts.values())
   assert figures.charts(summary.Summary([])) == {}
+
+
+def letters(chart):
+  return re.findall("<text[^>]*>(.*?)</text>", chart.svg)
+
+
+def test_a_legend_has_what_tells_bars_apart_and_nothing_else():
+  shown = letters(figures.charts(FOUND)["times"])
+  assert [*shown[-6:-4], *shown[-4:]] == ["CPU", "GPU", "TPU", "measured", "published", "estimated"]
+  alone = letters(figures.charts(summary.Summary([fake_rows.row(1.0)]))["times"])
+  assert not {"CPU", "measured"} & set(alone)
+
+
+def test_virtual_cores_have_no_speedup():
+  charts = figures.charts(summary.Summary([fake_rows.row(1.0), fake_rows.row(60.0, "cpu:8")]))
+  assert "speedup" not in charts
+  assert "virtual cores (rehearsal)" in letters(charts["times"])
 
 
 class Cells(html.parser.HTMLParser):
@@ -116,9 +134,14 @@ class Cells(html.parser.HTMLParser):
 
 
 def test_the_page_has_all_and_needs_nothing_else():
-  page = report.page(FOUND, {"times": b"\x89PNG"}, {"gpu:2": "there are 1"})
+  page = report.page(
+    FOUND, {"times": figures.Chart(b"", "<svg>a chart</svg>")}, {"gpu:2": "there are 1"}
+  )
   found = Cells(page)
-  assert all(reference.startswith("data:image/png;base64,") for reference in found.references)
+  assert found.references == []
+  assert '<figure class="wide"><svg>a chart</svg></figure>' in page
+  # In a narrow window each cell says what it is.
+  assert '<td class="number" data-title="step or call">250 ms</td>' in page
   for cell in (
     "250 ms",
     "200–300 ms",

@@ -65,7 +65,7 @@ def test_the_command_needs_no_tensorflow(two, tmp_path):
     (["lr1", "--output=nowhere/curves.png"], "Cannot write nowhere/curves.png (--output)"),
     (["lr1", "--metric=nothing"], "--metric=nothing: the runs have"),
     (["lr1", "--smoothing=2"], "--smoothing=2.0: expected"),
-    (["lr1", "lr2", "--html=report.html"], "--html is a report of one run; got 2 folders"),
+    (["lr1", "--html=nowhere/report.html"], "Cannot write nowhere/report.html (--html)"),
   ],
   ids=lambda value: value[-1] if isinstance(value, list) and value else "",
 )
@@ -74,6 +74,12 @@ def test_mistakes_are_one_line(arguments, message, two, tmp_path):
   assert (done.returncode, done.stdout) == (2, "")
   assert done.stderr.startswith(f"error: {message}")
   assert done.stderr.count("\n") == 1
+
+
+def test_several_runs_have_one_page(two, tmp_path):
+  done = plot(*two, "--html=both.html", cwd=tmp_path)
+  assert (done.stdout, done.stderr) == ("Wrote both.html\n", "")
+  assert "<h1>2 runs</h1>" in (tmp_path / "both.html").read_text()
 
 
 def test_a_run_that_goes_on_can_be_drawn(tmp_path):

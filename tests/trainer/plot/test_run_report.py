@@ -10,7 +10,6 @@ import pytest
 from etils import epath
 
 from tests.trainer import programs
-from trainer import errors
 from trainer.plot import curves, run_report
 from trainer.reporting import metrics_file
 
@@ -57,9 +56,7 @@ class Page(html.parser.HTMLParser):
 
 def write(model_dir, smoothing=0.0):
   """(text, Page) of the report of a run."""
-  path = model_dir.parent / "report.html"
-  run_report.save(str(path), str(model_dir), curves.collect([model_dir]), smoothing)
-  text = path.read_text()
+  text = run_report.page(str(model_dir), curves.collect([model_dir]), smoothing)
   page = Page(text)
   assert page.open == []
   return text, page
@@ -256,6 +253,35 @@ def test_the_predictions_of_the_highest_step(bare):
   assert write(bare)[1].tables == [[["", "class"], ["0", "<10>"]]]
 
 
+def test_a_classifiers_predictions_are_names_and_percent(bare):
+  rows = [
+    {"class": 1, "class_name": "dog", "probabilities": [0.25, 0.7, 0.05], "id": "a"},
+    {"class": 0, "class_name": "cat", "probabilities": [0.9999, 0.0, 0.0001], "id": "b"},
+  ]
+  path = bare / "predictions-30.jsonl"
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+  assert write(bare)[1].tables == [
+    [
+      ["", "predicted", "probability", "next", "id"],
+      ["0", "dog", "70.0 %", "cat 25.0 %, 2 5.0 %", "a"],  # nothing was predicted to be class 2
+      ["1", "cat", "100.0 %", "2 0.0 %, dog 0.0 %", "b"],
+    ]
+  ]
+
+
+@pytest.mark.parametrize(
+  "row",
+  [
+    {"class": [1], "probabilities": [0.5, 0.5]},  # of several places, as in segmentation
+    {"class": 7, "probabilities": [0.5, 0.5]},
+    {"class": 0, "probabilities": [[0.5], [0.5]]},
+  ],
+)
+def test_other_predictions_are_shown_as_they_are(bare, row):
+  (bare / "predictions-30.jsonl").write_text(json.dumps(row) + "\n")
+  assert write(bare)[1].tables[0][0] == ["", "class", "probabilities"]
+
+
 @pytest.mark.parametrize(
   "value, shown",
   [
@@ -275,11 +301,6 @@ def test_the_predictions_of_the_highest_step(bare):
 )
 def test_values_of_predictions_are_short(value, shown):
   assert run_report._shown(value) == shown
-
-
-def test_a_page_that_cannot_be_written(bare):
-  with pytest.raises(errors.OutputError, match=r"Cannot write .*nowhere/report.html \(--html\)"):
-    run_report.save(str(bare / "nowhere" / "report.html"), str(bare), curves.collect([bare]))
 
 
 def test_sizes_of_folders_count_what_is_below(tmp_path):

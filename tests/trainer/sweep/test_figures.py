@@ -11,7 +11,8 @@ from trainer import errors
 from trainer.sweep import figures
 
 DOT, BEST, PRUNED = "#0072b2", "#d55e00", "#999999"
-LOW, HIGH = "#440154", "#fde725"  # the ends of matplotlib's viridis
+# Colours of matplotlib's viridis that can be seen on white and on dark pages.
+LOW, HIGH = "#3b528b", "#7ad151"
 
 
 def texts(svg):
@@ -124,6 +125,20 @@ def test_the_best_is_drawn_last_and_is_the_lightest(mode):
   assert (drawn[0][0], drawn[-1][0]) == (LOW, HIGH)
   best = drawn[-1][1][-1]
   assert best == (min if mode == "max" else max)(ys[-1] for _, ys in drawn)
+
+
+def test_the_colours_have_a_key():
+  svg = parameters("1", "2", "3", values=[0.5, 0.9, 0.1])
+  assert [*texts(svg)].count("accuracy") == 2  # the axis, and the key beside it
+  assert "0.9" in texts(svg)[texts(svg).index("accuracy") :]
+  assert {LOW, HIGH} <= set(re.findall(r"#[0-9a-f]{6}", svg))
+
+
+def test_labels_stand_on_the_pages_colour_and_long_names_in_two_lines():
+  svg = parameters("1", "2")
+  assert "var(--page)" in svg
+  assert figures._in_two_lines("train_batch_size") == "train_\nbatch_size"
+  assert figures._in_two_lines("dropout") == "dropout"
 
 
 def test_equal_metrics_can_be_drawn():

@@ -70,6 +70,15 @@ def test_the_best_is_given_as_a_gin_file(tmp_path):
   assert "a.b = &#39;&lt;2&gt;&#39;" in shown
 
 
+def test_shares_stand_beside_their_bars(tmp_path, monkeypatch):
+  monkeypatch.setattr(page.figures, "importances", lambda found: {"a.b": 0.714, "c.d": 0.286})
+  text = page.page(reports.of_values(0.1, 0.5), str(tmp_path))
+  assert re.findall(r"<code>(.*?)</code><div.*?width: (.*?)\".*?<b>(.*?)</b>", text) == [
+    ("a.b", "71.4%", "71%"),
+    ("c.d", "28.6%", "29%"),
+  ]
+
+
 def write_metrics(sweep_dir, *numbers):
   for number in numbers:
     folder = sweep_dir / "trials" / str(number)

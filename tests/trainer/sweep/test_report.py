@@ -171,7 +171,7 @@ def test_the_page_needs_nothing_else_and_shows_everything(tmp_path):
     assert f'aria-label="{label}"' in text
   assert "What mattered for accuracy" in text
   assert "last &lt;words&gt;" in text
-  assert not re.search(r'<script|src="http|href="http|url\(http', text)
+  assert not re.search(r'<script.*src|src="http|href="http|url\(http', text)
   for svg in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
     xml.dom.minidom.parseString(svg)
   ids = re.findall(r'\bid="([^"]*)"', text)
@@ -192,10 +192,6 @@ def test_a_sweep_that_has_just_begun(tmp_path, capsys):
   assert "no trial has a value yet" in capsys.readouterr().out
   assert found.write_bindings(str(tmp_path)) == []
   assert "3 waiting" in page.page(found, str(tmp_path))
-
-
-def test_short_names():
-  assert report.short_names(["a.b.c", "x.c", "d", "s/e.f"]) == ["b.c", "x.c", "d", "f"]
 
 
 def test_a_database_whose_tables_are_not_made_yet_is_left_as_it_is(tmp_path):
