@@ -193,6 +193,11 @@ def is_eager_by_default() -> bool:
   return _context.default_execution_mode == _context.EAGER_MODE
 
 
+def outside_graphs() -> contextlib.AbstractContextManager[None]:
+  """Returns a context with eager execution, whatever graph is built around it."""
+  return _context.eager_mode()
+
+
 def has_v2_behavior() -> bool:
   """Returns False if the program has called tf.compat.v1.disable_v2_behavior()."""
   return _tf2.enabled()

@@ -130,6 +130,7 @@ class Estimator(reading.Reading):
       self._runners[key] = self._make_runner()
     return self._runners[key]
 
+  @program_errors.of_program()
   def _make_runner(self) -> trainer.Estimator:
     config = self._config.octet(self._use_tpu)
     kinds = trainer.InputPipelineConfig
@@ -162,9 +163,11 @@ class Estimator(reading.Reading):
     """
     return contextlib.nullcontext()
 
+  @program_errors.of_program()
   def get_variable_names(self) -> list[str]:
     return self.octet.get_variable_names()
 
+  @program_errors.of_program()
   def get_variable_value(self, name: str) -> Any:
     return self.octet.get_variable_value(name.removesuffix(":0"))
 
@@ -176,6 +179,7 @@ class Estimator(reading.Reading):
 
   # ------------------------------------------------------------------ what it does
 
+  @program_errors.of_program()
   def train(
     self,
     input_fn: Callable,
@@ -194,10 +198,10 @@ class Estimator(reading.Reading):
     ]
     if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
       listeners.insert(0, meta_files.MetaFiles(self.model_dir, lambda: self.octet.variables))
-    with program_errors.as_raised():
-      self.octet.train(reader, adapted, steps, max_steps, listeners, **more)
+    self.octet.train(reader, adapted, steps, max_steps, listeners, **more)
     return self
 
+  @program_errors.of_program()
   def evaluate(
     self,
     input_fn: Callable,
@@ -210,10 +214,10 @@ class Estimator(reading.Reading):
     adapted = self._adapted(trainer.ModeKeys.EVAL, hooks)
     reader = self._reader("eval", input_fn, steps)
     steps = None if self._is_without_size("eval") else steps  # of whose batches the reader gives
-    with program_errors.as_raised():
-      values = self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
+    values = self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
     return {key: _as_numpy(value) for key, value in values.items()}
 
+  @program_errors.of_program()
   def predict(
     self,
     input_fn: Callable,
@@ -226,9 +230,10 @@ class Estimator(reading.Reading):
     keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
     reader = self._reader("predict", input_fn)
     adapted = session_hooks.adapt(hooks)
-    with program_errors.as_raised():
-      return self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
+    found = self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
+    return program_errors.each_of_program(found)
 
+  @program_errors.of_program()
   def export_saved_model(
     self,
     export_dir_base: str,
@@ -244,10 +249,9 @@ class Estimator(reading.Reading):
     if experimental_mode != trainer.ModeKeys.PREDICT:
       raise errors.SettingError("export_saved_model: only mode PREDICT can be exported.")
     receiver_fn = sparse_inputs.received_as_rows(serving_input_receiver_fn)
-    with program_errors.as_raised():
-      return self.octet.export_saved_model(
-        export_dir_base, receiver_fn, assets_extra, checkpoint_path
-      ).encode()
+    return self.octet.export_saved_model(
+      export_dir_base, receiver_fn, assets_extra, checkpoint_path
+    ).encode()
 
   def export_savedmodel(
     self,

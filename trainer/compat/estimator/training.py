@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import trainer
+from trainer.compat.estimator import program_errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,23 +46,22 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
   if not isinstance(exporters, list | tuple):
     exporters = (exporters,)
   noting = [_Noting(exporter) for exporter in exporters]
-  results = trainer.train_and_evaluate(
-    estimator,
-    trainer.TrainSpec(
-      train_spec.input_fn,
-      max_steps=train_spec.max_steps,
-      hooks=tuple(train_spec.hooks or ()),
-      saving_listeners=tuple(train_spec.saving_listeners or ()),
-    ),
-    trainer.EvalSpec(
-      eval_spec.input_fn,
-      steps=eval_spec.steps,
-      name=eval_spec.name,
-      hooks=tuple(eval_spec.hooks or ()),
-      throttle_secs=eval_spec.throttle_secs,
-      exporters=tuple(noting),
-    ),
+  training = trainer.TrainSpec(
+    train_spec.input_fn,
+    max_steps=train_spec.max_steps,
+    hooks=tuple(train_spec.hooks or ()),
+    saving_listeners=tuple(train_spec.saving_listeners or ()),
   )
+  evaluation = trainer.EvalSpec(
+    eval_spec.input_fn,
+    steps=eval_spec.steps,
+    name=eval_spec.name,
+    hooks=tuple(eval_spec.hooks or ()),
+    throttle_secs=eval_spec.throttle_secs,
+    exporters=tuple(noting),
+  )
+  with program_errors.of_program():
+    results = trainer.train_and_evaluate(estimator, training, evaluation)
   return results.get(eval_spec.name), [exporter.exported for exporter in noting]
 
 

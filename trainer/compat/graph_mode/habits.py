@@ -24,6 +24,8 @@ v1 = tf.compat.v1
 # The graph that a function of the program builds, on this thread; None outside of it.
 _graph: contextvars.ContextVar[Any] = contextvars.ContextVar("compat_graph", default=None)
 
+_ANY = object()  # stands for each graph
+
 # Whether an input_fn of the program runs, on this thread.
 _is_input: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_input", default=False)
 
@@ -42,6 +44,16 @@ def enable(graph: Any = None) -> Iterator[None]:
     yield
 
 
+def enable_in_any_graph() -> contextlib.AbstractContextManager[None]:
+  """As `enable`, for code that begins graphs of its own: all of them have the habits."""
+  return patches.set_context(_graph, _ANY)
+
+
+def disable() -> contextlib.AbstractContextManager[None]:
+  """Inside, on this thread, TensorFlow has no habits of graph mode: Octet's own code runs."""
+  return patches.set_context(_graph, None)
+
+
 def are_enabled() -> bool:
   """Whether a function of the program runs on this thread."""
   return _graph.get() is not None
@@ -49,7 +61,7 @@ def are_enabled() -> bool:
 
 def graph() -> Any:
   """The graph that a function of the program builds, on this thread; None outside of it."""
-  return _graph.get()
+  return v1.get_default_graph() if _graph.get() is _ANY else _graph.get()
 
 
 def keep_dimensions(kept: bool) -> None:
@@ -90,7 +102,9 @@ def _compare_by_identity(cls: type, is_meant: Callable[[Any], bool]) -> None:
 
 def _is_of_the_graph(tensor: tf.Tensor) -> bool:
   graph = _graph.get()
-  return graph is not None and getattr(tensor, "graph", None) is graph
+  if graph is None or not hasattr(tensor, "graph"):
+    return False
+  return tensor.graph is graph or graph is _ANY
 
 
 _compare_by_identity(tf.Tensor, _is_of_the_graph)

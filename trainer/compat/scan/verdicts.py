@@ -10,12 +10,14 @@ WORKS = "works"
 SHIM = "shim"
 ABSENT = "absent"
 
+_SESSION = "a session runs in a tf.Graph of its own or a tf.test.TestCase, not beside a model_fn"
+
 # Names that TensorFlow still has and that lean on sessions: what to know of them.
 _ADVICE = {
-  "Session": "a session runs in a tf.Graph of its own, not on what a model_fn makes",
-  "InteractiveSession": "a session runs in a tf.Graph of its own, not on what a model_fn makes",
-  "placeholder": "computes in a serving_input_receiver_fn or in a tf.Graph of its own",
-  "train.MonitoredTrainingSession": "a session runs in a tf.Graph of its own",
+  "Session": _SESSION,
+  "InteractiveSession": _SESSION,
+  "placeholder": "computes in a serving_input_receiver_fn, a test or a tf.Graph of its own",
+  "train.MonitoredTrainingSession": _SESSION,
   "train.Saver": "in a model_fn it says under which names variables are restored",
 }
 

@@ -30,6 +30,7 @@ __getattr__, __dir__ = overlay.behind(
     "metrics",
     "nn",
     "summary",
+    "test",
     "tpu",
     "tpu_function",
     "train",

@@ -1,0 +1,25 @@
+"""A test of TensorFlow 1 runs in a graph, whose session computes what it made.
+
+    class ModelTest(tf.test.TestCase):
+      def test_loss(self):
+        with self.test_session() as session:
+          loss = make_loss(tf.get_variable("w", []))
+          session.run(tf.global_variables_initializer())
+
+An Estimator that such a test makes trains outside of the graph.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.graph_mode import habits
+
+
+class TestCase(tf.test.TestCase):
+  """tf.test.TestCase, whose methods run in a graph with the habits of one."""
+
+  def run(self, result: Any = None) -> Any:
+    # TestCase.setUp of TensorFlow begins a graph of its own: any of them is the test's.
+    with tf.Graph().as_default(), habits.enable_in_any_graph():
+      return super().run(result)
