@@ -31,6 +31,7 @@ def questions(arguments):
     start_up,
     train,
     trees,
+    xla_devices,
   )
 
   return {
@@ -59,6 +60,7 @@ def questions(arguments):
       for name in legacy_program.CASES
     ],
     "endurance": [functools.partial(endurance.measure, arguments.rounds)],
+    "xla": [functools.partial(xla_devices.measure, arguments.rounds)],
     "trees": [
       *(
         functools.partial(trees.measure, arguments.tree, [case], arguments.rounds)

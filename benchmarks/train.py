@@ -124,6 +124,8 @@ def _compute_on(device):
 class Slice:
   """A hook that takes a turn every `steps` steps, from a step on."""
 
+  reads_variables = False
+
   def __init__(self, turns, steps, first):
     self._turns = turns
     self._steps = steps
@@ -142,7 +144,7 @@ def octet(turns, case, precision, device="cpu", age=0, xla=False):
   """
   import trainer
 
-  replicas = 8 if device == "cpu:8" else 1
+  replicas = int(device.partition(":")[2] or 1)
   with tempfile.TemporaryDirectory() as folder:
     estimator = trainer.Estimator(
       cases.model_fn(case),

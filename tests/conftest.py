@@ -10,6 +10,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import gin
 import pytest
 
+from tests import runtimes
 from trainer.devices import device as device_lib
 
 device_lib.connect("cpu:8")
@@ -26,16 +27,33 @@ def _no_gin_bindings():
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items):
-  """Has the tests that are long on several cores be long there, but for the case that they name."""
+  """Has the tests that are long on several cores be long there, but for the case that they name.
+
+  On XLA devices all others are long too, unless OCTET_TEST_DEVICES asks for them.
+  """
   for item in items:
+    if "callspec" not in dir(item):
+      continue
     mark = item.get_closest_marker("long_on_several_cores")
-    if mark and "callspec" in dir(item):
-      device, case = map(item.callspec.params.get, ("device", "case"))
-      if str(device).startswith("cpu:") and getattr(case, "name", "") != mark.kwargs.get("but"):
-        item.add_marker(pytest.mark.long)
+    device, case = map(item.callspec.params.get, ("device", "case"))
+    is_but = mark and "but" in mark.kwargs and getattr(case, "name", "") == mark.kwargs["but"]
+    on_xla = str(device).startswith("xla:")
+    if on_xla and item.get_closest_marker("of_tensorflows_replicas"):
+      item.add_marker(
+        pytest.mark.skip("TensorFlow runs no step on XLA devices, and traces one replica")
+      )
+    if not is_but and (
+      (mark and str(device).startswith("cpu:")) or (on_xla and _DEVICES not in os.environ)
+    ):
+      item.add_marker(pytest.mark.long)
 
 
-@pytest.fixture(params=os.environ.get("OCTET_TEST_DEVICES", "cpu,cpu:8").split(","))
+_DEVICES = "OCTET_TEST_DEVICES"
+
+
+@pytest.fixture(params=os.environ.get(_DEVICES, "cpu,cpu:8,xla:8").split(","))
 def device(request):
   """One core, and eight; or those that OCTET_TEST_DEVICES names, such as gpu: tests.slow.gpu."""
+  if request.param.startswith("xla:"):
+    runtimes.require_jax()
   return request.param

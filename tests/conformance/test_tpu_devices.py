@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 
-from tests import fake_tpu
+from tests import fake_tpu, runtimes
 from tests.conformance import cases
-from trainer import errors, testing
+from trainer import testing
 from trainer.devices import device as device_lib
-from trainer.pjrt import installed
 
-try:
-  installed.require()
-except errors.VersionError as error:
-  pytest.skip(str(error), allow_module_level=True)
+runtimes.require_jax()
 
 CASE = next(each for each in cases.CASES if each.name == "batch_norm_and_dropout")
 

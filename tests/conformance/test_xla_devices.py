@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 
+from tests import runtimes
 from tests.conformance import cases
-from trainer import errors, testing
-from trainer.pjrt import installed
+from trainer import testing
 
-try:
-  installed.require()
-except errors.VersionError as error:
-  pytest.skip(str(error), allow_module_level=True)
+runtimes.require_jax()
 
 STEPS = 20
 

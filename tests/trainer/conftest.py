@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import long
+from tests import long, runtimes
 from trainer import config
 
 
@@ -12,10 +12,12 @@ def _no_config():
   config.clear()
 
 
-@pytest.fixture(params=long.except_for(["cpu", "cpu:2"], ["cpu", "cpu:2", "cpu:8"]))
+@pytest.fixture(params=long.except_for(["cpu", "cpu:2"], ["cpu", "cpu:2", "cpu:8", "xla:8"]))
 def device(request):
   """One core, and several: two show what eight do, and are traced in a quarter of the time.
 
   The conformance tests have eight in the gate too.
   """
+  if request.param.startswith("xla:"):
+    runtimes.require_jax()
   return request.param

@@ -180,6 +180,8 @@ class Functionalized:
       return [found]
     for name, value in zip(rule.assigns, found, strict=True):
       index = inputs[names.index(name)].index
+      # The traced graph may not know the shape, and a loop carries none that is unknown.
+      value.set_shape(self.specs[index].shape)
       state[index] = value
       if index == self._step:
         state[_DRAWS] = tf.constant(0, tf.int64)

@@ -326,6 +326,7 @@ def test_many_evaluations_and_predictions_build_nothing_and_keep_nothing(model_d
   assert len(gc.get_objects()) - before < 2000
 
 
+@pytest.mark.of_tensorflows_replicas
 @pytest.mark.long_on_several_cores
 def test_model_fn_is_called_once_for_each_replica_and_mode(tmp_path, device):
   estimator = programs.estimator(tmp_path, device=device)

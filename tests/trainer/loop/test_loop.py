@@ -189,6 +189,7 @@ def test_the_loss_of_a_loop_is_the_mean_over_its_steps(tmp_path, device):
 # ------------------------------------------------------------------ the wait for input
 
 
+@pytest.mark.of_tensorflows_replicas
 def test_no_replica_works_before_the_end_of_the_wait_is_noted(tmp_path, device):
   """Else the note itself would wait for a free thread, and the replicas' work would pass for
   the input's.

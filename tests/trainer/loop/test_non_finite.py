@@ -69,6 +69,7 @@ def estimator(model_dir, device, **config):
   )
 
 
+@pytest.mark.of_tensorflows_replicas
 @pytest.mark.long_on_several_cores
 def test_the_step_the_tensor_and_the_batch(tmp_path, device):
   with pytest.raises(errors.NonFiniteError) as raised:

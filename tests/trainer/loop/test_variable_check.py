@@ -240,6 +240,7 @@ def adam():
   return keras.optimizers.Adam(0.01)
 
 
+@pytest.mark.of_tensorflows_replicas
 @pytest.mark.parametrize("length", ["default", "single steps", "programs"])
 @pytest.mark.long_on_several_cores
 def test_the_step_the_variable_and_the_batch(length, tmp_path, device):

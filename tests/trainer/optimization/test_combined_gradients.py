@@ -154,6 +154,7 @@ OWN = {
 }
 
 
+@pytest.mark.of_tensorflows_replicas
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_an_own_apply_gradients_gets_combined_gradients(way, tmp_path, device):
   estimator = trained_by(lambda *given: way(DecayedMomentum(), *given), tmp_path, device)

@@ -62,6 +62,13 @@ def rows(w, count, x):
   return taken
 
 
+def of_an_unknown_shape(w, count, x):
+  tf.while_loop(
+    lambda i: i < 3, lambda i: (w.assign(tf.boolean_mask(w + x, tf.less(w, 1e9))), i + 1)[1:], [0]
+  )
+  return w.read_value()
+
+
 def captured_constant(w, count, x):
   return x + CONSTANT + w
 
@@ -77,7 +84,17 @@ def drawn(w, count, x):
 
 @pytest.mark.parametrize(
   "function",
-  [loop, gradient_of_a_loop, branch, cases, called_function, rows, captured_constant, drawn],
+  [
+    loop,
+    gradient_of_a_loop,
+    branch,
+    cases,
+    called_function,
+    rows,
+    of_an_unknown_shape,
+    captured_constant,
+    drawn,
+  ],
 )
 def test_the_same_results_and_the_same_variables_afterwards(function, monkeypatch):
   monkeypatch.setattr(portable_operations, "RULES", {})  # TensorFlow's own random numbers

@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from tests import long
+from tests import long, runtimes
 from tests.trainer import programs
 from tests.trainer.programs import test_multi_group
-from trainer import errors
-from trainer.pjrt import installed
 from trainer.programs import xla_groups
 
-try:
-  installed.require()
-except errors.VersionError as error:
-  pytest.skip(str(error), allow_module_level=True)
+runtimes.require_jax()
 
 # Eight, as in every other test: a process has the XLA devices that it began with.
 DEVICES = ("cpu:8", "xla:8")

@@ -8,15 +8,12 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import runtimes
 from tests.trainer import programs
 from tests.trainer.programs import test_multi_step
 from trainer import errors, testing
-from trainer.pjrt import installed
 
-try:
-  installed.require()
-except errors.VersionError as error:
-  pytest.skip(str(error), allow_module_level=True)
+runtimes.require_jax()
 
 device_values = pytest.importorskip("trainer.pjrt.device_values")
 jaxlib_internals = pytest.importorskip("trainer.pjrt.jaxlib_internals")

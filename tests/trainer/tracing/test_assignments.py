@@ -248,6 +248,7 @@ def test_what_is_served_assigns_nothing(tmp_path):
   assert not {kind for kind in kinds if assignments.changes_a_variable(kind)}
 
 
+@pytest.mark.of_tensorflows_replicas
 @pytest.mark.long_on_several_cores
 def test_metrics_of_a_model_fn_count_in_evaluation_and_are_in_no_checkpoint(tmp_path, device):
   def model_fn(features, labels, mode, params):

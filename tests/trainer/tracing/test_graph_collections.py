@@ -50,6 +50,7 @@ def names(variables_):
   return [variable.name.removesuffix(":0") for variable in variables_]
 
 
+@pytest.mark.of_tensorflows_replicas
 @pytest.mark.parametrize("key", OF_A_REPLICA)
 def test_what_a_replica_adds_is_its_own(store, key):
   def fn():
@@ -96,6 +97,7 @@ def test_a_trace_that_fails_leaves_the_collections_of_the_process(store):
   v1.get_default_graph().clear_collection("mine")
 
 
+@pytest.mark.of_tensorflows_replicas
 def test_variables_are_in_the_collections_of_each_replica_from_where_it_asks_for_them(store):
   def fn():
     v1.get_variable("a", [2])
@@ -125,6 +127,7 @@ def test_variables_are_in_the_collections_of_each_replica_from_where_it_asks_for
     assert run(store, fn) == [expected] * store.strategy.num_replicas_in_sync
 
 
+@pytest.mark.of_tensorflows_replicas
 def test_what_a_strategy_makes_for_all_replicas_is_in_the_collections_of_all(store):
   def fn():
     w = v1.get_variable("w", [2])
@@ -134,6 +137,7 @@ def test_what_a_strategy_makes_for_all_replicas_is_in_the_collections_of_all(sto
   assert run(store, fn) == [["w", "w/Momentum"]] * store.strategy.num_replicas_in_sync
 
 
+@pytest.mark.of_tensorflows_replicas
 def test_a_regularizer_is_called_for_each_variable_that_is_made_and_for_none_that_is_reused(store):
   def fn():
     with v1.variable_scope("layer", regularizer=tf.nn.l2_loss):

@@ -216,6 +216,7 @@ def test_a_model_fn_may_make_its_train_op_in_every_mode(tmp_path):
   np.testing.assert_array_equal(estimator.variables["w"].numpy(), before)
 
 
+@pytest.mark.of_tensorflows_replicas
 def test_a_variable_by_the_name_of_its_scope_is_one_on_all_cores(tmp_path, device):
   """As metrics of TensorFlow name theirs: the name has all scopes, those of the core too."""
 

@@ -76,6 +76,7 @@ def test_it_computes_what_keras_does(make, fused_updates, sparse):
   np.testing.assert_array_equal(values[1], expected[1])  # the small one is Keras's own
 
 
+@pytest.mark.of_tensorflows_replicas
 def test_a_training_uses_it(tmp_path, device):
   def model_fn(features, labels, mode, params):
     y = keras.layers.Dense(1)(keras.layers.Dense(4000)(features["x"]))[:, 0]

@@ -167,6 +167,7 @@ def test_a_batch_whose_size_is_not_known(channels, way):
   assert taken(training=False) == {way}
 
 
+@pytest.mark.of_tensorflows_replicas
 def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
   def model_fn(features, labels, mode, params):
     images = keras.layers.Reshape([1, 1, 16])(keras.layers.Dense(16)(features["x"]))
