@@ -110,6 +110,8 @@ def load_vocabulary(path: str) -> tuple[str, ...]:
   return tuple(words)
 
 
+@gin.configurable
+@trainer.check_settings
 def vocabulary_size(path: str) -> int:
   """Returns the number of different ids: the words, the padding and the unknown word."""
   return len(load_vocabulary(path)) + 2

@@ -1,9 +1,18 @@
 """Makes the folder of a new project: a model, its data, a gin file, a test and a README.
 
-python -m trainer.new my_project
+    python -m trainer.new my_project
+    python -m trainer.new my_project --kind=images
 
-The project trains as it is, and is yours to change. Its package has the project's name, so that it
-neither hides Octet's packages nor is hidden by them.
+    table         classifies the rows of a CSV file: numbers and categories, some of them missing
+    images        classifies images in a folder for each class
+    text          classifies texts
+    keras         classifies images by a Keras model
+    regression    predicts a number of the rows of a CSV file
+
+The project trains, exports, predicts and passes its test as it is, and is yours to change. Its
+package has the project's name, so that it neither hides Octet's packages nor is hidden by them.
+
+Each kind fills the same templates: templates/KIND.jinja has what they ask it for.
 """
 
 import importlib.util
@@ -15,22 +24,29 @@ import shutil
 from collections.abc import Sequence
 
 import jinja2
+from absl import flags
 
 from trainer import errors
 from trainer.cli import command
+from trainer.new import samples
 
 _TEMPLATES = pathlib.Path(__file__).parent / "templates"
+
+KINDS = ("table", "images", "text", "keras", "regression")
 
 # Template → the file that it becomes, below the project's folder.
 _FILES = {
   "readme.md.jinja": "README.md",
   "init.py.jinja": "{name}/__init__.py",
   "model.py.jinja": "{name}/model.py",
-  "data.py.jinja": "{name}/data.py",
   "experiment.gin.jinja": "configs/{name}.gin",
   "test.py.jinja": "tests/test_{name}.py",
 }
-_FOLDERS = ("configs", "out", "tests")  # beside the package, in a project
+# The kinds with an input_fn of their own; others take one of Octet's input pipelines.
+_DATA = {"regression": {"data.py.jinja": "{name}/data.py"}}
+_FOLDERS = ("configs", "data", "out", "tests")  # beside the package, in a project
+
+_KIND = flags.DEFINE_enum("kind", "table", KINDS, "What the project is about.")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -44,23 +60,22 @@ def main(argv: Sequence[str]) -> None:
     raise errors.SettingError("Give one name for the project: python -m trainer.new my_project")
   command.require_local(argv[1], "The project")
   folder = pathlib.Path(argv[1])
-  for path in create(folder):
+  for path in create(folder, _KIND.value):
     print(path)
-  print(
-    f"\nNext:\n  cd {shlex.quote(str(folder))}\n"
-    f"  python -m trainer.main --gin_file=configs/{folder.name}.gin --model_dir=out/first\n"
-    "  python -m pytest tests"
-  )
+  readme = (folder / "README.md").read_text(encoding="utf-8")
+  commands = [line.strip() for line in readme.splitlines() if line.startswith("    python ")]
+  print("\nNext:", f"cd {shlex.quote(str(folder))}", *commands, sep="\n  ")
 
 
-def create(folder: pathlib.Path) -> list[pathlib.Path]:
+def create(folder: pathlib.Path, kind: str = "table") -> list[pathlib.Path]:
   """Makes a project.
 
   Args:
     folder: which must not be there yet. Its name is that of the project's package.
+    kind: one of KINDS.
 
   Returns:
-    The files.
+    The files; of many data, their folder.
 
   Raises:
     SettingError: the name cannot be that of a package, or hides another one; or the folder is
@@ -70,14 +85,38 @@ def create(folder: pathlib.Path) -> list[pathlib.Path]:
   check_name(folder.name)
   if folder.exists():
     raise errors.SettingError(f"{folder} is there already: give another name, or remove it.")
+  contents = {path: text.encode() for path, text in _rendered(folder.name, kind).items()}
+  data = samples.files(kind)
   aside = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
   try:
-    made = [_write(aside, template, path, folder.name) for template, path in _FILES.items()]
+    for path, content in (contents | data).items():
+      (aside / path).parent.mkdir(parents=True, exist_ok=True)
+      (aside / path).write_bytes(content)
     aside.rename(folder)
   except OSError as error:
     shutil.rmtree(aside, ignore_errors=True)
     raise errors.OutputError(f"The project cannot be written to {folder}: {error}") from error
-  return [folder / path.relative_to(aside) for path in made]
+  shown = data if len(data) < 10 else dict.fromkeys(os.path.dirname(path) for path in data)
+  return [folder / path for path in (*contents, *shown)]
+
+
+def _rendered(name, kind):
+  """Returns path → text of the files that come of templates."""
+  environment = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(_TEMPLATES),
+    keep_trailing_newline=True,
+    lstrip_blocks=True,
+    trim_blocks=True,
+    undefined=jinja2.StrictUndefined,
+  )
+  part = environment.get_template(f"{kind}.jinja").module
+  templates = _FILES | _DATA.get(kind, {})
+  return {
+    path.format(name=name): environment.get_template(template).render(
+      name=name, part=part, has_data_module=kind in _DATA
+    )
+    for template, path in templates.items()
+  }
 
 
 def check_name(name: str) -> None:
@@ -95,12 +134,3 @@ def check_name(name: str) -> None:
       f"{name} is taken ({where}): Python would import one of the two and hide the other. Give the "
       "project a name of its own."
     )
-
-
-def _write(folder, template, path, name):
-  target = folder / path.format(name=name)
-  target.parent.mkdir(parents=True, exist_ok=True)
-  source = (_TEMPLATES / template).read_text(encoding="utf-8")
-  made = jinja2.Template(source, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
-  target.write_text(made.render(name=name), encoding="utf-8")
-  return target

@@ -33,8 +33,8 @@ class Preprocessing:
   Attributes:
     signature: the name of the signature that takes what users have; None if that is the features.
     spec: name → spec of what users have, with the batch axis.
-    to_features: function from tensors like `spec` to the features by name; for columns and texts a
-      tf.function.
+    to_features: function from tensors like `spec` to the features by name; a tf.function, unless
+      users have the features.
     decoders: feature → tf.function of a string scalar that decodes it.
     raw: what the input_fn says of columns or texts, or None.
   """
@@ -104,10 +104,10 @@ def _of_decoders(decoders, specs):
     }
     return {**received, **decoded}
 
-  encoded = {name: tf.TensorSpec([None], tf.string, name) for name in functions}
-  return Preprocessing(
-    FROM_BYTES if functions else None, specs | encoded, to_features, decoders=functions
-  )
+  if not functions:
+    return Preprocessing(None, specs, to_features)
+  spec = specs | {name: tf.TensorSpec([None], tf.string, name) for name in functions}
+  return Preprocessing(FROM_BYTES, spec, _function(to_features, spec), decoders=functions)
 
 
 def _decoder(name, decoder, specs):
@@ -191,5 +191,8 @@ def _of_raw(raw, inputs):
   def to_features(received):
     return dict(zip(inputs.by_name, tf.nest.flatten(raw.to_features(received)), strict=True))
 
-  function = tf.function(to_features, input_signature=[spec], autograph=False)
-  return Preprocessing(FROM_RAW, spec, function, raw=raw)
+  return Preprocessing(FROM_RAW, spec, _function(to_features, spec), raw=raw)
+
+
+def _function(to_features, spec):
+  return tf.function(to_features, input_signature=[spec], autograph=False)
