@@ -37,12 +37,13 @@ class GroupProgram(multi_group.GroupProgram):
     self._kept = traced.kept
     self._variables: Any = program.store.on_xla
     self._made = xla_program.of(traced, program.store, plan.replicas)
+    self._variables.prepare(self._made.source)
     self._executable: Any = None
 
   def compile(self) -> Any:
     """Returns the execution.Executable, which is made at the first call."""
     if self._executable is None:
-      self._executable = self._variables.compile(self._made.program, self.plan.kind)
+      self._executable = self._variables.compile(self._made.source, self.plan.kind)
     return self._executable
 
   def put(self, elements: Sequence) -> Any:
@@ -51,7 +52,7 @@ class GroupProgram(multi_group.GroupProgram):
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:
     """Starts on the next groups of a stack. The devices work on them after this has returned."""
-    self._variables.give(self._made.program.variables)
+    self._variables.give(self._made.variables)
     places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
     self._executable.run(self._variables.on_devices, stack.elements, places)
     stack.first += count

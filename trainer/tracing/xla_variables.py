@@ -49,9 +49,13 @@ class XlaVariables:
     self._may_be_assigned = True  # on the host, since the last program
     self._is_compared = False  # whether the devices' values were compared with each other
 
-  def compile(self, program: pjrt_program.Program, kind: Kind) -> Any:
+  def prepare(self, source: pjrt_program.Source) -> None:
+    """Lowers a program that is not there compiled, see `compilation.Compiler.prepare`."""
+    self._compiler.prepare(source)
+
+  def compile(self, source: pjrt_program.Source, kind: Kind) -> Any:
     """Returns the execution.Executable of a program for the devices."""
-    return self._compiler.compile(program, kind)
+    return self._compiler.compile(source, kind)
 
   def give(self, arguments: Iterable[pjrt_program.Argument]) -> None:
     """Gives the devices what they lack of a program's variables, and what the host has assigned."""
