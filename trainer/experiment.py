@@ -16,6 +16,7 @@ Layout of what it writes, beside what `trainer.checkpoints.directory` does:
     <model_dir>/predictions-<step>.*     see `trainer.outputs.predictions`
 """
 
+import collections
 import dataclasses
 import os
 import shlex
@@ -199,7 +200,7 @@ class Flags:
   cluster: str = ""
   precision: str = "float32"
   xla: bool = False
-  compiled: str = "auto"
+  compiled: str = ""
   seed: int | None = None
   force: bool = False
   dry_run: bool = False
@@ -349,6 +350,9 @@ def _predict(runner, asked, traced, hooks):
   predicted = runner.predict(traced[Kind.PREDICT], with_examples=True)
   # Of the checkpoint that predict has loaded: a training beside may write another at any moment.
   step = int(runner.variables["global_step"].numpy())
+  if not runner.device.is_chief:
+    collections.deque(predicted, maxlen=0)  # hosts of XLA devices compute each batch together
+    return
   predictions.save(
     os.path.join(runner.model_dir, f"predictions-{step}"),
     predicted,

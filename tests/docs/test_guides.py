@@ -13,10 +13,7 @@ GUIDES = [guide.ROOT / "README.md", *sorted((guide.ROOT / "docs").glob("*.md"))]
 RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 
-NEEDS = {
-  "serve": ("fastapi", "uvicorn"),
-  "tutorial": ("fastapi", "uvicorn", "matplotlib"),
-}  # guides that need an extra
+NEEDS = {"serve": ("fastapi", "uvicorn")}  # guides that need an extra
 
 
 def run_guide(path, folder):

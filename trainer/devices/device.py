@@ -13,7 +13,8 @@
 | auto     | a TPU, else a GPU, else the CPU                                                       |
 
 If there is a cluster of several workers (see `trainer.devices.cluster`), cpu and gpu become a
-MultiWorkerMirroredStrategy over all of them. A task "evaluator" is not one of the workers.
+MultiWorkerMirroredStrategy over all of them, and tpu and xla:N the XLA devices of all of them, of
+which each worker has N. A task "evaluator" is not one of the workers.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.devices import cluster as cluster_lib
-from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, replica
+from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, replica, xla_cluster
 from trainer.devices import link as link_lib
 from trainer.pjrt import devices as pjrt_devices
 from trainer.pjrt import tpu as pjrt_tpu
@@ -137,7 +138,7 @@ class Device:
   @property
   def is_multi_worker(self) -> bool:
     """Whether other processes train the same model together with this one."""
-    return isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy) and self.hosts > 1
+    return self.hosts > 1
 
   @property
   def is_chief(self) -> bool:
@@ -202,22 +203,19 @@ def connect(
     logging.info("--device=auto: %s (%s)", kind, reason)
   _check_process()
   gpu = gpu or gpu_config.GPUConfig()
-  if kind == "tpu" and cluster:
-    raise errors.SettingError(
-      f"--cluster={cluster} and --device={name} contradict each other: Octet drives the TPU of one "
-      "machine."
-    )
   if kind == "gpu":  # each time: the newest setting of a process holds
     gpus.require(count)
     gpus.set_arithmetic(gpu)
   with _lock:  # functools.cache would let a second thread make the same device again
-    found = None if kind == "tpu" else _find_cluster(cluster, os.environ.get("TF_CONFIG"), timeout)
+    found = _find_cluster(cluster, os.environ.get("TF_CONFIG"), timeout)
     if found is None or not found.has_others:
       return _connect(kind, count, found, gpu)
-    if kind == "xla" or (kind == "cpu" and count > 1):
+    if kind in ("tpu", "xla"):
+      return _connect_hosts(kind, count, found, _Joining(facts, timeout))
+    if kind == "cpu" and count > 1:
       raise errors.SettingError(
         f"--device={name}: each of several workers ({found.source}) trains on one CPU device; use "
-        "--device=cpu."
+        f"--device=cpu, or --device=xla:{count} for {count} XLA devices of each."
       )
     own = count if match[2] else len(tf.config.list_physical_devices("GPU"))
     return _connect_workers(kind, own * (kind == "gpu"), found, _Joining(facts, timeout), gpu)
@@ -306,14 +304,23 @@ def _connect_workers(kind, own, cluster, joining, gpu):
       f"The workers of {cluster.source} did not come together: "
       f"{link.lost() or str(error).splitlines()[0]}. Start all workers again."
     ) from error
-  return Device(
-    kind,
-    strategy,
+  return Device(kind, strategy, link=link, **_place_in(cluster))
+
+
+@functools.cache
+def _connect_hosts(kind, count, cluster, joining):
+  platform, own = ("tpu", None) if kind == "tpu" else ("cpu", count)
+  connected, link = xla_cluster.connect(platform, own, cluster, joining.facts(), joining.timeout)
+  strategy = replica.OneOfMany(connected.count)
+  return Device(kind, strategy, link=link, xla_devices=connected, **_place_in(cluster))
+
+
+def _place_in(cluster):
+  return dict(
     hosts=len(cluster.addresses),
     host=cluster.number,
     role=cluster.role,
     has_evaluator=cluster.has_evaluator,
-    link=link,
   )
 
 

@@ -5,19 +5,25 @@ needs the process, which may be never while workers connect to each other. The c
 others whom it has lost. A machine that loses its power closes nothing: the kernel asks after 10
 seconds of silence, and gives up 15 seconds later.
 
-A worker that has lost another one raises WorkerLostError as soon as TensorFlow lets go of it. It is
-ended after GRACE_SECONDS if that does not happen. In both cases the exit code is
+A worker that has lost another one raises WorkerLostError as soon as TensorFlow or jax lets go of
+it. It is ended after GRACE_SECONDS if that does not happen. In both cases the exit code is
 errors.TRY_AGAIN, so that whoever started the workers starts them again.
+
+The workers also exchange small values, such as the length of the next loop: all of them give one,
+and all get those of all, by way of the chief.
 
 What goes over a connection are lines of JSON, see `trainer.devices.rendezvous`; then:
 
-| from   | line                                              |
-|--------|---------------------------------------------------|
-| anyone | {"left": ""}, {"left": "why"}: orderly, or after an error |
-| chief  | {"lost": 2, "why": "..."}                          |
+| from   | line                                                              |
+|--------|-------------------------------------------------------------------|
+| anyone | {"left": ""}, {"left": "why"}: orderly, or after an error          |
+| chief  | {"lost": 2, "why": "..."}                                          |
+| worker | {"give": value}                                                   |
+| chief  | {"all": [value, ...]}, by worker                                   |
 """
 
 import atexit
+import collections
 import os
 import selectors
 import socket
@@ -25,7 +31,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainer import errors
 from trainer.cli import json_lines
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
 
 # After a loss, how long a worker may take to end by itself: TensorFlow notices within 10 seconds,
 # and a checkpoint may be half written.
-GRACE_SECONDS = 20.0
+GRACE_SECONDS = 12.0
 
 _KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 _LONGEST_LINE = 1 << 24  # gin files, at the most
@@ -48,6 +54,10 @@ def open_to(connected: socket.socket) -> json_lines.Connection:
     if hasattr(socket, name):  # not on macOS
       connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
   return json_lines.Connection(connected, _LONGEST_LINE)
+
+
+class LostError(errors.WorkerLostError):
+  """Another worker is gone. `trainer.devices.workers` says what to do."""
 
 
 class Link:
@@ -71,6 +81,9 @@ class Link:
     self._lost: str | None = None
     self._is_lost = threading.Event()
     self._has_left = False
+    self._heard = threading.Condition()  # something of the following, or a loss
+    self._given: dict[int, collections.deque] = {number: collections.deque() for number in others}
+    self._gone: set[int] = set()  # those that have left in good order
     for other in self._others.values():
       other.socket.settimeout(None)
     threading.Thread(target=self._watch, name="link to the other workers", daemon=True).start()
@@ -84,6 +97,33 @@ class Link:
     """
     self._is_lost.wait(within)
     return self._lost
+
+  def exchange(self, value: Any) -> list[Any]:
+    """Returns what all workers give, in their order; waits for them. All workers must call it.
+
+    Args:
+      value: what JSON can hold.
+
+    Raises:
+      LostError: another worker is gone.
+    """
+    number = self._cluster.number
+    if number:
+      self._others[0].send({"give": value})
+      return self._next(0)
+    given = [value, *(self._next(other) for other in sorted(self._others))]
+    for connection in self._others.values():
+      connection.send({"all": given})
+    return given
+
+  def _next(self, number):
+    """Returns what another worker has given next."""
+    given = self._given[number]
+    with self._heard:
+      self._heard.wait_for(lambda: given or self._is_lost.is_set() or number in self._gone)
+      if given:
+        return given.popleft()
+    raise LostError(self._lost or f"{self._cluster.describe(number)} has ended its work")
 
   def leave(self, why: str = "") -> None:
     """Tells the others that this process needs them no more.
@@ -126,7 +166,14 @@ class Link:
         return False
       if "left" in message:
         selector.unregister(self._others[number])
+        with self._heard:
+          self._gone.add(number)
+          self._heard.notify_all()
         return True
+      if "give" in message or "all" in message:
+        with self._heard:
+          self._given[number].append(message.get("all", message.get("give")))
+          self._heard.notify_all()
     if said is None:
       self._lose(number, "has ended")
       return False
@@ -137,12 +184,14 @@ class Link:
       if other != number:
         connection.send({"lost": number, "why": why})
     self._lost = f"{self._cluster.describe(number)} {why}"
-    self._is_lost.set()
+    with self._heard:
+      self._is_lost.set()
+      self._heard.notify_all()
     time.sleep(GRACE_SECONDS)
     _end(f"{self._lost[0].upper()}{self._lost[1:]}.")
 
 
 def _end(sentence):
   print(f"error: {sentence} Start all workers again.", file=sys.stderr, flush=True)
-  # The main thread is inside of TensorFlow, which waits for the worker that is gone.
+  # The main thread is inside of TensorFlow or jax, which wait for the worker that is gone.
   os._exit(errors.TRY_AGAIN)

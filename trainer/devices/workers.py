@@ -11,13 +11,20 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.devices import device as device_lib
+from trainer.devices import link as link_lib
 
 # A collective operation raises one of the first if a worker is gone. It may raise one of the second
 # as well, which has other causes, too.
-_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError)
+_LOST = (
+  link_lib.LostError,
+  tf.errors.UnavailableError,
+  tf.errors.AbortedError,
+  tf.errors.DeadlineExceededError,
+)
 _MAYBE_LOST = (tf.errors.CancelledError, tf.errors.InternalError)
 
-# TensorFlow hears of a lost worker before or after the connections of `trainer.devices.link` do.
+# TensorFlow and jax hear of a lost worker before or after the connections of `trainer.devices.link`
+# do.
 _NEWS_SECONDS = 5.0
 
 
@@ -34,39 +41,26 @@ class Workers:
   def __init__(self, device: device_lib.Device, model_dir: str) -> None:
     self.device = device
     self._model_dir = model_dir
-    self._sum_of_all = tf.function(self._sum_over_replicas, autograph=False)
 
   def broadcast_from_chief(self, value: int) -> int:
     """Returns the chief's value on every worker. All workers must call it: it is also a barrier."""
-    if not self.device.is_multi_worker:
-      return value
-    return int(self._sum(tf.constant(value if self.device.is_chief else 0, tf.int64)))
+    return int(self._of_all(int(value))[0])
 
   def total(self, value: int) -> int:
     """Returns the sum of the workers' values."""
-    return int(self._sum(tf.constant(value, tf.int64))) if self.device.is_multi_worker else value
+    return sum(self._of_all(int(value)))
 
   def mean(self, value: float) -> float:
     """Returns the mean of the workers' values."""
-    if not self.device.is_multi_worker:
-      return value
-    return float(self._sum(tf.constant(value, tf.float64))) / self.device.hosts
+    values = self._of_all(float(value))
+    return sum(values) / len(values)
 
-  def _sum(self, value):
+  def _of_all(self, value):
+    link = self.device.link
+    if link is None:
+      return [value]
     with self.watch():
-      return self._sum_of_all(value).numpy()
-
-  def _sum_over_replicas(self, value):
-    def on_replica(value):
-      context = tf.distribute.get_replica_context()
-      # Only the first replica of each worker adds its value.
-      is_first = context.replica_id_in_sync_group % self.device.local_replicas == 0
-      return context.all_reduce(
-        tf.distribute.ReduceOp.SUM, tf.where(is_first, value, tf.zeros_like(value))
-      )
-
-    strategy = self.device.strategy
-    return strategy.experimental_local_results(strategy.run(on_replica, (value,)))[0]
+      return link.exchange(value)
 
   @contextlib.contextmanager
   def watch(self) -> Iterator[None]:
@@ -84,12 +78,13 @@ class Workers:
     try:
       yield
     except Exception as error:
+      # jax's errors are RuntimeErrors, whatever their cause is.
+      signs = _LOST + _MAYBE_LOST + (RuntimeError,) * self.device.runs_by_pjrt
       causes = errors.causes(error)
-      operation = next((each for each in causes if isinstance(each, _LOST + _MAYBE_LOST)), None)
+      operation = next((each for each in causes if isinstance(each, signs)), None)
       lost = link.lost(_NEWS_SECONDS) if operation else None
-      if isinstance(error, errors.WorkerLostError) or (
-        lost is None and not isinstance(operation, _LOST)
-      ):
+      is_said = isinstance(error, errors.WorkerLostError) and not isinstance(error, _LOST)
+      if is_said or (lost is None and not isinstance(operation, _LOST)):
         link.leave(f"{type(error).__name__}: {error}".splitlines()[0][:500])
         raise
       raise errors.WorkerLostError(
@@ -100,5 +95,6 @@ class Workers:
 
 
 def _first_line(error):
-  lines = [line for line in error.message.splitlines() if line.strip() and not line.endswith(":")]
+  text = error.message if isinstance(error, tf.errors.OpError) else str(error)
+  lines = [line for line in text.splitlines() if line.strip() and not line.endswith(":")]
   return lines[0][:200] if lines else type(error).__name__

@@ -17,7 +17,6 @@ from trainer.evaluation import evaluator
 from trainer.inputs import feeder
 from trainer.loop import thread_lock, training, training_lock, variable_check, watchdog
 from trainer.outputs import exported_records, options, prediction_stream, saved_model
-from trainer.pjrt import compiled_forms
 from trainer.programs import device_loops, loop_input, plan, step
 from trainer.reporting import evaluations_file
 from trainer.settings import batch_sizes as batch_sizes_lib
@@ -100,9 +99,9 @@ def make(given: Given) -> Parts:
     program.store, values, position, checkpoints, given.workers, lock.check, given.watchdog.stage
   )
   shared: dict[str, Any] = dict(
-    program=program, inputs=inputs, values=values, watchdog=given.watchdog
+    program=program, inputs=inputs, values=values, workers=given.workers, watchdog=given.watchdog
   )
-  of_run: dict[str, Any] = dict(model_dir=given.model_dir, workers=given.workers, **shared)
+  of_run: dict[str, Any] = dict(model_dir=given.model_dir, **shared)
   return Parts(
     checkpoints=checkpoints,
     lock=lock,
@@ -147,9 +146,9 @@ def _checkpoints(given):
 def _check_compiled(given):
   """Raises SettingError if RunConfig.compiled cannot be had."""
   folder, device = given.config.compiled, given.device
-  if folder in ("", compiled_forms.AUTO):
+  if not folder:
     return
-  if not device.runs_by_pjrt:
+  if device.xla_devices is None:
     raise errors.SettingError(
       f"--compiled={folder} keeps programs for XLA devices, and --device is {device}: take "
       "--compiled away, or use --device=xla:8."

@@ -44,9 +44,11 @@ class Histograms:
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> None:
     """Writes the histograms if they are due."""
-    if not self._timer.due(step) or not estimator.device.is_chief:
+    if not self._timer.due(step):
       return
-    variables = estimator.variables
+    variables = estimator.variables  # which all hosts of XLA devices read together
+    if not estimator.device.is_chief:
+      return
     summaries.Writer(estimator.model_dir).histograms(
       step, {name: variables[name].numpy() for name in sorted(own_names.model_names(variables))}
     )

@@ -34,6 +34,8 @@ class Layout:
     needs_static_shapes: whether each tensor needs a shape that is known when a step is traced.
     job: a name that the hosts of this training share, and no other training; None for one host.
     resembles_tpu: whether to warn of batches that fill a TPU's tiles badly.
+    shares_groups: whether the processes share the batches of an evaluation and a prediction, too.
+      Otherwise each computes all of them.
   """
 
   replicas: int
@@ -43,6 +45,7 @@ class Layout:
   needs_static_shapes: bool = True
   job: str | None = None
   resembles_tpu: bool = False
+  shares_groups: bool = False
 
 
 def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout:
@@ -55,6 +58,7 @@ def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout
     job=device.link.token if device.link else None,
     needs_static_shapes=config.static_shapes or device.replicas > 1 or device.runs_by_pjrt,
     resembles_tpu=device.resembles_tpu,
+    shares_groups=device.runs_by_pjrt,
   )
 
 
@@ -112,8 +116,8 @@ class Feeder:
     batch_size = self._per_core_batch_size(kind)
     if kind == Kind.TRAIN and self._config.tpu_config.gives_host_batches:
       batch_size *= layout.local_replicas
-    # Each host trains on a share of its own. It evaluates and predicts for the whole set, so that
-    # no host waits for another.
+    # Each host trains on a share of its own. To evaluate and predict it makes the batches of the
+    # whole set, so that their order does not depend on how many hosts there are.
     hosts, host = (layout.hosts, layout.host) if kind == Kind.TRAIN else (1, 0)
     service = self._config.train_input_service if kind == Kind.TRAIN else ""
     if service:  # which shares out among the hosts, and has no place to begin at
@@ -143,6 +147,8 @@ class Feeder:
     if kind != Kind.TRAIN or self._feature_dataset[0] in (None, Kind.TRAIN):
       self._feature_dataset = kind, dataset
     if kind != Kind.TRAIN:
+      if layout.shares_groups:
+        cores = layout.replicas
       return groups.group(dataset, per_core, cores, self._config.tpu_config.broadcasts)
     if batch_size != per_core:
       dataset = groups.cut(dataset, cores)

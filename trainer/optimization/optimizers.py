@@ -13,23 +13,34 @@ replica with 8b examples. This also holds for optimizers that a model_fn calls d
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import tensorflow as tf
 
 from trainer import errors
 from trainer.config import gin_names
-from trainer.optimization import averages, combined_gradients, variable_groups
+from trainer.optimization import combined_gradients
 from trainer.settings import setting_types
 from trainer.tracing import fetched_operations, replica_updates, store_run, variable_store
 
 v1 = tf.compat.v1
 
+# The names of the moving averages in a checkpoint start with it.
+EMA_SCOPE = "ema"
 
-@gin_names.configurable(
-  module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay", "groups", "lookahead"]
-)
+
+def ema_name(name: str) -> str:
+  """Returns the name of a variable's moving average."""
+  return f"{EMA_SCOPE}/{name}"
+
+
+_Decay = Annotated[
+  float, setting_types.Rule("a number between 0 and 1", lambda value: 0 < value < 1)
+]
+
+
+@gin_names.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
 def minimize(
   optimizer: Any,
   loss: Any,
@@ -37,14 +48,11 @@ def minimize(
   var_list: Any = None,
   clip_norm: setting_types.Positive | None = None,
   accumulate_steps: setting_types.Count = 1,
-  ema_decay: averages.Decay | None = None,
-  groups: Sequence[variable_groups.VariableGroup] = (),
-  lookahead: averages.Lookahead | None = None,
+  ema_decay: _Decay | None = None,
 ) -> Any:
   """Makes the train_op of a step.
 
-  The order is: gradients → combine over replicas → accumulate → clip → apply → moving averages →
-  exchange with the slow weights.
+  The order is: gradients → combine over replicas → accumulate → clip → apply → moving averages.
 
   Args:
     optimizer: a Keras optimizer or a `tf.compat.v1.train` optimizer.
@@ -57,16 +65,13 @@ def minimize(
       The optimizer counts how often it is applied; the global step counts every step.
     ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, named
       `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema).
-    groups: settings of some of the variables; each variable is of the first that names it.
-    lookahead: keeps slow weights, named `lookahead/<name>`, and trains from them.
 
   Returns:
     A train_op for EstimatorSpec.
 
   Raises:
     ModelFnError: called outside of a model_fn, or the loss depends on no variable.
-    SettingError: the optimizer is of neither kind, a number is out of range, or a group names no
-      variable.
+    SettingError: the optimizer is of neither kind, or a number is out of range.
   """
   if not isinstance(
     optimizer, keras.optimizers.Optimizer | v1.train.Optimizer | CrossShardOptimizer
@@ -75,26 +80,22 @@ def minimize(
       "minimize: expected a Keras or a tf.compat.v1.train optimizer, got "
       f"{optimizer!r}; a class must be called first."
     )
-  store = _current_store()
+  _current_store()
   if combined_gradients.is_idle():
     return tf.no_op()
-  chosen = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
-  grouped = variable_groups.Groups(groups, chosen)
   wrapped = (
     optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
   )
-  grouped.exclude_from_decay(wrapped.wrapped)
-  own_gradients, trained = zip(*wrapped.compute_gradients(loss, grouped.trained), strict=True)
+  own_gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
   # Before clipping: the norm is that of the global batch's gradient, whatever the replicas.
   gradients = combined_gradients.combine(own_gradients)
 
   def apply(gradients):
     if clip_norm is not None:
       gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
-    pairs = list(zip(gradients, trained, strict=True))
-    grouped.scaled(lambda: wrapped.apply_combined(pairs, global_step), trained)
+    wrapped.apply_combined(list(zip(gradients, trained, strict=True)), global_step)
     if ema_decay is not None:
-      averages.update_ema(trained, ema_decay)
+      _average(trained, ema_decay)
 
   with fetched_operations.changes_made() as changes:
     if accumulate_steps == 1:
@@ -105,8 +106,6 @@ def minimize(
       store_run.request_after_step(
         functools.partial(_apply_total, totals, apply), every=accumulate_steps
       )
-    if lookahead is not None:
-      averages.look_ahead(trained, lookahead)
   return fetched_operations.group(changes)
 
 
@@ -135,11 +134,6 @@ class CrossShardOptimizer:
     self._optimizer = opt
     self._reduction = reduction
 
-  @property
-  def wrapped(self) -> Any:
-    """The optimizer that is wrapped."""
-    return self._optimizer
-
   def compute_gradients(
     self, loss: tf.Tensor, var_list: Any = None, **kwargs: Any
   ) -> list[tuple[Any, Any]]:
@@ -162,7 +156,7 @@ class CrossShardOptimizer:
     # apply_gradients takes the mean over the replicas: N times the mean is the sum.
     if self._reduction == "sum":
       loss *= tf.distribute.get_strategy().num_replicas_in_sync
-    of_tensorflow = [averages.tensorflow_variable(v) for v in trained]
+    of_tensorflow = [_tensorflow_variable(v) for v in trained]
     if isinstance(self._optimizer, keras.optimizers.Optimizer):
       self._build_loss_scale(loss, trained, of_tensorflow)
       gradients = tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
@@ -223,7 +217,7 @@ class CrossShardOptimizer:
       return tf.no_op()
     with combined_gradients.combined_scope():
       if isinstance(self._optimizer, v1.train.Optimizer):
-        pairs = [(g, averages.tensorflow_variable(v)) for g, v in grads_and_vars]
+        pairs = [(g, _tensorflow_variable(v)) for g, v in grads_and_vars]
         return self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
       with fetched_operations.changes_made() as changes:
         self._optimizer.apply(*zip(*grads_and_vars, strict=True))
@@ -247,9 +241,22 @@ def _current_store():
   return store
 
 
+def _mirrored(variable, scope):
+  """Makes a variable of zeros with a trained one's shape, and equal values on all replicas."""
+  name = getattr(variable, "path", variable.name).removesuffix(":0")
+  return tf.Variable(
+    tf.zeros(variable.shape, variable.dtype),
+    trainable=False,
+    name=f"{scope}/{name}",
+    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+  )
+
+
 def _accumulate(gradients, trained, count):
   """Adds the gradients of a step, divided by the number of steps, to variables; returns those."""
-  totals = [averages.mirrored(variable, averages.ACCUMULATED_SCOPE) for variable in trained]
+  # Outside of the model_fn's name scope, so that the variables' names do not depend on it.
+  with tf.name_scope(""):
+    totals = [_mirrored(variable, "accumulated") for variable in trained]
   replica_updates.update_each(
     lambda total, gradient: total.assign_add(gradient / count),
     totals,
@@ -263,3 +270,35 @@ def _apply_total(totals, apply):
   # tf.identity reads the values now, before the variables are set to 0.
   apply([tf.identity(total) for total in totals])
   replica_updates.update_each(lambda total: total.assign(tf.zeros_like(total)), totals)
+
+
+def _average(trained, decay):
+  """Updates the moving averages of the variables.
+
+  The first update copies the variables. Starting from 0 would bias the averages towards 0.
+  """
+  with tf.name_scope(""):
+    averages = [_mirrored(variable, EMA_SCOPE) for variable in trained]
+    updates = tf.Variable(
+      0,
+      trainable=False,
+      name=f"{EMA_SCOPE}/updates",
+      dtype=tf.int64,
+      aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+  def move(average, variable, updates):
+    kept = tf.where(tf.equal(updates, 0), 0.0, tf.constant(decay, average.dtype))
+    average.assign(kept * average + (1 - kept) * tf.convert_to_tensor(variable))
+
+  replica_updates.update_each(
+    move,
+    averages,
+    [_tensorflow_variable(variable) for variable in trained],
+    [updates] * len(averages),
+  )
+  replica_updates.update_each(lambda count: count.assign_add(1), [updates])
+
+
+def _tensorflow_variable(variable):
+  return variable if isinstance(variable, tf.Variable) else variable.value

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.checkpoints import leases, model_values, reader
+from trainer.devices import workers as workers_lib
 from trainer.hooks import hook_list, session_run
 from trainer.hooks.estimator_protocol import Estimator
 from trainer.inputs import read_errors
@@ -30,6 +31,7 @@ class Predictor:
     values: of the program's variables.
     thread_lock: of the Estimator: a stream holds it for each batch, since others may use the model
       before the caller asks for the next one.
+    workers: of the Estimator.
     watchdog: of the Estimator.
   """
 
@@ -37,6 +39,7 @@ class Predictor:
   inputs: loop_input.LoopInputs
   values: model_values.ModelValues
   thread_lock: thread_lock.ThreadLock
+  workers: workers_lib.Workers
   watchdog: watchdog.Watchdog
 
   def stream(
@@ -106,6 +109,7 @@ class Predictor:
         leases.renew()
         with (
           self.thread_lock.hold("predict"),
+          self.workers.watch(),
           _explain_gone(),
           # Others may have used the variables since the last `next()`.
           self.values.reload_for_inference(checkpoint, names),

@@ -10,6 +10,7 @@ __all__ = [
   "device_values",
   "devices",
   "execution",
+  "hosts",
   "installed",
   "jaxlib_internals",
   "program",

@@ -79,7 +79,7 @@ class DeviceValues:
       names: of the variables; None for all.
 
     Returns:
-      name → the value, or [devices of this process, ...] where each device has its own.
+      name → the value, or as of `read_each` where each device has its own.
 
     Raises:
       ExecutionError: the program that was to make them has failed.
@@ -89,17 +89,26 @@ class DeviceValues:
     return {name: each if self._differs[name] else each[0] for name, each in found.items()}
 
   def read_each(self, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Copies what each device of this process has to the host: name → [devices, ...].
+    """Copies what each device has to the host: name → [devices, ...].
+
+    Of a variable that each device has its own of, the devices are those of all hosts, which must
+    all call this. Of another one they are those of this process.
 
     Raises:
       ExecutionError: as `read`.
     """
-    return self._read(names, lambda name: True)
+    return self._read(list(names), lambda name: True)
 
-  def _read(self, names, differs):
+  def _read(self, names, of_each):
     self._require()
     try:
-      return {name: read_each(self._arrays[name], differs(name)) for name in names}
+      own = [name for name in names if self._differs[name]]
+      gathered = self._placement.gather([self._arrays[name] for name in own])
+      found = dict(zip(own, gathered, strict=True))
+      return {
+        name: found[name] if name in found else read_each(self._arrays[name], of_each(name))
+        for name in names
+      }
     except jax.errors.JaxRuntimeError as error:
       self.mark_lost(errors.first_line(error))
       raise self.error() from error
@@ -152,7 +161,7 @@ class DeviceValues:
 
 
 class Placement:
-  """Copies values from the host to devices.
+  """Copies values from the host to devices, and back from the devices of all hosts.
 
   Args:
     connected: the devices.
@@ -161,11 +170,14 @@ class Placement:
   def __init__(self, connected: devices_lib.Devices) -> None:
     self._count = connected.count
     self._local = connected.local
-    self._numbers = [connected.all.index(device) for device in self._local]
+    self._numbers = connected.numbers
+    self._is_shared = connected.is_shared
     spec = jax.sharding.PartitionSpec
     mesh = jax.sharding.Mesh(np.array(connected.all), ("replica",))
     self.equal = jax.sharding.NamedSharding(mesh, spec())
     self._split = jax.sharding.NamedSharding(mesh, spec("replica"))
+    # To the compiler, a copy of the parts of all devices is this function with equal results.
+    self._copy_to_all = jax.jit(lambda arrays: arrays, out_shardings=self.equal)
 
   def put(self, argument: program.Argument, value: np.ndarray) -> jax.Array:
     """Copies the value of an argument to the devices, see `DeviceValues.put`."""
@@ -190,6 +202,32 @@ class Placement:
       for value, device in zip(values, self._local, strict=True)
     ]
     return jax.make_array_from_single_device_arrays((), self.equal, parts)
+
+  def gather(self, arrays: Sequence[jax.Array]) -> list[np.ndarray]:
+    """Copies arrays that differ between devices to the host: [devices of all hosts, ...].
+
+    All hosts must call it with the same arrays.
+
+    Raises:
+      jax.errors.JaxRuntimeError: the program that was to make one has failed, or a host is gone.
+    """
+    if not self._is_shared or not arrays:
+      return [read_each(array) for array in arrays]
+    own = [[part.data for part in array.addressable_shards] for array in arrays]
+    whole = self._copy_to_all([self._split_over_all(parts) for parts in own])
+    # All devices: a process that ends while one of them still copies keeps the others waiting.
+    jax.block_until_ready(whole)
+    return [
+      np.array(copied.addressable_data(0)).reshape(self._count, *parts[0].shape)
+      for copied, parts in zip(whole, own, strict=True)
+    ]
+
+  def _split_over_all(self, parts):
+    """Returns the array of which the devices of this process have these parts."""
+    if not parts[0].shape:  # no axis could be split
+      parts = [part.reshape(1) for part in parts]
+    shape = self._count * parts[0].shape[0], *parts[0].shape[1:]
+    return jax.make_array_from_single_device_arrays(shape, self._split, parts)
 
 
 def read_each(array: jax.Array, differs: bool = True) -> np.ndarray:

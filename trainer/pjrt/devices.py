@@ -7,9 +7,11 @@ import dataclasses
 import functools
 import os
 import platform as machine
+from collections.abc import Callable
 from typing import Any
 
 from trainer import errors
+from trainer.pjrt import hosts as hosts_lib
 from trainer.pjrt import installed, tpu
 
 # The platforms that have a plug-in of jax: the CPU's is built in, libtpu and CUDA bring theirs.
@@ -22,13 +24,15 @@ class Devices:
 
   Attributes:
     platform: "cpu", "gpu" or "tpu".
-    all: jax's devices, one for each replica.
+    all: jax's devices, one for each replica; those of a host follow each other.
     versions: those of jax, jaxlib and the platform.
+    exchange: see `hosts.Hosts`.
   """
 
   platform: str
   all: tuple[Any, ...]
   versions: dict[str, str]
+  exchange: Callable[[Any], list[Any]] = lambda value: [value]
 
   @property
   def count(self) -> int:
@@ -42,6 +46,21 @@ class Devices:
     return tuple(device for device in self.all if device.process_index == own)
 
   @functools.cached_property
+  def numbers(self) -> tuple[int, ...]:
+    """The places of this process's devices in `all`."""
+    return tuple(self.all.index(device) for device in self.local)
+
+  @property
+  def is_first(self) -> bool:
+    """Whether the first of all devices is of this process."""
+    return self.numbers[0] == 0
+
+  @property
+  def is_shared(self) -> bool:
+    """Whether other processes drive some of them."""
+    return len(self.local) < self.count
+
+  @functools.cached_property
   def key(self) -> dict[str, str]:
     """What a compiled form of a program depends on, beside the program."""
     kinds = sorted({device.device_kind for device in self.all})
@@ -50,7 +69,7 @@ class Devices:
       "platform": self.platform,
       "devices": ", ".join(kinds),
       "topology": str(places),
-      "flags": " ".join(filter(None, map(os.environ.get, ("XLA_FLAGS", "LIBTPU_INIT_ARGS")))),
+      "flags": os.environ.get("XLA_FLAGS", ""),
       **self.versions,
     }
     if self.platform == "cpu":
@@ -63,18 +82,22 @@ class Devices:
     return f"{self.count} XLA device{'s' * (self.count > 1)} ({self.platform}, {kind})"
 
 
-def connect(platform: str = "cpu", count: int | None = None) -> Devices:
-  """Returns the first `count` devices of a platform.
+def connect(
+  platform: str = "cpu", count: int | None = None, hosts: hosts_lib.Hosts | None = None
+) -> Devices:
+  """Returns the first `count` devices of a platform, and of several hosts, of each of them.
 
   jax makes its client once in a process, with as many devices of the CPU as were asked for by then.
 
   Args:
     platform: one of PLATFORMS.
-    count: the number of devices; None for all of them (of a CPU: one).
+    count: the number of devices of a host; None for all of them (of a CPU: one).
+    hosts: the processes that drive the devices together; None for this one alone.
 
   Raises:
     SettingError: there is no such platform here, or it has too few devices.
     VersionError: jax is not installed, or of a version that was not tried.
+    WorkerLostError: the other hosts did not come.
   """
   if platform not in PLATFORMS:
     raise errors.SettingError(f"{platform!r} is no platform: expected {', '.join(PLATFORMS)}.")
@@ -85,8 +108,12 @@ def connect(platform: str = "cpu", count: int | None = None) -> Devices:
   jax.config.update("jax_enable_x64", True)
   if platform == "cpu":
     _ask_for_cpu_devices(jax, count or 1)
+  if hosts is not None:
+    hosts_lib.join(hosts)
   found = tpu.find(jax) if platform == "tpu" else _of_others(jax, platform)
-  count = count or len(found)
+  # A stable sort: those of one host stay as they are.
+  found = sorted(found, key=lambda device: device.process_index)
+  count = len(found) if count is None else count * (hosts.count if hosts else 1)
   if len(found) < count:
     raise errors.SettingError(
       f"{count} XLA devices of the platform {platform} were asked for, and this process has "
@@ -98,7 +125,8 @@ def connect(platform: str = "cpu", count: int | None = None) -> Devices:
         else ""
       )
     )
-  return _devices(platform, found[:count], versions)
+  connected = _devices(platform, found[:count], versions)
+  return dataclasses.replace(connected, exchange=hosts.exchange) if hosts else connected
 
 
 def describe(topology: str, count: int, **options: Any) -> Devices:

@@ -5,12 +5,14 @@ So the extra `pjrt` pins jax's version, see `installed`. Import this file only a
 `installed.require()`.
 """
 
+import ctypes
 import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from jax._src import distributed, xla_bridge
 from jax._src.interpreters import mlir as jax_mlir
 from jax._src.lib import _jax, xla_client
 from jaxlib.mlir import ir
@@ -44,6 +46,12 @@ def parse_stablehlo(code: bytes) -> Any:
   """Returns the module of a portable artifact. Call it in a `context`."""
   module = _jax.mlir.deserialize_portable_artifact(code)
   return ir.Module.parse(module) if isinstance(module, str | bytes) else module  # str: jaxlib 0.8
+
+
+def text_of_stablehlo(code: bytes) -> str:
+  """Returns the text of a portable artifact, without the places that its operations come from."""
+  with context():
+    return parse_stablehlo(code).operation.get_asm(enable_debug_info=False)
 
 
 def _without_copies(module):
@@ -205,3 +213,63 @@ def execute(
     jax.errors.JaxRuntimeError: it could not start.
   """
   return executable.execute_sharded(arguments).consume_with_handlers(handlers)
+
+
+# Seconds without a word of a process, after which jax's coordinator would end all of them. Octet
+# finds out in half a minute who is gone, see `hosts`.
+_SILENCE_SECONDS = 24 * 3600
+
+
+def has_started() -> bool:
+  """Returns whether jax has found its devices, after which no other process can be joined."""
+  return xla_bridge.backends_are_initialized()
+
+
+def serve_coordinator(address: str, processes: int) -> None:
+  """Starts jax's coordinator in this process.
+
+  Args:
+    address: where it listens.
+    processes: how many there are.
+  """
+  distributed.global_state.service = _jax.get_distributed_runtime_service(
+    address, processes, heartbeat_timeout=_SILENCE_SECONDS
+  )
+
+
+def join_coordinator(address: str, processes: int, number: int, seconds: int) -> None:
+  """Has jax find the devices of all processes.
+
+  jax.distributed.initialize would also listen for SIGTERM, which is a training's own.
+
+  Args:
+    address: of the coordinator.
+    processes: how many there are.
+    number: of this one.
+    seconds: how long to wait for the others.
+
+  Raises:
+    jax.errors.JaxRuntimeError: the others did not come.
+  """
+  state = distributed.global_state
+  state.client = _jax.get_distributed_runtime_client(
+    address,
+    number,
+    init_timeout=seconds,
+    heartbeat_timeout=_SILENCE_SECONDS,
+    shutdown_on_destruction=False,
+    use_compression=True,
+  )
+  state.client.connect()
+  state.process_id, state.num_processes = number, processes
+
+
+def forget_coordinator() -> None:
+  """Has jax end without a word to the other processes. Call it when the process ends."""
+  state = distributed.global_state
+  for each in (state.client, state.service):
+    if each is not None:
+      # jax would wait here until the others end, too. A coordinator that is destroyed aborts the
+      # processes that are connected; one whose process is gone does not, see `hosts`.
+      ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+  state.client = state.service = None

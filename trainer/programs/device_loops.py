@@ -49,7 +49,7 @@ class DeviceLoops:
     self.evaluate = (
       eval_loop.EvalLoop(program, target.replicas)
       if program.store.on_xla is None
-      else xla_groups.EvalLoop(program, target.replicas)
+      else xla_groups.EvalLoop(program)
     )
     self._target = target
     self._host = host_call.HostCall(config.tpu_config.host_call_every_n_steps)

@@ -31,7 +31,8 @@ class Target:
   """What a device is for the programs that run on it. The default is a TPU's.
 
   Attributes:
-    replicas: the batches that a program takes for each step: those of this process's replicas.
+    replicas: the batches that a program takes for each step: those of this process's replicas. (In
+      evaluation and prediction, hosts of XLA devices take those of all, see `xla_groups`.)
     many: the kinds of which several steps, or groups, are one program unless
       TPUConfig.steps_per_program says otherwise.
     stacked: the kinds whose programs take a stack also where they have one step.
@@ -56,7 +57,7 @@ def target_of(device: device_lib.Device, config: run_config.RunConfig) -> Target
   """
   xla, training = device.uses_xla(config.xla, config.static_shapes), frozenset([Kind.TRAIN])
   refusal = ""
-  if device.is_multi_worker:
+  if device.is_multi_worker and not device.runs_by_pjrt:
     refusal = "with several workers (TF_CONFIG) the host calls each step"
   elif not config.static_shapes and device.replicas == 1:
     refusal = "batches of different shapes (RunConfig.static_shapes = False) cannot be stacked"

@@ -2,14 +2,19 @@
 
 They are as those of `multi_group`. A partial batch is a program of its own, of its own size: each
 device computes it, and the first one's result counts.
+
+Several hosts share the groups: each makes all batches, so that the order of the examples is that of
+one host, and computes those of its own devices. All hosts get the results of all devices.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from trainer import errors
 from trainer.inputs import stacks
 from trainer.pjrt import program as pjrt_program
 from trainer.programs import eval_loop, multi_group, xla_program
@@ -18,12 +23,41 @@ from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 
+class GroupStackReader(stacks.GroupStackReader):
+  """Reads stacks of groups, the same ones on all hosts.
+
+  Args:
+    dataset: what `stacks.stack_groups` returns.
+    put: function of a stack's elements that puts them on the devices.
+    exchange: see hosts.Hosts.
+  """
+
+  def __init__(
+    self,
+    dataset: tf.data.Dataset,
+    put: Callable[[Sequence], Any],
+    exchange: Callable[[Any], list[Any]],
+  ) -> None:
+    super().__init__(dataset, put)
+    self._exchange = exchange
+
+  def _next(self):
+    stack = super()._next()
+    own = None if stack is None else stack.rows.tolist()
+    if any(rows != own for rows in self._exchange(own)):
+      raise errors.InputError(
+        "An input_fn gives other batches on other hosts. In evaluation and prediction each host "
+        "makes the batches of the whole set: they must not depend on the host."
+      )
+    return stack
+
+
 class GroupProgram(multi_group.GroupProgram):
   """A program of several groups, for XLA devices.
 
   Args:
     program: the step.Program, which is traced as one replica of many.
-    plan: of the program, with the batches of all cores, see `xla_program.trace`.
+    plan: of the program, see `xla_program.trace`.
 
   Raises:
     core_results.TooLarge: see multi_group.GroupProgram.
@@ -31,28 +65,37 @@ class GroupProgram(multi_group.GroupProgram):
   """
 
   def __init__(self, program: step_lib.Program, plan: plan_lib.Plan) -> None:
-    traced = xla_program.trace(program, plan)
+    variables: Any = program.store.on_xla
+    # A device gets the results of all of them, where not all are of this process.
+    copies = variables.devices.count if variables.devices.is_shared else 1
+    limited = dataclasses.replace(plan, limit_bytes=plan.limit_bytes // copies)
+    traced = xla_program.trace(program, limited)
     super().__init__(program, traced)
     self.plan = plan
     self._kept = traced.kept
-    self._variables: Any = program.store.on_xla
-    self._made = xla_program.of(traced, program.store, plan.replicas)
-    self._variables.prepare(self._made.source)
+    self._variables = variables
+    self._made = xla_program.of(traced, program.store, variables.devices.count)
     self._executable: Any = None
 
   def compile(self) -> Any:
     """Returns the execution.Executable, which is made at the first call."""
     if self._executable is None:
-      self._executable = self._variables.compile(self._made.source, self.plan.kind)
+      self._executable = self._variables.compile(self._made.program, self.plan.kind)
     return self._executable
 
   def put(self, elements: Sequence) -> Any:
-    """Puts each core's element of a stack on its device."""
-    return xla_program.put(self.compile(), self._made.inputs, elements)
+    """Puts the elements of this process's cores on their devices."""
+    own = [elements[number] for number in self._variables.devices.numbers]
+    return xla_program.put(self.compile(), self._made.inputs, own)
+
+  def read(self, dataset: tf.data.Dataset) -> GroupStackReader:
+    """Returns what reads the groups of a dataset in stacks."""
+    stacked = stacks.stack_groups(dataset, self.plan.length)
+    return GroupStackReader(stacked, self.put, self._variables.devices.exchange)
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:
     """Starts on the next groups of a stack. The devices work on them after this has returned."""
-    self._variables.give(self._made.variables)
+    self._variables.give(self._made.program.variables)
     places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
     self._executable.run(self._variables.on_devices, stack.elements, places)
     stack.first += count
@@ -71,11 +114,11 @@ class EvalLoop(eval_loop.EvalLoop):
 
   Args:
     program: the program.
-    replicas: number of devices.
   """
 
-  def __init__(self, program: step_lib.Program, replicas: int) -> None:
-    super().__init__(program, replicas)
+  def __init__(self, program: step_lib.Program) -> None:
+    on_xla: Any = program.store.on_xla
+    super().__init__(program, on_xla.devices.count)
     self._of_sizes: dict[Any, GroupProgram] = {}
 
   def evaluate_partial(self, element: Any, name: str) -> dict[str, Any]:

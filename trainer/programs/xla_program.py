@@ -2,13 +2,12 @@
 
     traced = xla_program.trace(program, plan)
     made = xla_program.of(traced, store, replicas=8)
-    compilation.Compiler(connected).compile(made.source, "train")
+    execution.Executable(made.program, connected)
 
 TensorFlow lowers the program for a CPU, also where a TPU runs it.
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.inputs import elements
 from trainer.pjrt import program as pjrt_program
-from trainer.programs import graph_digest, lowering, traced_program
+from trainer.programs import lowering, traced_program
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
@@ -32,17 +31,12 @@ class XlaProgram:
   """A program for XLA devices.
 
   Attributes:
-    source: what PJRT compiles, or finds compiled.
+    program: what PJRT runs.
     inputs: the names of the leaves of its stack, flat.
   """
 
-  source: pjrt_program.Source
+  program: pjrt_program.Program
   inputs: tuple[str, ...]
-
-  @property
-  def variables(self) -> tuple[pjrt_program.Argument, ...]:
-    """The arguments that are variables."""
-    return self.source.signature.variables
 
 
 def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.TracedProgram:
@@ -64,7 +58,7 @@ def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.Trac
 
 
 def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaProgram:
-  """Makes a program of one of many replicas that takes a stack. It is lowered when it has to be.
+  """Lowers a program of one of many replicas that takes a stack.
 
   Args:
     traced: the program.
@@ -72,15 +66,16 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
     replicas: the number of devices that run it together.
 
   Raises:
-    LowerError: it cannot be made a function without variables. `source.lower` raises the same
-      where XLA cannot compile it.
+    LowerError: XLA cannot compile it, or it cannot be made a function without variables.
   """
+  from trainer.pjrt import jaxlib_internals  # which imports jax
+
   functionalized = lowering.functionalize_traced(traced.concrete, traced.global_step.handle)
   arguments = [
     xla_variables.argument(store, handle, spec)
     for handle, spec in zip(functionalized.handles, functionalized.specs, strict=True)
   ]
-  names = [each.name for each in arguments]
+  hlo = lowering.lower(functionalized, [each.name for each in arguments])
   results = [arguments[index] for index in functionalized.assigned]
   leaves = traced.specs[:-2]  # then first and count
   inputs = tuple(f":input/{index}" for index in range(len(leaves)))
@@ -92,22 +87,13 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
     _argument(name, tf.TensorSpec([], tf.int32), pjrt_program.Role.SCALAR)
     for name in (pjrt_program.FIRST, pjrt_program.COUNT)
   ]
-  signature = pjrt_program.Program(
-    b"",
+  program = pjrt_program.Program(
+    jaxlib_internals.stablehlo_of_hlo(hlo),
     tuple(arguments),
     tuple(pjrt_program.Result(each.name, each.shape, each.dtype, True) for each in results),
     replicas,
   )
-
-  @functools.cache
-  def lower():
-    from trainer.pjrt import jaxlib_internals  # which imports jax
-
-    hlo = lowering.lower(functionalized, names)
-    return dataclasses.replace(signature, code=jaxlib_internals.stablehlo_of_hlo(hlo))
-
-  digest = graph_digest.of(traced.concrete, signature)
-  return XlaProgram(pjrt_program.Source(signature, digest, graph_digest.versions(), lower), inputs)
+  return XlaProgram(program, inputs)
 
 
 def check_dtypes(kind: Kind, element_spec: Any) -> None:
@@ -134,7 +120,7 @@ def put(executable: Any, inputs: Sequence[str], stacked: Sequence[Any]) -> dict[
   Args:
     executable: the execution.Executable of an XlaProgram.
     inputs: the names of the leaves.
-    stacked: for each device its element, a nest of eager tensors.
+    stacked: for each device of this process its element, a nest of eager tensors.
   """
   of_cores = [tf.nest.flatten(element) for element in stacked]
   return executable.put_inputs(

@@ -3,6 +3,9 @@
 As in `multi_step`, the host hands over the input of several steps in one stack. The variables stay
 on the devices, see `xla_variables`. While the devices work on one program, the host puts the stack
 of the next one on them; it waits for them once a loop, for the totals.
+
+Several hosts run the same programs at the same time. Each reads the batches of its own devices, and
+all do as many steps of a stack as the host has that has the fewest.
 """
 
 import dataclasses
@@ -42,10 +45,17 @@ class StackReader(stacks.StackReader):
   Args:
     dataset: what `stacks.stack` returns.
     put: function of a stack's elements that puts them on the devices.
+    exchange: see hosts.Hosts.
   """
 
-  def __init__(self, dataset: tf.data.Dataset, put: Callable[[Sequence], Any]) -> None:
+  def __init__(
+    self,
+    dataset: tf.data.Dataset,
+    put: Callable[[Sequence], Any],
+    exchange: Callable[[int], list[int]],
+  ) -> None:
     super().__init__(dataset, put)
+    self._exchange = exchange
     self._fetched: list[stacks.Stack | None] = []
 
   def fetch(self) -> None:
@@ -57,8 +67,9 @@ class StackReader(stacks.StackReader):
     return self._fetched.pop() if self._fetched else self._read()
 
   def _read(self):
-    real, elements = next(self._iterator, (None, ()))
-    return None if real is None else Stack(self._put(elements), int(real), on_host=elements)
+    own, elements = next(self._iterator, (0, ()))
+    real = min(self._exchange(int(own)))
+    return Stack(self._put(elements), real, on_host=elements) if real else None
 
 
 class StepsProgram(multi_step.StepsLoop):
@@ -81,25 +92,24 @@ class StepsProgram(multi_step.StepsLoop):
     super().__init__(plan, traced, host)
     self._variables = variables
     self._global_step = program.global_step
-    self._made = xla_program.of(traced, program.store, plan.replicas)
-    variables.prepare(self._made.source)
+    self._made = xla_program.of(traced, program.store, variables.devices.count)
     self._executable: Any = None
     self._host_call = tf.function(self._call_newest, autograph=False)
 
   def read(self, dataset: tf.data.Dataset) -> StackReader:
     """Returns what reads per-core batches in stacks."""
     stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
-    executable = self.compile()
-    return StackReader(stacked, functools.partial(xla_program.put, executable, self._made.inputs))
+    put = functools.partial(xla_program.put, self.compile(), self._made.inputs)
+    return StackReader(stacked, put, self._variables.devices.exchange)
 
   def compile(self) -> Any:
     """Returns the execution.Executable, which is made at the first call."""
     if self._executable is None:
-      self._executable = self._variables.compile(self._made.source, self.plan.kind)
+      self._executable = self._variables.compile(self._made.program, self.plan.kind)
     return self._executable
 
   def _begin(self):
-    self._variables.give(self._made.variables)
+    self._variables.give(self._made.program.variables)
     self._variables.reset(self.totals.variables()[:2])
     return int(self._global_step.numpy())
 
@@ -122,6 +132,8 @@ class StepsProgram(multi_step.StepsLoop):
     """Calls the host_call with the tensors of the newest step, concatenated over the cores."""
     like = self.totals.host_variables()
     each = self._variables.read_each(tf.nest.flatten(like))
+    if not self._variables.devices.is_first:  # the first host writes what a host_call writes
+      return
     whole = [tf.constant(np.concatenate(values)) for values in each]
     self._host_call(tf.constant(step, tf.int64), tf.nest.pack_sequence_as(like, whole))
 

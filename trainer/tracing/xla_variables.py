@@ -11,6 +11,7 @@ boundaries they have those of the last one. Who assigns one at a boundary (a res
 rollback) gives its value to the devices, where the next program begins with it.
 """
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,12 +33,14 @@ class XlaVariables:
 
   Attributes:
     on_devices: the device_values.DeviceValues.
+    devices: the pjrt.devices.Devices.
   """
 
   def __init__(self, store: Any, connected: Any, compiled: str = "") -> None:
     from trainer.pjrt import compilation, device_values  # which import jax
 
     self.on_devices = device_values.DeviceValues(connected)
+    self.devices = connected
     self._compiler = compilation.Compiler(connected, compiled)
     self._store = store
     self._variables: dict[str, tf.Variable] = {}  # by name, those of `_arguments` and others
@@ -49,13 +52,22 @@ class XlaVariables:
     self._may_be_assigned = True  # on the host, since the last program
     self._is_compared = False  # whether the devices' values were compared with each other
 
-  def prepare(self, source: pjrt_program.Source) -> None:
-    """Lowers a program that is not there compiled, see `compilation.Compiler.prepare`."""
-    self._compiler.prepare(source)
+  def compile(self, program: pjrt_program.Program, kind: Kind) -> Any:
+    """Returns the execution.Executable of a program for the devices.
 
-  def compile(self, source: pjrt_program.Source, kind: Kind) -> Any:
-    """Returns the execution.Executable of a program for the devices."""
-    return self._compiler.compile(source, kind)
+    Raises:
+      ModelFnError: other hosts have another program.
+    """
+    if self.devices.is_shared:
+      from trainer.pjrt import compilation
+
+      # Programs that differ would wait for each other for ever.
+      self._compare_hosts(
+        compilation.digest(program),
+        f"The program of {kind} is another one on other hosts: what a model_fn builds must not "
+        "depend on the host, such as on its name, its files, or the order of a set.",
+      )
+    return self._compiler.compile(program, kind)
 
   def give(self, arguments: Iterable[pjrt_program.Argument]) -> None:
     """Gives the devices what they lack of a program's variables, and what the host has assigned."""
@@ -97,6 +109,8 @@ class XlaVariables:
   def bring_to_host(self) -> None:
     """Gives the host's variables the devices' values; of each device's own, their mean.
 
+    Where several hosts drive the devices, all of them call this at the same steps.
+
     What the host has assigned since the last program stays. After this the host may assign.
 
     Raises:
@@ -121,6 +135,8 @@ class XlaVariables:
 
   def read_each(self, variables: Iterable[tf.Variable]) -> list[np.ndarray]:
     """Returns what each device has of local variables, [devices, ...]; waits for the devices.
+
+    The devices are those of all hosts, which must all call this.
 
     Raises:
       ExecutionError: a program has failed.
@@ -158,13 +174,21 @@ class XlaVariables:
     """Raises ModelFnError if the devices differ in a variable that is not each device's own."""
     equal = [name for name in names if not self._arguments[name].differs]
     for name, each in self.on_devices.read_each(equal).items():
+      differ = (
+        f"The variable {name} has other values on other cores: each core assigned its own. Make "
+        "it a statistic (a float with trainable=False), or assign the mean over the cores "
+        "(tf.distribute.get_replica_context().all_reduce)."
+      )
       if not all(np.array_equal(each[0], other, equal_nan=True) for other in each[1:]):
-        raise errors.ModelFnError(
-          f"The variable {name} has other values on other cores: each core assigned its own. Make "
-          "it a statistic (a float with trainable=False), or assign the mean over the cores "
-          "(tf.distribute.get_replica_context().all_reduce)."
-        )
+        raise errors.ModelFnError(differ)
+      if self.devices.is_shared:
+        self._compare_hosts(hashlib.sha256(each[0].tobytes()).hexdigest(), differ)
     self._is_compared = True
+
+  def _compare_hosts(self, digest, sentence):
+    """Raises ModelFnError with a sentence if other hosts have another digest."""
+    if any(other != digest for other in self.devices.exchange(digest)):
+      raise errors.ModelFnError(sentence)
 
 
 def argument(store: Any, handle: tf.Tensor, spec: tf.TensorSpec) -> pjrt_program.Argument:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import types
 
 import pytest
 import tensorflow as tf
@@ -63,12 +64,22 @@ def test_xla_devices_need_jax(monkeypatch):
     device_lib.connect("xla:7")
 
 
-def test_several_workers_have_no_xla_devices(monkeypatch):
+@pytest.mark.parametrize("name, own", [("xla:8", ("cpu", 8)), ("tpu", ("tpu", None))])
+def test_several_workers_join_with_the_xla_devices_of_each(monkeypatch, name, own):
   cluster = {"worker": ["localhost:1", "localhost:2"]}
-  task = {"type": "worker", "index": 0}
+  task = {"type": "worker", "index": 1}
   monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
-  with pytest.raises(errors.SettingError, match="--device=xla:8: each of several workers"):
-    device_lib.connect("xla:8")
+  joined = []
+
+  def connect(platform, count, cluster, facts, timeout):
+    joined.append((platform, count, cluster.number, dict(facts)))
+    return types.SimpleNamespace(count=16), "the link"
+
+  monkeypatch.setattr(device_lib.xla_cluster, "connect", connect)
+  device = device_lib.connect(name, facts=lambda: {"seed": name}, timeout=1.0)
+  assert joined == [(*own, 1, {"seed": name})]
+  assert (device.replicas, device.local_replicas, device.hosts, device.host) == (16, 8, 2, 1)
+  assert (device.is_multi_worker, device.is_chief, device.link) == (True, False, "the link")
 
 
 def test_a_device_is_made_once():
@@ -166,8 +177,6 @@ def test_what_cannot_be_with_several_workers(monkeypatch):
   monkeypatch.setenv("TF_CONFIG", json.dumps(config))
   with pytest.raises(errors.SettingError, match="--device=cpu:8: each of several workers"):
     device_lib.connect("cpu:8")
-  with pytest.raises(errors.SettingError, match="--cluster=slurm and --device=tpu contradict"):
-    device_lib.connect("tpu", cluster="slurm")
 
 
 def test_an_evaluator_works_alone(monkeypatch):

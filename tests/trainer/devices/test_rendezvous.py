@@ -95,6 +95,34 @@ def test_who_leaves_in_order_is_not_lost_and_who_fails_says_why():
     assert "has failed: InputError: no such file" in links[0].lost(5)
 
 
+def of_all(links, value_of):
+  """What each worker gets of an exchange of value_of(its number)."""
+  with concurrent.futures.ThreadPoolExecutor(len(links)) as pool:
+    calls = [pool.submit(link.exchange, value_of(number)) for number, link in enumerate(links)]
+  return [call.exception() or call.result() for call in calls]
+
+
+def test_workers_exchange_values_in_their_order_one_exchange_after_the_other():
+  with linked(3) as links:
+    for scale in (1, 10, 0.1):
+      assert (
+        of_all(links, lambda number, scale=scale: number * scale) == [[0, scale, 2 * scale]] * 3
+      )
+    assert of_all(links, lambda number: None) == [[None] * 3] * 3
+
+
+def test_an_exchange_with_who_is_lost_or_has_ended_is_an_error():
+  with linked(3) as links:
+    cut(links[2])
+    for error in of_all(links[:2], lambda number: number):
+      assert isinstance(error, errors.WorkerLostError)
+      assert str(error).startswith("worker 2 (localhost:")
+  with linked(2) as links:
+    links[1].leave()
+    with pytest.raises(errors.WorkerLostError, match="worker 1 .* has ended its work"):
+      links[0].exchange(1)
+
+
 def test_the_chief_says_for_whom_it_waits_and_not_for_ever(monkeypatch, caplog):
   for name in ("_PATIENCE_SECONDS", "_TELL_SECONDS"):
     monkeypatch.setattr(rendezvous, name, 0.1)

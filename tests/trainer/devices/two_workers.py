@@ -1,45 +1,71 @@
 """What test_workers.py starts: one worker of a cluster.
 
-Arguments: index, ports (comma-separated), model_dir, steps, and 1 to be slow.
+Arguments: index, ports (comma-separated), model_dir, device, steps, and 1 to be slow.
 """
 
+import hashlib
 import json
 import os
 import sys
 
 
-def main(index, ports, model_dir, steps, slow):
+def normalized(features, labels, mode, params):
+  """A linear classifier after a batch norm, whose moving averages are each core's own."""
+  import keras
+
+  from tests.conformance import cases
+
+  is_training = mode == cases.ModeKeys.TRAIN
+  x = keras.layers.Flatten()(features["image"])
+  x = keras.layers.BatchNormalization()(x, training=is_training)
+  return cases.spec(mode, labels, keras.layers.Dense(5)(x), cases.ADAM)
+
+
+def made(model_dir, device, slow=False):
+  """(estimator, train input_fn, eval input_fn) of a device."""
+  from tests.conformance import cases
+  from tests.trainer import programs
+
+  config = dict(device=device, save_checkpoints_steps=5, **programs.fixed_loops(1 if slow else 5))
+  if device == "cpu":
+    return programs.estimator(model_dir, **config), programs.train_input, programs.examples(37)
+  case = cases.Case("normalized", normalized)
+  return case.estimator(model_dir, **config), case.train_input_fn, case.eval_input_fn
+
+
+def digest(estimator):
+  """A text that is another one for other values of the variables."""
+  values = {name: variable.numpy() for name, variable in estimator.variables.items()}
+  content = b"".join(name.encode() + values[name].tobytes() for name in sorted(values))
+  return hashlib.sha256(content).hexdigest()
+
+
+def main(index, ports, model_dir, device, steps, slow):
   ports = ports.split(",")
   os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
   cluster = {"worker": [f"localhost:{port}" for port in ports]}
   os.environ["TF_CONFIG"] = json.dumps(
     {"cluster": cluster, "task": {"type": "worker", "index": int(index)}}
   )
-  from tests.trainer import programs
   from trainer import errors
 
   def announce(step, metrics, estimator):
     print(f"step {step}", flush=True)
 
-  estimator = programs.estimator(
-    model_dir, device="cpu", save_checkpoints_steps=5, **programs.fixed_loops(1 if int(slow) else 5)
-  )
+  estimator, train_input, eval_input = made(model_dir, device, slow=int(slow))
   try:
-    estimator.train(programs.train_input, max_steps=int(steps), hooks=[announce])
+    estimator.train(train_input, max_steps=int(steps), hooks=[announce])
+    result = {
+      "values": digest(estimator),
+      "evaluation": estimator.evaluate(eval_input),
+      "chief": estimator.device.is_chief,
+    }
+    if device != "cpu":
+      result["predictions"] = [each["logits"].tolist() for each in estimator.predict(eval_input)]
   except errors.WorkerLostError as error:
     print(f"lost: {error}", flush=True)
     sys.exit(error.exit_code)
-  result = estimator.evaluate(programs.examples(37))
-  print(
-    json.dumps(
-      {
-        "w": estimator.variables["w"].numpy().tolist(),
-        "loss": result["loss"],
-        "chief": estimator.device.is_chief,
-      }
-    ),
-    flush=True,
-  )
+  print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

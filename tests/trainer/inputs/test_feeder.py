@@ -61,6 +61,16 @@ def test_hosts_share_the_training_data_and_each_evaluates_all_of_it():
   assert [firsts("eval", host) for host in (0, 1)] == [[0, 2], [0, 2]]
 
 
+@pytest.mark.parametrize("shares, cores", [(False, 2), (True, 4)])
+def test_hosts_may_share_the_groups_of_an_evaluation(shares, cores):
+  layout = feeder.Layout(4, 2, hosts=2, host=1, shares_groups=shares)
+  feed = feeder.Feeder(layout, lambda kind: PER_CORE, run_config.RunConfig(), {})
+  element, rows = next(iter(feed.for_loop("eval", numbers(10))))
+  assert element[1].shape == (cores, PER_CORE)
+  assert rows.numpy().tolist() == [PER_CORE] * cores
+  assert element[1].numpy().tolist()[:2] == [[0, 1], [2, 3]]
+
+
 def test_a_training_begins_at_an_example():
   dataset, _ = make().batches("train", numbers(8, repeat=True), start=4)
   assert next(iter(dataset))[1].numpy().tolist() == [4, 5]

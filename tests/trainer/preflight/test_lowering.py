@@ -43,8 +43,7 @@ def compiled(function, *specs, updates=()):
     for number, output in enumerate(tf.nest.flatten(traced.structured_outputs))
   )
   code = jaxlib_internals.stablehlo_of_hlo(pure.lowered(traced))
-  made = pjrt_program.Program(code, arguments, results, 8)
-  return compiler.compile_program(pjrt_program.Source(made, "", {}, lambda: made), V5E, 300)
+  return compiler.compile_program(pjrt_program.Program(code, arguments, results, 8), V5E, 300)
 
 
 def drawn(seed):

@@ -122,6 +122,10 @@ def test_where_it_cannot_be_had(device, static_shapes, said):
     steps(device, static_shapes, steps_per_program=5)
 
 
+def test_hosts_of_xla_devices_have_it():
+  assert steps(Device("xla", is_multi_worker=True), steps_per_program=5) == 5
+
+
 def test_what_takes_a_stack():
   """XLA compiles one step as it compiles several."""
   for device, config, stacked in (

@@ -12,7 +12,6 @@ from tests.trainer import programs
 from tests.trainer.programs import test_multi_step
 from trainer import errors, testing
 from trainer.devices import device as device_lib
-from trainer.devices import replica
 
 QUICK = [case for case in cases.CASES if case.name in ("keras_layers", "as_bert_trains")]
 
@@ -92,4 +91,5 @@ def test_where_it_cannot_be(tmp_path, settings, said):
 
 
 def test_a_tpu_s_programs_are_xla_s_in_any_case():
-  assert not device_lib.Device("tpu", replica.OneOfMany(8)).uses_xla(True)
+  strategy = device_lib.connect("cpu:8").strategy
+  assert not device_lib.Device("tpu", strategy).uses_xla(True)

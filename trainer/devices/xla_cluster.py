@@ -1,0 +1,69 @@
+"""Joins the workers of a cluster that drive XLA devices: one process a host.
+
+    connected, link = connect("cpu", 2, cluster, facts, timeout=600)
+
+Octet's own rendezvous comes first, so that nobody waits inside of jax before all are there. Then
+jax's coordinator listens at the chief's address of the cluster.
+"""
+
+import atexit
+import os
+import sys
+from collections.abc import Mapping
+
+from trainer import errors
+from trainer.devices import cluster as cluster_lib
+from trainer.devices import link as link_lib
+from trainer.devices import rendezvous
+from trainer.pjrt import devices as pjrt_devices
+from trainer.pjrt import hosts, installed
+
+
+def connect(
+  platform: str,
+  count: int | None,
+  cluster: cluster_lib.Cluster,
+  facts: Mapping[str, str],
+  timeout: float,
+) -> tuple[pjrt_devices.Devices, link_lib.Link]:
+  """Returns the devices of all workers, and the link to these.
+
+  Args:
+    platform: see `pjrt_devices.connect`.
+    count: the number of devices of each worker; None for all of them.
+    cluster: of several workers.
+    facts: see `rendezvous.gather`.
+    timeout: how many seconds to wait for the other workers.
+
+  Raises:
+    WorkerLostError: the other workers were not there in time.
+    SettingError: their facts differ, or a device is not there.
+    VersionError: see `pjrt_devices.connect`.
+  """
+  versions = installed.require(platform)
+  devices = f"{count or 'all'} of {platform}"
+  facts = {**facts, "the XLA devices": devices, "the version of jax": versions["jax"]}
+  link = rendezvous.gather(cluster, facts, timeout)
+  atexit.register(_end_at_once_if_lost, link)
+  joined = hosts.Hosts(
+    cluster.addresses[0], len(cluster.addresses), cluster.number, timeout, link.exchange
+  )
+  try:
+    connected = pjrt_devices.connect(platform, count, joined)
+  except errors.OctetError as error:
+    link.leave(f"it could not connect: {errors.first_line(error)}")
+    raise
+  if len(connected.local) * joined.count != connected.count:
+    raise errors.SettingError(
+      f"{cluster.source}: this worker has {len(connected.local)} of {connected.count} devices, and "
+      f"there are {joined.count} workers: each needs as many devices as the others."
+    )
+  return connected, link
+
+
+def _end_at_once_if_lost(link):
+  """Ends a process that has lost another one: the devices would wait for that one for ever."""
+  if link.lost():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(errors.TRY_AGAIN)
