@@ -213,7 +213,7 @@ def own_registrations(tree):
 
 
 # What registers for others, and the file by which the rest register.
-REGISTER = ("trainer/config/gin_names.py", "trainer/compat/v1/gin.py")
+REGISTER = ("trainer/config/gin_names.py", "trainer/compat/packages/gin.py")
 
 
 def test_trainer_registers_its_names_so_that_they_may_load_late():

@@ -61,7 +61,13 @@ class _Registry(selector_map.SelectorMap):
 
 
 # Those that register for others.
-_GO_BETWEEN = ("gin.", "trainer.config.gin_", "trainer.compat.v1.gin.", "contextlib.", "functools.")
+_GO_BETWEEN = (
+  "gin.",
+  "trainer.config.gin_",
+  "trainer.compat.packages.gin.",
+  "contextlib.",
+  "functools.",
+)
 
 
 def _registrar():

@@ -33,6 +33,11 @@ def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[Any]:
   return combined(v1.gradients, ys, xs, *args, **kwargs)
 
 
+def gradients_of_2(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[Any]:
+  """As tf.gradients, with the arguments of TensorFlow 2; see `gradients`."""
+  return combined(tf.gradients, ys, xs, *args, **kwargs)
+
+
 def combined(function: Callable, ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[Any]:
   """What a function such as tf.gradients gives, combined over the cores; see `gradients`."""
   given = [tensorflow_variable(x) for x in (xs if isinstance(xs, list | tuple) else [xs])]

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from trainer.compat.graph_mode import metric_pairs
 
-_FUNCTIONS = [name for name in dir(tf.compat.v1.metrics) if not name.startswith("_")]
+__all__ = [name for name in dir(tf.compat.v1.metrics) if not name.startswith("_")]
 
-for _name in _FUNCTIONS:
+for _name in __all__:
   globals()[_name] = metric_pairs.deferrable(getattr(tf.compat.v1.metrics, _name))

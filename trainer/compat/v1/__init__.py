@@ -2,65 +2,252 @@
 
 A name is looked for here, then in `tf.compat.v1`, then in `tf`. One that nobody has raises an
 AbsentNameError, which says why and what to use; its import an AbsentModuleError.
+
+There are no files: MODULES says of each module which names it has. See docs/names_of_tensorflow.md.
 """
 
-import sys
-
 from trainer.compat.estimator import virtual_cores
-from trainer.compat.names import absent, inner_modules, overlay
+from trainer.compat.names import modules
+from trainer.compat.names.modules import Names
 
 virtual_cores.prepare()
-sys.meta_path += [inner_modules.InnerModules(), absent.AbsentModules()]
 
-__getattr__, __dir__ = overlay.behind(
-  __name__,
-  ("tensorflow.compat.v1", "tensorflow"),
-  submodules=(
-    "compat",
-    "contrib",
-    "data",
-    "distribute",
-    "estimator",
-    "external_configurables",
-    "gin",
-    "hub",
-    "keras",
-    "layers",
-    "logging",
-    "metrics",
-    "nn",
-    "summary",
-    "test",
-    "tpu",
-    "tpu_function",
-    "train",
-    "version",
-  ),
-  homes=dict.fromkeys(
-    (
-      "disable_control_flow_v2",
-      "disable_eager_execution",
-      "disable_resource_variables",
-      "disable_tensor_equality",
-      "disable_v2_behavior",
-      "disable_v2_tensorshape",
-      "enable_control_flow_v2",
-      "enable_eager_execution",
-      "enable_resource_variables",
-      "enable_tensor_equality",
-      "enable_v2_behavior",
-      "enable_v2_tensorshape",
-      "set_random_seed",
-    ),
-    "trainer.compat.graph_mode.behavior",
+_TF1 = "tensorflow.compat.v1"
+
+# Programs choose by it what they import and call: `if tf.__version__ < "2": tf.contrib...`.
+_VERSION = {"VERSION": "1.15.5", "__version__": "1.15.5"}
+
+# What estimators of TensorFlow 1 and 2 have.
+ESTIMATOR = {
+  "trainer": "ModeKeys WarmStartSettings",
+  f"{_TF1}.train": """CheckpointSaverListener NanLossDuringTrainingError SecondOrStepTimer
+    SessionRunArgs SessionRunContext SessionRunHook SessionRunValues VocabInfo""",
+  ".estimator.estimator": "Estimator",
+  ".estimator.exporters": "BestExporter Exporter FinalExporter LatestExporter",
+  ".estimator.extenders": "add_metrics",
+  ".estimator.heads": """BinaryClassHead Head LogisticRegressionHead MultiClassHead MultiHead
+    MultiLabelHead PoissonRegressionHead RegressionHead""",
+  ".estimator.hooks": """CheckpointSaverHook GlobalStepWaiterHook LoggingTensorHook NanTensorHook
+    ProfilerHook StepCounterHook StopAtStepHook SummarySaverHook""",
+  ".estimator.parsing": "classifier_parse_example_spec regressor_parse_example_spec",
+  ".estimator.run_config": "RunConfig",
+  ".estimator.specs": "EstimatorSpec",
+  ".estimator.training": "EvalSpec TrainSpec train_and_evaluate",
+}
+CANNED = """BaselineClassifier BaselineEstimator BaselineRegressor DNNClassifier DNNEstimator
+  DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor DNNRegressor
+  LinearClassifier LinearEstimator LinearRegressor"""
+EARLY_STOPPING = """make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook
+  stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"""
+_OF_TPU = {
+  ".estimator.run_config": "InputPipelineConfig RunConfig=TPURunConfig TPUConfig",
+  ".estimator.specs": "TPUEstimatorSpec",
+  ".estimator.tpu_estimator": "TPUEstimator",
+}
+
+_LAYERS_OF_CONTRIB = [
+  f".layers.contrib.{name}"
+  for name in (
+    *("convolutions", "dense", "group_normalizations", "normalizations", "optimize_loss"),
+    *("regularizers", "repeated", "without_variables"),
   )
-  | dict.fromkeys(("VERSION", "__version__"), "trainer.compat.v1.version")
-  | {
-    "gradients": "trainer.compat.graph_mode.differentiation",
-    "variables_initializer": "trainer.compat.graph_mode.host_calls",
-  }
-  | dict.fromkeys(
-    ("placeholder", "placeholder_with_default", "sparse_placeholder"),
-    "trainer.compat.graph_mode.placeholders",
+]
+
+# By module, what it has.
+MODULES = {
+  "": Names(
+    _TF1,
+    "tensorflow",
+    homes={
+      ".graph_mode.behavior": """disable_control_flow_v2 disable_eager_execution
+        disable_resource_variables disable_tensor_equality disable_v2_behavior
+        disable_v2_tensorshape enable_control_flow_v2 enable_eager_execution
+        enable_resource_variables enable_tensor_equality enable_v2_behavior enable_v2_tensorshape
+        set_random_seed""",
+      ".graph_mode.differentiation": "gradients",
+      ".graph_mode.host_calls": "variables_initializer",
+      ".graph_mode.placeholders": "placeholder placeholder_with_default sparse_placeholder",
+    },
+    **_VERSION,
   ),
-)
+  "compat": Names("tensorflow.compat", homes={"trainer.compat": "v1 v2"}),
+  "contrib": Names(),
+  "contrib.bigtable": Names(),  # imported at the top of programs, for an option that is off
+  "contrib.cloud": Names(),  # the same
+  "contrib.cluster_resolver": Names(
+    "tensorflow.distribute.cluster_resolver",
+    homes={".estimator.cluster_resolver": "TPUClusterResolver"},
+  ),
+  "contrib.crf": Names(".contrib.crf"),
+  "contrib.data": Names(".contrib.data", "tensorflow.data.experimental"),
+  "contrib.distribute": Names(
+    f"{_TF1}.distribute",
+    "tensorflow.distribute",
+    homes={
+      ".estimator.strategies": """AllReduceCrossDeviceOps CollectiveAllReduceStrategy
+        DistributeConfig MirroredStrategy OneDeviceStrategy"""
+    },
+  ),
+  "contrib.estimator": Names(
+    ".contrib.estimator",
+    "trainer.compat.v1.estimator",
+    "trainer.compat.v1.estimator.experimental",
+    homes={
+      ".estimator.extenders": "forward_features",
+      # Older names, with the same arguments.
+      ".estimator.heads": """binary_classification_head=BinaryClassHead
+        logistic_regression_head=LogisticRegressionHead multi_class_head=MultiClassHead
+        multi_head=MultiHead multi_label_head=MultiLabelHead""",
+    },
+  ),
+  "contrib.framework": Names(
+    ".contrib.framework",
+    ".layers.contrib.arg_scopes",
+    homes={
+      "tensorflow": "argsort is_tensor nest sort",
+      f"{_TF1}.train": """assert_global_step create_global_step get_global_step
+        get_or_create_global_step init_from_checkpoint""",
+      "tensorflow.train": "list_variables load_checkpoint load_variable",
+    },
+  ),
+  "contrib.layers": Names(
+    *_LAYERS_OF_CONTRIB,
+    f"{_TF1}.feature_column",
+    homes={".layers.contrib.common": "model_variable"},
+  ),
+  "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
+  "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
+  "contrib.metrics": Names(
+    ".contrib.metrics",
+    homes={
+      ".graph_mode.metrics": """streaming_accuracy=accuracy streaming_auc=auc streaming_mean=mean
+        streaming_mean_absolute_error=mean_absolute_error streaming_mean_iou=mean_iou
+        streaming_mean_squared_error=mean_squared_error streaming_precision=precision
+        streaming_recall=recall streaming_root_mean_squared_error=root_mean_squared_error
+        streaming_sparse_recall_at_k=recall_at_k"""
+    },
+  ),
+  "contrib.opt": Names(".contrib.opt"),
+  "contrib.predictor": Names(".contrib.predictor"),
+  "contrib.quantize": Names(),  # as contrib.cloud
+  "contrib.rnn": Names(
+    ".layers.rnn_cell",
+    ".layers.fused_rnn",
+    ".layers.stacked_rnn",
+    homes={f"{_TF1}.nn": "static_bidirectional_rnn static_rnn"},
+  ),
+  "contrib.slim": Names(
+    *_LAYERS_OF_CONTRIB,
+    ".layers.contrib.arg_scopes",
+    ".contrib.framework",
+    homes={_TF1: "losses", f"{_TF1}.train": "get_or_create_global_step"},
+  ),
+  "contrib.slim.tfexample_decoder": Names(".contrib.tfexample_decoder"),
+  "contrib.stateless": Names(
+    homes={
+      "tensorflow.random": """stateless_multinomial=stateless_categorical
+        stateless_random_normal=stateless_normal stateless_random_uniform=stateless_uniform
+        stateless_truncated_normal"""
+    }
+  ),
+  "contrib.summary": Names(
+    ".contrib.summary", "tensorflow.summary", homes={".graph_mode.summary": "create_file_writer"}
+  ),
+  "contrib.tensorrt": Names(),  # as contrib.cloud
+  "contrib.tpu": Names(
+    ".estimator.tpu_functions",
+    f"{_TF1}.tpu",
+    homes=_OF_TPU
+    | {"trainer": "CrossShardOptimizer", ".estimator.hooks": "AsyncCheckpointSaverHook"},
+  ),
+  "contrib.tpu.tpu_function": Names(".estimator.tpu_context"),
+  "contrib.training": Names(".contrib.training", f"{_TF1}.train"),
+  "data": Names(
+    f"{_TF1}.data",
+    "tensorflow.data",
+    homes={".estimator.input_fns": "make_initializable_iterator make_one_shot_iterator"},
+  ),
+  "distribute": Names(
+    f"{_TF1}.distribute",
+    "tensorflow.distribute",
+    homes={
+      ".estimator.strategies": "MirroredStrategy MultiWorkerMirroredStrategy OneDeviceStrategy"
+    },
+  ),
+  "distribute.cluster_resolver": Names(
+    "tensorflow.distribute.cluster_resolver",
+    homes={".estimator.cluster_resolver": "TPUClusterResolver"},
+  ),
+  "distribute.experimental": Names(
+    "tensorflow.distribute.experimental",
+    homes={".estimator.strategies": "MultiWorkerMirroredStrategy"},
+  ),
+  "estimator": Names(homes=ESTIMATOR | {".estimator.canned": CANNED}),
+  "estimator.canned": Names(homes={".estimator.canned": CANNED}),
+  "estimator.canned.baseline": Names(".estimator.canned.baseline"),
+  "estimator.canned.dnn": Names(".estimator.canned.dnn"),
+  "estimator.canned.head": Names(".estimator.canned.private_heads"),
+  "estimator.canned.linear": Names(".estimator.canned.linear"),
+  "estimator.canned.optimizers": Names(".estimator.canned.named_optimizers"),
+  "estimator.estimator": Names(
+    "trainer.compat.v1.estimator",
+    homes={".estimator.estimator": "_load_global_step_from_checkpoint_dir"},
+  ),
+  "estimator.experimental": Names(
+    homes={
+      ".estimator.canned.networks": "call_logit_fn dnn_logit_fn_builder linear_logit_fn_builder",
+      ".estimator.early_stopping": f"{EARLY_STOPPING} read_eval_metrics",
+      ".estimator.evaluator_hook": "InMemoryEvaluatorHook",
+    }
+  ),
+  "estimator.export": Names(".estimator.export"),
+  "estimator.extenders": Names(".estimator.extenders"),
+  "estimator.hooks": Names(".estimator.hooks"),
+  "estimator.inputs": Names(".estimator.inputs"),
+  "estimator.run_config": Names(".estimator.run_config"),
+  "estimator.tpu": Names(homes=_OF_TPU | {".estimator.params": "TPUContext"}),
+  "estimator.training": Names(".estimator.training"),
+  "external_configurables": Names(".packages.external_configurables"),
+  "gin": Names(".packages.gin", "gin"),
+  "gin.tf": Names(".packages.gin_tf"),
+  "hub": Names(".packages.hub", "tensorflow_hub"),
+  "keras": Names(
+    "tensorflow.keras",
+    homes={
+      ".graph_mode.learning_phase": "backend",
+      ".estimator.keras_estimator": "estimator",
+      # Keras is the same under the names of TensorFlow 1 and 2.
+      "trainer.compat.v2.keras": "layers optimizers",
+    },
+  ),
+  "layers": Names(
+    ".layers.functions",
+    homes={
+      ".layers.base": "InputSpec Layer",
+      ".layers.convolutional": "Conv1D Conv2D Conv2DTranspose Conv3D Conv3DTranspose",
+      ".layers.core": "Dense Dropout Flatten",
+      ".layers.normalization": "BatchNormalization",
+      ".layers.pooling": """AveragePooling1D AveragePooling2D AveragePooling3D MaxPooling1D
+        MaxPooling2D MaxPooling3D""",
+      ".layers.separable": "SeparableConv1D SeparableConv2D",
+    },
+  ),
+  "logging": Names(".graph_mode.logging", f"{_TF1}.logging"),
+  "metrics": Names(".graph_mode.metrics", f"{_TF1}.metrics"),
+  "nn": Names(f"{_TF1}.nn", "tensorflow.nn"),
+  "nn.rnn_cell": Names(".layers.rnn_cell"),
+  "summary": Names(
+    f"{_TF1}.summary",
+    "tensorflow.summary",
+    homes={".graph_mode.summary": "create_file_writer scalar"},
+  ),
+  "test": Names(f"{_TF1}.test", homes={".graph_mode.test_case": "TestCase"}),
+  "tpu": Names(".estimator.tpu_functions", f"{_TF1}.tpu", homes={"trainer": "CrossShardOptimizer"}),
+  "tpu_function": Names(".estimator.tpu_context"),
+  "train": Names(
+    f"{_TF1}.train", "tensorflow.train", homes={".estimator.hooks": ESTIMATOR[".estimator.hooks"]}
+  ),
+  "version": Names("tensorflow.version", **_VERSION),
+}
+
+__getattr__, __dir__ = modules.add(__name__, MODULES)

@@ -6,20 +6,41 @@ is a mean and whose optimizers are Keras's. `tf.compat.v1` is `trainer.compat.v1
 not here is TensorFlow's own, if it has it.
 """
 
-from trainer.compat.names import overlay
+from trainer.compat import v1
+from trainer.compat.names import modules
+from trainer.compat.names.modules import Names
 
-_SHARED = ("compat", "distribute", "external_configurables", "gin", "hub")
+_VERSION = "2.15.1"  # the last TensorFlow with tf.estimator
 
-__getattr__, __dir__ = overlay.behind(
-  __name__,
-  ("tensorflow",),
-  submodules=("estimator", "keras", "summary", "version"),
-  homes=dict.fromkeys(_SHARED, "trainer.compat.v1")
-  | {
-    "__version__": "trainer.compat.v2.version",
-    "gradients": "trainer.compat.v2.differentiation",
-    "losses": "trainer.compat.v2.keras",
-    "metrics": "trainer.compat.v2.keras",
-    "optimizers": "trainer.compat.v2.keras",
-  },
-)
+# By module, what it has; see trainer.compat.v1.
+MODULES = {
+  "": Names(
+    "tensorflow",
+    homes={
+      "trainer.compat.v1": "compat distribute external_configurables gin hub",
+      "trainer.compat.v2.keras": "losses metrics optimizers",
+      ".graph_mode.differentiation": "gradients=gradients_of_2",
+    },
+    __version__=_VERSION,
+  ),
+  "estimator": Names(
+    homes=v1.ESTIMATOR
+    | {".estimator.canned.of_keras": v1.CANNED, "trainer.compat.v1.estimator": "export"}
+  ),
+  "estimator.experimental": Names(
+    homes={
+      "trainer.compat.v1.estimator.experimental": f"""{v1.EARLY_STOPPING} InMemoryEvaluatorHook
+        call_logit_fn"""
+    }
+  ),
+  "keras": Names("trainer.compat.v1.keras", homes={"keras": "saving"}),
+  "keras.layers": Names(".layers.of_keras", "tensorflow.keras.layers"),
+  # Functions of losses and metrics also have the names that Keras 3 has in its own package.
+  "keras.losses": Names("tensorflow.keras.losses", "keras.losses"),
+  "keras.metrics": Names("tensorflow.keras.metrics", "keras.metrics"),
+  "keras.optimizers": Names(".optimizers.of_keras", "tensorflow.keras.optimizers"),
+  "summary": Names("tensorflow.summary", homes={".graph_mode.summary": "create_file_writer"}),
+  "version": Names("tensorflow.version", VERSION=_VERSION, __version__=_VERSION),
+}
+
+__getattr__, __dir__ = modules.add(__name__, MODULES)

@@ -6,9 +6,9 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import ModeKeys
-from trainer.compat import layers
 from trainer.compat.estimator import input_fns
 from trainer.compat.graph_mode import summary
+from trainer.compat.layers import base, functions
 
 v1 = tf.compat.v1
 
@@ -27,21 +27,21 @@ def dnn_logit_fn_builder(
 
   def logit_fn(features, mode):
     training = mode == ModeKeys.TRAIN
-    activation = layers.base.activation(activation_fn)
+    activation = base.activation(activation_fn)
     found: dict[str, tf.Tensor] = {}
     with v1.variable_scope("dnn"):
       with v1.variable_scope("input_from_feature_columns"):
         net = v1.feature_column.input_layer(features, list(feature_columns))
       for index, width in enumerate(hidden_units):
-        net = layers.dense(net, width, activation, name=f"hiddenlayer_{index}")
+        net = functions.dense(net, width, activation, name=f"hiddenlayer_{index}")
         if dropout is not None and training:
-          net = layers.dropout(net, dropout, training=True)
+          net = functions.dropout(net, dropout, training=True)
         if batch_norm:
-          net = layers.batch_normalization(
+          net = functions.batch_normalization(
             net, momentum=0.999, training=training, name=f"hiddenlayer_{index}/batchnorm_{index}"
           )
         found[f"hiddenlayer_{index}"] = net
-      found["logits"] = layers.dense(net, units, name="logits")
+      found["logits"] = functions.dense(net, units, name="logits")
     for name, outputs in found.items():  # under the tags of 2.15
       tag = f"dnn/dnn/{name}/fraction_of_zero_values"
       summary.scalar(tag, tf.math.zero_fraction(outputs))

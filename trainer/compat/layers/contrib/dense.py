@@ -6,14 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.compat.layers.contrib import common
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
-from trainer.compat.layers.contrib.common import (
-  ZEROS,
-  Options,
-  activated,
-  collections_of,
-  model_variable,
-)
+from trainer.compat.layers.contrib.common import Options, activated, collections_of, model_variable
 
 v1 = tf.compat.v1
 
@@ -40,7 +35,7 @@ relu = functools.partial(fully_connected, activation_fn=tf.nn.relu)
 def bias_add(
   inputs: tf.Tensor,
   activation_fn: Callable | None = None,
-  initializer: Any = ZEROS,
+  initializer: Any = common.ZEROS,
   regularizer: Callable | None = None,
   reuse: bool | None = None,
   variables_collections: Any = None,

@@ -5,8 +5,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.compat.layers.contrib import common
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
-from trainer.compat.layers.contrib.common import ZEROS, activated, collections_of, model_variable
+from trainer.compat.layers.contrib.common import activated, collections_of, model_variable
 
 v1 = tf.compat.v1
 
@@ -102,7 +103,7 @@ def instance_norm(
 
 def _parameters(channels, dtype, center, scale, initializers, collections, trainable):
   """[beta, gamma] of the channels; None for what is not wanted."""
-  wanted = {"beta": (center, ZEROS), "gamma": (scale, v1.ones_initializer())}
+  wanted = {"beta": (center, common.ZEROS), "gamma": (scale, v1.ones_initializer())}
   return [
     model_variable(
       name,

@@ -7,8 +7,9 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.layers import normalization
+from trainer.compat.layers.contrib import common
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
-from trainer.compat.layers.contrib.common import ZEROS, activated, collections_of, model_variable
+from trainer.compat.layers.contrib.common import activated, collections_of, model_variable
 
 v1 = tf.compat.v1
 
@@ -97,7 +98,10 @@ def layer_norm(
     beta = gamma = None
     if center:
       beta = variable(
-        "beta", shape, initializer=ZEROS, collections=collections_of(variables_collections, "beta")
+        "beta",
+        shape,
+        initializer=common.ZEROS,
+        collections=collections_of(variables_collections, "beta"),
       )
     if scale:
       gamma = variable(

@@ -1,0 +1,90 @@
+"""tf.contrib.metrics: the streaming metrics that are not in tf.metrics under another name."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.graph_mode.metric_pairs import deferrable
+
+v1 = tf.compat.v1
+
+
+def _running_sums(**series: tf.Tensor) -> list[tuple[tf.Tensor, ...]]:
+  """By name, the sums of all that was seen: [those before this batch, those with it]."""
+  before, after = [], []
+  for name, values in series.items():
+    total = tf.Variable(tf.zeros([], tf.float64), trainable=False, name=name)
+    before.append(total.read_value())
+    after.append(total.assign_add(tf.reduce_sum(values)))
+  return [tuple(before), tuple(after)]
+
+
+def _moments(predictions: Any, labels: Any, weights: Any) -> list[tuple[tf.Tensor, ...]]:
+  """[before, after] this batch: (weights, covariance and the two variances times these)."""
+  p, y = tf.cast(predictions, tf.float64), tf.cast(labels, tf.float64)
+  w = tf.ones_like(p) if weights is None else tf.cast(weights, tf.float64) * tf.ones_like(p)
+  sums = _running_sums(n=w, p=w * p, y=w * y, pp=w * p * p, yy=w * y * y, py=w * p * y)
+  found = []
+  for n, sum_p, sum_y, sum_pp, sum_yy, sum_py in sums:
+    of_both, of_p, of_y = (
+      product - tf.math.divide_no_nan(one * other, n)
+      for product, one, other in (
+        (sum_py, sum_p, sum_y),
+        (sum_pp, sum_p, sum_p),
+        (sum_yy, sum_y, sum_y),
+      )
+    )
+    found.append((n, of_both, of_p, of_y))
+  return found
+
+
+@deferrable
+def streaming_covariance(
+  predictions: Any, labels: Any, weights: Any = None, name: str | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """The unbiased covariance of two series."""
+  with v1.variable_scope(name, "covariance"):
+    value, update = (
+      tf.cast(tf.math.divide_no_nan(of_both, n - 1), tf.float32)
+      for n, of_both, _, _ in _moments(predictions, labels, weights)
+    )
+    return value, update
+
+
+@deferrable
+def streaming_pearson_correlation(
+  predictions: Any, labels: Any, weights: Any = None, name: str | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Pearson's correlation of two series."""
+  with v1.variable_scope(name, "pearson_r"):
+    value, update = (
+      tf.cast(tf.math.divide_no_nan(of_both, tf.sqrt(of_p * of_y)), tf.float32)
+      for _, of_both, of_p, of_y in _moments(predictions, labels, weights)
+    )
+    return value, update
+
+
+@deferrable
+def streaming_concat(
+  values: Any, axis: int = 0, max_size: int | None = None, name: str | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """All values that were seen, one after the other along an axis.
+
+  Args:
+    max_size: how many are kept along the axis; None for all.
+  """
+  values = tf.convert_to_tensor(values)
+  shape = values.shape.as_list()
+  shape[axis] = None
+  with v1.variable_scope(name, "streaming_concat"):
+    kept = tf.Variable(
+      tf.zeros([0 if size is None else size for size in shape], values.dtype),
+      trainable=False,
+      shape=shape,
+      name="array",
+    )
+    before = kept.read_value()
+    every = tf.concat([before, values], axis)
+    if max_size is not None:
+      every = tf.gather(every, tf.range(tf.minimum(tf.shape(every)[axis], max_size)), axis=axis)
+    return before, kept.assign(every)

@@ -1,0 +1,123 @@
+"""tf.contrib.opt: optimizers that are one step from those of tf.train."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+class LazyAdamOptimizer(v1.train.AdamOptimizer):
+  """Adam that moves only the rows of sparse gradients that are there."""
+
+  def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
+    return self._resource_apply_sparse(grad.values, var, grad.indices)
+
+  def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> Any:
+    beta1_power, beta2_power = self._get_beta_accumulators()
+    dtype = var.dtype.base_dtype
+    power1, power2 = tf.cast(beta1_power, dtype), tf.cast(beta2_power, dtype)
+    beta1, beta2 = tf.cast(self._beta1_t, dtype), tf.cast(self._beta2_t, dtype)
+    rate = tf.cast(self._lr_t, dtype) * tf.sqrt(1 - power2) / (1 - power1)
+    m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+    m_rows = beta1 * tf.gather(m, indices) + (1 - beta1) * grad
+    v_rows = beta2 * tf.gather(v, indices) + (1 - beta2) * tf.square(grad)
+    step = rate * m_rows / (tf.sqrt(v_rows) + tf.cast(self._epsilon_t, dtype))
+    return tf.group(
+      m.scatter_update(tf.IndexedSlices(m_rows, indices)),
+      v.scatter_update(tf.IndexedSlices(v_rows, indices)),
+      var.scatter_sub(tf.IndexedSlices(step, indices)),
+    )
+
+
+class DecoupledWeightDecayExtension:
+  """A variable loses `weight_decay` of itself before each of its updates.
+
+  Of one whose gradient is sparse, those rows do that the gradient has.
+
+  Args:
+    weight_decay: a number, or a tensor of one.
+    args, kwargs: those of the optimizer.
+  """
+
+  def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any):
+    self._decay_var_list: Any = None  # None: all
+    super().__init__(*args, **kwargs)
+    self._weight_decay = weight_decay
+
+  def minimize(
+    self, loss: Any, *args: Any, decay_var_list: Sequence[Any] | None = None, **kwargs: Any
+  ) -> Any:
+    """As an optimizer's; of decay_var_list, the variables that lose something; None for all."""
+    self._decay_var_list = decay_var_list
+    return super().minimize(loss, *args, **kwargs)
+
+  def apply_gradients(
+    self, grads_and_vars: Any, *args: Any, decay_var_list: Any = None, **kwargs: Any
+  ) -> Any:
+    """See minimize."""
+    if decay_var_list is not None:
+      self._decay_var_list = decay_var_list
+    return super().apply_gradients(grads_and_vars, *args, **kwargs)
+
+  def _rate(self, var: tf.Variable) -> tf.Tensor | None:
+    wanted = self._decay_var_list
+    if wanted is not None and not any(one is var for one in wanted):
+      return None
+    return tf.cast(self._weight_decay, var.dtype.base_dtype)
+
+  def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
+    rate = self._rate(var)
+    lost = [] if rate is None else [var.assign_sub(rate * var.read_value())]
+    with tf.control_dependencies(lost):
+      return super()._resource_apply_dense(grad, var)
+
+  def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> Any:
+    rate = self._rate(var)
+    lost = []
+    if rate is not None:
+      rows = rate * tf.gather(var.read_value(), indices)
+      lost = [var.scatter_sub(tf.IndexedSlices(rows, indices))]
+    with tf.control_dependencies(lost):
+      return super()._resource_apply_sparse(grad, var, indices)
+
+
+def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
+  """A class of optimizers, `OptimizerWithDecoupledWeightDecay(weight_decay, ...)`."""
+
+  class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):
+    """An optimizer with decoupled weight decay."""
+
+  return OptimizerWithDecoupledWeightDecay
+
+
+class AdamWOptimizer(DecoupledWeightDecayExtension, v1.train.AdamOptimizer):
+  """Adam with decoupled weight decay: AdamWOptimizer(weight_decay, learning_rate, ...)."""
+
+  def __init__(
+    self,
+    weight_decay: Any,
+    learning_rate: Any = 0.001,
+    beta1: Any = 0.9,
+    beta2: Any = 0.999,
+    epsilon: Any = 1e-8,
+    use_locking: bool = False,
+    name: str = "AdamW",
+  ):
+    super().__init__(weight_decay, learning_rate, beta1, beta2, epsilon, use_locking, name)
+
+
+class MomentumWOptimizer(DecoupledWeightDecayExtension, v1.train.MomentumOptimizer):
+  """Momentum with decoupled weight decay: MomentumWOptimizer(weight_decay, learning_rate, ...)."""
+
+  def __init__(
+    self,
+    weight_decay: Any,
+    learning_rate: Any,
+    momentum: Any,
+    use_locking: bool = False,
+    name: str = "MomentumW",
+    use_nesterov: bool = False,
+  ):
+    super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)

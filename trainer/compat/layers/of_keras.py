@@ -1,0 +1,125 @@
+"""tf.keras.layers, with DenseFeatures, and `experimental` as Keras 2 had it."""
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+_columns = tf.__internal__.feature_column
+
+
+class _Weights(_columns.StateManager):
+  """The weights of a layer's columns, in a scope of each column's name."""
+
+  def __init__(self, layer: keras.layers.Layer):
+    self._layer = layer
+    self._weights: dict[tuple[Any, str], keras.Variable] = {}
+    self._resources: dict[tuple[Any, str], Any] = {}
+
+  def create_variable(
+    self,
+    feature_column: Any,
+    name: str,
+    shape: Sequence[int],
+    dtype: Any = None,
+    trainable: bool = True,
+    use_resource: bool = True,
+    initializer: Any = None,
+  ) -> Any:
+    def initialize(shape, dtype=None):
+      return initializer(shape, tf.as_dtype(dtype or tf.float32))
+
+    with keras.name_scope(feature_column.name):  # which add_weight would leave
+      made = keras.Variable(
+        initialize if callable(initializer) else initializer or "glorot_uniform",
+        shape=tuple(shape),
+        dtype=tf.as_dtype(dtype or tf.float32).name,
+        trainable=trainable and self._layer.trainable,
+        name=name,
+      )
+    self._weights[feature_column, name] = made
+    setattr(self._layer, f"{feature_column.name}_{name}", made)  # by which the layer tracks it
+    return self.get_variable(feature_column, name)
+
+  def get_variable(self, feature_column: Any, name: str) -> tf.Variable:
+    return self._weights[feature_column, name].value
+
+  def add_resource(self, feature_column: Any, name: str, resource: Any) -> None:
+    self._resources[feature_column, name] = resource
+
+  def has_resource(self, feature_column: Any, name: str) -> bool:
+    return (feature_column, name) in self._resources
+
+  def get_resource(self, feature_column: Any, name: str) -> Any:
+    return self._resources[feature_column, name]
+
+
+class DenseFeatures(keras.layers.Layer):
+  """Dense feature columns beside each other, [batch, all their elements], in the order of names.
+
+  Args:
+    feature_columns: dense columns of tf.feature_column.
+    others: those of a layer.
+
+  Raises:
+    ValueError: a column is not dense.
+  """
+
+  def __init__(
+    self, feature_columns: Any, trainable: bool = True, name: str | None = None, **others
+  ):
+    super().__init__(trainable=trainable, name=name, **others)
+    given = feature_columns if isinstance(feature_columns, list | tuple) else [feature_columns]
+    for column in given:
+      if not isinstance(column, _columns.DenseColumn):
+        raise ValueError(f"DenseFeatures takes dense columns; got {column}.")
+    # In a tuple: Keras would take a list for layers to track.
+    self._columns = tuple(sorted(given, key=lambda column: column.name))
+    self._state = types.SimpleNamespace(manager=_Weights(self))
+
+  def build(self, input_shape: Any = None) -> None:
+    for column in self._columns:
+      column.create_state(self._state.manager)
+    self.built = True
+
+  def call(self, features: dict[str, Any], training: bool | None = None) -> tf.Tensor:
+    del training
+    if not isinstance(features, dict):
+      raise ValueError(f"DenseFeatures takes a dict of features; got {features!r}.")
+    cache = _columns.FeatureTransformationCache(features)
+    found = []
+    for column in self._columns:
+      tensor = column.get_dense_tensor(cache, self._state.manager)
+      found.append(tf.reshape(tensor, [-1, column.variable_shape.num_elements()]))
+    return tf.concat(found, -1)
+
+
+experimental = types.SimpleNamespace(
+  EinsumDense=keras.layers.EinsumDense,
+  preprocessing=types.SimpleNamespace(
+    **{
+      name: getattr(keras.layers, name)
+      for name in (
+        "CategoryEncoding",
+        "CenterCrop",
+        "Discretization",
+        "HashedCrossing",
+        "Hashing",
+        "IntegerLookup",
+        "Normalization",
+        "RandomContrast",
+        "RandomCrop",
+        "RandomFlip",
+        "RandomRotation",
+        "RandomTranslation",
+        "RandomZoom",
+        "Rescaling",
+        "Resizing",
+        "StringLookup",
+        "TextVectorization",
+      )
+    }
+  ),
+)

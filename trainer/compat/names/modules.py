@@ -1,0 +1,236 @@
+"""The modules of `v1` and `v2`, which are no files: tables say what each of them has.
+
+    MODULES = {
+      "contrib.training": Names(".contrib.training", "tensorflow.compat.v1.train"),
+      "tpu": Names("tensorflow.compat.v1.tpu", homes={"trainer": "CrossShardOptimizer"}),
+    }
+
+A name is first that of a home, then a module below this one, then that of the first of the modules
+that has it. One that nobody has raises an AbsentNameError, which says why and
+what to use; its import an AbsentModuleError. See docs/names_of_tensorflow.md.
+"""
+
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import re
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trainer.compat.names import absent, absent_names
+
+_COMPAT = "trainer.compat"
+
+# By package, `trainer.compat.v1` or `trainer.compat.v2`: its modules, without the package in front.
+_tables: dict[str, Mapping[str, "Names"]] = {}
+
+# Where a module is asked for that programs know to lie inside of one of contrib's.
+_INSIDE = re.compile(r"(contrib\.\w+)\.python((?:\.\w+)*)")
+_DEPTH = 2  # of what is a module below `python`: its folder, and the module
+
+
+class Names:
+  """What a module has.
+
+  Args:
+    *modules: dotted names of modules that are asked in turn. One that begins with a dot is of
+      trainer.compat; the module has all that it shows.
+    homes: by module, the names that are taken of it alone, with spaces between them; `new=old`
+      where it has another name there.
+    **constants: values.
+
+  Attributes:
+    modules: those of others, which are asked when a name is.
+    own: those of trainer.compat.
+    homes: by name, (its module, its name there).
+    constants: the argument.
+  """
+
+  def __init__(
+    self, *modules: str, homes: Mapping[str, str] = types.MappingProxyType({}), **constants: Any
+  ):
+    self.constants = constants
+    self.own = [one for one in modules if one.startswith(".")]
+    self.modules = [one for one in modules if not one.startswith(".")]
+    self.homes = {}
+    for home, names in homes.items():
+      for new, _, old in (name.partition("=") for name in names.split()):
+        self.homes[new] = home, old or new
+
+
+class Module(types.ModuleType):
+  """A module of a table, by its full name."""
+
+  def __getattr__(self, name: str) -> Any:
+    return value(self.__name__, name)
+
+  def __dir__(self) -> list[str]:
+    return names_of(self.__name__)
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+  """Finds the modules of the tables, and says of all others below their packages why they are not
+  there.
+
+  `from trainer.compat.v1.contrib import gan` asks for an attribute first and then for a module.
+  Python drops the error of the first, so that the second has to give the reason.
+  """
+
+  def find_spec(
+    self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+  ) -> importlib.machinery.ModuleSpec | None:
+    """Raises AbsentModuleError for a module that is in no table; None for those of others."""
+    package, public = _split(fullname)
+    if package not in _tables or not public:
+      return None
+    if public not in _tables[package] and not _is_inside(public):
+      raise absent.AbsentModuleError(fullname, package)
+    return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+  def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+    return Module(spec.name)
+
+  def exec_module(self, module: types.ModuleType) -> None:
+    """Puts in what this package's own modules have: programs ask modules for their __dict__."""
+    package, public = _split(module.__name__)
+    for one in _tables[package].get(public, Names()).own:
+      vars(module).update(_public(_module(one)))
+
+
+def add(
+  package: str, modules: Mapping[str, Names]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+  """Makes the modules of a package ones that can be imported.
+
+  Args:
+    package: its `__name__`.
+    modules: by name without the package in front, what each has; "" is the package itself.
+
+  Returns:
+    The package's own (`__getattr__`, `__dir__`).
+  """
+  _tables[package] = modules
+  if not any(isinstance(one, Finder) for one in sys.meta_path):
+    sys.meta_path.insert(0, Finder())
+  return functools.partial(value, package), functools.partial(names_of, package)
+
+
+def value(module: str, name: str) -> Any:
+  """What a name of a module is, by the module's full name.
+
+  Raises:
+    AbsentNameError: nobody has it.
+  """
+  package, public = _split(module)
+  table = _tables[package]
+  names = table[public] if public in table else Names()
+  if name in names.constants:
+    return names.constants[name]
+  if name in names.homes:
+    return _of_home(*names.homes[name])
+  if name.startswith("__"):
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+  full = f"{public}.{name}".lstrip(".")
+  if inside := _INSIDE.fullmatch(public):
+    return _value_inside(package, inside, full, name)
+  if not absent_names.is_known(full):
+    if full in table or (name == "python" and _is_inside(full)):
+      return importlib.import_module(f"{package}.{full}")
+    for original in names.modules:
+      found = _of(original, name)
+      if found is not _MISSING:
+        return found
+  raise absent.AbsentNameError(full, package=package)
+
+
+def names_of(module: str) -> list[str]:
+  """The names that a module has, by its full name."""
+  package, public = _split(module)
+  names = _tables[package].get(public, Names())
+  below = f"{public}.".lstrip(".")
+  inner = {one.removeprefix(below) for one in _tables[package] if one.startswith(below)}
+  found = {*names.homes, *names.constants, *(one for one in inner if one and "." not in one)}
+  found.update(vars(sys.modules[module]))
+  for original in names.modules:
+    found.update(dir(_module(original)))
+  return sorted(found)
+
+
+def _value_inside(package: str, inside: re.Match, full: str, name: str) -> Any:
+  """What a module inside of one of contrib's has: what that one has, `tf.contrib.tpu.TPUConfig` for
+  `from tensorflow.contrib.tpu.python.tpu import tpu_config`.
+  """
+  outer, depth = importlib.import_module(f"{package}.{inside[1]}"), inside[2].count(".")
+  own = getattr(outer, inside[2].rpartition(".")[2], None) if depth else None
+  if isinstance(own, types.ModuleType) and hasattr(own, name):
+    return getattr(own, name)  # as contrib.tpu has tpu_function
+  if depth and hasattr(outer, name):
+    return getattr(outer, name)
+  if depth < _DEPTH and name.islower():
+    return importlib.import_module(f"{package}.{full}")
+  raise absent.AbsentNameError(full)
+
+
+def _is_inside(public: str) -> bool:
+  found = _INSIDE.fullmatch(public)
+  return found is not None and found[2].count(".") <= _DEPTH
+
+
+def _split(module: str) -> tuple[str, str]:
+  """("trainer.compat.v1", "contrib.layers") of a full name."""
+  parts = module.split(".")
+  return ".".join(parts[:3]), ".".join(parts[3:])
+
+
+_MISSING = object()
+
+
+def _module(dotted: str) -> Any:
+  """A module by its public name, which for those of TensorFlow is not always one to import."""
+  if dotted.startswith("."):
+    return importlib.import_module(_COMPAT + dotted)
+  root, *rest = dotted.split(".")
+  if root != "tensorflow":
+    return importlib.import_module(dotted)
+  found = importlib.import_module(root)
+  for name in rest:
+    found = getattr(found, name)
+  return found
+
+
+def _public(module: types.ModuleType) -> dict[str, Any]:
+  """What a module of trainer.compat has for programs: what it says in `__all__`, or defines."""
+  if hasattr(module, "__all__"):
+    return {name: getattr(module, name) for name in module.__all__}
+  return {
+    name: found
+    for name, found in vars(module).items()
+    if not name.startswith("_") and _is_defined(module, found)
+  }
+
+
+def _is_defined(module: types.ModuleType, found: Any) -> bool:
+  """Whether a value of a module is not one that it imports."""
+  if isinstance(found, types.FunctionType | type):
+    return found.__module__ == module.__name__
+  return getattr(found, "__module__", "") not in ("collections.abc", "typing") and not isinstance(
+    found, types.ModuleType
+  )
+
+
+def _of_home(home: str, name: str) -> Any:
+  found = getattr(_module(home), name, _MISSING)
+  dotted = _COMPAT + home if home.startswith(".") else home
+  return importlib.import_module(f"{dotted}.{name}") if found is _MISSING else found
+
+
+def _of(original: str, name: str) -> Any:
+  try:
+    return getattr(_module(original), name)
+  except AttributeError:
+    return _MISSING
+  except ImportError as error:  # as names of Keras 2 say it
+    raise absent.AbsentNameError(f"{original}.{name}", str(error)) from error
