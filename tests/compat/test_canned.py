@@ -11,8 +11,8 @@ import trainer.compat.v1 as tf
 from tests import long
 from tests.compat import canned_2_15, programs
 from tests.compat.test_hooks import Recorder
-from trainer.compat.estimator import canned
 from trainer.compat.v1 import estimator
+from trainer.compat.v1.estimator import canned
 
 VALUES = json.loads(pathlib.Path(__file__).with_name("canned_2_15.json").read_text())
 KEPT = pathlib.Path(__file__).with_name("canned_checkpoints_2_15")

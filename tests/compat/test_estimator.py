@@ -9,7 +9,6 @@ import threading
 
 import numpy as np
 import pytest
-from trainer.compat.v1.contrib import training as contrib_training
 
 import trainer.compat.v1 as tf
 from tests.compat import programs
@@ -17,6 +16,7 @@ from trainer import errors
 from trainer.compat.estimator import estimator as estimator_module
 from trainer.compat.estimator import input_fns
 from trainer.compat.v1 import estimator as tf_estimator
+from trainer.compat.v1.contrib import training as contrib_training
 from trainer.devices import device as device_lib
 
 ModeKeys = tf_estimator.ModeKeys

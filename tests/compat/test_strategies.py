@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 import tensorflow
-from trainer.compat.v1.contrib import distribute
-from trainer.compat.v1.contrib import tpu as contrib_tpu
 
 import trainer.compat.v1 as tf
 from tests.compat import programs
 from trainer.compat.estimator import virtual_cores
 from trainer.compat.v1 import estimator as tf_estimator
+from trainer.compat.v1.contrib import distribute
+from trainer.compat.v1.contrib import tpu as contrib_tpu
 
 
 def test_a_strategy_is_the_device_and_connects_nothing(monkeypatch):
