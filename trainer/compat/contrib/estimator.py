@@ -4,8 +4,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.estimator import heads
-
 v1 = tf.compat.v1
 
 
@@ -42,30 +40,3 @@ class _ClippingOptimizer(v1.train.Optimizer):
 def clip_gradients_by_norm(optimizer: Any, clip_norm: float) -> v1.train.Optimizer:
   """An optimizer that clips the gradients of another by their global norm."""
   return _ClippingOptimizer(optimizer, clip_norm)
-
-
-def regression_head(
-  weight_column: str | None = None,
-  label_dimension: int = 1,
-  loss_reduction: str = heads.MEAN,
-  loss_fn: Any = None,
-  inverse_link_fn: Any = None,
-  name: str | None = None,
-) -> heads.Head:
-  """The older name of tf.estimator.RegressionHead, whose arguments had another order."""
-  return heads.RegressionHead(
-    label_dimension, weight_column, loss_reduction, loss_fn, inverse_link_fn, name
-  )
-
-
-def poisson_regression_head(
-  weight_column: str | None = None,
-  label_dimension: int = 1,
-  loss_reduction: str = heads.MEAN,
-  compute_full_loss: bool = True,
-  name: str | None = None,
-) -> heads.Head:
-  """The older name of tf.estimator.PoissonRegressionHead; see regression_head."""
-  return heads.PoissonRegressionHead(
-    label_dimension, weight_column, loss_reduction, compute_full_loss, name
-  )

@@ -98,6 +98,7 @@ MODULES = {
       ".estimator.heads": """binary_classification_head=BinaryClassHead
         logistic_regression_head=LogisticRegressionHead multi_class_head=MultiClassHead
         multi_head=MultiHead multi_label_head=MultiLabelHead""",
+      ".estimator.heads.older": "poisson_regression_head regression_head",
     },
   ),
   "contrib.framework": Names(
@@ -182,12 +183,20 @@ MODULES = {
     "tensorflow.distribute.experimental",
     homes={".estimator.strategies": "MultiWorkerMirroredStrategy"},
   ),
-  "estimator": Names(homes=ESTIMATOR | {".estimator.canned": CANNED}),
-  "estimator.canned": Names(homes={".estimator.canned": CANNED}),
-  "estimator.canned.baseline": Names(".estimator.canned.baseline"),
-  "estimator.canned.dnn": Names(".estimator.canned.dnn"),
-  "estimator.canned.head": Names(".estimator.canned.private_heads"),
-  "estimator.canned.linear": Names(".estimator.canned.linear"),
+  "estimator": Names(homes=ESTIMATOR | {".estimator.canned.estimators": CANNED}),
+  "estimator.canned": Names(homes={".estimator.canned.estimators": CANNED}),
+  "estimator.canned.baseline": Names(".estimator.canned.estimators"),
+  "estimator.canned.dnn": Names(".estimator.canned.estimators"),
+  "estimator.canned.head": Names(
+    homes={
+      ".estimator.heads": "_Head=Head _binary_logistic_or_multi_class_head=classification",
+      ".estimator.heads.older": """
+        _binary_logistic_head_with_sigmoid_cross_entropy_loss=canned_binary_head
+        _multi_class_head_with_softmax_cross_entropy_loss=canned_multi_class_head
+        _regression_head=canned_regression_head""",
+    }
+  ),
+  "estimator.canned.linear": Names(".estimator.canned.estimators"),
   "estimator.canned.optimizers": Names(".estimator.canned.named_optimizers"),
   "estimator.estimator": Names(
     "trainer.compat.v1.estimator",

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -95,41 +95,6 @@ class Canned(Estimator):
       return head.create_estimator_spec(features, mode, logits, labels, train_op_fn=train_op_fn)
 
     super().__init__(model_fn, model_dir, config, None, warm_start_from)
-
-
-class Classifier(Canned):
-  """A classifier: makes the head for the next class, which takes head and model_dir."""
-
-  def __init__(
-    self,
-    model_dir: str | None = None,
-    n_classes: int = 2,
-    weight_column: str | None = None,
-    label_vocabulary: Sequence[str] | None = None,
-    *,
-    loss_reduction: str | None = None,
-    **settings: Any,
-  ):
-    reduction = loss_reduction or self.face.reduction
-    head = self.face.classification(n_classes, weight_column, label_vocabulary, reduction)
-    super().__init__(head, model_dir=model_dir, **settings)
-
-
-class Regressor(Canned):
-  """A regression: makes the head for the next class, which takes head and model_dir."""
-
-  def __init__(
-    self,
-    model_dir: str | None = None,
-    label_dimension: int = 1,
-    weight_column: str | None = None,
-    *,
-    loss_reduction: str | None = None,
-    **settings: Any,
-  ):
-    reduction = loss_reduction or self.face.reduction
-    head = heads.RegressionHead(label_dimension, weight_column, reduction)
-    super().__init__(head, model_dir=model_dir, **settings)
 
 
 def _tell_mean(loss: tf.Tensor, weight: tf.Tensor, scope: str) -> None:

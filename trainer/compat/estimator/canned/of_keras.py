@@ -4,6 +4,7 @@ Their loss is a mean over the batch, a named optimizer is one of `tf.keras.optim
 slots are called as in 2.15's checkpoints: `training/Adagrad/dnn/logits/kernel/accumulator`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,18 +12,11 @@ import keras
 import tensorflow as tf
 
 from trainer.compat import optimizers as legacy_optimizers
-from trainer.compat.estimator import canned, heads
+from trainer.compat.estimator import heads
+from trainer.compat.estimator.canned import estimators
 from trainer.compat.estimator.canned.base import Face
 
 v1 = tf.compat.v1
-
-
-def _classification(n_classes: int, *settings: Any) -> heads.Head:
-  """The head of a classifier of so many classes."""
-  weight_column, label_vocabulary, reduction = settings
-  if n_classes == 2:
-    return heads.BinaryClassHead(weight_column, None, label_vocabulary, reduction)
-  return heads.MultiClassHead(n_classes, weight_column, label_vocabulary, reduction)
 
 
 def _minimizer(
@@ -51,7 +45,7 @@ def _minimizer(
 
 _FACE = Face(
   reduction=heads.MEAN,
-  classification=_classification,
+  classification=functools.partial(heads.classification, binary=heads.BinaryClassHead),
   optimizers={
     name: legacy_optimizers.KINDS[{"RMSProp": "RMSprop"}.get(name, name)]
     for name in ("Adagrad", "Adam", "Ftrl", "RMSProp", "SGD")
@@ -62,44 +56,24 @@ _FACE = Face(
 )
 
 
-def _of(of_v1: type, *names: str) -> type:
-  """The class of TensorFlow 2 for one of tf.compat.v1.
+# The arguments in their order, where that is another one than in tf.compat.v1.
+_ORDERS = {
+  "DNNEstimator": """head hidden_units feature_columns model_dir optimizer activation_fn dropout
+    config warm_start_from batch_norm""",
+  "DNNLinearCombinedEstimator": """head model_dir linear_feature_columns linear_optimizer
+    dnn_feature_columns dnn_optimizer dnn_hidden_units dnn_activation_fn dnn_dropout config
+    batch_norm linear_sparse_combiner""",
+  "LinearEstimator": """head feature_columns model_dir optimizer config sparse_combiner
+    warm_start_from""",
+}
 
-  Args:
-    names: of its arguments in their order, where that is another one.
-  """
+__all__ = [
+  f"{family}{kind}"
+  for family in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+  for kind in ("Classifier", "Estimator", "Regressor")
+]
 
-  def __init__(self: Any, *args: Any, **settings: Any):
-    if len(args) > len(names):
-      raise TypeError(f"{of_v1.__name__} takes {len(names)} arguments without a name: {names}.")
-    of_v1.__init__(self, **dict(zip(names, args, strict=False)), **settings)
-
-  own: dict[str, Any] = {"face": _FACE, "__doc__": of_v1.__doc__, "__module__": __name__}
-  return type(of_v1.__name__, (of_v1,), own | ({"__init__": __init__} if names else {}))
-
-
-BaselineClassifier = _of(canned.BaselineClassifier)
-BaselineEstimator = _of(canned.BaselineEstimator)
-BaselineRegressor = _of(canned.BaselineRegressor)
-DNNClassifier = _of(canned.DNNClassifier)
-DNNEstimator = _of(
-  canned.DNNEstimator,
-  *("head", "hidden_units", "feature_columns", "model_dir", "optimizer", "activation_fn"),
-  *("dropout", "config", "warm_start_from", "batch_norm"),
-)
-DNNLinearCombinedClassifier = _of(canned.DNNLinearCombinedClassifier)
-DNNLinearCombinedEstimator = _of(
-  canned.DNNLinearCombinedEstimator,
-  *("head", "model_dir", "linear_feature_columns", "linear_optimizer", "dnn_feature_columns"),
-  *("dnn_optimizer", "dnn_hidden_units", "dnn_activation_fn", "dnn_dropout", "config"),
-  *("batch_norm", "linear_sparse_combiner"),
-)
-DNNLinearCombinedRegressor = _of(canned.DNNLinearCombinedRegressor)
-DNNRegressor = _of(canned.DNNRegressor)
-LinearClassifier = _of(canned.LinearClassifier)
-LinearEstimator = _of(
-  canned.LinearEstimator,
-  *("head", "feature_columns", "model_dir", "optimizer", "config", "sparse_combiner"),
-  "warm_start_from",
-)
-LinearRegressor = _of(canned.LinearRegressor)
+for _name in __all__:
+  _of_v1 = getattr(estimators, _name)
+  _own = {"face": _FACE, "__doc__": _of_v1.__doc__, "__module__": __name__}
+  globals()[_name] = estimators.class_of(_of_v1, _name, _own, _ORDERS.get(_name, ""))

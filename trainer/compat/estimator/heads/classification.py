@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from trainer.compat.estimator import export
 from trainer.compat.estimator.heads import shared_metrics
-from trainer.compat.estimator.heads.base import MEAN, Head, classification_outputs
+from trainer.compat.estimator.heads.base import MEAN, SUM, Head, classification_outputs
 from trainer.compat.graph_mode import metrics
 
 v1 = tf.compat.v1
@@ -151,12 +151,13 @@ class MultiClassHead(_Classification):
 
 
 def classification(
-  n_classes: int,
-  weight_column: str | None,
-  label_vocabulary: Sequence[str] | None,
-  loss_reduction: str,
+  n_classes: int = 2,
+  weight_column: str | None = None,
+  label_vocabulary: Sequence[str] | None = None,
+  loss_reduction: str = SUM,
+  binary: type[BinaryClassHead] = CannedBinaryClassHead,
 ) -> Head:
-  """The head of a canned classifier of so many classes."""
+  """The head of a canned classifier of so many classes; of two, the binary one."""
   if n_classes == 2:
-    return CannedBinaryClassHead(weight_column, None, label_vocabulary, loss_reduction)
+    return binary(weight_column, None, label_vocabulary, loss_reduction)
   return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction)

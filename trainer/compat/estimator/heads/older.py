@@ -1,0 +1,48 @@
+"""Heads as functions, under older names: those of tf.contrib.estimator, and those inside of
+tensorflow_estimator, which wrappers use.
+
+The loss of the latter is the sum over the examples of all cores, as that of canned estimators.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from trainer.compat.estimator import heads
+
+
+def _function(head: type[heads.Head], reduction: str, arguments: str) -> Callable[..., heads.Head]:
+  """A function that makes a head.
+
+  Args:
+    head: its class.
+    reduction: its loss_reduction, where none is given.
+    arguments: their names in their order.
+  """
+  names = arguments.split()
+
+  def make(*args: Any, **settings: Any) -> heads.Head:
+    given = dict(zip(names[: len(args)], args, strict=True)) | settings
+    return head(**{"loss_reduction": reduction} | given)
+
+  return make
+
+
+_OF_REGRESSION = "weight_column label_dimension loss_reduction loss_fn inverse_link_fn name"
+
+regression_head = _function(heads.RegressionHead, heads.MEAN, _OF_REGRESSION)
+poisson_regression_head = _function(
+  heads.PoissonRegressionHead,
+  heads.MEAN,
+  "weight_column label_dimension loss_reduction compute_full_loss name",
+)
+canned_regression_head = _function(heads.RegressionHead, heads.SUM, _OF_REGRESSION)
+canned_multi_class_head = _function(
+  heads.MultiClassHead,
+  heads.SUM,
+  "n_classes weight_column label_vocabulary loss_reduction loss_fn name",
+)
+canned_binary_head = _function(
+  heads.BinaryClassHead,
+  heads.SUM,
+  "weight_column thresholds label_vocabulary loss_reduction loss_fn name",
+)
