@@ -85,10 +85,10 @@ class TPUConfig:
     eval_training_input_configuration: PER_HOST_V2 or BROADCAST, for evaluation and prediction.
     host_call_every_n_steps: steps between two calls of an EstimatorSpec's host_call.
     steps_per_program: training steps that the device does in one program, whose input goes over in
-      one stack. None: on a TPU and with RunConfig.xla as many as stacked_input_bytes allows, at
-      most those of a device loop; elsewhere the host calls each step. 1: the host calls each step,
-      on a TPU too. A number on another device rehearses the TPU's program there. Of the groups of
-      an evaluation or a prediction at most so many are one program. It does not change the results.
+      one stack, on XLA devices (`--device=tpu`, `xla:N`) and with RunConfig.xla. None: as many as
+      stacked_input_bytes allows, at most those of a device loop. Of the groups of an evaluation or
+      a prediction at most so many are one program on XLA devices. On other devices the host calls
+      each step, whatever it is. It does not change the results.
     stacked_input_bytes: the most bytes of input for one core in such a program. While the device
       works on one stack the next one goes over, so a core needs twice as much. Also the most bytes
       of what the groups of one program give.
@@ -166,7 +166,7 @@ class RunConfig:
     tpu: "", or "local" with the device "tpu": PJRT drives the TPU of this machine alone.
     precision: what Keras layers compute in: "float32" or "bfloat16". Variables are float32 in both.
     xla: whether XLA compiles the training steps of one core on a CPU or a GPU, many in a program
-      (see TPUConfig.steps_per_program). TPUs are always programmed by it.
+      (see TPUConfig.steps_per_program). XLA devices are always programmed by it.
     compiled: local folder of compiled programs for XLA devices (device "xla:8"): a program that is
       there is not compiled, another one is compiled and added. "": none is kept. A compiled program
       is machine code: take a folder only from those whom you trust.

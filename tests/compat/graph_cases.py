@@ -918,7 +918,7 @@ def main(names, out, steps_per_program=""):
 
 
 def _in_programs(steps):
-  """Has so many steps be one program, for which batches must have static shapes."""
+  """Has so many steps be one program of two XLA devices, which take batches of static shapes."""
   import dataclasses
 
   import trainer
@@ -927,7 +927,7 @@ def _in_programs(steps):
 
   def make(model_fn, config, **arguments):
     tpu_config = dataclasses.replace(config.tpu_config, steps_per_program=steps)
-    config = dataclasses.replace(config, tpu_config=tpu_config, static_shapes=True)
+    config = dataclasses.replace(config, device="xla:2", tpu_config=tpu_config, static_shapes=True)
     return original(model_fn, config=config, **arguments)
 
   trainer.Estimator = make

@@ -3,7 +3,7 @@
 import collections
 
 import trainer
-from tests import fake_gpus, fake_tpu
+from tests import fake_gpus, node_defs
 from tests.conformance import cases
 from trainer import spec
 from trainer.devices import device as device_lib
@@ -28,7 +28,7 @@ def trace(case, all_reduce):
   element_spec = case.train_input_fn({"batch_size": PER_CORE}).element_spec
   traced = loops.trace_training(element_spec, is_endless=True).function
   trained = [variable for variable in program.store.variables.values() if variable.trainable]
-  return trained, fake_tpu.operations(traced)
+  return trained, node_defs.operations(traced)
 
 
 def test_gradients_are_summed_by_nccl(case):

@@ -2,12 +2,11 @@
 it with one that was left alone.
 
     python -m tests.slow.kill_and_resume --kills=20 --device=cpu
-    python -m tests.slow.kill_and_resume --kills=5 --device=cpu:8 --steps_per_program=20
+    python -m tests.slow.kill_and_resume --kills=5 --device=xla:8 --steps_per_program=20
 
 The moments fall into all that the process does: it starts, steps, saves, evaluates, exports. In the
 end every variable of the last checkpoint and every loss that was logged must be those of the
-undisturbed run, to the bit. With --steps_per_program the training and its evaluations run as on a
-TPU: many steps are one program.
+undisturbed run, to the bit. --steps_per_program says of XLA devices how many steps are one program.
 
 By the clock, the moments are drawn from the time that an undisturbed run takes. Where other
 programs share the machine, that says little: --by_checkpoints draws a checkpoint instead, and kills

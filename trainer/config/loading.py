@@ -88,10 +88,6 @@ def modules() -> tuple[str, ...] | None:
 
 def _import_root(root):
   """Imports the root, registers Keras's names, and returns the root's gin Configurable."""
-  package = tensorflow_package.installed()
-  if package.for_tpu and len(package.packages) == 1:
-    # Before the import of TensorFlow, which aborts the process if libtpu's version does not fit.
-    tensorflow_package.check()
   module, _, name = root.rpartition(".")
   try:
     function = getattr(importlib.import_module(module), name)

@@ -82,7 +82,7 @@ def find(
   if driver is None or driver.failure:
     return driver.failure if driver and not gpus_seen else ""
   build = tf.sysconfig.get_build_info() if build is None else build
-  package = package or tensorflow_package.installed().name()
+  package = package or str(tensorflow_package.installed())
   if not build.get("is_cuda_build"):
     return "" if not driver.gpus or gpus_seen else _built_without_cuda(package, driver)
   wheels = wheels_of_cuda() if wheels is None else wheels

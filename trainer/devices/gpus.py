@@ -69,7 +69,7 @@ def require(count: int) -> None:
   package = tensorflow_package.installed()
   if found:
     raise errors.SettingError(
-      f"{asked}: {package.name()} sees {len(found)} GPU{'s' * (len(found) > 1)} "
+      f"{asked}: {package} sees {len(found)} GPU{'s' * (len(found) > 1)} "
       f"({', '.join(names())}): expected --device=gpu"
       + (f", or gpu:N with N up to {len(found)}." if len(found) > 1 else ".")
     )

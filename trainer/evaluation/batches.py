@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer.inputs import stacks
-from trainer.programs import device_loops, eval_loop, multi_group
+from trainer.programs import device_loops, eval_loop, xla_groups
 
 # Most groups in one call of the device. Python handles Ctrl-C only between two calls.
 _LOOP = 64
@@ -52,7 +52,7 @@ class _Totals:
 
 def evaluate(
   loops: device_loops.DeviceLoops,
-  traced: eval_loop.TracedEvaluation | multi_group.GroupProgram,
+  traced: eval_loop.TracedEvaluation | xla_groups.GroupProgram,
   iterator: tf.data.Iterator | stacks.GroupStackReader,
   name: str,
   steps: int | None = None,
@@ -72,7 +72,7 @@ def evaluate(
     The result.
   """
   loops.evaluate.host_metrics(name).reset()
-  is_stacked = isinstance(traced, multi_group.GroupProgram)
+  is_stacked = isinstance(traced, xla_groups.GroupProgram)
   run = _evaluate_stacks if is_stacked else _evaluate_groups
   totals = run(loops.evaluate, traced, iterator, name, steps, beat)
   if steps is not None and totals.done < steps:

@@ -9,9 +9,6 @@ A stack has, for each core, an element whose tensors have one more axis in front
 [steps, per-core batch, ...]. At the end of a dataset a stack may have fewer steps than others. It
 is padded, so that every stack has the same shapes and no program is compiled for a remainder.
 
-Where one process drives the cores of several hosts, as those of a TPU slice, each host makes stacks
-for its own cores: `stack_for_cores` and HostsStackReader.
-
 A step of an evaluation or a prediction is a group, see `trainer.inputs.groups`; `stack_groups` and
 GroupStackReader are for them.
 """
@@ -50,26 +47,6 @@ def stack(dataset: tf.data.Dataset, steps: int, replicas: int) -> tf.data.Datase
   stacked = dataset.batch(steps * replicas).map(split).filter(lambda real, _: real > 0)
   # The host makes one stack while the device works on the one before.
   return groups.without_tuning(stacked.prefetch(1))
-
-
-def stack_for_cores(dataset: tf.data.Dataset, steps: int, cores: int) -> tf.data.Dataset:
-  """Stacks the per-core batches of one host, for an iterator that gives each core the next element.
-
-  Args:
-    dataset: per-core batches, which the cores of the host take in turn.
-    steps: the steps in a stack.
-    cores: number of cores of the host.
-
-  Returns:
-    A dataset of (steps, element): what `stack` returns, a core after the other.
-  """
-
-  def one_by_one(real, elements):
-    of_cores = tf.nest.map_structure(lambda *leaves: tf.stack(leaves), *elements)
-    return tf.data.Dataset.from_tensor_slices((tf.fill([cores], real), of_cores))
-
-  # tf.distribute reads ahead of each core.
-  return groups.without_tuning(stack(dataset, steps, cores).flat_map(one_by_one))
 
 
 def stack_groups(dataset: tf.data.Dataset, steps: int) -> tf.data.Dataset:
@@ -199,69 +176,6 @@ class StackReader:
       raise StopIteration
     index, stacked.first = stacked.first, stacked.first + 1
     return stacked.batches(index)
-
-
-class HostsStackReader(StackReader):
-  """Reads the stacks that several hosts make, each for its own cores.
-
-  All cores do as many steps: the data end with those of the host that has the fewest.
-
-  Args:
-    strategy: whose cores they are.
-    dataset_of: function of a host's tf.distribute.InputContext that returns what `stack_for_cores`
-      does. It is called for each host, with the operations of its dataset on that host.
-    devices: the name of each core's device.
-  """
-
-  def __init__(
-    self,
-    strategy: tf.distribute.Strategy,
-    dataset_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
-    devices: Sequence[str],
-  ) -> None:
-    super().__init__(distributed(strategy, dataset_of), put_on(devices))
-    self._strategy = strategy
-    self._devices = devices
-
-  def _next(self) -> Stack | None:
-    # Not in a tf.function, which would return copies that are on this host.
-    stacked = next(self._iterator, None)
-    if stacked is None:
-      return None
-    real, elements = of_each_core(self._strategy, stacked, self._devices)
-    return Stack(elements, int(real))
-
-
-def distributed(
-  strategy: tf.distribute.Strategy,
-  dataset_of: Callable[[tf.distribute.InputContext], tf.data.Dataset],
-) -> Any:
-  """Returns the tf.distribute dataset of HostsStackReader; for Args see there."""
-  # The cores get their elements by `of_each_core`, when a program no longer needs the last ones:
-  # fetched ahead, they would take their memory twice.
-  options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
-  return strategy.distribute_datasets_from_function(dataset_of, options)
-
-
-def of_each_core(
-  strategy: tf.distribute.Strategy, stacked: Any, devices: Sequence[str]
-) -> tuple[tf.Tensor, tuple]:
-  """Puts the elements of one stack on the cores.
-
-  Args:
-    strategy: whose cores they are.
-    stacked: (steps, element) of each core, what an iterator over `distributed` gives.
-    devices: the name of each core's device.
-
-  Returns:
-    (steps, elements): int64 scalar on this host, how many steps of it every core has; and for each
-    core its element, on that core.
-  """
-  steps, *leaves = (strategy.experimental_local_results(leaf) for leaf in tf.nest.flatten(stacked))
-  with tf.device("/cpu:0"):
-    real = tf.reduce_min(tf.stack(steps))
-  elements = [tf.nest.pack_sequence_as(stacked[1], each) for each in zip(*leaves, strict=True)]
-  return real, _placed(elements, devices)
 
 
 @dataclasses.dataclass

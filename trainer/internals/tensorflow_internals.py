@@ -74,9 +74,6 @@ OneDeviceExtended: Any = private_names.find(
   "tensorflow.python.distribute.one_device_strategy.OneDeviceExtended"
 )
 add_op_callback = private_names.find("tensorflow.python.framework.op_callbacks.add_op_callback")
-TPUSystemMetadata = private_names.find(
-  "tensorflow.python.tpu.tpu_system_metadata.TPUSystemMetadata"
-)
 UnliftableError = private_names.find("tensorflow.python.eager.lift_to_graph.UnliftableError")
 lift_to_graph = private_names.find("tensorflow.python.eager.lift_to_graph.lift_to_graph")
 is_op_determinism_enabled = private_names.find(

@@ -2,7 +2,7 @@
 
     results = CoreResults(store, "eval", groups=64, limit_bytes=2**26)
     results.keep(index, (loss, tensors))  # on a replica, for each group
-    results.read()  # outside of the replicas, once a program
+    results.variables()  # which the host reads, once a program
 
 A program that handed over each group's results would have the host wait for each group. No
 checkpoint holds these variables.
@@ -92,20 +92,3 @@ class CoreResults:
   def variables(self) -> Any:
     """Returns the variables that hold the results, in the structure of a group's."""
     return self._variables
-
-  def read(self) -> Any:
-    """Returns the results on the host, in the structure of a group's.
-
-    Each tensor is [groups, ...]: the cores' are concatenated along the axis of the examples;
-    scalars become [groups, cores]. What groups that were not done would have is undefined.
-    """
-
-    def of_cores(variable):
-      with tf.device("/cpu:0"):
-        own = [
-          tf.identity(each.read_value())
-          for each in self._store.strategy.experimental_local_results(variable)
-        ]
-        return tf.stack(own, 1) if own[0].shape.rank == 1 else tf.concat(own, 1)
-
-    return tf.nest.map_structure(of_cores, self._variables)

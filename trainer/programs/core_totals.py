@@ -2,7 +2,8 @@
 
     totals = CoreTotals(store)
     totals.add(step, loss, tensors)   # on a replica, in each step
-    totals.loss(), totals.host_tensors()  # outside of the replicas, once a loop
+    totals.loss(), totals.host_tensors()  # once a loop, where TensorFlow runs one core
+    totals.variables()  # where XLA devices have them
 
 A step that returned its loss would have the host wait for it. The host reads these variables when
 it wants to know, and no checkpoint holds them.
@@ -72,27 +73,19 @@ class CoreTotals:
     return self._host_tensors
 
   def reset(self) -> None:
-    """Sets the totals to those of no step."""
+    """Sets the totals of one core to those of no step."""
     for variable in (self._loss_sum, self._non_finite_step):
-      for own in self._of_cores(variable):
-        own.assign(tf.zeros_like(own))
+      variable.assign(tf.zeros_like(variable))
 
   def loss(self) -> tf.Tensor:
-    """Returns the losses, summed over the steps; the mean over the cores. float64 scalar."""
-    return tf.reduce_mean(tf.stack([own.read_value() for own in self._of_cores(self._loss_sum)]))
+    """Returns the losses of one core, summed over the steps. float64 scalar."""
+    return self._loss_sum.read_value()
 
   def non_finite_step(self) -> tf.Tensor:
-    """Returns the first step in which a core's loss was not finite, or -1. int64 scalar."""
-    steps = tf.stack([own.read_value() for own in self._of_cores(self._non_finite_step)])
-    first = tf.reduce_min(tf.where(steps > 0, steps, tf.int64.max))
-    return tf.where(tf.equal(first, tf.int64.max), tf.constant(-1, tf.int64), first)
+    """Returns the first step in which one core's loss was not finite, or -1. int64 scalar."""
+    first = self._non_finite_step.read_value()
+    return tf.where(first > 0, first, tf.constant(-1, tf.int64))
 
   def host_tensors(self) -> Any:
-    """Returns the host_call's tensors of the newest step, concatenated over the cores."""
-    return tf.nest.map_structure(
-      lambda variable: tf.concat([own.read_value() for own in self._of_cores(variable)], 0),
-      self._host_tensors,
-    )
-
-  def _of_cores(self, variable):
-    return self._store.strategy.experimental_local_results(variable)
+    """Returns the host_call's tensors of one core's newest step."""
+    return tf.nest.map_structure(lambda variable: variable.read_value(), self._host_tensors)

@@ -10,7 +10,6 @@ from trainer.inputs import groups as input_groups
 from trainer.programs import (
   eval_loop,
   host_call,
-  multi_group,
   multi_step,
   predict_loop,
   tpu_only,
@@ -24,7 +23,7 @@ from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 TracedTraining = train_loop.TracedLoop | multi_step.StepsProgram
-TracedGroups = eval_loop.TracedEvaluation | predict_loop.TracedPrediction | multi_group.GroupProgram
+TracedGroups = eval_loop.TracedEvaluation | predict_loop.TracedPrediction | xla_groups.GroupProgram
 
 
 class DeviceLoops:
@@ -74,7 +73,7 @@ class DeviceLoops:
         return self._train.trace(element_spec, is_endless)
       if self.program.store.on_xla is not None:
         return xla_steps.StepsProgram(self.program, plan, self._host)
-      traced = traced_program.trace(self.program, plan, self._target.xla or None)
+      traced = traced_program.trace(self.program, plan, jit_compile=True)
       return multi_step.StepsProgram(self.program, traced, self._host)
 
     return self._once(trace, element_spec, Kind.TRAIN, plan.length, is_endless)
@@ -91,23 +90,21 @@ class DeviceLoops:
       name: the evaluation's name.
 
     Raises:
-      SettingError: TPUConfig.steps_per_program cannot be had.
       ModelFnError: the model_fn raised.
     """
+    if self.program.store.on_xla is None:
+
+      def trace_loop():
+        if kind == Kind.EVAL:
+          return self.evaluate.trace(group_spec, name)
+        return predict_loop.trace(self.program, self._target, group_spec)
+
+      return self._once(trace_loop, group_spec, kind, name)
 
     def trace(plan):
-      if self.program.store.on_xla is not None:
-        make = lambda: xla_groups.GroupProgram(self.program, plan)
-      elif plan.is_stacked:
-        make = lambda: multi_group.GroupProgram(
-          self.program, traced_program.trace(self.program, plan)
-        )
-      elif kind == Kind.EVAL:
-        make = lambda: self.evaluate.trace(group_spec, name)
-      else:
-        make = lambda: predict_loop.trace(self.program, self._target, group_spec)
-      # The programs of several groups count the metrics after them, whatever the name is.
-      return self._once(make, group_spec, kind, plan.length, name if plan.length == 1 else "")
+      # It counts the metrics after its groups, whatever the name is.
+      make = lambda: xla_groups.GroupProgram(self.program, plan)
+      return self._once(make, group_spec, kind, plan.length)
 
     core = input_groups.core_spec(group_spec)
     return traced_program.trace_longest(self.planner.plan(kind, core, groups), trace)

@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.programs import group_results, tpu_only
 from trainer.programs import host_metrics as metrics_lib
-from trainer.programs import multi_group, tpu_only
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
@@ -98,9 +98,9 @@ class EvalLoop:
       element, rows = group
       batches = split(element, self._replicas)
       (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
-      readers = multi_group.add_to_metrics(host_metrics, traced.metric_fn, tensors, rows > 0)
+      readers = group_results.add_to_metrics(host_metrics, traced.metric_fn, tensors, rows > 0)
       found.append((traced, readers))
-      loss_sum += multi_group.sum_of_losses(losses, rows)
+      loss_sum += group_results.sum_of_losses(losses, rows)
       return done + 1, _next_group(iterator, group), loss_sum, seen + tf.reduce_sum(rows)
 
     def goes_on(done, group, *_):

@@ -1,4 +1,4 @@
-"""The training loop of a TPU, and of XLA: many steps are one program that never waits for the host.
+"""The training loop where many steps are one program, which never waits for the host.
 
 The host hands over the input of several steps in one stack (`trainer.inputs.stacks`) and starts
 the program. What the steps add up to stays in variables of the cores (`core_totals`), which the
@@ -112,7 +112,7 @@ class StepsLoop:
 
 
 class StepsProgram(StepsLoop):
-  """A program of several training steps that was traced for the stacks of one kind of input.
+  """A program of several training steps that XLA compiles for one core of a CPU or a GPU (`--xla`).
 
   Args:
     program: the step.Program.

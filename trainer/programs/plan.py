@@ -28,23 +28,19 @@ _ALL = frozenset(Kind)
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-  """What a device is for the programs that run on it. The default is a TPU's.
+  """What a device is for the programs that run on it. The default is that of XLA devices.
 
   Attributes:
     replicas: the batches that a program takes for each step: those of this process's replicas. (In
       evaluation and prediction, hosts of XLA devices take those of all, see `xla_groups`.)
-    many: the kinds of which several steps, or groups, are one program unless
-      TPUConfig.steps_per_program says otherwise.
-    stacked: the kinds whose programs take a stack also where they have one step.
-    refusal: why the device has no programs of TPUConfig.steps_per_program steps, or "".
+    stacked: the kinds of which several steps, or groups, are one program. It takes a stack also
+      where it has one step.
     is_one_cpu: whether the device is a CPU as one core.
     xla: whether XLA compiles the training steps of a CPU or a GPU.
   """
 
   replicas: int
-  many: frozenset[Kind] = _ALL
-  stacked: frozenset[Kind] = frozenset()
-  refusal: str = ""
+  stacked: frozenset[Kind] = _ALL
   is_one_cpu: bool = False
   xla: bool = False
 
@@ -55,23 +51,10 @@ def target_of(device: device_lib.Device, config: run_config.RunConfig) -> Target
   Raises:
     SettingError: --xla cannot be had.
   """
-  xla, training = device.uses_xla(config.xla, config.static_shapes), frozenset([Kind.TRAIN])
-  refusal = ""
-  if device.is_multi_worker and not device.runs_by_pjrt:
-    refusal = "with several workers (TF_CONFIG) the host calls each step"
-  elif not config.static_shapes and device.replicas == 1:
-    refusal = "batches of different shapes (RunConfig.static_shapes = False) cannot be stacked"
-  stacked: frozenset[Kind] = frozenset()
-  if device.runs_by_pjrt:
-    stacked = _ALL
-  elif xla:
-    # XLA compiles a step as it compiles several.
-    stacked = training
+  xla = device.uses_xla(config.xla, config.static_shapes)
   return Target(
     device.local_replicas,
-    many=_ALL if device.runs_by_pjrt else training if xla else frozenset(),
-    stacked=stacked,
-    refusal=refusal,
+    stacked=_ALL if device.runs_by_pjrt else frozenset([Kind.TRAIN] if xla else []),
     is_one_cpu=device.kind == "cpu" and device.replicas == 1,
     xla=xla,
   )
@@ -140,18 +123,14 @@ class Planner:
       SettingError: TPUConfig.steps_per_program cannot be had.
     """
     length = self._length(kind, element_spec, groups)
-    is_stacked = length > 1 or kind in self.target.stacked
     limit = self.config.tpu_config.stacked_input_bytes
+    is_stacked = kind in self.target.stacked
     return Plan(kind, element_spec, self.target.replicas, length, is_stacked, limit)
 
   def _length(self, kind, element_spec, groups):
     wanted = self.config.tpu_config.steps_per_program
-    if wanted == 1 or (wanted is None and kind not in self.target.many):
+    if wanted == 1 or kind not in self.target.stacked:
       return 1
-    if wanted is not None and self.target.refusal:
-      raise errors.SettingError(
-        f"TPUConfig.steps_per_program is {wanted}: {self.target.refusal}; leave it None."
-      )
     step_bytes = max(stacks.bytes_of_step(element_spec), 1)
     fitting = self.config.tpu_config.stacked_input_bytes // step_bytes
     if kind != Kind.TRAIN:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.programs import eval_loop, executor, multi_group
+from trainer.programs import eval_loop, executor, group_results
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
@@ -65,12 +65,12 @@ class TracedPrediction:
       is None unless with_examples is true.
     """
     for predictions, rows, element in self._with_padding(iterator, groups):
-      yield multi_group.without_padding(predictions, rows, element if with_examples else None)
+      yield group_results.without_padding(predictions, rows, element if with_examples else None)
 
   def _with_padding(self, iterator, groups):
     if self.target.is_one_cpu and groups is not None and groups >= 2 * self.at_once:
       for _ in range(groups // self.at_once):
-        results = multi_group.on_host(self.several(iterator))
+        results = group_results.on_host(self.several(iterator))
         for i in range(self.at_once):
           yield tf.nest.map_structure(lambda array, i=i: array[i], results)
     while True:
@@ -78,7 +78,7 @@ class TracedPrediction:
         result = self.function(iterator)
       except tf.errors.OutOfRangeError:
         return
-      yield multi_group.on_host(result)
+      yield group_results.on_host(result)
 
 
 def trace(

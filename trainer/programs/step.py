@@ -155,9 +155,8 @@ class Program:
   ) -> tuple[core_totals.CoreTotals | core_results.CoreResults, TracedStep]:
     """Does training steps and counts them; or evaluates groups, or predicts for them.
 
-    On a TPU and on one replica the loop over the steps is inside of `strategy.run`: the steps are
-    one program of the device. The replicas of a MirroredStrategy cannot wait for each other inside
-    of a loop, so there the loop is around them, and all else is the same.
+    The loop over the steps is inside of `strategy.run`: the steps are one program of the device.
+    The replicas of a MirroredStrategy cannot wait for each other in there, and have no stacks.
 
     Args:
       plan: the program, which is stacked.
@@ -187,12 +186,6 @@ class Program:
     def on_replica(step, index, *stack):
       totals.add(step + 1, *self._step_on_replica(Kind.TRAIN, traced, *_at(index, stack)))
 
-    def step_of_all(index):
-      step = self.global_step.read_value()
-      self._run_on_replicas(on_replica, step, index, *stack)
-      self._run_after_step(step)
-      self.global_step.assign_add(1)
-
     def on_core(one_step, *stack):
       def body(index):
         step = self.global_step.read_value()
@@ -203,29 +196,18 @@ class Program:
 
       _for_each_place(first, count, body)
 
-    if self._has_loop_around_replicas():
-      _for_each_place(first, count, step_of_all)
-    else:
-      self._run_on_replicas(on_replica, *stack, loop=on_core)
+    self._run_on_replicas(on_replica, *stack, loop=on_core)
 
   def _run_groups(self, kind, traced, results, stack, first, count):
     def on_replica(index, *stack):
       results.keep(index - first, self._step_on_replica(kind, traced, *_at(index, stack)))
 
-    def group_of_all(index):
-      self._run_on_replicas(on_replica, index, *stack, kind=kind)
+    step = self.global_step.read_value()
 
     def on_core(one_group, *stack):
       _for_each_place(first, count, lambda index: one_group(step, index, *stack))
 
-    if self._has_loop_around_replicas():
-      _for_each_place(first, count, group_of_all)
-    else:
-      step = self.global_step.read_value()
-      self._run_on_replicas(on_replica, *stack, kind=kind, loop=on_core)
-
-  def _has_loop_around_replicas(self):
-    return isinstance(self.strategy, tf.distribute.MirroredStrategy)
+    self._run_on_replicas(on_replica, *stack, kind=kind, loop=on_core)
 
   def _warn_of_no_training(self, traced):
     unchanged_variables.warn_if_unchanged(

@@ -1,14 +1,19 @@
-"""Evaluation and prediction on XLA devices: programs of several groups, which PJRT runs.
+"""Evaluation and prediction on XLA devices: many groups are one program, which PJRT runs.
 
-They are as those of `multi_group`. A partial batch is a program of its own, of its own size: each
-device computes it, and the first one's result counts.
+The host hands over the input of several groups in one stack (`trainer.inputs.stacks`) and starts
+the program. What the groups give stays in variables of the devices (`core_results`). The host reads
+it once a program, and then counts it in the metrics, group by group: a metric_fn may be any
+TensorFlow program, and sees the same tensors in the same order as on other devices.
+
+A partial batch is a program of its own, of its own size: each device computes it, and the first
+one's result counts.
 
 Several hosts share the groups: each makes all batches, so that the order of the examples is that of
 one host, and computes those of its own devices. All hosts get the results of all devices.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +22,8 @@ import tensorflow as tf
 from trainer import errors
 from trainer.inputs import stacks
 from trainer.pjrt import program as pjrt_program
-from trainer.programs import eval_loop, multi_group, xla_program
+from trainer.programs import eval_loop, group_results, xla_program
+from trainer.programs import host_metrics as metrics_lib
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
@@ -52,15 +58,20 @@ class GroupStackReader(stacks.GroupStackReader):
     return stack
 
 
-class GroupProgram(multi_group.GroupProgram):
-  """A program of several groups, for XLA devices.
+class GroupProgram:
+  """A program of several groups, which was traced for the stacks of one kind of input.
 
   Args:
     program: the step.Program, which is traced as one replica of many.
     plan: of the program, see `xla_program.trace`.
 
+  Attributes:
+    plan: what was traced.
+    step: what the trace of its step found.
+    bytes_of_group: the bytes of one group's results on one core.
+
   Raises:
-    core_results.TooLarge: see multi_group.GroupProgram.
+    core_results.TooLarge: the results of so many groups exceed plan.limit_bytes.
     LowerError: XLA cannot compile the program.
   """
 
@@ -70,9 +81,11 @@ class GroupProgram(multi_group.GroupProgram):
     copies = variables.devices.count if variables.devices.is_shared else 1
     limited = dataclasses.replace(plan, limit_bytes=plan.limit_bytes // copies)
     traced = xla_program.trace(program, limited)
-    super().__init__(program, traced)
     self.plan = plan
+    self.step = traced.step
+    self.bytes_of_group = traced.kept.bytes_of_group
     self._kept = traced.kept
+    self._counting: dict[str, Any] = {}  # by the evaluation's name
     self._variables = variables
     self._made = xla_program.of(traced, program.store, variables.devices.count)
     self._executable: Any = None
@@ -101,12 +114,80 @@ class GroupProgram(multi_group.GroupProgram):
     stack.first += count
 
   def results(self) -> Any:
-    """Returns what the groups have given, see CoreResults.read; waits for them."""
+    """Returns what the groups have given, in the structure of a group's; waits for them.
+
+    Each tensor is [groups, ...]: the cores' are concatenated along the axis of the examples;
+    scalars become [groups, cores]. What groups that were not done would have is undefined.
+    """
     like = self._kept.variables()
     each = self._variables.read_each(tf.nest.flatten(like))
     # [cores, groups, ...] of each.
     of_cores = [values.T if values.ndim == 2 else np.concatenate(values, 1) for values in each]
     return tf.nest.pack_sequence_as(like, [tf.constant(values) for values in of_cores])
+
+  def run(
+    self, reader: stacks.GroupStackReader, groups: int | None = None, with_examples: bool = False
+  ) -> Iterator[tuple[Any, Any]]:
+    """Predicts for the groups of a reader's stacks, a program at a time.
+
+    See predict_loop.TracedPrediction.run.
+    """
+    del groups  # each stack says how many it has
+    while (stack := reader.current()) is not None:
+      first, count = stack.first, stack.left
+      self.start(stack, count)
+      # Now, not when the caller asks for more: another prediction may use the same variables then.
+      results = group_results.on_host(self.results())
+      for index in range(first, first + count):
+        yield group_results.without_padding(
+          tf.nest.map_structure(lambda array, place=index - first: array[place], results),
+          stack.rows[index],
+          stack.examples(index) if with_examples else None,
+        )
+
+  def count(
+    self, results: Any, rows: np.ndarray, name: str, host_metrics: metrics_lib.HostMetrics
+  ) -> dict[str, Any]:
+    """Counts evaluated groups.
+
+    Args:
+      results: what `results` has returned.
+      rows: int64 [groups, cores]; how many examples of each batch count.
+      name: the evaluation's name.
+      host_metrics: the metrics of this name.
+
+    Returns:
+      A dict of "loss_sum" (float64, the sum over the examples) and "metrics" (those so far).
+    """
+    if name not in self._counting:
+      self._counting[name] = tf.function(self._counted(host_metrics), autograph=False)
+    missing = np.zeros([self.plan.length - len(rows), rows.shape[1]], rows.dtype)
+    return self._counting[name](
+      results, tf.constant(np.concatenate([rows, missing])), tf.constant(len(rows))
+    )
+
+  def _counted(self, host_metrics):
+    def count(results, rows, groups):
+      losses, tensors = results
+      found = []
+
+      def body(index, loss_sum):
+        of_group = rows[index]
+        readers = group_results.add_to_metrics(
+          host_metrics,
+          self.step.metric_fn,
+          tf.nest.map_structure(lambda tensor: tensor[index], tensors),
+          of_group > 0,
+        )
+        found.append(readers)
+        return index + 1, loss_sum + group_results.sum_of_losses(losses[index], of_group)
+
+      _, loss_sum = tf.while_loop(
+        lambda index, _: index < groups, body, [tf.constant(0), tf.constant(0, tf.float64)]
+      )
+      return dict(loss_sum=loss_sum, metrics=metrics_lib.read(found[-1]))
+
+    return count
 
 
 class EvalLoop(eval_loop.EvalLoop):

@@ -114,9 +114,6 @@ def changes_a_variable(kind: str) -> bool:
 def eager_handle(handle: tf.Tensor) -> tf.Tensor | None:
   """Follows a captured handle out of nested graphs to the eager handle; None if it is unknown."""
   while not hasattr(handle, "numpy"):
-    if handle.op.type == "TPUReplicatedInput":
-      handle = handle.op.inputs[0]
-      continue
     captured = getattr(handle.graph, "captures", ())
     handle = next((outer for outer, inner in captured if inner is handle), None)
     if handle is None:

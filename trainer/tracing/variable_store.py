@@ -127,8 +127,8 @@ class VariableStore:
       loop: what each replica runs in place of fn: `loop(one_step, *args)`. It traces
         `one_step(step, *args_of_fn)` inside a tf.while_loop, which calls fn at that step (int64
         scalar) and then the functions that it requested, if they are due. A loop that waits for the
-        other replicas works on a TPU and on one replica; the replicas of a MirroredStrategy cannot
-        wait for each other in there.
+        other replicas works on XLA devices and on one replica; the replicas of a MirroredStrategy
+        cannot wait for each other in there.
 
     Returns:
       The per-replica values that fn returns.

@@ -74,18 +74,6 @@ def test_a_file_without_a_model_is_told_what_to_add(tmp_path):
 
 
 def test_a_tensorflow_that_is_not_there_is_told(monkeypatch):
-  monkeypatch.setattr(
-    tensorflow_package, "installed", lambda: tensorflow_package.Installed({}, None)
-  )
+  monkeypatch.setattr(tensorflow_package, "installed", lambda: tensorflow_package.Installed({}))
   with pytest.raises(errors.SettingError, match="TensorFlow is not installed"):
     config.load(root="trainer.surely_not_there.run")
-
-
-def test_a_libtpu_that_would_abort_the_import_is_told_before_it(monkeypatch):
-  monkeypatch.setattr(
-    tensorflow_package,
-    "installed",
-    lambda: tensorflow_package.Installed({"tensorflow-tpu": "2.20.0"}, "0.0.51"),
-  )
-  with pytest.raises(errors.SettingError, match=r"libtpu 0\.0\.51 does not fit"):
-    config.load(root=configurables.ROOT)

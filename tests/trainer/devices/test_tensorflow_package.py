@@ -21,11 +21,8 @@ def installed(**versions):
 
 
 def test_what_fits_is_no_problem():
-  cpu = installed(tensorflow_cpu="2.21.0")
-  assert (cpu.problem(), cpu.for_tpu, str(cpu)) == (None, False, "tensorflow-cpu 2.21.0, no libtpu")
-  tpu = installed(tensorflow_tpu="2.20.0", libtpu="0.0.31")
-  assert (tpu.problem(), tpu.for_tpu) == (None, True)
-  assert str(tpu) == "tensorflow-tpu 2.20.0, libtpu 0.0.31"
+  cpu = installed(tensorflow_cpu="2.21.0", jax="0.10.2")
+  assert (cpu.problem(), str(cpu)) == (None, "tensorflow-cpu 2.21.0")
 
 
 @pytest.mark.parametrize(
@@ -36,12 +33,10 @@ def test_what_fits_is_no_problem():
       {"tensorflow": "2.21.0", "tensorflow_cpu": "2.20.0"},
       "tensorflow-cpu 2.20.0 and tensorflow 2.21.0 are installed and overwrite each other",
     ),
-    ({"tensorflow_tpu": "2.20.0"}, "tensorflow-tpu needs libtpu: pip install 'libtpu<=0.0.31'"),
     (
-      {"tensorflow_tpu": "2.20.0", "libtpu": "0.0.32"},
-      "libtpu 0.0.32 does not fit tensorflow-tpu 2.20.0, whose import would abort",
+      {"tensorflow_tpu": "2.20.0", "tensorflow_cpu": "2.21.0"},
+      "tensorflow-tpu 2.20.0 and tensorflow-cpu 2.21.0 are installed and overwrite each other",
     ),
-    ({"tensorflow_tpu": "2.20.0", "libtpu": "0.0.9"}, "libtpu 0.0.9 does not fit"),
   ],
 )
 def test_what_does_not_fit_is_said_with_what_to_do(versions, problem, monkeypatch):

@@ -11,8 +11,6 @@ from tests.trainer import programs
 from trainer import errors
 from trainer.reporting import evaluations_file
 
-THREE = trainer.TPUConfig(steps_per_program=3)
-
 
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
@@ -33,26 +31,18 @@ def eight_cores(model_dir):
 
 
 @pytest.fixture(scope="module")
-def one_core_stacked(model_dir):
-  return programs.estimator(model_dir, batch_size=16, tpu_config=THREE)
-
-
-@pytest.fixture(scope="module")
-def eight_cores_stacked(model_dir):
-  return programs.estimator(model_dir, device="cpu:8", batch_size=16, tpu_config=THREE)
+def xla_devices(model_dir):
+  pytest.importorskip("jax")
+  three = trainer.TPUConfig(steps_per_program=3)
+  return programs.estimator(model_dir, device="xla:8", batch_size=16, tpu_config=three)
 
 
 @pytest.fixture(
-  params=[
-    "one_core",
-    "eight_cores",
-    pytest.param("one_core_stacked", marks=pytest.mark.long),
-    pytest.param("eight_cores_stacked", marks=pytest.mark.long),
-  ]
+  params=["one_core", "eight_cores", pytest.param("xla_devices", marks=pytest.mark.long)]
 )
 def trained(request):
-  """One core, and eight; the host calls each group, or three are one program. Each is traced once
-  for the whole file.
+  """One core, eight, and eight XLA devices, of which three groups are one program. Each is traced
+  once for the whole file.
   """
   return request.getfixturevalue(request.param)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.inputs import read_errors
@@ -78,11 +78,11 @@ def assert_told(call, kind, input_fn, function):
   [(generator, rows), (python_in_parallel, read_row)],
   ids=["generator", "py_function"],
 )
-@pytest.mark.parametrize("steps_per_program", [None, 4], ids=["steps", "programs"])
-@pytest.mark.long_on_several_cores
-def test_the_line_and_the_sentence(steps_per_program, input_fn, function, tmp_path, device):
-  tpu = trainer.TPUConfig(steps_per_program=steps_per_program)
-  made = programs.estimator(tmp_path, device=device, tpu_config=tpu)
+@pytest.mark.parametrize("name", long.except_for(["cpu", "xla:8"], ["cpu", "cpu:8", "xla:8"]))
+def test_the_line_and_the_sentence(name, input_fn, function, tmp_path):
+  if name == "xla:8":
+    pytest.importorskip("jax")
+  made = programs.estimator(tmp_path, device=name)
   made.train(programs.train_input, steps=1)
   assert_told(lambda: made.train(input_fn, steps=9), "train", input_fn, function)
   assert_told(lambda: made.evaluate(input_fn), "eval", input_fn, function)

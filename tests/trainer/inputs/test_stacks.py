@@ -44,54 +44,6 @@ def test_what_is_left_of_a_stack_is_used_next():
   assert source.current().first == 2
 
 
-class TwoHosts:
-  """In place of the strategy of a slice: two hosts of two cores, the iterators here."""
-
-  def distribute_datasets_from_function(self, dataset_of, options):
-    assert not options.experimental_fetch_to_device
-    contexts = [tf.distribute.InputContext(2, host, 2 * CORES) for host in range(2)]
-    return _Turns([iter(dataset_of(context)) for context in contexts])
-
-  def experimental_local_results(self, leaf):
-    return leaf.of_cores
-
-
-class _Turns(list):
-  def __iter__(self):
-    iterators = list(super().__iter__())
-    try:
-      while True:
-        elements = [next(each) for each in iterators for _ in range(CORES)]
-        yield tf.nest.map_structure(lambda *leaves: _OfCores(leaves), *elements)
-    except StopIteration:
-      return
-
-
-class _OfCores:
-  def __init__(self, of_cores):
-    self.of_cores = of_cores
-
-
-def test_all_hosts_end_with_the_one_that_has_the_fewest_steps():
-  """One host has batches for five steps, the other for four; a stack has three."""
-  devices = [f"/cpu:{core}" for core in range(2 * CORES)]
-
-  def dataset_of(context):
-    host = context.input_pipeline_id
-    batches = tf.data.Dataset.range(100 * host, 100 * host + CORES * (5 - host))
-    return stacks.stack_for_cores(batches.map(lambda b: ({"x": tf.stack([b, b])},)), 3, CORES)
-
-  source, found = stacks.HostsStackReader(TwoHosts(), dataset_of, devices), []
-  while stack := source.current():
-    for core, element in enumerate(stack.elements):
-      assert element[0]["x"].device.endswith(f"CPU:{core}")
-      assert element[0]["x"].shape == (3, 2)
-    of_cores = [element[0]["x"][:, 0].numpy() for element in stack.elements]
-    found += [[int(each[step]) for each in of_cores] for step in range(stack.steps)]
-    stack.first = stack.steps
-  assert found == [[CORES * s, CORES * s + 1, 100 + CORES * s, 101 + CORES * s] for s in range(4)]
-
-
 def test_groups_in_a_stack():
   """Nine examples in batches of two, for two cores: three groups, two in a stack."""
   dataset = tf.data.Dataset.range(9).batch(2).map(lambda x: ({"x": x},))

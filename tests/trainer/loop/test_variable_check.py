@@ -244,10 +244,14 @@ def adam():
 @pytest.mark.parametrize("length", ["default", "single steps", "programs"])
 @pytest.mark.long_on_several_cores
 def test_the_step_the_variable_and_the_batch(length, tmp_path, device):
+  if (length, device) == ("programs", "cpu:8"):
+    pytest.skip("XLA compiles the steps of one core")
   loops = {
     "default": {},
     "single steps": programs.fixed_loops(1),
-    "programs": dict(tpu_config=trainer.TPUConfig(steps_per_program=4, iterations_per_loop=9)),
+    "programs": dict(
+      xla=True, tpu_config=trainer.TPUConfig(steps_per_program=4, iterations_per_loop=9)
+    ),
   }[length]
   made = estimator(tmp_path, line(adam, ema_decay=0.9), device, **loops)
   with pytest.raises(errors.NonFiniteError) as raised:

@@ -1,6 +1,5 @@
-"""Several steps in one program do what as many steps do that the host calls.
-
-On one core the loop is inside of `strategy.run`, as on a TPU. On eight it is around the cores.
+"""Several steps in one program do what as many steps do that the host calls: on one core, which
+XLA compiles them for, and on XLA devices.
 """
 
 import math
@@ -14,8 +13,20 @@ import trainer
 from tests.trainer import programs
 from trainer import errors, testing
 from trainer.optimization import schedules
+from trainer.pjrt import installed
 
 PER_PROGRAM = 4
+
+try:
+  installed.require()
+  DEVICES = ["cpu", "xla:8"]
+except errors.VersionError:
+  DEVICES = ["cpu"]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+  return request.param
 
 
 @pytest.fixture
@@ -59,29 +70,18 @@ def train(folder, seen, device, steps_per_program, model_fn=None, steps=11, **co
   return testing.values(estimator.train(programs.train_input, hooks=[hook], max_steps=steps))
 
 
-def test_the_same_training_reports_and_host_calls(tmp_path, device):
-  by_host, in_program = [], []
-  first = train(tmp_path / "host", by_host, device, None)
-  second = train(tmp_path / "program", in_program, device, PER_PROGRAM)
-  testing.assert_same_values(first, second, tolerance=1e-6)
-  assert float(np.abs(first["w"]).max()) > 0
-  assert len(by_host) == len(in_program) == 4  # host_calls of steps 5 and 10; loops to 7 and 11
-  for one, other in zip(by_host, in_program, strict=True):
-    assert one[0] == other[0]
-    np.testing.assert_allclose(_numbers(one[1]), _numbers(other[1]), rtol=1e-5)
-
-
 def _numbers(value):
   return [each[1] if isinstance(each, tuple) else each for each in value]
 
 
-@pytest.mark.long_on_several_cores
 def test_a_training_that_is_resumed_comes_to_the_same_bits(tmp_path, device):
   """The checkpoint is written inside of a stack."""
   runs = []
   for name, stops in (("whole", [11]), ("parts", [6, 11])):
     for stop in stops:
-      values = train(tmp_path / name, [], device, PER_PROGRAM, steps=stop, save_checkpoints_steps=6)
+      values = train(
+        tmp_path / name, [], device, PER_PROGRAM, steps=stop, xla=True, save_checkpoints_steps=6
+      )
     runs.append(values)
   testing.assert_same_values(*runs)
 
@@ -97,9 +97,8 @@ def test_an_input_that_ends_inside_a_stack(tmp_path, device):
       train_op = trainer.minimize(keras.optimizers.SGD(), loss)
     return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
-  estimator = programs.estimator(
-    tmp_path, model_fn, device, tpu_config=trainer.TPUConfig(steps_per_program=PER_PROGRAM)
-  )
+  tpu = trainer.TPUConfig(steps_per_program=PER_PROGRAM)
+  estimator = programs.estimator(tmp_path, model_fn, device, xla=True, tpu_config=tpu)
   cores = estimator.device.replicas
   steps = []
   estimator.train(
@@ -124,7 +123,7 @@ def test_the_first_step_that_is_not_finite(tmp_path, device):
     return spec
 
   tpu = trainer.TPUConfig(steps_per_program=PER_PROGRAM)
-  estimator = programs.estimator(tmp_path, model_fn, device, tpu_config=tpu)
+  estimator = programs.estimator(tmp_path, model_fn, device, xla=True, tpu_config=tpu)
   source, found = estimator.trace("train", programs.train_input), []
   for steps in (5, 2, 2, 2):
     result = source.traced.run(source.iterator, steps)
@@ -156,9 +155,10 @@ def test_a_rollback_goes_on_with_the_examples_that_follow(tmp_path):
       model_fn,
       on_non_finite="rollback",
       save_checkpoints_steps=4,
-      tpu_config=trainer.TPUConfig(iterations_per_loop=4, steps_per_program=steps),
+      xla=is_xla,
+      tpu_config=trainer.TPUConfig(iterations_per_loop=4, steps_per_program=3),
     ).train(input_fn, max_steps=16)
-    for name, steps in (("host", None), ("program", 3))
+    for name, is_xla in (("host", False), ("program", True))
   ]
   testing.assert_same_values(*map(testing.values, estimators), tolerance=1e-6)
 
@@ -168,10 +168,12 @@ def test_a_stack_that_is_too_large_names_the_setting(tmp_path):
   with pytest.raises(
     errors.SettingError, match=r"(?s)steps_per_program is 10.*stacked_input_bytes.*7 steps"
   ):
-    programs.estimator(tmp_path, tpu_config=tpu).train(programs.train_input, steps=1)
+    programs.estimator(tmp_path, xla=True, tpu_config=tpu).train(programs.train_input, steps=1)
   assert not (tmp_path / "model.ckpt-0.index").exists()
 
 
 def test_other_devices_leave_it_to_the_host(tmp_path):
-  estimator = programs.estimator(tmp_path)
-  assert isinstance(estimator.trace("train", programs.train_input).iterator, tf.data.Iterator)
+  tpu = trainer.TPUConfig(steps_per_program=PER_PROGRAM)
+  estimator = programs.estimator(tmp_path, device="cpu:8", tpu_config=tpu)
+  for kind, input_fn in (("train", programs.train_input), ("eval", programs.examples(9))):
+    assert isinstance(estimator.trace(kind, input_fn).iterator, tf.data.Iterator)

@@ -11,7 +11,6 @@ from tests.conformance import cases
 from tests.trainer import programs
 from tests.trainer.programs import test_multi_step
 from trainer import errors, testing
-from trainer.devices import device as device_lib
 
 QUICK = [case for case in cases.CASES if case.name in ("keras_layers", "as_bert_trains")]
 
@@ -88,8 +87,3 @@ def test_where_it_cannot_be(tmp_path, settings, said):
   with pytest.raises(errors.SettingError, match=said):
     programs.estimator(tmp_path / "model", **{"xla": True} | settings)
   assert not (tmp_path / "model").exists()
-
-
-def test_a_tpu_s_programs_are_xla_s_in_any_case():
-  strategy = device_lib.connect("cpu:8").strategy
-  assert not device_lib.Device("tpu", strategy).uses_xla(True)

@@ -108,10 +108,6 @@ def test_each_device_has_its_own_statistics_and_a_checkpoint_their_mean(tmp_path
   assert on_devices.read_each([name])[name].shape == (8, programs.WIDTH)
 
 
-def test_the_first_step_that_is_not_finite_on_any_device(tmp_path):
-  test_multi_step.test_the_first_step_that_is_not_finite(tmp_path, XLA)
-
-
 def test_a_rollback_goes_on_with_the_examples_that_follow(tmp_path):
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
@@ -139,11 +135,6 @@ def test_a_rollback_goes_on_with_the_examples_that_follow(tmp_path):
   values = testing.values(estimator)
   assert values["global_step"] == 12
   assert np.isfinite(values["w"]).all()
-
-
-def test_an_input_that_ends_inside_a_stack(tmp_path):
-  """And a variable that has the mean of what the devices assign."""
-  test_multi_step.test_an_input_that_ends_inside_a_stack(tmp_path, XLA)
 
 
 def test_a_variable_that_differs_between_devices_is_told(tmp_path):

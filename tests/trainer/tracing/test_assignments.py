@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
 import trainer
-from tests import fake_tpu
+from tests import node_defs
 from tests.trainer import programs
 from trainer import errors, testing
 from trainer.internals import patches
@@ -243,7 +243,7 @@ def test_what_is_served_assigns_nothing(tmp_path):
   estimator.train(programs.train_input, steps=1)
   path = estimator.export_saved_model(str(tmp_path / "export"))
   serve = tf.saved_model.load(path).signatures["serving_default"]
-  kinds = {node.op for node in fake_tpu.operations(serve)}
+  kinds = {node.op for node in node_defs.operations(serve)}
   assert "MatMul" in kinds or "BatchMatMulV2" in kinds
   assert not {kind for kind in kinds if assignments.changes_a_variable(kind)}
 

@@ -1,0 +1,70 @@
+"""What the batches of a group give, brought together: metrics, losses, predictions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.programs import host_metrics as metrics_lib
+
+
+def add_to_metrics(
+  host_metrics: metrics_lib.HostMetrics, metric_fn: Callable | None, tensors: Any, counts: tf.Tensor
+) -> dict[str, Callable[[], tf.Tensor]]:
+  """Adds the batches of a group that count to metrics; called while a function is traced.
+
+  Args:
+    host_metrics: the metrics.
+    metric_fn: the metric_fn, or None.
+    tensors: its arguments, [cores · per-core batch, ...].
+    counts: bool [cores].
+
+  Returns:
+    What HostMetrics.update does.
+  """
+
+  def of_whole(tensor):
+    return tf.boolean_mask(tensor, tf.repeat(counts, tensor.shape[0] // counts.shape[0]))
+
+  return host_metrics.update(metric_fn, tf.nest.map_structure(of_whole, tensors))
+
+
+def sum_of_losses(losses: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+  """Returns the sum of a group's losses over its examples, float64.
+
+  Args:
+    losses: float32 [cores], each the mean of a batch.
+    rows: int64 [cores], the examples that count in each batch.
+  """
+  # What an empty batch gives may be anything, also NaN.
+  weighted = tf.cast(losses, tf.float64) * tf.cast(rows, tf.float64)
+  return tf.reduce_sum(tf.where(rows > 0, weighted, 0))
+
+
+def without_padding(predictions: Any, rows: np.ndarray, element: Any) -> tuple[Any, Any]:
+  """Drops the padding from what was predicted for a group, and from its examples.
+
+  Args:
+    predictions: nest of numpy arrays [cores · per-core batch, ...].
+    rows: int64 [cores], the examples of each core's batch that are real.
+    element: the examples, as the predictions; or None.
+
+  Returns:
+    (predictions, element): the real examples only.
+  """
+  size = tf.nest.flatten(predictions)[0].shape[0] // len(rows)
+  if (rows == size).all():
+    return predictions, element
+
+  def real(array):
+    return np.concatenate([array[i * size : i * size + count] for i, count in enumerate(rows)])
+
+  # tf.nest would take None for an example.
+  of_examples = None if element is None else tf.nest.map_structure(real, element)
+  return tf.nest.map_structure(real, predictions), of_examples
+
+
+def on_host(tensors: Any) -> Any:
+  """Returns the numpy arrays of tensors; waits for them."""
+  return tf.nest.map_structure(lambda tensor: tensor.numpy(), tensors)
