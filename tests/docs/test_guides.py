@@ -13,7 +13,8 @@ GUIDES = [guide.ROOT / "README.md", *sorted((guide.ROOT / "docs").glob("*.md"))]
 RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 
-NEEDS = {"serve": ("fastapi", "uvicorn")}  # guides that need an extra
+# Guides that need an extra.
+NEEDS = {"preflight": ("jax", "libtpu"), "serve": ("fastapi", "uvicorn")}
 
 
 def run_guide(path, folder):

@@ -37,14 +37,17 @@ def stack(dataset: tf.data.Dataset, steps: int, replicas: int) -> tf.data.Datase
     core its element. Batches at the end of the data that are too few for a step are dropped.
   """
 
+  # AutoGraph would read the source of all that is called here, which takes longer than the rest.
+  @tf.autograph.experimental.do_not_convert
   def split(*element):
     leaves = tf.nest.flatten(element)
     real = tf.shape(leaves[0], out_type=tf.int64)[0] // replicas
     whole = [_by_step(leaf, steps, replicas) for leaf in leaves]
-    elements = [[leaf[:, core] for leaf in whole] for core in range(replicas)]
+    elements = zip(*(tf.unstack(leaf, axis=1) for leaf in whole), strict=True)
     return real, tuple(tf.nest.pack_sequence_as(element, leaves) for leaves in elements)
 
-  stacked = dataset.batch(steps * replicas).map(split).filter(lambda real, _: real > 0)
+  is_any_real = tf.autograph.experimental.do_not_convert(lambda real, _: real > 0)
+  stacked = dataset.batch(steps * replicas).map(split).filter(is_any_real)
   # The host makes one stack while the device works on the one before.
   return groups.without_tuning(stacked.prefetch(1))
 
@@ -61,10 +64,11 @@ def stack_groups(dataset: tf.data.Dataset, steps: int) -> tf.data.Dataset:
     [steps, replicas], the groups' rows; and for each core its element.
   """
 
+  @tf.autograph.experimental.do_not_convert
   def split(element, rows):
     real = tf.shape(rows, out_type=tf.int64)[0]
     leaves = [_padded(leaf, steps) for leaf in tf.nest.flatten(element)]
-    elements = [[leaf[:, core] for leaf in leaves] for core in range(rows.shape[1])]
+    elements = zip(*(tf.unstack(leaf, rows.shape[1], 1) for leaf in leaves), strict=True)
     split_up = tuple(tf.nest.pack_sequence_as(element, leaves) for leaves in elements)
     return real, _padded(rows, steps), split_up
 
