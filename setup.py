@@ -105,6 +105,7 @@ setuptools.setup(
       "mkdocs>=1.6,<2",
       "mkdocs-material>=9.5,<10",
       "mkdocstrings[python]>=1",
+      "ruff>=0.17,<0.18",  # breaks long signatures into lines
     ],
     "test": [
       *PJRT,

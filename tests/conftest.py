@@ -2,6 +2,7 @@
 that outlives a test.
 """
 
+import itertools
 import os
 import signal
 
@@ -23,6 +24,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def _no_gin_bindings():
   yield
   gin.clear_config()
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path_factory):
+  """Has no test find programs that the user or another test has compiled."""
+  folder = tmp_path_factory.getbasetemp() / "caches" / str(next(_numbers))
+  monkeypatch.setenv("OCTET_CACHE", str(folder))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
   from trainer.inputs.decodable import decoders_of as decoders_of
   from trainer.inputs.decodable import mark_decodable as mark_decodable
   from trainer.inputs.decodable import mark_raw as mark_raw
+  from trainer.optimization.averages import Lookahead as Lookahead
   from trainer.optimization.optimizers import CrossShardOptimizer as CrossShardOptimizer
   from trainer.optimization.optimizers import minimize as minimize
+  from trainer.optimization.variable_groups import VariableGroup as VariableGroup
   from trainer.outputs.exporters import BestExporter as BestExporter
   from trainer.outputs.exporters import FinalExporter as FinalExporter
   from trainer.outputs.exporters import LatestExporter as LatestExporter
@@ -64,6 +66,7 @@ _HOMES = {
   "Histograms": "trainer.hooks.histograms",
   "InputPipelineConfig": "trainer.run_config",
   "LatestExporter": "trainer.outputs.exporters",
+  "Lookahead": "trainer.optimization.averages",
   "ModeKeys": "trainer.spec",
   "Periodic": "trainer.hooks.periodic",
   "Predictor": "trainer.serving.predictor",
@@ -74,6 +77,7 @@ _HOMES = {
   "TPUEstimator": "trainer.estimator.estimator",
   "TPUEstimatorSpec": "trainer.spec",
   "TrainSpec": "trainer.evaluation.train_evaluate",
+  "VariableGroup": "trainer.optimization.variable_groups",
   "WarmStartSettings": "trainer.checkpoints.warm_start",
   "check_settings": "trainer.settings.setting_types",
   "connect": "trainer.devices.device",

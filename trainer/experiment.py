@@ -200,7 +200,7 @@ class Flags:
   cluster: str = ""
   precision: str = "float32"
   xla: bool = False
-  compiled: str = ""
+  compiled: str = "auto"
   seed: int | None = None
   force: bool = False
   dry_run: bool = False

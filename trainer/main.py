@@ -35,9 +35,10 @@ _XLA = flags.DEFINE_bool(
 )
 _COMPILED = flags.DEFINE_string(
   "compiled",
-  "",
-  "A local folder of compiled programs for XLA devices, such as --device=xla:8. A program that is "
-  "there is not compiled; another one is compiled and added.",
+  "auto",
+  "A local folder of compiled programs for XLA devices (--device=tpu and xla:8). A program that is "
+  "there is not compiled; another one is compiled and added. auto: ~/.cache/octet/compiled; "
+  "--compiled= for none.",
 )
 _SEED = run_flags.define_seed()
 _FORCE = flags.DEFINE_bool(

@@ -167,8 +167,9 @@ class RunConfig:
     precision: what Keras layers compute in: "float32" or "bfloat16". Variables are float32 in both.
     xla: whether XLA compiles the training steps of one core on a CPU or a GPU, many in a program
       (see TPUConfig.steps_per_program). XLA devices are always programmed by it.
-    compiled: local folder of compiled programs for XLA devices (device "xla:8"): a program that is
-      there is not compiled, another one is compiled and added. "": none is kept. A compiled program
+    compiled: local folder of compiled programs for XLA devices (devices "tpu" and "xla:8"): a
+      program that is there is not compiled, another one is compiled and added. "auto": the user's
+      own, ~/.cache/octet/compiled, which is kept below 4 GiB. "": none is kept. A compiled program
       is machine code: take a folder only from those whom you trust.
     tf_random_seed: the run's seed.
     save_checkpoints_steps: steps between two checkpoints. Set this or save_checkpoints_secs, not
@@ -229,7 +230,7 @@ class RunConfig:
     "float32"
   )
   xla: Annotated[bool, "(--xla)"] = False
-  compiled: Annotated[str, "(--compiled)"] = ""
+  compiled: Annotated[str, "(--compiled)"] = "auto"
   tf_random_seed: Annotated[int, "(--seed)"] = 1
   save_checkpoints_steps: setting_types.Natural | None = None
   save_checkpoints_secs: setting_types.NotNegative | _Time | None = None

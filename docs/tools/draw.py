@@ -10,7 +10,7 @@ import itertools
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from docs.tools import svg
+from docs.tools import layers, svg
 
 ROOT = pathlib.Path(__file__).parents[2]
 DRAWINGS = ROOT / "docs" / "drawings"
@@ -73,37 +73,27 @@ def rooms() -> str:
   graph = imports_of_rooms(ROOT / "trainer")
   of = levels(graph)
   edges = without_detours(graph)
-  rows = [
-    sorted(node for node in graph if of[node] == level) for level in range(max(of.values()) + 1)
-  ]
-  width, step = 1180, 62
-  height = 80 + step * len(rows)
-  places: dict[str, svg.Box] = {}
-  for level, row in enumerate(rows):
-    if level:  # each near the middle of what it imports
+  step, top = 46, 96
+  boxes = {node: svg.Box(0, 0, node) for node in graph}
+  found = layers.place(edges, of, {node: box.width for node, box in boxes.items()})
+  highest = max(of.values())
+  width, height = max(round(found.width), 520), top + step * highest + 30
+  left = (width - found.width) / 2
 
-      def middle(node: str) -> float:
-        return sum(places[end].x for end in edges[node]) / len(edges[node])
+  def y(level: int) -> float:
+    return top + step * (highest - level)
 
-      row = sorted(row, key=lambda node: (middle(node), node))
-    gap = width / (len(row) + 1)
-    for index, node in enumerate(row):
-      kind = "" if (ROOT / "trainer" / node).is_dir() else "other"
-      y = height - 40 - step * level
-      places[node] = svg.Box(round(gap * (index + 1)), y, node, kind)
+  for node in graph:
+    kind = "" if (ROOT / "trainer" / node).is_dir() else "other"
+    boxes[node] = svg.Box(round(left + found.x[node]), y(of[node]), node, kind)
   parts = [
-    svg.arrow(places[node], places[end]) for node in sorted(edges) for end in sorted(edges[node])
+    svg.way(boxes[start], [(left + x, y(of[start] - index)) for index, x in enumerate(way)])
+    for (start, _), way in found.ways.items()
   ]
-  parts.append(
-    svg.text(
-      width / 2 + 120,
-      28,
-      "an arrow leads to what is imported; detours left out; yellow: one file",
-      "note",
-    )
-  )
+  notes = ("An arrow leads to what is imported.", "Detours are left out. Yellow: one file.")
+  parts += [svg.text(20, 46 + 16 * number, note, "note start") for number, note in enumerate(notes)]
   title = "The rooms of trainer/: imports run one way, downwards"
-  return svg.drawing(title, width, height, parts + [box.svg() for box in places.values()])
+  return svg.drawing(title, width, height, parts + [box.svg() for box in boxes.values()])
 
 
 def step() -> str:

@@ -3,6 +3,7 @@
 The marks of code blocks are those of `tests/docs/guide.py`.
 """
 
+import json
 import pathlib
 import re
 import sys
@@ -15,18 +16,52 @@ sys.path.insert(0, str(ROOT))
 
 from docs.tools import references  # noqa: E402  of this repository, whose root is on the path now
 
+_NOTEBOOKS = "notebooks"
+
 # Pages that are files of the repository's root.
 _COPIES = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 
 
 def on_files(files: Files, config: Any) -> Files:
-  """Adds the references, and the pages that are files of the repository's root."""
+  """Adds the references, the notebooks, and the pages that are files of the repository's root."""
   for page, source in _COPIES.items():
     text = (ROOT / source).read_text().replace("](docs/", "](")
     files.append(File.generated(config, page, content=text))
   for page, make in references.PAGES.items():
     files.append(File.generated(config, page, content=make()))
+  for path in sorted((ROOT / _NOTEBOOKS).glob("*.ipynb")):
+    name = f"{_NOTEBOOKS}/{path.name}"
+    files.append(File.generated(config, name, abs_src_path=str(path)))
+    page = File.generated(config, _page_of(name), content=notebook(path))
+    files.append(page)
   return files
+
+
+def notebook(path: pathlib.Path) -> str:
+  """Returns a notebook as a page in Markdown, with a link to the file itself."""
+  cells = json.loads(path.read_text())["cells"]
+  shown = [_cell(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+  # After the title, with which the first cell begins.
+  title, _, rest = shown[0].partition("\n")
+  link = f'The notebook itself: <a href="{path.name}" download>{path.name}</a>.'
+  return "\n\n".join([title, link, rest, *shown[1:]])
+
+
+def _cell(kind: str, source: str) -> str:
+  return source if kind == "markdown" else f"```python\n{source}\n```"
+
+
+def _page_of(name: str) -> str:
+  return name.removesuffix(".ipynb") + ".md"
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+  """Puts the drawings into the page, whose light or dark colours they have there."""
+
+  def drawing(match: re.Match[str]) -> str:
+    return (ROOT / "docs" / "drawings" / match[1]).read_text()
+
+  return re.sub(r'<img [^>]*src="(?:\.\./)*drawings/(\w+\.svg)"[^>]*>', drawing, html)
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
@@ -51,6 +86,8 @@ def _link_in(depth: int, files: Files) -> Any:
     picture, text, target, anchor = match.groups()
     name = target.removeprefix("../")
     page = next((page for page, source in _COPIES.items() if source == name), None)
+    if name.startswith(f"{_NOTEBOOKS}/") and name.endswith(".ipynb"):
+      page = _page_of(name)
     if page:
       return f"{picture}[{text}]({'../' * depth}{page}{anchor or ''})"
     if not picture and (ROOT / name).exists() and not files.get_file_from_path(target):

@@ -45,7 +45,7 @@ def python() -> str:
   from trainer import testing
 
   lines = ["# Python", "", "What `import trainer` gives. All else may change in any version.", ""]
-  lines += [f"::: {trainer._HOMES[name]}.{name}\n" for name in trainer.__all__]
+  lines += [f"::: trainer.{name}\n" for name in trainer.__all__]
   lines += ["## trainer.testing", "", f"{inspect.getdoc(testing).splitlines()[0]}", ""]
   lines += [
     f"::: trainer.testing.{name}\n    options: {{heading_level: 3}}\n"
@@ -93,15 +93,9 @@ def configurables() -> dict[str, Any]:
         importlib.import_module(f"{package.__name__}.{module.name}")
   for name in trainer.__all__:
     getattr(trainer, name)
-  for name in (
-    "experiment",
-    "preflight.prices",
-    "schedules",
-    "sweep.settings",
-    "inputs.benchmark",
-    "compare.workloads",
-  ):
-    importlib.import_module(f"trainer.{name}")
+  for path in (ROOT / "trainer").rglob("*.py"):
+    if "@gin_names." in path.read_text():
+      importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
   keras_names.register()
   found = {name: gin_internals.configurable(name) for name in gin_internals.all_selectors()}
   return {name: known for name, known in found.items() if _is_octets(known)}

@@ -1,17 +1,36 @@
 """Boxes with text and arrows between them, as SVG."""
 
 import dataclasses
+from collections.abc import Sequence
 from xml.sax import saxutils
 
 _LINE = 18  # pixels from a line of text to the next
-_STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #1f2933; text-anchor: middle }
-  .title { font-weight: 600; font-size: 15px; text-anchor: start }
-  .note { fill: #52606d; font-size: 12px }
-  rect { fill: #e8f0fe; stroke: #5b7bb4; rx: 6 }
-  .other { fill: #fdf3e1; stroke: #c69749 }
-  .group { fill: none; stroke: #9aa5b1; stroke-dasharray: 5 4 }
-  path { fill: none; stroke: #7b8794; stroke-width: 1.2 }
+
+# A drawing is a picture on GitHub, which follows the reader's system, and a part of a page on the
+# site, which has a switch. There its rules are those of the whole page, so all are of `.drawing`.
+_LIGHT = (
+  "--ink: #1f2933; --soft: #52606d; --paper: #ffffff; --box: #e8f0fe; --edge: #5b7bb4; "
+  "--other: #fdf3e1; --other-edge: #c69749; --line: #7b8794"
+)
+_DARK = (
+  "--ink: #e4e7eb; --soft: #a3adb8; --paper: #1f2129; --box: #26344f; --edge: #7fa0d8; "
+  "--other: #453720; --other-edge: #c69749; --line: #94a0ad"
+)
+_STYLE = f"""
+  .drawing {{ {_LIGHT} }}
+  @media (prefers-color-scheme: dark) {{ .drawing {{ {_DARK} }} }}
+  [data-md-color-scheme="default"] .drawing {{ {_LIGHT} }}
+  [data-md-color-scheme="slate"] .drawing {{ {_DARK} }}
+  .drawing text {{ font: 13px system-ui, sans-serif; fill: var(--ink); text-anchor: middle }}
+  .drawing .title {{ font-weight: 600; font-size: 15px; text-anchor: start }}
+  .drawing .note {{ fill: var(--soft); font-size: 12px }}
+  .drawing .start {{ text-anchor: start }}
+  .drawing rect {{ fill: var(--box); stroke: var(--edge); rx: 6 }}
+  .drawing .other {{ fill: var(--other); stroke: var(--other-edge) }}
+  .drawing .group {{ fill: none; stroke: var(--line); stroke-dasharray: 5 4 }}
+  .drawing .paper {{ fill: var(--paper); stroke: none; rx: 10 }}
+  .drawing path {{ fill: none; stroke: var(--line); stroke-width: 1.2 }}
+  .drawing marker path {{ fill: var(--line); stroke: none }}
 """
 
 
@@ -80,15 +99,29 @@ def arrow(start: Box, end: Box) -> str:
   return f'<path marker-end="url(#tip)" d="M{x0:.0f} {y0:.0f} {curve}"/>'
 
 
+def way(start: Box, points: Sequence[tuple[float, float]]) -> str:
+  """Returns an arrow downwards through points, from the middle of a box to that of another."""
+  (x, y), *rest = points
+  y += start.height / 2
+  drawn = f"M{x:.0f} {y:.0f}"
+  for number, (to_x, to_y) in enumerate(rest, 1):
+    to_y -= start.height / 2 + 4 if number == len(rest) else 0
+    middle = (y + to_y) / 2
+    drawn += f" C{x:.0f} {middle:.0f} {to_x:.0f} {middle:.0f} {to_x:.0f} {to_y:.0f}"
+    x, y = to_x, to_y
+  return f'<path marker-end="url(#tip)" d="{drawn}"/>'
+
+
 def drawing(title: str, width: int, height: int, parts: list[str]) -> str:
   """Returns a whole file; later parts lie on top of earlier ones."""
   body = "\n".join(parts)
-  return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
+  return f"""<svg xmlns="http://www.w3.org/2000/svg" class="drawing" viewBox="0 0 {width} {height}"
+ role="img">
 <title>{saxutils.escape(title)}</title>
 <style>{_STYLE}</style>
 <defs><marker id="tip" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="7" markerHeight="7"
- orient="auto"><path d="M0 0 L8 4 L0 8 z" style="fill: #7b8794"/></marker></defs>
-<rect width="{width}" height="{height}" style="fill: #ffffff; stroke: none; rx: 10"/>
+ orient="auto"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>
+<rect class="paper" width="{width}" height="{height}"/>
 {text(20, 28, title, "title")}
 {body}
 </svg>

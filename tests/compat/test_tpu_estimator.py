@@ -144,7 +144,13 @@ def test_model_fn_gets_what_tpu_estimator_gave_it(tmp_path):
 
 @pytest.mark.parametrize(
   "device,use_tpu,is_given",
-  [("cpu", False, False), ("cpu", True, False), ("cpu:2", False, False), ("cpu:2", True, True)],
+  [
+    ("cpu", False, False),
+    ("cpu", True, False),
+    ("cpu:2", False, False),
+    ("cpu:2", True, True),
+    pytest.param("xla:8", True, True, marks=pytest.mark.long),
+  ],
 )
 def test_a_context_is_given_where_cores_stand_in_for_a_tpu(tmp_path, device, use_tpu, is_given):
   seen = {}

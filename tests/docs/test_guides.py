@@ -14,7 +14,11 @@ RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 
 # Guides that need an extra.
-NEEDS = {"preflight": ("jax", "libtpu"), "serve": ("fastapi", "uvicorn")}
+NEEDS = {
+  "preflight": ("jax", "libtpu"),
+  "serve": ("fastapi", "uvicorn"),
+  "tutorial": ("fastapi", "uvicorn", "matplotlib"),
+}
 
 
 def run_guide(path, folder):

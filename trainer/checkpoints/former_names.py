@@ -13,7 +13,7 @@ Variables of Keras's layers in a program of `trainer.compat` are named as in a g
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from trainer.optimization import optimizers
+from trainer.optimization import averages
 
 # name → that of Keras before 3.15, where it is another one.
 _OPTIMIZERS = {
@@ -79,7 +79,7 @@ def _by_keras(names, found, former):
 def _before(name, former):
   # Slots are named by their variables (`dense/kernel/Adam`), averages too (`ema/dense/kernel`).
   parts = name.split("/")
-  start = int(parts[0] in (optimizers.EMA_SCOPE, "accumulated"))
+  start = int(parts[0] in averages.SCOPES)
   for end in range(len(parts), start, -1):
     if (own := "/".join(parts[start:end])) in former:
       return "/".join([*parts[:start], former[own], *parts[end:]])

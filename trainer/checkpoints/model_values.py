@@ -25,7 +25,7 @@ from trainer.checkpoints import (
   reader,
   warm_start,
 )
-from trainer.optimization import optimizers
+from trainer.optimization import averages
 from trainer.tracing import variable_store
 
 # The source of a new model: its initial values, overwritten by those of a warm start.
@@ -297,5 +297,5 @@ class ModelValues:
 
 def _averages(names):
   """Maps each variable that has a moving average among the names to the name of the average."""
-  prefix = optimizers.ema_name("")
+  prefix = averages.ema_name("")
   return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import tensorflow as tf
 
-from trainer.optimization import optimizers
+from trainer.optimization import averages
 
 
 def model_names(variables: Mapping[str, tf.Variable]) -> set[str]:
@@ -42,8 +42,7 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
   beside = (
     *keras_optimizers,
     *_of_keras_2(names, trainable),
-    f"{optimizers.EMA_SCOPE}/",
-    "accumulated/",
+    *(f"{scope}/" for scope in averages.SCOPES),
   )
 
   def is_own(name):

@@ -19,9 +19,21 @@ from trainer.plot import svg
 
 PUBLISHED = "published"
 
-_DEVICES = {"cpu": "CPU", "cpu:N": "virtual cores (rehearsal)", "gpu": "GPU", "tpu": "TPU"}
+_DEVICES = {
+  "cpu": "CPU",
+  "cpu:N": "virtual cores (rehearsal)",
+  "xla:N": "XLA devices (rehearsal)",
+  "gpu": "GPU",
+  "tpu": "TPU",
+}
 # Okabe and Ito, "Color Universal Design" (2008).
-_COLORS = {"cpu": "#0072b2", "cpu:N": "#56b4e9", "gpu": "#d55e00", "tpu": "#009e73"}
+_COLORS = {
+  "cpu": "#0072b2",
+  "cpu:N": "#56b4e9",
+  "xla:N": "#cc79a7",
+  "gpu": "#d55e00",
+  "tpu": "#009e73",
+}
 _UNIT_TITLES = {"step": "a step", "epoch": "an epoch", "run": "the whole training"}
 
 # Inches.
@@ -36,7 +48,7 @@ class Bar:
 
   Attributes:
     label: what it is of.
-    device: "cpu", "cpu:N", "gpu" or "tpu".
+    device: "cpu", "cpu:N", "xla:N", "gpu" or "tpu".
     kind: "measured", "estimated" or "published".
     low: where the bar ends; of an estimate where it begins.
     high: where the bar ends.
@@ -282,9 +294,9 @@ def _published_bar(figure, text):
 
 
 def device_kind(device: str) -> str:
-  """Returns "cpu", "cpu:N" for virtual cores, "gpu" or "tpu"."""
+  """Returns "cpu", "cpu:N" for virtual cores, "xla:N" for XLA devices of it, "gpu" or "tpu"."""
   kind, _, count = device.partition(":")
-  return "cpu:N" if kind == "cpu" and count else kind
+  return f"{kind}:N" if kind in ("cpu", "xla") and count else kind
 
 
 def duration(seconds: float) -> str:

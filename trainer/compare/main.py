@@ -30,8 +30,8 @@ flags.adopt_module_key_flags(gin_flags)
 _DEVICES = flags.DEFINE_string(
   "devices",
   "auto",
-  "Names with commas between them: cpu, cpu:8, gpu, gpu:N, tpu. auto: cpu, cpu:8, and a GPU and a "
-  "TPU where there are.",
+  "Names with commas between them: cpu, cpu:8, gpu, gpu:N, xla:8, tpu. auto: cpu, cpu:8, and a GPU "
+  "and a TPU where there are.",
 )
 _OUTPUT = flags.DEFINE_string(
   "output", "out/compare", "The folder of the results and the report. A comparison there goes on."

@@ -22,7 +22,8 @@ from trainer.compare import results, workloads
 from trainer.io import local_files
 
 _AUTO = ("cpu", "cpu:8", "gpu", "tpu")
-_NAME = re.compile(r"cpu(:[1-9]\d*)?|gpu(:[1-9]\d*)?|tpu")
+_NAME = re.compile(r"cpu(:[1-9]\d*)?|gpu(:[1-9]\d*)?|xla:[1-9]\d*|tpu")
+_OF_THE_CPU = ("cpu", "xla")
 _WHY_ABSENT = {"gpu": "TensorFlow sees no GPU", "tpu": "there is no sign of a TPU"}
 
 # Of what a process says of a failure without an answer.
@@ -69,10 +70,10 @@ class Runner:
     for name in () if automatic else names or [asked]:
       if not _NAME.fullmatch(name):
         raise errors.SettingError(
-          f"--devices={asked}: expected auto, or some of cpu, cpu:8, gpu, gpu:N, tpu."
+          f"--devices={asked}: expected auto, or some of cpu, cpu:8, gpu, gpu:N, xla:8, tpu."
         )
     names = list(dict.fromkeys(_AUTO if automatic else names))
-    if all(name.startswith("cpu") for name in names):  # which needs no look
+    if all(name.startswith(_OF_THE_CPU) for name in names):  # which needs no look
       return names, {}
     there = self._ask({"mode": "devices"}, "devices", {})
     if "status" in there:
@@ -119,7 +120,7 @@ class Runner:
       "modules": list(self.modules),
     }
     # The CPU's rows shall not hang on a GPU, which TensorFlow would otherwise take into use.
-    environment = {"CUDA_VISIBLE_DEVICES": "-1"} if device.startswith("cpu") else {}
+    environment = {"CUDA_VISIBLE_DEVICES": "-1"} if device.startswith(_OF_THE_CPU) else {}
     name = re.sub(r"[^\w]+", "_", f"{case.title} {case.workload.mode} {device} {self.precision}")
     return results.Row(**self.about(case, device) | self._ask(request, name, environment))
 

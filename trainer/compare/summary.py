@@ -176,8 +176,8 @@ def title(row: results.Row) -> str:
 
 
 def is_rehearsal(row: results.Row) -> bool:
-  """Whether a row is of virtual cores, which rehearse a TPU and are nothing that one can buy."""
-  return row.device.startswith("cpu:")
+  """Whether a row is of virtual cores, or of XLA devices of a CPU: they rehearse a TPU."""
+  return row.device.startswith(("cpu:", "xla:"))
 
 
 def is_choice(row: results.Row) -> bool:

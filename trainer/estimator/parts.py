@@ -17,6 +17,7 @@ from trainer.evaluation import evaluator
 from trainer.inputs import feeder
 from trainer.loop import thread_lock, training, training_lock, variable_check, watchdog
 from trainer.outputs import exported_records, options, prediction_stream, saved_model
+from trainer.pjrt import compiled_forms
 from trainer.programs import device_loops, loop_input, plan, step
 from trainer.reporting import evaluations_file
 from trainer.settings import batch_sizes as batch_sizes_lib
@@ -146,9 +147,9 @@ def _checkpoints(given):
 def _check_compiled(given):
   """Raises SettingError if RunConfig.compiled cannot be had."""
   folder, device = given.config.compiled, given.device
-  if not folder:
+  if folder in ("", compiled_forms.AUTO):
     return
-  if device.xla_devices is None:
+  if not device.runs_by_pjrt:
     raise errors.SettingError(
       f"--compiled={folder} keeps programs for XLA devices, and --device is {device}: take "
       "--compiled away, or use --device=xla:8."

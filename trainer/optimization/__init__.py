@@ -1,3 +1,3 @@
 """From the gradients of a step to the next values of its variables."""
 
-__all__ = ["combined_gradients", "optimizers", "schedules"]
+__all__ = ["averages", "combined_gradients", "optimizers", "schedules", "variable_groups"]

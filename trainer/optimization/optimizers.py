@@ -13,34 +13,23 @@ replica with 8b examples. This also holds for optimizers that a model_fn calls d
 
 import functools
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from trainer import errors
 from trainer.config import gin_names
-from trainer.optimization import combined_gradients
+from trainer.optimization import averages, combined_gradients, variable_groups
 from trainer.settings import setting_types
 from trainer.tracing import fetched_operations, replica_updates, store_run, variable_store
 
 v1 = tf.compat.v1
 
-# The names of the moving averages in a checkpoint start with it.
-EMA_SCOPE = "ema"
 
-
-def ema_name(name: str) -> str:
-  """Returns the name of a variable's moving average."""
-  return f"{EMA_SCOPE}/{name}"
-
-
-_Decay = Annotated[
-  float, setting_types.Rule("a number between 0 and 1", lambda value: 0 < value < 1)
-]
-
-
-@gin_names.configurable(module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay"])
+@gin_names.configurable(
+  module="trainer", allowlist=["clip_norm", "accumulate_steps", "ema_decay", "groups", "lookahead"]
+)
 def minimize(
   optimizer: Any,
   loss: Any,
@@ -48,11 +37,14 @@ def minimize(
   var_list: Any = None,
   clip_norm: setting_types.Positive | None = None,
   accumulate_steps: setting_types.Count = 1,
-  ema_decay: _Decay | None = None,
+  ema_decay: averages.Decay | None = None,
+  groups: Sequence[variable_groups.VariableGroup] = (),
+  lookahead: averages.Lookahead | None = None,
 ) -> Any:
   """Makes the train_op of a step.
 
-  The order is: gradients → combine over replicas → accumulate → clip → apply → moving averages.
+  The order is: gradients → combine over replicas → accumulate → clip → apply → moving averages →
+  exchange with the slow weights.
 
   Args:
     optimizer: a Keras optimizer or a `tf.compat.v1.train` optimizer.
@@ -65,13 +57,16 @@ def minimize(
       The optimizer counts how often it is applied; the global step counts every step.
     ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, named
       `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema).
+    groups: settings of some of the variables; each variable is of the first that names it.
+    lookahead: keeps slow weights, named `lookahead/<name>`, and trains from them.
 
   Returns:
     A train_op for EstimatorSpec.
 
   Raises:
     ModelFnError: called outside of a model_fn, or the loss depends on no variable.
-    SettingError: the optimizer is of neither kind, or a number is out of range.
+    SettingError: the optimizer is of neither kind, a number is out of range, or a group names no
+      variable.
   """
   if not isinstance(
     optimizer, keras.optimizers.Optimizer | v1.train.Optimizer | CrossShardOptimizer
@@ -80,22 +75,26 @@ def minimize(
       "minimize: expected a Keras or a tf.compat.v1.train optimizer, got "
       f"{optimizer!r}; a class must be called first."
     )
-  _current_store()
+  store = _current_store()
   if combined_gradients.is_idle():
     return tf.no_op()
+  chosen = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
+  grouped = variable_groups.Groups(groups, chosen)
   wrapped = (
     optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
   )
-  own_gradients, trained = zip(*wrapped.compute_gradients(loss, var_list), strict=True)
+  grouped.exclude_from_decay(wrapped.wrapped)
+  own_gradients, trained = zip(*wrapped.compute_gradients(loss, grouped.trained), strict=True)
   # Before clipping: the norm is that of the global batch's gradient, whatever the replicas.
   gradients = combined_gradients.combine(own_gradients)
 
   def apply(gradients):
     if clip_norm is not None:
       gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
-    wrapped.apply_combined(list(zip(gradients, trained, strict=True)), global_step)
+    pairs = list(zip(gradients, trained, strict=True))
+    grouped.scaled(lambda: wrapped.apply_combined(pairs, global_step), trained)
     if ema_decay is not None:
-      _average(trained, ema_decay)
+      averages.update_ema(trained, ema_decay)
 
   with fetched_operations.changes_made() as changes:
     if accumulate_steps == 1:
@@ -106,6 +105,8 @@ def minimize(
       store_run.request_after_step(
         functools.partial(_apply_total, totals, apply), every=accumulate_steps
       )
+    if lookahead is not None:
+      averages.look_ahead(trained, lookahead)
   return fetched_operations.group(changes)
 
 
@@ -134,6 +135,11 @@ class CrossShardOptimizer:
     self._optimizer = opt
     self._reduction = reduction
 
+  @property
+  def wrapped(self) -> Any:
+    """The optimizer that is wrapped."""
+    return self._optimizer
+
   def compute_gradients(
     self, loss: tf.Tensor, var_list: Any = None, **kwargs: Any
   ) -> list[tuple[Any, Any]]:
@@ -156,7 +162,7 @@ class CrossShardOptimizer:
     # apply_gradients takes the mean over the replicas: N times the mean is the sum.
     if self._reduction == "sum":
       loss *= tf.distribute.get_strategy().num_replicas_in_sync
-    of_tensorflow = [_tensorflow_variable(v) for v in trained]
+    of_tensorflow = [averages.tensorflow_variable(v) for v in trained]
     if isinstance(self._optimizer, keras.optimizers.Optimizer):
       self._build_loss_scale(loss, trained, of_tensorflow)
       gradients = tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
@@ -217,7 +223,7 @@ class CrossShardOptimizer:
       return tf.no_op()
     with combined_gradients.combined_scope():
       if isinstance(self._optimizer, v1.train.Optimizer):
-        pairs = [(g, _tensorflow_variable(v)) for g, v in grads_and_vars]
+        pairs = [(g, averages.tensorflow_variable(v)) for g, v in grads_and_vars]
         return self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
       with fetched_operations.changes_made() as changes:
         self._optimizer.apply(*zip(*grads_and_vars, strict=True))
@@ -241,22 +247,9 @@ def _current_store():
   return store
 
 
-def _mirrored(variable, scope):
-  """Makes a variable of zeros with a trained one's shape, and equal values on all replicas."""
-  name = getattr(variable, "path", variable.name).removesuffix(":0")
-  return tf.Variable(
-    tf.zeros(variable.shape, variable.dtype),
-    trainable=False,
-    name=f"{scope}/{name}",
-    aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-  )
-
-
 def _accumulate(gradients, trained, count):
   """Adds the gradients of a step, divided by the number of steps, to variables; returns those."""
-  # Outside of the model_fn's name scope, so that the variables' names do not depend on it.
-  with tf.name_scope(""):
-    totals = [_mirrored(variable, "accumulated") for variable in trained]
+  totals = [averages.mirrored(variable, averages.ACCUMULATED_SCOPE) for variable in trained]
   replica_updates.update_each(
     lambda total, gradient: total.assign_add(gradient / count),
     totals,
@@ -270,35 +263,3 @@ def _apply_total(totals, apply):
   # tf.identity reads the values now, before the variables are set to 0.
   apply([tf.identity(total) for total in totals])
   replica_updates.update_each(lambda total: total.assign(tf.zeros_like(total)), totals)
-
-
-def _average(trained, decay):
-  """Updates the moving averages of the variables.
-
-  The first update copies the variables. Starting from 0 would bias the averages towards 0.
-  """
-  with tf.name_scope(""):
-    averages = [_mirrored(variable, EMA_SCOPE) for variable in trained]
-    updates = tf.Variable(
-      0,
-      trainable=False,
-      name=f"{EMA_SCOPE}/updates",
-      dtype=tf.int64,
-      aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
-
-  def move(average, variable, updates):
-    kept = tf.where(tf.equal(updates, 0), 0.0, tf.constant(decay, average.dtype))
-    average.assign(kept * average + (1 - kept) * tf.convert_to_tensor(variable))
-
-  replica_updates.update_each(
-    move,
-    averages,
-    [_tensorflow_variable(variable) for variable in trained],
-    [updates] * len(averages),
-  )
-  replica_updates.update_each(lambda count: count.assign_add(1), [updates])
-
-
-def _tensorflow_variable(variable):
-  return variable if isinstance(variable, tf.Variable) else variable.value

@@ -14,7 +14,8 @@ an epoch stays an epoch with `minimize.accumulate_steps = 4`, where the optimize
 fourth step, and with an optimizer that is applied several times a step. The first step of a
 training is step 0.
 
-In a warm-up of `w` steps the learning rate is `learning_rate × step / w`.
+In a warm-up of `w` steps the learning rate is `learning_rate × step / w`. The warm-up of `linear`
+may begin above 0.
 
 Of Keras's own schedules only ExponentialDecay is used. Keras's CosineDecay computes `1 + cos(x)` in
 float32: in a training of 100,000 steps, the last rates before the end are 0 too early. Its
@@ -95,14 +96,18 @@ def linear(
   warmup: Duration = 0,
   duration: Duration = "100 %",
   final: _NotNegative = 0.0,
+  initial: _NotNegative = 0.0,
 ) -> "Schedule":
   """Makes a schedule that falls from `learning_rate` to `final` along a line.
+
+  With a long warm-up it is a triangle.
 
   Args:
     learning_rate: see `cosine`.
     warmup: see `cosine`.
     duration: see `cosine`.
     final: see `cosine`.
+    initial: float >= 0, the rate at which the warm-up begins.
 
   Raises:
     SettingError: see `constant`.
@@ -229,7 +234,9 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     rate = curve(step)
     if warmup:
       done = tf.cast(step, tf.float32)
-      rate = tf.where(done < warmup, peak * (done / warmup), rate)
+      initial = self._arguments.get("initial", 0.0)
+      rising = initial + (peak - initial) * (done / warmup)
+      rate = tf.where(done < warmup, rising, rate)
     return rate
 
   # Each of the following returns a function from the step to the rate (a float32 scalar) that is
@@ -316,6 +323,24 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       raise errors.SettingError(
         f"{self._gin_name(argument)} must be {expected}; got {self._arguments[argument]!r}."
       )
+
+
+def progress(name: str) -> tf.Tensor:
+  """Returns the share of the training that is done with the current step, a float32 scalar.
+
+  It is 1 at the last step.
+
+  Args:
+    name: of the setting that needs it, for messages.
+
+  Raises:
+    SettingError: there is no training, or it has no length.
+  """
+  now = _now.get()
+  if now is None or now.step is None:
+    raise errors.SettingError(f"{name} needs a training, and there is none.")
+  total = now.length.steps("100 %", name)
+  return tf.clip_by_value((tf.cast(now.step, tf.float32) + 1) / total, 0.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,6 +23,9 @@ from collections.abc import Iterator, Mapping
 from trainer import errors
 from trainer.io import json_form
 
+AUTO = "auto"  # the folder of the user's own runs
+CACHE_BYTES = 4 * 2**30  # the most that it takes
+
 _LINE = {"program": str, "key": dict[str, str], "sha256": str}
 _REMEDY = "remove it, and the program is compiled again"
 
@@ -32,10 +35,17 @@ class CompiledForms:
 
   Args:
     folder: it need not be there yet.
+    limit_bytes: where its files take more, those go that were not used for the longest time; None
+      for no limit.
   """
 
-  def __init__(self, folder: str | os.PathLike) -> None:
+  def __init__(self, folder: str | os.PathLike, limit_bytes: int | None = None) -> None:
     self.folder = pathlib.Path(folder)
+    self._limit_bytes = limit_bytes
+
+  def has(self, program: str, key: Mapping[str, str]) -> bool:
+    """Returns whether there is a form of a program, which may be damaged."""
+    return self._path(program, key).exists()
 
   def find(self, program: str, key: Mapping[str, str]) -> tuple[bytes | None, str]:
     """Looks for the form of a program.
@@ -63,6 +73,9 @@ class CompiledForms:
       raise _damaged(path, "it is of another program")
     if record["sha256"] != digest(form):
       raise _damaged(path, "its content does not have its checksum")
+    if self._limit_bytes is not None:
+      with contextlib.suppress(OSError):  # another process may have removed it meanwhile
+        os.utime(path)
     return form, ""
 
   def add(self, program: str, key: Mapping[str, str], form: bytes) -> None:
@@ -85,6 +98,19 @@ class CompiledForms:
       with contextlib.suppress(OSError):  # a full disk leaves a part of the file
         aside.unlink()
       raise errors.OutputError(f"{path} cannot be written: {error.strerror}.") from error
+    if self._limit_bytes is not None:
+      self._keep_newest(self._limit_bytes)
+
+  def _keep_newest(self, room):
+    """Removes the files that were not used for the longest time, until the others fit."""
+    found = []
+    for path in self.folder.glob("*.compiled"):
+      with contextlib.suppress(FileNotFoundError):  # another process removes them too
+        found.append((path.stat(), path))
+    for status, path in sorted(found, key=lambda each: -each[0].st_mtime_ns):
+      room -= status.st_size
+      if room < 0:
+        path.unlink(missing_ok=True)
 
   def _path(self, program, key):
     text = json.dumps([dict(key), program], sort_keys=True)
@@ -108,6 +134,19 @@ class CompiledForms:
           yield _record(file.readline(2**20).rstrip(b"\n"), path)
       except (OSError, errors.FileDamagedError):
         continue  # It is no form of this program, and only a hint is looked for.
+
+
+def in_folder(name: str) -> CompiledForms:
+  """Returns the compiled forms of a folder.
+
+  Args:
+    name: of the folder; AUTO for that of the user's own runs: compiled in the folder that
+      OCTET_CACHE names, or in ~/.cache/octet.
+  """
+  if name != AUTO:
+    return CompiledForms(name)
+  cache = os.environ.get("OCTET_CACHE") or os.path.expanduser("~/.cache/octet")
+  return CompiledForms(os.path.join(cache, "compiled"), CACHE_BYTES)
 
 
 def digest(content: bytes) -> str:

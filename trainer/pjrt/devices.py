@@ -69,7 +69,7 @@ class Devices:
       "platform": self.platform,
       "devices": ", ".join(kinds),
       "topology": str(places),
-      "flags": os.environ.get("XLA_FLAGS", ""),
+      "flags": " ".join(filter(None, map(os.environ.get, ("XLA_FLAGS", "LIBTPU_INIT_ARGS")))),
       **self.versions,
     }
     if self.platform == "cpu":

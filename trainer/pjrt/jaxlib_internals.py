@@ -48,12 +48,6 @@ def parse_stablehlo(code: bytes) -> Any:
   return ir.Module.parse(module) if isinstance(module, str | bytes) else module  # str: jaxlib 0.8
 
 
-def text_of_stablehlo(code: bytes) -> str:
-  """Returns the text of a portable artifact, without the places that its operations come from."""
-  with context():
-    return parse_stablehlo(code).operation.get_asm(enable_debug_info=False)
-
-
 def _without_copies(module):
   """Removes mhlo.copy, which TensorFlow writes and jaxlib does not know; it changes no value."""
   # Erased after the walk: an operation must not be erased while the walk is at it.

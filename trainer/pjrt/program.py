@@ -7,7 +7,7 @@ the same memory.
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (which tells numpy of bfloat16)
@@ -78,7 +78,8 @@ class Program:
   """A program of one of several replicas.
 
   Attributes:
-    code: StableHLO, a portable artifact; see `jaxlib_internals.stablehlo_of_hlo`.
+    code: StableHLO, a portable artifact; see `jaxlib_internals.stablehlo_of_hlo`. b"" before the
+      program is lowered: only a compiled form can be loaded then.
     arguments: in the code's order.
     results: in the code's order.
     replicas: the number of devices that run it together.
@@ -130,6 +131,23 @@ class Program:
   def variables(self) -> tuple[Argument, ...]:
     """The arguments that are variables."""
     return self.of_roles(Role.VARIABLE, Role.OWN_VARIABLE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """What a program is made of. Where its compiled form is found, it is never lowered.
+
+  Attributes:
+    signature: the program, which need not have code yet.
+    digest: programs of the same digest have the same code.
+    versions: of what makes the code, name → text.
+    lower: returns the program with its code.
+  """
+
+  signature: Program
+  digest: str
+  versions: Mapping[str, str]
+  lower: Callable[[], Program]
 
 
 def whole_shape(argument: Argument, replicas: int) -> tuple[int, ...]:

@@ -138,9 +138,7 @@ class Check:
       result = self._stage(
         report,
         "compile",
-        lambda: compiler.compile_program(
-          lowered.program, topology, self.timeout_seconds, self.kept
-        ),
+        lambda: compiler.compile_program(lowered.source, topology, self.timeout_seconds, self.kept),
       )
       self._judge(report, lowered, result)
     return report
@@ -153,11 +151,11 @@ class Check:
       steps = self._steps_of(topology)
       element, groups = self._stage(report, "contract", lambda: steps.call_input_fn(report.kind))
       traced = self._stage(report, "trace", lambda: steps.trace(report.kind, element, groups))
-      program = self._stage(report, "lower", lambda: steps.lower(traced))
+      source = self._stage(report, "lower", lambda: steps.lower(traced))
       variables = steps.program.store.variables.values()
       trainable = sum(v.shape.num_elements() * v.dtype.size for v in variables if v.trainable)
       self._lowered[key] = _Lowered(
-        program,
+        source,
         element,
         traced.concrete.graph,
         trainable,
@@ -242,7 +240,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class _Lowered:
-  program: pjrt_program.Program
+  source: pjrt_program.Source
   element: object
   graph: object
   trainable_bytes: int

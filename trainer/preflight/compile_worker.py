@@ -2,7 +2,7 @@
 
 `compiler.compile_program` starts it by `processes.ask`. The request names the folder "program" of a
 `saved_program`; the folder "dump", into which the compiler itself writes the program and its
-buffers; and the folder "kept" of compiled forms, or "".
+buffers; and the folder "kept" of compiled forms, or "", with what its form is found by.
 
 The TPU's compiler may abort its process, so it does not run in the caller's. TensorFlow is not
 imported here.
@@ -14,14 +14,7 @@ from typing import Any
 
 from trainer import errors
 from trainer.cli import processes
-from trainer.pjrt import (
-  compilation,
-  compiled_forms,
-  devices,
-  execution,
-  jaxlib_internals,
-  saved_program,
-)
+from trainer.pjrt import compiled_forms, devices, execution, jaxlib_internals, saved_program
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +49,8 @@ def _compile(request, found):
   kept_bytes = None
   if request["kept"]:
     form = jaxlib_internals.serialize(executable)
-    compiled_forms.CompiledForms(request["kept"]).add(compilation.digest(program), found.key, form)
+    forms = compiled_forms.in_folder(request["kept"])
+    forms.add(request["digest"], {**found.key, **request["made_by"]}, form)
     kept_bytes = len(form)
   memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
   return {

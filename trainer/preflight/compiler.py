@@ -110,7 +110,7 @@ def require_extra(topologies: Iterable["topology_lib.Topology"]) -> None:
 
 
 def compile_program(
-  program: "pjrt_program.Program",
+  source: "pjrt_program.Source",
   topology: "topology_lib.Topology",
   timeout_seconds: float,
   kept: str = "",
@@ -118,7 +118,7 @@ def compile_program(
   """Compiles one replica's program.
 
   Args:
-    program: the program.
+    source: of the program.
     topology: a replica of the program runs on each of its cores.
     timeout_seconds: after this time the compiler is killed.
     kept: a folder that gets the compiled form, see `trainer.pjrt.compiled_forms`; "" for none.
@@ -133,7 +133,7 @@ def compile_program(
   with tempfile.TemporaryDirectory(prefix="preflight") as folder:
     path = {name: os.path.join(folder, name) for name in ("program", "dump", "log")}
     os.mkdir(path["dump"])
-    saved_program.write(path["program"], program)
+    saved_program.write(path["program"], source.lower())
     request = dict(
       path,
       platform=topology.chip.platform,
@@ -141,6 +141,8 @@ def compile_program(
       topology_options=topology.options,
       replicas=topology.replicas,
       kept=kept,
+      digest=source.digest,
+      made_by=source.versions,
     )
     with open(path["log"], "wb") as log:
       status, answer = processes.ask(

@@ -94,14 +94,19 @@ class Steps:
         lambda each: xla_program.trace(self.program, each),
       )
 
-  def lower(self, traced: traced_program.TracedProgram) -> pjrt_program.Program:
+  def lower(self, traced: traced_program.TracedProgram) -> pjrt_program.Source:
     """Lowers a traced program.
+
+    Returns:
+      What a run compiles; `lower` returns at once.
 
     Raises:
       LowerError: XLA cannot compile it, or it cannot be made a function without variables.
     """
     replicas = self.program.strategy.num_replicas_in_sync
-    return xla_program.of(traced, self.program.store, replicas).program
+    source = xla_program.of(traced, self.program.store, replicas).source
+    source.lower()
+    return source
 
 
 def with_batch(element: Any, per_core: int) -> Any:

@@ -164,6 +164,11 @@ class Functionalized:
     if operation.type in random_operations.STATEFUL:
       return self._draw(operation, inputs, state, prefix)
     if not any(isinstance(value, _Handle) for value in inputs):
+      if any(value.dtype == tf.resource for value in inputs):
+        raise ImpureError(
+          operation,
+          "works with what the host alone has, such as a look-up table: do it in the input_fn.",
+        )
       with tf.name_scope(f"{prefix}{operation.name}/"):
         replaced = portable_operations.replaced(operation, inputs)
       return self._copy(operation, inputs, prefix) if replaced is None else replaced

@@ -88,12 +88,13 @@ class GroupProgram:
     self._counting: dict[str, Any] = {}  # by the evaluation's name
     self._variables = variables
     self._made = xla_program.of(traced, program.store, variables.devices.count)
+    variables.prepare(self._made.source)
     self._executable: Any = None
 
   def compile(self) -> Any:
     """Returns the execution.Executable, which is made at the first call."""
     if self._executable is None:
-      self._executable = self._variables.compile(self._made.program, self.plan.kind)
+      self._executable = self._variables.compile(self._made.source, self.plan.kind)
     return self._executable
 
   def put(self, elements: Sequence) -> Any:
@@ -108,7 +109,7 @@ class GroupProgram:
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:
     """Starts on the next groups of a stack. The devices work on them after this has returned."""
-    self._variables.give(self._made.program.variables)
+    self._variables.give(self._made.variables)
     places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
     self._executable.run(self._variables.on_devices, stack.elements, places)
     stack.first += count

@@ -2,12 +2,13 @@
 
     traced = xla_program.trace(program, plan)
     made = xla_program.of(traced, store, replicas=8)
-    execution.Executable(made.program, connected)
+    compilation.Compiler(connected).compile(made.source, "train")
 
 TensorFlow lowers the program for a CPU, also where a TPU runs it.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.inputs import elements
 from trainer.pjrt import program as pjrt_program
-from trainer.programs import lowering, traced_program
+from trainer.programs import graph_digest, lowering, traced_program
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
@@ -31,12 +32,17 @@ class XlaProgram:
   """A program for XLA devices.
 
   Attributes:
-    program: what PJRT runs.
+    source: what PJRT compiles, or finds compiled.
     inputs: the names of the leaves of its stack, flat.
   """
 
-  program: pjrt_program.Program
+  source: pjrt_program.Source
   inputs: tuple[str, ...]
+
+  @property
+  def variables(self) -> tuple[pjrt_program.Argument, ...]:
+    """The arguments that are variables."""
+    return self.source.signature.variables
 
 
 def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.TracedProgram:
@@ -58,7 +64,7 @@ def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.Trac
 
 
 def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaProgram:
-  """Lowers a program of one of many replicas that takes a stack.
+  """Makes a program of one of many replicas that takes a stack. It is lowered when it has to be.
 
   Args:
     traced: the program.
@@ -66,16 +72,15 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
     replicas: the number of devices that run it together.
 
   Raises:
-    LowerError: XLA cannot compile it, or it cannot be made a function without variables.
+    LowerError: it cannot be made a function without variables. `source.lower` raises the same
+      where XLA cannot compile it.
   """
-  from trainer.pjrt import jaxlib_internals  # which imports jax
-
   functionalized = lowering.functionalize_traced(traced.concrete, traced.global_step.handle)
   arguments = [
     xla_variables.argument(store, handle, spec)
     for handle, spec in zip(functionalized.handles, functionalized.specs, strict=True)
   ]
-  hlo = lowering.lower(functionalized, [each.name for each in arguments])
+  names = [each.name for each in arguments]
   results = [arguments[index] for index in functionalized.assigned]
   leaves = traced.specs[:-2]  # then first and count
   inputs = tuple(f":input/{index}" for index in range(len(leaves)))
@@ -87,13 +92,22 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
     _argument(name, tf.TensorSpec([], tf.int32), pjrt_program.Role.SCALAR)
     for name in (pjrt_program.FIRST, pjrt_program.COUNT)
   ]
-  program = pjrt_program.Program(
-    jaxlib_internals.stablehlo_of_hlo(hlo),
+  signature = pjrt_program.Program(
+    b"",
     tuple(arguments),
     tuple(pjrt_program.Result(each.name, each.shape, each.dtype, True) for each in results),
     replicas,
   )
-  return XlaProgram(program, inputs)
+
+  @functools.cache
+  def lower():
+    from trainer.pjrt import jaxlib_internals  # which imports jax
+
+    hlo = lowering.lower(functionalized, names)
+    return dataclasses.replace(signature, code=jaxlib_internals.stablehlo_of_hlo(hlo))
+
+  digest = graph_digest.of(traced.concrete, signature)
+  return XlaProgram(pjrt_program.Source(signature, digest, graph_digest.versions(), lower), inputs)
 
 
 def check_dtypes(kind: Kind, element_spec: Any) -> None:

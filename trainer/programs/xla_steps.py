@@ -93,6 +93,7 @@ class StepsProgram(multi_step.StepsLoop):
     self._variables = variables
     self._global_step = program.global_step
     self._made = xla_program.of(traced, program.store, variables.devices.count)
+    variables.prepare(self._made.source)
     self._executable: Any = None
     self._host_call = tf.function(self._call_newest, autograph=False)
 
@@ -105,11 +106,11 @@ class StepsProgram(multi_step.StepsLoop):
   def compile(self) -> Any:
     """Returns the execution.Executable, which is made at the first call."""
     if self._executable is None:
-      self._executable = self._variables.compile(self._made.program, self.plan.kind)
+      self._executable = self._variables.compile(self._made.source, self.plan.kind)
     return self._executable
 
   def _begin(self):
-    self._variables.give(self._made.program.variables)
+    self._variables.give(self._made.variables)
     self._variables.reset(self.totals.variables()[:2])
     return int(self._global_step.numpy())
 

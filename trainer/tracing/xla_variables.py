@@ -52,22 +52,24 @@ class XlaVariables:
     self._may_be_assigned = True  # on the host, since the last program
     self._is_compared = False  # whether the devices' values were compared with each other
 
-  def compile(self, program: pjrt_program.Program, kind: Kind) -> Any:
+  def prepare(self, source: pjrt_program.Source) -> None:
+    """Lowers a program that is not there compiled, see `compilation.Compiler.prepare`."""
+    self._compiler.prepare(source)
+
+  def compile(self, source: pjrt_program.Source, kind: Kind) -> Any:
     """Returns the execution.Executable of a program for the devices.
 
     Raises:
       ModelFnError: other hosts have another program.
     """
     if self.devices.is_shared:
-      from trainer.pjrt import compilation
-
       # Programs that differ would wait for each other for ever.
       self._compare_hosts(
-        compilation.digest(program),
+        source.digest,
         f"The program of {kind} is another one on other hosts: what a model_fn builds must not "
         "depend on the host, such as on its name, its files, or the order of a set.",
       )
-    return self._compiler.compile(program, kind)
+    return self._compiler.compile(source, kind)
 
   def give(self, arguments: Iterable[pjrt_program.Argument]) -> None:
     """Gives the devices what they lack of a program's variables, and what the host has assigned."""

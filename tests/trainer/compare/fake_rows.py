@@ -8,7 +8,8 @@ BOX = {"host": "box", "processor": "another CPU"}
 
 def row(seconds=0.5, device="cpu", *, machine=LAPTOP, **more):
   """A measured row of 10 steps an epoch and 2 epochs, with quartiles at ±20 %."""
-  hardware = {"cpu": machine.get("processor", ""), "gpu": "Tesla P100-PCIE-16GB", "tpu": "TPU v3-8"}
+  processor = machine.get("processor", "")
+  hardware = {"cpu": processor, "xla": processor, "gpu": "Tesla P100-PCIE-16GB", "tpu": "TPU v3-8"}
   fields = dict(
     kind=results.MEASURED,
     workload="net",

@@ -105,10 +105,13 @@ def test_a_legend_has_what_tells_bars_apart_and_nothing_else():
   assert not {"CPU", "measured"} & set(alone)
 
 
-def test_virtual_cores_have_no_speedup():
-  charts = figures.charts(summary.Summary([fake_rows.row(1.0), fake_rows.row(60.0, "cpu:8")]))
+@pytest.mark.parametrize(
+  "device, name", [("cpu:8", "virtual cores (rehearsal)"), ("xla:8", "XLA devices (rehearsal)")]
+)
+def test_a_rehearsal_has_no_speedup(device, name):
+  charts = figures.charts(summary.Summary([fake_rows.row(1.0), fake_rows.row(60.0, device)]))
   assert "speedup" not in charts
-  assert "virtual cores (rehearsal)" in letters(charts["times"])
+  assert name in letters(charts["times"])
 
 
 class Cells(html.parser.HTMLParser):

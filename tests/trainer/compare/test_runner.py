@@ -74,8 +74,8 @@ def test_a_comparison_goes_on_where_it_stopped(tmp_path, monkeypatch):
 
 def test_a_cpu_is_measured_without_gpus(tmp_path, monkeypatch):
   worker = Worker(monkeypatch)
-  quiet(tmp_path).measure_missing(CASES[:1], ["cpu:8", "gpu"])
-  assert [request[2] for request in worker.requests] == [{"CUDA_VISIBLE_DEVICES": "-1"}, {}]
+  quiet(tmp_path).measure_missing(CASES[:1], ["cpu:8", "xla:8", "gpu"])
+  assert [request[2] for request in worker.requests] == [*[{"CUDA_VISIBLE_DEVICES": "-1"}] * 2, {}]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,7 @@ def test_a_cpu_is_measured_without_gpus(tmp_path, monkeypatch):
     ("auto", {"gpu": 2, "tpu": 1}, ["cpu", "cpu:8", "gpu", "tpu"], []),
     ("gpu:2,cpu", {"gpu": 2, "tpu": 0}, ["gpu:2", "cpu"], []),
     ("cpu:4,cpu", None, ["cpu:4", "cpu"], []),
+    ("xla:8,cpu", None, ["xla:8", "cpu"], []),
   ],
 )
 def test_devices(tmp_path, monkeypatch, asked, there, devices, skipped):
@@ -102,6 +103,7 @@ def test_devices(tmp_path, monkeypatch, asked, there, devices, skipped):
     ("toaster", "expected auto"),
     ("auto,cpu", "expected auto"),
     ("cpu:0", "expected auto"),
+    ("xla", "expected auto"),
     ("", "expected auto"),
   ],
 )

@@ -6,6 +6,7 @@ from tests.trainer.compare import fake_rows
 from trainer.compare import prices, summary
 
 CPU, VIRTUAL = fake_rows.row(1.0), fake_rows.row(0.01, "cpu:8")
+XLA = fake_rows.row(0.01, "xla:8")
 GPU = fake_rows.row(0.25, "gpu", machine=fake_rows.BOX)
 TPU = fake_rows.row(0.1, "tpu", machine=fake_rows.BOX)
 ESTIMATE = fake_rows.estimate(0.02, 0.05)
@@ -14,7 +15,7 @@ PRICES = [
   prices.Price("TPU v3", 7.2, "USD", "", "s"),
   prices.Price("a CPU", 0.1, "EUR", "", "s"),
 ]
-ALL = summary.Summary([CPU, VIRTUAL, GPU, TPU, ESTIMATE, fake_rows.failed()], PRICES)
+ALL = summary.Summary([CPU, VIRTUAL, XLA, GPU, TPU, ESTIMATE, fake_rows.failed()], PRICES)
 
 
 @pytest.mark.parametrize(("unit", "seconds"), [("step", 0.25), ("epoch", 2.5), ("run", 5.0)])

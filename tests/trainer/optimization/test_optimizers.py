@@ -10,10 +10,11 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.optimization import optimizers
+from trainer.optimization import averages
 
 v1 = tf.compat.v1
 ROWS = 16
+RATE = 0.05
 
 
 def gradient(w, b, x, y):
@@ -239,7 +240,7 @@ def test_moving_averages_start_at_the_first_values(tmp_path, device):
   for step in (2, 3):
     average = 0.75 * average + 0.25 * expected(0.1, step)[0]
   np.testing.assert_allclose(
-    estimator.variables[f"{optimizers.EMA_SCOPE}/w"].numpy(), average, atol=2e-6
+    estimator.variables[f"{averages.EMA_SCOPE}/w"].numpy(), average, atol=2e-6
   )
   assert_close(estimator, expected(0.1, 3))
 
@@ -406,3 +407,95 @@ def test_a_variable_without_a_gradient_stays_as_it_is(tmp_path):
 def test_other_attributes_are_the_optimizers_own():
   optimizer = keras.optimizers.SGD(0.25)
   assert trainer.CrossShardOptimizer(optimizer).learning_rate is optimizer.learning_rate
+
+
+def test_slow_weights_are_exchanged_every_few_steps(tmp_path, device):
+  lookahead = trainer.Lookahead(every=2, decay=0.5, power=0)
+  train_op = lambda loss: trainer.minimize(keras.optimizers.SGD(RATE), loss, lookahead=lookahead)
+  slow, fast = None, (np.zeros(programs.WIDTH), 0.0)
+  x, y = (array.astype(np.float64) for array in programs.arrays(ROWS))
+  for step in range(1, 7):
+    fast = tuple(
+      value - RATE * change for value, change in zip(fast, gradient(*fast, x, y), strict=True)
+    )
+    if step % 2 == 0:
+      first = slow is None
+      fast = fast if first else tuple((a + b) / 2 for a, b in zip(slow, fast, strict=True))
+      slow = fast
+  estimator = trained(train_op, tmp_path, device, steps=6)
+  for name, found, wanted in zip("wb", values(estimator), fast, strict=True):
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(estimator.variables[f"lookahead/{name}"].numpy(), found)
+
+
+def test_the_decay_of_slow_weights_grows_with_the_training(tmp_path):
+  lookahead = trainer.Lookahead(every=1, decay=0.5, power=1.0)
+  train_op = lambda loss: trainer.minimize(keras.optimizers.SGD(RATE), loss, lookahead=lookahead)
+  estimator = programs.estimator(tmp_path, program(train_op), "cpu", batch_size=ROWS, train_steps=4)
+  estimator.train(one_batch, max_steps=4)
+  x, y = (array.astype(np.float64) for array in programs.arrays(ROWS))
+  slow, fast = None, (np.zeros(programs.WIDTH), 0.0)
+  for step in range(1, 5):
+    fast = tuple(
+      value - RATE * change for value, change in zip(fast, gradient(*fast, x, y), strict=True)
+    )
+    if slow is not None:
+      share = 0.5 * step / 4
+      fast = tuple(share * a + (1 - share) * b for a, b in zip(slow, fast, strict=True))
+    slow = fast
+  np.testing.assert_allclose(values(estimator)[0], fast[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adam])
+def test_a_group_has_a_learning_rate_of_its_own(optimizer, tmp_path, device):
+  group = trainer.VariableGroup(names="^b$", learning_rate_factor=3.0)
+  plain = lambda loss: trainer.minimize(optimizer(RATE), loss)
+  grouped = lambda loss: trainer.minimize(optimizer(RATE), loss, groups=[group])
+  w, b = values(trained(plain, tmp_path / "plain", device))
+  scaled_w, scaled_b = values(trained(grouped, tmp_path / "grouped", device))
+  np.testing.assert_array_equal(scaled_w, w)
+  np.testing.assert_allclose(scaled_b, 3 * b, rtol=1e-6)
+
+
+def test_a_group_may_stay_as_it_is(tmp_path, device):
+  groups = [trainer.VariableGroup(names="^w", trainable=False)]
+  train_op = lambda loss: trainer.minimize(keras.optimizers.Adam(RATE), loss, groups=groups)
+  estimator = trained(train_op, tmp_path, device)
+  w, b = values(estimator)
+  assert not w.any()
+  assert b
+  assert not [name for name in estimator.get_variable_names() if "adam" in name and "w" in name]
+
+
+def test_a_group_may_have_no_weight_decay(tmp_path):
+  def after(names):
+    groups = [trainer.VariableGroup(names=names, weight_decay=False)]
+    optimizer = lambda decay: keras.optimizers.SGD(RATE, weight_decay=decay)
+    with_decay = lambda loss: trainer.minimize(optimizer(0.5), loss, groups=groups)
+    return values(trained(with_decay, tmp_path / names, "cpu", steps=3))
+
+  none = lambda loss: trainer.minimize(keras.optimizers.SGD(RATE), loss)
+  w, _ = values(trained(none, tmp_path / "none", "cpu", steps=3))
+  of_b, of_w = after("^b$"), after("^w$")
+  np.testing.assert_allclose(of_w[0], w, rtol=0.2)  # b, which has its decay, moves w a little
+  assert np.abs(of_b[0]).sum() < np.abs(of_w[0]).sum()
+
+
+@pytest.mark.parametrize(
+  "groups, optimizer, said",
+  [
+    (dict(names="kernel"), keras.optimizers.SGD, "There are w, b"),
+    (dict(names=".", trainable=False), keras.optimizers.SGD, "leave all variables as they are"),
+    (dict(names="b", weight_decay=False), keras.optimizers.SGD, "needs a Keras optimizer with a"),
+  ],
+)
+def test_groups_that_cannot_be_are_told(groups, optimizer, said, tmp_path):
+  group = trainer.VariableGroup(**groups)
+  train_op = lambda loss: trainer.minimize(optimizer(RATE), loss, groups=[group])
+  with pytest.raises(errors.SettingError, match=said):
+    trained(train_op, tmp_path, "cpu")
+
+
+def test_a_groups_names_must_be_a_regular_expression():
+  with pytest.raises(errors.SettingError, match="VariableGroup.names"):
+    trainer.VariableGroup(names="(")

@@ -57,6 +57,10 @@ CASES = {
     lambda: schedules.linear(0.1, warmup=7),
     warmed(0.1 * (1 - progress(7, 100)), 0.1, 7),
   ),
+  "triangle": (
+    lambda: schedules.linear(0.1, warmup=23, final=0.007, initial=0.02),
+    np.interp(STEPS, [0, 23, 100], [0.02, 0.1, 0.007]),
+  ),
   "polynomial": (
     lambda: schedules.polynomial(0.1, power=3, warmup=7),
     warmed(0.1 * (1 - progress(7, 100)) ** 3, 0.1, 7),

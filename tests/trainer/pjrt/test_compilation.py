@@ -1,5 +1,7 @@
 """A program is compiled once: who comes after loads its compiled form, where it can be used."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,10 @@ from trainer.pjrt import compiled_forms, program
 compilation = pytest.importorskip("trainer.pjrt.compilation")  # where jax is installed
 device_values = pytest.importorskip("trainer.pjrt.device_values")
 jaxlib_internals = pytest.importorskip("trainer.pjrt.jaxlib_internals")
+
+
+def source(code, digest="of the code", versions=None):
+  return program.Source(code, digest, versions or {}, lambda: code)
 
 
 def results(connected, executable):
@@ -31,7 +37,8 @@ def compile_in(connected, code, caplog, monkeypatch):
 
   monkeypatch.setattr(jaxlib_internals, "compile_for", count)
 
-  def compile_(folder, given=code):
+  def compile_(folder, given=None):
+    given = given or source(code)
     caplog.clear()
     compiled.clear()
     with caplog.at_level("INFO", logger="absl"):
@@ -60,19 +67,40 @@ def test_without_a_folder_each_compiles(compile_in):
   assert [compile_in("")[1] for _ in range(2)] == [1, 1]
 
 
-def test_names_and_places_of_functions_do_not_count(tmp_path, compile_in):
-  """TensorFlow numbers the functions that a process makes."""
-  compile_in(tmp_path)
-  renamed = conftest.of_text(conftest.TEXT.replace("@steps", "@a_inference_pure_1568__.19"))
-  assert compile_in(tmp_path, renamed)[1] == 0
+def test_what_is_found_is_never_lowered(tmp_path, compile_in, connected, code):
+  lowered = []
+
+  def lower():
+    lowered.append(code)
+    return code
+
+  unlowered = program.Source(dataclasses.replace(code, code=b""), "of the code", {}, lower)
+  for _ in range(2):
+    compilation.Compiler(connected, str(tmp_path)).prepare(unlowered)
+    compile_in(tmp_path, unlowered)
+    assert len(lowered) == 2  # both times at first
+  compilation.Compiler(connected).prepare(unlowered)
+  assert len(lowered) == 3
 
 
-def test_another_program_has_a_form_of_its_own(tmp_path, compile_in, connected):
+@pytest.mark.parametrize(
+  "other, why",
+  [
+    (dict(digest="another"), "the folder has compiled forms of other programs"),
+    (
+      dict(versions={"tensorflow": "2.20.0"}),
+      "the compiled form is for another tensorflow (None, here 2.20.0)",
+    ),
+  ],
+)
+def test_another_program_and_other_versions_have_a_form_of_their_own(
+  tmp_path, compile_in, code, other, why
+):
   compile_in(tmp_path)
-  text = conftest.TEXT.replace("dense<0.0>", "dense<1.0>")
-  made = compilation.Compiler(connected, str(tmp_path)).compile(conftest.of_text(text), "eval")
-  assert results(connected, made)["total"] != pytest.approx(conftest.EXPECTED["total"])
+  log, count = compile_in(tmp_path, source(code, **other))
+  assert (count, f"s: {why}." in log) == (1, True)
   assert len(list(tmp_path.iterdir())) == 2
+  assert compile_in(tmp_path, source(code, **other))[1] == 0
 
 
 def test_what_cannot_be_used_is_told_once_and_written_anew(tmp_path, compile_in):
@@ -87,7 +115,7 @@ def test_what_cannot_be_used_is_told_once_and_written_anew(tmp_path, compile_in)
 
 def test_a_form_that_jaxlib_refuses_is_compiled_anew(tmp_path, compile_in, connected, code):
   forms = compiled_forms.CompiledForms(tmp_path)
-  forms.add(compilation.digest(code), connected.key, b"no machine code")
+  forms.add("of the code", connected.key, b"no machine code")
   log, count = compile_in(tmp_path)
   assert (count, "compiled anew" in log) == (1, True)
   assert compile_in(tmp_path)[1] == 0

@@ -1,5 +1,6 @@
 """Compiled forms come back whole for their program and key, or not at all. No jax is needed."""
 
+import os
 import pathlib
 
 import pytest
@@ -90,3 +91,24 @@ def test_a_writer_does_not_touch_what_another_one_is_writing(forms, monkeypatch)
   forms.add("a", KEY, b"of the first")
   assert forms.find("a", KEY) == (b"of the first", "")
   assert file_of(forms).suffix == ".compiled"
+
+
+def test_the_cache_of_a_user_keeps_what_was_used_last(tmp_path, monkeypatch):
+  monkeypatch.setenv("OCTET_CACHE", str(tmp_path))
+  forms = compiled_forms.in_folder(compiled_forms.AUTO)
+  assert forms.folder == tmp_path / "compiled"
+  for number, name in enumerate("abc"):
+    forms.add(name, KEY, b"machine code")
+    path = forms._path(name, KEY)
+    size = path.stat().st_size
+    os.utime(path, (number, number))
+  assert forms.find("a", KEY)[0]  # which is its use
+  limited = compiled_forms.CompiledForms(forms.folder, 3 * size)
+  limited.add("d", KEY, b"machine code")
+  assert [forms.has(name, KEY) for name in "abcd"] == [True, False, True, True]
+
+
+def test_a_folder_that_is_named_has_no_limit(tmp_path):
+  forms = compiled_forms.in_folder(str(tmp_path))
+  assert forms.folder == tmp_path
+  assert forms._limit_bytes is None

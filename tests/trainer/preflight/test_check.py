@@ -45,7 +45,7 @@ def fake_compiler(monkeypatch):
   def put(*results):
     answers, calls = iter(results), []
 
-    def compile_program(program, topology, timeout_seconds, kept=""):
+    def compile_program(source, topology, timeout_seconds, kept=""):
       calls.append(topology.name)
       answer = next(answers)
       if isinstance(answer, Exception):

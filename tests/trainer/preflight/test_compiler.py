@@ -10,7 +10,8 @@ from trainer.pjrt import program
 from trainer.preflight import compiler, topology
 
 V3 = topology.find("v3-8")
-NOTHING = program.Program(b"", (), (), 8)
+EMPTY = program.Program(b"", (), (), 8)
+NOTHING = program.Source(EMPTY, "", {}, lambda: EMPTY)
 
 
 @pytest.fixture

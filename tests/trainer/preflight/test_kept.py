@@ -85,17 +85,18 @@ def test_a_program_for_a_tpu_is_kept_for_its_topology_and_versions(folder):
   report = checked.check_step(Kind.TRAIN, v5e)
   assert report.failed == ""
 
-  from trainer.pjrt import compilation, compiled_forms, devices
+  from trainer.pjrt import compiled_forms, devices
 
   (lowered,) = checked._lowered.values()
-  digest = compilation.digest(lowered.program)
+  digest, made_by = lowered.source.digest, lowered.source.versions
   forms = compiled_forms.CompiledForms(folder)
-  key = devices.describe(v5e.compiler_name, 8, **dict(v5e.options)).key
+  key = {**devices.describe(v5e.compiler_name, 8, **dict(v5e.options)).key, **made_by}
   form, _ = forms.find(digest, key)
   assert len(form) == report.compiled.kept_bytes
   for changed, why in (
     (key | {"jaxlib": "0.0.1"}, "jaxlib (0.10.2, here 0.0.1)"),
-    (devices.describe("v3:2x2", 8).key, "devices (TPU v5 lite, here TPU v3)"),
+    (key | {"tensorflow": "2.0"}, "tensorflow ("),
+    ({**devices.describe("v3:2x2", 8).key, **made_by}, "devices (TPU v5 lite, here TPU v3)"),
   ):
     form, found = forms.find(digest, changed)
     assert form is None

@@ -43,7 +43,8 @@ def compiled(function, *specs, updates=()):
     for number, output in enumerate(tf.nest.flatten(traced.structured_outputs))
   )
   code = jaxlib_internals.stablehlo_of_hlo(pure.lowered(traced))
-  return compiler.compile_program(pjrt_program.Program(code, arguments, results, 8), V5E, 300)
+  made = pjrt_program.Program(code, arguments, results, 8)
+  return compiler.compile_program(pjrt_program.Source(made, "", {}, lambda: made), V5E, 300)
 
 
 def drawn(seed):

@@ -36,7 +36,7 @@ def all_reduces(program):
 def test_each_kind_of_step_becomes_a_program(kind):
   steps, program = traced(programs.experiment(), kind)
   assert program.specs[0].shape == (program.plan.length, 8, programs.SIDE, programs.SIDE, 3)
-  made = steps.lower(program)
+  made = steps.lower(program).lower()
   assert made.replicas == 8
   assert len(made.code) > 1000
 
@@ -82,7 +82,7 @@ def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
 
 def test_steps_that_accumulate_clip_average_and_summarize_become_hlo():
   steps, program = traced(programs.experiment(programs.accumulates))
-  assert len(steps.lower(program).code) > 1000
+  assert len(steps.lower(program).lower().code) > 1000
   assert len(all_reduces(program)) == 2
 
 
@@ -179,7 +179,7 @@ def test_no_initial_value_is_computed():
     return programs.classifier(logits, labels, mode)
 
   steps, program = traced(programs.experiment(model_fn))
-  assert steps.lower(program).code
+  assert steps.lower(program).lower().code
   assert steps.program.store.variables["dense/kernel"].shape == [programs.SIDE**2 * 3, 10]
   assert steps.program.store.variables["adam/dense_kernel_momentum"].shape == [
     programs.SIDE**2 * 3,

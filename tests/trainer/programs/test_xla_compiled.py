@@ -43,6 +43,40 @@ def test_a_run_that_finds_its_programs_does_not_compile_them(tmp_path, caplog, m
   assert metrics == same_metrics
 
 
+@pytest.mark.skipif(not is_pjrt_installed(), reason="jax is not installed")
+def test_a_run_fills_a_cache_by_itself(tmp_path, caplog, monkeypatch):
+  monkeypatch.setenv("OCTET_CACHE", str(tmp_path / "cache"))
+  logged = []
+  for name, device in (("one", "xla:8"), ("two", "xla:8"), ("three", "cpu")):
+    caplog.clear()
+    with caplog.at_level("INFO", logger="absl"):
+      programs.estimator(tmp_path / name, device=device).train(programs.train_input, max_steps=3)
+    found = [record.getMessage() for record in caplog.records if "the program of" in record.msg]
+    logged.append([line.split(" the program")[0] for line in found])
+  assert logged == [["Compiled"], ["Found"], []]
+  assert len(list((tmp_path / "cache" / "compiled").iterdir())) == 1
+
+
+@pytest.mark.skipif(not is_pjrt_installed(), reason="jax is not installed")
+def test_what_is_compiled_for_other_versions_is_said_and_compiled_anew(
+  tmp_path, caplog, monkeypatch
+):
+  from trainer.programs import graph_digest
+
+  def train(name):
+    caplog.clear()
+    with caplog.at_level("INFO", logger="absl"):
+      programs.estimator(tmp_path / name, device="xla:8").train(programs.train_input, max_steps=3)
+    return caplog.text
+
+  train("one")
+  own = graph_digest.versions()
+  monkeypatch.setattr(graph_digest, "versions", lambda: {**own, "tensorflow": "2.99"})
+  said = "the compiled form is for another tensorflow "
+  assert said + f"({own['tensorflow']}, here 2.99)" in train("two")
+  assert "Found the program" in train("three")
+
+
 def test_only_xla_devices_have_compiled_programs(tmp_path):
   with pytest.raises(
     errors.SettingError, match="--compiled=out keeps programs for XLA devices.*cpu"

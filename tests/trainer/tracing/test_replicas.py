@@ -43,7 +43,7 @@ def test_eight_cores_optimize_as_one(optimizer, settings, tmp_path):
   assert largest_difference(model_fn, tmp_path) <= 1e-5
 
 
-@pytest.mark.parametrize("several", ["cpu:2", pytest.param("cpu:8", marks=pytest.mark.long)])
+@pytest.mark.parametrize("several", long.except_for(["cpu:2"], ["cpu:2", "cpu:8", "xla:8"]))
 def test_synchronized_batch_norm_is_that_of_the_global_batch(several, tmp_path):
   def model_fn(features, labels, mode, params):
     # No bias: batch norm takes it out again, its gradient is rounding noise, and Adam makes steps

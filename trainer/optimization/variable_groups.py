@@ -1,0 +1,140 @@
+"""Settings of an optimizer for some of the variables, by their names.
+
+minimize.groups = [@frozen/trainer.VariableGroup(), @plain/trainer.VariableGroup()]
+frozen/VariableGroup.names = "^stem/"
+frozen/VariableGroup.trainable = False
+plain/VariableGroup.names = "(bias|gamma|beta)$"
+plain/VariableGroup.weight_decay = False
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import keras
+import tensorflow as tf
+
+from trainer import errors
+from trainer.config import files, gin_names
+from trainer.optimization import averages
+from trainer.settings import setting_types
+from trainer.tracing import replica_updates
+
+
+def _is_pattern(value):
+  try:
+    re.compile(value)
+  except re.error:
+    return False
+  return True
+
+
+@gin_names.configurable(module="trainer")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VariableGroup:
+  """How the variables of some names are trained. A variable is of the first group that has it.
+
+  Attributes:
+    names: regular expression that is found in the names of the variables.
+    learning_rate_factor: what the optimizer's update of a variable is multiplied by, which is as a
+      learning rate of that many times the optimizer's.
+    weight_decay: whether the optimizer's decoupled weight decay is for them, too.
+    trainable: False leaves them as they are, and the optimizer keeps nothing for them.
+
+  Raises:
+    SettingError: a value is wrong.
+  """
+
+  names: Annotated[str, setting_types.Rule("a regular expression", _is_pattern)]
+  learning_rate_factor: setting_types.Positive = 1.0
+  weight_decay: bool = True
+  trainable: bool = True
+
+
+class Groups:
+  """The variables of a model_fn in their groups.
+
+  Args:
+    groups: the VariableGroups.
+    trained: the trainable variables.
+
+  Attributes:
+    trained: those that are trained.
+
+  Raises:
+    SettingError: a group has no variable, or all are left as they are.
+  """
+
+  def __init__(self, groups: Sequence[VariableGroup], trained: Sequence[Any]) -> None:
+    names = [_name(variable) for variable in trained]
+    for group in groups:
+      if not any(re.search(group.names, name) for name in names):
+        near = files.did_you_mean(group.names, names) or f" There are {', '.join(names[:20])}."
+        raise errors.SettingError(
+          f"VariableGroup.names = {group.names!r} is found in the name of no trainable variable."
+          f"{near}"
+        )
+    self._groups = [
+      next((group for group in groups if re.search(group.names, name)), None) for name in names
+    ]
+    pairs = list(zip(trained, self._groups, strict=True))
+    self.trained = [variable for variable, group in pairs if group is None or group.trainable]
+    self._without_decay = [
+      variable for variable, group in pairs if group and not group.weight_decay
+    ]
+    self._factors = {
+      id(variable): group.learning_rate_factor
+      for variable, group in pairs
+      if group and group.learning_rate_factor != 1.0
+    }
+    if not self.trained:
+      raise errors.SettingError(
+        "minimize.groups leave all variables as they are: VariableGroup.trainable = False has "
+        "taken the last one."
+      )
+
+  def exclude_from_decay(self, optimizer: Any) -> None:
+    """Tells an optimizer which variables its weight decay is not for.
+
+    Raises:
+      SettingError: it is no optimizer of Keras that has a weight decay.
+    """
+    if not self._without_decay:
+      return
+    if not isinstance(optimizer, keras.optimizers.Optimizer) or not optimizer.weight_decay:
+      raise errors.SettingError(
+        "VariableGroup.weight_decay = False needs a Keras optimizer with a weight decay, such as "
+        f"keras.optimizers.AdamW; got {type(optimizer).__name__}."
+      )
+    optimizer.exclude_from_weight_decay(var_list=self._without_decay)
+
+  def scaled(self, apply: Callable[[], Any], trained: Sequence[Any]) -> Any:
+    """Calls an optimizer and multiplies its updates by the factors of the groups.
+
+    What is multiplied is the whole update, so it works with each optimizer, where a factor of the
+    gradient does nothing to Adam's.
+
+    Args:
+      apply: updates the variables; returns anything.
+      trained: the variables.
+
+    Returns:
+      What `apply` does.
+    """
+    scaled = [variable for variable in trained if id(variable) in self._factors]
+    before = [tf.identity(averages.tensorflow_variable(variable)) for variable in scaled]
+    done = apply()
+    factors = [self._factors[id(variable)] for variable in scaled]
+    if scaled:
+      replica_updates.update_each(
+        lambda variable, old, factor: variable.assign(old + (variable - old) * factor),
+        [averages.tensorflow_variable(variable) for variable in scaled],
+        before,
+        factors,
+      )
+    return done
+
+
+def _name(variable):
+  return getattr(variable, "path", variable.name).removesuffix(":0")
