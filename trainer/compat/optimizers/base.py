@@ -1,6 +1,6 @@
 """What the optimizers of Keras 2 have in common: settings, slots, and what programs call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -25,7 +25,27 @@ class Optimizer(v1.train.Optimizer):
     clipnorm, clipvalue, global_clipnorm: how gradients are clipped; None for not at all.
     decay: the learning rate is divided by 1 + decay * iterations.
     lr: the older name of learning_rate.
+
+  A class says of its kernels, the operations of tf.raw_ops that update a variable:
+
+  Args:
+    kernel: the end of their names.
+    slots: by argument of a kernel, the slot whose handle it is.
+    numbers: by argument of a kernel, the setting or attribute.
   """
+
+  kernel: str
+  _slot_arguments: Mapping[str, str]
+  _number_arguments: Mapping[str, str]
+
+  def __init_subclass__(
+    cls,
+    kernel: str = "",
+    slots: Mapping[str, str] | None = None,
+    numbers: Mapping[str, str] | None = None,
+  ):
+    if slots is not None:  # not a class that a program derives
+      cls.kernel, cls._slot_arguments, cls._number_arguments = kernel, slots, numbers or {}
 
   def __init__(
     self,
@@ -92,8 +112,9 @@ class Optimizer(v1.train.Optimizer):
       return tf.Variable(value, trainable=False, name=name, dtype=dtype, aggregation=_ALIKE)
 
   def number(self, name: str, like: Any) -> tf.Tensor:
-    """A setting of this step, in the dtype of a variable."""
-    return tf.cast(self._setting(name), like.dtype.base_dtype)
+    """A setting of this step, or an attribute, in the dtype of a variable."""
+    value = self._setting(name) if name in self._settings else getattr(self, name)
+    return tf.cast(value, like.dtype.base_dtype)
 
   def rate(self, like: Any) -> tf.Tensor:
     """The learning rate of this step, in the dtype of a variable."""
@@ -196,11 +217,24 @@ class Optimizer(v1.train.Optimizer):
   def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
     return self._resource_apply_dense(grad, var)
 
-  def _handles(self, var: tf.Variable, **slots: str) -> dict[str, Any]:
-    """The handles of a variable and its slots, as arguments of a kernel."""
-    found = {argument: self.get_slot(var, slot) for argument, slot in slots.items()}
-    there = {name: slot.handle for name, slot in found.items() if slot is not None}
-    return {"var": var.handle} | there
+  def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
+    return self._run_kernel("ResourceApply", var, grad=grad)
+
+  def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> Any:
+    return self._run_kernel("ResourceSparseApply", var, grad=grad, indices=indices)
+
+  def _run_kernel(self, prefix: str, var: tf.Variable, **given: Any) -> Any:
+    kernel = getattr(tf.raw_ops, f"{prefix}{self.kernel}", None)
+    if kernel is None:
+      raise NotImplementedError(f"{self.get_name()} has no kernel for sparse gradients.")
+    found = {argument: self.get_slot(var, slot) for argument, slot in self._slot_arguments.items()}
+    handles = {name: slot.handle for name, slot in found.items() if slot is not None}
+    return kernel(var=var.handle, **handles, **self._arguments(var), **given)
+
+  def _arguments(self, var: tf.Variable) -> dict[str, Any]:
+    """What the kernel takes beside the handles and the gradient."""
+    numbers = {name: self.number(setting, var) for name, setting in self._number_arguments.items()}
+    return numbers | {"lr": self.rate(var)}
 
 
 def _called(var_list: Any) -> Any:

@@ -6,7 +6,9 @@ import tensorflow as tf
 from trainer.compat.optimizers.base import Optimizer, assign, assign_add, dense
 
 
-class SGD(Optimizer):
+class SGD(
+  Optimizer, kernel="KerasMomentum", slots={"accum": "momentum"}, numbers={"momentum": "momentum"}
+):
   """Gradient descent, with momentum."""
 
   def __init__(self, learning_rate=0.01, momentum=0.0, nesterov=False, name="SGD", **others):
@@ -16,31 +18,26 @@ class SGD(Optimizer):
     self._has_momentum, self.nesterov = has_momentum, nesterov
 
   def _resource_apply_dense(self, grad, var):
-    if not self._has_momentum:
-      return tf.raw_ops.ResourceApplyGradientDescent(
-        var=var.handle, alpha=self.rate(var), delta=grad
-      )
-    return tf.raw_ops.ResourceApplyKerasMomentum(**self._arguments(grad, var))
+    if self._has_momentum:
+      return super()._resource_apply_dense(grad, var)
+    return tf.raw_ops.ResourceApplyGradientDescent(var=var.handle, alpha=self.rate(var), delta=grad)
 
   def _resource_apply_sparse(self, grad, var, indices):
-    if not self._has_momentum:
-      return tf.raw_ops.ResourceScatterSub(
-        resource=var.handle, indices=indices, updates=self.rate(var) * grad
-      )
-    return tf.raw_ops.ResourceSparseApplyKerasMomentum(
-      **self._arguments(grad, var), indices=indices
+    if self._has_momentum:
+      return super()._resource_apply_sparse(grad, var, indices)
+    return tf.raw_ops.ResourceScatterSub(
+      resource=var.handle, indices=indices, updates=self.rate(var) * grad
     )
 
-  def _arguments(self, grad, var):
-    return self._handles(var, accum="momentum") | dict(
-      lr=self.rate(var),
-      grad=grad,
-      momentum=self.number("momentum", var),
-      use_nesterov=self.nesterov,
-    )
+  def _arguments(self, var):
+    return super()._arguments(var) | {"use_nesterov": self.nesterov}
 
 
-class Adam(Optimizer):
+class Adam(
+  Optimizer,
+  slots={"m": "m", "v": "v", "vhat": "vhat"},
+  numbers={"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"},
+):
   """Adam. Rows of a variable that a sparse gradient does not have move on by their averages."""
 
   def __init__(
@@ -57,28 +54,20 @@ class Adam(Optimizer):
     slots = {"m": 0.0, "v": 0.0} | ({"vhat": 0.0} if amsgrad else {})
     super().__init__(name, settings, slots, **others)
     self.epsilon, self.amsgrad = epsilon or keras.backend.epsilon(), amsgrad
+    self.kernel = "AdamWithAmsgrad" if amsgrad else "Adam"
 
-  def _resource_apply_dense(self, grad, var):
-    beta_1, beta_2 = self.number("beta_1", var), self.number("beta_2", var)
-    kernel = (
-      tf.raw_ops.ResourceApplyAdamWithAmsgrad if self.amsgrad else tf.raw_ops.ResourceApplyAdam
-    )
-    return kernel(
-      **self._handles(var, m="m", v="v", vhat="vhat"),
-      beta1_power=tf.pow(beta_1, self.count(var)),
-      beta2_power=tf.pow(beta_2, self.count(var)),
-      lr=self.rate(var),
-      beta1=beta_1,
-      beta2=beta_2,
-      epsilon=tf.cast(self.epsilon, var.dtype.base_dtype),
-      grad=grad,
-    )
+  def _arguments(self, var):
+    found, count = super()._arguments(var), self.count(var)
+    powers = {f"{name}_power": tf.pow(found[name], count) for name in ("beta1", "beta2")}
+    return found | powers
 
   def _resource_apply_sparse(self, grad, var, indices):
     return self._resource_apply_dense(dense(grad, var, indices), var)
 
 
-class Adagrad(Optimizer):
+class Adagrad(
+  Optimizer, kernel="AdagradV2", slots={"accum": "accumulator"}, numbers={"epsilon": "epsilon"}
+):
   """Adagrad."""
 
   def __init__(
@@ -88,20 +77,18 @@ class Adagrad(Optimizer):
     super().__init__(name, {"learning_rate": learning_rate}, slots, **others)
     self.epsilon = epsilon or keras.backend.epsilon()
 
-  def _resource_apply_dense(self, grad, var):
-    return tf.raw_ops.ResourceApplyAdagradV2(**self._arguments(grad, var))
 
-  def _resource_apply_sparse(self, grad, var, indices):
-    return tf.raw_ops.ResourceSparseApplyAdagradV2(**self._arguments(grad, var), indices=indices)
-
-  def _arguments(self, grad, var):
-    epsilon = tf.cast(self.epsilon, var.dtype.base_dtype)
-    return self._handles(var, accum="accumulator") | dict(
-      lr=self.rate(var), epsilon=epsilon, grad=grad
-    )
-
-
-class Ftrl(Optimizer):
+class Ftrl(
+  Optimizer,
+  kernel="FtrlV2",
+  slots={"accum": "accumulator", "linear": "linear"},
+  numbers={
+    "l1": "l1_regularization_strength",
+    "l2": "l2_regularization_strength",
+    "l2_shrinkage": "_shrinkage",
+    "lr_power": "learning_rate_power",
+  },
+):
   """Follow the regularized leader."""
 
   def __init__(
@@ -127,25 +114,16 @@ class Ftrl(Optimizer):
     super().__init__(name, settings, slots, **others)
     self._shrinkage = l2_shrinkage_regularization_strength
 
-  def _resource_apply_dense(self, grad, var):
-    return tf.raw_ops.ResourceApplyFtrlV2(**self._arguments(grad, var))
-
-  def _resource_apply_sparse(self, grad, var, indices):
-    return tf.raw_ops.ResourceSparseApplyFtrlV2(**self._arguments(grad, var), indices=indices)
-
-  def _arguments(self, grad, var):
-    rate, beta = self.rate(var), self.number("beta", var)
-    return self._handles(var, accum="accumulator", linear="linear") | dict(
-      grad=grad,
-      lr=rate,
-      l1=self.number("l1_regularization_strength", var),
-      l2=self.number("l2_regularization_strength", var) + beta / (2.0 * rate),
-      l2_shrinkage=tf.cast(self._shrinkage, var.dtype.base_dtype),
-      lr_power=self.number("learning_rate_power", var),
-    )
+  def _arguments(self, var):
+    found, beta = super()._arguments(var), self.number("beta", var)
+    return found | {"l2": found["l2"] + beta / (2.0 * found["lr"])}
 
 
-class RMSprop(Optimizer):
+class RMSprop(
+  Optimizer,
+  slots={"ms": "rms", "mom": "momentum", "mg": "mg"},
+  numbers={"rho": "rho", "momentum": "momentum", "epsilon": "epsilon"},
+):
   """RMSprop, with momentum, and centered."""
 
   def __init__(
@@ -165,12 +143,12 @@ class RMSprop(Optimizer):
     slots |= {"mg": 0.0} if centered else {}
     super().__init__(name, settings, slots, **others)
     self._has_momentum, self.centered = has_momentum, centered
+    self.kernel = "CenteredRMSProp" if centered else "RMSProp"
     self.epsilon = epsilon or keras.backend.epsilon()
 
   def _resource_apply_dense(self, grad, var):
     if self._has_momentum:
-      kernels = tf.raw_ops.ResourceApplyCenteredRMSProp, tf.raw_ops.ResourceApplyRMSProp
-      return kernels[not self.centered](**self._arguments(grad, var))
+      return super()._resource_apply_dense(grad, var)
     rho, rms = self.number("rho", var), self.get_slot(var, "rms")
     mean_square = rho * rms + (1.0 - rho) * tf.square(grad)
     changed, spread = [assign(rms, mean_square)], mean_square
@@ -184,21 +162,15 @@ class RMSprop(Optimizer):
   def _resource_apply_sparse(self, grad, var, indices):
     if not self._has_momentum:
       return self._resource_apply_dense(dense(grad, var, indices), var)
-    raw = tf.raw_ops
-    kernels = raw.ResourceSparseApplyCenteredRMSProp, raw.ResourceSparseApplyRMSProp
-    return kernels[not self.centered](**self._arguments(grad, var), indices=indices)
-
-  def _arguments(self, grad, var):
-    return self._handles(var, ms="rms", mom="momentum", mg="mg") | dict(
-      lr=self.rate(var),
-      rho=self.number("rho", var),
-      momentum=self.number("momentum", var),
-      epsilon=tf.cast(self.epsilon, var.dtype.base_dtype),
-      grad=grad,
-    )
+    return super()._resource_apply_sparse(grad, var, indices)
 
 
-class Adadelta(Optimizer):
+class Adadelta(
+  Optimizer,
+  kernel="Adadelta",
+  slots={"accum": "accum_grad", "accum_update": "accum_var"},
+  numbers={"rho": "rho", "epsilon": "epsilon"},
+):
   """Adadelta."""
 
   def __init__(self, learning_rate=0.001, rho=0.95, epsilon=1e-7, name="Adadelta", **others):
@@ -206,22 +178,13 @@ class Adadelta(Optimizer):
     super().__init__(name, {"learning_rate": learning_rate, "rho": rho}, slots, **others)
     self.epsilon = epsilon or keras.backend.epsilon()
 
-  def _resource_apply_dense(self, grad, var):
-    return tf.raw_ops.ResourceApplyAdadelta(**self._arguments(grad, var))
 
-  def _resource_apply_sparse(self, grad, var, indices):
-    return tf.raw_ops.ResourceSparseApplyAdadelta(**self._arguments(grad, var), indices=indices)
-
-  def _arguments(self, grad, var):
-    return self._handles(var, accum="accum_grad", accum_update="accum_var") | dict(
-      lr=self.rate(var),
-      rho=self.number("rho", var),
-      epsilon=tf.cast(self.epsilon, var.dtype.base_dtype),
-      grad=grad,
-    )
-
-
-class Adamax(Optimizer):
+class Adamax(
+  Optimizer,
+  kernel="AdaMax",
+  slots={"m": "m", "v": "v"},
+  numbers={"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"},
+):
   """Adamax: Adam by the largest gradient."""
 
   def __init__(
@@ -231,17 +194,9 @@ class Adamax(Optimizer):
     super().__init__(name, settings, {"m": 0.0, "v": 0.0}, **others)
     self.epsilon = epsilon or keras.backend.epsilon()
 
-  def _resource_apply_dense(self, grad, var):
-    beta_1 = self.number("beta_1", var)
-    return tf.raw_ops.ResourceApplyAdaMax(
-      **self._handles(var, m="m", v="v"),
-      beta1_power=tf.pow(beta_1, self.count(var)),
-      lr=self.rate(var),
-      beta1=beta_1,
-      beta2=self.number("beta_2", var),
-      epsilon=tf.cast(self.epsilon, var.dtype.base_dtype),
-      grad=grad,
-    )
+  def _arguments(self, var):
+    found = super()._arguments(var)
+    return found | {"beta1_power": tf.pow(found["beta1"], self.count(var))}
 
 
 KINDS = {one.__name__: one for one in (SGD, Adam, Adagrad, Ftrl, RMSprop, Adadelta, Adamax)}
