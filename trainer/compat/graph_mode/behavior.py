@@ -4,6 +4,8 @@ Octet runs on TensorFlow 2's behavior. A model_fn is always traced into a graph,
 program wants to switch off for graph mode's sake is off there already.
 """
 
+from typing import Any
+
 from trainer.compat.graph_mode import habits
 
 
@@ -17,46 +19,19 @@ def enable_v2_behavior() -> None:
   habits.keep_dimensions(False)
 
 
-def disable_v2_tensorshape() -> None:
-  """Unknown dimensions of shapes become tf.Dimension."""
-  habits.keep_dimensions(True)
+def _nothing(*args: Any, **kwargs: Any) -> None:
+  """Nothing: it is so already."""
 
 
-def enable_v2_tensorshape() -> None:
-  """Unknown dimensions of shapes are None."""
-  habits.keep_dimensions(False)
-
-
-def disable_eager_execution() -> None:
-  """Nothing: a model_fn and its input are graphs."""
-
-
-def enable_eager_execution(config=None, device_policy=None, execution_mode=None) -> None:
-  """Nothing: outside of a model_fn, execution is eager."""
-
-
-def disable_resource_variables() -> None:
-  """Nothing: variables are resource variables."""
-
-
-def enable_resource_variables() -> None:
-  """Nothing: variables are resource variables."""
-
-
-def disable_control_flow_v2() -> None:
-  """Nothing: control flow is that of TensorFlow 2."""
-
-
-def enable_control_flow_v2() -> None:
-  """Nothing: control flow is that of TensorFlow 2."""
-
-
-def disable_tensor_equality() -> None:
-  """Nothing: in a model_fn, `==` between tensors is identity."""
-
-
-def enable_tensor_equality() -> None:
-  """Nothing: in a model_fn, `==` between tensors is identity."""
+disable_v2_tensorshape, enable_v2_tensorshape = disable_v2_behavior, enable_v2_behavior
+# A model_fn and its input are graphs; outside of them, execution is eager.
+disable_eager_execution = enable_eager_execution = _nothing
+# Variables are resource variables.
+disable_resource_variables = enable_resource_variables = _nothing
+# Control flow is that of TensorFlow 2.
+disable_control_flow_v2 = enable_control_flow_v2 = _nothing
+# In a model_fn, `==` between tensors is identity.
+disable_tensor_equality = enable_tensor_equality = _nothing
 
 
 def set_random_seed(seed: int) -> None:

@@ -74,13 +74,17 @@ class Convolution(base.Layer):
   def _kernel_shape(self, channels: int) -> list[int]:
     return [*self.kernel_size, channels, self.filters]
 
+  def _padded(self, inputs: tf.Tensor) -> tuple[tf.Tensor, str]:
+    """(inputs, the padding that is left to do)."""
+    if self.padding != "causal":
+      return inputs, self.padding
+    before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+    pads = [[0, 0], [0, 0], [0, 0]]
+    pads[2 if self._is_channels_first else 1] = [before, 0]
+    return tf.pad(inputs, pads), "valid"
+
   def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
-    padding = self.padding
-    if padding == "causal":
-      before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
-      pads = [[0, 0], [0, 0], [0, 0]]
-      pads[2 if self._is_channels_first else 1] = [before, 0]
-      inputs, padding = tf.pad(inputs, pads), "valid"
+    inputs, padding = self._padded(inputs)
     return tf.nn.convolution(
       inputs, self.kernel, self.strides, padding.upper(), self._format, self.dilation_rate
     )

@@ -1,6 +1,5 @@
 """Convolutions of each channel by itself: separable ones, and depthwise ones."""
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,10 +8,49 @@ import tensorflow as tf
 from trainer.compat.layers import base, convolutional
 
 
-class SeparableConv2D(convolutional.Convolution):
-  """A convolution of each channel by itself, and then one of 1 × 1 over all."""
+class _Depthwise(convolutional.Convolution):
+  """What they have in common.
+
+  Args:
+    depth_multiplier: how many channels each channel becomes.
+    settings: those of Convolution, and `<part>_initializer`, `<part>_regularizer` and
+      `<part>_constraint` of each of the parts.
+  """
 
   rank = 2
+  parts: tuple[str, ...] = ("depthwise",)
+
+  def __init__(self, *args: Any, depth_multiplier: int = 1, **settings: Any):
+    self.depth_multiplier = int(depth_multiplier)
+    kinds = ("initializer", "regularizer", "constraint")
+    self._of_part = {
+      part: base.of_weight(*(settings.pop(f"{part}_{kind}", None) for kind in kinds))
+      for part in self.parts
+    }
+    super().__init__(*args, **settings)
+
+  def build(self, input_shape: Any) -> None:
+    channels = self._channels(input_shape)
+    shape = [*self.kernel_size, channels, self.depth_multiplier]
+    of_part = self._of_part["depthwise"]
+    self.depthwise_kernel = self.add_weight("depthwise_kernel", shape, **of_part)
+    self._build_rest(channels * self.depth_multiplier)
+    self._build_bias()
+    self.built = True
+
+  def _build_rest(self, channels: int) -> None:
+    """Makes what there is beside the depthwise kernel, of so many channels, and the bias."""
+    self.filters = channels
+
+  @property
+  def _steps(self) -> tuple[int, ...]:
+    return (1, 1, *self.strides) if self._is_channels_first else (1, *self.strides, 1)
+
+
+class SeparableConv2D(_Depthwise):
+  """A convolution of each channel by itself, and then one of 1 × 1 over all."""
+
+  parts = ("depthwise", "pointwise")
 
   def __init__(
     self,
@@ -25,61 +63,22 @@ class SeparableConv2D(convolutional.Convolution):
     depth_multiplier: int = 1,
     activation: Any = None,
     use_bias: bool = True,
-    depthwise_initializer: Any = None,
-    pointwise_initializer: Any = None,
-    bias_initializer: Any = "zeros",
-    depthwise_regularizer: Callable | None = None,
-    pointwise_regularizer: Callable | None = None,
-    bias_regularizer: Callable | None = None,
-    activity_regularizer: Callable | None = None,
-    depthwise_constraint: Callable | None = None,
-    pointwise_constraint: Callable | None = None,
-    bias_constraint: Callable | None = None,
-    **layer: Any,
+    **settings: Any,
   ):
-    super().__init__(
-      filters,
-      kernel_size,
-      strides,
-      padding,
-      data_format,
-      dilation_rate,
-      activation=activation,
-      use_bias=use_bias,
-      bias_initializer=bias_initializer,
-      bias_regularizer=bias_regularizer,
-      activity_regularizer=activity_regularizer,
-      bias_constraint=bias_constraint,
-      **layer,
-    )
-    self.depth_multiplier = int(depth_multiplier)
-    self._of_depthwise = base.of_weight(
-      depthwise_initializer, depthwise_regularizer, depthwise_constraint
-    )
-    self._of_pointwise = base.of_weight(
-      pointwise_initializer, pointwise_regularizer, pointwise_constraint
-    )
+    place = filters, kernel_size, strides, padding, data_format, dilation_rate
+    super().__init__(*place, activation, use_bias, depth_multiplier=depth_multiplier, **settings)
 
-  def build(self, input_shape: Any) -> None:
-    channels = self._channels(input_shape)
-    self.depthwise_kernel = self.add_weight(
-      "depthwise_kernel", [*self.kernel_size, channels, self.depth_multiplier], **self._of_depthwise
-    )
-    self.pointwise_kernel = self.add_weight(
-      "pointwise_kernel",
-      [*(1,) * self.rank, channels * self.depth_multiplier, self.filters],
-      **self._of_pointwise,
-    )
-    self._build_bias()
-    self.built = True
+  def _build_rest(self, channels: int) -> None:
+    shape = [*(1,) * self.rank, channels, self.filters]
+    of_part = self._of_part["pointwise"]
+    self.pointwise_kernel = self.add_weight("pointwise_kernel", shape, **of_part)
 
   def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
-    strides = (1, 1, *self.strides) if self._is_channels_first else (1, *self.strides, 1)
     return tf.nn.separable_conv2d(
       inputs,
       self.depthwise_kernel,
       self.pointwise_kernel,
-      strides,
+      self._steps,
       self.padding.upper(),
       self._format,
       self.dilation_rate,
@@ -94,12 +93,7 @@ class SeparableConv1D(SeparableConv2D):
   def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
     axis = 2 if self._is_channels_first else 1
     step = self.strides * 2
-    padding = self.padding
-    if padding == "causal":
-      before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
-      pads = [[0, 0], [0, 0], [0, 0]]
-      pads[axis] = [before, 0]
-      inputs, padding = tf.pad(inputs, pads), "valid"
+    inputs, padding = self._padded(inputs)
     outputs = tf.nn.separable_conv2d(
       tf.expand_dims(inputs, axis),
       tf.expand_dims(self.depthwise_kernel, 0),
@@ -112,14 +106,12 @@ class SeparableConv1D(SeparableConv2D):
     return tf.squeeze(outputs, [axis])
 
 
-class DepthwiseConv2D(convolutional.Convolution):
+class DepthwiseConv2D(_Depthwise):
   """A convolution of each channel by itself.
 
   tf.layers had none. Programs make one of `tf.keras.layers.DepthwiseConv2D` and `tf.layers.Layer`,
   see base.Mixing; the arguments are those of Keras 2.
   """
-
-  rank = 2
 
   def __init__(
     self,
@@ -131,47 +123,20 @@ class DepthwiseConv2D(convolutional.Convolution):
     dilation_rate: Any = (1, 1),
     activation: Any = None,
     use_bias: bool = True,
-    depthwise_initializer: Any = "glorot_uniform",
-    bias_initializer: Any = "zeros",
-    depthwise_regularizer: Callable | None = None,
-    bias_regularizer: Callable | None = None,
-    activity_regularizer: Callable | None = None,
-    depthwise_constraint: Callable | None = None,
-    bias_constraint: Callable | None = None,
-    **layer: Any,
+    **settings: Any,
   ):
-    super().__init__(
-      0,
-      kernel_size,
-      strides,
-      padding,
-      data_format or "channels_last",
-      dilation_rate,
-      activation=activation,
-      use_bias=use_bias,
-      bias_initializer=bias_initializer,
-      bias_regularizer=bias_regularizer,
-      activity_regularizer=activity_regularizer,
-      bias_constraint=bias_constraint,
-      **layer,
-    )
-    self.depth_multiplier = int(depth_multiplier)
-    self._of_depthwise = base.of_weight(
-      depthwise_initializer, depthwise_regularizer, depthwise_constraint
-    )
-
-  def build(self, input_shape: Any) -> None:
-    channels = self._channels(input_shape)
-    shape = [*self.kernel_size, channels, self.depth_multiplier]
-    self.depthwise_kernel = self.add_weight("depthwise_kernel", shape, **self._of_depthwise)
-    self.filters = channels * self.depth_multiplier
-    self._build_bias()
-    self.built = True
+    settings.setdefault("depthwise_initializer", "glorot_uniform")
+    place = 0, kernel_size, strides, padding, data_format or "channels_last", dilation_rate
+    super().__init__(*place, activation, use_bias, depth_multiplier=depth_multiplier, **settings)
 
   def _convolved(self, inputs: tf.Tensor) -> tf.Tensor:
-    strides = (1, 1, *self.strides) if self._is_channels_first else (1, *self.strides, 1)
     return tf.nn.depthwise_conv2d(
-      inputs, self.depthwise_kernel, strides, self.padding.upper(), self._format, self.dilation_rate
+      inputs,
+      self.depthwise_kernel,
+      self._steps,
+      self.padding.upper(),
+      self._format,
+      self.dilation_rate,
     )
 
 
