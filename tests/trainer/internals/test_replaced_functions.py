@@ -1,5 +1,6 @@
-"""docs/replaced_functions.md names each replacement of TensorFlow's and Keras's functions; there are
-none beside `patches.replaces`.
+"""docs/replaced_functions.md names each replacement of TensorFlow's and Keras's functions.
+
+There are none beside `patches.replaces`.
 """
 
 import ast
