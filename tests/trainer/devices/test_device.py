@@ -179,10 +179,13 @@ def test_what_cannot_be_with_several_workers(monkeypatch):
     device_lib.connect("cpu:8")
 
 
-def test_an_evaluator_works_alone(monkeypatch):
+@pytest.mark.parametrize("name", ["cpu", "xla:8"])
+def test_an_evaluator_works_alone(monkeypatch, name):
+  if name == "xla:8":
+    pytest.importorskip("jax")
   config = {"cluster": {"worker": ["b:1", "c:1"]}, "task": {"type": "evaluator", "index": 0}}
   monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-  device = device_lib.connect("cpu")
+  device = device_lib.connect(name)
   assert (device.role, device.hosts, device.link, device.has_evaluator) == (
     "evaluator",
     1,

@@ -37,7 +37,7 @@ def free_ports(count):
   return ports
 
 
-def start(workers, model_dir, steps, slow=0, device="cpu"):
+def start(workers, model_dir, steps, variant="", device="cpu"):
   ports = ",".join(free_ports(workers))
   environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
   return [
@@ -51,7 +51,7 @@ def start(workers, model_dir, steps, slow=0, device="cpu"):
         str(model_dir),
         device,
         str(steps),
-        str(slow),
+        variant,
       ],
       stdout=subprocess.PIPE,
       stderr=subprocess.PIPE,
@@ -68,15 +68,15 @@ def results(processes):
   return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
 
 
-def alone(model_dir, device, steps):
+def alone(model_dir, device, steps, variant):
   """(estimator, eval input_fn) of one process with the joint batch, trained: this one."""
-  estimator, train_input, eval_input = two_workers.made(model_dir, device)
+  estimator, train_input, eval_input = two_workers.made(model_dir, device, variant)
   return estimator.train(train_input, max_steps=steps), eval_input
 
 
-def check(found, model_dir, device, tolerance, steps=10):
+def check(found, model_dir, device, tolerance, steps=10, variant=""):
   """Checks that processes have done what one does that has a device of its own."""
-  one, eval_input = alone(model_dir / "alone", device, steps)
+  one, eval_input = alone(model_dir / "alone", device, steps, variant)
   saved = {name: one.get_variable_value(name) for name in one.get_variable_names()}
   path = directory.CheckpointDirectory(str(model_dir)).latest_valid()
   testing.assert_same_values(reader.read(path, list(saved)), saved, tolerance=tolerance)
@@ -106,10 +106,19 @@ def test_hosts_of_xla_devices_train_evaluate_and_predict_as_one(tmp_path, hosts)
 
 
 @pytest.mark.long
+@pytest.mark.skipif(len(DEVICES) < 2, reason="jax is not installed")
+def test_hosts_of_xla_devices_go_back_together_from_what_is_not_finite(tmp_path, caplog):
+  found = results(start(2, tmp_path, 10, two_workers.NAN, "xla:4"))
+  with caplog.at_level("WARNING", logger="absl"):
+    check(found, tmp_path, "xla:8", 1e-6, variant=two_workers.NAN)
+  assert "Going back to step 5" in caplog.text
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_lost_worker_ends_the_other_and_both_go_on_from_the_checkpoint(tmp_path, device, victim):
-  processes = start(2, tmp_path, 10**6, slow=1, device=device)
+  processes = start(2, tmp_path, 10**6, two_workers.SLOW, device)
   for line in processes[0].stdout:
     if line == "step 7\n":
       break
