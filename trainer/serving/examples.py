@@ -1,4 +1,4 @@
-"""Examples from files: images, folders of them, TFRecords, CSV, JSON lines.
+"""Examples from files: images, folders of them, TFRecords, CSV, JSON lines, Parquet.
 
     examples, count = read(["photos/*.jpg"], loaded)
 
@@ -27,6 +27,7 @@ from trainer.serving.loaded_model import LoadedModel
 
 IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 LINES = (".csv", ".tsv", ".jsonl")
+PARQUET = ".parquet"
 _FIELD_LIMIT = 1 << 30  # characters in a field of CSV
 
 
@@ -110,12 +111,14 @@ def _of_file(path, loaded, feature):
     return [Example(path, paths={feature: path})]
   if ending in LINES:
     return _from_file_of_lines(path, ending, loaded)
+  if ending == PARQUET:
+    return _from_parquet(path, loaded)
   if "tfrecord" in os.path.basename(path).lower():
     return _from_records(path)
   return [
     Example(
       path,
-      error=f"it is not known what this is: expected {', '.join((*IMAGES, *LINES))}, or a "
+      error=f"it is not known what this is: expected {', '.join((*IMAGES, *LINES, PARQUET))}, or a "
       'name with "tfrecord" in it',
     )
   ]
@@ -147,11 +150,29 @@ def _from_file_of_lines(path, ending, loaded):
         return
       csv.field_size_limit(_FIELD_LIMIT)
       settings = dict(delimiter="\t", quoting=csv.QUOTE_NONE) if ending == ".tsv" else {}
-      reader = csv.DictReader(file, **settings)
+      # Spreadsheets begin a file with a byte-order mark, which is no part of the first name.
+      lines = (line.removeprefix("\ufeff") for line in file)
+      reader = csv.DictReader(lines, **settings)
       for row in reader:
         yield _of_row(f"{path}, line {reader.line_num}", row, folder, loaded)
   except (tf.errors.OpError, UnicodeDecodeError, csv.Error) as error:
     yield Example(path, error=f"it cannot be read: {error}")
+
+
+def _from_parquet(path, loaded):
+  import pyarrow
+  from pyarrow import parquet
+
+  folder, number = os.path.dirname(path), 0
+  try:
+    content = pyarrow.BufferReader(storage.read(path, "rb"))
+    with parquet.ParquetFile(content) as file:
+      for batch in file.iter_batches():
+        for row in batch.to_pylist():
+          number += 1
+          yield _of_object(f"{path}, row {number}", row, folder, loaded)
+  except (tf.errors.OpError, pyarrow.ArrowException, OSError) as error:
+    yield Example(path, error=f"it cannot be read: {errors.first_line(error)}")
 
 
 def _from_lines(lines, source, folder, loaded):

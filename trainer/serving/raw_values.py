@@ -5,11 +5,10 @@ parse("", {"dtype": "float64", "optional": True})          None: it is missing
 served({"mean age": [12.5, None]}, loaded.raw)             {"mean_age": [12.5, nan]}
 """
 
+import datetime
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from trainer import errors
 
@@ -73,8 +72,8 @@ def _value(value, name, column):
     if not column["optional"]:
       raise errors.InputError(f"{name!r} is missing.")
     return "" if text else float("nan")
-  # JSON has numbers where a table has names that are numbers, such as postcodes.
-  if text and isinstance(value, bool | int | float | np.number):
+  # JSON and Parquet have numbers and dates where a training compares texts, such as postcodes.
+  if text and isinstance(value, bool | int | float | datetime.date):
     is_whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if is_whole else str(value)
   return value

@@ -4,8 +4,10 @@ import json
 import os
 
 import numpy as np
+import pyarrow
 import pytest
 import tensorflow as tf
+from pyarrow import parquet
 
 import trainer
 from tests.trainer.outputs import test_exports as model
@@ -95,14 +97,14 @@ def test_examples_may_lack_what_may_be_missing(saved_model):
 
 
 FILES = {
-  "a.csv": "job,no,mean age\ncook,1,20\n,2,NA\nsmith,3,true\n7,4,\n",
+  "a.csv": "\ufeffjob,no,mean age\ncook,1,20\n,2,NA\nsmith,3,true\n7,4,\n",
   "a.tsv": "mean age\tjob\n20\tcook\n\t\n1\tsmith\nnan\t7\n",
   "a.jsonl": '{"mean age": 20, "job": "cook"}\n{"mean age": null, "job": null}\n'
   '{"mean age": 1.0, "job": "smith", "more": {}}\n{"mean age": null, "job": 7}\n',
 }
 
 
-@pytest.mark.parametrize("name", [*FILES, "features.jsonl", "a.tfrecord"])
+@pytest.mark.parametrize("name", [*FILES, "features.jsonl", "a.tfrecord", "a.parquet"])
 def test_files(name, saved_model, tmp_path):
   expected = wanted([20.0, np.nan, 1.0, np.nan], ["cook", "", "smith", "7"])
   path = tmp_path / name
@@ -111,6 +113,9 @@ def test_files(name, saved_model, tmp_path):
     with tf.io.TFRecordWriter(str(path)) as writer:
       for row in rows:
         writer.write(checks.serialise(row))
+  elif name == "a.parquet":
+    jobs, ages = ["cook", None, "smith", "7"], [20.0, None, 1.0, float("nan")]
+    parquet.write_table(pyarrow.table({"mean age": ages, "job": jobs}), path)
   elif name == "features.jsonl":  # beside columns: the features are taken as before
     path.write_text('{"values": [2, 4]}\n{"mean age": null, "job": ""}\n{"values": [0.1, 5]}\n')
     expected = wanted([20.0, np.nan, 1.0], ["cook", "", "smith"])
