@@ -19,6 +19,7 @@ except errors.VersionError as error:
 
 from tests.trainer.pjrt import conftest
 from trainer.pjrt import device_values, devices
+from trainer.pjrt import program as pjrt_program
 from trainer.programs import xla_groups, xla_steps
 from trainer.tracing import xla_variables
 
@@ -67,7 +68,9 @@ def shared(monkeypatch):
 def test_another_program_on_another_host_is_an_error_before_it_is_compiled(shared):
   def compile_with(other):
     variables = xla_variables.XlaVariables(None, shared(other))
-    return variables.compile(conftest.of_text(), "train")
+    code = conftest.of_text()
+    source = pjrt_program.Source(code, "of the code", {}, lambda: code)
+    return variables.compile(source, "train")
 
   with pytest.raises(errors.ModelFnError, match="program of train is another one on other hosts"):
     compile_with("another digest")
