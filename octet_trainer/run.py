@@ -75,18 +75,25 @@ def _own(path: Sequence[str]) -> tuple[str, importlib.machinery.ModuleSpec] | No
   return None
 
 
-def _tell_apart() -> _Importer | None:
-  """Makes imports find the program's own `trainer` too; None where it has none."""
+def prepare(folder: str) -> None:
+  """Makes imports find Octet, and a program's own modules in a folder; call it once a process."""
+  octet_trainer.import_octet()
+  sys.path[0] = folder
   found = _own(sys.path)
   if found is None:
-    return None
+    return
   folder, spec = found
   home = types.ModuleType(_HOME)
   home.__path__ = [folder]
   sys.modules[_HOME] = home
-  importer = _Importer(spec)
-  builtins.__import__ = importer  # once, for as long as the program runs
-  return importer
+  builtins.__import__ = _Importer(spec)  # once, for as long as the program runs
+
+
+def name_of(module: str) -> str:
+  """The name in sys.modules of a module that the program calls so."""
+  importer = builtins.__import__
+  is_own = isinstance(importer, _Importer) and importer.is_own(module)
+  return f"{_HOME}.{module}" if is_own else module
 
 
 def main(argv: list[str]) -> None:
@@ -98,16 +105,12 @@ def main(argv: list[str]) -> None:
   program = arguments[0]
   if not is_module and not os.path.exists(program):
     sys.exit(f"{program}: there is no such file. A module is run by: -m {program}")
-  octet_trainer.import_octet()
   sys.argv[:] = arguments
-  sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(program))
-  importer = _tell_apart()
-  if not is_module:
-    runpy.run_path(program, run_name="__main__")
+  prepare(os.getcwd() if is_module else os.path.dirname(os.path.abspath(program)))
+  if is_module:
+    runpy.run_module(name_of(program), run_name="__main__", alter_sys=True)
   else:
-    is_own = importer is not None and importer.is_own(program)
-    name = f"{_HOME}.{program}" if is_own else program
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    runpy.run_path(program, run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -211,6 +211,17 @@ def test_a_hook_of_tf_train_may_be_the_base_of_a_programs_own(tmp_path):
   assert values == [(3, "global_step/sec"), (5, "global_step/sec")]
 
 
+def test_a_final_ops_hook_has_values_after_the_last_step(tmp_path):
+  def with_hook(features, labels, mode):
+    spec = programs.model_fn(features, labels, mode)
+    found.append(tf_estimator.FinalOpsHook(tf.train.get_global_step() + 1))
+    return spec._replace(training_hooks=[found[-1]])
+
+  found = []
+  programs.estimator(tmp_path, fn=with_hook).train(batches(16), steps=2)
+  assert found[-1].final_ops_values == 3
+
+
 def test_tensors_are_logged(tmp_path, monkeypatch):
   lines = []
   monkeypatch.setattr(logging, "info", lambda text, *args: lines.append(text % args))

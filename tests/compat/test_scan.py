@@ -11,7 +11,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from trainer.compat import __main__ as command
-from trainer.compat.scan import apis, imports, report, source, verdicts
+from trainer.compat.scan import apis, imports, report, source, trial, verdicts
 
 
 def changed(text, api="v1"):
@@ -393,3 +393,56 @@ def test_a_file_of_python_2_does_not_stand_in_the_way_of_others(tmp_path):
   alone = run_command(tmp_path / "b.py")
   assert alone.returncode == 2
   assert "cannot be read as Python 3" in alone.stderr
+
+
+# ------------------------------------------------------------------ names inside of TensorFlow
+
+
+@pytest.mark.parametrize(
+  ("text", "absent"),
+  [
+    ("from tensorflow.python.framework import ops\nops.convert_to_tensor", None),
+    ("from tensorflow.python.framework import ops\nops.no_such", "framework.ops.no_such"),
+    ("import tensorflow.python.util.nest as n\nn.flatten", None),
+    ("from tensorflow.python.gone import thing", "python.gone"),
+    ("try:\n  from tensorflow.python.gone import thing\nexcept ImportError:\n  pass", None),
+    ("from tensorflow.keras.layers import CuDNNLSTM", "keras.layers.CuDNNLSTM"),
+    ("import tensorflow as tf\ntf.train.Saver.restore", None),
+    (
+      "import tensorflow as tf\ntf.train.Saver.no_such",
+      "the class tf.train.Saver has no 'no_such'",
+    ),
+    ("import tensorflow as tf\ntf.estimator.ModeKeys.INFERENCE", "has no 'INFERENCE'"),
+  ],
+)
+def test_names_inside_of_tensorflow_and_of_classes_are_looked_up(tmp_path, text, absent):
+  (tmp_path / "program.py").write_text(text)
+  rows = rows_of(tmp_path / "program.py")
+  told = [row["advice"] for row in rows if row["status"] == verdicts.ABSENT]
+  assert len(told) == (absent is not None)
+  assert all(absent in one for one in told)
+
+
+def test_a_name_that_moved_inside_of_tensorflow_is_named_where_it_is_public():
+  verdict = verdicts.of("tensorflow.python.gone.DropoutWrapper", source.INSIDE)
+  assert verdict.advice.endswith("Use tf.nn.rnn_cell.DropoutWrapper.")
+
+
+def test_run_imports_each_module_in_a_process_of_its_own(tmp_path):
+  files = {
+    "package/__init__.py": "",
+    "package/inner.py": "import trainer.compat.v1 as tf\nfrom . import missing\n",
+    "trainer.py": "import trainer.compat.v1 as tf\nsize = 1\n",
+    "main.py": "import trainer.compat.v1 as tf\nfrom trainer import size\nassert tf.__version__\n",
+    "other.py": "raise ValueError('does not use TensorFlow')\n",
+  }
+  for name, text in files.items():
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+  sources = [source.read(path) for path in source.files([str(tmp_path)])]
+  failed = trial.failures(sources, [str(tmp_path)])
+  path = str(tmp_path / "package" / "inner.py")
+  assert failed == {
+    path: "ImportError: cannot import name 'missing' from 'package' "
+    f"({tmp_path / 'package' / '__init__.py'})"
+  }

@@ -2,9 +2,9 @@
 
 Reads the Python files, without running them, and prints the changes of their imports as a diff,
 whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`, and each name that
-they use: whether it is TensorFlow's own, comes from trainer.compat, or cannot work. Leaves with 1
-where a name cannot work, where it cannot tell which names a program means, and where a file is no
-Python 3.
+they use: whether it is TensorFlow's own, comes from trainer.compat, or cannot work. --run imports
+each module, in a process of its own. Leaves with 1 where a name cannot work, where it cannot tell
+which names a program means, where a file is no Python 3, and where an import fails that was tried.
 """
 
 import os
@@ -16,6 +16,11 @@ from trainer import errors
 from trainer.cli import command
 
 _WRITE = flags.DEFINE_bool("write", False, "Make the changes of the imports.")
+_RUN = flags.DEFINE_bool(
+  "run",
+  False,
+  "Import each module that uses TensorFlow, and tell which fail. What stands at its top runs.",
+)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 _API = flags.DEFINE_enum(
   "api",
@@ -27,7 +32,7 @@ _API = flags.DEFINE_enum(
 
 
 def main(argv: list[str]) -> None:
-  from trainer.compat.scan import apis, imports, report, source, verdicts
+  from trainer.compat.scan import apis, imports, report, source, trial, verdicts
 
   if len(argv) < 2:
     raise errors.SettingError(
@@ -44,23 +49,27 @@ def main(argv: list[str]) -> None:
     raise errors.SettingError(f"{path} cannot be read as Python 3: {why}")
   programs = apis.programs(sources, _API.value)
   found = report.rows(programs)
-  if _JSON.value:
-    told = report.as_json(programs, found, unread) + "\n"
-  else:
-    diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
-    lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
-    lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
-    told = "".join(diffs) + "".join(f"{line}\n" for line in lines)
+  diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
+  if _RUN.value and any(diffs) and not _WRITE.value:
+    raise errors.SettingError("--run imports what lies on the disk: give --write, too.")
   if _WRITE.value:  # before anything is told, for who reads it may stop: `... | head`
     for program in programs:
       for one in program.sources:
         changed = imports.changed(one, program.api)
         if changed != one.text:
           one.path.write_text(changed)
+  failed = trial.failures(sources, argv[1:]) if _RUN.value else {}
+  if _JSON.value:
+    told = report.as_json(programs, found, unread, failed) + "\n"
+  else:
+    lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
+    lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
+    lines += [f"failed  {path}: its import raises {why}" for path, why in failed.items()]
+    told = "".join(diffs) + "".join(f"{line}\n" for line in lines)
   _tell(told)
   is_unsure = any(program.api is None for program in programs)
   is_absent = any(row["status"] == verdicts.ABSENT for row in found)
-  sys.exit(bool(unread) or is_unsure or is_absent)
+  sys.exit(bool(unread) or is_unsure or is_absent or bool(failed))
 
 
 def _tell(text: str) -> None:

@@ -19,6 +19,8 @@ _RECURRENT = (
 )
 _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
 
+_CUDNN = ("Keras 3 has it in LSTM and GRU.", "keras.layers.LSTM or GRU, which use cuDNN on a GPU")
+
 # By name, (reason, replacement); an entry is also that of all names below it.
 TABLE = {
   "contrib.boosted_trees": _TREES,
@@ -50,6 +52,8 @@ TABLE = {
     "it left for a package of its own.",
     "tf.image, or tf.raw_ops.ImageProjectiveTransformV3",
   ),
+  "keras.layers.CuDNNGRU": _CUDNN,
+  "keras.layers.CuDNNLSTM": _CUDNN,
   "contrib.learn.Experiment": _EXPERIMENTS,
   "contrib.learn.learn_runner": _EXPERIMENTS,
   "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
@@ -88,10 +92,6 @@ TABLE = {
   "estimator.FeedFnHook": (
     "there are no placeholders to feed.",
     "an input_fn that gives a dataset",
-  ),
-  "estimator.FinalOpsHook": (
-    "it ran operations in a session after the last step.",
-    "a SessionRunHook whose end() reads variables by session.run",
   ),
   "estimator.canned.prediction_keys": (
     _INSIDE,
@@ -172,7 +172,8 @@ def reason_and_replacement(name: str, is_v2: bool = False) -> tuple[str, str]:
 
 def _reason_in_v2(name: str) -> tuple[str, str]:
   """Why a name is not among those of TensorFlow 2: it may be one of TensorFlow 1."""
-  found: Any = importlib.import_module("trainer.compat.v1")
+  # Keras is the same module in both: to ask it again would come back here.
+  found: Any = None if name.startswith("keras.") else importlib.import_module("trainer.compat.v1")
   for part in name.split("."):
     found = getattr(found, part, None)
     if found is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from trainer.compat.scan import imports, verdicts
 from trainer.compat.scan.apis import Program
-from trainer.compat.scan.source import PLAIN, V1, V2, Source
+from trainer.compat.scan.source import INSIDE, PLAIN, V1, V2, Source
 
 _PLACES = 3  # of a name that the table shows, and lines that say which names a program means
 _OWN = "trainer"
@@ -129,7 +129,8 @@ def table(found: list[dict[str, object]]) -> str:
     shown = ", ".join(places[:_PLACES]) + (
       f", ... ({len(places)})" if len(places) > _PLACES else ""
     )
-    lines.append(f"{row['status']:<7} tf.{row['name']}{through}")
+    prefix = "" if row["api"] == INSIDE else "tf."
+    lines.append(f"{row['status']:<7} {prefix}{row['name']}{through}")
     lines.append(f"          {shown}")
     if row["advice"]:
       lines.append(f"          {row['advice']}")
@@ -141,11 +142,18 @@ def table(found: list[dict[str, object]]) -> str:
   return "\n".join(lines)
 
 
-def as_json(programs: list[Program], found: list[dict[str, object]], unread: dict[str, str]) -> str:
-  """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why}}.
+def as_json(
+  programs: list[Program],
+  found: list[dict[str, object]],
+  unread: dict[str, str],
+  failed: dict[str, str],
+) -> str:
+  """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why},
+  "own_trainers": [...], "failed": {path: why}}.
 
   Args:
     unread: by path, why a file could not be read.
+    failed: by path, why an import failed that was tried.
   """
   told = [
     {
@@ -162,4 +170,5 @@ def as_json(programs: list[Program], found: list[dict[str, object]], unread: dic
     for source in program.sources
     if (text := diff(source, program.api))
   }
-  return json.dumps({"programs": told, "names": found, "diffs": diffs, "unread": unread}, indent=1)
+  whole = {"programs": told, "names": found, "diffs": diffs, "unread": unread, "failed": failed}
+  return json.dumps(whole | {"own_trainers": [*own_trainers(programs)]}, indent=1)

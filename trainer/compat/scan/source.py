@@ -9,6 +9,9 @@ from collections.abc import Iterator
 # that the program means by a plain `tensorflow`.
 V1, V2, PLAIN = "v1", "v2", ""
 
+# A name inside of TensorFlow that an import keeps: `tensorflow.python.framework.ops`.
+INSIDE = "tensorflow"
+
 # Modules whose names trainer.compat has: (the name that they have there, of which package). The
 # longest that fits is taken.
 ROOTS = {
@@ -86,6 +89,11 @@ class Import:
   node: ast.Import | ast.ImportFrom
 
   @property
+  def full(self) -> str:
+    """The whole dotted name that it binds."""
+    return f"{self.module}.{self.name}" if self.name else self.module
+
+  @property
   def target(self) -> str | None:
     """The name in trainer.compat's package ("" for itself), or None if it stays."""
     return target_of(self.module, self.name)[0]
@@ -103,7 +111,7 @@ class Use:
   Attributes:
     name: as trainer.compat has it: `layers.dense`, `estimator.ModeKeys.TRAIN`.
     line: where.
-    api: the package that has it: V1, V2, or PLAIN.
+    api: the package that has it: V1, V2, or PLAIN; INSIDE for a whole name of TensorFlow itself.
     of_plain: whether it is a name of TensorFlow 1 or 2 that is asked of a plain `tf`:
       `tf.compat.v1.layers.dense`.
     positional: how many arguments without a name it is called with; -1 where it is not called, or
@@ -182,9 +190,28 @@ def read(path: pathlib.Path) -> Source:
       bound[one.bound] = one.target, one.api
   for node in tree.body:
     bound |= _alias(node, bound)
-  uses = sorted(set(_uses(tree, bound)), key=lambda use: (use.line, use.name))
+  kept = [one for one in imports if one.target is None and one.module.startswith("tensorflow.")]
+  guarded = _guarded(tree)
+  # What is left out of `bound` may be absent: the program says what to do then.
+  bound |= {one.bound: (one.full, INSIDE) for one in kept if id(one.node) not in guarded}
+  uses = sorted(
+    {*_uses(tree, bound), *_imported(kept, bound)}, key=lambda use: (use.line, use.name)
+  )
   modules = [found for node in ast.walk(tree) for found in _modules(node)]
   return Source(path, text, imports, uses, modules)
+
+
+def _guarded(tree: ast.AST) -> set[int]:
+  """The identities of statements in a `try` that goes on where they raise."""
+  tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try) and node.handlers]
+  return {id(inner) for one in tries for each in one.body for inner in ast.walk(each)}
+
+
+def _imported(kept: list[Import], bound: dict[str, tuple[str, str]]) -> Iterator[Use]:
+  """What import statements themselves need of TensorFlow."""
+  for one in kept:
+    if bound.get(one.bound) == (one.full, INSIDE) and one.name != "*":
+      yield Use(one.full, one.node.lineno, INSIDE)
 
 
 def _alias(node: ast.stmt, bound: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

@@ -6,6 +6,8 @@ import importlib
 import types
 from typing import Any
 
+from trainer.compat.scan import source
+
 WORKS = "works"
 SHIM = "shim"
 ABSENT = "absent"
@@ -39,17 +41,20 @@ class Verdict:
 
 @functools.cache
 def of(name: str, api: str = "v1") -> Verdict:
-  """The Verdict of a dotted name. Attributes of what is no module are not looked at.
+  """The Verdict of a dotted name: of modules, what is in them, and attributes of classes.
 
   Args:
-    api: the package of trainer.compat, "v1" or "v2".
+    api: the package of trainer.compat, "v1" or "v2"; source.INSIDE for a name of TensorFlow itself.
   """
   from trainer.compat.names import absent, absent_names
 
+  if api == source.INSIDE:
+    return _inside(name)
   advice = _ADVICE.get(name, "")
   home = f"trainer.compat.{api}"
   found: Any = importlib.import_module(home)
-  for part in name.split("."):
+  parts = name.split(".")
+  for at, part in enumerate(parts):
     try:
       found = getattr(found, part)
     except AttributeError as error:
@@ -64,6 +69,57 @@ def of(name: str, api: str = "v1") -> Verdict:
       home = getattr(found, "__name__", home)
       continue
     home = getattr(found, "__module__", None) or ""  # constants say nothing of where they are from
+    if not _has(found, parts[at + 1 :]):
+      shown = ".".join(parts[: at + 1])
+      return Verdict(ABSENT, "", f"the class tf.{shown} has no {parts[at + 1]!r}.")
     break
   is_own = home.startswith("trainer") or getattr(found, "__wrapped__", None) is not None
   return Verdict(SHIM if is_own and home.startswith("trainer") else WORKS, home, advice)
+
+
+def _has(found: Any, parts: list[str]) -> bool:
+  """Whether a class has an attribute that is asked of it; of anything else that is not known."""
+  return not (parts and isinstance(found, type)) or hasattr(found, parts[0])
+
+
+# Modules in which names from inside of TensorFlow may be public, those of programs first.
+_PUBLIC = (
+  *("", "nn", "nn.rnn_cell", "layers", "train", "keras.layers", "losses", "metrics", "summary"),
+  *("estimator", "estimator.tpu", "estimator.export", "data", "data.experimental", "io", "math"),
+  *("initializers", "keras.optimizers", "keras.regularizers", "keras.backend", "keras", "logging"),
+  *("saved_model", "test", "feature_column", "config", "distribute", "image", "random", "sparse"),
+  *("contrib.layers", "contrib.rnn", "contrib.tpu", "contrib.framework", "contrib.training"),
+)
+
+
+def _inside(name: str) -> Verdict:
+  """The Verdict of a whole name of TensorFlow itself, which the installed one is asked for."""
+  parts = name.split(".")
+  found, end = None, len(parts)
+  while found is None:
+    try:
+      found = importlib.import_module(".".join(parts[:end]))
+    except ImportError:
+      end -= 1
+  home = found.__name__
+  for at, part in enumerate(parts[end:], end):
+    if not isinstance(found, types.ModuleType | type):
+      break
+    if not hasattr(found, part):
+      reason = f"the installed TensorFlow has no {'.'.join(parts[: at + 1])}."
+      return Verdict(ABSENT, "", reason + _public(name))
+    found = getattr(found, part)
+  return Verdict(WORKS, home)
+
+
+def _public(name: str) -> str:
+  """What to use for a name from inside of TensorFlow; "" where that is not known."""
+  from trainer.compat.names import absent_names
+
+  if absent_names.is_known(name.removeprefix("tensorflow.")):
+    return f" Use {absent_names.reason_and_replacement(name.removeprefix('tensorflow.'))[1]}."
+  for module in _PUBLIC:
+    full = ".".join(filter(None, [module, name.rpartition(".")[2]]))
+    if of(full).status != ABSENT:
+      return f" Use tf.{full}."
+  return ""

@@ -20,8 +20,8 @@ _VERSION = {"VERSION": "1.15.5", "__version__": "1.15.5"}
 # What estimators of TensorFlow 1 and 2 have.
 ESTIMATOR = {
   "trainer": "ModeKeys WarmStartSettings",
-  f"{_TF1}.train": """CheckpointSaverListener NanLossDuringTrainingError SecondOrStepTimer
-    SessionRunArgs SessionRunContext SessionRunHook SessionRunValues VocabInfo""",
+  f"{_TF1}.train": """CheckpointSaverListener FinalOpsHook NanLossDuringTrainingError
+    SecondOrStepTimer SessionRunArgs SessionRunContext SessionRunHook SessionRunValues VocabInfo""",
   ".estimator.estimator": "Estimator",
   ".estimator.exporters": "BestExporter Exporter FinalExporter LatestExporter",
   ".estimator.extenders": "add_metrics",
