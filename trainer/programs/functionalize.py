@@ -164,7 +164,7 @@ class Functionalized:
     if operation.type in random_operations.STATEFUL:
       return self._draw(operation, inputs, state, prefix)
     if not any(isinstance(value, _Handle) for value in inputs):
-      if any(value.dtype == tf.resource for value in inputs):
+      if any(tensor.dtype == tf.resource for tensor in operation.inputs):
         raise ImpureError(
           operation,
           "works with what the host alone has, such as a look-up table: do it in the input_fn.",
