@@ -83,7 +83,7 @@ def main():
     sys.exit("playwright is not installed: `pip install playwright`")
   with tempfile.TemporaryDirectory() as folder, sync_api.sync_playwright() as playwright:
     export_base = serve_under_load.train_digits(folder)
-    with serve_under_load.server(export_base, "tensorflow") as (address, _):
+    with serve_under_load.server(export_base, "tensorflow") as (address, _, _):
       # Without its sandbox, which does not start for root.
       browser = playwright.chromium.launch(executable_path=arguments.browser, args=["--no-sandbox"])
       check(browser.new_page(viewport={"width": 900, "height": 760}), address, arguments.screenshot)

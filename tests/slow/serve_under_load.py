@@ -37,7 +37,7 @@ CONNECTIONS = 64
 _NAME = "loaded"
 
 # What wrk does at its end: a line of JSON.
-_SCRIPT = """
+SCRIPT = """
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 wrk.body = [==[{body}]==]
@@ -61,7 +61,7 @@ def train_digits(folder):
 
 @contextlib.contextmanager
 def server(export_base, engine):
-  """Yields the address of a server, and a list of the lines that it logs."""
+  """Yields the address of a server, what reads its log, and the id of its process."""
   command = [sys.executable, "-m", "trainer.serve", f"--export_base={export_base}", "--port=0"]
   command += [f"--name={_NAME}", f"--engine={engine}", "--reload_secs=1"]
   with tempfile.TemporaryFile("w+") as log, subprocess.Popen(command, stderr=log) as process:
@@ -71,7 +71,7 @@ def server(export_base, engine):
         if process.poll() is not None or time.monotonic() > deadline:
           sys.exit(f"The server did not start:\n{_read(log)}")
         time.sleep(0.2)
-      yield found[1], lambda: _read(log)
+      yield found[1], lambda: _read(log), process.pid
     finally:
       process.kill()
 
@@ -172,7 +172,7 @@ def wait_for_version(address, version, limit):
 def load(address, export_base, seconds, folder):
   """Runs wrk, and meanwhile publishes a newer export and sends what cannot be used."""
   script = os.path.join(folder, "post.lua")
-  pathlib.Path(script).write_text(_SCRIPT.format(body=good_request(address)))
+  pathlib.Path(script).write_text(SCRIPT.format(body=good_request(address)))
   command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout=30s", f"-s{script}"]
   url = f"{address}/v1/models/{_NAME}:predict"
   with subprocess.Popen([*command, url], stdout=subprocess.PIPE, text=True) as wrk:
@@ -201,7 +201,7 @@ def main():
     export_base = arguments.export_base or train_digits(folder)
     copied = os.path.join(folder, "copied")
     shutil.copytree(export_base, copied)
-    with server(copied, arguments.engine) as (address, log):
+    with server(copied, arguments.engine) as (address, log, _):
       print("\n".join(line for line in log().splitlines() if "Engine for" in line))
       found = load(address, copied, arguments.seconds, folder)
       metrics = get(address, "/metrics")

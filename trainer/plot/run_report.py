@@ -107,7 +107,8 @@ def results(lines: Sequence[Mapping[str, Any]]) -> dict[str, str]:
       if metric in _SPEEDS:
         value = statistics.median(line[metric] for line in lines if line["kind"] == kind)
         what = "median"
-      found[f"{curves.label(metric)}, {what}"] = _value(value)
+      text = f"{value:.1%}" if metric == "input_wait" else _value(value)
+      found[f"{curves.label(metric)}, {what}"] = text
   return found
 
 
@@ -169,7 +170,7 @@ def _shares(row, names):
   """Returns a classifier's prediction with the columns that a table of predictions prints."""
 
   def percent(share):
-    return f"{100 * share:.1f} %"
+    return f"{share:.1%}"
 
   predicted, shares = row["class"], row["probabilities"]
   others = sorted(set(range(len(shares))) - {predicted}, key=lambda place: -shares[place])

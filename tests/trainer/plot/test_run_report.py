@@ -225,6 +225,12 @@ def test_a_loss_that_is_no_number(bare):
   assert tiles(write(bare)[0])["loss, train"] == "not a number"
 
 
+def test_a_share_is_in_percent(bare):
+  metrics_file.append(bare, "train", 40, {"loss": 1.0, "input_wait": 0.0191})
+  lines = metrics_file.read(bare)[-1:]
+  assert run_report.results(lines)["input wait (share of time), median"] == "1.9%"
+
+
 def test_an_older_evaluation_says_of_which_step_it_is(bare):
   metrics_file.append(bare, "eval_small", 20, {"accuracy": 0.5})
   text, _ = write(bare)
@@ -263,8 +269,8 @@ def test_a_classifiers_predictions_are_names_and_percent(bare):
   assert write(bare)[1].tables == [
     [
       ["", "predicted", "probability", "next", "id"],
-      ["0", "dog", "70.0 %", "cat 25.0 %, 2 5.0 %", "a"],  # nothing was predicted to be class 2
-      ["1", "cat", "100.0 %", "2 0.0 %, dog 0.0 %", "b"],
+      ["0", "dog", "70.0%", "cat 25.0%, 2 5.0%", "a"],  # nothing was predicted to be class 2
+      ["1", "cat", "100.0%", "2 0.0%, dog 0.0%", "b"],
     ]
   ]
 

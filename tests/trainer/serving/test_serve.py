@@ -1,5 +1,6 @@
 """The command that serves: mistakes are told before a model is loaded, and it answers."""
 
+import gc
 import json
 import re
 import signal
@@ -14,6 +15,14 @@ from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.cli import installation
 from trainer.serving import serve as serve_lib
+
+
+@pytest.fixture(autouse=True)
+def frozen(monkeypatch):
+  """How often what lives was left out of garbage collection; in this process it is not."""
+  calls = []
+  monkeypatch.setattr(gc, "freeze", lambda: calls.append(True))
+  return calls
 
 
 @pytest.mark.parametrize(
@@ -49,6 +58,20 @@ def test_the_extra_that_is_missing(monkeypatch):
   monkeypatch.setattr(serve_lib.importlib.util, "find_spec", lambda name: None)
   with pytest.raises(errors.SettingError, match=re.escape(installation.command("serve"))):
     serve_lib.serve("x")
+
+
+def test_imports_are_left_out_of_garbage_collection_and_models_are_not(frozen, monkeypatch):
+  pytest.importorskip("fastapi", reason="needs the extra [serve]")
+  pytest.importorskip("uvicorn", reason="needs the extra [serve]")
+  from trainer.serving import catalogue
+
+  def load(*arguments, **settings):
+    assert frozen == [True]
+    raise errors.InputError("There are no exports.")
+
+  monkeypatch.setattr(catalogue, "load", load)
+  with pytest.raises(errors.InputError):
+    serve_lib.serve("x", port=0)
 
 
 def test_it_answers_and_ends(tmp_path):
