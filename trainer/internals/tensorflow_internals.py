@@ -9,6 +9,9 @@ import tensorflow as tf
 
 from trainer.internals import private_names
 
+# The recurrent cells of TensorFlow 1, which `import tensorflow` brings along.
+RNN_CELLS = private_names.find("tensorflow.python.keras.layers.legacy_rnn.rnn_cell_impl")
+
 # Functions that Octet replaces: (owner, name) for `patches.replaces`.
 
 # Creates every operation of a function's graph.

@@ -27,10 +27,11 @@ class LSTMBlockFusedCell(rnn_cell.LSTMBlockCell):
     name: str = "lstm_fused_cell",
   ):
     super().__init__(num_units, forget_bias, cell_clip, use_peephole, dtype, reuse, name)
+    self.input_spec = None  # that of a cell asks for the inputs of one step
 
   @property
   def num_units(self) -> int:
-    return self._units
+    return self.output_size
 
   def __call__(
     self,
