@@ -7,7 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import ModeKeys
-from trainer.compat.estimator import mode_keys
+
+_MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
 
 
 def _check(spec: Any) -> None:
@@ -17,7 +18,9 @@ def _check(spec: Any) -> None:
     ValueError: its mode needs what is None; or the loss is not one number.
     TypeError: something is no tensor.
   """
-  mode = mode_keys.check(spec.mode)
+  mode = spec.mode
+  if mode not in _MODES:
+    raise ValueError(f"Mode not recognized: {mode!r}; expected one of {', '.join(_MODES)}.")
   if spec.train_op is None and mode == ModeKeys.TRAIN:
     raise ValueError("Missing train_op: mode TRAIN needs one.")
   if spec.loss is None and mode in (ModeKeys.TRAIN, ModeKeys.EVAL):

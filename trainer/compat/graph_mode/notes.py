@@ -1,15 +1,8 @@
 """What a program should know once: an argument that has no meaning here, a number that differs."""
 
-from absl import logging
+from trainer.cli import notices
 
-_told: set[str] = set()
-
-
-def tell_once(message: str) -> None:
-  """Logs a message the first time that it is given in this process."""
-  if message not in _told:
-    _told.add(message)
-    logging.warning("%s", message)
+tell_once = notices.warn_once
 
 
 def tell_of_unused(where: str, given: dict[str, object], reasons: dict[str, str]) -> None:

@@ -1,5 +1,7 @@
-"""tf.nn.rnn_cell: TensorFlow's own cells, on get_variable, with the names of TensorFlow 1
-(`basic_lstm_cell/kernel`). It still has them, under no public name; and LSTMBlockCell of tf.contrib.
+"""tf.nn.rnn_cell: TensorFlow's own cells, which it still has, under no public name.
+
+They are on get_variable, with the names of TensorFlow 1 (`basic_lstm_cell/kernel`). Beside them
+stands LSTMBlockCell of tf.contrib.
 """
 
 from typing import Any
