@@ -11,7 +11,6 @@ Each part is a process of its own with a time limit, since a TPU belongs to one 
    evaluated again, there and on the CPU; predicted for, with the checkpoint and with the export.
 3. Digits killed at five moments and started again: weights and losses as undisturbed, to the bit.
 4. The CIFAR-10 network in float32 and bfloat16: trained, gone on with, evaluated, exported.
-5. The first training conformance tests, beside eight virtual cores.
 
 It ends with exit code 1 if a part fails, after all others. CIFAR-10's images are random unless
 --tfds names the folder that has them: the speed does not depend on what is in them.
@@ -49,14 +48,6 @@ def parts(arguments, out):
     30,
   )
   yield from cifar10(arguments, out)
-  if quick:  # these tests take most of an hour on a CPU
-    return
-  yield gpu.Part(
-    "conformance",
-    ["-m", "pytest", "-q", "-n", "0", "tests/conformance/test_training.py"],
-    30,
-    {"OCTET_TEST_DEVICES": device},
-  )
 
 
 def digits(device, steps, out):

@@ -1,8 +1,8 @@
 """Trains many steps in one call of the device.
 
 A training loop is a `tf.function` that takes an iterator and a number of steps. Python pays its
-overhead once a loop, not once a step. `outer_loop` decides how many steps a loop has. `multi_step`
-has the loops of TPUs and of XLA, in which the steps are one program.
+overhead once a loop, not once a step. `outer_loop` decides how many steps a loop has. In the loops
+of `multi_step` and `xla_steps` the steps are one program.
 """
 
 import dataclasses
