@@ -133,9 +133,11 @@ class LoadedModel:
     unknown = sorted(set(features) - set(inputs))
     missing = sorted(set(inputs) - set(features))
     if unknown or missing:
+      of_raw = f" Its signature {FROM_RAW} takes {', '.join(self.raw)}."
       raise errors.InputError(
         f"The model takes {', '.join(sorted(inputs))}; "
         + (f"{missing[0]!r} is missing." if missing else f"it knows no {unknown[0]!r}.")
+        + (of_raw if self.raw and signature == DEFAULT else "")
       )
     arrays = {name: _array(name, features[name], spec) for name, spec in inputs.items()}
     sizes = {name: len(array) for name, array in arrays.items()}

@@ -168,6 +168,11 @@ def test_requests_that_cannot_be_used(row, message, loaded):
     rest.predict_request(body, loaded)
 
 
+def test_columns_for_another_signature(loaded):
+  with pytest.raises(errors.InputError, match="Its signature from_raw takes mean age, job"):
+    rest.predict_request(b'{"instances": [{"mean age": 20, "job": "cook"}]}', loaded)
+
+
 def test_a_text_that_must_be_there(tmp_path):
   saved = export(tmp_path, lambda params: input_fn(params, optional=["mean age"]))
   loaded = predictor.Predictor(saved, "tensorflow").loaded
