@@ -25,6 +25,7 @@ from trainer.settings import kinds
 ROOT = pathlib.Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "tpu_compile_results.md"
 TOPOLOGIES = ("v3-8", "v5e-8")
+SLICES = {"cifar10_cnn.gin": ("v3-512",)}
 
 
 def stand_in(shape, classes, key="image", dtype="float32"):
@@ -114,7 +115,7 @@ def table(results):
   cases = [
     (name, topology_name, kind)
     for name in sorted(shipped())
-    for topology_name in TOPOLOGIES
+    for topology_name in (*TOPOLOGIES, *SLICES.get(name, ()))
     for kind in kinds.Kind
   ]
   reports: list[tuple] = []
@@ -138,8 +139,9 @@ def table(results):
     "",
     "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a "
     "TPU: the figures are those of the compiler, for one",
-    "core of eight, at the per-core batch of the experiment on eight cores. A training is the "
-    "program of as many steps as a TPU does in one;",
+    "core of eight, or of 512, at the experiment's per-core batch on so many. A program has as "
+    "many steps as a TPU does in one, and of an",
+    "evaluation no more groups than its input has;",
     '"input" is what a core gets for all of them at once, and "memory" holds it too. '
     "Seconds are those of all stages, on two CPU cores with",
     "other work too.",
@@ -203,7 +205,7 @@ def main():
     missing = [
       (topology_name, kind)
       for kind in arguments.steps
-      for topology_name in arguments.topology
+      for topology_name in (*arguments.topology, *SLICES.get(name, ()))
       if arguments.again or not report_path(name, topology_name, kind, results).exists()
     ]
     for topology_name, kind, passed in check_experiment(name, missing, results) if missing else ():
