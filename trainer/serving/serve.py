@@ -68,9 +68,11 @@ def serve(
 
     # What was imported, some 450,000 objects, lives to the end. A full garbage collection, which
     # many new connections bring about, would look at each and stop all requests for 0.3 s (AMD
-    # EPYC). Models are loaded later: those that newer exports replace are collected.
+    # EPYC). Models are loaded later: those that newer exports replace are collected. The objects of
+    # 2,000 connections take 0.1 s: Python's thresholds, 700 and 10, look at them too often.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     served = catalogue.load(
       folders,
       labels,

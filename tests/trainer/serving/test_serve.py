@@ -22,6 +22,7 @@ def frozen(monkeypatch):
   """How often what lives was left out of garbage collection; in this process it is not."""
   calls = []
   monkeypatch.setattr(gc, "freeze", lambda: calls.append(True))
+  monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
   return calls
 
 
