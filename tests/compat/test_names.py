@@ -1,0 +1,57 @@
+"""The tables of trainer.compat.v1 and v2: each entry can be imported and has what it says."""
+
+import importlib
+import importlib.util
+import pathlib
+import types
+
+import pytest
+
+import trainer
+from trainer.compat import v1, v2
+from trainer.compat.names import absent, modules
+
+TABLES = {"trainer.compat.v1": v1.MODULES, "trainer.compat.v2": v2.MODULES}
+NEEDS = {"hub": "tensorflow_hub"}
+
+
+@pytest.mark.parametrize(
+  ("package", "public"), [(package, public) for package in TABLES for public in TABLES[package]]
+)
+def test_a_module_has_the_names_that_its_entry_says(package, public):
+  entry = TABLES[package][public]
+  full = f"{package}.{public}".rstrip(".")
+  module = importlib.import_module(full)
+  for name in (*entry.homes, *entry.constants):
+    assert getattr(module, name) is not None
+  missing = public in NEEDS and importlib.util.find_spec(NEEDS[public]) is None
+  if not missing:
+    assert {*entry.homes, *entry.constants} <= set(dir(module))
+  for one in entry.own:
+    assert modules._public(modules._module(one)).items() <= vars(module).items()
+
+
+def test_the_packages_of_names_have_no_files_but_their_tables():
+  compat = pathlib.Path(trainer.__file__).parent / "compat"
+  found = [path.name for package in ("v1", "v2") for path in (compat / package).rglob("*.py")]
+  assert found == ["__init__.py", "__init__.py"]
+
+
+def test_a_table_makes_modules_and_says_why_there_is_no_other(monkeypatch):
+  package = types.ModuleType("trainer.compat.v3")
+  package.__path__ = []
+  monkeypatch.setitem(modules.sys.modules, package.__name__, package)
+  monkeypatch.setattr(modules, "_tables", dict(modules._tables))
+  package.__getattr__, package.__dir__ = modules.add(
+    package.__name__,
+    {
+      "": modules.Names("math", version="3"),
+      "numbers": modules.Names(".graph_mode.notes", homes={"math": "e tau whole=pi"}),
+    },
+  )
+  assert (package.version, package.pi, package.numbers.whole) == ("3", package.pi, package.pi)
+  assert dir(package.numbers)[-4:] == ["e", "tau", "tell_of_unused", "whole"]
+  with pytest.raises(absent.AbsentNameError, match="trainer.compat.v3 has no numbers.pi"):
+    _ = package.numbers.pi
+  with pytest.raises(absent.AbsentModuleError, match="trainer.compat.v3 has no letters"):
+    importlib.import_module("trainer.compat.v3.letters")
