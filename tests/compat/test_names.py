@@ -3,11 +3,13 @@
 import importlib
 import importlib.util
 import pathlib
+import re
 import types
 
 import pytest
 
 import trainer
+from docs.tools import architecture, draw
 from trainer.compat import v1, v2
 from trainer.compat.names import absent, modules
 
@@ -55,3 +57,25 @@ def test_a_table_makes_modules_and_says_why_there_is_no_other(monkeypatch):
     _ = package.numbers.pi
   with pytest.raises(absent.AbsentModuleError, match="trainer.compat.v3 has no letters"):
     importlib.import_module("trainer.compat.v3.letters")
+
+
+def rooms():
+  """The rooms of compat from the bottom to the top, as docs/architecture.md names them."""
+  table = architecture.PAGE.read_text().partition("## The rooms of `compat/`")[2]
+  cells = [line.split("|")[1] for line in table.partition("\n## ")[0].splitlines() if "`" in line]
+  return [name for cell in cells for name in re.findall(r"`(\w+)/`", cell)]
+
+
+def test_rooms_import_from_rooms_below_them():
+  order = rooms()
+  compat = pathlib.Path(trainer.__file__).parent / "compat"
+  assert sorted(order) == sorted(path.parent.name for path in compat.glob("*/__init__.py"))
+  upwards = [
+    f"{path}: {module}"
+    for room in order
+    for path in (compat / room).rglob("*.py")
+    for module in draw.imported(path.read_text())
+    if module.startswith("trainer.compat.")
+    and order.index(module.split(".")[2]) > order.index(room)
+  ]
+  assert upwards == []
