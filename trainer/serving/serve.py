@@ -66,13 +66,7 @@ def serve(
     from trainer.serving import bodies, catalogue, server
     from trainer.serving import connections as connections_lib
 
-    # What was imported, some 450,000 objects, lives to the end. A full garbage collection, which
-    # many new connections bring about, would look at each and stop all requests for 0.3 s (AMD
-    # EPYC). Models are loaded later: those that newer exports replace are collected. The objects of
-    # 2,000 connections take 0.1 s: Python's thresholds, 700 and 10, look at them too often.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    _collect_garbage_seldom()
     served = catalogue.load(
       folders,
       labels,
@@ -101,6 +95,19 @@ def serve(
       timeout_keep_alive=30,
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _collect_garbage_seldom():
+  """Spares requests the full garbage collections that many new connections bring about.
+
+  What was imported before, some 450,000 objects, lives to the end: to look at each of them stops
+  all requests for 0.3 s (AMD EPYC). Models that are loaded later are collected, once newer exports
+  replace them. The objects of 2,000 connections take 0.1 s, and Python's thresholds, 700 and 10,
+  would have them looked at too often.
+  """
+  gc.collect()
+  gc.freeze()
+  gc.set_threshold(20_000, 20, 20)
 
 
 def _folders(export_base, name, models):
