@@ -168,3 +168,10 @@ def test_dynamic_rnn_makes_its_variables_in_a_model_fn_of_each_mode(tmp_path):
   assert len(list(made.predict(input_fn))) == 4
   assert np.isfinite(made.evaluate(input_fn)["loss"])
   assert "rnn/basic_lstm_cell/kernel" in made.get_variable_names()
+
+
+def test_a_cell_is_a_layer():
+  cell = tf.nn.rnn_cell.GRUCell(2)
+  assert isinstance(cell, tf.layers.Layer)
+  assert not isinstance(cell, tf.layers.Dense)
+  assert isinstance(contrib.rnn.LSTMBlockCell(2), tf.nn.rnn_cell.LSTMCell)

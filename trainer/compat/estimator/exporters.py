@@ -40,7 +40,7 @@ class _SavedModelExporter(Exporter):
     serving_input_receiver_fn: Callable,
     assets_extra: Any = None,
     as_text: bool = False,
-    exports_to_keep: int | None = None,
+    exports_to_keep: int | None = 5,
   ):
     if exports_to_keep is not None and exports_to_keep <= 0:
       raise ValueError(f"{name}: exports_to_keep must be greater than 0; got {exports_to_keep}.")
@@ -66,16 +66,6 @@ class _SavedModelExporter(Exporter):
 class LatestExporter(_SavedModelExporter):
   """Exports every model that is evaluated."""
 
-  def __init__(
-    self,
-    name: str,
-    serving_input_receiver_fn: Callable,
-    assets_extra: Any = None,
-    as_text: bool = False,
-    exports_to_keep: int | None = 5,
-  ):
-    super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
-
   def export(
     self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
   ) -> Any:
@@ -92,7 +82,7 @@ class FinalExporter(_SavedModelExporter):
     assets_extra: Any = None,
     as_text: bool = False,
   ):
-    super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
+    super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, None)
 
   def export(
     self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export

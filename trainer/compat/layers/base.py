@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.compat.graph_mode import keras_names
+from trainer.internals.tensorflow_internals import RNN_CELLS
 
 v1 = tf.compat.v1
 
@@ -51,6 +52,11 @@ class Mixing(type):
         "two kinds in Keras 3: derive it from one of them."
       )
     return super().__new__(mcs, name, found, namespace)
+
+  def __instancecheck__(cls, instance: Any) -> bool:
+    # The recurrent cells derive from TensorFlow's own layer of this name.
+    is_cell = cls is Layer and isinstance(instance, RNN_CELLS.RNNCell)
+    return is_cell or super().__instancecheck__(instance)
 
 
 class Layer(metaclass=Mixing):
