@@ -30,6 +30,12 @@ class SessionTest(tf.test.TestCase):
     names = [variable.op.name for variable in tf.trainable_variables()]
     assert names == ["dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"]
 
+  def test_the_initial_value_of_a_variable_is_an_input_of_its_assignment(self):
+    tf.layers.dense(self.x, 2, use_bias=False)
+    (kernel,) = tf.trainable_variables()
+    assert kernel.initializer.type == "Assign"  # what walks a graph from tensor to tensor finds
+    assert kernel.initializer.outputs
+
   def test_an_optimizer_trains(self):
     w = tf.get_variable("w", initializer=[1.0, 2.0])
     train_op = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(w * w))

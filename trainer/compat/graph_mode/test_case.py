@@ -15,9 +15,16 @@ import tensorflow as tf
 
 from trainer.compat.graph_mode import habits
 
+v1 = tf.compat.v1
+
 
 class TestCase(tf.test.TestCase):
   """tf.test.TestCase, whose methods run in a graph with the habits of one."""
+
+  def setUp(self) -> None:
+    super().setUp()
+    # As in TensorFlow 1: programs that walk a graph find initializers by their inputs.
+    v1.get_variable_scope().set_use_resource(False)
 
   def run(self, result: Any = None) -> Any:
     # TestCase.setUp of TensorFlow begins a graph of its own: any of them is the test's.

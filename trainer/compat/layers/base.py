@@ -146,7 +146,7 @@ class Layer(metaclass=Mixing):
     **unknown: Any,
   ) -> tf.Variable:
     """Makes a variable in the layer's scope; see get_variable."""
-    del use_resource, partitioner, unknown
+    del use_resource, partitioner, unknown  # the scope says which: a test's has none
     variable = v1.get_variable(
       name,
       shape=[int(size) for size in shape],
@@ -155,7 +155,6 @@ class Layer(metaclass=Mixing):
       regularizer=regularizer,
       trainable=self.trainable and trainable is not False,
       constraint=constraint,
-      use_resource=True,
       synchronization=synchronization,
       aggregation=aggregation,
     )
