@@ -2,10 +2,11 @@
 compares the weights with those of workers that were left alone.
 
     python -m tests.slow.lost_workers --kills=20
-    python -m tests.slow.lost_workers --kills=10 --workers=2 --device=xla:2
+    python -m tests.slow.lost_workers --kills=10 --workers=2 --device=xla:2 --by_checkpoints
 
 XLA devices must come to the same bits, other devices to 1e-5: TensorFlow's sums over workers are
-not always in the same order.
+not always in the same order. With --by_checkpoints each kill comes a moment after a new checkpoint:
+where workers take long to start, few moments would fall into the steps.
 
 Each process is started again as soon as it ends with exit code 75 or was killed, as Kubernetes and
 Slurm do, whatever the others are doing. The moments fall into all that workers do: they start, wait
@@ -186,7 +187,7 @@ class Record:
     self.victims, self.moments, self.ended, self.differences = [], [], [], []
 
 
-def disturbed(folder, count, steps, device, kills, whole, expected, seed):
+def disturbed(folder, count, steps, device, kills, whole, expected, seed, by_checkpoints):
   """Kills workers until there were so many kills, and trains to the end; returns the Record."""
   randomness, record, number = random.Random(seed), Record(), 0
   while len(record.victims) < kills or not record.differences:
@@ -195,7 +196,7 @@ def disturbed(folder, count, steps, device, kills, whole, expected, seed):
     os.mkdir(place)
     workers = Workers(place, count, steps, device)
     try:
-      _disturb(workers, count, kills, whole, record, randomness)
+      _disturb(workers, count, kills, whole, record, randomness, by_checkpoints)
       difference = compare(expected, values(workers.model_dir))
     finally:
       workers.close()
@@ -208,11 +209,12 @@ def disturbed(folder, count, steps, device, kills, whole, expected, seed):
   return record
 
 
-def _disturb(workers, count, kills, whole, record, randomness):
+def _disturb(workers, count, kills, whole, record, randomness, by_checkpoints):
   """Lets workers come to their end, and kills one again and again after a random time."""
-  waiting = set()  # for those that a kill makes end
+  newest, waiting = workers.newest_step(), set()  # for those that a kill makes end
   changed = killed = time.monotonic()
-  next_kill = changed + randomness.uniform(0, 0.7 * whole)
+  wait = 0 if by_checkpoints else 0.7 * whole
+  next_kill = changed + randomness.uniform(0, wait)
   while True:
     restarted, done = workers.follow()
     now = time.monotonic()
@@ -222,14 +224,17 @@ def _disturb(workers, count, kills, whole, record, randomness):
       waiting.discard(each)
       if not waiting and killed is not None:
         record.ended.append(now - killed)
-        killed, next_kill = None, now + randomness.uniform(0, 0.7 * whole)
+        killed, next_kill = None, now + randomness.uniform(0, wait)
     if done:
       return
     assert now - changed < _SURE_SECONDS, f"no worker of {waiting} has ended"
-    if not waiting and len(record.victims) < kills and now > next_kill:
+    is_new = not by_checkpoints or workers.newest_step() > newest
+    if not waiting and len(record.victims) < kills and now > next_kill and is_new:
+      time.sleep(randomness.uniform(0, 2) if by_checkpoints else 0)
+      newest = workers.newest_step()
       victim = randomness.randrange(count)
       moment = workers.kill(victim)
-      next_kill = now + randomness.uniform(0, 0.7 * whole)
+      next_kill = now + randomness.uniform(0, wait)
       if moment is not None:
         record.victims.append(victim)
         record.moments.append(moment)
@@ -249,6 +254,7 @@ def main():
   parser.add_argument("--steps", type=int, default=60)
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--device", default="cpu")
+  parser.add_argument("--by_checkpoints", action="store_true")
   arguments = parser.parse_args()
   # Threads of BLAS would not live on in a fork.
   os.environ.update(TF_CPP_MIN_LOG_LEVEL="2", OPENBLAS_NUM_THREADS="1")
@@ -262,7 +268,15 @@ def main():
     expected, whole = undisturbed(os.path.join(folder, "alone"), count, steps, device)
     print(f"{count} workers ({device}), {steps} steps, undisturbed in {whole:.0f} s", flush=True)
     record = disturbed(
-      folder, count, steps, device, arguments.kills, whole, expected, arguments.seed
+      folder,
+      count,
+      steps,
+      device,
+      arguments.kills,
+      whole,
+      expected,
+      arguments.seed,
+      arguments.by_checkpoints,
     )
   worst = max(record.differences)
   print(
