@@ -55,11 +55,7 @@ def serve(
   """
   folders = _folders(export_base, name, models)
   labels = served_names.parse_labels(version_labels, folders)
-  missing = [module for module in ("fastapi", "uvicorn") if not importlib.util.find_spec(module)]
-  if missing:
-    raise errors.SettingError(
-      f"trainer.serve needs {' and '.join(missing)}: `{installation.command('serve')}` brings it."
-    )
+  _require_server()
   with contextlib.closing(_bind(host, port)) as listening:
     import uvicorn
 
@@ -95,6 +91,14 @@ def serve(
       timeout_keep_alive=30,
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _require_server():
+  missing = [module for module in ("fastapi", "uvicorn") if not importlib.util.find_spec(module)]
+  if missing:
+    raise errors.SettingError(
+      f"trainer.serve needs {' and '.join(missing)}: `{installation.command('serve')}` brings it."
+    )
 
 
 def _collect_garbage_seldom():
