@@ -174,7 +174,7 @@ def test_a_context_is_given_where_cores_stand_in_for_a_tpu(tmp_path, device, use
     receiver_fn = tf_estimator.export.build_raw_serving_input_receiver_fn(receiver)
     estimator.export_saved_model(str(tmp_path / "export"), receiver_fn)
     assert seen.pop("model_fn export") is None
-  count = 2 if is_given else None
+  count = estimator.device.replicas if is_given else None
   assert seen == dict.fromkeys(
     ["input_fn", "model_fn train", "model_fn eval", "model_fn infer"], count
   )
