@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import pathlib
 import re
+import sys
 import types
 
 import pytest
@@ -39,6 +40,17 @@ def test_the_packages_of_names_have_no_files_but_their_tables():
   assert found == ["__init__.py", "__init__.py"]
 
 
+@pytest.fixture
+def imported():
+  """What is imported beside what was is forgotten at the end: others look into each module."""
+  before = set(sys.modules)
+  yield
+  for name in set(sys.modules) - before:
+    if name.startswith("trainer.compat.v3"):
+      del sys.modules[name]
+
+
+@pytest.mark.usefixtures("imported")
 def test_a_table_makes_modules_and_says_why_there_is_no_other(monkeypatch):
   package = types.ModuleType("trainer.compat.v3")
   package.__path__ = []

@@ -21,15 +21,14 @@ def of(path):
   return json.loads(path.read_text())
 
 
-def test_its_metrics_are_drawn_and_told(version, tmp_path):
+def test_its_metrics_are_drawn_and_told(version):
   run = version / "run"
   found = curves.collect([str(run)])
   accuracy = {curve.kind: curve for curve in found["accuracy"]}
   assert accuracy["eval"].steps == accuracy["eval_train"].steps == [20, 40, 60]
   losses = next(curve for curve in found["loss"] if curve.kind == "train")
   assert losses.steps == [10, 20, 30, 40, 50, 60]
-  run_report.save(str(tmp_path / "report.html"), str(run), {})
-  page = (tmp_path / "report.html").read_text()
+  page = run_report.page(str(run), found)
   for told in (f"{accuracy['eval'].values[-1]:.4g}"[:5], "EarlyStopping.patience = 3", "best"):
     assert told in page
 

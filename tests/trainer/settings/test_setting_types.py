@@ -192,6 +192,15 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "clip_norm": "positive?",
     "accumulate_steps": "count",
     "ema_decay": "positive?",
+    "groups": "specs",
+    "lookahead": "other?",
+  },
+  trainer.Lookahead: {"every": "count", "decay": "positive", "power": "from zero"},
+  trainer.VariableGroup: {
+    "names": "text",
+    "learning_rate_factor": "positive",
+    "weight_decay": "flag",
+    "trainable": "flag",
   },
   experiment.Experiment: {
     "model_fn": "function",
@@ -269,6 +278,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "label_key": "text",
     "classes": "texts?",
   },
+  text_lines.vocabulary_size: {"path": "path"},
   tf_flowers.input_fn: {**COMMON, **IMAGES, "image_size": "size"},
   tfds_images.input_fn: {**COMMON, **IMAGES, "name": "text", "download": "flag"},
   tfds_images.class_names: {"name": "text", "data_dir": "path?"},
@@ -284,7 +294,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
 
 
 # What else has to be given to come to the check.
-NEEDED = {experiment.Experiment: {"model_fn": len}}
+NEEDED = {experiment.Experiment: {"model_fn": len}, trainer.VariableGroup: {"names": "bias"}}
 
 
 def name_of(made):
