@@ -60,7 +60,9 @@ def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.Trac
   check_dtypes(plan.kind, plan.element_spec)
   limit = plan.limit_bytes if plan.length > 1 else _NO_LIMIT
   stacked = dataclasses.replace(plan, replicas=1, is_stacked=True, limit_bytes=limit)
-  return traced_program.trace(program, stacked)
+  # As one that XLA compiles: what the gradient of a branch needs is kept in tensors. Outside of
+  # XLA TensorFlow keeps it in optionals, which XLA does not have.
+  return traced_program.trace(program, stacked, jit_compile=True)
 
 
 def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaProgram:

@@ -255,3 +255,28 @@ def test_a_step_of_the_input_can_be_read_on_the_host(tmp_path):
     for core, (features, labels) in enumerate(batches):
       np.testing.assert_array_equal(features["x"], x[[8 * step + core]])
       np.testing.assert_array_equal(labels, y[[8 * step + core]])
+
+
+def test_a_gradient_goes_through_a_branch(tmp_path):
+  """Outside of XLA TensorFlow keeps what such a gradient needs as optionals, which XLA has not."""
+
+  def model_fn(features, labels, mode, params):
+    w = tf.Variable(tf.zeros([programs.WIDTH]), name="w")
+    step = tf.compat.v1.train.get_global_step()
+    value = tf.cond(
+      step >= 1,
+      lambda: tf.linalg.matvec(tf.square(features["x"]) * w, w),
+      lambda: tf.linalg.matvec(features["x"], w),
+    )
+    loss = tf.reduce_mean(tf.square(value - labels))
+    return trainer.EstimatorSpec(
+      mode, loss=loss, train_op=trainer.minimize(keras.optimizers.SGD(0.1), loss)
+    )
+
+  trained = [
+    programs.estimator(tmp_path / device, model_fn, device).train(programs.train_input, steps=3)
+    for device in ("xla:2", "cpu:2")
+  ]
+  one, other = [each.variables["w"].numpy() for each in trained]
+  np.testing.assert_allclose(one, other, rtol=1e-6)
+  assert one.any()
