@@ -111,8 +111,7 @@ def connect(
   if hosts is not None:
     hosts_lib.join(hosts)
   found = tpu.find(jax) if platform == "tpu" else _of_others(jax, platform)
-  # A stable sort: those of one host stay as they are.
-  found = sorted(found, key=lambda device: device.process_index)
+  found = _by_host(found)
   count = len(found) if count is None else count * (hosts.count if hosts else 1)
   if len(found) < count:
     raise errors.SettingError(
@@ -144,10 +143,15 @@ def describe(topology: str, count: int, **options: Any) -> Devices:
   versions = installed.require("tpu")
   from jax.experimental import topologies
 
-  found = topologies.get_topology_desc(topology, "tpu", **options).devices
+  found = _by_host(topologies.get_topology_desc(topology, "tpu", **options).devices)
   if len(found) < count:
     raise errors.SettingError(f"{count} devices were asked for, and {topology} has {len(found)}.")
   return _devices("tpu", found[:count], versions)
+
+
+def _by_host(devices):
+  """Returns devices host by host, those of one host in the order that they have."""
+  return sorted(devices, key=lambda device: device.process_index)
 
 
 def _devices(platform, found, versions):
