@@ -244,7 +244,7 @@ def adam():
 @pytest.mark.parametrize("length", ["default", "single steps", "programs"])
 @pytest.mark.long_on_several_cores
 def test_the_step_the_variable_and_the_batch(length, tmp_path, device):
-  if (length, device) == ("programs", "cpu:8"):
+  if length == "programs" and device != "cpu":
     pytest.skip("XLA compiles the steps of one core")
   loops = {
     "default": {},
