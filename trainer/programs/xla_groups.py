@@ -21,7 +21,6 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.inputs import stacks
-from trainer.pjrt import program as pjrt_program
 from trainer.programs import eval_loop, group_results, xla_program
 from trainer.programs import host_metrics as metrics_lib
 from trainer.programs import plan as plan_lib
@@ -87,20 +86,12 @@ class GroupProgram:
     self._kept = traced.kept
     self._counting: dict[str, Any] = {}  # by the evaluation's name
     self._variables = variables
-    self._made = xla_program.of(traced, program.store, variables.devices.count)
-    variables.prepare(self._made.source)
-    self._executable: Any = None
-
-  def compile(self) -> Any:
-    """Returns the execution.Executable, which is made at the first call."""
-    if self._executable is None:
-      self._executable = self._variables.compile(self._made.source, self.plan.kind)
-    return self._executable
+    self._program = xla_program.OnDevices(traced, program.store)
 
   def put(self, elements: Sequence) -> Any:
     """Puts the elements of this process's cores on their devices."""
     own = [elements[number] for number in self._variables.devices.numbers]
-    return xla_program.put(self.compile(), self._made.inputs, own)
+    return self._program.put(own)
 
   def read(self, dataset: tf.data.Dataset) -> GroupStackReader:
     """Returns what reads the groups of a dataset in stacks."""
@@ -109,9 +100,8 @@ class GroupProgram:
 
   def start(self, stack: stacks.GroupStack, count: int) -> None:
     """Starts on the next groups of a stack. The devices work on them after this has returned."""
-    self._variables.give(self._made.variables)
-    places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
-    self._executable.run(self._variables.on_devices, stack.elements, places)
+    self._program.give_variables()
+    self._program.start(stack, count)
     stack.first += count
 
   def results(self) -> Any:

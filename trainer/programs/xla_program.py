@@ -1,10 +1,11 @@
 """Makes a program for XLA devices of a traced one: without variables, as code that PJRT runs.
 
     traced = xla_program.trace(program, plan)
-    made = xla_program.of(traced, store, replicas=8)
-    compilation.Compiler(connected).compile(made.source, "train")
+    program = xla_program.OnDevices(traced, store)
+    program.start(stacks.Stack(program.put(elements), steps=20), 20)
 
-TensorFlow lowers the program for a CPU, also where a TPU runs it.
+`of` makes what OnDevices compiles, also for devices that are not here. TensorFlow lowers the
+program for a CPU, also where a TPU runs it.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
-from trainer.inputs import elements
+from trainer.inputs import elements, stacks
 from trainer.pjrt import program as pjrt_program
 from trainer.programs import graph_digest, lowering, traced_program
 from trainer.programs import plan as plan_lib
@@ -112,6 +113,60 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
   return XlaProgram(pjrt_program.Source(signature, digest, graph_digest.versions(), lower), inputs)
 
 
+class OnDevices:
+  """A program on the devices of a store, which is compiled, or found compiled, at its first use.
+
+  Args:
+    traced: the program.
+    store: the VariableStore, which has its variables.
+
+  Attributes:
+    variables: the XlaVariables of the store.
+
+  Raises:
+    LowerError: see `of`.
+  """
+
+  def __init__(self, traced: traced_program.TracedProgram, store: Any) -> None:
+    self.variables = store.on_xla
+    self._kind = traced.plan.kind
+    self._made = of(traced, store, self.variables.devices.count)
+    self.variables.prepare(self._made.source)
+
+  @functools.cached_property
+  def executable(self) -> Any:
+    """The execution.Executable."""
+    return self.variables.compile(self._made.source, self._kind)
+
+  def put(self, stacked: Sequence[Any]) -> dict[str, Any]:
+    """Puts a stack on the devices.
+
+    Args:
+      stacked: for each device of this process its element, a nest of eager tensors.
+    """
+    of_cores = [tf.nest.flatten(element) for element in stacked]
+    return self.executable.put_inputs(
+      {
+        name: [np.asarray(leaves[index]) for leaves in of_cores]
+        for index, name in enumerate(self._made.inputs)
+      }
+    )
+
+  def give_variables(self) -> None:
+    """Gives the devices what they lack of the program's variables, see XlaVariables.give."""
+    self.variables.give(self._made.variables)
+
+  def start(self, stack: stacks.Stack, count: int) -> None:
+    """Starts on the next steps of a stack. The devices work on them after this has returned.
+
+    Args:
+      stack: its elements are what `put` has returned.
+      count: how many steps, or groups.
+    """
+    places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
+    self.executable.run(self.variables.on_devices, stack.elements, places)
+
+
 def check_dtypes(kind: Kind, element_spec: Any) -> None:
   """Checks an input.
 
@@ -128,20 +183,6 @@ def check_dtypes(kind: Kind, element_spec: Any) -> None:
         f"{path} ({kind}) has dtype {leaf.dtype.name}, which an XLA device does not have: turn it "
         "into numbers in the input_fn."
       )
-
-
-def put(executable: Any, inputs: Sequence[str], stacked: Sequence[Any]) -> dict[str, Any]:
-  """Puts a stack on the devices.
-
-  Args:
-    executable: the execution.Executable of an XlaProgram.
-    inputs: the names of the leaves.
-    stacked: for each device of this process its element, a nest of eager tensors.
-  """
-  of_cores = [tf.nest.flatten(element) for element in stacked]
-  return executable.put_inputs(
-    {name: [np.asarray(leaves[index]) for leaves in of_cores] for index, name in enumerate(inputs)}
-  )
 
 
 def _argument(name, spec, role):

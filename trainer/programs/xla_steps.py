@@ -9,7 +9,6 @@ all do as many steps of a stack as the host has that has the fewest.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.pjrt import program as pjrt_program
 from trainer.programs import host_call, multi_step, xla_program
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
@@ -87,38 +85,32 @@ class StepsProgram(multi_step.StepsLoop):
   def __init__(
     self, program: step_lib.Program, plan: plan_lib.Plan, host: host_call.HostCall
   ) -> None:
-    variables: Any = program.store.on_xla
     traced = xla_program.trace(program, plan)
     super().__init__(plan, traced, host)
-    self._variables = variables
+    self._program = xla_program.OnDevices(traced, program.store)
+    self._variables = self._program.variables
     self._global_step = program.global_step
-    self._made = xla_program.of(traced, program.store, variables.devices.count)
-    variables.prepare(self._made.source)
-    self._executable: Any = None
     self._host_call = tf.function(self._call_newest, autograph=False)
 
   def read(self, dataset: tf.data.Dataset) -> StackReader:
     """Returns what reads per-core batches in stacks."""
     stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
-    put = functools.partial(xla_program.put, self.compile(), self._made.inputs)
-    return StackReader(stacked, put, self._variables.devices.exchange)
+    self.compile()
+    return StackReader(stacked, self._program.put, self._variables.devices.exchange)
 
   def compile(self) -> Any:
     """Returns the execution.Executable, which is made at the first call."""
-    if self._executable is None:
-      self._executable = self._variables.compile(self._made.source, self.plan.kind)
-    return self._executable
+    return self._program.executable
 
   def _begin(self):
-    self._variables.give(self._made.variables)
+    self._program.give_variables()
     self._variables.reset(self.totals.variables()[:2])
     return int(self._global_step.numpy())
 
   def _start(self, stack, count):
-    places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
     # Before the start: one that fails has taken the memory of the variables too.
     self._variables.mark_changed()
-    self.compile().run(self._variables.on_devices, stack.elements, places)
+    self._program.start(stack, count)
 
   def _while_running(self, reader):
     self._time_input(reader.fetch)

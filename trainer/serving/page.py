@@ -5,7 +5,7 @@ import json
 import urllib.parse
 from collections.abc import Sequence
 
-_PAGE = """<!DOCTYPE html>
+_HEAD = """<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -14,7 +14,9 @@ _PAGE = """<!DOCTYPE html>
 <style>
   :root { color-scheme: light dark; }
   body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
-  h1 { font-size: 1.3rem; margin: 0; }
+"""
+
+_PAGE = """  h1 { font-size: 1.3rem; margin: 0; }
   #about { color: GrayText; margin: 0 0 1rem; }
   #drop { display: block; border: 2px dashed GrayText; border-radius: 12px; padding: 2.5rem 1rem;
           text-align: center; cursor: pointer; }
@@ -119,16 +121,7 @@ tell().catch(error => { $("error").textContent = error.message; });
 </html>
 """
 
-_INDEX = """<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Octet</title>
-<link rel="icon" href="data:,">
-<style>
-  :root { color-scheme: light dark; }
-  body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
-</style>
+_INDEX = """</style>
 <h1>Models</h1>
 <ul>
 __ITEMS__</ul>
@@ -140,7 +133,7 @@ def html(name: str) -> str:
   """Returns the page for a model of this name."""
   # The name stands inside a script, which "</script>" would end even within a string. So "<" is
   # escaped.
-  return _PAGE.replace("__NAME__", json.dumps(name).replace("<", "\\u003c"))
+  return _HEAD + _PAGE.replace("__NAME__", json.dumps(name).replace("<", "\\u003c"))
 
 
 def index(names: Sequence[str]) -> str:
@@ -149,4 +142,4 @@ def index(names: Sequence[str]) -> str:
     f'<li><a href="/pages/{urllib.parse.quote(name)}">{html_lib.escape(name)}</a></li>\n'
     for name in names
   )
-  return _INDEX.replace("__ITEMS__", items)
+  return _HEAD + _INDEX.replace("__ITEMS__", items)
