@@ -7,11 +7,12 @@ These are the public names of the framework. Each is imported when it is first u
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from trainer.internals import import_noise
+from trainer.internals import import_noise, import_time
 
 # What TensorFlow says of the machine would bury the lines of a run. A program that imports
 # TensorFlow first sees it.
 import_noise.hide()
+import_time.shorten()
 
 # Type checkers do not call __getattr__: they find the public names here.
 if TYPE_CHECKING:

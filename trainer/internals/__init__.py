@@ -4,4 +4,11 @@ Each private name is used in one file only. A test says which version of the lib
 private names of gin are in `trainer.config.gin_internals`.
 """
 
-__all__ = ["import_noise", "keras_internals", "patches", "tensorflow_internals"]
+__all__ = [
+  "first_import",
+  "import_noise",
+  "import_time",
+  "keras_internals",
+  "patches",
+  "tensorflow_internals",
+]

@@ -10,13 +10,12 @@ lacks an instruction.
 """
 
 import contextlib
-import importlib.abc
-import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+
+from trainer.internals import first_import
 
 _VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 
@@ -58,24 +57,11 @@ def _finders():
   return [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-  """Finds TensorFlow once, as the other finders do, and has it loaded without noise."""
+class _Finder(first_import.Finder):
+  """Has TensorFlow loaded without noise."""
 
-  def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-    """See importlib.abc.MetaPathFinder."""
-    if fullname != "tensorflow":
-      return None
-    sys.meta_path.remove(self)
-    spec = importlib.util.find_spec(fullname)
-    if spec is not None and spec.loader is not None:
-      load = spec.loader.exec_module
-
-      def load_filtered(module):
-        with _filtered():
-          load(module)
-
-      spec.loader.exec_module = load_filtered  # type: ignore[method-assign]
-    return spec
+  def __init__(self) -> None:
+    super().__init__("tensorflow", _filtered)
 
 
 @contextlib.contextmanager

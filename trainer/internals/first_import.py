@@ -1,0 +1,41 @@
+"""Has a module loaded inside of a context, where that is not its own to open.
+
+first_import.load_within("tensorflow", context)
+import tensorflow  # is executed inside of context()
+"""
+
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+class Finder(importlib.abc.MetaPathFinder):
+  """Finds a module once, as the finders after it do, and opens a context around its execution.
+
+  Args:
+    module: its full name.
+    context: makes the context.
+  """
+
+  def __init__(self, module: str, context: Callable[[], AbstractContextManager[None]]) -> None:
+    self._module = module
+    self._context = context
+
+  def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+    """See importlib.abc.MetaPathFinder."""
+    if fullname != self._module:
+      return None
+    sys.meta_path.remove(self)
+    spec = importlib.util.find_spec(fullname)
+    if spec is not None and spec.loader is not None:
+      load = spec.loader.exec_module
+
+      def load_within(module):
+        with self._context():
+          load(module)
+
+      spec.loader.exec_module = load_within  # type: ignore[method-assign]
+    return spec

@@ -1,0 +1,72 @@
+"""Halves the time that the import of TensorFlow takes.
+
+    import_time.shorten()
+    import tensorflow
+
+A short run spends most of its time there, in two things that it does not need:
+
+- Keras imports scikit-learn and matplotlib, where they are installed, for its wrappers of
+  estimators and its galleries of images. These modules of Keras are loaded when they are used.
+- The garbage collector goes several times through a million objects that stay.
+"""
+
+import contextlib
+import gc
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from trainer.internals import first_import
+
+# Keras imports these modules whole, so that a lazy one is not touched; the modules inside of them
+# give names to others at once.
+_LAZY = frozenset(
+  {
+    "keras.src.visualization",
+    "keras.visualization",
+    "keras.wrappers",
+    "keras._tf_keras.keras.visualization",
+    "keras._tf_keras.keras.wrappers",
+    "keras.api.visualization",  # up to Keras 3.9
+    "keras.api.wrappers",
+  }
+)
+
+
+def shorten() -> None:
+  """Shortens the import of TensorFlow, if it has not been imported yet."""
+  if "tensorflow" not in sys.modules:
+    sys.meta_path.insert(0, first_import.Finder("tensorflow", _shortened))
+
+
+@contextlib.contextmanager
+def _shortened() -> Iterator[None]:
+  finder = _LazyModules()
+  sys.meta_path.insert(0, finder)
+  collects = gc.isenabled()
+  gc.disable()
+  try:
+    yield
+  finally:
+    sys.meta_path.remove(finder)
+    # Moves all objects to the oldest generation. The next collection would go through them else.
+    gc.freeze()
+    gc.unfreeze()
+    if collects:
+      gc.enable()
+
+
+class _LazyModules(importlib.abc.MetaPathFinder):
+  """Finds modules of Keras that are loaded when a program first asks for something of them."""
+
+  def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+    """See importlib.abc.MetaPathFinder."""
+    if fullname not in _LAZY:
+      return None
+    found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+    if found is not None and found.loader is not None:
+      found.loader = importlib.util.LazyLoader(found.loader)
+    return found
