@@ -78,9 +78,9 @@ def input_fn(
     SettingError: a setting cannot work.
     InputError: there are no images, or one cannot be decoded; the message names it.
   """
-  source = make_source(directory, split, validation_share, channels, input_context)
-  return image_pipeline.batches(
-    source,
+  names, labels = _images_of(directory, split, validation_share)
+  dataset = image_pipeline.batches(
+    source_of(directory, names, labels, channels, *hosts.part_of(input_context)),
     params["batch_size"],
     training=training,
     image_size=image_size,
@@ -90,21 +90,11 @@ def input_fn(
     cache=cache,
     start=hosts.examples_seen(start, input_context),
   )
+  return trainer.mark_labels(dataset, labels)
 
 
-def make_source(
-  directory: str,
-  split: str = "all",
-  validation_share: float = 0.0,
-  channels: int = 3,
-  input_context: tf.distribute.InputContext | None = None,
-) -> labelled_images.Source:
-  """Makes the source of a split, or of this host's part of it; for Args see `input_fn`.
-
-  Raises:
-    SettingError: split or validation_share is wrong.
-    InputError: there are no images.
-  """
+def _images_of(directory, split, validation_share):
+  """Returns the names and labels of the images of a split; for Args and Raises see `input_fn`."""
   if split not in SPLITS:
     raise errors.SettingError(
       f"image_folder.input_fn.split is {split!r}: expected one of {', '.join(SPLITS)}."
@@ -126,7 +116,7 @@ def make_source(
     raise errors.InputError(
       f"{directory} has no image for the split {split!r} (validation_share {validation_share})."
     )
-  return source_of(directory, names, labels, channels, *hosts.part_of(input_context))
+  return names, labels
 
 
 def source_of(

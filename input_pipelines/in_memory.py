@@ -13,7 +13,10 @@ that wait.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+
+import trainer
 
 # AutoGraph would read and rewrite the source of every mapped function, which takes longer than all
 # else here. Only a `preprocess` may need it.
@@ -29,6 +32,7 @@ def batches(
   training: bool,
   preprocess: Callable[[Any, Any], Any] | None = None,
   start: int = 0,
+  sample_weight: Any = None,
 ) -> tf.data.Dataset:
   """Makes a dataset of arrays.
 
@@ -42,13 +46,18 @@ def batches(
     preprocess: maps (features, labels) of a batch to others, in TensorFlow operations.
     start: training: number of examples to skip, since the training has seen them. Whole epochs are
       skipped at no cost.
+    sample_weight: weights of the examples, an array [n]; None for none.
 
   Returns:
-    A dataset of (features, labels). The order depends on the seed of tf.random.set_seed.
+    A dataset of (features, labels), with the weights as a third part where there are any. The order
+    depends on the seed of tf.random.set_seed. Labels that are classes are marked, see
+    `trainer.mark_labels`.
   """
+  given_labels = np.asarray(labels)
   with tf.device("CPU"):  # otherwise a GPU would keep the whole set
     features = {name: tf.constant(array) for name, array in features.items()}
     labels = tf.constant(labels)
+    weights = () if sample_weight is None else (tf.constant(sample_weight, tf.float32),)
   if preprocess is not None:
     preprocess = _autograph.tf_convert(preprocess, _autograph.control_status_ctx())
 
@@ -58,14 +67,17 @@ def batches(
       {name: tf.gather(tensor, rows) for name, tensor in features.items()},
       tf.gather(labels, rows),
     )
-    return batch if preprocess is None else preprocess(*batch)
+    batch = batch if preprocess is None else preprocess(*batch)
+    return (*batch, *(tf.gather(tensor, rows) for tensor in weights))
 
   # One function does everything from row numbers to the finished batch, because each further stage
   # of the pipeline would have to wake up a thread for each batch.
   rows = row_numbers(labels.shape[0], batch_size, training=training, start=start)
-  return rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
+  dataset = rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
     tf.data.AUTOTUNE
   )
+  is_classes = given_labels.ndim == 1 and given_labels.dtype.kind in "iu"
+  return trainer.mark_labels(dataset, given_labels) if is_classes else dataset
 
 
 def row_numbers(count: int, batch_size: int, *, training: bool, start: int = 0) -> tf.data.Dataset:

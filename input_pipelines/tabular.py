@@ -14,6 +14,7 @@ The schema names the columns to read, in any order of the file, and their kinds:
     category    an id: 1 and up for the values in the order of the alphabet, 0 for a value that is
                 missing or not in the training set; the values are compared as texts
     label       what is to be predicted: an integer class or, with `classes`, its name
+    weight      how much an example counts, a number of at least 0; at most one column
 
 Means, deviations and values come from the training set alone. A table is read into memory as a
 whole; pyarrow reads it, so that a CSV file has a first line with the names of its columns. An
@@ -34,7 +35,7 @@ from trainer import errors
 
 from . import hosts, in_memory
 
-KINDS = ("number", "category", "label")
+KINDS = ("number", "category", "label", "weight")
 
 Table = dict[str, np.ndarray]  # column → values [n]
 
@@ -67,8 +68,9 @@ def input_fn(
     start: number of examples that all hosts together have seen; the framework sets it.
 
   Returns:
-    A dataset of ({"numbers": float32 [b, n], "categories": int32 [b, m]}, labels int32 [b]). The
-    columns are in the order of the schema. Without a column of a kind there is no such feature.
+    A dataset of ({"numbers": float32 [b, n], "categories": int32 [b, m]}, labels int32 [b]), and
+    weights float32 [b] where there is a column of them. The columns are in the order of the schema.
+    Without a column of a kind there is no such feature.
 
   Raises:
     SettingError: the schema cannot work.
@@ -79,6 +81,7 @@ def input_fn(
   encoder = _encoder(training_path, columns)
   table = read(path, tuple(schema), tuple(columns["category"]))
   features, labels = encoder.features(table, path), _labels(table, columns, classes, path)
+  weights = _weights(table, columns["weight"], path)
   first, stop = hosts.even_range(len(labels), *hosts.part_of(input_context))
   dataset = in_memory.batches(
     {name: values[first:stop] for name, values in features.items()},
@@ -86,8 +89,9 @@ def input_fn(
     params["batch_size"],
     training=training,
     start=hosts.examples_seen(start, input_context),
+    sample_weight=None if weights is None else weights[first:stop],
   )
-  return encoder.mark(dataset, table, path)
+  return encoder.mark(trainer.mark_labels(dataset, labels), table, path)
 
 
 @gin.configurable
@@ -284,10 +288,11 @@ def _columns(schema):
         f"tabular.input_fn.schema[{column!r}] is {kind!r}: expected one of {', '.join(KINDS)}."
       )
     found[kind].append(column)
-  if len(found["label"]) != 1 or len(schema) < 2:
+  features, weights = [*found["number"], *found["category"]], found["weight"]
+  if len(found["label"]) != 1 or not features or len(weights) > 1:
     raise errors.SettingError(
-      f"tabular.input_fn.schema has {len(found['label'])} labels and {len(schema)} columns: "
-      "expected one label, and a number or category."
+      f"tabular.input_fn.schema has {len(found['label'])} labels, {len(weights)} weights and "
+      f"{len(schema)} columns: expected one label, a number or category, and at most one weight."
     )
   return found
 
@@ -308,6 +313,21 @@ def _labels(table, columns, classes, path):
       f"{path}, row {row + 1}: the label {column!r} is {value!r}; expected {expected}."
     )
   return labels.astype(np.int32)
+
+
+def _weights(table, columns, source):
+  """Returns the weights of the rows, or None without a column of them."""
+  for column in columns:
+    weights = _numbers(table, column, source)
+    wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
+    if wrong.size:
+      value = table[column].tolist()[wrong[0]]
+      raise errors.InputError(
+        f"{source}, row {wrong[0] + 1}: the weight {column!r} is {value!r}; expected a number of "
+        "at least 0."
+      )
+    return weights
+  return None
 
 
 def _numbers(table, column, source):

@@ -80,6 +80,7 @@ def input_fn(
     training=training,
     start=hosts.examples_seen(start, input_context),
   )
+  trainer.mark_labels(dataset, labels)
   return trainer.mark_raw(
     dataset, {text_key: texts}, lambda columns: {"tokens": tokenizer(columns[text_key])}
   )

@@ -31,6 +31,7 @@ def model_fn(
   dense_dropout: float = 0.5,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies small images.
 
@@ -46,6 +47,8 @@ def model_fn(
     dense_dropout: share of values dropped after the hidden layer.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
+    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+      any.
   """
   del params
   logits = network(
@@ -57,7 +60,9 @@ def model_fn(
     conv_dropout,
     dense_dropout,
   )
-  return classification.spec(mode, logits, labels, optimizer, label_smoothing)
+  return classification.spec(
+    mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight
+  )
 
 
 def network(

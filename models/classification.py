@@ -17,6 +17,7 @@ def spec(
   optimizer: Callable[[], Any],
   label_smoothing: float = 0.0,
   penalties: Sequence[tf.Tensor] = (),
+  sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Makes the EstimatorSpec of a classifier.
 
@@ -30,10 +31,14 @@ def spec(
       training only. C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision"
       (2016).
     penalties: scalars that are added to the loss in training, such as `model.losses`.
+    sample_weight: weights of the examples, [b], or of their labels; None for 1. The loss is the sum
+      of weight × cross-entropy over the number of labels, not over the sum of the weights: Keras's
+      "sum_over_batch_size".
 
   Returns:
     Its predictions are "class" (int32 [b, ...]), "probabilities" and "logits" (float32 [b, ...,
-    classes]).
+    classes]). Its metrics are "accuracy" and, with weights, "weighted_accuracy", whose examples
+    count by their weights.
 
   Raises:
     SettingError: label_smoothing is out of range.
@@ -54,21 +59,48 @@ def spec(
   # Evaluation has neither smoothing nor penalties, so that losses of different recipes can be
   # compared.
   if mode == trainer.ModeKeys.EVAL:
-    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-    return trainer.EstimatorSpec(
-      mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "logits": logits})
-    )
-  loss = tf.reduce_mean(_smoothed_cross_entropy(labels, logits, label_smoothing))
+    tensors = {"labels": labels, "logits": logits}
+    if sample_weight is not None:
+      tensors["sample_weight"] = sample_weight
+    loss = weighted_mean(_smoothed_cross_entropy(labels, logits, 0.0), sample_weight)
+    return trainer.EstimatorSpec(mode, loss=loss, eval_metrics=(metric_fn, tensors))
+  loss = weighted_mean(_smoothed_cross_entropy(labels, logits, label_smoothing), sample_weight)
   for penalty in penalties:
     loss += tf.cast(penalty, tf.float32)
   return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(optimizer(), loss))
 
 
-def metric_fn(labels: tf.Tensor, logits: tf.Tensor) -> dict[str, keras.metrics.Metric]:
-  """Returns {"accuracy": ...}, over all labels of all examples."""
+def weighted_mean(losses: tf.Tensor, sample_weight: tf.Tensor | None) -> tf.Tensor:
+  """Returns the mean of weight × loss over all losses ("sum_over_batch_size").
+
+  Args:
+    losses: [b, ...].
+    sample_weight: [b], or with more of the axes of the losses; None for 1.
+  """
+  if sample_weight is None:
+    return tf.reduce_mean(losses)
+  return tf.reduce_mean(losses * _like(sample_weight, losses))
+
+
+def metric_fn(
+  labels: tf.Tensor, logits: tf.Tensor, sample_weight: tf.Tensor | None = None
+) -> dict[str, keras.metrics.Metric]:
+  """Returns {"accuracy": ...}, over all labels of all examples, and "weighted_accuracy"."""
   accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
   accuracy.update_state(labels, logits)
-  return {"accuracy": accuracy}
+  if sample_weight is None:
+    return {"accuracy": accuracy}
+  weighted = keras.metrics.SparseCategoricalAccuracy(name="weighted_accuracy")
+  weighted.update_state(labels, logits, _like(sample_weight, labels))
+  return {"accuracy": accuracy, "weighted_accuracy": weighted}
+
+
+def _like(weights, values):
+  """Returns the weights with an axis, and a place on it, for each of the values."""
+  weights = tf.reshape(
+    weights, tf.concat([tf.shape(weights), [1] * (values.shape.rank - weights.shape.rank)], 0)
+  )
+  return tf.broadcast_to(weights, tf.shape(values))
 
 
 def _smoothed_cross_entropy(labels, logits, smoothing):

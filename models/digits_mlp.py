@@ -42,6 +42,7 @@ def model_fn(
   dropout: float = 0.2,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies digits.
 
@@ -54,6 +55,8 @@ def model_fn(
     dropout: share of hidden units that a training step drops.
     optimizer: makes a Keras optimizer: a class; in gin `@keras.optimizers.Adam`.
     label_smoothing: share of each label that is spread evenly over the classes.
+    sample_weight: float32 [batch], weights of the examples; the framework gives them where there
+      are any (RunConfig.class_weight and others, see docs/weights_of_examples.md).
 
   Returns:
     A trainer.EstimatorSpec.
@@ -70,21 +73,21 @@ def model_fn(
   if mode == trainer.ModeKeys.PREDICT:
     return trainer.EstimatorSpec(mode, predictions=predictions)
 
-  # 3. The loss: a scalar, the mean over the batch.
-  loss = tf.reduce_mean(
-    tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-  )
+  # 3. The loss: a scalar, the mean over the batch. Labels are smoothed in training alone, so that
+  #    losses of evaluations with other settings can be compared.
+  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+  if label_smoothing and mode == trainer.ModeKeys.TRAIN:
+    even = -tf.reduce_mean(tf.nn.log_softmax(logits), -1)
+    losses = (1 - label_smoothing) * losses + label_smoothing * even
+  if sample_weight is not None:
+    losses *= sample_weight
+  loss = tf.reduce_mean(losses)
   if mode == trainer.ModeKeys.EVAL:
     return trainer.EstimatorSpec(
       mode, loss=loss, eval_metrics=(metric_fn, {"labels": labels, "classes": predictions["class"]})
     )
 
-  # 4. The training step: one update of all trainable variables. Labels are smoothed only here, so
-  #    that losses of evaluations with other settings can be compared.
-  if label_smoothing:
-    loss = (1 - label_smoothing) * loss - label_smoothing * tf.reduce_mean(
-      tf.nn.log_softmax(logits)
-    )
+  # 4. The training step: one update of all trainable variables.
   return trainer.EstimatorSpec(mode, loss=loss, train_op=trainer.minimize(optimizer(), loss))
 
 

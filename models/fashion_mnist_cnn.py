@@ -33,6 +33,7 @@ def model_fn(
   norm_momentum: float = 0.99,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies small grey images.
 
@@ -50,6 +51,8 @@ def model_fn(
       1 / (1 - norm_momentum) steps.
     optimizer: makes the optimizer, such as its class. Adam's default learning rate is 0.001.
     label_smoothing: see `classification.spec`.
+    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+      any.
   """
   del params
   logits = network(
@@ -62,7 +65,9 @@ def model_fn(
     dense_dropout,
     norm_momentum,
   )
-  return classification.spec(mode, logits, labels, optimizer, label_smoothing)
+  return classification.spec(
+    mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight
+  )
 
 
 def network(

@@ -44,6 +44,7 @@ def model_fn(
   dropout: float = 0.0,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies images.
 
@@ -68,6 +69,8 @@ def model_fn(
     dropout: share of values dropped before each layer of the head.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
+    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+      any.
 
   Raises:
     SettingError: there is no such network or file, or the file or the images do not fit the
@@ -95,7 +98,9 @@ def model_fn(
   logits = keras.layers.Dense(classes, dtype="float32", name="head")(
     keras.layers.Dropout(dropout)(x, training=training)
   )
-  return classification.spec(mode, logits, labels, optimizer, label_smoothing, network.losses)
+  return classification.spec(
+    mode, logits, labels, optimizer, label_smoothing, network.losses, sample_weight
+  )
 
 
 def build(name: str, image_shape: tuple[int | None, ...]) -> keras.Model:

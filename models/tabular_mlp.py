@@ -31,6 +31,7 @@ def model_fn(
   dropout: float = 0.2,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies rows.
 
@@ -47,6 +48,8 @@ def model_fn(
     dropout: share of hidden units that a training step drops.
     optimizer: makes a Keras optimizer.
     label_smoothing: share of each label that is spread evenly over the classes.
+    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+      any.
 
   Returns:
     The EstimatorSpec of a classifier, see `models.classification`.
@@ -68,4 +71,6 @@ def model_fn(
     x = keras.layers.Dense(units, activation="relu")(x)
     x = keras.layers.Dropout(dropout)(x, training=mode == trainer.ModeKeys.TRAIN)
   logits = keras.layers.Dense(classes, dtype="float32")(x)
-  return classification.spec(mode, logits, labels, optimizer, label_smoothing)
+  return classification.spec(
+    mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight
+  )

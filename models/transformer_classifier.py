@@ -40,6 +40,7 @@ def model_fn(
   dropout: float = 0.1,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies texts.
 
@@ -59,6 +60,8 @@ def model_fn(
     dropout: share of values dropped after the embedding and after each part.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
+    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+      any.
 
   Raises:
     SettingError: neither or both of the vocabulary's settings are given, the file does not exist,
@@ -82,7 +85,9 @@ def model_fn(
     mlp_units,
     dropout,
   )
-  return classification.spec(mode, logits, labels, optimizer, label_smoothing)
+  return classification.spec(
+    mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight
+  )
 
 
 def network(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
   from trainer.inputs.decodable import decoders_of as decoders_of
   from trainer.inputs.decodable import mark_decodable as mark_decodable
   from trainer.inputs.decodable import mark_raw as mark_raw
+  from trainer.inputs.weights import mark_labels as mark_labels
   from trainer.optimization.averages import Lookahead as Lookahead
   from trainer.optimization.optimizers import CrossShardOptimizer as CrossShardOptimizer
   from trainer.optimization.optimizers import minimize as minimize
@@ -86,6 +87,7 @@ _HOMES = {
   "evaluate_continuously": "trainer.evaluation.continuous",
   "load_into_keras": "trainer.checkpoints.into_keras",
   "mark_decodable": "trainer.inputs.decodable",
+  "mark_labels": "trainer.inputs.weights",
   "mark_raw": "trainer.inputs.decodable",
   "minimize": "trainer.optimization.optimizers",
   "model_fn_from_keras": "trainer.estimator.keras_model",

@@ -2,10 +2,12 @@
 
 import dataclasses
 import enum
+import math
 import os
 import posixpath
 import re
 import tempfile
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from absl import logging
@@ -42,6 +44,21 @@ _Time = Annotated[str, "such as '30s', '5m', '1h'"]
 _IS_RETENTION = setting_types.Rule(
   "a Retention, @Retention() in gin",
   lambda value: hasattr(value, "to_remove") and not isinstance(value, type),
+)
+
+# Classes are the places of a table, so one of 10**9 is a mistake.
+BALANCED = "balanced"
+_IS_CLASS_WEIGHT = setting_types.Rule(
+  'a dict of a class to its weight, such as {0: 1.0, 1: 5.0}, or "balanced"',
+  lambda value: (
+    value == BALANCED
+    or (
+      bool(value)
+      and not isinstance(value, str)
+      and all(0 <= weight < math.inf for weight in value.values())
+      and max(value) < 2**20
+    )
+  ),
 )
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh])")
@@ -199,6 +216,11 @@ class RunConfig:
       duration such as "50 epochs" (see `trainer.settings.durations`). It does not end the training;
       the arguments of Estimator.train do. `run` sets it to run.train_steps.
     epoch_examples: examples in an epoch, for durations in epochs.
+    class_weight: dict of a class to the weight of its examples in training, 1 for a class without
+      one, as `keras.Model.fit` takes it; "balanced" for weights with which all classes count the
+      same, where the input_fn knows how often each comes. See `trainer.inputs.weights`.
+    weight_column: a feature that has the weight of each example in training and evaluation; the
+      model does not get it as a feature. "": no feature has it.
     cpu_kernels: whether Keras's Adam, BatchNormalization and dropout use faster versions on CPUs
       (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on `cpu`,
       but not on `cpu:8`, which rehearses a TPU's arithmetic with Keras's own operations. GPUs, TPUs
@@ -245,6 +267,10 @@ class RunConfig:
   show_progress: bool | None = None
   train_steps: int | str | None = None
   epoch_examples: setting_types.Count | None = None
+  class_weight: Annotated[Mapping[setting_types.Natural, float] | str, _IS_CLASS_WEIGHT] | None = (
+    None
+  )
+  weight_column: str = ""
   cpu_kernels: bool | None = None
   static_shapes: bool = True
   force: bool = False

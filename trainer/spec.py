@@ -36,6 +36,7 @@ _NEEDED = {
 _DEFAULT_SIGNATURE = "serving_default"
 _RESERVED_METRICS = ("loss", "global_step")
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
+_WEIGHTS = "sample_weight"  # given where there are weights
 
 
 @dataclasses.dataclass
@@ -190,7 +191,8 @@ class ModelFn:
 
   Args:
     fn: a callable that takes features and may take labels, mode, params and config. Further
-      arguments must have defaults.
+      arguments must have defaults. `sample_weight`, which needs one, is given where the dataset has
+      weights of examples.
 
   Raises:
     SettingError: fn is not such a callable.
@@ -210,6 +212,7 @@ class ModelFn:
     needed = parameters_without_default(parameters)
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     self._arguments = [name for name in _ARGUMENTS if name in parameters or takes_any]
+    self._takes_weights = _WEIGHTS in parameters or takes_any
     unknown = [name for name in needed if name not in _ARGUMENTS]
     if unknown:
       raise errors.SettingError(
@@ -239,7 +242,13 @@ class ModelFn:
       )
 
   def __call__(
-    self, features: Any, labels: Any, mode: str, params: Mapping[str, Any] | None, config: Any
+    self,
+    features: Any,
+    labels: Any,
+    mode: str,
+    params: Mapping[str, Any] | None,
+    config: Any,
+    sample_weight: Any = None,
   ) -> EstimatorSpec:
     """Calls fn with those of the arguments that it takes.
 
@@ -249,9 +258,10 @@ class ModelFn:
       mode: one of ModeKeys.
       params: the user's settings.
       config: the RunConfig.
+      sample_weight: weights of the examples, or None.
 
     Raises:
-      SettingError: there are labels and fn does not take them.
+      SettingError: there are labels or weights, and fn does not take them.
       SpecError: fn did not return an EstimatorSpec of this mode.
     """
     given = dict(features=features, labels=labels, mode=mode, params=params, config=config)
@@ -259,7 +269,16 @@ class ModelFn:
       raise errors.SettingError(
         f"model_fn {self.name} does not take 'labels', and the input_fn gives labels."
       )
-    spec = self._fn(**{name: given[name] for name in self._arguments})
+    arguments = {name: given[name] for name in self._arguments}
+    if sample_weight is not None:
+      if not self._takes_weights:
+        raise errors.SettingError(
+          f"model_fn {self.name} does not take {_WEIGHTS!r}, and the examples have weights (of the "
+          "input_fn, RunConfig.class_weight or RunConfig.weight_column): give it the argument "
+          f"`{_WEIGHTS}=None`, and weight its loss."
+        )
+      arguments[_WEIGHTS] = sample_weight
+    spec = self._fn(**arguments)
     if not isinstance(spec, EstimatorSpec):
       raise errors.SpecError(
         f"model_fn {self.name} must return a trainer.EstimatorSpec in mode "

@@ -91,8 +91,10 @@ def test_what_does_not_fit_is_named_with_its_place(changed, schema, message, tmp
   "schema, message",
   [
     ({"age": "float", "won": "label"}, r"schema\['age'\] is 'float': expected one of number"),
-    ({"age": "number"}, "has 0 labels and 1 columns"),
-    ({"won": "label"}, "has 1 labels and 1 columns"),
+    ({"age": "number"}, "has 0 labels, 0 weights and 1 columns"),
+    ({"won": "label"}, "has 1 labels, 0 weights and 1 columns"),
+    ({"won": "label", "w": "weight"}, "has 1 labels, 1 weights and 2 columns"),
+    ({"won": "label", "age": "number", "w": "weight", "v": "weight"}, "2 weights .* at most one"),
   ],
 )
 def test_schemas_that_cannot_work(schema, message):
@@ -141,3 +143,16 @@ def test_tumours():
   assert abs(test["numbers"].mean(0)).max() > 0.01  # by the training set's statistics
   with pytest.raises(errors.SettingError, match="no split 'valid'"):
     breast_cancer.load("valid")
+
+
+def test_a_column_has_the_weights_of_the_rows(tmp_path):
+  train = write(tmp_path, "train", TRAIN | {"w": [0.5, 2, 0, 1]})
+  schema = SCHEMA | {"w": "weight"}
+  (found,) = batches(train, train, schema)
+  np.testing.assert_array_equal(found[2], [0.5, 2, 0, 1])
+  ((features, _),) = batches(train, train)
+  assert found[0].keys() == features.keys()
+  for wrong in (-1.0, None):
+    train = write(tmp_path, f"wrong{wrong}", TRAIN | {"w": [0.5, wrong, 0, 1]})
+    with pytest.raises(errors.InputError, match="row 2: the weight 'w' is .*at least 0"):
+      batches(train, train, schema)

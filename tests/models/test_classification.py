@@ -2,13 +2,22 @@
 what is evaluated.
 """
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import trainer
-from models import classification
+from models import (
+  cifar10_cnn,
+  classification,
+  digits_mlp,
+  fashion_mnist_cnn,
+  tabular_mlp,
+  transformer_classifier,
+)
 from trainer import errors
 
 LOGITS = tf.constant(np.random.RandomState(0).randn(5, 4) * 3, tf.float32)
@@ -89,3 +98,69 @@ def test_smoothing_out_of_range_is_named():
     classification.spec(
       trainer.ModeKeys.EVAL, LOGITS, LABELS, keras.optimizers.SGD, label_smoothing=1.0
     )
+
+
+WEIGHTS = tf.constant([0.5, 0.0, 2.0, 1.0, 4.0])
+
+
+def test_weighted_losses_and_metrics_are_those_of_keras():
+  spec = classification.spec(
+    trainer.ModeKeys.EVAL, LOGITS, LABELS, keras.optimizers.SGD, sample_weight=WEIGHTS
+  )
+  expected = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  np.testing.assert_allclose(spec.loss, expected(LABELS, LOGITS, WEIGHTS), rtol=1e-5)
+  metric_fn, tensors = spec.eval_metrics
+  accuracy = keras.metrics.SparseCategoricalAccuracy()
+  accuracy.update_state(LABELS, LOGITS, WEIGHTS)
+  metrics = metric_fn(**tensors)
+  assert float(metrics["weighted_accuracy"].result()) == float(accuracy.result())
+  assert float(metrics["accuracy"].result()) == float(
+    metric_fn(LABELS, LOGITS)["accuracy"].result()
+  )
+
+
+def test_a_weight_of_an_example_is_that_of_all_its_labels():
+  labels, logits = tf.stack([LABELS, LABELS[::-1]], 1), tf.stack([LOGITS, LOGITS[::-1]], 1)
+  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+  spec = classification.spec(
+    trainer.ModeKeys.EVAL, logits, labels, keras.optimizers.SGD, sample_weight=WEIGHTS
+  )
+  np.testing.assert_allclose(spec.loss, np.mean(losses * WEIGHTS[:, None]), rtol=1e-6)
+  assert float(spec.eval_metrics[0](**spec.eval_metrics[1])["weighted_accuracy"].result()) >= 0
+
+
+@pytest.mark.parametrize(
+  "model_fn, feature, shape",
+  [
+    (cifar10_cnn.model_fn, "image", [8, 8, 1]),
+    (digits_mlp.model_fn, "image", [8, 8, 1]),
+    (fashion_mnist_cnn.model_fn, "image", [8, 8, 1]),
+    (functools.partial(tabular_mlp.model_fn, classes=10), "numbers", [5]),
+    (
+      functools.partial(transformer_classifier.model_fn, classes=10, vocabulary_size=3, units=4),
+      "tokens",
+      [6],
+    ),
+  ],
+)
+def test_every_classifier_weights_its_examples(tmp_path, model_fn, feature, shape):
+  def loss(*weights):
+    features = np.random.RandomState(0).rand(2, *shape)
+    features = features.astype(np.int32 if feature == "tokens" else np.float32)
+    examples = {feature: features}, np.array([1, 3], np.int32), *weights
+
+    def input_fn(params):
+      return tf.data.Dataset.from_tensor_slices(examples).repeat().batch(params["batch_size"], True)
+
+    estimator = trainer.Estimator(
+      model_fn,
+      str(tmp_path / str(len(weights))),
+      trainer.RunConfig(device="cpu"),
+      train_batch_size=2,
+      eval_batch_size=2,
+    )
+    seen = estimator.train(input_fn, max_steps=1).evaluate(input_fn, steps=1)
+    return seen["loss"]
+
+  assert np.isfinite(loss())
+  assert loss(np.zeros(2, np.float32)) == 0.0

@@ -18,6 +18,7 @@ import tensorflow as tf
 from trainer import errors, spec
 from trainer.checkpoints import into_keras
 from trainer.config import gin_names
+from trainer.inputs import weights
 from trainer.internals import keras_internals
 from trainer.optimization import optimizers
 
@@ -30,6 +31,7 @@ def model_fn_from_keras(
   loss: Any = None,
   optimizer: Any = None,
   metrics: Any = None,
+  weighted_metrics: Any = None,
 ) -> Callable[..., spec.EstimatorSpec]:
   """Makes a model_fn from a Keras model.
 
@@ -43,19 +45,22 @@ def model_fn_from_keras(
       class; None for the optimizer that the model was compiled with.
     metrics: as for `keras.Model.compile`; None for those that the model was compiled with.
       Optimizers and metrics that are objects are never used themselves: each step gets a copy.
+    weighted_metrics: the same, of metrics that count the weights of the examples.
 
   Returns:
     A model_fn. If the features are a dict with one entry and the model has one input, the model
     gets that tensor; otherwise it gets the features as they are. The predictions are the model's
-    output: a dict as it is, a tensor as {"output": ...}, several as {"output_0": ..., ...}.
+    output: a dict as it is, a tensor as {"output": ...}, several as {"output_0": ..., ...}. It
+    takes weights of examples, and divides a loss by their number, see `trainer.inputs.weights`.
 
   Raises:
     SettingError: raised by the model_fn: build_model does not make a Keras model, or there is
-      neither a loss or optimizer here nor in the model.
+      neither a loss or optimizer here nor in the model; RunConfig.class_weight has a class that the
+      model does not; or a loss divides by the weights of a batch.
   """
   make_optimizer = _maker(optimizer)
 
-  def model_fn(features, labels, mode, params):
+  def model_fn(features, labels, mode, params, config=None, sample_weight=None):
     del params
     training = mode == ModeKeys.TRAIN
     model = into_keras.build(build_model)
@@ -75,11 +80,14 @@ def model_fn_from_keras(
         f"model_fn_from_keras: {spec.name_of(build_model)} gives a model "
         "without a loss: compile it with one, or give loss=."
       )
-    total = model.compute_loss(features, labels, outputs, training=training)
+    if sample_weight is not None:
+      _check_weights(model, outputs, config, mode)
+    total = model.compute_loss(features, labels, outputs, sample_weight, training=training)
     if mode == ModeKeys.EVAL:
-      wanted = metrics or keras_internals.compiled_metrics(model)
+      compiled, compiled_weighted = keras_internals.compiled_metrics(model)
+      wanted = metrics or compiled, weighted_metrics or compiled_weighted
       return spec.EstimatorSpec(
-        mode, loss=total, eval_metrics=_eval_metrics(wanted, labels, outputs, names)
+        mode, loss=total, eval_metrics=_eval_metrics(wanted, labels, outputs, sample_weight, names)
       )
     return spec.EstimatorSpec(
       mode, loss=total, train_op=optimizers.minimize(make_optimizer(model), total)
@@ -140,22 +148,40 @@ def _compiled_optimizer(model):
   return optimizer
 
 
-def _eval_metrics(metrics, labels, outputs, output_names):
-  """Returns the eval_metrics of an EstimatorSpec; None if there are no metrics."""
-  if not metrics:
+def _check_weights(model, outputs, config, mode):
+  """Raises SettingError for weights of examples that the model cannot take."""
+  if "mean_with_sample_weight" in keras_internals.loss_reductions(model):
+    raise errors.SettingError(
+      "model_fn_from_keras: a loss has reduction='mean_with_sample_weight', which divides by the "
+      "weights of the examples of one core and one batch: take 'sum_over_batch_size', Keras's "
+      "default, so that eight cores do what one does."
+    )
+  if config is not None and mode == ModeKeys.TRAIN and tf.is_tensor(outputs):
+    classes = max(outputs.shape.as_list()[-1], 2)  # a single output says yes or no
+    weights.check_classes(config.class_weight, classes, "the model")
+
+
+def _eval_metrics(metrics, labels, outputs, sample_weight, output_names):
+  """Returns the eval_metrics of an EstimatorSpec; None if there are no metrics.
+
+  `metrics` has those that count no weights, and those that do.
+  """
+  if not any(metrics):
     return None
   if labels is None:
     raise errors.SettingError(
-      f"model_fn_from_keras: the metrics {metrics!r} need labels, and the input_fn gives none."
+      f"model_fn_from_keras: the metrics {list(filter(None, metrics))!r} need labels, and the "
+      "input_fn gives none."
     )
-  structure = labels, outputs
+  # tf.nest would take None for a tensor.
+  structure = (labels, outputs) if sample_weight is None else (labels, outputs, sample_weight)
 
   def metric_fn(*tensors):
-    labels, outputs = tf.nest.pack_sequence_as(structure, tensors)
+    labels, outputs, sample_weight = (*tf.nest.pack_sequence_as(structure, tensors), None)[:3]
     copies = tf.nest.map_structure(
       lambda m: type(m).from_config(m.get_config()) if isinstance(m, keras.metrics.Metric) else m,
       metrics,
     )
-    return keras_internals.updated_metrics(copies, labels, outputs, output_names)
+    return keras_internals.updated_metrics(*copies, labels, outputs, sample_weight, output_names)
 
   return metric_fn, tf.nest.flatten(structure)

@@ -12,7 +12,7 @@ from absl import logging
 
 from trainer import errors, spec
 from trainer.devices import tensorflow_behavior
-from trainer.inputs import decodable
+from trainer.inputs import decodable, weights
 from trainer.internals import tensorflow_internals
 from trainer.tracing import seeds
 
@@ -42,11 +42,11 @@ def call(
       input_fn that takes `start` begins there. For others the examples are read and dropped.
 
   Returns:
-    A dataset of tuples, (features,) or (features, labels).
+    A dataset of tuples, (features,), (features, labels) or (features, labels, sample_weight).
 
   Raises:
     SettingError: input_fn is not callable, or needs an argument that nobody gives.
-    SpecError: it returned something other than a dataset of features or of (features, labels).
+    SpecError: it returned something other than a dataset of these, or of features.
     InputError: it raised an error.
   """
   if not callable(input_fn):
@@ -90,7 +90,8 @@ def call(
       passed_over,
     )
     dataset = dataset.skip(passed_over)
-  return decodable.keep_mark(returned, _of_tuples(dataset, name))
+  dataset = _of_tuples(dataset, name)
+  return weights.keep_labels(returned, decodable.keep_mark(returned, dataset))
 
 
 def _returned(input_fn, arguments, name):
@@ -115,18 +116,20 @@ def _returned(input_fn, arguments, name):
 
 
 def _of_tuples(dataset, name):
-  """Returns the dataset with elements (features,) or (features, labels)."""
+  """Returns the dataset with elements that are tuples, of which the last parts are not None."""
   element = dataset.element_spec
   if not isinstance(element, tuple):
     return dataset.map(lambda features: (features,))
-  if len(element) == 2 and isinstance(element[1], tensorflow_internals.NoneTensorSpec):
-    return dataset.map(lambda features, labels: (features,))
-  if len(element) != 2:
+  if len(element) not in (2, 3):
     raise errors.SpecError(
-      f"The {name} must return a dataset of features or of (features, "
-      f"labels); its elements are tuples of {len(element)}."
+      f"The {name} must return a dataset of features, of (features, labels) or of (features, "
+      f"labels, sample_weight); its elements are tuples of {len(element)}."
     )
-  return dataset
+  given = [not isinstance(part, tensorflow_internals.NoneTensorSpec) for part in element]
+  if given == [True, False, True]:
+    raise errors.SpecError(f"The {name} gives a sample_weight and no labels (None).")
+  count = sum(given)
+  return dataset if count == len(element) else dataset.map(lambda *parts: parts[:count])
 
 
 def _described(value):

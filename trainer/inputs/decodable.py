@@ -143,3 +143,19 @@ def keep_mark(dataset: tf.data.Dataset, changed: tf.data.Dataset) -> tf.data.Dat
   if dataset in _marks and changed is not dataset:
     _marks[changed] = _marks[dataset]
   return changed
+
+
+def keep_mark_without(
+  dataset: tf.data.Dataset, changed: tf.data.Dataset, feature: str
+) -> tf.data.Dataset:
+  """Does what `keep_mark` does for a dataset that no longer has one of the features."""
+  mark = _marks.get(dataset)
+  if isinstance(mark, Raw):
+
+    def to_features(columns):
+      return {key: value for key, value in mark.to_features(columns).items() if key != feature}
+
+    _marks[changed] = dataclasses.replace(mark, to_features=to_features)
+  elif mark is not None:
+    _marks[changed] = {name: decoder for name, decoder in mark.items() if name != feature}
+  return changed

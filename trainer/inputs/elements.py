@@ -58,7 +58,7 @@ def _shown(sizes):
 
 
 def named_leaves(
-  element: tuple, roots: Sequence[str] = ("features", "labels")
+  element: tuple, roots: Sequence[str] = ("features", "labels", "sample_weight")
 ) -> list[tuple[str, Any]]:
   """Lists the leaves of an element with their paths.
 

@@ -18,7 +18,7 @@ from absl import logging
 
 from trainer import run_config, spec
 from trainer.devices import device as device_lib
-from trainer.inputs import call, data_service, elements, groups, tpu_tiles
+from trainer.inputs import call, data_service, elements, groups, tpu_tiles, weights
 from trainer.settings.kinds import Kind
 
 
@@ -110,7 +110,8 @@ class Feeder:
 
     Raises:
       InputError: the input_fn raised, or its batches cannot be used.
-      SpecError: it returned no dataset of features or of (features, labels).
+      SpecError: it returned no dataset that `call` takes.
+      SettingError: RunConfig.class_weight or weight_column does not fit it.
     """
     layout = self._layout
     batch_size = self._per_core_batch_size(kind)
@@ -123,10 +124,12 @@ class Feeder:
     if service:  # which shares out among the hosts, and has no place to begin at
       hosts, host, start = 1, 0, 0
     context = tf.distribute.InputContext(hosts, host, layout.replicas)
-    with self._stage(f"{kind} input_fn {spec.name_of(input_fn)}"):
+    name = f"{kind} input_fn {spec.name_of(input_fn)}"
+    with self._stage(name):
       dataset = call.call(
         input_fn, self._params, batch_size, self._config.tf_random_seed, kind, context, start
       )
+      dataset = weights.apply(dataset, kind, self._config, name)
       if service:
         dataset = data_service.distribute(
           dataset, service, layout.job, self._config.cluster_seconds

@@ -170,31 +170,50 @@ def set_loss(model: keras.Model, loss: Any, output_names: list[str] | None) -> N
   model._compile_loss = _CompileLoss(loss, None, output_names=output_names)
 
 
-def compiled_metrics(model: keras.Model) -> Any:
-  """Returns the metrics argument that a model was compiled with, or None."""
+def loss_reductions(model: keras.Model) -> set[str | None]:
+  """Returns the reductions of the losses of a model that are objects, see keras.losses.Loss."""
+  compiled = getattr(model, "_compile_loss", None)
+  losses = keras.tree.flatten(compiled._user_loss) if compiled is not None else []
+  return {loss.reduction for loss in losses if isinstance(loss, keras.losses.Loss)}
+
+
+def compiled_metrics(model: keras.Model) -> tuple[Any, Any]:
+  """Returns the metrics and weighted_metrics that a model was compiled with; None without one."""
   compiled = getattr(model, "_compile_metrics", None)
-  return compiled._user_metrics if compiled is not None else None
+  if compiled is None:
+    return None, None
+  return compiled._user_metrics, compiled._user_weighted_metrics
 
 
 def updated_metrics(
-  metrics: Any, labels: Any, outputs: Any, output_names: list[str] | None
+  metrics: Any,
+  weighted_metrics: Any,
+  labels: Any,
+  outputs: Any,
+  sample_weight: Any,
+  output_names: list[str] | None,
 ) -> dict[str, keras.metrics.Metric]:
   """Creates the metrics that `keras.Model.compile` would, and updates them with one batch.
 
   Args:
     metrics: what `keras.Model.compile` takes as metrics.
+    weighted_metrics: what it takes as weighted_metrics.
     labels: the batch's labels.
     outputs: the model's outputs for the batch.
+    sample_weight: the weights of the batch, for weighted_metrics; or None.
     output_names: names of the model's outputs, or None.
 
   Returns:
-    Metric name → metric. The name of a named output is in front, as in "head_accuracy".
+    Metric name → metric. The name of a named output is in front, as in "head_accuracy"; then
+    "weighted_", where metrics have the same name.
   """
-  compiled = _CompileMetrics(metrics, None, output_names=output_names)
-  compiled.update_state(labels, outputs)
-  groups = [group for group in compiled._flat_metrics if group is not None]
-  return {
-    f"{group.output_name}_{metric.name}" if group.output_name else metric.name: metric
-    for group in groups
-    for metric in group.metrics
-  }
+  compiled = _CompileMetrics(metrics, weighted_metrics, output_names=output_names)
+  compiled.update_state(labels, outputs, sample_weight)
+  found: dict[str, keras.metrics.Metric] = {}
+  for of_kind in (compiled._flat_metrics, compiled._flat_weighted_metrics):
+    for group in (group for group in of_kind if group is not None):
+      for metric in group.metrics:
+        output = f"{group.output_name}_" if group.output_name else ""
+        is_taken = of_kind is compiled._flat_weighted_metrics and output + metric.name in found
+        found[f"{output}{'weighted_' if is_taken else ''}{metric.name}"] = metric
+  return found

@@ -127,7 +127,7 @@ def _read(dataset, kind, count):
   for element in dataset.as_numpy_iterator():
     for path, array in elements.named_leaves(element[:1]):
       features.setdefault(_served_name(path), []).append(array)
-    if len(element) == 2 and isinstance(element[1], np.ndarray):
+    if len(element) > 1 and isinstance(element[1], np.ndarray):
       labels.append(element[1])
     rows += len(array)
     if rows >= count:

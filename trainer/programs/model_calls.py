@@ -51,7 +51,7 @@ class ModelCalls:
 
     Args:
       kind: the kind of step.
-      element: features, or features and labels: tensors.
+      element: features, and maybe labels and weights of the examples: tensors.
 
     Returns:
       What the model_fn returned.
@@ -62,7 +62,7 @@ class ModelCalls:
     """
     self.traces[kind] += 1
     mode = spec.MODE_OF[kind]
-    features, labels = element if len(element) == 2 else (element[0], None)
+    features, labels, sample_weight = (*element, None, None)[:3]
     params = spec.copy_params(self.params)
     if kind in self.batch_sizes:
       params["batch_size"] = self.batch_sizes[kind]
@@ -71,7 +71,7 @@ class ModelCalls:
       step_errors.of_model_fn(self.model_name, mode, element),
       self._around(),
     ):
-      result = self.model_fn(features, labels, mode, params, self.config)
+      result = self.model_fn(features, labels, mode, params, self.config, sample_weight)
     made.fetch(result.train_op)
     if kind == Kind.TRAIN:
       pairs = [result.eval_metrics, result.host_call]

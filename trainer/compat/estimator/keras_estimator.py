@@ -95,9 +95,8 @@ def _model_fn(
     return made
 
   legacy_optimizers.like(model.optimizer)  # raises before anything is trained
-  of_keras = trainer.model_fn_from_keras(
-    copy, loss=model.loss, optimizer=optimizer, metrics=keras_internals.compiled_metrics(model)
-  )
+  metrics, weighted_metrics = keras_internals.compiled_metrics(model)
+  of_keras = trainer.model_fn_from_keras(copy, model.loss, optimizer, metrics, weighted_metrics)
 
   def model_fn(features: Any, labels: Any, mode: str) -> trainer.EstimatorSpec:
     with fetched_operations.changes_made() as updates:

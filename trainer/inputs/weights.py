@@ -1,0 +1,238 @@
+"""Weights of examples: the third part of an element, `(features, labels, sample_weight)`.
+
+    dataset of (features, labels, sample_weight)     # as keras.Model.fit takes it
+    RunConfig.weight_column = "weight"               # or the feature that has them
+    RunConfig.class_weight = {0: 1.0, 1: 5.0}        # in training: by the label, times the others
+    RunConfig.class_weight = "balanced"              # examples / (classes × examples of the class)
+
+A weighted loss is the sum of weight × loss over the examples, divided by the number of examples,
+not by the sum of the weights: Keras's "sum_over_batch_size". The mean over the cores is then that
+of the global batch, whatever weights a core has. The framework hands the weights to a model_fn that
+takes the argument `sample_weight`.
+"""
+
+import difflib
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors, run_config
+from trainer.inputs import decodable, elements
+from trainer.settings.kinds import Kind
+
+_WHERE = "RunConfig.class_weight"
+
+# dataset → the labels of all its examples [n]
+_labels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def mark_labels(dataset: tf.data.Dataset, labels: Any) -> tf.data.Dataset:
+  """Notes the labels of a training set, which RunConfig.class_weight needs to be "balanced".
+
+  With them a class in RunConfig.class_weight that no example has is an error, too. Only the marked
+  dataset itself has the mark, not one that `map` or others make from it.
+
+  Args:
+    dataset: the dataset that an input_fn returns.
+    labels: int array [n], the classes of all examples, those for other hosts too.
+
+  Returns:
+    The same dataset.
+
+  Raises:
+    SettingError: labels is not such an array.
+  """
+  array = np.asarray(labels)
+  if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
+    raise errors.SettingError(
+      f"mark_labels: labels has the shape {list(array.shape)} and the type {array.dtype}: expected "
+      "an integer for each example."
+    )
+  _labels[dataset] = array
+  return dataset
+
+
+def keep_labels(dataset: tf.data.Dataset, changed: tf.data.Dataset) -> tf.data.Dataset:
+  """Copies the mark of a dataset to another one with the same examples, and returns that."""
+  if dataset in _labels:
+    _labels[changed] = _labels[dataset]
+  return changed
+
+
+def apply(
+  dataset: tf.data.Dataset, kind: str, config: run_config.RunConfig, name: str
+) -> tf.data.Dataset:
+  """Puts the weights of a RunConfig into the elements of a dataset, and checks all weights.
+
+  Args:
+    dataset: what `trainer.inputs.call` returned.
+    kind: "train", "eval" or "predict".
+    config: the RunConfig.
+    name: of the input_fn, for messages.
+
+  Returns:
+    A dataset of (features, labels, sample_weight), sample_weight float32, where there are weights.
+    Predictions do not need them, and get no feature weight_column either.
+
+  Raises:
+    SettingError: the weights do not fit the features or labels.
+    InputError: raised while the dataset is read: a weight is negative, infinite or no number.
+  """
+  table = _table(dataset, config.class_weight, name) if kind == Kind.TRAIN else None
+  if config.weight_column:
+    dataset = _from_column(dataset, config.weight_column, kind, name)
+  if kind == Kind.PREDICT or (table is None and not _has_weights(dataset)):
+    return dataset
+  _check_shapes(dataset.element_spec, name)
+
+  def weighted(features, labels, weights=None):
+    if weights is not None:
+      weights = tf.nest.map_structure(_checked, weights)
+    if table is not None:
+      of_classes = tf.gather(table, _classes(labels, len(table) - 1))
+      weights = of_classes if weights is None else _times(weights, of_classes)
+    return features, labels, weights
+
+  # AutoGraph would turn each `if` above into an operation.
+  changed = dataset.map(
+    tf.autograph.experimental.do_not_convert(weighted),
+    num_parallel_calls=tf.data.AUTOTUNE,
+    deterministic=True,
+  )
+  return decodable.keep_mark(dataset, changed)
+
+
+def _has_weights(dataset):
+  return len(dataset.element_spec) == 3
+
+
+def _from_column(dataset, column, kind, name):
+  """Moves a feature to the third place of the elements."""
+  features = dataset.element_spec[0]
+  if not isinstance(features, dict) or column not in features:
+    if kind == Kind.PREDICT:
+      return dataset
+    names = list(features) if isinstance(features, dict) else []
+    near = difflib.get_close_matches(column, names, n=3) or names
+    raise errors.SettingError(
+      f"RunConfig.weight_column is {column!r}, and the {name} gives no such feature: expected "
+      f"{' or '.join(map(repr, near)) or 'the name of a feature, of a dict'}."
+    )
+  if _has_weights(dataset):
+    raise errors.SettingError(
+      f"RunConfig.weight_column is {column!r}, and the {name} gives weights already, as the third "
+      "part of its elements: take one of them away."
+    )
+  if kind != Kind.PREDICT and len(dataset.element_spec) < 2:
+    raise errors.SettingError(
+      f"RunConfig.weight_column is {column!r}, and the {name} gives no labels whose loss could be "
+      "weighted."
+    )
+
+  def move(features, *labels):
+    others = {key: value for key, value in features.items() if key != column}
+    return (others, *labels) if kind == Kind.PREDICT else (others, *labels, features[column])
+
+  changed = dataset.map(move, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+  return decodable.keep_mark_without(dataset, changed, column)
+
+
+def _check_shapes(spec, name):
+  """Raises SettingError for weights that do not belong to the labels one by one."""
+  if len(spec) == 2:
+    return
+  shapes = [leaf.shape for _, leaf in elements.named_leaves((spec[1],))]
+  for path, leaf in elements.named_leaves(spec):
+    if not path.startswith("sample_weight"):
+      continue
+    if not (leaf.dtype.is_floating or leaf.dtype.is_integer or leaf.dtype.is_bool):
+      raise errors.SettingError(f"{path} of the {name} is of {leaf.dtype.name}; expected numbers.")
+    if not any(map(_belong, [leaf.shape] * len(shapes), shapes)):
+      raise errors.SettingError(
+        f"{path} of the {name} has shape {leaf.shape}, and the labels {shapes[0]}: expected a "
+        "weight for each example, or for each label of it."
+      )
+
+
+def _belong(weights, labels):
+  """Whether weights are [batch], [batch, 1, ...], or have the first axes of the labels."""
+  if weights.rank is None or labels.rank is None:
+    return True
+  if weights.rank == 0 or not weights[:1].is_compatible_with(labels[:1]):
+    return False
+  of_examples = all(size == 1 for size in weights.as_list()[1:])
+  return of_examples or weights.is_compatible_with(labels[: weights.rank])
+
+
+def _checked(weights):
+  weights = tf.cast(weights, tf.float32)
+  is_valid = tf.reduce_all((weights >= 0.0) & tf.math.is_finite(weights))
+  message = "A weight of an example (sample_weight) is negative, infinite or no number"
+  with tf.control_dependencies([tf.raw_ops.Assert(condition=is_valid, data=[message])]):
+    return tf.identity(weights)
+
+
+def _times(weights, of_classes):
+  """Multiplies weights of examples with those of the labels of an example, [batch, ...]."""
+  rank = max(weights.shape.rank, of_classes.shape.rank)
+  return _with_rank(weights, rank) * _with_rank(of_classes, rank)
+
+
+def _with_rank(tensor, rank):
+  more = [1] * (rank - tensor.shape.rank)
+  return tf.reshape(tensor, tf.concat([tf.shape(tensor), more], 0)) if more else tensor
+
+
+def _table(dataset, class_weight, name):
+  """Returns the weights of class 0, 1, ..., and 1 for all classes that are not named."""
+  if class_weight is None:
+    return None
+  if len(dataset.element_spec) < 2 or not isinstance(dataset.element_spec[1], tf.TensorSpec):
+    raise errors.SettingError(
+      f"{_WHERE} is set, and the {name} gives no labels, or several: expected one tensor of them."
+    )
+  known = _labels.get(dataset)
+  if class_weight == run_config.BALANCED:
+    if known is None:
+      raise errors.SettingError(
+        f'{_WHERE} is "balanced", and the {name} does not say how often each class comes: give the '
+        "weights as {0: 1.0, 1: 5.0}, or mark its dataset with trainer.mark_labels."
+      )
+    classes, counts = np.unique(known, return_counts=True)
+    balanced = len(known) / (len(classes) * counts)
+    class_weight = dict(zip(classes.tolist(), balanced.tolist(), strict=True))
+  elif known is not None:
+    check_classes(class_weight, int(known.max()) + 1, f"the {name}")
+  table = np.ones(max(class_weight) + 2, np.float32)
+  table[list(class_weight)] = list(class_weight.values())
+  return table
+
+
+def check_classes(class_weight: Any, classes: int, whose: str) -> None:
+  """Raises SettingError for a class in RunConfig.class_weight that does not exist.
+
+  Args:
+    class_weight: the setting.
+    classes: the number of classes.
+    whose: has them, for the message.
+  """
+  if isinstance(class_weight, Mapping) and max(class_weight) >= classes:
+    raise errors.SettingError(
+      f"{_WHERE} has the class {max(class_weight)}, and {whose} has {classes} classes, "
+      f"0 to {classes - 1}."
+    )
+
+
+def _classes(labels, others):
+  """Returns the class of each label, `others` for one without a weight of its own."""
+  if labels.dtype.is_floating and labels.shape.rank > 1 and labels.shape.as_list()[-1] != 1:
+    is_one_hot = tf.reduce_all(tf.abs(tf.reduce_sum(labels, -1) - 1.0) < 1e-3)
+    message = f"{_WHERE} is set, and a label is neither an integer nor one-hot"
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=is_one_hot, data=[message])]):
+      classes = tf.argmax(labels, -1, tf.int32)
+  else:
+    classes = tf.cast(labels, tf.int32)
+  return tf.where((classes >= 0) & (classes < others), classes, others)
