@@ -55,8 +55,7 @@ def model_fn(
     dropout: share of hidden units that a training step drops.
     optimizer: makes a Keras optimizer: a class; in gin `@keras.optimizers.Adam`.
     label_smoothing: share of each label that is spread evenly over the classes.
-    sample_weight: float32 [batch], weights of the examples; the framework gives them where there
-      are any (RunConfig.class_weight and others, see docs/weights_of_examples.md).
+    sample_weight: float32 [batch], see docs/weights_of_examples.md; None where there are none.
 
   Returns:
     A trainer.EstimatorSpec.

@@ -167,10 +167,10 @@ MISTAKES = {
     errors.SpecError,
     "it returned OwnedIterator",
   ),
-  "a tuple of three": (
-    lambda params: dataset_of(*[tf.zeros([8, 1])] * 3),
+  "a tuple of four": (
+    lambda params: dataset_of(*[tf.zeros([8, 1])] * 4),
     errors.SpecError,
-    "its elements are tuples of 3",
+    "its elements are tuples of 4",
   ),
   "another argument": (
     lambda p: dataset_of(tf.zeros([8, 1])),
