@@ -35,6 +35,7 @@ if TYPE_CHECKING:
   from trainer.inputs.decodable import mark_decodable as mark_decodable
   from trainer.inputs.decodable import mark_raw as mark_raw
   from trainer.inputs.weights import mark_labels as mark_labels
+  from trainer.judgement.evaluation_report import EvaluationReport as EvaluationReport
   from trainer.optimization.averages import Lookahead as Lookahead
   from trainer.optimization.optimizers import CrossShardOptimizer as CrossShardOptimizer
   from trainer.optimization.optimizers import minimize as minimize
@@ -62,6 +63,7 @@ _HOMES = {
   "Estimator": "trainer.estimator.estimator",
   "EstimatorSpec": "trainer.spec",
   "EvalSpec": "trainer.evaluation.eval_spec",
+  "EvaluationReport": "trainer.judgement.evaluation_report",
   "ExportOptions": "trainer.outputs.options",
   "FinalExporter": "trainer.outputs.exporters",
   "GPUConfig": "trainer.run_config",

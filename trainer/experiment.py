@@ -12,6 +12,7 @@ Layout of what it writes, beside what `trainer.checkpoints.directory` does:
     <model_dir>/operative_config.gin     those that took effect, after the first loop
     <model_dir>/environment.json         what the training runs on
     <model_dir>/eval/                    TensorBoard files of evaluations
+    <model_dir>/evaluation_reports/      see `trainer.reporting.evaluation_reports`
     <model_dir>/export/                  SavedModels, see `trainer.outputs.exporters`
     <model_dir>/predictions-<step>.*     see `trainer.outputs.predictions`
 """
@@ -44,6 +45,7 @@ from trainer.hooks import (
   session_run,
 )
 from trainer.io import files, storage
+from trainer.judgement import evaluation_report as report_lib
 from trainer.loop import preemption
 from trainer.outputs import exporters as exporters_lib
 from trainer.outputs import options, predictions
@@ -85,6 +87,8 @@ class Experiment:
     eval_timeout_secs: of --mode=continuous_eval, which ends when no checkpoint has come for so
       long.
     eval_specs: list of EvalSpecs, of sets that are evaluated as well; each needs a name.
+    evaluation_report: an EvaluationReport, which tells more of the evaluation than the metrics do,
+      see `trainer.judgement`; None for no report.
     exporters: list of exporters, see `trainer.outputs.exporters`; None for one SavedModel at the
       end, in <model_dir>/export/<number>.
     train_batch_size: examples in a training step of all cores together.
@@ -119,6 +123,9 @@ class Experiment:
   eval_throttle_secs: setting_types.NotNegative = 0
   eval_timeout_secs: setting_types.NotNegative = 3600.0
   eval_specs: Annotated[Sequence[eval_spec.EvalSpec], "such as [@test/EvalSpec()]"] = ()
+  evaluation_report: Annotated[
+    report_lib.EvaluationReport | None, "such as @EvaluationReport()"
+  ] = None
   exporters: Annotated[Sequence[Any], "of exporters, such as [@BestExporter()]"] | None = None
   train_batch_size: setting_types.Count | None = None
   eval_batch_size: setting_types.Count | None = None
@@ -164,8 +171,16 @@ class Experiment:
       steps=self.eval_steps,
       throttle_secs=self.eval_throttle_secs,
       exporters=self.all_exporters(),
+      report=self.evaluation_report,
     )
-    return [first, *self.eval_specs]
+    return [self._with_class_names(each) for each in (first, *self.eval_specs)]
+
+  def _with_class_names(self, each):
+    """An EvalSpec, whose report takes the run's class names where it has none of its own."""
+    if each.report is None or each.report.class_names is not None:
+      return each
+    report = dataclasses.replace(each.report, class_names=self.class_names)
+    return dataclasses.replace(each, report=report)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -270,6 +285,10 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
       traced[kind] = runner.trace(kind, input_fns[kind])
   if Kind.EVAL in kinds:
     _check_awaited(traced, runner.config.retention, asked)
+    for each in asked.all_eval_specs(traced[Kind.EVAL]):
+      if each.report:
+        with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
+          each.report.check(runner.trace(Kind.PREDICT, each.input_fn))
 
   # 6. Bindings that nobody uses: after the tracing, which calls what the model_fn calls, and after
   #    the hooks, which have bindings of their own.
@@ -342,7 +361,11 @@ def _evaluate_continuously(runner, asked, traced, hooks):
 
 def _evaluate(runner, asked, traced, hooks):
   del hooks
-  return runner.evaluate(traced[Kind.EVAL], steps=asked.eval_steps)
+  result = runner.evaluate(traced[Kind.EVAL], steps=asked.eval_steps)
+  first, *_ = asked.all_eval_specs(traced[Kind.EVAL])
+  if first.report:
+    first.report.write(runner, first.input_fn, step=result["global_step"], steps=asked.eval_steps)
+  return result
 
 
 def _predict(runner, asked, traced, hooks):

@@ -6,7 +6,8 @@
 `worker` and `measure`. `estimates` asks `trainer.preflight` about TPUs that are not there.
 `results` reads, writes and merges the rows. `prices` and `published` have the data that come with
 Octet. `summary` computes what the report says: times, costs, speed-ups, the cheapest and the
-fastest. `advice` puts it in words; `figures` and `report` show it.
+fastest. `advice` puts it in words; `figures` and `report` show it. `models` compares the models of
+two runs instead.
 
 Layout:
 

@@ -1,10 +1,12 @@
-"""Compares hardware: runs the same workloads on each device and reports time and cost.
+"""Compares hardware, by the same workloads on each device; or two models, by their evaluations.
 
   python -m trainer.compare --gin_file=gin_configs/compare/articles.gin --output=out/compare
   python -m trainer.compare --merge laptop.jsonl colab.jsonl --output=out/both
+  python -m trainer.compare out/lr1 out/lr2
 
 The same command continues a comparison: what was measured is not measured again. --merge measures
-nothing: it brings the results of several machines into one report.
+nothing: it brings the results of several machines into one report. With the folders of two runs,
+the models are compared, and not the hardware: see `models`.
 """
 
 import functools
@@ -15,6 +17,7 @@ from trainer import errors
 from trainer.cli import command, run_flags
 from trainer.compare import (
   estimates,
+  models,
   prices,
   published,
   report,
@@ -57,6 +60,9 @@ _PRECISION = run_flags.define_precision()
 _TPU_TYPE = flags.DEFINE_string(
   "tpu_type", "", "Which TPU it is, such as v2-8, where the environment does not say: for prices."
 )
+_EVALUATION = flags.DEFINE_string(
+  "evaluation", "", "Of two runs: the name of the evaluation; empty for the one without a name."
+)
 _TIMEOUT = flags.DEFINE_float(
   "timeout_seconds", 1800.0, "The longest that one case may take.", lower_bound=1.0
 )
@@ -66,7 +72,7 @@ def main(argv: list[str]) -> None:
   """Measures, estimates or merges, and writes the report.
 
   Args:
-    argv: the program's name, and further files to merge.
+    argv: the program's name, and further files to merge, or the folders of two runs.
 
   Raises:
     SettingError: a flag, the gin file, the prices or a file of results is wrong.
@@ -74,9 +80,13 @@ def main(argv: list[str]) -> None:
   """
   # 1. What is wrong is said before anything is measured.
   files = [*_MERGE.value, *argv[1:]]
+  if argv[1:] and not _MERGE.value and not gin_flags.GIN_FILE.value:
+    print(models.text(argv[1:], _EVALUATION.value))
+    return
   if argv[1:] and not _MERGE.value:
     raise errors.SettingError(
-      f"Unexpected argument {argv[1]}: files of results come after --merge."
+      f"Unexpected argument {argv[1]}: files of results come after --merge, and the folders of two "
+      "runs stand by themselves."
     )
   if bool(files) == bool(gin_flags.GIN_FILE.value):
     raise errors.SettingError(

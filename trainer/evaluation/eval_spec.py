@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated
 
 from trainer import errors
 from trainer.config import gin_names
+from trainer.judgement import evaluation_report
 from trainer.outputs import exporters as exporters_lib
 from trainer.programs import loop_input
 from trainer.settings import setting_types
@@ -23,6 +25,7 @@ class EvalSpec:
       of, by the wall clock: the time in which no process ran counts as well. If the clock was set
       back since, the next checkpoint is evaluated.
     exporters: see trainer.outputs.exporters; asked after each evaluation.
+    report: an EvaluationReport, or None; see trainer.judgement.
 
   Raises:
     SettingError: a value that cannot work.
@@ -34,6 +37,7 @@ class EvalSpec:
   hooks: Sequence = ()
   throttle_secs: setting_types.NotNegative = 0
   exporters: Sequence = ()
+  report: Annotated[evaluation_report.EvaluationReport | None, "such as @EvaluationReport()"] = None
 
 
 def check(eval_specs: Sequence[EvalSpec]) -> None:

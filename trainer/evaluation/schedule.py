@@ -23,7 +23,7 @@ from trainer.reporting import evaluations_file, metrics_file
 
 
 class ScheduledEvaluations:
-  """The evaluations of a run by its EvalSpecs, and what their exporters do with them.
+  """The evaluations of a run by its EvalSpecs, their reports, and what their exporters do.
 
   Each is pending from before it begins until its result is recorded and exported, and the hooks
   have heard of it. If one of them stops the training, or has not heard of it yet, it stays pending
@@ -56,6 +56,7 @@ class ScheduledEvaluations:
     self._clock = clock
     self._pending = pending.PendingEvaluations(estimator.model_dir, estimator.device.is_chief)
     self._last_times: dict[str, float] = {}  # by name, where it is known
+    self._reported: dict[str, int] = {}  # name → the step of this process's newest report
     self._due: list[str] = []  # the names, for the checkpoint that is being written
     # (step, name, result) of evaluations that no hook has heard of.
     self._unreported: list[tuple[int, str, dict[str, Any]]] = []
@@ -131,7 +132,7 @@ class ScheduledEvaluations:
     last = self._estimator.latest_step()
     for name, spec in self._specs.items():
       if spec.name in self.results and self.results[spec.name]["global_step"] == last:
-        self._export(name, is_final=True)
+        self._report_and_export(name, is_final=True)
       else:
         self._evaluate(name, is_final=True)
     unreported = [(step, name) for step, name, _ in self._unreported]
@@ -139,10 +140,10 @@ class ScheduledEvaluations:
       self._pending.remove(step, name)
 
   def export_final(self) -> None:
-    """Tells the exporters that no evaluation follows the newest ones."""
+    """Tells the reports and exporters that no evaluation follows the newest ones."""
     for name, spec in self._specs.items():
       if spec.name in self.results:
-        self._export(name, is_final=True)
+        self._report_and_export(name, is_final=True)
 
   def _find_pending(self):
     """Returns (step, name) of what is pending and can be done, the same on all workers."""
@@ -215,13 +216,26 @@ class ScheduledEvaluations:
     )
     self.results[spec.name] = result
     self._last_times[name] = self._clock()
-    self._export(name, is_final)
+    self._report_and_export(name, is_final)
     return result
 
-  def _export(self, name, is_final):
+  def _report_and_export(self, name, is_final):
     spec = self._specs[name]
     result = self.results[spec.name]
-    path = self._estimator.checkpoint_path(result["global_step"])
+    step = result["global_step"]
+    path = self._estimator.checkpoint_path(step)
+    # Before the exports, whose model cards show the report.
+    if spec.report and (is_final or spec.report.every_evaluation):
+      if self._reported.get(name) != step:
+        spec.report.write(
+          self._estimator,
+          spec.input_fn,
+          step=step,
+          checkpoint_path=path,
+          name=spec.name,
+          steps=spec.steps,
+        )
+      self._reported[name] = step
     for exporter in spec.exporters if self._estimator.device.is_chief else ():
       exporter.export(
         self._estimator,

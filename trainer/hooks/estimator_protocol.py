@@ -1,11 +1,13 @@
 """What hooks and the evaluations of a run ask of an Estimator."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from trainer.devices import device as device_lib
 from trainer.devices import workers as workers_lib
+from trainer.settings import batch_sizes as batch_sizes_lib
+from trainer.settings.kinds import Kind
 
 
 class Estimator(Protocol):
@@ -51,6 +53,23 @@ class Estimator(Protocol):
     name: str | None = None,
   ) -> dict[str, Any]:
     """Evaluates a checkpoint; returns its metrics."""
+
+  def evaluation_dir(self, name: str | None = None) -> str:
+    """Returns the folder of the summaries of the evaluations of this name."""
+
+  def predict(
+    self,
+    input_fn: Any,
+    predict_keys: Sequence[str] | None = None,
+    hooks: Sequence[Any] | None = None,
+    checkpoint_path: str | None = None,
+    yield_single_examples: bool = True,
+    with_examples: bool = False,
+  ) -> Iterator[Any]:
+    """Predicts for every example, in order."""
+
+  def batch_sizes(self) -> Mapping[Kind, batch_sizes_lib.BatchSize]:
+    """Returns the batch sizes by kind, of those kinds that have one."""
 
   def checkpoint_steps(self) -> list[int]:
     """Returns the steps of the checkpoints, oldest first."""

@@ -12,6 +12,7 @@ __all__ = [
   "predictions",
   "preprocessing",
   "random_inputs",
+  "samples",
   "saved_model",
   "served_inputs",
   "signatures",

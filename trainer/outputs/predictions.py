@@ -185,7 +185,8 @@ def _label(example):
   return int(label) if label is not None and label.ndim == 0 and label.dtype.kind in "iu" else None
 
 
-def _percent(share):
+def percent(share: float) -> str:
+  """Returns a share as a person reads it: "97.3 %"."""
   return f"{100 * float(share):.1f} %"
 
 
@@ -218,8 +219,8 @@ def _cells_of_class(prediction, example, class_names):
   if "probabilities" in prediction:
     shares = np.asarray(prediction["probabilities"])
     others = [other for other in np.argsort(-shares) if other != predicted]
-    second = [f"{_name(other, class_names)} {_percent(shares[other])}" for other in others[:1]]
-    cells["probability"] = text.Text(_percent(shares[predicted]))
+    second = [f"{_name(other, class_names)} {percent(shares[other])}" for other in others[:1]]
+    cells["probability"] = text.Text(percent(shares[predicted]))
     cells["next"] = text.Text("".join(second))
   label = _label(example)
   if label is not None:
@@ -274,7 +275,7 @@ def _caption(prediction, label, class_names):
   predicted = int(prediction["class"])
   name = _name(predicted, class_names)
   if "probabilities" in prediction:
-    name += f" {_percent(prediction['probabilities'][predicted])}"
+    name += f" {percent(prediction['probabilities'][predicted])}"
   if label is None:
     return contact_sheet.Caption([name])
   right = label == predicted

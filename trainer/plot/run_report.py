@@ -24,8 +24,8 @@ from etils import epath
 from trainer.checkpoints import file_names
 from trainer.cli import formatting
 from trainer.io import json_form
-from trainer.plot import curves, html_page
-from trainer.reporting import environment, metrics_file
+from trainer.plot import curves, evaluation_charts, html_page
+from trainer.reporting import environment, evaluation_reports, metrics_file
 
 # The number of predictions that are shown, and of numbers and letters in each of their values.
 _ROWS, _NUMBERS, _LETTERS = 10, 12, 100
@@ -59,6 +59,7 @@ def page(
     results=[dict(label=label, value=value) for label, value in results(lines).items()],
     smoothing=smoothing,
     panels=list(curves.svgs(found, smoothing).values()),
+    reports=[_evaluation(model_dir, each) for each in evaluation_reports.newest(model_dir)],
     predictions=_predictions(folder),
     exports=_exports(folder),
     checkpoints=_checkpoints(folder),
@@ -185,6 +186,54 @@ def _shares(row, names):
       if key not in ("class", "class_name", "probabilities")
     },
   }
+
+
+def _evaluation(model_dir, report):
+  """Returns what the page shows of an evaluation report."""
+  step, classes = report["step"], report.get("classes", [])
+  picture = epath.Path(f"{evaluation_reports.stem(model_dir, report['evaluation'], step)}.png")
+  worst = report.get("worst", [])
+  return dict(
+    title=f"Evaluation {report['evaluation']}".strip() + f" at step {step:,}",
+    examples=report["examples"],
+    confidence=report["confidence"],
+    metrics=[[name, *_estimate(each)] for name, each in report["metrics"].items()],
+    sentence=report.get("sentence", ""),
+    charts=evaluation_charts.svgs(report),
+    classes=[
+      [
+        each["name"],
+        f"{each['examples']:,}",
+        f"{each['predicted']:,}",
+        *(" ".join(_estimate(each[figure])) for figure in ("precision", "recall", "f1")),
+      ]
+      for each in classes
+    ],
+    slices={
+      feature: [
+        [part["value"], f"{part['examples']:,}", " ".join(_estimate(part[_metric_of(part)]))]
+        for part in parts
+      ]
+      for feature, parts in report.get("slices", {}).items()
+    },
+    sliced_by="accuracy" if report["kind"] == "classes" else "mean absolute error",
+    worst=[[_shown(value) for value in row.values()] for row in worst],
+    worst_header=list(worst[0]) if worst else [],
+    picture=base64.b64encode(picture.read_bytes()).decode() if picture.exists() else "",
+    notes=report["notes"],
+  )
+
+
+def _metric_of(part):
+  return next(name for name in part if name not in ("value", "examples"))
+
+
+def _estimate(estimate):
+  """Returns a figure and its interval, as two texts."""
+  value, low, high = (estimate[key] for key in ("value", "low", "high"))
+  if value is None:
+    return ["–", ""]
+  return [f"{value:.4g}", f"[{low:.4g}, {high:.4g}]" if low is not None else ""]
 
 
 def _exports(folder):

@@ -3,6 +3,7 @@
 __all__ = [
   "console",
   "environment",
+  "evaluation_reports",
   "evaluations_file",
   "metric_values",
   "metrics_file",

@@ -1,0 +1,204 @@
+"""Compares two models by their predictions for the same examples: which difference is noise?
+
+    found = differences.compare([Run("out/a")], [Run("out/b", step=1000)])
+    found.differences["accuracy"]    # Difference(first=0.87, second=0.8, low=-0.08, high=-0.06)
+
+Each side is one run, or several of one kind that differ by their seeds.
+
+- One run a side: a paired bootstrap. Both sides are resampled by the same examples, so that what is
+  hard for both does not count as noise (Efron and Tibshirani, 1993).
+- Several runs: the interval is over seeds too. The variance of the difference of the two means is
+  that of the paired bootstrap, and the variance of a figure between runs of a side (pooled over the
+  sides) divided by the number of runs of each. Satterthwaite's approximation gives the degrees of
+  freedom of Student's t.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer import errors
+from trainer.judgement import bootstrap, class_figures, number_figures
+from trainer.reporting import evaluation_reports
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A run whose evaluation has a report.
+
+  Attributes:
+    model_dir: its folder.
+    step: of the checkpoint; None for the newest that has a report.
+  """
+
+  model_dir: str
+  step: int | None = None
+
+  def __str__(self) -> str:
+    return self.model_dir if self.step is None else f"{self.model_dir}@{self.step}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """A figure of both sides.
+
+  Attributes:
+    first: of the first side, the mean over its runs.
+    second: of the second side.
+    low: of the interval of second - first.
+    high: the same.
+  """
+
+  first: float
+  second: float
+  low: float
+  high: float
+
+  @property
+  def is_noise(self) -> bool:
+    """Whether the difference may be 0."""
+    return not (self.low > 0 or self.high < 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+  """What `compare` returns.
+
+  Attributes:
+    examples: their number.
+    runs: the number of runs of each side.
+    differences: by the name of the figure.
+    notes: sentences on what to keep in mind.
+  """
+
+  examples: int
+  runs: tuple[int, int]
+  differences: dict[str, Difference]
+  notes: list[str]
+
+
+def compare(
+  first: Sequence[Run],
+  second: Sequence[Run],
+  evaluation: str = "",
+  resamples: int = 1000,
+  confidence: float = 0.95,
+  seed: int = 1,
+) -> Comparison:
+  """Compares two sides.
+
+  Args:
+    first: the runs of the first side.
+    second: those of the second side.
+    evaluation: the name of the evaluation, or "".
+    resamples: of the bootstrap.
+    confidence: of the intervals.
+    seed: of the bootstrap.
+
+  Raises:
+    SettingError: a run has no report, or two are not on the same examples.
+    FileDamagedError: a file is damaged.
+  """
+  loaded = [[_load(run, evaluation) for run in side] for side in (first, second)]
+  everyone = [each for side in loaded for each in side]
+  for other in everyone[1:]:
+    _check_pair(everyone[0], other)
+  examples = len(everyone[0].arrays["label"])
+  # With one seed, each run is resampled by the same examples: that is what pairs them.
+  drawn = [[_drawn(each, resamples, seed) for each in side] for side in loaded]
+  flat = [each for side in drawn for each in side]
+  names = [name for name in flat[0] if all(name in each for each in flat) and name != "bias"]
+  notes = []
+  if len({each.report.get("features") for each in everyone}) > 1:
+    notes.append(
+      "The features of the examples differ between the runs, and their labels do not: the examples "
+      "are paired by their place in the set."
+    )
+  found = {
+    name: _difference([[each[name] for each in side] for side in drawn], confidence, examples)
+    for name in names
+  }
+  return Comparison(examples, (len(first), len(second)), found, notes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Loaded:
+  run: Run
+  report: Mapping[str, Any]
+  arrays: Mapping[str, np.ndarray]
+
+
+def _load(run, evaluation):
+  steps = evaluation_reports.steps_of(run.model_dir).get(evaluation, [])
+  step = max(steps, default=None) if run.step is None else run.step
+  if step not in steps:
+    known = f"it has those of the steps {', '.join(map(str, steps))}" if steps else "it has none"
+    named = f" {evaluation!r}" if evaluation else ""
+    raise errors.SettingError(
+      f"{run} has no report of the evaluation{named}: {known}. A run with run.evaluation_report = "
+      "@EvaluationReport() writes them, also with --mode=evaluate."
+    )
+  report = evaluation_reports.read(
+    f"{evaluation_reports.stem(run.model_dir, evaluation, step)}.json"
+  )
+  assert report is not None
+  return _Loaded(run, report, evaluation_reports.observed(run.model_dir, evaluation, step))
+
+
+def _check_pair(one, other):
+  kinds = [each.report["kind"] for each in (one, other)]
+  if kinds[0] != kinds[1]:
+    raise errors.SettingError(
+      f"{one.run} predicts {kinds[0]}, and {other.run} predicts {kinds[1]}: they cannot be "
+      "compared."
+    )
+  labels = [each.arrays["label"] for each in (one, other)]
+  if len(labels[0]) != len(labels[1]) or not np.array_equal(*labels, equal_nan=True):
+    raise errors.SettingError(
+      f"{one.run} was evaluated on {len(labels[0]):,} examples and {other.run} on "
+      f"{len(labels[1]):,}, and their labels are not the same: evaluate both on the same set."
+    )
+
+
+def _drawn(loaded, resamples, seed):
+  """Returns figure → (its value, its values in the resamples)."""
+  arrays = loaded.arrays
+  if loaded.report["kind"] == evaluation_reports.NUMBERS:
+    rows: Any = number_figures.Rows(arrays)
+  else:
+    classes = 1 + int(max(arrays[name].max() for name in ("label", "predicted")))
+    rows = class_figures.Rows(arrays, classes, class_figures.BINS)
+  values = bootstrap.figures_of_all(rows.matrix, rows.figures)
+  drawn = bootstrap.draws(rows.matrix, rows.figures, resamples, seed)
+  return {name: (float(value), drawn[name]) for name, value in values.items()}
+
+
+def _difference(sides, confidence, examples):
+  """Returns the Difference of a figure.
+
+  Args:
+    sides: for each side, (value, resamples) of each run.
+    confidence: of the interval.
+    examples: their number.
+  """
+  values = [np.array([value for value, _ in side]) for side in sides]
+  first, second = (float(each.mean()) for each in values)
+  resampled = [np.mean([drawn for _, drawn in side], axis=0) for side in sides]
+  paired = resampled[1] - resampled[0]
+  if all(len(side) == 1 for side in sides):
+    low, high = bootstrap.interval(paired, confidence)
+    return Difference(first, second, float(low), float(high))
+  from scipy import stats
+
+  freedom = sum(len(each) - 1 for each in values)
+  between = sum(((each - each.mean()) ** 2).sum() for each in values) / freedom
+  of_seeds = between * sum(1 / len(each) for each in values)
+  of_examples = float(np.nanvar(paired))
+  whole = of_seeds + of_examples
+  parts = of_seeds**2 / freedom + of_examples**2 / max(1, examples - 1)
+  reach = (
+    float(stats.t.ppf((1 + confidence) / 2, whole**2 / parts)) * np.sqrt(whole) if whole else 0.0
+  )
+  return Difference(first, second, second - first - reach, second - first + reach)

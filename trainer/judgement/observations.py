@@ -1,0 +1,206 @@
+"""What a report keeps of each example: its label, what was predicted, how sure the model was.
+
+    found = observations.Observations(settings)
+    for observed, example in found.watch(estimator.predict(input_fn, with_examples=True)):
+      ...
+    found.arrays()                       # {"label": ..., "predicted": ..., ...}
+
+The arrays hold a few numbers an example. Predictions and features pass through and are not kept.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import errors
+from trainer.judgement.class_figures import NO_CLASS
+from trainer.reporting.evaluation_reports import CLASSES, NUMBERS
+
+_ASK = "(EvaluationReport.{}, see docs/judge_a_model.md)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Observed:
+  """What was seen of an example.
+
+  Attributes:
+    label: the class, or the number.
+    predicted: the class, or NO_CLASS; or the number, or NaN.
+    confidence: the probability of the predicted class; NaN where it is not known.
+    of_label: the probability of the label; NaN where it is not known.
+    probabilities: those of all classes; None where they are not known.
+  """
+
+  label: float
+  predicted: float
+  confidence: float = np.nan
+  of_label: float = np.nan
+  probabilities: np.ndarray | None = None
+
+
+class Observations:
+  """Observes pairs of a prediction and its example.
+
+  Args:
+    label: the key of the label, where labels are a dict; None for the only label.
+    prediction: the key of the predicted number, where there are several; None for the only one.
+    slices: the keys of features whose values are kept.
+
+  Attributes:
+    kind: CLASSES or NUMBERS, once the first example was seen.
+    classes: the number of probabilities; 0 where there are none.
+    slices: key → the feature's value for each example.
+  """
+
+  def __init__(self, label: str | None, prediction: str | None, slices: Sequence[str]) -> None:
+    self.kind = ""
+    self.classes = 0
+    self.slices: dict[str, list[Any]] = {name: [] for name in slices}
+    self._label = label
+    self._prediction = prediction
+    self._observed: list[tuple[float, float, float, float]] = []
+    self._features = hashlib.sha256()
+
+  def watch(self, pairs: Iterable[tuple[Any, tuple]]) -> Iterator[tuple[Observed, tuple]]:
+    """Yields (Observed, example) of each pair.
+
+    Raises:
+      SettingError: there is no label, or no class and no single number is predicted.
+    """
+    for prediction, example in pairs:
+      label = self._label_of(example)
+      self.kind = self.kind or self._kind_of(prediction, label)
+      observe = _observe_class if self.kind == CLASSES else self._observe_number
+      observed = observe(prediction, label)
+      if observed.probabilities is not None:
+        self.classes = len(observed.probabilities)
+      self._observed.append(
+        (observed.label, observed.predicted, observed.confidence, observed.of_label)
+      )
+      self._keep_features(example[0])
+      yield observed, example
+
+  def arrays(self) -> dict[str, np.ndarray]:
+    """Returns "label", "predicted", "confidence" and "of_label", an entry for each example."""
+    columns = np.array(self._observed, np.float64).reshape(-1, 4).T
+    arrays = dict(zip(("label", "predicted", "confidence", "of_label"), columns, strict=True))
+    if self.kind == CLASSES:
+      arrays |= {name: arrays[name].astype(np.int64) for name in ("label", "predicted")}
+    return arrays
+
+  def digest(self) -> str:
+    """Returns the SHA-256 of all features, by which one sees whether two sets are the same."""
+    return self._features.hexdigest()
+
+  def _keep_features(self, features):
+    for leaf in tf.nest.flatten(features):
+      array = np.asarray(leaf)
+      self._features.update(array.tobytes() if array.dtype != object else repr(leaf).encode())
+    for name, kept in self.slices.items():
+      if not isinstance(features, Mapping) or name not in features:
+        known = ", ".join(sorted(features)) if isinstance(features, Mapping) else "no names"
+        raise errors.SettingError(
+          f"EvaluationReport.slices has {name!r}, and the features have {known}."
+        )
+      value = np.asarray(features[name])
+      if value.size != 1:
+        raise errors.SettingError(
+          f"EvaluationReport.slices has {name!r}, whose shape for an example is "
+          f"{list(value.shape)}: expected one value."
+        )
+      kept.append(value.reshape(()).item())
+
+  def _label_of(self, example):
+    labels = example[1] if len(example) == 2 else None
+    if isinstance(labels, Mapping):
+      name = self._label or (next(iter(labels)) if len(labels) == 1 else None)
+      if name not in labels:
+        raise errors.SettingError(
+          f"run.evaluation_report: the label is {self._label!r}, and the labels are "
+          f"{', '.join(sorted(labels))}: name one of them {_ASK.format('label')}."
+        )
+      labels = labels[name]
+    array = None if labels is None else np.asarray(labels)
+    if array is None or array.size != 1:
+      seen = "there is none" if array is None else f"its shape is {list(array.shape)}"
+      raise errors.SettingError(
+        "run.evaluation_report needs a label that is a class or a number for each example, and "
+        f"{seen}: take the report out, or have the eval input_fn give such labels."
+      )
+    return array.reshape(())
+
+  def _kind_of(self, prediction, label):
+    of_classes = isinstance(prediction, Mapping) and (
+      _class_of(prediction) is not None or _probabilities_of(prediction) is not None
+    )
+    if of_classes and self._prediction is None and label.dtype.kind in "iub":
+      return CLASSES
+    self._number_of(prediction)
+    return NUMBERS
+
+  def _number_of(self, prediction):
+    named = prediction if isinstance(prediction, Mapping) else {"": prediction}
+    if self._prediction is not None:
+      named = {name: value for name, value in named.items() if name == self._prediction}
+    numbers = [value for value in named.values() if _is_a_number(value)]
+    if len(numbers) != 1:
+      known = ", ".join(sorted(prediction)) if isinstance(prediction, Mapping) else "one tensor"
+      raise errors.SettingError(
+        'run.evaluation_report needs predictions of a "class" with an integer label, or of one '
+        f"number for each example; the model_fn predicts {known}: name the number "
+        f"{_ASK.format('prediction')}."
+      )
+    return numbers[0]
+
+  def _observe_number(self, prediction, label):
+    value = float(np.asarray(self._number_of(prediction)).astype(np.float64).reshape(()))
+    return Observed(float(label), value if np.isfinite(value) else np.nan)
+
+
+def _is_a_number(value):
+  array = np.asarray(value)
+  # numpy reports bfloat16 as kind "V".
+  return array.size == 1 and array.dtype.kind in "fVui"
+
+
+def _class_of(prediction):
+  """Returns the predicted class; None where there is none. Canned estimators name it class_ids."""
+  for name in ("class", "class_ids"):
+    value = np.asarray(prediction.get(name, ""))
+    if value.size == 1 and value.dtype.kind in "iub":
+      return int(value.reshape(()))
+  return None
+
+
+def _probabilities_of(prediction):
+  """Returns the classes' probabilities, float64 [classes]; None where there are none."""
+  value = np.asarray(prediction.get("probabilities", ""))
+  if value.ndim > 1 or value.dtype.kind not in "fV":
+    return None
+  values = value.astype(np.float64).ravel()
+  # One probability is that of class 1 of two.
+  return np.array([1 - values[0], values[0]]) if values.size == 1 else values
+
+
+def _observe_class(prediction, label):
+  label, shares = int(label), _probabilities_of(prediction)
+  if label < 0:
+    raise errors.InputError(
+      f"run.evaluation_report: the label {label} is no class: classes are numbered from 0 on. "
+      "Leave such examples out of the eval input_fn, or take the report out."
+    )
+  if shares is not None and not np.isfinite(shares).all():
+    # The largest of numbers that are NaN is class 0 for TensorFlow: that is no prediction.
+    return Observed(label, NO_CLASS, probabilities=shares)
+  predicted = _class_of(prediction)
+  if predicted is None:
+    predicted = int(np.argmax(shares))
+  if shares is None:
+    return Observed(label, predicted)
+  of_label = float(shares[label]) if label < len(shares) else 0.0
+  confidence = float(shares[predicted]) if 0 <= predicted < len(shares) else np.nan
+  return Observed(label, predicted, confidence, of_label, shares)

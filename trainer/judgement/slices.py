@@ -1,0 +1,89 @@
+"""Figures of parts of the evaluation set: those with one value of a feature, or a range of it."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainer.judgement import bootstrap
+from trainer.reporting.evaluation_reports import NUMBERS
+
+_MOST = 20  # parts by value
+_RANGES = 4  # parts of a feature with more values, if they are numbers
+
+
+def describe(
+  kind: str,
+  observed: Mapping[str, np.ndarray],
+  features: Mapping[str, Sequence[Any]],
+  resamples: int,
+  confidence: float,
+  seed: int,
+) -> dict[str, list[dict[str, Any]]]:
+  """Returns feature → its parts, each with its value, its number of examples and its metric.
+
+  The metric is the accuracy of a classifier, and the mean absolute error of a regression.
+  """
+  if kind == NUMBERS:
+    metric, values = "mae", np.abs(observed["predicted"] - observed["label"])
+  else:
+    metric, values = "accuracy", (observed["label"] == observed["predicted"]).astype(np.float64)
+  counts = np.isfinite(values)
+  return {
+    name: [
+      {"value": text, "examples": int(places.sum()), metric: estimate}
+      for (text, places), estimate in _estimated(
+        _parts(of_examples), np.nan_to_num(values), counts, resamples, confidence, seed
+      )
+    ]
+    for name, of_examples in features.items()
+  }
+
+
+def _estimated(parts, values, counts, resamples, confidence, seed):
+  """Returns (part, estimate of its mean) of each part."""
+  from scipy import sparse
+
+  columns = [places & counts for _, places in parts]
+  rows = np.concatenate([np.stack(columns, 1), np.stack([at * values for at in columns], 1)], 1)
+
+  def means(sums):
+    of_counts, of_values = np.split(sums, 2, axis=1)
+    return {"mean": bootstrap.share(of_values, of_counts)}
+
+  found = bootstrap.estimates(sparse.csr_array(rows), means, resamples, confidence, seed)["mean"]
+  return list(zip(parts, found, strict=True))
+
+
+def _parts(values):
+  """Returns (text, bool [examples]) of each part of a feature's values."""
+  if isinstance(values[0], bytes):
+    values = [value.decode(errors="replace") for value in values]
+  array = np.array(values)
+  unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
+  if len(unique) > _MOST and array.dtype.kind in "fiu":
+    return _ranges(array.astype(np.float64))
+  # The most frequent ones by themselves, in their own order.
+  kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST])
+  parts = [(_text(unique[place]), inverse == place) for place in kept]
+  others = ~np.isin(inverse, kept)
+  if others.any():
+    parts.append((f"{len(unique) - len(kept):,} other values", others))
+  return parts
+
+
+def _ranges(array):
+  is_number = ~np.isnan(array)
+  edges = np.unique(np.quantile(array[is_number], np.linspace(0, 1, _RANGES + 1)))
+  parts = []
+  for index, (low, high) in enumerate(itertools.pairwise(edges)):
+    above = array >= low if index == 0 else array > low
+    parts.append((f"{low:.5g} to {high:.5g}", is_number & above & (array <= high)))
+  if not is_number.all():
+    parts.append(("not a number", ~is_number))
+  return parts
+
+
+def _text(value):
+  return f"{value:.5g}" if isinstance(value, np.floating) else str(value)
