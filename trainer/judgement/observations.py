@@ -115,7 +115,7 @@ class Observations:
       kept.append(value.reshape(()).item())
 
   def _label_of(self, example):
-    labels = example[1] if len(example) == 2 else None
+    labels = example[1] if len(example) > 1 else None  # perhaps with weights behind them
     if isinstance(labels, Mapping):
       name = self._label or (next(iter(labels)) if len(labels) == 1 else None)
       if name not in labels:

@@ -35,6 +35,9 @@ def test_classes(prediction, predicted, confidence, of_label):
 def test_numbers():
   kind, observed = observe({"price": np.array([2.5])}, np.float32(2))
   assert (kind, observed.label, observed.predicted) == ("numbers", 2.0, 2.5)
+  weighted = observations.Observations(None, None, ())
+  pair = {"y": np.float32(1)}, ({"x": np.float32(1)}, np.float32(2), np.float32(0.5))
+  assert [observed.label for observed, _ in weighted.watch([pair])] == [2]
   _, observed = observe(np.float32(np.inf), np.int64(2))
   assert np.isnan(observed.predicted)
 
