@@ -2,8 +2,8 @@
 
 A process that ends, however it ends, closes its connections. TensorFlow hears of that when it next
 needs the process, which may be never while workers connect to each other. The chief tells the
-others whom it has lost. A machine that loses its power closes nothing: the kernel asks after 10
-seconds of silence, and gives up 15 seconds later.
+others whom it has lost. A machine that loses its power closes nothing: the kernel asks after 3
+seconds of silence, and gives up 3 seconds later.
 
 A worker that has lost another one raises WorkerLostError as soon as TensorFlow or jax lets go of
 it. It is ended after GRACE_SECONDS if that does not happen. In both cases the exit code is
@@ -39,11 +39,19 @@ from trainer.cli import json_lines
 if TYPE_CHECKING:
   from trainer.devices import cluster as cluster_lib
 
-# After a loss, how long a worker may take to end by itself: TensorFlow notices within 10 seconds,
-# and a checkpoint may be half written.
-GRACE_SECONDS = 12.0
+# After a loss is noticed, how long a worker may take to end by itself: TensorFlow lets go of it
+# within 10 seconds, and a checkpoint may be half written. All workers end within 15 seconds of a
+# loss, by this and the time until the kernel gives a connection up.
+GRACE_SECONDS = 7.0
 
-_KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+_KEEPALIVE = (
+  ("TCP_KEEPIDLE", 3),
+  ("TCP_KEEPINTVL", 1),
+  ("TCP_KEEPCNT", 3),
+  # In milliseconds. While something sent has not been acknowledged, the kernel does not ask: by
+  # default it repeats what it sent for a quarter of an hour.
+  ("TCP_USER_TIMEOUT", 6000),
+)
 _LONGEST_LINE = 1 << 24  # gin files, at the most
 
 

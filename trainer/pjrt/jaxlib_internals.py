@@ -210,7 +210,7 @@ def execute(
 
 
 # Seconds without a word of a process, after which jax's coordinator would end all of them. Octet
-# finds out in half a minute who is gone, see `hosts`.
+# finds out within seconds who is gone, see `hosts`.
 _SILENCE_SECONDS = 24 * 3600
 
 

@@ -12,6 +12,8 @@ from trainer import errors
 from trainer.devices import cluster as cluster_lib
 from trainer.devices import rendezvous
 
+GRACE_SECONDS = rendezvous.link_lib.GRACE_SECONDS  # before the tests take it away
+
 
 @pytest.fixture(autouse=True, scope="module")
 def ended():
@@ -75,6 +77,21 @@ def test_all_hear_who_is_lost():
     cut(links[2])
     assert links[0].lost(5).startswith("worker 2 (localhost:")
     assert links[1].lost(5) == links[0].lost()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="options of Linux")
+def test_after_a_loss_of_power_a_worker_ends_within_15_seconds():
+  with linked(2) as links:
+    for link in links:
+      (connection,) = link._others.values()
+      assert connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+      idle, interval, count, unacknowledged = (
+        connection.socket.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"))
+        for name in ("KEEPIDLE", "KEEPINTVL", "KEEPCNT", "USER_TIMEOUT")
+      )
+      # Where nothing is on its way, and where something is, which the kernel sends again and again.
+      assert idle + interval * count + GRACE_SECONDS <= 14
+      assert 0 < unacknowledged / 1000 + GRACE_SECONDS <= 14
 
 
 def test_a_lost_chief_is_heard_of(ended):
