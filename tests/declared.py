@@ -26,6 +26,7 @@ COMMANDS = {
   "trainer.predict": "trainer/serving/predict_main.py",
   "trainer.preflight": "trainer/preflight/main.py",
   "trainer.sweep_report": "trainer/sweep/report_main.py",
+  "trainer.tune": "trainer/tune/main.py",
 }
 
 

@@ -21,6 +21,7 @@ EXTRAS = {
   "trainer/compare": ["plot", "preflight"],
   "trainer/devices/resolvers.py": ["kubernetes", "gce"],
   "trainer/plot": ["plot"],
+  "trainer/tune": ["plot"],
   "trainer/outputs/contact_sheet.py": ["plot"],
   "trainer/outputs/engines": ["onnx", "openvino"],
   "trainer/outputs/runtimes.py": ["onnx", "openvino"],

@@ -252,13 +252,13 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   asked = asked or Experiment()  # type: ignore[call-arg]  # gin gives it the arguments
   if flags.model_dir:
     storage.check_answers(flags.model_dir, "--model_dir")
-  input_fns = asked.input_fns()
+  input_fns: dict[Kind, Any] = asked.input_fns()
   _require_input_fns(flags.mode, input_fns)
   if Kind.EVAL in _KINDS[flags.mode]:
     eval_spec.check(asked.all_eval_specs(asked.eval_input_fn))
 
   # 2. The device and the estimator on it. Which sizes fit is known from here on.
-  runner = _estimator(asked, flags)
+  runner = make_estimator(asked, flags)
   mode = flags.mode
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
     mode = "continuous_eval"
@@ -304,9 +304,13 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   return _RUN[mode](runner, asked, traced, hooks)
 
 
-def _estimator(asked, flags):
-  """Returns the Estimator of an Experiment on the device of the Flags."""
-  seed = {} if flags.seed is None else {"tf_random_seed": flags.seed}
+def make_estimator(asked: Experiment, flags: Flags) -> estimator.Estimator:
+  """Returns the Estimator of an Experiment on the device of the Flags.
+
+  Raises:
+    SettingError: a setting cannot work, or the device is not there.
+  """
+  seed: dict[str, Any] = {} if flags.seed is None else {"tf_random_seed": flags.seed}
   return estimator.Estimator(
     asked.model_fn,
     config=run_config.RunConfig(

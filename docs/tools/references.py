@@ -31,6 +31,7 @@ COMMANDS = {
   "trainer.preflight": "trainer/preflight/main.py",
   "trainer.pjrt": "trainer/pjrt/main.py",
   "trainer.compare": "trainer/compare/main.py",
+  "trainer.tune": "trainer/tune/main.py",
   "trainer.sweep": "trainer/sweep/main.py",
   "trainer.sweep_report": "trainer/sweep/report_main.py",
   "trainer.compat": "trainer/compat/__main__.py",

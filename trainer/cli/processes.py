@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -58,6 +59,12 @@ def start_time(pid: int) -> str | None:
   # Field 0 is the state. Z and X: the process has ended, and its parent has not yet waited for it.
   # Field 19 is the start time. See proc(5).
   return None if fields[0] in "ZX" else fields[19]
+
+
+def peak_memory() -> int:
+  """Returns the most bytes of memory that this process has had."""
+  peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+  return peak if sys.platform == "darwin" else peak * 1024
 
 
 def run_command(

@@ -16,4 +16,4 @@ Layout:
     <output>/report.html, results.csv, *.png
 """
 
-__all__ = ["main"]
+__all__ = ["main", "results", "runner", "worker"]

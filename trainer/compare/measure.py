@@ -6,9 +6,7 @@ two loops. A prediction is timed call by call, with all that belongs to a call.
 """
 
 import os
-import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import config, errors, run_config
+from trainer.cli import processes
 from trainer.compare import machine, results
 from trainer.devices import device as device_lib
 from trainer.estimator import estimator
@@ -54,7 +53,7 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     found |= timed(runner, experiment, request, folder)
   return found | {
     "status": results.OK,
-    "memory_bytes": _peak_memory(),
+    "memory_bytes": processes.peak_memory(),
     "device_memory_bytes": machine.device_memory_bytes(device),
   }
 
@@ -177,8 +176,3 @@ class _FirstSlice:
   def __call__(self, step, metrics, estimator):
     if self.ended_at is None:
       self.ended_at = time.perf_counter()
-
-
-def _peak_memory():
-  peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-  return peak if sys.platform == "darwin" else peak * 1024

@@ -14,8 +14,6 @@ from trainer.compare import results
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
   """Returns the devices that there are, or fields of a results.Row."""
-  import tensorflow as tf
-
   from trainer.compare import machine, measure
 
   if request["mode"] == "devices":
@@ -24,18 +22,24 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return measure.measure(request)
   # Every failure is a row of the table; the other cases go on.
   except Exception as error:
-    traceback.print_exc()  # for the log
-    memory = any(
-      isinstance(each, tf.errors.ResourceExhaustedError | MemoryError)
-      for each in errors.causes(error)
-    )
-    known = isinstance(error, errors.OctetError)
-    text = command.message(error) if known else f"{type(error).__name__}: {error}"
-    return {
-      "status": results.OUT_OF_MEMORY if memory else results.FAILED,
-      "problem": " ".join(text.split())[:500],
-      "machine": machine.describe(),
-    }
+    return failure(error) | {"machine": machine.describe()}
+
+
+def failure(error: Exception) -> dict[str, Any]:
+  """Returns the status and the problem of a results.Row for an error, and prints its traceback."""
+  import tensorflow as tf
+
+  traceback.print_exception(error)  # for the log
+  memory = any(
+    isinstance(each, tf.errors.ResourceExhaustedError | MemoryError)
+    for each in errors.causes(error)
+  )
+  known = isinstance(error, errors.OctetError)
+  text = command.message(error) if known else f"{type(error).__name__}: {error}"
+  return {
+    "status": results.OUT_OF_MEMORY if memory else results.FAILED,
+    "problem": " ".join(text.split())[:500],
+  }
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""One step of a kind on its first batch, which writes nothing."""
+"""Steps that write nothing: one of a kind on its first batch, and a training that is not kept."""
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,7 @@ from trainer import errors, spec
 from trainer.checkpoints import model_values
 from trainer.evaluation import batches as batches_lib
 from trainer.inputs import elements, read_errors
+from trainer.loop import outer_loop
 from trainer.programs import device_loops, loop_input, step_errors
 from trainer.settings.kinds import Kind
 
@@ -54,6 +56,47 @@ def try_step(
       "dataset is empty or too small."
     )
   return f"one {kind} step in {time.monotonic() - clock:.2f} s: {what}"
+
+
+def try_training(
+  source: Callable,
+  steps: int,
+  loop_length: Callable[[int, int], int],
+  after_loop: Callable[[outer_loop.LoopResult], bool],
+  inputs: loop_input.LoopInputs,
+  values: model_values.ModelValues,
+) -> None:
+  """Trains from the values and the data with which a new training would begin.
+
+  Args:
+    source: the train input_fn.
+    steps: the most steps.
+    loop_length: see outer_loop.train.
+    after_loop: the same.
+    inputs: the LoopInputs.
+    values: the ModelValues.
+
+  Raises:
+    InputError: the input cannot be used.
+    ModelFnError: the model_fn raised, or an operation of a step failed.
+  """
+  # What is traced here is not kept: a scope around this call, such as one that replaces learning
+  # rates, must not reach a later training.
+  inputs = dataclasses.replace(inputs, loops=inputs.loops.without_traces())
+  batches = inputs.call_and_trace(Kind.TRAIN, source)
+  program = inputs.loops.program
+  program.calls.call_scaffold_fn(Kind.TRAIN)
+  values.load(model_values.WARM_START)
+  values.invalidate()
+
+  def run_loop(wanted):
+    with (
+      step_errors.of_step(program.calls.model_name, Kind.TRAIN),
+      read_errors.translate(batches.input_fn, Kind.TRAIN, batches.traced.failed_in_input),
+    ):
+      return batches.traced.run(batches.iterator, wanted)
+
+  outer_loop.train(run_loop, 0, steps, loop_length, after_loop)
 
 
 def _train(_, batches):

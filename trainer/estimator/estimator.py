@@ -37,7 +37,7 @@ from trainer.devices import tensorflow_behavior, workers
 from trainer.estimator import dry_run, parts
 from trainer.evaluation import record
 from trainer.inputs import benchmark, read_errors
-from trainer.loop import boundaries, preemption, training, watchdog
+from trainer.loop import boundaries, outer_loop, preemption, training, watchdog
 from trainer.outputs import options as options_lib
 from trainer.programs import loop_input
 from trainer.reporting import console
@@ -497,6 +497,28 @@ class Estimator:
       parts_.values,
       parts_.program.calls.model_name,
       start,
+    )
+
+  @_in_turn
+  def try_training(
+    self,
+    input_fn: Callable,
+    steps: int,
+    loop_length: Callable[[int, int], int],
+    after_loop: Callable[[outer_loop.LoopResult], bool],
+  ) -> None:
+    """Trains as a new training would begin, and writes nothing.
+
+    The model is traced for this call alone. A training after it begins as if it had not been.
+
+    Args:
+      input_fn: the train input_fn.
+      steps: the most steps.
+      loop_length: see `trainer.loop.outer_loop.train`.
+      after_loop: the same.
+    """
+    dry_run.try_training(
+      input_fn, steps, loop_length, after_loop, self._parts.inputs, self._parts.values
     )
 
   def time_input(self, kind: Kind, input_fn: Callable) -> benchmark.Report:

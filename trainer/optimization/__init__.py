@@ -1,3 +1,10 @@
 """From the gradients of a step to the next values of its variables."""
 
-__all__ = ["averages", "combined_gradients", "optimizers", "schedules", "variable_groups"]
+__all__ = [
+  "averages",
+  "combined_gradients",
+  "optimizers",
+  "replaced_rates",
+  "schedules",
+  "variable_groups",
+]

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.internals import keras_internals, patches, tensorflow_internals
+from trainer.optimization import replaced_rates
 from trainer.reporting import summaries
 from trainer.tracing import fetched_operations, store_run, variable_creation
 
@@ -187,6 +188,7 @@ def _apply(original, optimizer, grads, trainable_variables=None):
       "gradient_accumulation_steps of a Keras optimizer",
       "leave it out, and accumulate with trainer.minimize(optimizer, loss, accumulate_steps=...)",
     )
+  replaced_rates.replace(optimizer)
   if not _combined.get():
     record_learning_rate(optimizer)
     grads = combine(grads)
@@ -242,6 +244,7 @@ def _apply_gradients(
     return original(optimizer, grads_and_vars, global_step, name, skip_gradients_aggregation)
   if is_idle():
     return tf.no_op()
+  replaced_rates.replace(optimizer)
   if not (_combined.get() or skip_gradients_aggregation):
     grads_and_vars = _combined_pairs(grads_and_vars)
   # Aggregation is skipped: the gradients are combined, and under tf.cond replicas cannot wait for
@@ -261,12 +264,13 @@ def _attribute(original, optimizer, name):
   if name != "apply_gradients":
     return found
   has_own = type(optimizer).apply_gradients is not v1.train.Optimizer.apply_gradients
-  return functools.partial(_apply_own, found) if has_own else found
+  return functools.partial(_apply_own, optimizer, found) if has_own else found
 
 
-def _apply_own(apply_gradients, grads_and_vars, *args, **kwargs):
+def _apply_own(optimizer, apply_gradients, grads_and_vars, *args, **kwargs):
   if is_idle():
     return tf.no_op()
+  replaced_rates.replace(optimizer)
   pairs = grads_and_vars if _combined.get() else _combined_pairs(grads_and_vars)
   with combined_scope(), variable_creation.changed_alike_scope():
     return apply_gradients(pairs, *args, **kwargs)

@@ -55,6 +55,10 @@ class DeviceLoops:
     self._train = train_loop.TrainLoop(program, target, self._host)
     self._traces: dict[Any, Any] = {}
 
+  def without_traces(self) -> "DeviceLoops":
+    """Returns device loops of the same program and variables, which have traced nothing."""
+    return DeviceLoops(self.program, self.planner.config, self._target)
+
   def trace_training(self, element_spec: Any, is_endless: bool) -> TracedTraining:
     """Traces a training loop.
 

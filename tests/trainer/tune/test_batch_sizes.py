@@ -1,0 +1,110 @@
+"""The search for the largest batch, and the memory of the process that measures one."""
+
+import subprocess
+import sys
+
+import pytest
+
+from trainer import errors
+from trainer.compare import results
+from trainer.tune import batch_sizes, memory
+
+
+def machine(limit, status=results.OUT_OF_MEMORY):
+  def measure(size):
+    if size > limit:
+      return batch_sizes.Measured(size, status, "It is too large.")
+    return batch_sizes.Measured(size, results.OK, "", size / min(size, 100), min(size, 100))
+
+  return measure
+
+
+@pytest.mark.parametrize("limit", [64, 100, 333, 1000, 4095])
+def test_the_largest_that_fits_is_found_to_a_sixteenth(limit):
+  found = batch_sizes.search(machine(limit), 32, 1, 65_536)
+  assert limit / (1 + 1 / 15) <= found.largest.batch_size <= limit
+  sizes = [each.batch_size for each in found.tried]
+  assert len(set(sizes)) == len(sizes) < 16
+
+
+def test_a_size_that_does_not_fit_at_first_is_halved():
+  found = batch_sizes.search(machine(10), 64, 1, 65_536)
+  assert found.largest.batch_size == 10
+
+
+def test_sizes_are_multiples_of_the_replicas():
+  found = batch_sizes.search(machine(1000), 32, 8, 65_536)
+  assert all(each.batch_size % 8 == 0 for each in found.tried)
+
+
+def test_the_search_ends_at_the_largest_that_is_asked_for():
+  found = batch_sizes.search(machine(10**9), 32, 1, 200)
+  assert [each.batch_size for each in found.tried] == [32, 64, 128]
+
+
+def test_the_fastest_is_the_smallest_of_those_that_are_as_fast():
+  found = batch_sizes.search(machine(2000), 32, 1, 65_536)
+  assert found.fastest.batch_size == 128
+
+
+@pytest.mark.parametrize("status", [results.OUT_OF_TIME, results.FAILED])
+def test_what_is_no_matter_of_memory_ends_the_search(status):
+  found = batch_sizes.search(machine(100, status), 32, 1, 65_536)
+  assert [each.batch_size for each in found.tried] == [32, 64, 128]
+  assert found.largest.batch_size == 64
+
+
+def test_a_first_size_that_fails_says_why():
+  with pytest.raises(errors.SettingError, match=r"With 32 examples: It is too large\."):
+    batch_sizes.search(machine(0, results.FAILED), 32, 1, 65_536)
+
+
+def test_nothing_fits():
+  with pytest.raises(errors.SettingError, match="No batch size works. With 1 examples"):
+    batch_sizes.search(machine(0), 32, 1, 65_536)
+
+
+def test_a_process_ends_that_takes_more_than_its_limit():
+  code = (
+    "from trainer.tune import memory\n"
+    "memory.end_beyond(200 * 2**20)\n"
+    "parts = []\n"
+    "while True: parts.append(bytearray(b'x' * 2**20))\n"
+  )
+  done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
+  assert done.returncode == memory.EXIT_CODE
+
+
+def test_the_limit_is_a_share_of_what_the_machine_or_the_container_has(tmp_path):
+  meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
+  cgroup.mkdir()
+  assert memory.limit_bytes(str(meminfo), str(cgroup)) is None
+  meminfo.write_text("MemTotal: 900 kB\nMemAvailable:   500 kB\n")
+  assert memory.limit_bytes(str(meminfo), str(cgroup), share=0.5) == 250 * 1024
+  (cgroup / "memory.max").write_text("max\n")
+  (cgroup / "memory.current").write_text("1000\n")
+  assert memory.limit_bytes(str(meminfo), str(cgroup), share=0.5) == 250 * 1024
+  (cgroup / "memory.max").write_text("5000\n")
+  assert memory.limit_bytes(str(meminfo), str(cgroup), share=0.5) == 2000
+
+
+REQUEST = {
+  "gin_files": ["gin_configs/digits.gin"],
+  "bindings": [],
+  "modules": ["."],
+  "flags": {"device": "cpu"},
+  "seconds": 0.1,
+}
+
+
+def test_a_batch_is_timed_in_a_process_of_its_own():
+  found = batch_sizes.measure(64, REQUEST, None, 200)
+  assert found.fits, found.problem
+  assert found.examples_per_second == pytest.approx(64 / found.step_seconds)
+  assert found.memory_bytes > 2**27
+
+
+def test_a_batch_beyond_the_memory_limit_does_not_fit():
+  found = batch_sizes.measure(64, REQUEST, 2**27, 200)
+  assert found.status == results.OUT_OF_MEMORY
+  assert not found.fits

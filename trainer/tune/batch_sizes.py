@@ -1,0 +1,146 @@
+"""Searches the largest batch that fits, and times a training with each batch that is tried.
+
+The size doubles until a batch does not fit. Then the search halves the interval between the largest
+that fits and the smallest that does not, down to a sixteenth of the size.
+"""
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trainer import errors
+from trainer.cli import processes
+from trainer.compare import results, runner
+from trainer.tune import memory
+
+# The share of a size to which the largest is found.
+_PRECISION = 16
+# A batch is as good as the fastest one if it is at most so much slower.
+_AS_FAST = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+  """A batch size that was tried.
+
+  Attributes:
+    batch_size: examples in a step, of all cores together.
+    status: one of compare's results: OK where it fits, OUT_OF_MEMORY, OUT_OF_TIME or FAILED.
+    problem: why there are no figures; "" if there are.
+    step_seconds: the time of a step, with its input.
+    examples_per_second: the same as a rate.
+    memory_bytes: the most memory that the process had.
+  """
+
+  batch_size: int
+  status: str
+  problem: str = ""
+  step_seconds: float = 0.0
+  examples_per_second: float = 0.0
+  memory_bytes: int = 0
+
+  @property
+  def fits(self) -> bool:
+    """Whether a training with it runs."""
+    return self.status == results.OK
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+  """The result of a search.
+
+  Attributes:
+    tried: what was measured, in order.
+    limit_bytes: the memory that a process was allowed, or None.
+  """
+
+  tried: list[Measured]
+  limit_bytes: int | None = None
+
+  @property
+  def fitting(self) -> list[Measured]:
+    """Those that fit, the smallest first."""
+    return sorted((each for each in self.tried if each.fits), key=lambda each: each.batch_size)
+
+  @property
+  def largest(self) -> Measured:
+    """The largest one that fits."""
+    return self.fitting[-1]
+
+  @property
+  def fastest(self) -> Measured:
+    """The smallest one that trains about as many examples a second as any."""
+    best = max(each.examples_per_second for each in self.fitting)
+    return next(each for each in self.fitting if each.examples_per_second >= _AS_FAST * best)
+
+
+def search(
+  measure: Callable[[int], Measured],
+  first: int,
+  multiple: int,
+  most: int,
+  limit_bytes: int | None = None,
+) -> Search:
+  """Measures batch sizes until the largest that fits is known.
+
+  Args:
+    measure: tries a size.
+    first: the size to begin with.
+    multiple: what sizes are multiples of: the number of replicas.
+    most: the largest size to try.
+    limit_bytes: for the Search.
+
+  Raises:
+    SettingError: no size fits, or the first one cannot run for another reason than memory.
+  """
+  tried = [measure(first)]
+  while (size := _next(tried, multiple, most)) is not None:
+    tried.append(measure(size))
+  found = Search(tried, limit_bytes)
+  if not found.fitting:
+    last = tried[-1]
+    raise errors.SettingError(
+      f"No batch size works. With {last.batch_size} examples: {last.problem}"
+    )
+  return found
+
+
+def _next(tried, multiple, most):
+  """Returns the size to try next; None if the search is over."""
+  low = max((each.batch_size for each in tried if each.fits), default=0)
+  too_large = [each.batch_size for each in tried if not each.fits]
+  # A size that fails for another reason, such as its time, says nothing of smaller ones.
+  if any(each.status not in (results.OK, results.OUT_OF_MEMORY) for each in tried):
+    return None
+  if not too_large:
+    return 2 * low if 2 * low <= most else None
+  high = min(too_large)
+  if high - low <= max(multiple, low // _PRECISION):
+    return None
+  return (low + high) // 2 // multiple * multiple or multiple
+
+
+def measure(
+  size: int, request: Mapping[str, Any], limit_bytes: int | None, timeout_seconds: float
+) -> Measured:
+  """Measures a batch size in a process of its own, which `worker` answers.
+
+  Args:
+    size: the global batch.
+    request: what the worker needs beside it.
+    limit_bytes: the memory at which the process ends itself; None for no limit.
+    timeout_seconds: the longest that the process may take.
+  """
+  asked = {**request, "batch_size": size, "limit_bytes": limit_bytes}
+  with tempfile.TemporaryDirectory(prefix="tune") as folder:
+    log = os.path.join(folder, "log.txt")
+    with open(log, "wb") as output:
+      status, answer = processes.ask("trainer.tune.worker", asked, output, timeout_seconds, {})
+    if status == memory.EXIT_CODE:
+      problem = "It needs more memory than the limit."
+      return Measured(size, results.OUT_OF_MEMORY, problem, memory_bytes=limit_bytes or 0)
+    if answer is None:
+      answer = runner.failure(status, log, timeout_seconds)
+  return Measured(size, **answer)

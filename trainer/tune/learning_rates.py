@@ -1,0 +1,170 @@
+"""Trains with a learning rate that grows from step to step, and finds where the loss falls fastest.
+
+L. N. Smith, "Cyclical Learning Rates for Training Neural Networks" (2017), section 3.3.
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from trainer import errors
+from trainer.estimator import estimator as estimator_lib
+from trainer.loop import outer_loop
+from trainer.optimization import replaced_rates, schedules
+from trainer.plot import curves
+from trainer.settings.kinds import Kind
+
+# The weight of the past in the smoothed loss: about the last ten steps count.
+_SMOOTHING = 0.9
+# Losses at rates so small that they are taken for the loss of the untrained model.
+_FIRST = 10
+# The share of a loss that a fall is, at least.
+_LEAST_FALL = 1e-3
+# Fewer steps cannot tell a fall of the loss from the noise of batches.
+_FEWEST = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+  """What a training with a growing learning rate gave.
+
+  Attributes:
+    rates: the learning rate of each step that was done.
+    losses: the loss of each step, before its update.
+    smoothed: the same, smoothed.
+    wanted_steps: how many steps were to be done.
+    batch_size: examples in a step.
+    optimizers: the classes of the optimizers whose rate grew.
+    diverged: the rate at which the training was ended because the loss grew; None if it did not.
+    suggestion: the rate at which the smoothed loss fell the fastest; None if it did not fall.
+    lowest: the rate at which the smoothed loss was the lowest.
+  """
+
+  rates: list[float]
+  losses: list[float]
+  smoothed: list[float]
+  wanted_steps: int
+  batch_size: int
+  optimizers: list[str]
+  diverged: float | None
+  suggestion: float | None
+  lowest: float
+
+
+def sweep(
+  estimator: estimator_lib.Estimator,
+  input_fn: Callable,
+  low: float = 1e-6,
+  high: float = 10.0,
+  steps: int = 200,
+  tell: Callable[[int, float, float], None] = lambda step, rate, loss: None,
+) -> Sweep:
+  """Trains with a learning rate that grows by the same factor in each step.
+
+  The training begins as a new one would, and ends where the loss grows. Nothing is written, and a
+  later training of the Estimator is not changed by it.
+
+  Args:
+    estimator: of the model_fn, with a batch size for training.
+    input_fn: the train input_fn.
+    low: the rate of the first step.
+    high: the rate of the last step.
+    steps: how many.
+    tell: called with (step, rate, loss) after each step.
+
+  Returns:
+    The Sweep.
+
+  Raises:
+    SettingError: low, high or steps cannot work, or the model_fn applies no optimizer whose rate
+      can be replaced.
+    InputError: the input ends too early.
+    ModelFnError: the model_fn failed, or its first loss is no finite number.
+  """
+  check(low, high, steps)
+  factor = high / low
+  losses: list[float] = []
+
+  def after_loop(result: outer_loop.LoopResult) -> bool:
+    losses.append(result.loss)
+    tell(result.step, low * factor ** ((len(losses) - 1) / (steps - 1)), result.loss)
+    return not math.isfinite(result.loss) or curves.smooth(losses, _SMOOTHING)[-1] > _limit(losses)
+
+  schedule = schedules.exponential(low, factor=factor, every=steps - 1)
+  with replaced_rates.scope(schedule) as optimizers:
+    estimator.try_training(input_fn, steps, lambda step, final: 1, after_loop)
+  if not optimizers:
+    raise errors.SettingError(
+      "The model_fn applies no optimizer whose learning rate can be replaced: expected one of "
+      "Keras or tf.compat.v1.train that has a learning_rate."
+    )
+  if losses and not math.isfinite(losses[0]):
+    raise errors.ModelFnError(
+      f"The loss of the first step, before any update, is {losses[0]}: no learning rate mends that."
+    )
+  if len(losses) < min(_FEWEST, steps) and math.isfinite(losses[-1] if losses else 0.0):
+    raise errors.InputError(
+      f"The train input ended after {len(losses)} of {steps} steps, too early to find a "
+      "learning rate: have the input_fn repeat its data (dataset.repeat())."
+    )
+  rates = [low * factor ** (step / (steps - 1)) for step in range(len(losses))]
+  batch_size = estimator.batch_sizes()[Kind.TRAIN].global_size
+  return _judged(rates, losses, steps, batch_size, list(optimizers))
+
+
+def check(low: float, high: float, steps: int) -> None:
+  """Raises SettingError if a sweep cannot have these rates or so few steps; see `sweep`."""
+  if not 0 < low < high < math.inf:
+    raise errors.SettingError(
+      f"The learning rate cannot grow from {low:g} to {high:g} (--lowest_rate, --highest_rate): "
+      "expected two numbers above 0, the smaller one first."
+    )
+  if steps < _FEWEST:
+    raise errors.SettingError(
+      f"--steps={steps}: expected at least {_FEWEST}, since fewer cannot tell a fall of the loss "
+      "from the noise of batches."
+    )
+
+
+def _limit(losses: Sequence[float]) -> float:
+  """Returns the smoothed loss above which a training has diverged.
+
+  That is worse than untrained, and much worse than the best: four times, of a positive loss.
+  """
+  best = min(curves.smooth(losses, _SMOOTHING))
+  return max(statistics.median(losses[:_FIRST]), best + 3 * abs(best))
+
+
+def _judged(rates, losses, steps, batch_size, optimizers):
+  """Returns the Sweep of these losses."""
+  finite = [loss for loss in losses if math.isfinite(loss)]
+  limit = _limit(finite)
+  is_over = len(finite) < len(losses) or curves.smooth(finite, _SMOOTHING)[-1] > limit
+  smoothed = _smoothed(np.minimum(finite, limit))
+  lowest = int(np.argmin(smoothed))
+  noise = float(np.std(np.minimum(finite, limit)[: lowest + 1] - smoothed[: lowest + 1]))
+  suggestion = None
+  # Smoothing leaves about a sixth of the noise, so half of it is more than chance.
+  least = noise / 2 + _LEAST_FALL * abs(smoothed[0])
+  if lowest and smoothed[0] - smoothed[lowest] > least:
+    suggestion = rates[int(np.argmin(np.gradient(smoothed[: lowest + 1])))]
+  return Sweep(
+    rates=rates,
+    losses=losses,
+    smoothed=[float(value) for value in smoothed],
+    wanted_steps=steps,
+    batch_size=batch_size,
+    optimizers=optimizers,
+    diverged=rates[-1] if is_over else None,
+    suggestion=suggestion,
+    lowest=rates[lowest],
+  )
+
+
+def _smoothed(losses):
+  """Smooths forwards, then backwards. Forwards alone would show each fall at too high a rate."""
+  forwards = curves.smooth(losses, _SMOOTHING)
+  return np.array(curves.smooth(forwards[::-1], _SMOOTHING)[::-1])

@@ -1,0 +1,254 @@
+"""What was found: as text for the terminal, as JSON, and as an HTML page with drawings."""
+
+import dataclasses
+import math
+from typing import Any
+
+from trainer.cli import formatting
+from trainer.plot import html_page, svg
+from trainer.tune import batch_sizes, learning_rates
+
+_COLUMNS = ("batch size", "examples/s", "a step", "memory", "")
+_NUMBERS = (0, 1, 2, 3)
+_FAINT, _STRONG, _MARK = "#56b4e9", "#2f88c9", "#d55e00"
+_INCHES = (4.6, 3.1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """What was found for an experiment.
+
+  Attributes:
+    name: of the experiment, such as its gin file.
+    about: where it was found: the device, the precision and the seed.
+    sweep: of learning rates, or None.
+    rate_bindings: the gin bindings that set the learning rate.
+    search: of batch sizes, or None.
+    size_bindings: the gin bindings that set the largest and the fastest batch size.
+  """
+
+  name: str
+  about: str
+  sweep: learning_rates.Sweep | None = None
+  rate_bindings: tuple[str, ...] = ()
+  search: batch_sizes.Search | None = None
+  size_bindings: tuple[str, ...] = ()
+
+  def text(self) -> str:
+    """Returns the report for the terminal."""
+    parts = [self.about]
+    if self.sweep is not None:
+      parts += [
+        f"Learning rate: {described(self.sweep)}",
+        formatting.table(None, rates(self.sweep)),
+        rate_advice(self.sweep, self.rate_bindings),
+      ]
+    if self.search is not None:
+      parts += [
+        "Batch size of the training:",
+        formatting.table(_COLUMNS, rows(self.search), _NUMBERS),
+        size_advice(self.search, self.size_bindings),
+      ]
+    return "\n\n".join(parts)
+
+  def as_dict(self) -> dict[str, Any]:
+    """Returns the report as JSON has it; a loss that is no number is null."""
+    found: dict[str, Any] = {"name": self.name, "about": self.about}
+    if self.sweep is not None:
+      numbers = dataclasses.asdict(self.sweep)
+      numbers["losses"] = [loss if math.isfinite(loss) else None for loss in numbers["losses"]]
+      found["learning_rate"] = {**numbers, "bindings": list(self.rate_bindings)}
+    if self.search is not None:
+      found["batch_size"] = {
+        "largest": self.search.largest.batch_size,
+        "fastest": self.search.fastest.batch_size,
+        "bindings": list(self.size_bindings),
+        "limit_bytes": self.search.limit_bytes,
+        "tried": [dataclasses.asdict(each) for each in self.search.tried],
+      }
+    return found
+
+  def page(self) -> str:
+    """Returns the text of the HTML page.
+
+    Raises:
+      SettingError: matplotlib is not installed.
+    """
+    sweep, search = self.sweep, self.search
+    return html_page.render(
+      "tune/tune.html",
+      title=f"Tune: {self.name}",
+      name=self.name,
+      about=self.about,
+      sweep=sweep
+      and {
+        "described": described(sweep),
+        "rates": rates(sweep),
+        "advice": rate_advice(sweep, self.rate_bindings),
+        "drawing": _loss_by_rate(sweep),
+      },
+      search=search
+      and {
+        "columns": _COLUMNS,
+        "rows": rows(search),
+        "numbers": _NUMBERS,
+        "advice": size_advice(search, self.size_bindings),
+        "drawing": _speed_by_size(search),
+      },
+    )
+
+
+def described(sweep: learning_rates.Sweep) -> str:
+  """Returns a sentence on how the rates were tried."""
+  done = len(sweep.rates)
+  return (
+    f"{done} of {sweep.wanted_steps} steps of {sweep.batch_size} examples, from "
+    f"{sweep.rates[0]:.2g} to {sweep.rates[-1]:.2g}, with {' and '.join(sweep.optimizers)}."
+  )
+
+
+def rates(sweep: learning_rates.Sweep) -> list[tuple[str, str]]:
+  """Returns rows of a rate and what happens there."""
+  found = []
+  if sweep.suggestion is not None:
+    found.append((f"{sweep.suggestion:.2g}", "suggested: the smoothed loss falls the fastest"))
+  found.append((f"{sweep.lowest:.2g}", "the smoothed loss is the lowest"))
+  if sweep.diverged is not None:
+    found.append((f"{sweep.diverged:.2g}", "the training diverges"))
+  return found
+
+
+def rate_advice(sweep: learning_rates.Sweep, bindings: tuple[str, ...]) -> str:
+  """Returns what to do with the learning rate."""
+  if sweep.suggestion is None:
+    return (
+      "No rate is suggested: the loss does not fall by more than it differs from batch to batch. "
+      "Try more steps (--steps), a larger batch, or other rates (--lowest_rate, --highest_rate)."
+    )
+  ends = "" if sweep.diverged is not None else _still_falls(sweep)
+  if not bindings:
+    return (
+      f"No gin binding sets the learning rate: {sweep.suggestion:.2g} belongs where the program "
+      f"makes {' and '.join(sweep.optimizers)}.{ends}"
+    )
+  which = "In the gin file" if len(bindings) == 1 else "In the gin file, those that are meant"
+  return f"{which}, or with --gin_bindings:\n  " + "\n  ".join(bindings) + ends
+
+
+def _still_falls(sweep):
+  if sweep.lowest < sweep.rates[-1]:
+    return ""
+  return "\nThe loss still falls at the highest rate: try higher ones (--highest_rate)."
+
+
+def rows(search: batch_sizes.Search) -> list[tuple[str, ...]]:
+  """Returns the rows of the table of batch sizes, the smallest first."""
+  return [_row(search, each) for each in sorted(search.tried, key=lambda one: one.batch_size)]
+
+
+def _row(search, each):
+  size = f"{each.batch_size:,}"
+  if not each.fits:
+    return size, "", "", "", f"{each.status}: {each.problem}"
+  marks = [
+    name
+    for name, one in (("largest that fits", search.largest), ("fastest", search.fastest))
+    if one is each
+  ]
+  return (
+    size,
+    formatting.three_digits(each.examples_per_second),
+    f"{1e3 * each.step_seconds:.3g} ms",
+    formatting.memory_size(each.memory_bytes),
+    ", ".join(marks),
+  )
+
+
+def size_advice(search: batch_sizes.Search, bindings: tuple[str, ...]) -> str:
+  """Returns what to do with the batch size."""
+  largest, fastest = search.largest, search.fastest
+  if all(each.fits for each in search.tried):
+    ends = f"{largest.batch_size:,} examples fit; larger batches were not tried (--largest)."
+  else:
+    ends = f"The largest batch that fits has {largest.batch_size:,} examples."
+  if search.limit_bytes is not None:
+    ends += f" A process may take {formatting.memory_size(search.limit_bytes)}."
+  if fastest is not largest:
+    ends += f" {fastest.batch_size:,} are as fast as any: a larger batch only takes more memory."
+  return (
+    f"{ends}\nIn the gin file, or with --gin_bindings:\n  "
+    + "\n  ".join(bindings)
+    + "\nAnother batch size needs another learning rate: find it anew (--find=learning_rate)."
+  )
+
+
+def _loss_by_rate(sweep):
+  from matplotlib import ticker
+
+  with svg.figure_class(svg.TEXT_COLOR) as figure_class:
+    figure = figure_class(figsize=_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    finite = [loss for loss in sweep.losses if math.isfinite(loss)]
+    tried = sweep.rates[: len(finite)]
+    axes.plot(tried, finite, color=_FAINT, linewidth=1, alpha=0.5, label="a batch")
+    axes.plot(tried, sweep.smoothed, color=_STRONG, linewidth=2, label="smoothed")
+    if sweep.suggestion is not None:
+      value = sweep.smoothed[sweep.rates.index(sweep.suggestion)]
+      axes.plot(
+        [sweep.suggestion],
+        [value],
+        marker="o",
+        color=_MARK,
+        linestyle="",
+        label=f"suggested: {sweep.suggestion:.2g}",
+      )
+      axes.axvline(sweep.suggestion, color=_MARK, linewidth=1, linestyle=":")
+    axes.set_xscale("log")
+    # matplotlib's own labels are formulas, which svg.figure_class takes for text.
+    axes.xaxis.set_major_formatter(lambda rate, _: f"{rate:g}")
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
+    low, high = min(sweep.smoothed), max(sweep.smoothed)
+    margin = 0.15 * (high - low) or 1.0
+    axes.set_ylim(low - margin, high + margin)
+    _finish(axes, "learning rate", "loss")
+    return svg.element(figure, "loss by learning rate")
+
+
+def _speed_by_size(search):
+  from matplotlib import ticker
+
+  with svg.figure_class(svg.TEXT_COLOR) as figure_class:
+    figure = figure_class(figsize=_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    sizes = [each.batch_size for each in search.fitting]
+    speeds = [each.examples_per_second for each in search.fitting]
+    axes.plot(sizes, speeds, color=_STRONG, marker="o", markersize=4, label="fits")
+    fastest = search.fastest
+    axes.plot(
+      [fastest.batch_size],
+      [fastest.examples_per_second],
+      color=_MARK,
+      marker="o",
+      linestyle="",
+      label=f"fastest: {fastest.batch_size:,}",
+    )
+    failed = [each.batch_size for each in search.tried if not each.fits]
+    if failed:
+      axes.axvline(
+        min(failed), color=svg.TEXT_COLOR, linewidth=1, linestyle=":", label="does not fit"
+      )
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
+    axes.yaxis.set_major_formatter(lambda speed, _: f"{speed:,.0f}")
+    _finish(axes, "batch size", "examples/s")
+    return svg.element(figure, "examples per second by batch size")
+
+
+def _finish(axes, x, y):
+  axes.set_xlabel(x)
+  axes.set_ylabel(y)
+  axes.grid(visible=True, alpha=0.2)
+  axes.spines[["top", "right"]].set_visible(False)
+  axes.legend(frameon=False, fontsize="small")

@@ -1,0 +1,70 @@
+"""Times a training with one batch size, in a process of its own.
+
+`batch_sizes` starts it by `processes.ask`. What a batch that does not fit leaves in memory is gone
+with the process.
+"""
+
+import dataclasses
+import statistics
+from typing import Any
+
+from trainer import errors
+from trainer.cli import processes
+from trainer.compare import results, worker
+from trainer.tune import memory
+
+# Loops of steps in the time that a batch size has, so that most of them are not disturbed.
+_LOOPS = 10
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+  """Returns the fields of a batch_sizes.Measured, but for the size."""
+  if request["limit_bytes"] is not None:
+    memory.end_beyond(request["limit_bytes"])
+  try:
+    return _measure(request)
+  # Every failure is a row of the table; the search goes on.
+  except Exception as error:
+    return worker.failure(error)
+
+
+def _measure(request):
+  from trainer import config, experiment
+  from trainer.loop import outer_loop
+  from trainer.preflight import bindings
+
+  config.load(request["gin_files"], request["bindings"], modules=request["modules"])
+  asked = dataclasses.replace(
+    bindings.asked_by_gin(), train_batch_size=request["batch_size"], train_per_core_batch_size=None
+  )
+  estimator = experiment.make_estimator(
+    asked, experiment.Flags(mode="train", dry_run=True, **request["flags"])
+  )
+  length = outer_loop.LoopLength(None, patience_seconds=request["seconds"] / _LOOPS)
+  done: list[outer_loop.LoopResult] = []
+
+  def after_loop(result):
+    if done:  # the first loop compiles
+      length.took(result.steps, result.seconds)
+    done.append(result)
+    return sum(each.seconds for each in done[1:]) >= request["seconds"]
+
+  estimator.try_training(asked.train_input_fn, 2**62, length, after_loop)
+  timed = done[1:]
+  if not timed:
+    raise errors.InputError(
+      f"The train input ended after {len(done)} steps of {request['batch_size']} examples: have "
+      "the input_fn repeat its data (dataset.repeat())."
+    )
+  # The first loops are short, and the batches for them were made while the first step compiled.
+  seconds = statistics.median(each.seconds / each.steps for each in timed[len(timed) // 2 :])
+  return {
+    "status": results.OK,
+    "step_seconds": seconds,
+    "examples_per_second": request["batch_size"] / seconds,
+    "memory_bytes": processes.peak_memory(),
+  }
+
+
+if __name__ == "__main__":
+  processes.answer(answer)
